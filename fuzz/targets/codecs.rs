@@ -1,5 +1,5 @@
-//! Any bytes as what a codec compressed: the output stays within the limit, and memory follows what was really produced. What was compressed
-//! by us comes back.
+//! Any bytes as what a codec compressed: the output stays within the limit, and memory follows what
+//! was really produced. What was compressed by us comes back.
 
 #![no_main]
 

@@ -1,6 +1,7 @@
-//! Anything as what consumers put into the opaque fields of JoinGroup and SyncGroup: subscriptions and assignments. As long as the group is
-//! a classic one, everybody gets back what was put in. It becomes a consumer group, or stays as it was; what a classic member is
-//! then assigned can be read and exists. A broker that starts again from the log knows the same.
+//! Anything as what consumers put into the opaque fields of JoinGroup and SyncGroup: subscriptions
+//! and assignments. As long as the group is a classic one, everybody gets back what was put in. It
+//! becomes a consumer group, or stays as it was; what a classic member is then assigned can be read
+//! and exists. A broker that starts again from the log knows the same.
 
 #![no_main]
 

@@ -1,4 +1,5 @@
-//! Any stream, cut anywhere: frames come out whole and in order, and memory follows what has arrived.
+//! Any stream, cut anywhere: frames come out whole and in order, and memory follows what has
+//! arrived.
 
 #![no_main]
 

@@ -1,4 +1,5 @@
-//! Any bytes as HTTP requests: a head is whole at one length only however it arrives, ends with an empty line, and has no second reading.
+//! Any bytes as HTTP requests: a head is whole at one length only however it arrives, ends with an
+//! empty line, and has no second reading.
 
 #![no_main]
 

@@ -1,4 +1,5 @@
-//! Any path against a real directory with links that lead out of it: what is opened lies in the directory, by `openat2` and without it.
+//! Any path against a real directory with links that lead out of it: what is opened lies in the
+//! directory, by `openat2` and without it.
 
 #![no_main]
 

@@ -1,4 +1,5 @@
-//! Any Range field, for a file of any length: what is served lies in the file and is no more than it.
+//! Any Range field, for a file of any length: what is served lies in the file and is no more than
+//! it.
 
 #![no_main]
 

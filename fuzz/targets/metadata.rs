@@ -1,6 +1,7 @@
-//! Anything as the metadata log of a data directory: a real one with edits, batches of any records, a snapshot of them. It is refused or
-//! opened, and whoever only looks sees the same; what is then changed is there after another start. Records that are applied to an
-//! image are refused and change nothing, or mean the same after they were encoded again.
+//! Anything as the metadata log of a data directory: a real one with edits, batches of any records,
+//! a snapshot of them. It is refused or opened, and whoever only looks sees the same; what is then
+//! changed is there after another start. Records that are applied to an image are refused and
+//! change nothing, or mean the same after they were encoded again.
 
 #![no_main]
 
@@ -99,7 +100,8 @@ fn apply(input: &[u8]) {
     }
 }
 
-/// The real files with edits of four bytes: file and kind, place, value. Checksums may be made right again.
+/// The real files with edits of four bytes: file and kind, place, value. Checksums may be made
+/// right again.
 fn edited(input: &[u8], seal: bool) -> Vec<(String, Vec<u8>)> {
     let mut files: Vec<(String, Vec<u8>)> =
         GOLDEN.iter().map(|(name, bytes)| ((*name).to_owned(), bytes.to_vec())).collect();
@@ -132,7 +134,8 @@ fn seal_batches(bytes: &mut [u8]) {
     }
 }
 
-/// Batches of these records: each says whether it begins one, of which kind, and whether the batch's offset and epoch are odd.
+/// Batches of these records: each says whether it begins one, of which kind, and whether the
+/// batch's offset and epoch are odd.
 fn batches(input: &[u8], (odd, mut offset): (bool, i64)) -> Vec<u8> {
     let mut bytes = Vec::new();
     let values = values(input);

@@ -1,6 +1,8 @@
-//! A partition's directory that anything may have happened to: a real one with edits, or files of any bytes. Checksums may be made right
-//! again after the edits. It must open, with its marks in order; every question gets an answer or an error; what is appended can be
-//! read, before and after another opening. Batches that lie before the first changed byte of their file are served as they are.
+//! A partition's directory that anything may have happened to: a real one with edits, or files of
+//! any bytes. Checksums may be made right again after the edits. It must open, with its marks in
+//! order; every question gets an answer or an error; what is appended can be read, before and after
+//! another opening. Batches that lie before the first changed byte of their file are served as they
+//! are.
 
 #![no_main]
 
@@ -159,7 +161,8 @@ fn open(dir: &Path, clean: bool, (recovery_point, log_start): (i64, i64)) -> Wri
     Writer::open(options, 0).expect("damage is repaired or served around").0
 }
 
-/// Files as edits of the golden ones (four bytes each: file, place, value), or of the input's bytes.
+/// Files as edits of the golden ones (four bytes each: file, place, value), or of the input's
+/// bytes.
 fn contents(input: &[u8], flags: u8) -> Vec<(&'static str, Vec<u8>)> {
     let mut files: Vec<(&str, Vec<u8>)> =
         GOLDEN.iter().map(|(name, bytes)| (*name, bytes.to_vec())).collect();
@@ -251,7 +254,8 @@ fn append(writer: &mut Writer, files: &Files, whole: bool) -> bool {
                 Ok(bytes) if bytes == group[0].records => {}
                 // Damage in what was trusted: no index leads behind it,
                 Err(ReadError::Corrupt { .. }) if !whole => {}
-                // or a base offset, which no checksum covers, leads to another batch of the damaged files.
+                // or a base offset, which no checksum covers, leads to another batch of the damaged
+                // files.
                 Ok(bytes) if !whole && files.hold(&bytes) => {}
                 other => panic!("it was written just now: {other:?}"),
             }

@@ -1,4 +1,5 @@
-//! Any question to the plan, and any queue to be cut into runs: no answer needs what the machine does not have, no piece is lost.
+//! Any question to the plan, and any queue to be cut into runs: no answer needs what the machine
+//! does not have, no piece is lost.
 
 #![no_main]
 

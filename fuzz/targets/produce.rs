@@ -1,4 +1,5 @@
-//! Any body as a Produce request: decoded in place exactly as the codec crate decodes it by copying.
+//! Any body as a Produce request: decoded in place exactly as the codec crate decodes it by
+//! copying.
 
 #![no_main]
 

@@ -1,5 +1,6 @@
-//! Any key and value as a record of the logs that the broker keeps for itself: metadata, its control records, groups and offsets,
-//! transactions. A record is refused, or means the same after it was encoded again.
+//! Any key and value as a record of the logs that the broker keeps for itself: metadata, its
+//! control records, groups and offsets, transactions. A record is refused, or means the same after
+//! it was encoded again.
 
 #![no_main]
 

@@ -1,4 +1,5 @@
-//! Any frame as a request: header, then body by API and version. What decodes means the same after encoding.
+//! Any frame as a request: header, then body by API and version. What decodes means the same after
+//! encoding.
 //!
 //! The list of APIs is the table's: one that is missing here does not compile.
 

@@ -1,5 +1,6 @@
-//! Anything a client may send before it is known: frames to a SASL exchange, with the right handshake before them or without, bare
-//! tokens, and what the configuration and a key server may hold. Nobody gets in who has no password.
+//! Anything a client may send before it is known: frames to a SASL exchange, with the right
+//! handshake before them or without, bare tokens, and what the configuration and a key server may
+//! hold. Nobody gets in who has no password.
 
 #![no_main]
 

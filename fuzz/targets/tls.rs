@@ -1,6 +1,8 @@
-//! The TLS entry of a listener: any bytes, a client's handshake with bytes changed and an end anywhere, and after an honest handshake
-//! records of any kind under the right keys. Nobody gets in without a certificate that is asked for, what arrives is what was said or
-//! a front of it, and what the broker says can be opened. Besides: any bytes as key and trust stores, certificates, rules for names.
+//! The TLS entry of a listener: any bytes, a client's handshake with bytes changed and an end
+//! anywhere, and after an honest handshake records of any kind under the right keys. Nobody gets in
+//! without a certificate that is asked for, what arrives is what was said or a front of it, and
+//! what the broker says can be opened. Besides: any bytes as key and trust stores, certificates,
+//! rules for names.
 
 #![no_main]
 
@@ -45,7 +47,8 @@ fuzz_target!(|input: &[u8]| {
     }
 });
 
-/// What everybody here goes by: an authority, a broker's identity, and a client's that somebody else has signed.
+/// What everybody here goes by: an authority, a broker's identity, and a client's that somebody
+/// else has signed.
 struct Trust {
     authority: String,
     identity: (String, String),
@@ -129,7 +132,8 @@ fn stores(bytes: &[u8], how: u8) {
     load(&SslSettings::new("fuzz", settings));
 }
 
-/// Chain, key and authorities as values of the configuration, with a byte that is no text between them.
+/// Chain, key and authorities as values of the configuration, with a byte that is no text between
+/// them.
 fn inline(bytes: &[u8]) {
     let parts: Vec<String> = bytes
         .splitn(3, |byte| *byte == 0xff)
@@ -358,7 +362,8 @@ fn strange(bytes: &[u8], how: u8) {
     assert!(entrance.plain.is_empty());
 }
 
-/// A client's handshake with some bytes changed: two for the place, and the difference. The first two say where it ends.
+/// A client's handshake with some bytes changed: two for the place, and the difference. The first
+/// two say where it ends.
 fn changed(bytes: &[u8], how: u8) {
     let mut wire = Wire::new(&TRUST.closed);
     let place = |pair: &[u8]| usize::from(u16::from_le_bytes([pair[0], pair[1]]));

@@ -1,4 +1,5 @@
-//! Any pieces in any turns to a receiver of any appetite, by any path: what arrives is what was to be sent, or a prefix after it left.
+//! Any pieces in any turns to a receiver of any appetite, by any path: what arrives is what was to
+//! be sent, or a prefix after it left.
 
 #![no_main]
 
@@ -17,7 +18,8 @@ use libfuzzer_sys::fuzz_target;
 
 const FILE_BYTES: usize = 1 << 20;
 
-/// What moves a byte at a time gets few bytes: one input is one transfer, not a million system calls.
+/// What moves a byte at a time gets few bytes: one input is one transfer, not a million system
+/// calls.
 const STEPS: usize = 1024;
 
 static CONTENT: LazyLock<(Vec<u8>, Arc<File>)> = LazyLock::new(|| {

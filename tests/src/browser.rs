@@ -37,7 +37,8 @@ pub struct Look {
 }
 
 impl Browser {
-    /// A new browser with an empty profile. `rules` maps host names to addresses, as `--host-resolver-rules` does.
+    /// A new browser with an empty profile. `rules` maps host names to addresses, as
+    /// `--host-resolver-rules` does.
     pub fn start(rules: &str) -> Browser {
         let profile =
             tempfile::Builder::new().prefix("levada-browser-").tempdir().expect("a temporary directory");
@@ -133,7 +134,8 @@ impl Browser {
         }
     }
 
-    /// Goes to an address and waits until the page is loaded; the error of the network, if there is one.
+    /// Goes to an address and waits until the page is loaded; the error of the network, if there is
+    /// one.
     pub fn open(&mut self, url: &str) -> Option<String> {
         self.forget_loads();
         let answer = self.call("Page.navigate", &json!({ "url": url }));
@@ -241,7 +243,8 @@ impl Browser {
         self.call("Emulation.setEmulatedMedia", &json!({ "features": features }));
     }
 
-    /// Complaints about the looks of the page: contrast below AA, content wider than the window, controls without a name.
+    /// Complaints about the looks of the page: contrast below AA, content wider than the window,
+    /// controls without a name.
     pub fn inspect(&mut self) -> Value {
         self.eval(include_str!("browser/inspect.js"))
     }

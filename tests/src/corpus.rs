@@ -1,9 +1,11 @@
-//! Records of mixed sizes, with keys, headers and null values, as a file that every client can read.
+//! Records of mixed sizes, with keys, headers and null values, as a file that every client can
+//! read.
 //!
-//! The file: records of the form `i64 timestamp, bytes key, bytes value, u16 headers, (bytes name, bytes
-//! value)*`, each preceded by its length as `u32`; `bytes` is an `i32` length (-1: null) and the bytes;
-//! everything big-endian. Record *i* belongs to partition *i* mod the number of partitions. A consumer
-//! writes what it has read in the same form, one stream per partition, and hashes it.
+//! The file: records of the form
+//! `i64 timestamp, bytes key, bytes value, u16 headers, (bytes name, bytes value)*`, each preceded
+//! by its length as `u32`; `bytes` is an `i32` length (-1: null) and the bytes; everything
+//! big-endian. Record *i* belongs to partition *i* mod the number of partitions. A consumer writes
+//! what it has read in the same form, one stream per partition, and hashes it.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};

@@ -93,7 +93,8 @@ impl FileServer {
         format!("http://{}{path}", self.address())
     }
 
-    /// The sum of the samples of a metric, which is a number without a fraction; `name` may have labels at its end.
+    /// The sum of the samples of a metric, which is a number without a fraction; `name` may have
+    /// labels at its end.
     pub fn metric(&self, name: &str) -> u64 {
         let address = self.metrics.as_ref().expect("metrics were asked for").parse().expect("an address");
         let mut client = Client::open(address);
@@ -211,7 +212,8 @@ impl Client {
         let _ = self.stream.shutdown(Shutdown::Write);
     }
 
-    /// Has the connection reset when it is dropped, so that its port is free at once for tests of very many.
+    /// Has the connection reset when it is dropped, so that its port is free at once for tests of
+    /// very many.
     pub fn leave_no_trace(&self) {
         rustix::net::sockopt::set_socket_linger(&self.stream, Some(Duration::ZERO)).expect("a socket");
     }

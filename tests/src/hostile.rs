@@ -1,8 +1,10 @@
-//! Requests that cost as much as a request of their size can, for every API and version: made from the layouts in
-//! `tests/src/hostile/requests.txt`, one line for each run of versions with the same fields.
+//! Requests that cost as much as a request of their size can, for every API and version: made from
+//! the layouts in `tests/src/hostile/requests.txt`, one line for each run of versions with the same
+//! fields.
 //!
-//! A line: key, name, versions, `plain` or `compact`, fields. A field: `name:type`; types are `i8` to `i64`, `f64`, `bool`,
-//! `uuid`, `s` (string), `b` (bytes), `r` (records), `[…]` (array), `{…}` (fields); `?` says that it may be null.
+//! A line: key, name, versions, `plain` or `compact`, fields. A field: `name:type`; types are `i8`
+//! to `i64`, `f64`, `bool`, `uuid`, `s` (string), `b` (bytes), `r` (records), `[…]` (array), `{…}`
+//! (fields); `?` says that it may be null.
 
 mod layout;
 mod shape;

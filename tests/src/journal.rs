@@ -1,11 +1,12 @@
-//! What producers were promised, held against what the log has: nothing lost, nothing twice, nothing out of
-//! order.
+//! What producers were promised, held against what the log has: nothing lost, nothing twice,
+//! nothing out of order.
 
 use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 
-/// A record, by the partition and the number that its producer gave it. Numbers of a partition start at 0.
+/// A record, by the partition and the number that its producer gave it. Numbers of a partition
+/// start at 0.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Entry {
     /// The partition.

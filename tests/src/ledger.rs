@@ -1,5 +1,6 @@
-//! Transactions as their writers remember them, held against what readers of committed records saw: nothing
-//! lost, nothing twice, nothing out of order, nothing of an aborted transaction, no half of one.
+//! Transactions as their writers remember them, held against what readers of committed records saw:
+//! nothing lost, nothing twice, nothing out of order, nothing of an aborted transaction, no half of
+//! one.
 
 use std::collections::HashMap;
 use std::fs;
@@ -88,7 +89,8 @@ fn seen(line: &str) -> (String, Seen) {
 /// A record's identity: writer, partition, number.
 type Identity<'a> = (&'a str, u32, u64);
 
-/// What the writers' transactions say against what was seen of them. A record says `writer transaction number`.
+/// What the writers' transactions say against what was seen of them. A record says
+/// `writer transaction number`.
 pub fn written(transactions: &[Transaction], seen: &[Seen]) -> Vec<String> {
     let mut complaints = Vec::new();
     let mut times: HashMap<Identity<'_>, usize> = HashMap::new();
@@ -129,7 +131,8 @@ fn fate<'a>(transaction: &'a Transaction, times: &mut HashMap<Identity<'a>, usiz
     wrong.map(|wrong| format!("{wrong}: {there} of {all} records are there of {transaction:?}"))
 }
 
-/// A copy says where the original lies, then what it said. Each must have been copied once, in order.
+/// A copy says where the original lies, then what it said. Each must have been copied once, in
+/// order.
 pub fn copied(originals: &[Seen], copies: &[Seen]) -> Vec<String> {
     let expected = |seen: &Seen| {
         let words = [&[seen.offset.to_string()][..], &seen.words].concat();

@@ -1,8 +1,8 @@
 //! Support for the black-box tests: it starts the release binary as a user would, runs real clients
 //! against it, and knows nothing of the crates inside.
 //!
-//! With `LEVADA_TEST_NODE=kafka` the same suites run against a real Kafka, which shows that a suite asks
-//! for what Kafka does; checks that only Levada promises are then left out.
+//! With `LEVADA_TEST_NODE=kafka` the same suites run against a real Kafka, which shows that a suite
+//! asks for what Kafka does; checks that only Levada promises are then left out.
 
 pub mod browser;
 pub mod corpus;
@@ -40,7 +40,8 @@ pub fn await_some<T>(what: &str, limit: Duration, mut question: impl FnMut() -> 
     }
 }
 
-/// The seed of this run: `LEVADA_TEST_SEED`, or a new one. Printed, so that a failure can be repeated.
+/// The seed of this run: `LEVADA_TEST_SEED`, or a new one. Printed, so that a failure can be
+/// repeated.
 pub fn seed() -> u64 {
     let given = std::env::var("LEVADA_TEST_SEED").ok();
     let seed = given.map_or_else(rand::random, |seed| seed.parse().expect("LEVADA_TEST_SEED is a number"));

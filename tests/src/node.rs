@@ -67,7 +67,8 @@ impl Kind {
 }
 
 impl Plan {
-    /// `listeners` and `listener.security.protocol.map`; Kafka has a listener for its controller as well.
+    /// `listeners` and `listener.security.protocol.map`; Kafka has a listener for its controller as
+    /// well.
     fn listeners(&self, controller: Option<SocketAddr>) -> [String; 2] {
         let mut all = vec![("PLAINTEXT", "PLAINTEXT", self.kafka)];
         all.extend(controller.map(|address| ("CONTROLLER", "PLAINTEXT", address)));
@@ -380,8 +381,9 @@ impl Drop for Running {
     }
 }
 
-/// A port of the loopback address that nobody listens on. It lies below the range from which the kernel takes
-/// the ports of clients: while a broker is down between two starts, no client must happen to get its port.
+/// A port of the loopback address that nobody listens on. It lies below the range from which the
+/// kernel takes the ports of clients: while a broker is down between two starts, no client must
+/// happen to get its port.
 pub fn free_port() -> SocketAddr {
     let mut random = std::iter::repeat_with(|| rand::random_range(20_000..32_000));
     let address = random.find_map(|port: u16| {
@@ -391,10 +393,12 @@ pub fn free_port() -> SocketAddr {
     address.expect("the sequence has no end")
 }
 
-/// Claims that a process keeps: more than the ports of the brokers that one test runs at the same time.
+/// Claims that a process keeps: more than the ports of the brokers that one test runs at the same
+/// time.
 const CLAIMS_MAX: usize = 64;
 
-/// Claims a port against other tests, of this process or another, that have chosen it and not yet listened on it.
+/// Claims a port against other tests, of this process or another, that have chosen it and not yet
+/// listened on it.
 fn claim(port: u16) -> bool {
     static CLAIMS: Mutex<VecDeque<File>> = Mutex::new(VecDeque::new());
     let dir = std::env::temp_dir().join("levada-test-ports");

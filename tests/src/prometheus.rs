@@ -1,4 +1,5 @@
-//! A Prometheus server beside a broker, on the files that the project delivers in `deploy/monitoring`.
+//! A Prometheus server beside a broker, on the files that the project delivers in
+//! `deploy/monitoring`.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -26,8 +27,8 @@ pub struct Prometheus {
 }
 
 impl Prometheus {
-    /// A server that scrapes this broker. Its files are those of the project, but for the address of the broker, shorter
-    /// intervals, and rules that fire after a second instead of minutes.
+    /// A server that scrapes this broker. Its files are those of the project, but for the address
+    /// of the broker, shorter intervals, and rules that fire after a second instead of minutes.
     pub fn beside(node: &Node) -> Prometheus {
         let home = tempfile::Builder::new().prefix("levada-prometheus-").tempdir().expect("a directory");
         let config = delivered("prometheus.yml");
@@ -66,7 +67,8 @@ impl Prometheus {
         answer["data"].clone()
     }
 
-    /// The series that a query has now: labels and value. A value that is no number is left out, as a panel leaves it out.
+    /// The series that a query has now: labels and value. A value that is no number is left out, as
+    /// a panel leaves it out.
     pub fn query(&self, query: &str) -> Vec<(Value, f64)> {
         let encoded: String = query.bytes().map(|byte| format!("%{byte:02X}")).collect();
         let data = self.api(&format!("query?query={encoded}"));

@@ -1,4 +1,5 @@
-//! Frames of the Kafka protocol, written by hand: what no client would send, and where every byte is known.
+//! Frames of the Kafka protocol, written by hand: what no client would send, and where every byte
+//! is known.
 
 mod batch;
 mod requests;

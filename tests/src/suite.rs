@@ -1,6 +1,8 @@
-//! The foreign suites: the tests of other people's clients, run against Levada and against a real Kafka.
+//! The foreign suites: the tests of other people's clients, run against Levada and against a real
+//! Kafka.
 //!
-//! To add one: a line in [`SUITES`] and its command. What Levada knowingly does not pass is in [`KNOWN`].
+//! To add one: a line in [`SUITES`] and its command. What Levada knowingly does not pass is in
+//! [`KNOWN`].
 
 mod catalogue;
 pub mod outcome;
@@ -36,7 +38,8 @@ pub struct Suite {
 }
 
 impl Suite {
-    /// Runs the tests against a new broker, in the network of the process. Blocks until they are done.
+    /// Runs the tests against a new broker, in the network of the process. Blocks until they are
+    /// done.
     pub fn run(&self, kind: Kind) {
         let mut node = Node::of(kind);
         for (key, value) in self.options {

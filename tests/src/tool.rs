@@ -1,5 +1,5 @@
-//! Runs other people's programs: kcat, the Java tools, Python scripts. A program that fails or outlives
-//! its deadline fails the test and shows what it said.
+//! Runs other people's programs: kcat, the Java tools, Python scripts. A program that fails or
+//! outlives its deadline fails the test and shows what it said.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};

@@ -18,7 +18,8 @@ pub struct Call {
     pub result: u64,
 }
 
-/// Every call that moved bytes, in order; calls that were interrupted in the record are put together.
+/// Every call that moved bytes, in order; calls that were interrupted in the record are put
+/// together.
 pub fn read(path: &Path) -> Vec<Call> {
     let bytes = fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     parse(&String::from_utf8_lossy(&bytes))

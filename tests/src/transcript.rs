@@ -1,12 +1,13 @@
-//! Transcripts: what somebody typed, and what Kafka's tools answered. A transcript is replayed against the
-//! broker under test, which must answer the same.
+//! Transcripts: what somebody typed, and what Kafka's tools answered. A transcript is replayed
+//! against the broker under test, which must answer the same.
 //!
-//! A line `$ COMMAND` is run once; `? COMMAND` is run until it answers as expected, for what a real Kafka
-//! broker learns a little after it has promised it. The answer follows, with a line `=== CODE` if the exit
-//! code is not 0. What comes before the first command explains the transcript.
+//! A line `$ COMMAND` is run once; `? COMMAND` is run until it answers as expected, for what a real
+//! Kafka broker learns a little after it has promised it. The answer follows, with a line
+//! `=== CODE` if the exit code is not 0. What comes before the first command explains the
+//! transcript.
 //!
-//! `LEVADA_BLESS=1` writes down what the broker answers, instead of comparing it. Only a real Kafka's answers
-//! are worth that, except where a transcript says so.
+//! `LEVADA_BLESS=1` writes down what the broker answers, instead of comparing it. Only a real
+//! Kafka's answers are worth that, except where a transcript says so.
 
 use std::fs;
 use std::path::PathBuf;
@@ -29,8 +30,9 @@ pub fn replay(node: &Node, name: &str) {
     tools.finish(LIMIT);
 }
 
-/// Replays `tests/transcripts/NAME.txt` with a shell that finds `levada` and asks this broker. `variables` are names with
-/// values that change from run to run: the shell knows them, and answers have `$NAME` in their place.
+/// Replays `tests/transcripts/NAME.txt` with a shell that finds `levada` and asks this broker.
+/// `variables` are names with values that change from run to run: the shell knows them, and answers
+/// have `$NAME` in their place.
 pub fn replay_shell(node: &Node, name: &str, variables: &[(&str, String)]) {
     let programs = node.scratch().join("bin");
     fs::create_dir_all(&programs).expect("room");

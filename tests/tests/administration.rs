@@ -1,4 +1,5 @@
-//! Kafka's own administration tools against the broker: what they are told is what they were told to do.
+//! Kafka's own administration tools against the broker: what they are told is what they were told
+//! to do.
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
-//! What a broker answers to requests that are odd, incomplete or wrong, field by field, against what a real
-//! Kafka answers. With `LEVADA_TEST_NODE=kafka` the record of Kafka's answers is itself put to the test, and
-//! with `LEVADA_BLESS=1` as well it is written anew.
+//! What a broker answers to requests that are odd, incomplete or wrong, field by field, against
+//! what a real Kafka answers. With `LEVADA_TEST_NODE=kafka` the record of Kafka's answers is itself
+//! put to the test, and with `LEVADA_BLESS=1` as well it is written anew.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -46,7 +46,8 @@ fn ask(requests: &str, options: &[(&str, &str)]) -> String {
     said
 }
 
-/// Holds what was said against Kafka's answers in `record`, except for those that `reasons` excuses.
+/// Holds what was said against Kafka's answers in `record`, except for those that `reasons`
+/// excuses.
 fn compare(said: &str, record: &str, reasons: &str) {
     let (recorded, reasons) = (recorded(record, said), read(reasons));
     let (kafka, answers) = (lines(&recorded), lines(said));

@@ -1,5 +1,6 @@
-//! Four families of clients, and the command line, at every kind of listener: by TLS, by every mechanism, with what is right and what is
-//! not. Each family is one process that goes through the whole table and tells of every case what its library's users would see.
+//! Four families of clients, and the command line, at every kind of listener: by TLS, by every
+//! mechanism, with what is right and what is not. Each family is one process that goes through the
+//! whole table and tells of every case what its library's users would see.
 
 use std::fs;
 use std::net::SocketAddr;

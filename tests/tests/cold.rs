@@ -1,5 +1,5 @@
-//! Records that are on the disk only: they arrive as they are, somebody else than the shard waits for them, and they do
-//! not stay in memory at the cost of what others read.
+//! Records that are on the disk only: they arrive as they are, somebody else than the shard waits
+//! for them, and they do not stay in memory at the cost of what others read.
 
 use std::fs::{self, File};
 use std::io::IoSliceMut;
@@ -93,7 +93,8 @@ const GAP: (u64, u64) = (1 << 20, 256 << 10);
 /// How often a round is repeated because the kernel took pages away meanwhile.
 const ATTEMPTS: usize = 5;
 
-/// A finished segment of which the broker is asked for everything, and one like it that nobody asks for.
+/// A finished segment of which the broker is asked for everything, and one like it that nobody asks
+/// for.
 struct Gapped {
     path: PathBuf,
     base_offset: i64,
@@ -150,8 +151,9 @@ fn read_into_memory(path: &Path, ranges: &[Range<u64>]) {
     }
 }
 
-/// Reads a segment with a gap several times, each time by a connection of its own. Returns the bytes that each pass read from the disk, and
-/// the bytes that were dropped in all. A round in which the kernel took pages away by itself is repeated.
+/// Reads a segment with a gap several times, each time by a connection of its own. Returns the
+/// bytes that each pass read from the disk, and the bytes that were dropped in all. A round in
+/// which the kernel took pages away by itself is repeated.
 fn passes(wrapper: &[&str], kept: &str) -> Option<(Vec<f64>, f64)> {
     let (mut node, _) = filled(wrapper, kept);
     let gapped = Gapped::choose(&node)?;
@@ -180,7 +182,8 @@ fn round(node: &Node, gapped: &Gapped, kept: &str) -> (Vec<f64>, f64) {
         let response = connection.call(&raw::fetch(TOPIC, gapped.base_offset, 16 << 20));
         assert!(response.len() as u64 > length(&gapped.path), "{} bytes of a segment", response.len());
         drop(connection);
-        // Pages that threads brought in for a reader that reads once are dropped when its connection has ended.
+        // Pages that threads brought in for a reader that reads once are dropped when its
+        // connection has ended.
         let brought_in = if kept == "never" && around() == around_before { from_disk() - start } else { 0.0 };
         let asked = Instant::now();
         while dropped() - dropped_before < brought_in && asked.elapsed() < Duration::from_secs(20) {

@@ -1,4 +1,5 @@
-//! The binary's own commands, as a person types them: results on stdout, talk on stderr, exit codes.
+//! The binary's own commands, as a person types them: results on stdout, talk on stderr, exit
+//! codes.
 
 use levada_tests::node::Kind;
 use levada_tests::{Node, Tool, corpus};

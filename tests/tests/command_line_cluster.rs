@@ -1,5 +1,6 @@
-//! The commands that look after a running cluster: offsets, settings, groups, transactions. JSON is what is checked,
-//! as scripts do; the same questions are put to a real Kafka with `LEVADA_TEST_NODE=kafka`.
+//! The commands that look after a running cluster: offsets, settings, groups, transactions. JSON is
+//! what is checked, as scripts do; the same questions are put to a real Kafka with
+//! `LEVADA_TEST_NODE=kafka`.
 
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -25,7 +26,8 @@ fn refused(node: &Node, line: &str, code: i32, expected: &str) {
     assert!(said.stdout.is_empty() && said.stderr.contains(expected), "{line}: {said:?}");
 }
 
-/// Asks again until the answer is this one: a Kafka broker learns of a change a little after the answer to it.
+/// Asks again until the answer is this one: a Kafka broker learns of a change a little after the
+/// answer to it.
 fn await_json(node: &Node, line: &str, pointer: &str, expected: &Value) {
     let mut last = Value::Null;
     await_some(&format!("{expected} at {pointer} of {line}"), LIMIT, || {
@@ -129,7 +131,8 @@ fn settings_of_topics_brokers_and_clients() {
     refused(&node, "config set quota user=alice producer_byte_rate=fast", 2, "expected a number");
 }
 
-/// What a member of the group `paced` is told by a ConsumerGroupHeartbeat 1: its epoch and the interval.
+/// What a member of the group `paced` is told by a ConsumerGroupHeartbeat 1: its epoch and the
+/// interval.
 fn beat(node: &Node, epoch: i32) -> (i32, i32) {
     const MEMBER: &str = "member-of-22-character";
     let head = Encoder::default().i16(68).i16(1).i32(7).string("raw").varint(0);

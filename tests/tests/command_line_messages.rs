@@ -1,4 +1,5 @@
-//! Mistakes that people make, and the next step that the answer names: transcripts of the command line.
+//! Mistakes that people make, and the next step that the answer names: transcripts of the command
+//! line.
 
 use std::fs;
 

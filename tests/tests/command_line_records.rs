@@ -1,5 +1,5 @@
-//! `levada consume` and `levada produce` as they are used every day: transactions, groups, patterns, ends, JSON, and
-//! brokers that go away meanwhile.
+//! `levada consume` and `levada produce` as they are used every day: transactions, groups,
+//! patterns, ends, JSON, and brokers that go away meanwhile.
 
 use std::path::PathBuf;
 use std::time::Duration;

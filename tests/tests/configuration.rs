@@ -1,4 +1,5 @@
-//! The broker's keys: Kafka's own table, what a broker lists of it, and keys that turn something off.
+//! The broker's keys: Kafka's own table, what a broker lists of it, and keys that turn something
+//! off.
 
 use std::collections::BTreeSet;
 use std::fs;

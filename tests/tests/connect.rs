@@ -1,5 +1,5 @@
-//! Kafka Connect, distributed, carries the lines of a file into a topic and on into another file, while its
-//! worker and the broker are killed.
+//! Kafka Connect, distributed, carries the lines of a file into a topic and on into another file,
+//! while its worker and the broker are killed.
 
 use std::fs::{self, File};
 use std::io::Write;

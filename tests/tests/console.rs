@@ -1,5 +1,5 @@
-//! The console in a real browser: every page in every look, work by clicking and by the keyboard alone, records that are scripts, and hostile
-//! pages in the same browser.
+//! The console in a real browser: every page in every look, work by clicking and by the keyboard
+//! alone, records that are scripts, and hostile pages in the same browser.
 //!
 //! `LEVADA_TEST_PICTURES=DIR` keeps a picture of each page.
 
@@ -29,7 +29,8 @@ const PAGES: [&str; 9] = [
     "/laboratory",
 ];
 
-/// Looks at which each page is inspected. Wider windows give nothing to complain about that these do not.
+/// Looks at which each page is inspected. Wider windows give nothing to complain about that these
+/// do not.
 const LOOKS: [Look; 2] = [Look { width: 400, dark: false }, Look { width: 400, dark: true }];
 /// Further looks, for pictures.
 const PICTURES: [Look; 4] = [
@@ -434,7 +435,8 @@ fn hostile_requests_change_nothing_and_the_console_stays() {
         one.read_exact(&mut head).expect("an answer");
         head.ends_with(b"200").then_some(())
     });
-    // More connections than there are places: the others wait, and the console answers when they leave.
+    // More connections than there are places: the others wait, and the console answers when they
+    // leave.
     let idle: Vec<TcpStream> = (0..300).map(|_| TcpStream::connect(host).expect("a connection")).collect();
     drop(idle);
     assert_eq!(http::call(host, "GET", "/topics", "").expect("an answer").0, 200);

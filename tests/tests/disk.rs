@@ -40,8 +40,8 @@ fn dump(files: &[PathBuf], options: &[&str]) -> String {
     said.stdout
 }
 
-/// What the tool says on stderr, without what it says of every segment but a log's first: that it expected
-/// offset 0 there.
+/// What the tool says on stderr, without what it says of every segment but a log's first: that it
+/// expected offset 0 there.
 fn complaints(stderr: &str) -> Vec<String> {
     let mut complaints = Vec::new();
     let mut lines = stderr.lines().filter(|line| !line.is_empty());

@@ -1,9 +1,11 @@
-//! Transactions under everything that goes wrong: producers write and abort, walk away, are fenced and come too late; copiers
-//! consume, transform and produce; brokers and copiers are killed, copiers freeze and come back when another has taken
-//! their place. In the end each committed record must have been read and copied exactly once, in order, and no other.
+//! Transactions under everything that goes wrong: producers write and abort, walk away, are fenced
+//! and come too late; copiers consume, transform and produce; brokers and copiers are killed,
+//! copiers freeze and come back when another has taken their place. In the end each committed
+//! record must have been read and copied exactly once, in order, and no other.
 //!
-//! Python's clients speak the first transaction protocol and the classic group protocol, Java's the second and the new one.
-//! `LEVADA_EOS_MINUTES=30` makes it last. The plan of what goes wrong follows from the seed.
+//! Python's clients speak the first transaction protocol and the classic group protocol, Java's the
+//! second and the new one. `LEVADA_EOS_MINUTES=30` makes it last. The plan of what goes wrong
+//! follows from the seed.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -124,7 +126,8 @@ impl Stage {
         std::mem::replace(&mut copier_now.process, next)
     }
 
-    /// Starts copiers anew that have given up, lets the frozen ones go on when it is time, counts what was seen.
+    /// Starts copiers anew that have given up, lets the frozen ones go on when it is time, counts
+    /// what was seen.
     fn tend(&mut self) {
         self.node.assert_running("under everything that goes wrong");
         for which in 0..self.copiers.len() {

@@ -1,4 +1,5 @@
-//! `levada files` and clients that mean harm: paths that lead out of the directory, and requests that two parsers understand differently.
+//! `levada files` and clients that mean harm: paths that lead out of the directory, and requests
+//! that two parsers understand differently.
 
 use std::fs;
 
@@ -67,7 +68,8 @@ fn hostile_paths_leave_the_directory_by_no_way() {
     server.stop();
 }
 
-/// Fields about the length of a body, of which a recipient may believe one or another, or none. `N` is the length of what follows the head.
+/// Fields about the length of a body, of which a recipient may believe one or another, or none. `N`
+/// is the length of what follows the head.
 const FRAMINGS: [&str; 31] = [
     "Content-Length: N",
     "Content-Length:N",

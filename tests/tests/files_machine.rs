@@ -1,4 +1,5 @@
-//! `levada files` and its machine: sockets that are handed over, files that are on the disk only, and connections of several shards.
+//! `levada files` and its machine: sockets that are handed over, files that are on the disk only,
+//! and connections of several shards.
 
 use std::fs::{self, File};
 use std::io::IoSliceMut;
@@ -13,7 +14,8 @@ use rustix::fs::Advice;
 use rustix::io::{Errno, ReadWriteFlags};
 use tempfile::TempDir;
 
-/// Starts a program as systemd does, with the standard input as the first socket that is handed over.
+/// Starts a program as systemd does, with the standard input as the first socket that is handed
+/// over.
 const HAND_OVER: &str = r#"exec 3<&0 0</dev/null; LISTEN_FDS=1 LISTEN_PID=$$ exec "$@""#;
 
 #[test]

@@ -10,7 +10,8 @@ use levada_tests::process;
 use rustix::process::Signal;
 use tempfile::TempDir;
 
-/// A server with one address behind TLS and one in the clear, and the directory of its certificates.
+/// A server with one address behind TLS and one in the clear, and the directory of its
+/// certificates.
 fn server() -> (FileServer, TempDir, Authority) {
     let certificates = TempDir::new().expect("a directory");
     let authority = Authority::new(certificates.path());

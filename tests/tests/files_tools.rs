@@ -1,4 +1,5 @@
-//! `levada files` and programs that others use servers of files with: ApacheBench, aria2, rclone, a browser that seeks, a checker of HTTP.
+//! `levada files` and programs that others use servers of files with: ApacheBench, aria2, rclone, a
+//! browser that seeks, a checker of HTTP.
 
 use std::fs;
 use std::os::unix::process::CommandExt;
@@ -141,7 +142,8 @@ fn a_browser_seeks_by_ranges() {
     rustix::process::kill_process_group(group, Signal::KILL).expect("it is there");
     browser.wait().expect("it ends");
     assert!(lines.contains("GET /arrived?280-of-300 "), "{lines}");
-    // The beginning, which the browser has broken off, may be written down later than the place that it sought.
+    // The beginning, which the browser has broken off, may be written down later than the place
+    // that it sought.
     server.stop();
     let lines = fs::read_to_string(path).expect("the log");
     let parts = lines.lines().filter(|line| line.contains("GET /sound.wav ") && line.contains("\" 206 "));

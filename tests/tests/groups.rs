@@ -1,5 +1,5 @@
-//! A consumer group of three librdkafka members loses one, gains one, and delivers every record; what it has
-//! committed outlives the broker's restart.
+//! A consumer group of three librdkafka members loses one, gains one, and delivers every record;
+//! what it has committed outlives the broker's restart.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -44,7 +44,8 @@ fn fill(node: &Node, first: usize, count: usize) {
     tool.arg(first.to_string()).arg(count.to_string()).run();
 }
 
-/// Waits until the member has been given `wanted` partitions, or any number above 0 if that is `None`.
+/// Waits until the member has been given `wanted` partitions, or any number above 0 if that is
+/// `None`.
 fn await_assignment(member: &mut Conversation, wanted: Option<usize>) -> usize {
     await_some("an assignment", LIMIT, || {
         let line = member.line_now()?;
@@ -87,7 +88,8 @@ fn three_members_a_kill_and_a_rejoin() {
         member.finish(LIMIT);
     }
 
-    // What was read was committed: after a restart nothing old comes again, and everything new does.
+    // What was read was committed: after a restart nothing old comes again, and everything new
+    // does.
     node.restart();
     fill(&node, 5_000, 10);
     let mut group = Group { node: &node, journals: Vec::new() };

@@ -16,7 +16,8 @@ const HALF_OPEN: usize = 20_000;
 const FLOODS: usize = 4;
 /// Floods, each beside one that goes elsewhere.
 const PAIRS: usize = 2;
-/// What the broker may take for them: at most 8192 handshakes are open at once (`docs/operating/limits.md`), with a few KiB each.
+/// What the broker may take for them: at most 8192 handshakes are open at once
+/// (`docs/operating/limits.md`), with a few KiB each.
 const HALF_OPEN_BYTES_MAX: u64 = 96 << 20;
 /// Time that a client is watched; by then the broker has ended the last of those that were begun.
 const WATCHED: Duration = Duration::from_secs(12);
@@ -47,8 +48,8 @@ impl Drop for Companion {
     }
 }
 
-/// The time within which 99 of 100 requests are answered, small produces and fetches by turns, while there are `flooded` half-open handshakes
-/// at an address.
+/// The time within which 99 of 100 requests are answered, small produces and fetches by turns,
+/// while there are `flooded` half-open handshakes at an address.
 fn p99(node: &Node, flooded: Option<SocketAddr>) -> Duration {
     let mut client = Connection::open(node.address());
     let requests =
@@ -114,8 +115,9 @@ fn twenty_thousand_half_open_handshakes_do_not_slow_a_client_down() {
     let elsewhere = sink.line().parse().expect("an address");
     let quiet = p99(&node, None);
     let before = process::resident_bytes(node.pid());
-    // What floods takes processors as well, on this machine: each flood is held against the same one elsewhere, right before it, and the
-    // best of some pairs counts, because other work disturbs one side of a pair as readily as the other.
+    // What floods takes processors as well, on this machine: each flood is held against the same
+    // one elsewhere, right before it, and the best of some pairs counts, because other work
+    // disturbs one side of a pair as readily as the other.
     let pairs: Vec<(Duration, Duration)> =
         (0..PAIRS).map(|_| (p99(&node, Some(elsewhere)), p99(&node, Some(secure)))).collect();
     let grown = process::peak_bytes(node.pid()).saturating_sub(before);

@@ -1,5 +1,5 @@
-//! Bytes that no honest client sends get Kafka's error or a closed connection; they cost no memory and no
-//! other connection notices.
+//! Bytes that no honest client sends get Kafka's error or a closed connection; they cost no memory
+//! and no other connection notices.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

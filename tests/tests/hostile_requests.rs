@@ -1,10 +1,12 @@
-//! The cost of the costliest requests of a megabyte, for every API and version: memory, processor time, bytes of answer, and how long
-//! somebody else waits who produces meanwhile. The figures are bounded, and stand in docs/operating/hostile-requests.md, which
-//! `LEVADA_BLESS=1` writes anew. `LEVADA_TEST_APIS=3,24` measures these alone.
+//! The cost of the costliest requests of a megabyte, for every API and version: memory, processor
+//! time, bytes of answer, and how long somebody else waits who produces meanwhile. The figures are
+//! bounded, and stand in docs/operating/hostile-requests.md, which `LEVADA_BLESS=1` writes anew.
+//! `LEVADA_TEST_APIS=3,24` measures these alone.
 //!
-//! Noise of the machine can only make a figure larger. So one that is above its bound is measured again with a broker that has just
-//! started, a few times, and the smallest counts. The time of the shard's thread says how long a request can hold up others at most,
-//! whatever else the machine does.
+//! Noise of the machine can only make a figure larger. So one that is above its bound is measured
+//! again with a broker that has just started, a few times, and the smallest counts. The time of the
+//! shard's thread says how long a request can hold up others at most, whatever else the machine
+//! does.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs;
@@ -21,8 +23,9 @@ use levada_tests::{Node, await_some, paths, process};
 const MIB: u64 = 1 << 20;
 const MEMORY_MAX: u64 = 32 * REQUEST_BYTES as u64 + 16 * MIB;
 const ANSWER_MAX: u64 = 100 * REQUEST_BYTES as u64;
-/// Processor time of the shard's thread for a request that is answered elsewhere: it receives the request and sends the answer. As much may
-/// another client's request take beyond the longest that it takes while nobody else asks anything.
+/// Processor time of the shard's thread for a request that is answered elsewhere: it receives the
+/// request and sends the answer. As much may another client's request take beyond the longest that
+/// it takes while nobody else asks anything.
 const SHARD_MAX: Duration = Duration::from_millis(50);
 /// The same for requests that the shard answers itself, yielding to others in between.
 const SHARD_YIELDING_MAX: Duration = Duration::from_millis(250);
@@ -57,7 +60,8 @@ enum Who {
     Anybody,
 }
 
-/// A broker on one processor, so that everybody is on the same shard, with a topic, a group and a transactional id.
+/// A broker on one processor, so that everybody is on the same shard, with a topic, a group and a
+/// transactional id.
 struct Target {
     node: Node,
     guarded: std::net::SocketAddr,
@@ -107,8 +111,8 @@ impl Target {
     }
 }
 
-/// Makes what hostile requests name: a topic with records of many producers, a group with positions and a member, a
-/// transactional id. The connection is the member's.
+/// Makes what hostile requests name: a topic with records of many producers, a group with positions
+/// and a member, a transactional id. The connection is the member's.
 fn furnish(node: &Node) -> Connection {
     const SOON: Duration = Duration::from_secs(20);
     let mut connection = Connection::open(node.address());
@@ -331,9 +335,9 @@ fn is_debug() -> bool {
     paths::binary().components().any(|part| part.as_os_str() == "debug")
 }
 
-/// What has to be measured of an API: all shapes of its newest version; who has no rights is asked after before most of them
-/// matter. Of the other versions, the shape that took most of the processor. A build without optimisation is tried with a few
-/// shapes alone.
+/// What has to be measured of an API: all shapes of its newest version; who has no rights is asked
+/// after before most of them matter. Of the other versions, the shape that took most of the
+/// processor. A build without optimisation is tried with a few shapes alone.
 fn measure_api(target: &mut Target, who: Who, of_api: &[Layout]) -> Worst {
     let newest = of_api.last().expect("a layout");
     let few = is_debug() || who == Who::Stranger;

@@ -1,4 +1,5 @@
-//! `levada lab broker`: every experiment runs as small as it gets, and what went through the brokers is checked. No figure is judged.
+//! `levada lab broker`: every experiment runs as small as it gets, and what went through the
+//! brokers is checked. No figure is judged.
 
 use levada_tests::node::Kind;
 use levada_tests::{lab, paths};

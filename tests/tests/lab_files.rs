@@ -1,4 +1,5 @@
-//! `levada lab files`: every experiment runs as small as it gets, and what the servers sent is compared with their files. No figure is judged.
+//! `levada lab files`: every experiment runs as small as it gets, and what the servers sent is
+//! compared with their files. No figure is judged.
 
 use levada_tests::{lab, paths};
 

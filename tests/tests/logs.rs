@@ -1,5 +1,5 @@
-//! The log as an operator and his machines read it: JSON, one line for each event with who caused it, and levels that change while the
-//! broker runs.
+//! The log as an operator and his machines read it: JSON, one line for each event with who caused
+//! it, and levels that change while the broker runs.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! Hostile clients of `/metrics`: clients that do not read, thousands of scrapes, heads without end. The broker answers the next
-//! scrape, and its memory stays within bounds.
+//! Hostile clients of `/metrics`: clients that do not read, thousands of scrapes, heads without
+//! end. The broker answers the next scrape, and its memory stays within bounds.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

@@ -1,4 +1,5 @@
-//! A data directory that changes hands: what Kafka leaves, Levada serves as it is, and the other way round.
+//! A data directory that changes hands: what Kafka leaves, Levada serves as it is, and the other
+//! way round.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -16,7 +17,8 @@ fn do_there(node: &Node, verb: &str) {
     Tool::python("inventory.py").args([verb, &node.bootstrap()]).run();
 }
 
-/// Fills a directory under the first of `hands`, and has every other one serve it, work on, and pass it on.
+/// Fills a directory under the first of `hands`, and has every other one serve it, work on, and
+/// pass it on.
 fn pass_on(hands: &[Kind]) {
     let mut node = Node::of(hands[0]).option("offsets.topic.num.partitions", "5");
     node = node.option("transaction.state.log.num.partitions", "5").option("log.retention.ms", "-1");
@@ -30,7 +32,8 @@ fn pass_on(hands: &[Kind]) {
         node.stop();
         check(&node);
         node.hand_over(*next);
-        // The directory says how many there are; a successor's configuration may say something else.
+        // The directory says how many there are; a successor's configuration may say something
+        // else.
         for key in ["offsets.topic.num.partitions", "transaction.state.log.num.partitions"] {
             node = node.option(key, "7");
         }
@@ -72,7 +75,8 @@ fn metadata_files(node: &Node, end: &str) -> Vec<PathBuf> {
     paths
 }
 
-/// Levada takes snapshots and removes what lies before them; Kafka's tools read them, and Kafka goes on from there.
+/// Levada takes snapshots and removes what lies before them; Kafka's tools read them, and Kafka
+/// goes on from there.
 #[test]
 fn a_shortened_metadata_log_under_kafka_and_back() {
     let mut node = Node::of(Kind::Levada)

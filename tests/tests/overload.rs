@@ -1,5 +1,6 @@
-//! More than the broker can do: requests by the gigabyte, consumers that do not read, connections by the thousand, half requests, no
-//! descriptors left. It stays within its memory, loses nothing that it acknowledged, and others are served meanwhile.
+//! More than the broker can do: requests by the gigabyte, consumers that do not read, connections
+//! by the thousand, half requests, no descriptors left. It stays within its memory, loses nothing
+//! that it acknowledged, and others are served meanwhile.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,7 +26,8 @@ fn create(node: &Node, topic: &str) -> Connection {
     connection
 }
 
-/// The longest that a small request of another client took while `work` ran, and what `work` returned.
+/// The longest that a small request of another client took while `work` ran, and what `work`
+/// returned.
 fn longest_stall<T>(node: &Node, work: impl FnOnce() -> T + Send) -> (Duration, T)
 where
     T: Send,
@@ -368,7 +370,8 @@ fn idle_connections_leave_descriptors_for_files() {
     await_some("a listener that waits", SOON, || {
         node.talk().contains("descriptors are kept for files").then_some(())
     });
-    // There are descriptors for the files of another topic, and for those that a broker opens and closes.
+    // There are descriptors for the files of another topic, and for those that a broker opens and
+    // closes.
     assert_eq!(raw::topic_error(&first.call(&raw::create_topic("late", 4))), NONE);
     await_some("the late topic", SOON, || {
         (raw::produce_error(&first.call(&raw::produce("late", -1, &batch))) == NONE).then_some(())

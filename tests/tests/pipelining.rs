@@ -1,5 +1,5 @@
-//! Requests that a client sends without waiting for the answers to those before: each is answered, in order, and none is kept waiting by one
-//! behind it.
+//! Requests that a client sends without waiting for the answers to those before: each is answered,
+//! in order, and none is kept waiting by one behind it.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! A real Prometheus on the files of `deploy/monitoring`, beside a broker with traffic: the metrics, the alert rules and the dashboard.
+//! A real Prometheus on the files of `deploy/monitoring`, beside a broker with traffic: the
+//! metrics, the alert rules and the dashboard.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,7 +14,8 @@ use serde_json::Value;
 
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// A broker that flushes often and throttles the client `bursts`, and the address of its listener for users.
+/// A broker that flushes often and throttles the client `bursts`, and the address of its listener
+/// for users.
 fn node() -> (Node, SocketAddr) {
     let mut node = Node::new();
     let sasl = node.listen("SASL", "SASL_PLAINTEXT");

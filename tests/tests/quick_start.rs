@@ -1,4 +1,5 @@
-//! The quick starts of docs/operating/clients.md, run as they stand there, and the scripts that back up and restore a directory.
+//! The quick starts of docs/operating/clients.md, run as they stand there, and the scripts that
+//! back up and restore a directory.
 
 use std::fs;
 use std::path::Path;

@@ -1,6 +1,7 @@
-//! Things that clients make the broker remember through a socket and then abandon: connections, halves of requests and of
-//! authentications, fetches that wait, fetch sessions, idempotent producers. Repeated rounds do not leave ever more memory in use.
-//! `LEVADA_SOAK_COUNT` sets how many of each kind a round makes; 1000 unless set.
+//! Things that clients make the broker remember through a socket and then abandon: connections,
+//! halves of requests and of authentications, fetches that wait, fetch sessions, idempotent
+//! producers. Repeated rounds do not leave ever more memory in use. `LEVADA_SOAK_COUNT` sets how
+//! many of each kind a round makes; 1000 unless set.
 
 use std::time::Duration;
 
@@ -9,7 +10,8 @@ use levada_tests::raw::{self, Batch, Connection, Decoder, Encoder};
 use levada_tests::{Node, await_some, process};
 
 const TOPIC: &str = "remembered";
-/// The allocator keeps some freed memory; one leaked entry of any kind comes to more over a round of the long form.
+/// The allocator keeps some freed memory; one leaked entry of any kind comes to more over a round
+/// of the long form.
 const KEPT_MAX: u64 = 6 << 20;
 const ROUNDS_MAX: usize = 6;
 const SOON: Duration = Duration::from_secs(60);
@@ -61,8 +63,9 @@ impl Target {
     }
 }
 
-/// Makes `count` things of a kind, each for a number of its own, and abandons them, again and again until a round adds nothing. The
-/// allocator's share depends on how many are open at a time, so one round may add to it; a leak adds in every round.
+/// Makes `count` things of a kind, each for a number of its own, and abandons them, again and again
+/// until a round adds nothing. The allocator's share depends on how many are open at a time, so one
+/// round may add to it; a leak adds in every round.
 fn check(target: &Target, kind: &str, abandon: &mut dyn FnMut(i64)) {
     let mut round = |number: i64| {
         let first = number * count();

@@ -1,4 +1,5 @@
-//! The laboratory's report as a person sees it: opened in a browser, in light and dark, with nothing on top of each other.
+//! The laboratory's report as a person sees it: opened in a browser, in light and dark, with
+//! nothing on top of each other.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -106,7 +107,8 @@ fn a_report_of_odd_values_is_legible() {
     assert!(said.stdout.contains("no difference in 100 cases"), "{}", said.stdout);
 }
 
-/// A record whose values lie far apart, whose names are long, and whose curves end close to each other.
+/// A record whose values lie far apart, whose names are long, and whose curves end close to each
+/// other.
 fn odd() -> String {
     let bars = [("read+write 4K", 250.0), (LONG, 0.0203), ("sendfile", 0.0207), ("torn", 12_345_678.0)];
     let bars = bars.map(|(case, value)| (String::from("cold"), case, json!({}), value));

@@ -1,5 +1,6 @@
-//! A container allows less than its machine: whatever of the transfer engine's means is missing, records arrive as they are, by the next
-//! best path, and `levada doctor` says what is missing and what would bring it.
+//! A container allows less than its machine: whatever of the transfer engine's means is missing,
+//! records arrive as they are, by the next best path, and `levada doctor` says what is missing and
+//! what would bring it.
 
 use std::fs;
 use std::path::PathBuf;

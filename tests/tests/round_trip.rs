@@ -1,5 +1,5 @@
-//! What any client writes, any client reads back, byte for byte: keys, values, headers, timestamps, in all
-//! compression types.
+//! What any client writes, any client reads back, byte for byte: keys, values, headers, timestamps,
+//! in all compression types.
 
 use std::path::Path;
 use std::time::Instant;

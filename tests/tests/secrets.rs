@@ -1,4 +1,5 @@
-//! Secrets of every kind are planted wherever one can be, and looked for in everything that a broker and its command line say.
+//! Secrets of every kind are planted wherever one can be, and looked for in everything that a
+//! broker and its command line say.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -205,7 +206,8 @@ impl Deployment {
         }
     }
 
-    /// What the command line says of a configuration, good and bad, from flags, a file and the environment.
+    /// What the command line says of a configuration, good and bad, from flags, a file and the
+    /// environment.
     fn show(&self, said: &mut Said) {
         let listeners = ["listeners=CLIENT://:0,SECURE://:0,INLINE://:0", "sasl.enabled.mechanisms=PLAIN"];
         let protocols = "listener.security.protocol.map=CLIENT:SASL_PLAINTEXT,SECURE:SSL,INLINE:SSL";

@@ -1,4 +1,5 @@
-//! Who comes in and what they may do: clients with right and wrong passwords, and somebody without leave who tries everything.
+//! Who comes in and what they may do: clients with right and wrong passwords, and somebody without
+//! leave who tries everything.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -262,7 +263,8 @@ fn the_audit_log_is_json_and_off_unless_asked_for() {
         node.start();
         logged_in(client, "admin", "admin-pass").call(&levada_tests::raw::fetch("t", 0, 1));
         logged_in(client, "mallory", "mallory-pass").call(&levada_tests::raw::fetch("t", 0, 1));
-        // Lines of one log come in order: when that of another failure is there, everything before is there as well.
+        // Lines of one log come in order: when that of another failure is there, everything before
+        // is there as well.
         login(client, "mallory", "wrong");
         let last = if expected { r#""user":"mallory""# } else { "connection closed by the broker" };
         levada_tests::await_some(last, std::time::Duration::from_secs(60), || {

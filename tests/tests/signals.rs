@@ -1,5 +1,5 @@
-//! Signals and the service manager: reloads, stops under load, a terminal that is closed, `sd_notify`, sockets that were handed over, and
-//! the rights of files.
+//! Signals and the service manager: reloads, stops under load, a terminal that is closed,
+//! `sd_notify`, sockets that were handed over, and the rights of files.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -124,7 +124,8 @@ fn hup_reads_tls_keys_again_and_keeps_them_if_the_new_ones_cannot_be_used() {
         let mut curl = Command::new("curl");
         curl.args(["-sS", "--cacert"]).arg(authority.certificate());
         let status = curl.arg(format!("https://localhost:{}", address.port())).status().expect("curl runs");
-        // CURLE_SSL_CONNECT_ERROR (both authorities have one name) and CURLE_PEER_FAILED_VERIFICATION; what fails later is HTTP.
+        // CURLE_SSL_CONNECT_ERROR (both authorities have one name) and
+        // CURLE_PEER_FAILED_VERIFICATION; what fails later is HTTP.
         !matches!(status.code(), Some(35 | 60))
     };
     write(&first.issue("broker", Flaw::None));
@@ -171,7 +172,8 @@ fn quit_tells_the_state_and_stops_in_order_and_usr1_does_nothing() {
     node.stop();
 }
 
-/// A producer that writes down every acknowledged record, and goes on after a restart of the broker.
+/// A producer that writes down every acknowledged record, and goes on after a restart of the
+/// broker.
 struct Load {
     program: Conversation,
     bootstrap: String,

@@ -1,5 +1,5 @@
-//! Storage that fails, under the real binary: what it can do, it goes on doing; what it cannot is refused with
-//! Kafka's error, and comes back without a restart.
+//! Storage that fails, under the real binary: what it can do, it goes on doing; what it cannot is
+//! refused with Kafka's error, and comes back without a restart.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -15,7 +15,8 @@ const SOON: Duration = Duration::from_secs(30);
 const NONE: i16 = 0;
 const STORAGE_ERROR: i16 = 56;
 
-/// Runs a command on a data directory that is a small file system of its own, which only that command sees.
+/// Runs a command on a data directory that is a small file system of its own, which only that
+/// command sees.
 const ON_SMALL_DISK: &str = r#"mount -t tmpfs -o size=8m tmpfs "$0" && exec "$@""#;
 
 #[test]
@@ -60,7 +61,8 @@ fn a_full_disk_refuses_what_has_no_room_and_takes_it_again_when_there_is() {
     let end = raw::listed_offset(&connection.call(&raw::list_end_offset("early")));
     assert_eq!(end, acknowledged + 1, "every acknowledged record, and nothing of the refused ones");
     await_some("room for another topic", SOON, || {
-        // Refused before it was recorded, or recorded before its directory was refused: either way it comes.
+        // Refused before it was recorded, or recorded before its directory was refused: either way
+        // it comes.
         connection.call(&raw::create_topic("late", 1));
         (raw::produce_error(&connection.call(&raw::produce("late", 1, &batch))) == NONE).then_some(())
     });

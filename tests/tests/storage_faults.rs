@@ -1,5 +1,6 @@
-//! Disks that fail under the running binary: the partition concerned answers with Kafka's error, the others serve on, and a restart
-//! brings it back without anybody editing a file. System calls fail by strace's hand, file systems by remounting them.
+//! Disks that fail under the running binary: the partition concerned answers with Kafka's error,
+//! the others serve on, and a restart brings it back without anybody editing a file. System calls
+//! fail by strace's hand, file systems by remounting them.
 
 use std::fs::{self, File};
 use std::io;
@@ -28,7 +29,8 @@ fn end_of(connection: &mut Connection, topic: &str) -> i64 {
     raw::listed_offset(&connection.call(&raw::list_end_offset(topic)))
 }
 
-/// A Levada with topics `broken` and `whole`, whose calls on one file of `broken` strace makes fail.
+/// A Levada with topics `broken` and `whole`, whose calls on one file of `broken` strace makes
+/// fail.
 fn injured(file: &str, injection: &str, options: &[(&str, &str)]) -> Option<Node> {
     let traced = Command::new("strace").args(["-qq", "-o", "/dev/null", "true"]).output();
     if Kind::under_test() == Kind::Kafka || !traced.is_ok_and(|traced| traced.status.success()) {
@@ -67,7 +69,8 @@ fn injured(file: &str, injection: &str, options: &[(&str, &str)]) -> Option<Node
     Some(node)
 }
 
-/// `broken` refuses what is produced to it, `whole` does not; without the fault everything acknowledged is there.
+/// `broken` refuses what is produced to it, `whole` does not; without the fault everything
+/// acknowledged is there.
 fn refuses_and_comes_back(mut node: Node, mut acknowledged: i64) {
     let mut connection = Connection::open(node.address());
     let refused = await_some("a refusal", SOON, || match produce(&mut connection, "broken") {
@@ -116,7 +119,8 @@ fn a_file_system_that_became_read_only_refuses_writes() {
 
 #[test]
 fn a_sync_that_fails_once_is_not_tried_again() {
-    // Only one fails: were it tried again, the next would succeed and acknowledge what the kernel has dropped.
+    // Only one fails: were it tried again, the next would succeed and acknowledge what the kernel
+    // has dropped.
     let durable = [("levada.ack.durability", "fdatasync")];
     let Some(node) = injured(&format!("{SEGMENT}.log"), "fdatasync,fsync error=EIO:when=1", &durable) else {
         return;

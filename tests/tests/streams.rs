@@ -89,7 +89,8 @@ impl Scene {
         self.application = Some(application);
     }
 
-    /// Ends the speech and then the application; each word must have been counted as often as it was said.
+    /// Ends the speech and then the application; each word must have been counted as often as it
+    /// was said.
     fn check(&mut self) {
         let all: usize = self.said.values().sum();
         self.speaker.take().expect("it runs").finish(LIMIT);
@@ -115,8 +116,8 @@ impl Scene {
         }
         if application {
             self.application.take().expect("it runs").kill();
-            // Its machine may be lost with it: then no successor has the names of its producers, and only
-            // time ends its transactions.
+            // Its machine may be lost with it: then no successor has the names of its producers,
+            // and only time ends its transactions.
             if self.random.random_bool(0.3) {
                 println!("state lost");
                 std::fs::remove_dir_all(self.node.scratch().join("state")).expect("a state directory");
@@ -171,8 +172,8 @@ fn words_are_counted_once_through_crashes_of_broker_and_application() {
     scene.node.stop();
 }
 
-/// One that does not answer is given up, and its work is done by others; when it wakes it must not finish what
-/// it had begun.
+/// One that does not answer is given up, and its work is done by others; when it wakes it must not
+/// finish what it had begun.
 #[test]
 fn a_paused_application_counts_nothing_twice() {
     let mut scene = Scene::set(StdRng::seed_from_u64(seed()));
@@ -191,15 +192,16 @@ fn a_paused_application_counts_nothing_twice() {
     scene.node.stop();
 }
 
-/// Kafka's tool puts the application back to its beginning: its members out, its positions to the start, its
-/// internal topics away.
+/// Kafka's tool puts the application back to its beginning: its members out, its positions to the
+/// start, its internal topics away.
 fn reset(node: &Node) {
     let mut resetter = Tool::java("org.apache.kafka.tools.StreamsResetter");
     resetter.args(["--bootstrap-server", &node.bootstrap(), "--application-id", "word-count", "--force"]);
     resetter.args(["--input-topics", "lines"]);
     let said = await_some("the reset", LIMIT, || match resetter.outcome() {
         (Some(0), said) => Some(said.stdout),
-        // The last member went by itself between the tool's two looks at the group, which the tool does not expect.
+        // The last member went by itself between the tool's two looks at the group, which the tool
+        // does not expect.
         (_, said) if said.stderr.contains("leaving members should not be empty") => None,
         (code, said) => panic!("StreamsResetter: {code:?}\n{}\n{}", said.stdout, said.stderr),
     });

@@ -1,5 +1,6 @@
-//! `tail -F app.log | levada produce logs` and `levada consume logs -G readers` run while the broker is restarted again
-//! and again: no line is lost, none is shown twice. `LEVADA_TAIL_MINUTES` makes it last.
+//! `tail -F app.log | levada produce logs` and `levada consume logs -G readers` run while the
+//! broker is restarted again and again: no line is lost, none is shown twice. `LEVADA_TAIL_MINUTES`
+//! makes it last.
 
 use std::fs::File;
 use std::io::Write as _;

@@ -1,4 +1,5 @@
-//! Key stores as Java makes them, and the secrets that open them. Who gets in by TLS is told in `authentication.rs`.
+//! Key stores as Java makes them, and the secrets that open them. Who gets in by TLS is told in
+//! `authentication.rs`.
 
 use std::fs;
 use std::path::Path;

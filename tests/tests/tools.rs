@@ -1,4 +1,5 @@
-//! Kafka's own tools say to Levada's users what they say to Kafka's: transcripts of a real Kafka are replayed.
+//! Kafka's own tools say to Levada's users what they say to Kafka's: transcripts of a real Kafka
+//! are replayed.
 
 use levada_tests::node::Kind;
 use levada_tests::{Node, transcript};

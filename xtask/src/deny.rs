@@ -1,7 +1,9 @@
-//! What may be linked: licences, sources and duplicate versions of all dependencies, as `deny.toml` has them.
+//! What may be linked: licences, sources and duplicate versions of all dependencies, as `deny.toml`
+//! has them.
 //!
-//! Where cargo-deny is installed it does all that and asks for advisories as well. Building it takes longer than all other checks, so that
-//! it is not installed for this; the rules that need no database are checked here from the same file.
+//! Where cargo-deny is installed it does all that and asks for advisories as well. Building it
+//! takes longer than all other checks, so that it is not installed for this; the rules that need no
+//! database are checked here from the same file.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -1,9 +1,9 @@
-//! Installs what the black-box tests run: Debian packages, Python virtual environments, nginx, Prometheus, Java
-//! jars, and the tests' own Java programs.
+//! Installs what the black-box tests run: Debian packages, Python virtual environments, nginx,
+//! Prometheus, Java jars, and the tests' own Java programs.
 //!
-//! What is downloaded lands in one cache directory outside the repository and is stamped with a hash of the
-//! file that lists it, so a second run neither installs anything nor needs a network. What is compiled lands
-//! in the target directory, stamped in the same way.
+//! What is downloaded lands in one cache directory outside the repository and is stamped with a
+//! hash of the file that lists it, so a second run neither installs anything nor needs a network.
+//! What is compiled lands in the target directory, stamped in the same way.
 
 use std::collections::hash_map::DefaultHasher;
 use std::fs;
@@ -61,7 +61,8 @@ pub(crate) fn can_install_vm() -> bool {
     works(&["apt-get", "--version"]) && (there || rustix::process::geteuid().is_root())
 }
 
-/// What the virtual machine is made of, unpacked: a kernel with its modules, and busybox. Only qemu is installed.
+/// What the virtual machine is made of, unpacked: a kernel with its modules, and busybox. Only qemu
+/// is installed.
 pub(crate) fn install_vm() -> Result<PathBuf, String> {
     packages(&VM_TOOLS)?;
     let cache = cache()?;
@@ -89,7 +90,8 @@ fn debian_kernel(target: &Path) -> Result<(), String> {
 /// Debian's releases that may have a kernel newer than the machine's own, the newest first.
 const NEWER: [&str; 2] = ["trixie-backports", "bookworm-backports"];
 
-/// A newer kernel with its modules, unpacked; an error says what is in the way, such as a mirror that does not have it.
+/// A newer kernel with its modules, unpacked; an error says what is in the way, such as a mirror
+/// that does not have it.
 pub(crate) fn install_newer_kernel() -> Result<PathBuf, String> {
     let target = cache()?.join("vm-newer");
     stamped(&[], &target, |_, target| {
@@ -105,8 +107,8 @@ pub(crate) fn install_newer_kernel() -> Result<PathBuf, String> {
     Ok(target)
 }
 
-/// Unpacks the kernel of a release that the machine itself does not follow: with lists of its own, and nothing installed. Newer packages
-/// have modules and kernel in packages of their own.
+/// Unpacks the kernel of a release that the machine itself does not follow: with lists of its own,
+/// and nothing installed. Newer packages have modules and kernel in packages of their own.
 fn newer_kernel(release: &str, target: &Path) -> Result<(), String> {
     say(&format!("the kernel of {release} for the virtual machine into {}", target.display()));
     let fresh = target.with_extension("new");
@@ -156,7 +158,8 @@ fn nginx(target: &Path) {
     }
 }
 
-/// Unpacks Debian packages without installing them, which would start their services. `probe` is a command that then works there.
+/// Unpacks Debian packages without installing them, which would start their services. `probe` is a
+/// command that then works there.
 fn unpacked(target: &Path, packages: &str, probe: &str) -> Result<(), String> {
     stamped(&[], target, |_, target| {
         say(&format!("{packages} into {}", target.display()));
@@ -173,7 +176,8 @@ fn unpacked(target: &Path, packages: &str, probe: &str) -> Result<(), String> {
     })
 }
 
-/// Builds the tests' own Go programs. Without Go, or what they are made with, their tests are left out, and say so.
+/// Builds the tests' own Go programs. Without Go, or what they are made with, their tests are left
+/// out, and say so.
 fn go_programs(folder: &Path, target: &Path) -> Result<(), String> {
     if !works(&["go", "version"]) {
         return Ok(());
@@ -265,7 +269,8 @@ pub(crate) fn install_inspection() -> Result<(), String> {
     packages(&INSPECTION_TOOLS)
 }
 
-/// Installs the tools that try packages. Returns the path in the cache of the Debian to try them in.
+/// Installs the tools that try packages. Returns the path in the cache of the Debian to try them
+/// in.
 pub(crate) fn install_container() -> Result<PathBuf, String> {
     packages(&CONTAINER_TOOLS)?;
     Ok(cache()?.join("debian"))
@@ -302,7 +307,8 @@ fn works(probe: &[&str]) -> bool {
     command.status().is_ok_and(|status| status.success())
 }
 
-/// Runs `install` unless the stamp beside `target` says that it has run for the present content of `lists`.
+/// Runs `install` unless the stamp beside `target` says that it has run for the present content of
+/// `lists`.
 fn stamped(
     lists: &[PathBuf],
     target: &Path,
@@ -329,7 +335,8 @@ fn python(requirements: &Path, target: &Path) -> Result<(), String> {
     run(pip.args(["install", "--disable-pip-version-check", "--no-input", "--quiet", "-r"]).arg(requirements))
 }
 
-/// Copies the jars beside their final place and swaps them in, so that a broken download leaves none.
+/// Copies the jars beside their final place and swaps them in, so that a broken download leaves
+/// none.
 fn jars(pom: &Path, target: &Path) -> Result<(), String> {
     say(&format!("Java clients and tools into {}", target.display()));
     let fresh = target.with_extension("new");

@@ -1,6 +1,7 @@
 //! A check as one command of many: its needs, its company, and the command line that repeats it.
 //!
-//! [`run`] runs a list of jobs side by side, prints each one's output as a whole when it has ended, and sums up.
+//! [`run`] runs a list of jobs side by side, prints each one's output as a whole when it has ended,
+//! and sums up.
 
 mod queue;
 mod runner;

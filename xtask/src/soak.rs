@@ -1,7 +1,8 @@
-//! Long runs of everything that is drawn at random: crashes, models, simulations, fuzz targets, and black-box suites under
-//! disturbances.
+//! Long runs of everything that is drawn at random: crashes, models, simulations, fuzz targets, and
+//! black-box suites under disturbances.
 //!
-//! `cargo xtask test` runs each of them for seconds; a soak runs each of them for minutes, with other seeds. It is run before a release.
+//! `cargo xtask test` runs each of them for seconds; a soak runs each of them for minutes, with
+//! other seeds. It is run before a release.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -24,7 +25,8 @@ struct Long {
     package: &'static str,
     target: &'static str,
     filter: &'static str,
-    /// A variable that makes it long, or that makes it draw; `MINUTES` stands for the number of minutes.
+    /// A variable that makes it long, or that makes it draw; `MINUTES` stands for the number of
+    /// minutes.
     setting: (&'static str, &'static str),
     /// True if it has to be run again and again to last.
     is_repeated: bool,

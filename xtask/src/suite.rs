@@ -19,7 +19,8 @@ pub(crate) const CLIENTS: &str = "test clients";
 const ALONE: [&str; 7] =
     ["cold", "footprint", "half_open", "hostile", "hostile_requests", "overload", "remembered"];
 
-/// Test binaries that take longest, the longest first: they start first, so that none of them is left over at the end.
+/// Test binaries that take longest, the longest first: they start first, so that none of them is
+/// left over at the end.
 const LONG: [&str; 6] =
     ["exactly_once", "streams", "lab_broker", "authentication", "restricted", "compaction"];
 
@@ -53,8 +54,8 @@ pub(crate) fn everything(root: &Path) -> Result<(), String> {
     job::run(jobs, processors(), &outputs(root))
 }
 
-/// The black-box tests against a fresh release binary, or against `LEVADA_BIN`. With arguments for `cargo test` they run one
-/// by one and are seen while they run.
+/// The black-box tests against a fresh release binary, or against `LEVADA_BIN`. With arguments for
+/// `cargo test` they run one by one and are seen while they run.
 pub(crate) fn black_box(root: &Path, rest: &[String]) -> Result<(), String> {
     if rest.is_empty() {
         let jobs = vec![
@@ -71,7 +72,8 @@ pub(crate) fn black_box(root: &Path, rest: &[String]) -> Result<(), String> {
     run(test.args(options).arg("--").args(BLACK_BOX).args(filters))
 }
 
-/// The tests of foreign clients, against Levada and a real Kafka. `LEVADA_BIN` names a binary to take as it is.
+/// The tests of foreign clients, against Levada and a real Kafka. `LEVADA_BIN` names a binary to
+/// take as it is.
 pub(crate) fn foreign(root: &Path, names: &[String]) -> Result<(), String> {
     deps::install_suites(root)?;
     run(&mut release_command(root))?;
@@ -153,8 +155,8 @@ fn release_command(root: &Path) -> Command {
     }
 }
 
-/// Compiles the fuzz targets, which have a workspace of their own, without libFuzzer: nothing is linked, so no C++ compiler is
-/// needed.
+/// Compiles the fuzz targets, which have a workspace of their own, without libFuzzer: nothing is
+/// linked, so no C++ compiler is needed.
 fn fuzz_check(root: &Path) -> Job {
     let arguments = ["check", "--locked", "--manifest-path", "fuzz/Cargo.toml", "--target-dir", "target"];
     let mut command = cargo(root, &arguments);

@@ -1,5 +1,5 @@
-//! The house rules that a machine can check. Each rule lies in a file of its own below `tidy/` and is a
-//! function from text to complaints, so that its test can feed it a bad sample.
+//! The house rules that a machine can check. Each rule lies in a file of its own below `tidy/` and
+//! is a function from text to complaints, so that its test can feed it a bad sample.
 
 mod cycles;
 mod edges;

@@ -1,9 +1,10 @@
-//! `cargo xtask vm`: boots Debian's kernels under emulation and runs there what this machine cannot show: TLS in the kernel, and
-//! the fallbacks of the transfer engine on an older kernel. An old one, which cannot replace the keys of a TLS connection, and a newer
-//! one, which can.
+//! `cargo xtask vm`: boots Debian's kernels under emulation and runs there what this machine cannot
+//! show: TLS in the kernel, and the fallbacks of the transfer engine on an older kernel. An old
+//! one, which cannot replace the keys of a TLS connection, and a newer one, which can.
 //!
-//! The kernels and a shell come from Debian's archive and are unpacked into the tests' cache, nothing is installed but qemu. The tests are the
-//! ordinary ones, with the libraries they are linked to, in an initial ramdisk. They see `LEVADA_VM`: `rekeys` where keys must be replaceable.
+//! The kernels and a shell come from Debian's archive and are unpacked into the tests' cache,
+//! nothing is installed but qemu. The tests are the ordinary ones, with the libraries they are
+//! linked to, in an initial ramdisk. They see `LEVADA_VM`: `rekeys` where keys must be replaceable.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -48,8 +49,8 @@ pub(crate) enum Extent {
     Full,
 }
 
-/// The kernel's modules that are loaded before the tests; some kernels have a few of them built in. TLS asks for its ciphers by name, and
-/// is given them this way.
+/// The kernel's modules that are loaded before the tests; some kernels have a few of them built in.
+/// TLS asks for its ciphers by name, and is given them this way.
 const MODULES: &str = "gcm aesni-intel chacha-x86_64 poly1305-x86_64 chacha20poly1305 tls";
 
 /// Folders of modules that those are in, or what they need.
@@ -68,8 +69,8 @@ struct Machine {
     limit: Duration,
 }
 
-/// Prepares and boots the machines; fails if one test in them does, or if one does not come to its end. A newer kernel that cannot be
-/// downloaded is left out.
+/// Prepares and boots the machines; fails if one test in them does, or if one does not come to its
+/// end. A newer kernel that cannot be downloaded is left out.
 pub(crate) fn run(root: &Path, extent: Extent) -> Result<(), String> {
     let shell = deps::install_vm()?;
     let mut kernels = vec![shell.clone()];
@@ -253,8 +254,8 @@ fn only_entry(folder: &Path) -> Result<String, String> {
     Ok(entry.file_name().to_string_lossy().into_owned())
 }
 
-/// Builds the unit tests of all libraries; where those of a package lie. All of them, because Cargo would otherwise choose other features
-/// for what they depend on, and compile that again.
+/// Builds the unit tests of all libraries; where those of a package lie. All of them, because Cargo
+/// would otherwise choose other features for what they depend on, and compile that again.
 fn test_binary(root: &Path, package: &str) -> Result<PathBuf, String> {
     let arguments = ["test", "--locked", "--workspace", "--lib", "--no-run", suite::MESSAGES];
     let output = suite::cargo(root, &arguments).output().map_err(|error| format!("cargo: {error}"))?;

@@ -1,11 +1,13 @@
-//! What the broker is told: one table of keys with Kafka's names, the layers that may set them (flags over
-//! environment over file over default), and the typed configuration the rest of the broker reads.
+//! What the broker is told: one table of keys with Kafka's names, the layers that may set them
+//! (flags over environment over file over default), and the typed configuration the rest of the
+//! broker reads.
 //!
-//! `table` says everything about every key that has an effect, `kafka` what Kafka says about all of its own, `foreign` what becomes of
-//! those without an effect; `sources` turns layers into checked settings and remembers where each
-//! value came from; `broker` and `topic` are the typed results; `describe` is what DescribeConfigs and
-//! `levada config show` print; `dynamic` lays what was set while the broker ran over the rest; `group` and
-//! `client_metrics` are what else can be configured; `security` reads who may come in and what they may do.
+//! `table` says everything about every key that has an effect, `kafka` what Kafka says about all of
+//! its own, `foreign` what becomes of those without an effect; `sources` turns layers into checked
+//! settings and remembers where each value came from; `broker` and `topic` are the typed results;
+//! `describe` is what DescribeConfigs and `levada config show` print; `dynamic` lays what was set
+//! while the broker ran over the rest; `group` and `client_metrics` are what else can be
+//! configured; `security` reads who may come in and what they may do.
 
 mod broker;
 mod client_metrics;

@@ -1,8 +1,10 @@
-//! Requests to the controller: all that this broker wants changed in the metadata. Nobody else changes it.
+//! Requests to the controller: all that this broker wants changed in the metadata. Nobody else
+//! changes it.
 //!
-//! `embedded` is the controller itself: each change is decided by `metadata::controller`, written to the metadata log, acted on by
-//! `publishing`, and then visible in the published image. All of it happens off the shards, one change at a time. The other files
-//! check what a request needs besides the image. A broker in a cluster puts the same requests to another node.
+//! `embedded` is the controller itself: each change is decided by `metadata::controller`, written
+//! to the metadata log, acted on by `publishing`, and then visible in the published image. All of
+//! it happens off the shards, one change at a time. The other files check what a request needs
+//! besides the image. A broker in a cluster puts the same requests to another node.
 
 use std::sync::Arc;
 

@@ -1,9 +1,9 @@
 //! The coordinators of groups and transactions: one for each partition of their topics, for as long
 //! as the partition exists.
 //!
-//! `host` drives a state machine: that of [`crate::group`], or that of [`crate::txn`]. `slots` is the table of the
-//! coordinators of one topic and their clock, `replay` reads the logs that they keep their state in, `announcements` are the
-//! metadata that group coordinators are told.
+//! `host` drives a state machine: that of [`crate::group`], or that of [`crate::txn`]. `slots` is
+//! the table of the coordinators of one topic and their clock, `replay` reads the logs that they
+//! keep their state in, `announcements` are the metadata that group coordinators are told.
 
 use std::sync::Arc;
 
@@ -50,8 +50,9 @@ impl Coordinators {
         &self.txns
     }
 
-    /// Sees to it that each partition that `__consumer_offsets` and `__transaction_state` have by the image has a coordinator. Before any of
-    /// them is opened, and as part of the change of metadata that makes them.
+    /// Sees to it that each partition that `__consumer_offsets` and `__transaction_state` have by
+    /// the image has a coordinator. Before any of them is opened, and as part of the change of
+    /// metadata that makes them.
     pub(crate) fn provide(&self, image: &Image) {
         let count = |topic| image.topic(topic).map_or(0, |topic| topic.partition_count());
         let (offsets, states) = (count(OFFSETS_TOPIC), count(TRANSACTIONS_TOPIC));
@@ -86,7 +87,8 @@ impl Coordinators {
         }
     }
 
-    /// Tells group coordinators that topics have come, gone or grown. `latest` is called when it is this change's turn.
+    /// Tells group coordinators that topics have come, gone or grown. `latest` is called when it is
+    /// this change's turn.
     pub(crate) fn topics_changed(&self, latest: impl FnOnce() -> Arc<Image>) {
         self.announcements.topics(&self.groups, latest);
     }
@@ -113,7 +115,8 @@ impl Coordinators {
         }
     }
 
-    /// The log of this partition is checked before its coordinator answers; until then it is loading.
+    /// The log of this partition is checked before its coordinator answers; until then it is
+    /// loading.
     pub(crate) fn expect(&self, (topic, index): &TopicPartition) {
         match topic.as_str() {
             OFFSETS_TOPIC => self.groups.expect(*index),

@@ -9,8 +9,8 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 const KEPT_PART: u64 = 4;
 const KEPT_MAX: u64 = 1024;
 
-/// Raises the soft limit of descriptors to the hard one, as Java's virtual machine does for Kafka. Without the right to do so, or where there
-/// is no hard limit, it stays as it is.
+/// Raises the soft limit of descriptors to the hard one, as Java's virtual machine does for Kafka.
+/// Without the right to do so, or where there is no hard limit, it stays as it is.
 pub fn raise_limit() {
     let limit = getrlimit(Resource::Nofile);
     if limit.current == limit.maximum {
@@ -45,8 +45,8 @@ impl Reserve {
         Self { first: RawFd::try_from(limit - kept).unwrap_or(RawFd::MAX), kept }
     }
 
-    /// The connection, if enough descriptors are left beside it. The kernel gives out the lowest number that is free: one of those
-    /// kept means that all below were taken.
+    /// The connection, if enough descriptors are left beside it. The kernel gives out the lowest
+    /// number that is free: one of those kept means that all below were taken.
     ///
     /// # Errors
     /// There are not enough; the connection.

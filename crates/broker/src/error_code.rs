@@ -148,7 +148,8 @@ codes! {
 pub struct Failure {
     /// Error code for the client.
     pub code: ErrorCode,
-    /// What its user reads. Most sentences are the same for each of many entries, and take no memory for each.
+    /// What its user reads. Most sentences are the same for each of many entries, and take no
+    /// memory for each.
     pub message: Option<Cow<'static, str>>,
 }
 
@@ -159,7 +160,8 @@ impl Failure {
     }
 }
 
-/// Most bytes of a sentence for people: it may repeat a name of 32 767 bytes, and clients take no longer string.
+/// Most bytes of a sentence for people: it may repeat a name of 32 767 bytes, and clients take no
+/// longer string.
 const SENTENCE_BYTES_MAX: usize = 1000;
 
 /// A sentence for people, cut if it is too long to be read.

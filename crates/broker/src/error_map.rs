@@ -1,5 +1,5 @@
-//! The map from this crate's errors to Kafka's error codes: one implementation of [`From`] for each type of error. There is no
-//! other such map.
+//! The map from this crate's errors to Kafka's error codes: one implementation of [`From`] for each
+//! type of error. There is no other such map.
 
 use levada_log::batch::BatchError;
 use levada_log::{AppendError, ReadError};

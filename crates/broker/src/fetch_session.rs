@@ -1,8 +1,8 @@
 //! Fetch sessions (KIP-227): the broker remembers the partitions that a consumer fetches, so that
 //! requests and responses contain only changes.
 //!
-//! No clock, socket or disk: time and fresh ids are parameters. The cache is locked for a look-up; a session has
-//! a lock of its own, so that large sessions do not hold up others.
+//! No clock, socket or disk: time and fresh ids are parameters. The cache is locked for a look-up;
+//! a session has a lock of its own, so that large sessions do not hold up others.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -24,11 +24,12 @@ const EVICTION_MS: i64 = 120_000;
 /// A session that has been idle for longer ends: its client will open another.
 const IDLE_MS: i64 = 600_000;
 
-/// Most memory that all sessions together take. A client may name any number of partitions that do not exist, with names of any
-/// length: the slots alone would let a few requests fill the memory.
+/// Most memory that all sessions together take. A client may name any number of partitions that do
+/// not exist, with names of any length: the slots alone would let a few requests fill the memory.
 const BYTES_MAX: usize = 64 << 20;
 
-/// What a partition takes beside its topic's name, which is counted with each partition although those of a request share it.
+/// What a partition takes beside its topic's name, which is counted with each partition although
+/// those of a request share it.
 const PARTITION_BYTES: usize = 270;
 const _: () = assert!(EVICTION_MS < IDLE_MS, "a session gives way before it ends");
 
@@ -156,8 +157,8 @@ impl FetchSession {
 }
 
 impl Continued {
-    /// Takes the answer into the session: which of the partitions have to be told. The error is for a request
-    /// that another one of the same session has overtaken.
+    /// Takes the answer into the session: which of the partitions have to be told. The error is for
+    /// a request that another one of the same session has overtaken.
     pub(crate) fn finish(&self, answered: &[(PartitionKey, PartitionState)]) -> Result<Vec<bool>, ErrorCode> {
         let mut session = self.session.lock();
         if session.epoch != self.epoch {
@@ -208,8 +209,8 @@ impl Sessions {
         Self { slots, bytes_max: BYTES_MAX, ..Self::default() }
     }
 
-    /// Decides on a request: closes, continues or refuses the session that it names. `wanted` and `forgotten`
-    /// change a session that goes on.
+    /// Decides on a request: closes, continues or refuses the session that it names. `wanted` and
+    /// `forgotten` change a session that goes on.
     pub(crate) fn begin(
         &mut self,
         asked: SessionRequest,
@@ -253,9 +254,8 @@ impl Sessions {
         Ok(SessionPlan::Continue(Continued { session: shared, session_id: asked.session_id, epoch, wanted }))
     }
 
-    /// Opens a session with what a request named and its answer told; 0 if there is no room, which is an answer that
-    /// clients know. `random_id` gives
-    /// positive numbers.
+    /// Opens a session with what a request named and its answer told; 0 if there is no room, which
+    /// is an answer that clients know. `random_id` gives positive numbers.
     pub(crate) fn open(
         &mut self,
         by_id: bool,
@@ -321,8 +321,8 @@ impl Sessions {
         }
     }
 
-    /// Makes room for a session of so many partitions: one that is idle for long goes, else the smallest of the
-    /// old ones if it is smaller.
+    /// Makes room for a session of so many partitions: one that is idle for long goes, else the
+    /// smallest of the old ones if it is smaller.
     fn evict(&mut self, partitions: usize, now_ms: i64) -> bool {
         let Some((used_ms, idle)) = self.idle.first().copied() else { return false };
         if now_ms - used_ms > EVICTION_MS {

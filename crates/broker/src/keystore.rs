@@ -82,7 +82,8 @@ impl<'a> SslSettings<'a> {
     }
 }
 
-/// The suites of the list that there are, in its order; those of old TLS, which stock configurations name, are left out.
+/// The suites of the list that there are, in its order; those of old TLS, which stock
+/// configurations name, are left out.
 fn suites(settings: &SslSettings<'_>) -> Result<Vec<SupportedCipherSuite>, TlsError> {
     const KEY: &str = "ssl.cipher.suites";
     let all = ring::default_provider().cipher_suites;

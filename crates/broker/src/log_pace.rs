@@ -35,7 +35,8 @@ impl LogPace {
         Self { burst, state: Mutex::default() }
     }
 
-    /// The number of lines that were left out before this one; none if it is to be left out too. The time is that of the steady clock.
+    /// The number of lines that were left out before this one; none if it is to be left out too.
+    /// The time is that of the steady clock.
     pub(crate) fn admit(&self, now_ms: i64) -> Option<u64> {
         let mut state = self.state.lock();
         let until_ms = state.until_ms.unwrap_or(now_ms).max(now_ms);

@@ -1,7 +1,9 @@
-//! Levels of the log by logger, as Kafka's resource BROKER_LOGGER shows and changes them. A logger is a part of the program; its name is
-//! the path of a module with dots, for Kafka's tools take no colons. `root` has the level of all that is not named.
+//! Levels of the log by logger, as Kafka's resource BROKER_LOGGER shows and changes them. A logger
+//! is a part of the program; its name is the path of a module with dots, for Kafka's tools take no
+//! colons. `root` has the level of all that is not named.
 //!
-//! A process has one log. The program that starts it installs the way to change it ([`install`]); changes last until the process ends.
+//! A process has one log. The program that starts it installs the way to change it ([`install`]);
+//! changes last until the process ends.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -94,7 +96,8 @@ impl LogLevel {
 /// Levels by the path of a module, such as `levada_broker::server`, and by [`ROOT`].
 pub type LogLevels = BTreeMap<String, LogLevel>;
 
-/// Lays directives such as `info,levada_broker::server=debug` over the filter that the log had at the start.
+/// Lays directives such as `info,levada_broker::server=debug` over the filter that the log had at
+/// the start.
 pub type ApplyFilter = Box<dyn Fn(&str) -> Result<(), String> + Send + Sync>;
 
 /// The levels in force.
@@ -108,7 +111,8 @@ pub(crate) struct Loggers {
 
 static INSTALLED: OnceLock<Loggers> = OnceLock::new();
 
-/// Makes the levels of this process's log changeable: its levels at the start, and the way to change them. Only the first call counts.
+/// Makes the levels of this process's log changeable: its levels at the start, and the way to
+/// change them. Only the first call counts.
 pub fn install(base: LogLevels, apply: ApplyFilter) {
     let _ = INSTALLED.set(Loggers::new(base, apply));
 }

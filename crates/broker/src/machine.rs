@@ -1,9 +1,10 @@
 //! The contract between a coordinator's state machine and its host.
 //!
-//! A [`Machine`] holds the state of a coordinator, which lives in the records of one partition. An event and the time go
-//! in, actions come out; the machine owns no clock, socket or disk. [`crate::group`] and [`crate::txn`] have one machine
-//! each. `coordinator` hosts them: it replays the partition's log, brings requests and alarms, appends what a
-//! machine wants written, and sends the answers.
+//! A [`Machine`] holds the state of a coordinator, which lives in the records of one partition. An
+//! event and the time go in, actions come out; the machine owns no clock, socket or disk.
+//! [`crate::group`] and [`crate::txn`] have one machine each. `coordinator` hosts them: it replays
+//! the partition's log, brings requests and alarms, appends what a machine wants written, and sends
+//! the answers.
 
 use bytes::Bytes;
 use levada_log::Append;
@@ -31,11 +32,12 @@ pub struct EncodedRecord {
 /// Reason why a coordinator's records were not appended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PersistFailure {
-    /// The partition cannot take records now: its disk is full, or it does not exist yet. The log is as it was.
+    /// The partition cannot take records now: its disk is full, or it does not exist yet. The log
+    /// is as it was.
     #[error("the coordinator's partition cannot take records now")]
     Unavailable,
-    /// The partition was deleted, or its disk has failed. The log may contain the records or not, and takes no
-    /// more. The machine unloads itself.
+    /// The partition was deleted, or its disk has failed. The log may contain the records or not,
+    /// and takes no more. The machine unloads itself.
     #[error("the coordinator's partition cannot be written any more")]
     Lost,
     /// The batch is larger than the partition accepts.
@@ -55,7 +57,8 @@ pub enum PersistFailure {
 /// Events that every machine understands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
-    /// The records of an [`Action::Persist`] are in the log from this offset on, or were not appended.
+    /// The records of an [`Action::Persist`] are in the log from this offset on, or were not
+    /// appended.
     Persisted(PersistId, Result<i64, PersistFailure>),
     /// Every record of the partition has been replayed: serve.
     Loaded,
@@ -70,8 +73,8 @@ pub enum Signal {
 pub enum Action<O, P, W> {
     /// Answer the request that came with this ticket. Every ticket gets exactly one answer.
     Reply(Ticket, O),
-    /// Append this as one batch to the coordinator's partition, in the order of the actions, and report
-    /// [`Signal::Persisted`] with this id.
+    /// Append this as one batch to the coordinator's partition, in the order of the actions, and
+    /// report [`Signal::Persisted`] with this id.
     Persist(PersistId, P),
     /// Work outside the coordinator; an event of the machine's own reports its end.
     Work(W),
@@ -115,13 +118,15 @@ pub trait Machine: Sized + Send + 'static {
     /// Applies one batch of the log; only between [`Machine::begin`] and [`Signal::Loaded`].
     ///
     /// # Errors
-    /// If the batch is damaged. A record that cannot be understood is passed over, and reported to the operator.
+    /// If the batch is damaged. A record that cannot be understood is passed over, and reported to
+    /// the operator.
     fn replay(&mut self, batch: &BatchView<'_>) -> Result<(), BatchError>;
 
     /// Applies an event that happened `now`. Never blocks.
     fn step(&mut self, event: Self::Event, now: Now) -> Vec<ActionOf<Self>>;
 
-    /// Latest time of the next [`Signal::Tick`], by the steady clock; none while the machine waits for events only.
+    /// Latest time of the next [`Signal::Tick`], by the steady clock; none while the machine waits
+    /// for events only.
     fn deadline(&self) -> Option<i64>;
 
     /// True once the machine has been unloaded.
@@ -151,13 +156,13 @@ pub trait Request<M: Machine>: Sized {
 
 /// A request about a key that decides which coordinator is asked.
 pub trait Keyed {
-    /// The group id, or the transactional id. For a request about several groups, the first one: the caller has sorted
-    /// them by partition.
+    /// The group id, or the transactional id. For a request about several groups, the first one:
+    /// the caller has sorted them by partition.
     fn key(&self) -> &str;
 }
 
-/// The partition that coordinates a key, of `partitions` (at least 1): Java's hash of the key, as every Kafka broker
-/// computes it.
+/// The partition that coordinates a key, of `partitions` (at least 1): Java's hash of the key, as
+/// every Kafka broker computes it.
 pub fn partition_for(key: &str, partitions: i32) -> i32 {
     let units = key.encode_utf16().map(i32::from);
     let hash = units.fold(0_i32, |hash, unit| hash.wrapping_mul(31).wrapping_add(unit));

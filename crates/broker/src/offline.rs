@@ -56,11 +56,13 @@ pub enum StorageError {
     Log(#[from] LogError),
 }
 
-/// Gives the configured directory its identity and the first records of a cluster, as `kafka-storage format --standalone` does.
-/// Without `cluster_id` the cluster gets a random one; `users` are its first. Blocks.
+/// Gives the configured directory its identity and the first records of a cluster, as
+/// `kafka-storage format --standalone` does. Without `cluster_id` the cluster gets a random one;
+/// `users` are its first. Blocks.
 ///
 /// # Errors
-/// [`StoreError::Formatted`] if it has one already; a directory that is in use or cannot be written.
+/// [`StoreError::Formatted`] if it has one already; a directory that is in use or cannot be
+/// written.
 pub fn format(
     config: &BrokerConfig,
     cluster_id: Option<&str>,
@@ -93,7 +95,8 @@ pub fn directory(config: &BrokerConfig) -> Result<&Path, StorageError> {
     }
 }
 
-/// Keeps brokers away for as long as the file is held; a directory that never had a broker has no lock.
+/// Keeps brokers away for as long as the file is held; a directory that never had a broker has no
+/// lock.
 fn lock_existing(dir: &Path) -> Result<Option<File>, StorageError> {
     let path = dir.join(LOCK_FILE);
     match disk::lock_to_read(&path) {
@@ -104,7 +107,8 @@ fn lock_existing(dir: &Path) -> Result<Option<File>, StorageError> {
     }
 }
 
-/// The directories in a data directory, with topic and index of those that are partitions; in the order of their names.
+/// The directories in a data directory, with topic and index of those that are partitions; in the
+/// order of their names.
 fn directories(dir: &Path) -> Result<Vec<(PathBuf, Option<TopicPartition>)>, StorageError> {
     let failed = |source| StorageError::Unreadable { path: dir.to_owned(), source };
     let mut found = Vec::new();
@@ -119,7 +123,8 @@ fn directories(dir: &Path) -> Result<Vec<(PathBuf, Option<TopicPartition>)>, Sto
     Ok(found)
 }
 
-/// Bytes of the segments in a partition's directory, and of everything else there; how many segments there are.
+/// Bytes of the segments in a partition's directory, and of everything else there; how many
+/// segments there are.
 fn sizes(dir: &Path) -> io::Result<(u64, u64, usize)> {
     let (mut logs, mut others, mut segments) = (0, 0, 0);
     for DirEntry { path, .. } in RealDisk.list(dir)?.into_iter().filter(|entry| entry.kind == Kind::File) {

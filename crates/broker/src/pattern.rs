@@ -19,7 +19,8 @@ const REMEMBERED: usize = 32;
 /// The last one used comes first.
 static COMPILED: Mutex<VecDeque<(String, Regex)>> = Mutex::new(VecDeque::new());
 
-/// The expression, to match whole names. Compiling takes milliseconds at worst; one of the last is not compiled again.
+/// The expression, to match whole names. Compiling takes milliseconds at worst; one of the last is
+/// not compiled again.
 ///
 /// # Errors
 /// It is no expression, or too large.
@@ -47,7 +48,8 @@ fn compile(pattern: &str) -> Result<Regex, Error> {
     if pattern.len() > PATTERN_BYTES_MAX {
         return Err(Error::CompiledTooBig(PATTERN_BYTES_MAX));
     }
-    // Parsed alone first: a stray parenthesis must not find its partner outside. There is no room to compile it.
+    // Parsed alone first: a stray parenthesis must not find its partner outside. There is no room
+    // to compile it.
     if let Err(error @ Error::Syntax(_)) = RegexBuilder::new(pattern).size_limit(0).build() {
         return Err(error);
     }

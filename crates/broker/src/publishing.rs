@@ -1,9 +1,11 @@
 //! Applies the metadata: brings the partitions, coordinators and settings of this broker in line
 //! with an image.
 //!
-//! `diff` compares two images, `apply` acts on the differences and publishes the later image. `serving` opens partitions and takes
-//! deleted ones out of service, `recovery` does the first beside serving after an unclean stop, `configs` has logs, coordinators and
-//! listeners go by changed configuration. This is the only place that calls both replicas and coordinators about it.
+//! `diff` compares two images, `apply` acts on the differences and publishes the later image.
+//! `serving` opens partitions and takes deleted ones out of service, `recovery` does the first
+//! beside serving after an unclean stop, `configs` has logs, coordinators and listeners go by
+//! changed configuration. This is the only place that calls both replicas and coordinators about
+//! it.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! Client quotas: the limit of a client, its recent use, and the delay that results.
 //!
-//! No clock, socket or disk: time is a parameter. Rates are measured as Kafka measures them: over eleven samples of a
-//! second, the last of them unfinished.
+//! No clock, socket or disk: time is a parameter. Rates are measured as Kafka measures them: over
+//! eleven samples of a second, the last of them unfinished.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};
@@ -47,10 +47,12 @@ impl Used {
     }
 }
 
-/// Addresses whose connections are remembered before those that opened none lately are looked for and forgotten.
+/// Addresses whose connections are remembered before those that opened none lately are looked for
+/// and forgotten.
 const ADDRESSES_KEPT: usize = 1024;
 
-/// Addresses at most: somebody may have a whole network of them. Those beyond share one meter until others are idle.
+/// Addresses at most: somebody may have a whole network of them. Those beyond share one meter until
+/// others are idle.
 const ADDRESSES_MAX: usize = 100_000;
 const FURTHER_ADDRESSES: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 
@@ -58,7 +60,8 @@ const FURTHER_ADDRESSES: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 const METER_KEPT_MS: i64 = 3_600_000;
 const SWEEP_MS: i64 = 60_000;
 
-/// Meters at most: a client chooses its id. What comes beyond them, while all are in use, shares one for each kind of use.
+/// Meters at most: a client chooses its id. What comes beyond them, while all are in use, shares
+/// one for each kind of use.
 const METERS_MAX: usize = 100_000;
 
 /// User of a quota.
@@ -68,7 +71,8 @@ pub(crate) struct Client<'a> {
     pub(crate) client_id: &'a str,
 }
 
-/// The clients that share one limit: all of a user, all with a client id, or those with both. Hashes of the names, which may be long.
+/// The clients that share one limit: all of a user, all with a client id, or those with both.
+/// Hashes of the names, which may be long.
 type Account = (Used, Option<u64>, Option<u64>);
 
 /// A part of an entity: left out, all clients without a limit of their own, or one by name.
@@ -141,8 +145,8 @@ impl Accounts {
         self.meters.entry(account).or_default()
     }
 
-    /// Books a connection from an address (`connection_creation_rate`); how long it has to wait before it is closed. One that has to wait
-    /// does not count.
+    /// Books a connection from an address (`connection_creation_rate`); how long it has to wait
+    /// before it is closed. One that has to wait does not count.
     pub(crate) fn book_connection(&mut self, address: IpAddr, now_ms: i64) -> Duration {
         let entity = |name: Option<String>| QuotaEntity::from([("ip".to_owned(), name)]);
         let own = self.limits.limits(&entity(Some(address.to_string())));
@@ -169,7 +173,8 @@ impl Accounts {
         Duration::from_millis(wait_ms.round() as u64)
     }
 
-    /// The most special limit that names the client, in Kafka's order. Kafka accepts what is no number, and nothing exceeds it.
+    /// The most special limit that names the client, in Kafka's order. Kafka accepts what is no
+    /// number, and nothing exceeds it.
     fn find(&self, used: Used, client: Client<'_>) -> Option<(Account, f64)> {
         let (user, client_id) = (Some(Some(client.user)), Some(Some(client.client_id)));
         let default = Some(None);

@@ -1,4 +1,5 @@
-//! JSON of fields that records of internal topics have in common: ids as Kafka prints them, and bytes in base64.
+//! JSON of fields that records of internal topics have in common: ids as Kafka prints them, and
+//! bytes in base64.
 
 use std::collections::BTreeMap;
 

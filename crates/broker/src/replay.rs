@@ -1,8 +1,8 @@
 //! Old records and the page cache: the decision to keep or drop pages that a consumer reads from
 //! the disk ([reasons](../../../docs/decisions/2026-11-23-replays-in-memory.md)).
 //!
-//! [`Admission`] decides. How memory stands is asked when somebody reads old records from the disk, at most once a second, on a thread that
-//! may wait; a broker without such readers asks nothing.
+//! [`Admission`] decides. How memory stands is asked when somebody reads old records from the disk,
+//! at most once a second, on a thread that may wait; a broker without such readers asks nothing.
 
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;

@@ -1,11 +1,13 @@
 //! The partitions of which this broker has a replica: their logs in the data directory, the table
 //! of served partitions, and background work on logs.
 //!
-//! `partition` is one of them, with its `leadership`, its append `lane`, the syncs that acknowledgements wait for (`durability`) and the `waiters`
-//! of long polls. `opening` opens logs and `recovery` counts those that are checked first. `housekeeping`, `retention`, `expiry`,
+//! `partition` is one of them, with its `leadership`, its append `lane`, the syncs that
+//! acknowledgements wait for (`durability`) and the `waiters` of long polls. `opening` opens logs
+//! and `recovery` counts those that are checked first. `housekeeping`, `retention`, `expiry`,
 //! `compaction` (with the state of its `cleaner`) and `discarded` run beside the requests.
 //!
-//! Which partitions are served, and what is told to the coordinators that live in them, `publishing` decides by the metadata.
+//! Which partitions are served, and what is told to the coordinators that live in them,
+//! `publishing` decides by the metadata.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -100,7 +102,8 @@ impl Replicas {
     /// There is no such partition, or its log cannot be opened.
     pub(crate) fn partition(&self, topic: &str, index: i32) -> Result<Arc<Partition>, ErrorCode> {
         if topic.len() > TOPIC_NAME_BYTES_MAX {
-            // No such topic can be: a request that names many of its partitions costs no hashing of the name.
+            // No such topic can be: a request that names many of its partitions costs no hashing of
+            // the name.
             return Err(ErrorCode::UnknownTopicOrPartition);
         }
         self.partitions.by_name(topic, index).ok_or_else(|| self.not_served(topic, index))
@@ -117,7 +120,8 @@ impl Replicas {
 
     fn not_served(&self, topic: &str, index: i32) -> ErrorCode {
         match self.unopened.lock().unserved_reason(topic, index) {
-            // What Kafka says of a partition that it does not lead yet: clients look for the leader again, and wait.
+            // What Kafka says of a partition that it does not lead yet: clients look for the leader
+            // again, and wait.
             Some(UnservedReason::Recovering) => ErrorCode::NotLeaderOrFollower,
             Some(UnservedReason::Failed) => ErrorCode::KafkaStorageError,
             // It never was there, or is going with its topic.
@@ -146,7 +150,8 @@ impl Replicas {
         self.unopened.lock().failed() + self.partitions.offline()
     }
 
-    /// Number of partitions whose logs are being checked, or will be, and how many of them hold the state of a coordinator.
+    /// Number of partitions whose logs are being checked, or will be, and how many of them hold the
+    /// state of a coordinator.
     pub(crate) fn recovering(&self) -> (usize, usize) {
         let unopened = self.unopened.lock();
         unopened
@@ -179,7 +184,8 @@ impl Replicas {
         self.data_dir.path()
     }
 
-    /// Finishes interrupted deletions, and moves directories of partitions that are not `known` out of the way.
+    /// Finishes interrupted deletions, and moves directories of partitions that are not `known` out
+    /// of the way.
     pub(crate) fn quarantine_strays(
         &self,
         known: impl Fn(&str, i32) -> bool,
@@ -187,8 +193,9 @@ impl Replicas {
         self.data_dir.quarantine_strays(known)
     }
 
-    /// Closes the logs of partitions of a deleted topic and takes the names from their directories; returns the directories for
-    /// [`Replicas::remove_directory`]. Only as part of the change that deletes the topic: later the name may be another topic's.
+    /// Closes the logs of partitions of a deleted topic and takes the names from their directories;
+    /// returns the directories for [`Replicas::remove_directory`]. Only as part of the change that
+    /// deletes the topic: later the name may be another topic's.
     pub(crate) fn mark_deleted(&self, partitions: &[Arc<Partition>]) -> Vec<PathBuf> {
         let mut marked = Vec::with_capacity(partitions.len());
         for partition in partitions {

@@ -2,8 +2,8 @@
 //! Received bytes count, claimed lengths do not. When the memory is used up, further requests wait
 //! in the sockets.
 //!
-//! Requests that are half there could use up all of it, and none could ever become whole. So one request at a time may exceed the limit
-//! until it is answered ([`RequestMemory::room`]).
+//! Requests that are half there could use up all of it, and none could ever become whole. So one
+//! request at a time may exceed the limit until it is answered ([`RequestMemory::room`]).
 //!
 //! What clients send before they have authenticated counts apart ([`Newcomers`]).
 
@@ -18,7 +18,8 @@ mod tests;
 
 pub(crate) use self::newcomers::{NewcomerShare, Newcomers};
 
-/// Requests up to this size neither count nor wait: a connection keeps as much memory between its requests.
+/// Requests up to this size neither count nor wait: a connection keeps as much memory between its
+/// requests.
 pub(crate) const UNCOUNTED_BYTES: usize = 16 * 1024;
 
 /// Memory of all connections together.
@@ -68,7 +69,8 @@ impl RequestMemory {
         self.held_bytes.load(Ordering::Acquire) < limit_bytes
     }
 
-    /// Waits until less than the limit is held, or until this request is the one that may exceed it.
+    /// Waits until less than the limit is held, or until this request is the one that may exceed
+    /// it.
     pub(crate) async fn room(&self, limit_bytes: u64) -> Option<Excess> {
         tokio::select! {
             biased;

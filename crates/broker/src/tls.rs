@@ -1,8 +1,8 @@
 //! TLS settings of the listeners: keys, trust stores and versions of each, converted for
 //! handshakes, and reloaded when the configuration or a file changes.
 //!
-//! `stores` reads key and trust stores, `names` turns certificates into principals. Connections and their handshakes are in
-//! `server/channel`.
+//! `stores` reads key and trust stores, `names` turns certificates into principals. Connections and
+//! their handshakes are in `server/channel`.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -45,7 +45,8 @@ struct FileVersion {
 }
 
 impl Tls {
-    /// Reads what the TLS listeners need, which may have gone by something else `before`. Blocks for their files.
+    /// Reads what the TLS listeners need, which may have gone by something else `before`. Blocks
+    /// for their files.
     ///
     /// # Errors
     /// The first setting that cannot be used.
@@ -65,7 +66,8 @@ impl Tls {
         Some(context.load_full())
     }
 
-    /// Goes by another configuration, as far as it can be used; connections that are up stay. Blocks for files.
+    /// Goes by another configuration, as far as it can be used; connections that are up stay.
+    /// Blocks for files.
     pub(crate) fn reload(&self, config: &BrokerConfig) {
         self.load_those(config, |_| true);
     }
@@ -117,8 +119,9 @@ impl TlsContext {
         TlsContext::of(&view, client_auth(settings, listener), before)
     }
 
-    /// What the settings come to, and the files that they name. Clients show certificates as `client_auth` says: `none`, `requested`,
-    /// or else `required`. A certificate must be for whom the one `before` was. Blocks for files.
+    /// What the settings come to, and the files that they name. Clients show certificates as
+    /// `client_auth` says: `none`, `requested`, or else `required`. A certificate must be for whom
+    /// the one `before` was. Blocks for files.
     ///
     /// # Errors
     /// The first setting that cannot be used.
@@ -150,7 +153,8 @@ impl TlsContext {
                     )
                 };
                 let roots = Arc::new(view.roots(keystore::trusted(view)?.ok_or_else(nobody)?)?);
-                // Every certificate of a chain has to be in no list, and a list there has to be for each that signs.
+                // Every certificate of a chain has to be in no list, and a list there has to be for
+                // each that signs.
                 let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider)
                     .with_crls(keystore::revoked(view)?)
                     .enforce_revocation_expiration();
@@ -230,7 +234,8 @@ impl FileVersion {
     }
 }
 
-/// On a listener with SASL, which authenticates clients, certificates are asked for only if the listener itself says so (KIP-684).
+/// On a listener with SASL, which authenticates clients, certificates are asked for only if the
+/// listener itself says so (KIP-684).
 fn client_auth<'a>(settings: &'a Settings, listener: &Listener) -> &'a str {
     const KEY: &str = "ssl.client.auth";
     let found = match listener.protocol.has_sasl() {

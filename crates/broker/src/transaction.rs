@@ -53,8 +53,8 @@ impl Transactions {
         Self { config, replicas, coordinators, controller }
     }
 
-    /// Appends a batch of a transaction whose claim holds. If the partition has records of the transaction already,
-    /// nobody is asked.
+    /// Appends a batch of a transaction whose claim holds. If the partition has records of the
+    /// transaction already, nobody is asked.
     ///
     /// # Errors
     /// If the claim does not hold: nothing has been appended.
@@ -78,7 +78,8 @@ impl Transactions {
         Ok(partition.append(append, now_ms()))
     }
 
-    /// Makes sure that the claim holds, and for as long as the answer is kept: no marker gets into the partition meanwhile.
+    /// Makes sure that the claim holds, and for as long as the answer is kept: no marker gets into
+    /// the partition meanwhile.
     ///
     /// # Errors
     /// If the claim does not hold.
@@ -176,7 +177,8 @@ impl Transactions {
         results
     }
 
-    /// Ends a producer's transaction in one partition; offsets that were committed in it become valid, or void.
+    /// Ends a producer's transaction in one partition; offsets that were committed in it become
+    /// valid, or void.
     ///
     /// # Errors
     /// The log's or the group coordinator's: the marker has not been written.
@@ -192,7 +194,8 @@ impl Transactions {
             return Ok(groups.ask_at(at, end, GroupError::CoordinatorNotAvailable).await?);
         }
         let append = end.append(now_ms()).expect("a batch of one small record can be built");
-        // A batch that came before the marker is in the log would find the transaction open, and open it again behind the marker.
+        // A batch that came before the marker is in the log would find the transaction open, and
+        // open it again behind the marker.
         let written = partition.append(append, now_ms()).written().await;
         drop(alone);
         written.wait().await.map(drop).map_err(|error| Failure::from(error).code)

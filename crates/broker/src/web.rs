@@ -1,8 +1,9 @@
 //! The HTTP address: `/healthz`, `/readyz` and `/metrics` on a separate thread, so that a scrape
 //! never runs on a shard.
 //!
-//! Connections are few, have so long for a request and so long in all. Without a token only who names this machine is answered: a page
-//! in a browser of this machine could otherwise read what is here by a name of its own (DNS rebinding).
+//! Connections are few, have so long for a request and so long in all. Without a token only who
+//! names this machine is answered: a page in a browser of this machine could otherwise read what is
+//! here by a name of its own (DNS rebinding).
 //!
 //! Hot paths count in [`Stats`], plain atomics; a scrape reads them through a [`Source`].
 
@@ -71,7 +72,8 @@ const BUFFER_BYTES: usize = 64 * 1024;
 /// Pause after a failed accept.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// State of a running broker, for the HTTP address. Scrapes call it on a thread that may wait, other requests on the HTTP thread.
+/// State of a running broker, for the HTTP address. Scrapes call it on a thread that may wait,
+/// other requests on the HTTP thread.
 pub trait Source: Send + Sync + 'static {
     /// What was moved by which path.
     fn transfers(&self) -> levada_io::Snapshot;
@@ -145,8 +147,8 @@ pub enum WebError {
 }
 
 impl WebServer {
-    /// Binds `listen`, unless there is a socket for it already, and serves `source` and further pages from a new thread, to those who
-    /// show the token if there is one.
+    /// Binds `listen`, unless there is a socket for it already, and serves `source` and further
+    /// pages from a new thread, to those who show the token if there is one.
     pub fn start(
         (listen, socket): (&HostPort, Option<TcpListener>),
         token: Option<Secret>,
@@ -203,8 +205,8 @@ fn bind(listen: &HostPort) -> io::Result<TcpListener> {
     Err(last)
 }
 
-/// Serves until `stopped` resolves. Connections that are open then are closed, not awaited: a scraper may keep one
-/// for as long as it likes.
+/// Serves until `stopped` resolves. Connections that are open then are closed, not awaited: a
+/// scraper may keep one for as long as it likes.
 async fn serve(
     listener: TcpListener,
     (router, source): (Router, Arc<dyn Source>),
@@ -260,7 +262,8 @@ fn router((source, pages): (Arc<dyn Source>, Router), token: Option<Secret>, hos
     }
 }
 
-/// Lets those through who name this machine by an address, as localhost, or by the name that is configured.
+/// Lets those through who name this machine by an address, as localhost, or by the name that is
+/// configured.
 async fn own_machine(State(own): State<Arc<str>>, request: Request, next: Next) -> Response {
     let header = request.headers().get(header::HOST);
     let named = match (request.uri(), header) {

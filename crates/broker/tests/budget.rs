@@ -1,5 +1,6 @@
-//! What a request may cost in memory allocations, counted over the whole process while a client that allocates nothing asks the same over
-//! and over. Counts do not depend on how fast or how busy the machine is: a regression shows at once.
+//! What a request may cost in memory allocations, counted over the whole process while a client
+//! that allocates nothing asks the same over and over. Counts do not depend on how fast or how busy
+//! the machine is: a regression shows at once.
 
 use std::alloc::System;
 use std::io::{Read, Write};
@@ -15,7 +16,8 @@ static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 const TOPIC: &str = "budget";
 
-/// Requests of each kind that are counted. What housekeeping allocates meanwhile is lost among them.
+/// Requests of each kind that are counted. What housekeeping allocates meanwhile is lost among
+/// them.
 const COUNT: u32 = 2000;
 
 /// What one request may allocate.
@@ -93,7 +95,8 @@ impl Client {
     }
 
     fn create_topic(&mut self) {
-        // CreateTopics 2: name, one partition, one replica; no assignments, no settings; a time-out; for real.
+        // CreateTopics 2: name, one partition, one replica; no assignments, no settings; a
+        // time-out; for real.
         let body = [
             array(&[&string(TOPIC), &1_i32.to_be_bytes(), &1_i16.to_be_bytes(), &[0; 8]]),
             [0, 0, 0x27, 0x10, 0].into(),

@@ -1,5 +1,6 @@
-//! Everything that clients make the coordinators remember is forgotten again: each kind is made and abandoned many times, then time
-//! passes, and neither entries nor memory are left. `LEVADA_SOAK_COUNT` sets how many times; 5000 unless set.
+//! Everything that clients make the coordinators remember is forgotten again: each kind is made and
+//! abandoned many times, then time passes, and neither entries nor memory are left.
+//! `LEVADA_SOAK_COUNT` sets how many times; 5000 unless set.
 
 use std::alloc::System;
 use std::collections::VecDeque;

@@ -1,4 +1,5 @@
-//! `levada cert dev`: an authority and certificates for local use, with the settings that go with them.
+//! `levada cert dev`: an authority and certificates for local use, with the settings that go with
+//! them.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -98,7 +99,8 @@ fn authority(directory: &Path) -> Result<CertifiedIssuer<'static, KeyPair>, Fail
     Ok(authority)
 }
 
-/// Writes `NAME.pem`: a certificate, the authority's, and the key, as Kafka's clients want them in one file.
+/// Writes `NAME.pem`: a certificate, the authority's, and the key, as Kafka's clients want them in
+/// one file.
 fn issue(
     authority: &CertifiedIssuer<'static, KeyPair>,
     (directory, name): (&Path, &str),

@@ -1,4 +1,5 @@
-//! Connections to a cluster: the first broker that answers, and the leaders that its metadata names.
+//! Connections to a cluster: the first broker that answers, and the leaders that its metadata
+//! names.
 
 mod coordinator;
 mod login;
@@ -31,8 +32,8 @@ pub(crate) use self::{
 };
 use crate::{failure::Failure, kafka_error, profile::Profiles};
 
-// What a noun takes whose verbs all ask a cluster: the verb, and whom to ask. No doc comment: it would be the help's, in the place of what the
-// verbs say the noun is for.
+// What a noun takes whose verbs all ask a cluster: the verb, and whom to ask. No doc comment: it
+// would be the help's, in the place of what the verbs say the noun is for.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ClusterCommand<V: Subcommand> {
     #[command(flatten)]
@@ -44,7 +45,8 @@ pub(crate) struct ClusterCommand<V: Subcommand> {
 /// Where to find a broker.
 #[derive(Debug, clap::Args)]
 pub(crate) struct BrokerArgs {
-    /// Brokers to ask first, separated by commas [env: LEVADA_BROKERS] [default: the profile's, else 127.0.0.1:9092]
+    /// Brokers to ask first, separated by commas [env: LEVADA_BROKERS] [default: the profile's,
+    /// else 127.0.0.1:9092]
     #[arg(
         short,
         long,
@@ -72,7 +74,8 @@ impl BrokerArgs {
         if let Some(name) = &self.profile {
             return self.of_profile(name, &Profiles::load()?);
         }
-        // Who names brokers or a login does not mean those of a profile that happens to be current: they are not mixed.
+        // Who names brokers or a login does not mean those of a profile that happens to be current:
+        // they are not mixed.
         let brokers = self.brokers.clone();
         let brokers = brokers.or_else(|| Some(variable("LEVADA_BROKERS")?.to_string_lossy().into_owned()));
         let config = self.command_config.clone().or_else(|| Some(variable("LEVADA_COMMAND_CONFIG")?.into()));
@@ -163,7 +166,8 @@ impl Cluster {
         }
     }
 
-    /// A new connection to a broker of the cluster, for the caller alone, and a handle of its socket to wait by.
+    /// A new connection to a broker of the cluster, for the caller alone, and a handle of its
+    /// socket to wait by.
     pub(crate) fn separate(&mut self, node: i32) -> Result<(Client, TcpStream), Failure> {
         let address = self.address(node)?;
         self.login.connect_with_socket(&address, &options())

@@ -1,5 +1,5 @@
-//! `levada config show|get|set|delete`: the configuration a broker would start with, and the settings that
-//! a running cluster has.
+//! `levada config show|get|set|delete`: the configuration a broker would start with, and the
+//! settings that a running cluster has.
 
 mod change;
 mod get;

@@ -38,8 +38,8 @@ pub(crate) type Topics = BTreeMap<String, Topic>;
 
 /// Consume records
 ///
-/// Prints records of all partitions as they come; Ctrl-C ends. Survives restarts of the broker without a record lost
-/// or printed twice. Commits nothing unless --group names a group.
+/// Prints records of all partitions as they come; Ctrl-C ends. Survives restarts of the broker
+/// without a record lost or printed twice. Commits nothing unless --group names a group.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   levada consume clicks                       from the start, then wait for more
@@ -61,7 +61,8 @@ pub(crate) struct Args {
     topics: Vec<String>,
     #[command(flatten)]
     brokers: BrokerArgs,
-    /// Where to start: earliest, latest, an offset, -N (the last N of each partition) or @TIME; in a group, where nothing is committed
+    /// Where to start: earliest, latest, an offset, -N (the last N of each partition) or @TIME; in
+    /// a group, where nothing is committed
     #[arg(short, long, value_name = "WHERE", default_value = "earliest", allow_hyphen_values = true)]
     offset: Start,
     /// The default

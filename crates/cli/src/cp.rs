@@ -16,8 +16,9 @@ use crate::output::{self, Format, FormatArgs};
 
 /// Copy a file by the cheapest path, and show the path
 ///
-/// Shares blocks if the file system can (reflink), else copies inside the kernel (copy_file_range, then splice), else through
-/// memory. Holes stay holes. The permissions are copied; owner and times are not. The destination appears whole or not at all.
+/// Shares blocks if the file system can (reflink), else copies inside the kernel (copy_file_range,
+/// then splice), else through memory. Holes stay holes. The permissions are copied; owner and times
+/// are not. The destination appears whole or not at all.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   levada cp big.iso /backup/                    into a directory, under its own name
@@ -188,7 +189,8 @@ impl TemporaryCopy {
         let flags = rustix::fs::RenameFlags::NOREPLACE;
         let here = rustix::fs::CWD;
         match rustix::fs::renameat_with(here, &self.path, here, &self.destination, flags) {
-            // File systems without that flag have links, or overwrite nothing that was not there a moment ago.
+            // File systems without that flag have links, or overwrite nothing that was not there a
+            // moment ago.
             Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) if !self.destination.exists() => {
                 fs::rename(&self.path, &self.destination)
             }

@@ -84,7 +84,8 @@ impl Failure {
         Err(Self::Told)
     }
 
-    /// Tells the user and gives the exit code. A reader that has gone away (`| head`) is not an error.
+    /// Tells the user and gives the exit code. A reader that has gone away (`| head`) is not an
+    /// error.
     pub(crate) fn report(self) -> ExitCode {
         match self {
             Self::Usage(what) => {
@@ -108,7 +109,8 @@ impl Failure {
     }
 }
 
-/// Commands return input and connection errors by their own types; what is left of `io::Error` is stdout's.
+/// Commands return input and connection errors by their own types; what is left of `io::Error` is
+/// stdout's.
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
         Self::Output(error)
@@ -141,7 +143,8 @@ fn remedy(kind: io::ErrorKind) -> &'static str {
     }
 }
 
-/// True for an error that goes away when a broker comes back. A certificate or a name that is wrong stays wrong.
+/// True for an error that goes away when a broker comes back. A certificate or a name that is wrong
+/// stays wrong.
 fn is_of_connection(kind: io::ErrorKind) -> bool {
     !matches!(kind, io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput | io::ErrorKind::NotFound)
 }

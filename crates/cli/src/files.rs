@@ -14,8 +14,10 @@ use crate::{failure::Failure, logging};
 
 /// Serve a directory over HTTP until SIGTERM or SIGINT
 ///
-/// HTTP/1.1 with ranges, conditional requests and keep-alive. Small files leave by one call with their head, large ones by splice or
-/// sendfile, and what is not in memory is waited for beside other clients. SIGHUP opens the directory and the access log again and reads the certificate again.
+/// HTTP/1.1 with ranges, conditional requests and keep-alive. Small files leave by one call with
+/// their head, large ones by splice or sendfile, and what is not in memory is waited for beside
+/// other clients. SIGHUP opens the directory and the access log again and reads the certificate
+/// again.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   levada files                                  this directory on 127.0.0.1:8080
@@ -28,7 +30,8 @@ pub(crate) struct Args {
     /// Directory to serve
     #[arg(default_value = ".", value_name = "DIR")]
     directory: PathBuf,
-    /// Address to listen on: HOST:PORT, :PORT for every address, unix:PATH, or systemd for the sockets handed over; more than one may be given
+    /// Address to listen on: HOST:PORT, :PORT for every address, unix:PATH, or systemd for the
+    /// sockets handed over; more than one may be given
     #[arg(
         long,
         value_name = "ADDR",
@@ -66,7 +69,8 @@ pub(crate) struct Args {
     /// Send FILE.zst, FILE.br or FILE.gz to clients that accept it, if it is not older than FILE
     #[arg(long)]
     precompressed: bool,
-    /// Cache-Control of the paths that match a pattern; more than one may be given, and the first that matches counts
+    /// Cache-Control of the paths that match a pattern; more than one may be given, and the first
+    /// that matches counts
     #[arg(long, value_name = "PATTERN=VALUE", value_parser = CacheRule::parse)]
     cache: Vec<CacheRule>,
     /// Origin that may read the files, or *; repeatable
@@ -75,7 +79,8 @@ pub(crate) struct Args {
     /// Serve each host from DIR/HOST, other hosts from DIR/default
     #[arg(long)]
     hosts: bool,
-    /// Expect a header of the PROXY protocol, version 1 or 2, on every connection; only for addresses that only the proxy can reach
+    /// Expect a header of the PROXY protocol, version 1 or 2, on every connection; only for
+    /// addresses that only the proxy can reach
     #[arg(long)]
     proxy_protocol: bool,
     /// Write requests to a file; - is standard output

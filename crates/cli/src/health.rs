@@ -38,7 +38,8 @@ pub(crate) struct Info {
     format: FormatArgs,
 }
 
-/// Check that all brokers answer, their directories work and all partitions have their replicas; exit code 1 if not
+/// Check that all brokers answer, their directories work and all partitions have their replicas;
+/// exit code 1 if not
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   levada cluster health && systemctl start consumers

@@ -184,7 +184,8 @@ pub(crate) fn is_passing(code: i16) -> bool {
     [14, 15, 16].contains(&code)
 }
 
-/// True for codes that a restart or a move of partitions causes: partitions and coordinators come back.
+/// True for codes that a restart or a move of partitions causes: partitions and coordinators come
+/// back.
 pub(crate) fn is_of_restart(code: i16) -> bool {
     const CODES: [i16; 14] = [3, 5, 6, 7, 9, 13, 14, 15, 16, 74, 75, 78, 88, 100];
     CODES.contains(&code)
@@ -196,7 +197,8 @@ pub(crate) fn name(code: i16) -> String {
     row.map_or_else(|| format!("error code {code}"), |row| row.1.to_owned())
 }
 
-/// `Err` for a code that is not 0; `doing` is what was tried, `said` the broker's own sentence, if any.
+/// `Err` for a code that is not 0; `doing` is what was tried, `said` the broker's own sentence, if
+/// any.
 pub(crate) fn check(code: i16, doing: &str, said: Option<&str>) -> Result<(), Failure> {
     if code == 0 {
         return Ok(());
@@ -249,8 +251,8 @@ pub(crate) fn ask_as(user: Option<String>) {
     PRINCIPAL.get_or_init(|| user);
 }
 
-/// Adds to a refusal who lacks which permission, and the line that grants it. `resource` is the option of `levada acl`
-/// that names the resource, such as `--topic clicks`.
+/// Adds to a refusal who lacks which permission, and the line that grants it. `resource` is the
+/// option of `levada acl` that names the resource, such as `--topic clicks`.
 pub(crate) fn needing<T>(done: Result<T, Failure>, operation: &str, resource: &str) -> Result<T, Failure> {
     const REFUSALS: [i16; 4] = [29, 30, 31, 53];
     done.map_err(|failure| {

@@ -135,7 +135,8 @@ pub(crate) struct RunArgs {
     /// Only cases whose group and name contain this text
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
-    /// Directory for temporary files, on the file system to measure [default: the system's temporary directory]
+    /// Directory for temporary files, on the file system to measure [default: the system's
+    /// temporary directory]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
     /// File for the raw results [default: a new one in ~/.local/state/levada/lab]
@@ -259,7 +260,8 @@ impl Session {
         self.method.run(experiment.as_mut(), &mut self.recorder)
     }
 
-    /// Prints what there is, also after an experiment that could not go on, and draws the report if one was asked for.
+    /// Prints what there is, also after an experiment that could not go on, and draws the report if
+    /// one was asked for.
     fn end(&self, args: &RunArgs, out: &mut dyn Write) -> Result<(), Failure> {
         self.print(args.format.format, out)?;
         match &args.report {

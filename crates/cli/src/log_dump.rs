@@ -37,8 +37,9 @@ enum Verb {
 
 /// Print and check files of a data directory
 ///
-/// Reads segments (.log), indexes (.index, .timeindex, .txnindex), producer snapshots (.snapshot), checkpoints,
-/// partition.metadata, meta.properties and quorum-state. With --records, records of internal topics are decoded. Exit code 1 if a file is damaged. Works on the files of a Kafka
+/// Reads segments (.log), indexes (.index, .timeindex, .txnindex), producer snapshots (.snapshot),
+/// checkpoints, partition.metadata, meta.properties and quorum-state. With --records, records of
+/// internal topics are decoded. Exit code 1 if a file is damaged. Works on the files of a Kafka
 /// broker too.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:

@@ -1,6 +1,7 @@
 //! The log and the audit log: levels, format and destinations.
 //!
-//! Whatever a peer can put into a line of the log is escaped here, in one place: no value can begin a line of its own or steer a terminal.
+//! Whatever a peer can put into a line of the log is escaped here, in one place: no value can begin
+//! a line of its own or steer a terminal.
 
 use std::{
     fmt, io,
@@ -59,8 +60,9 @@ struct Lines {
     wanted: String,
 }
 
-/// Starts the log on stderr, as text and from `info` up unless `LEVADA_LOG` says otherwise. The audit log is off unless it is named there,
-/// and also goes to stderr until [`Logs::audit_to`] names a place.
+/// Starts the log on stderr, as text and from `info` up unless `LEVADA_LOG` says otherwise. The
+/// audit log is off unless it is named there, and also goes to stderr until [`Logs::audit_to`]
+/// names a place.
 pub(crate) fn start() -> Logs {
     let wanted = std::env::var(VARIABLE).ok().filter(|wanted| EnvFilter::try_new(wanted).is_ok());
     let wanted = wanted.unwrap_or_else(|| "info".to_owned());
@@ -102,7 +104,8 @@ fn filter(directives: &str) -> EnvFilter {
     EnvFilter::new(directives)
 }
 
-/// The levels that directives give to loggers. Directives of another form, such as those of spans, count for no logger.
+/// The levels that directives give to loggers. Directives of another form, such as those of spans,
+/// count for no logger.
 fn levels(directives: &str) -> LogLevels {
     let level = |level: LevelFilter| match level {
         LevelFilter::ERROR => LogLevel::Error,
@@ -146,7 +149,8 @@ impl Logs {
         self.lines.write_json().map_err(|error| Failure::new(format!("levada.log.format: {error}")))
     }
 
-    /// Has the audit log written to a file, or to stderr (`levada.audit.log`), whether or not the environment asks for it.
+    /// Has the audit log written to a file, or to stderr (`levada.audit.log`), whether or not the
+    /// environment asks for it.
     pub(crate) fn audit_to(&self, place: &str) -> Result<(), Failure> {
         let refused = |error: &dyn fmt::Display| Failure::new(format!("levada.audit.log: {place}: {error}"));
         if place != "stderr" {
@@ -181,7 +185,8 @@ impl<W: fmt::Write> fmt::Write for Escaping<'_, W> {
     }
 }
 
-/// Writes a line of JSON, which JSON's own rules allow to have characters that steer a terminal, with these escaped as JSON has it.
+/// Writes a line of JSON, which JSON's own rules allow to have characters that steer a terminal,
+/// with these escaped as JSON has it.
 struct JsonLine<W>(W);
 
 impl<W: io::Write> io::Write for JsonLine<W> {

@@ -16,8 +16,8 @@ use crate::{
 
 /// Print the offsets of partitions: the earliest, the latest, of the latest timestamp, at a time
 ///
-/// Offsets count up from 0 and have holes where records were compacted or transactions ended, so that the
-/// difference of two is not a count of records.
+/// Offsets count up from 0 and have holes where records were compacted or transactions ended, so
+/// that the difference of two is not a count of records.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   levada offsets                                   every topic

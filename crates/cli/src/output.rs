@@ -33,7 +33,8 @@ pub(crate) struct FormatArgs {
     pub(crate) format: Format,
 }
 
-/// Stdout behind one large buffer; not the line buffer of the standard library, which costs a call per few lines.
+/// Stdout behind one large buffer; not the line buffer of the standard library, which costs a call
+/// per few lines.
 pub(crate) fn stdout() -> io::Result<BufWriter<File>> {
     let file = File::from(io::stdout().as_fd().try_clone_to_owned()?);
     Ok(BufWriter::with_capacity(256 * 1024, file))
@@ -52,8 +53,8 @@ pub(crate) fn or_nothing(text: &str) -> String {
     if text.is_empty() { NOTHING } else { text }.to_owned()
 }
 
-/// Prints rows below a header; columns whose every cell is a number are aligned to the right. On a terminal, cells fold so
-/// that a row is no wider than that; elsewhere each row is one line.
+/// Prints rows below a header; columns whose every cell is a number are aligned to the right. On a
+/// terminal, cells fold so that a row is no wider than that; elsewhere each row is one line.
 pub(crate) fn table(out: &mut dyn Write, header: &[&str], rows: Vec<Vec<String>>) -> Result<(), Failure> {
     for (index, line) in arranged(header, rows, terminal_width()).iter().enumerate() {
         match index {

@@ -28,9 +28,9 @@ use crate::{
 
 /// Produce records: each line of stdin is one
 ///
-/// Lines with a key go to the partition that Kafka's own clients choose for that key; lines without one
-/// fill a batch for one partition after the other. Requests that a restart of the broker interrupts are sent again,
-/// and stored once.
+/// Lines with a key go to the partition that Kafka's own clients choose for that key; lines without
+/// one fill a batch for one partition after the other. Requests that a restart of the broker
+/// interrupts are sent again, and stored once.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   levada produce clicks < clicks.txt
@@ -47,7 +47,8 @@ pub(crate) struct Args {
     /// Form of the lines: a text, or a JSON object as `levada consume --output json` prints it
     #[arg(long, value_name = "FORM", default_value = "text")]
     input: Input,
-    /// Split each line into key and value at the first occurrence of this text; \t, \0 and \xNN stand for bytes
+    /// Split each line into key and value at the first occurrence of this text; \t, \0 and \xNN
+    /// stand for bytes
     #[arg(short = 'k', long, value_name = "TEXT", value_parser = separator)]
     key_separator: Option<Separator>,
     /// A header of every record; repeatable
@@ -59,7 +60,8 @@ pub(crate) struct Args {
     /// Partition of every record [default: by key, else one after the other]
     #[arg(short, long, value_name = "N")]
     partition: Option<i32>,
-    /// Acknowledgement to wait for: of all replicas, of the leader (1), or none (0); only with all are requests sent again
+    /// Acknowledgement to wait for: of all replicas, of the leader (1), or none (0); only with all
+    /// are requests sent again
     #[arg(long, value_name = "WHO", default_value = "all")]
     acks: Acks,
     /// Time that a batch may wait for its acknowledgement, including restarts of the broker

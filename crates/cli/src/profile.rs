@@ -1,4 +1,5 @@
-//! `levada profile create|list|use|show|delete`: clusters by name, each with its brokers and client properties.
+//! `levada profile create|list|use|show|delete`: clusters by name, each with its brokers and client
+//! properties.
 
 mod store;
 
@@ -16,8 +17,8 @@ use crate::{
 
 /// Name clusters, with their brokers and client properties
 ///
-/// Profiles lie in levada/profiles.toml under $XDG_CONFIG_HOME, by default ~/.config. They may hold passwords: the file is
-/// created for its owner alone, and refused if others may read it.
+/// Profiles lie in levada/profiles.toml under $XDG_CONFIG_HOME, by default ~/.config. They may hold
+/// passwords: the file is created for its owner alone, and refused if others may read it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   levada profile create prod --brokers broker-1:9092,broker-2:9092 --command-config prod.properties

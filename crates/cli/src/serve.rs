@@ -11,8 +11,8 @@ use crate::{config::SourceArgs, failure::Failure, logging};
 
 /// Serve Kafka clients until SIGTERM or SIGINT
 ///
-/// SIGHUP reads the configuration file, keys and trust again. SIGQUIT writes the state to the log, then stops the broker. A second SIGINT ends the
-/// process at once.
+/// SIGHUP reads the configuration file, keys and trust again. SIGQUIT writes the state to the log,
+/// then stops the broker. A second SIGINT ends the process at once.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   levada serve                                  for this machine alone, data in ./levada-data

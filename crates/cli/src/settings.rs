@@ -23,7 +23,8 @@ pub(crate) enum Kind {
     Group = 32,
 }
 
-/// One thing that has settings. A broker's name is its number, or empty for what holds for all brokers.
+/// One thing that has settings. A broker's name is its number, or empty for what holds for all
+/// brokers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Resource {
     pub(crate) kind: Kind,
@@ -157,7 +158,8 @@ pub(crate) fn alter(
 /// A key that Levada's brokers and topics have, and Kafka's have not.
 const LEVADAS: &str = "levada.ack.durability";
 
-/// Says which of these keys the broker keeps and shows without doing anything. Kafka's brokers may do something.
+/// Says which of these keys the broker keeps and shows without doing anything. Kafka's brokers may
+/// do something.
 pub(crate) fn tell_idle<'k>(
     cluster: &mut Cluster,
     resource: &Resource,
@@ -238,7 +240,8 @@ pub(crate) fn pair(text: &str) -> Result<(String, String), String> {
     }
 }
 
-/// The value of a key in milliseconds may be a duration such as 7d. Anything else is the broker's to judge.
+/// The value of a key in milliseconds may be a duration such as 7d. Anything else is the broker's
+/// to judge.
 fn in_milliseconds(key: &str, value: &str) -> String {
     match key.ends_with(".ms") && value.parse::<i64>().is_err() {
         true => {

@@ -1,4 +1,5 @@
-//! Times and durations as people write and read them: RFC 3339 in UTC, `2h 30m`, ISO 8601's `PT2H30M`.
+//! Times and durations as people write and read them: RFC 3339 in UTC, `2h 30m`, ISO 8601's
+//! `PT2H30M`.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -10,8 +11,8 @@ pub(crate) fn now_ms() -> i64 {
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// A moment, in milliseconds since 1970: such a number itself, or a date with or without time and offset. Without
-/// offset it is UTC's.
+/// A moment, in milliseconds since 1970: such a number itself, or a date with or without time and
+/// offset. Without offset it is UTC's.
 pub(crate) fn moment(text: &str) -> Result<i64, String> {
     const EXPECTED: &str =
         "expected a time such as 2026-11-21T06:30:00Z, 2026-11-21 or milliseconds since 1970";

@@ -228,7 +228,8 @@ pub(crate) fn options(frame: &Frame<'_>, is_preflight: bool) -> Reply {
     reply(StatusCode::NO_CONTENT, frame, writing.finish(frame), Body::None)
 }
 
-/// The answer with a file, or with the part of it that is asked for, if the client wants this version at all.
+/// The answer with a file, or with the part of it that is asked for, if the client wants this
+/// version at all.
 pub(crate) fn file(frame: &Frame<'_>, head: &Head<'_, '_>, resource: &Resource) -> Reply {
     let entry = chosen(head, resource);
     match condition::evaluate(head, entry.validators()) {

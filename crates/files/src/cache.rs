@@ -1,7 +1,8 @@
 //! The open files of one shard, by path: bounded in number and in bytes, and checked on every use.
 //!
-//! With every request the file is asked for its state (`fstat`), so that a file that was written, renamed over or removed is found out at
-//! once; the path is looked up again a second after the last time, which finds directories and links that were exchanged above it.
+//! With every request the file is asked for its state (`fstat`), so that a file that was written,
+//! renamed over or removed is found out at once; the path is looked up again a second after the
+//! last time, which finds directories and links that were exchanged above it.
 
 use std::cell::{Cell, RefCell};
 use std::num::NonZeroUsize;
@@ -16,7 +17,8 @@ use crate::entry::{Entry, Resource};
 /// Time that the way to a file counts as known.
 const LOOKUP_AGE: Duration = Duration::from_secs(1);
 
-/// A file that nobody has asked for in this time is closed: it may have been removed, and keeps its blocks for as long as it is open.
+/// A file that nobody has asked for in this time is closed: it may have been removed, and keeps its
+/// blocks for as long as it is open.
 const IDLE_AGE: Duration = Duration::from_secs(20);
 
 /// Bytes of small files that one shard keeps.

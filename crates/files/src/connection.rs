@@ -1,5 +1,6 @@
-//! One connection: takes a request, answers it, takes the next. Answers leave in the order of their requests, because one is begun when the
-//! one before it is done; small ones to a client that has sent more requests already leave together.
+//! One connection: takes a request, answers it, takes the next. Answers leave in the order of their
+//! requests, because one is begun when the one before it is done; small ones to a client that has
+//! sent more requests already leave together.
 
 use std::cell::Cell;
 use std::io;
@@ -117,8 +118,8 @@ pub(crate) async fn serve(shard: Rc<Shard>, (socket, peer): (Socket, Peer), purp
 enum Closing {
     /// It is closed.
     None,
-    /// What the client still sends is read for a while: closing before would reset the connection, and the client might never see the last
-    /// answer.
+    /// What the client still sends is read for a while: closing before would reset the connection,
+    /// and the client might never see the last answer.
     Long,
 }
 

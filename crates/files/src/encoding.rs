@@ -39,7 +39,8 @@ impl Encoding {
     }
 }
 
-/// Chooses among the encodings that there are; none stands for the plain file, also if the client says that it takes nothing that there is.
+/// Chooses among the encodings that there are; none stands for the plain file, also if the client
+/// says that it takes nothing that there is.
 #[must_use]
 pub fn choose(head: &Head<'_, '_>, there: impl Fn(Encoding) -> bool) -> Option<Encoding> {
     let wishes = || head.all("accept-encoding").flat_map(members).filter_map(wish);

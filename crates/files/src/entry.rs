@@ -22,7 +22,8 @@ use crate::site::{FoundFile, Site};
 /// A file of up to this size is read whole and leaves together with its head.
 pub(crate) const SMALL_BYTES: u64 = 16 << 10;
 
-/// A file that was changed this lately may change again without a new time of modification: its bytes are not kept.
+/// A file that was changed this lately may change again without a new time of modification: its
+/// bytes are not kept.
 const SETTLED: Duration = Duration::from_millis(100);
 
 /// How long a file that was in memory from end to end counts as being there.
@@ -165,8 +166,8 @@ impl Entry {
         FileVersion::now(&self.file).is_ok_and(|now| now.same_bytes(&self.file_version.get()))
     }
 
-    /// True if all of the file was in memory less than a second ago. To ask the kernel costs it a look at each page, a
-    /// fifteenth of what sending the page costs.
+    /// True if all of the file was in memory less than a second ago. To ask the kernel costs it a
+    /// look at each page, a fifteenth of what sending the page costs.
     pub(crate) fn is_resident(&self, now: Instant) -> bool {
         self.resident.get().is_some_and(|since| now.saturating_duration_since(since) < RESIDENT_AGE)
     }
@@ -181,7 +182,8 @@ impl Entry {
         self.body.borrow().as_ref().map(|kept| kept.bytes.clone())
     }
 
-    /// Keeps the bytes of a small file and counts them, unless it was changed a moment before they were read.
+    /// Keeps the bytes of a small file and counts them, unless it was changed a moment before they
+    /// were read.
     pub(crate) fn keep(&self, bytes: &Bytes, counted: &Rc<Cell<u64>>, now: SystemTime) {
         let (seconds, nanos) = self.file_version.get().changed;
         let changed = Duration::new(u64::try_from(seconds).unwrap_or(0), u32::try_from(nanos).unwrap_or(0));
@@ -191,7 +193,8 @@ impl Entry {
         }
     }
 
-    /// Reads a range without waiting for the disk; nothing if it is not all in memory. Waits on a file system that cannot be asked not to.
+    /// Reads a range without waiting for the disk; nothing if it is not all in memory. Waits on a
+    /// file system that cannot be asked not to.
     ///
     /// # Errors
     /// The file is shorter than its state says, or cannot be read.

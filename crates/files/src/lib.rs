@@ -1,9 +1,10 @@
 //! Static files over HTTP/1.1, sent by the transfer engine.
 //!
-//! Parsing and deciding make no use of a socket: [`request`] reads a head, [`target`] brings its path into one form, [`site`] and [`root`] find the
-//! file beneath the directory, [`condition`], [`range`] and [`encoding`] say which bytes of it the client wants. Shards drive connections with
-//! that: a small file leaves by one call together with its head, a large one by reference in turns, and pages that are not in memory
-//! are waited for by other threads.
+//! Parsing and deciding make no use of a socket: [`request`] reads a head, [`target`] brings its
+//! path into one form, [`site`] and [`root`] find the file beneath the directory, [`condition`],
+//! [`range`] and [`encoding`] say which bytes of it the client wants. Shards drive connections with
+//! that: a small file leaves by one call together with its head, a large one by reference in turns,
+//! and pages that are not in memory are waited for by other threads.
 //!
 //! The crate stands on `levada-io` and on nothing else of this repository.
 

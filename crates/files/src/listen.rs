@@ -101,8 +101,9 @@ pub(crate) fn bind(address: &Address, purpose: Purpose) -> io::Result<Vec<Listen
     Ok(listeners.collect())
 }
 
-/// The listeners of each of so many shards. Those of an address of TCP have a queue each, so that a connection wakes one shard and no other;
-/// the kernel picks the queue by the addresses of the connection. Other listeners share one queue.
+/// The listeners of each of so many shards. Those of an address of TCP have a queue each, so that a
+/// connection wakes one shard and no other; the kernel picks the queue by the addresses of the
+/// connection. Other listeners share one queue.
 ///
 /// # Errors
 /// The address of which a further socket cannot be bound.
@@ -118,7 +119,8 @@ pub(crate) fn for_shards(
         };
         all.push(first.iter().map(another).collect::<Result<Vec<_>, _>>()?);
     }
-    // A queue that nobody takes connections from would keep them waiting: the first sockets are those of a shard as well.
+    // A queue that nobody takes connections from would keep them waiting: the first sockets are
+    // those of a shard as well.
     all.push(first);
     Ok(all)
 }
@@ -161,7 +163,8 @@ fn open(address: SocketAddr, claim: Claim) -> io::Result<std::net::TcpListener> 
     Ok(socket.into())
 }
 
-/// Binds a path. A socket of a server that is gone is replaced, one that somebody answers on is not.
+/// Binds a path. A socket of a server that is gone is replaced, one that somebody answers on is
+/// not.
 fn unix(path: &PathBuf) -> io::Result<StdUnixListener> {
     match StdUnixListener::bind(path) {
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => {

@@ -2,7 +2,8 @@
 
 use mime_guess::mime;
 
-/// The type of the file that a path names, with UTF-8 as the charset of text; bytes if the ending is not known.
+/// The type of the file that a path names, with UTF-8 as the charset of text; bytes if the ending
+/// is not known.
 #[must_use]
 pub(crate) fn of(path: &[u8]) -> String {
     let path = String::from_utf8_lossy(path);

@@ -62,7 +62,8 @@ impl Outgoing {
         }
     }
 
-    /// Hands the keys to the kernel after a handshake, when nothing is under way, if the kernel has the suite.
+    /// Hands the keys to the kernel after a handshake, when nothing is under way, if the kernel has
+    /// the suite.
     ///
     /// # Errors
     /// The kernel took the keys of one direction only. The connection is lost.
@@ -93,16 +94,16 @@ impl Outgoing {
         }
     }
 
-    /// Notes that the socket is closed or shut down as soon as everything is sent: the end of the connection then leaves with
-    /// the last bytes.
+    /// Notes that the socket is closed or shut down as soon as everything is sent: the end of the
+    /// connection then leaves with the last bytes.
     pub(crate) fn expect_end(&mut self) {
         if let Outgoing::Plain(transfer) = self {
             transfer.expect_more();
         }
     }
 
-    /// Bytes of pieces that the socket has not taken; of those that are encrypted already, those that are in no transfer's queue any more
-    /// count as taken.
+    /// Bytes of pieces that the socket has not taken; of those that are encrypted already, those
+    /// that are in no transfer's queue any more count as taken.
     pub(crate) fn remaining(&self) -> u64 {
         match self {
             Outgoing::Plain(transfer) => transfer.remaining(),
@@ -151,7 +152,8 @@ impl Outgoing {
 }
 
 impl Sealed {
-    /// Goes on with the handshake, a message of which has been received. Takes up to a few milliseconds of the processor.
+    /// Goes on with the handshake, a message of which has been received. Takes up to a few
+    /// milliseconds of the processor.
     ///
     /// # Errors
     /// The message is not valid; the alert is to be sent.

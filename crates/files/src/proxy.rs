@@ -1,6 +1,7 @@
 //! The PROXY protocol, versions 1 and 2: a header in which a proxy names its client.
 //!
-//! Only for addresses that nobody but a trusted proxy can reach: whoever connects can claim to be anybody.
+//! Only for addresses that nobody but a trusted proxy can reach: whoever connects can claim to be
+//! anybody.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

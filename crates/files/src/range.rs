@@ -41,8 +41,8 @@ pub enum Ranges {
 
 /// Reads a Range field for a file of `len` bytes.
 ///
-/// Ranges that overlap so far that they are more than the file together are not served, nor more than [`RANGES_MAX`]: whoever asks for
-/// those gets the file once.
+/// Ranges that overlap so far that they are more than the file together are not served, nor more
+/// than [`RANGES_MAX`]: whoever asks for those gets the file once.
 #[must_use]
 pub fn resolve(field: &[u8], len: u64) -> Ranges {
     let Some(list) = list(field) else { return Ranges::Whole };

@@ -1,8 +1,9 @@
 //! The head of one HTTP/1 request: parsed from bytes that have arrived, without a socket.
 //!
-//! Stricter than RFC 9112 asks a recipient to be. Whatever two implementations could understand in two ways is refused and ends the
-//! connection: bare LF or CR, folded lines, space before a colon, more than one Host or Content-Length, Content-Length together with
-//! Transfer-Encoding, control characters.
+//! Stricter than RFC 9112 asks a recipient to be. Whatever two implementations could understand in
+//! two ways is refused and ends the connection: bare LF or CR, folded lines, space before a colon,
+//! more than one Host or Content-Length, Content-Length together with Transfer-Encoding, control
+//! characters.
 
 use http::StatusCode;
 

@@ -1,8 +1,8 @@
 //! Computes the response to a request head, from the site, the cache of open files, and finished
 //! disk work.
 //!
-//! Answering never waits for the disk. A lookup that would have to is handed back as [`Work`]; its result comes in again as
-//! [`Prepared`] when the same head is answered once more.
+//! Answering never waits for the disk. A lookup that would have to is handed back as [`Work`]; its
+//! result comes in again as [`Prepared`] when the same head is answered once more.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -220,7 +220,8 @@ impl Responder {
         }
     }
 
-    /// Answers with a file; a small one that is in memory comes with its bytes, which belong to the version that the head tells of.
+    /// Answers with a file; a small one that is in memory comes with its bytes, which belong to the
+    /// version that the head tells of.
     fn with_file(
         &self,
         request: &Request<'_>,
@@ -228,7 +229,8 @@ impl Responder {
         mut resource: Rc<Resource>,
         make: impl Fn(&Resource) -> Reply,
     ) -> Decision {
-        // One that changes under each look leaves as it is then, and the connection ends in the middle of it.
+        // One that changes under each look leaves as it is then, and the connection ends in the
+        // middle of it.
         const LOOKS: u32 = 3;
         for _ in 1..LOOKS {
             let mut reply = make(&resource);
@@ -246,7 +248,8 @@ impl Responder {
         Decision::Reply(make(&resource))
     }
 
-    /// Puts the bytes of a small file into an answer, if they are in memory; whether they are of the version that the head tells of.
+    /// Puts the bytes of a small file into an answer, if they are in memory; whether they are of
+    /// the version that the head tells of.
     fn fill(&self, reply: &mut Reply, now: SystemTime) -> bool {
         let Body::File(entry, span) = &reply.body else { return true };
         let len = entry.len();
@@ -283,7 +286,8 @@ impl Responder {
         Decision::Reply(answer::plain(status, frame, b""))
     }
 
-    /// Looks a path up: in what was prepared, in the cache, in what the kernel knows without asking the disk.
+    /// Looks a path up: in what was prepared, in the cache, in what the kernel knows without asking
+    /// the disk.
     fn look(&self, request: &Request<'_>, asked: &Lookup<'_>, prepared: &mut Vec<Prepared>) -> LookupEnd {
         let now = request.now;
         let (known, stale) = match self.cache.look(asked.key, now) {
@@ -317,7 +321,8 @@ impl Responder {
         if known {
             self.cache.remove(asked.key);
         }
-        // Asked for twice in one answer, as a page for missing files that is itself missing, it has to be there again.
+        // Asked for twice in one answer, as a page for missing files that is itself missing, it has
+        // to be there again.
         if let Some(outcome) = landed.again() {
             prepared.push(Prepared { key: asked.key.to_vec(), outcome });
         }

@@ -1,7 +1,8 @@
 //! A served directory, and the only way from a path to one of its files.
 //!
-//! The kernel keeps a path beneath the directory while it resolves it (`openat2` with `RESOLVE_BENEATH`, Linux 5.6), whatever is renamed or
-//! linked meanwhile. Where a kernel or a container refuses `openat2`, every segment is opened by itself without following links, so that
+//! The kernel keeps a path beneath the directory while it resolves it (`openat2` with
+//! `RESOLVE_BENEATH`, Linux 5.6), whatever is renamed or linked meanwhile. Where a kernel or a
+//! container refuses `openat2`, every segment is opened by itself without following links, so that
 //! links are not served there.
 
 use std::fs::File;
@@ -112,7 +113,8 @@ impl Root {
         Root { resolves: false, ..self }
     }
 
-    /// Opens a regular file or a directory by a path in the form of [`normalise`](crate::target::normalise); the empty path is the directory itself.
+    /// Opens a regular file or a directory by a path in the form of
+    /// [`normalise`](crate::target::normalise); the empty path is the directory itself.
     ///
     /// # Errors
     /// There is none beneath the directory, or it cannot be opened.
@@ -157,7 +159,8 @@ impl Root {
                 other => other.map_err(fault),
             };
         }
-        // The kernel gives up when something is renamed while it goes upwards; it is not expected twice in a row.
+        // The kernel gives up when something is renamed while it goes upwards; it is not expected
+        // twice in a row.
         const TRIES: u32 = 8;
         for _ in 1..TRIES {
             match open(how) {
@@ -184,7 +187,8 @@ impl Root {
 
 fn fault(errno: Errno) -> Fault {
     match errno {
-        // A path that leaves the directory, and what is neither file nor directory, are as good as nothing.
+        // A path that leaves the directory, and what is neither file nor directory, are as good as
+        // nothing.
         Errno::NOENT | Errno::NOTDIR | Errno::NAMETOOLONG | Errno::LOOP | Errno::XDEV | Errno::NXIO => {
             Fault::Missing
         }

@@ -93,7 +93,8 @@ pub struct Server {
     sockets: Vec<PathBuf>,
 }
 
-/// The part of all descriptors that files may have, the rest being for connections, and as many files at most.
+/// The part of all descriptors that files may have, the rest being for connections, and as many
+/// files at most.
 const FILES_PART: u64 = 4;
 const FILES_MAX: u64 = 4096;
 
@@ -188,7 +189,8 @@ impl Server {
         &self.shared.stats
     }
 
-    /// Opens the directory and the access log again under their names, and reads the certificate again. What cannot be read stays as it was.
+    /// Opens the directory and the access log again under their names, and reads the certificate
+    /// again. What cannot be read stays as it was.
     pub fn reload(&self) {
         let before = self.shared.site.load_full();
         match Site::open(before.options().clone()) {
@@ -213,7 +215,8 @@ impl Server {
         }
     }
 
-    /// Serves until a signal of `signals` says stop; reloads when one says so. A second stop ends the process at once. Blocks.
+    /// Serves until a signal of `signals` says stop; reloads when one says so. A second stop ends
+    /// the process at once. Blocks.
     pub fn wait(self, signals: Signals) {
         while signals.next() == Signal::Reload {
             self.reload();
@@ -225,7 +228,8 @@ impl Server {
         self.stop();
     }
 
-    /// Stops in order: no new connections, answers under way finish within the grace period, the access log is written. Blocks.
+    /// Stops in order: no new connections, answers under way finish within the grace period, the
+    /// access log is written. Blocks.
     pub fn stop(self) {
         self.shared.stop.raise();
         for shard in self.shards {

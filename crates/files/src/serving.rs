@@ -18,7 +18,8 @@ use crate::socket::{Peer, Socket};
 /// Interval between scans for unused files, and between deliveries of access log lines.
 const TICK: Duration = Duration::from_secs(1);
 
-/// Pause after a failed accept, as when descriptors are used up: the backlog holds the rest meanwhile.
+/// Pause after a failed accept, as when descriptors are used up: the backlog holds the rest
+/// meanwhile.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Threads of one shard that wait for lookups; more lookups queue up.
@@ -39,7 +40,8 @@ pub(crate) fn start(
         .build()?;
     std::thread::Builder::new().name(format!("files-{index}")).spawn(move || {
         let shard = Rc::new(Shard::new(shared, access_log));
-        // What a set of tasks is driven by is looked at with every step of one of them: it only waits.
+        // What a set of tasks is driven by is looked at with every step of one of them: it only
+        // waits.
         let work = async move { tokio::task::spawn_local(run(shard, listeners)).await };
         if let Err(error) = LocalSet::new().block_on(&runtime, work) {
             tracing::error!(%error, "a shard thread has ended");

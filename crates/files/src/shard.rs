@@ -67,7 +67,8 @@ pub(crate) struct Shard {
     pub(crate) responder: Responder,
     pub(crate) clock: Clock,
     pub(crate) access_log: Option<LogHandle>,
-    /// What sockets are read into: a whole request is answered from here, and an idle connection has no buffer.
+    /// What sockets are read into: a whole request is answered from here, and an idle connection
+    /// has no buffer.
     pub(crate) inbox: RefCell<Vec<u8>>,
     pub(crate) stopping: Cell<bool>,
     /// Tells connections that wait for a request that the server stops.

@@ -45,7 +45,8 @@ pub struct CacheRule {
 }
 
 impl CacheRule {
-    /// Reads `PATTERN=VALUE`; the pattern is matched against the path without its first slash, and its `*` also matches slashes.
+    /// Reads `PATTERN=VALUE`; the pattern is matched against the path without its first slash, and
+    /// its `*` also matches slashes.
     ///
     /// # Errors
     /// Which part is malformed.
@@ -152,7 +153,8 @@ impl Site {
         &self.options
     }
 
-    /// The path of the file that is sent instead of a missing one, and whether that counts as found.
+    /// The path of the file that is sent instead of a missing one, and whether that counts as
+    /// found.
     pub(crate) fn substitute(&self) -> Option<(&[u8], bool)> {
         let fallback = self.fallback.as_deref().map(|path| (path, true));
         fallback.or_else(|| self.not_found.as_deref().map(|path| (path, false)))
@@ -165,7 +167,8 @@ impl Site {
         Some(&rule.value)
     }
 
-    /// Looks a path up, in the form of [`target::normalise`]; `directory` says that it ended with a slash.
+    /// Looks a path up, in the form of [`target::normalise`]; `directory` says that it ended with a
+    /// slash.
     ///
     /// # Errors
     /// The file system's, and [`Fault::WouldWait`] without patience.

@@ -42,7 +42,8 @@ impl Socket {
         }
     }
 
-    /// Reads without waiting. A read that leaves room has emptied the socket, and nobody asks it again before it says that there is more.
+    /// Reads without waiting. A read that leaves room has emptied the socket, and nobody asks it
+    /// again before it says that there is more.
     pub(crate) fn try_read(&self, room: &mut [u8]) -> io::Result<usize> {
         let count = match self {
             Socket::Tcp(stream) => stream.try_read(room)?,

@@ -70,7 +70,8 @@ pub struct Shape {
     pub hidden: bool,
 }
 
-/// Appends the decoded path to `out`, without slashes at its ends or twice in a row: empty for the root.
+/// Appends the decoded path to `out`, without slashes at its ends or twice in a row: empty for the
+/// root.
 ///
 /// # Errors
 /// An escape that is none, an escaped slash or NUL, and segments that lead upwards.
@@ -126,7 +127,8 @@ fn hex(digit: u8) -> Option<u8> {
 /// Most bytes of a host name.
 const HOST_BYTES_MAX: usize = 253;
 
-/// The name in a Host field or an authority, in lower case and without port: what a directory can be called.
+/// The name in a Host field or an authority, in lower case and without port: what a directory can
+/// be called.
 ///
 /// # Errors
 /// It is no host.

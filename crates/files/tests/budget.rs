@@ -1,4 +1,5 @@
-//! The memory that a hot file costs: none for each request once its file is open, counted over the whole process, client included.
+//! The memory that a hot file costs: none for each request once its file is open, counted over the
+//! whole process, client included.
 
 use std::alloc::System;
 use std::io::{Read, Write};

@@ -1,10 +1,12 @@
-//! Messages of many small pieces and one large body: all in one zero-copy send, against cut by size into runs.
+//! Messages of many small pieces and one large body: all in one zero-copy send, against cut by size
+//! into runs.
 //!
 //! ```text
 //! cargo run --release -p levada-io --example mixed_load
 //! ```
 //!
-//! Over loopback TCP, where the kernel copies in the end: what differs is the cost of the pieces, not of the body.
+//! Over loopback TCP, where the kernel copies in the end: what differs is the cost of the pieces,
+//! not of the body.
 
 use std::error::Error;
 use std::io::Read;

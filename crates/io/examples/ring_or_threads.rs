@@ -1,5 +1,6 @@
-//! What a ring would change for a server driven by readiness: cold ranges to a socket, small answers, syncs. CPU time of the whole
-//! process (kernel workers included, receiver left out), and how long one waits.
+//! What a ring would change for a server driven by readiness: cold ranges to a socket, small
+//! answers, syncs. CPU time of the whole process (kernel workers included, receiver left out), and
+//! how long one waits.
 //!
 //! ```text
 //! cargo run --release -p levada-io --example ring_or_threads -- /var/tmp

@@ -5,8 +5,9 @@
 //! cargo run --release -p levada-io --example send_file -- FILE 127.0.0.1:9000
 //! ```
 //!
-//! It shows the whole use of the crate: probe once, an engine a thread, and a transfer that is stepped whenever the socket
-//! can take more. An async runtime would wait for the socket where this waits in `poll`.
+//! It shows the whole use of the crate: probe once, an engine a thread, and a transfer that is
+//! stepped whenever the socket can take more. An async runtime would wait for the socket where this
+//! waits in `poll`.
 
 use std::error::Error;
 use std::fs::File;

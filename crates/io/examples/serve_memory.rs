@@ -1,7 +1,8 @@
-//! Sends memory by reference with `SEND_ZC`, and says what that saved: CPU time a message, and whether the kernel copied after all.
+//! Sends memory by reference with `SEND_ZC`, and says what that saved: CPU time a message, and
+//! whether the kernel copied after all.
 //!
-//! Over loopback it always copies. A device that shows a true zero-copy send without a network card, in a network namespace of its own
-//! (transmit only: the device drops what it gets):
+//! Over loopback it always copies. A device that shows a true zero-copy send without a network
+//! card, in a network namespace of its own (transmit only: the device drops what it gets):
 //!
 //! ```text
 //! unshare -Urn sh -c 'ip link add ifb9 type ifb && ip link set ifb9 mtu 65535 up &&

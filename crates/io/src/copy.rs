@@ -1,8 +1,9 @@
 //! Copies from file to file: shares blocks if the file system can, else copies inside the kernel,
 //! else through memory. Holes stay holes.
 //!
-//! The order is reflink → `copy_file_range` → `splice` through a pipe → read and write. Each is tried when it is its turn and
-//! left for the next one when it refuses, in the middle of a file if need be; the [`Copied`] says which moved how many bytes.
+//! The order is reflink → `copy_file_range` → `splice` through a pipe → read and write. Each is
+//! tried when it is its turn and left for the next one when it refuses, in the middle of a file if
+//! need be; the [`Copied`] says which moved how many bytes.
 //!
 //! It waits for the disk: nothing for a thread that serves connections.
 //!
@@ -92,10 +93,12 @@ pub enum CopyError {
     },
 }
 
-/// Copies all of `from` over `to`, which is cut or grown to the same length. Positions of the files do not matter, and move.
+/// Copies all of `from` over `to`, which is cut or grown to the same length. Positions of the files
+/// do not matter, and move.
 ///
-/// Copies the length that the source has at the start; if it has none (as files of `/proc`), reads to the end. After every
-/// step, at least each 64 MiB, `progress` is told how far it is and how far it will go.
+/// Copies the length that the source has at the start; if it has none (as files of `/proc`), reads
+/// to the end. After every step, at least each 64 MiB, `progress` is told how far it is and how far
+/// it will go.
 ///
 /// # Errors
 /// See [`CopyError`]; a source that is cut meanwhile is an error too.
@@ -196,7 +199,8 @@ impl<P: FnMut(u64, u64)> Work<'_, P> {
         Ok(())
     }
 
-    /// The next range with data at or behind `offset`; what lies between is a hole. File systems without holes say that all is data.
+    /// The next range with data at or behind `offset`; what lies between is a hole. File systems
+    /// without holes say that all is data.
     fn next_data(&self, offset: u64) -> StepRange {
         let end = self.total;
         let start = match rustix::fs::seek(self.from, SeekFrom::Data(offset)) {

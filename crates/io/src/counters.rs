@@ -132,7 +132,8 @@ impl Counters {
         self.copied_by_kernel.fetch_add(count, Ordering::Relaxed);
     }
 
-    /// A [`Warmer`](crate::residency::Warmer) brought `count` bytes into the page cache, or found them there.
+    /// A [`Warmer`](crate::residency::Warmer) brought `count` bytes into the page cache, or found
+    /// them there.
     pub(crate) fn warmed(&self, count: u64) {
         self.warmed.fetch_add(count, Ordering::Relaxed);
     }
@@ -182,19 +183,21 @@ impl Snapshot {
         self.fallbacks[cause as usize]
     }
 
-    /// Bytes that the CPU copied between the kernel's memory and ours, in either direction: two for every byte by
-    /// [`Path::ReadWrite`], one by [`Path::Send`], none by the others. And those of small pieces that an [`Outbox`](crate::outbox::Outbox)
-    /// puts together in our own.
+    /// Bytes that the CPU copied between the kernel's memory and ours, in either direction: two for
+    /// every byte by [`Path::ReadWrite`], one by [`Path::Send`], none by the others. And those of
+    /// small pieces that an [`Outbox`](crate::outbox::Outbox) puts together in our own.
     pub fn copied(&self) -> u64 {
         self.copied
     }
 
-    /// Bytes that were sent by reference and that the kernel then copied after all, as it says itself.
+    /// Bytes that were sent by reference and that the kernel then copied after all, as it says
+    /// itself.
     pub fn copied_by_kernel(&self) -> u64 {
         self.copied_by_kernel
     }
 
-    /// Bytes that a [`Warmer`](crate::residency::Warmer) brought into the page cache, so that no other thread waited for them.
+    /// Bytes that a [`Warmer`](crate::residency::Warmer) brought into the page cache, so that no
+    /// other thread waited for them.
     pub fn warmed(&self) -> u64 {
         self.warmed
     }
@@ -231,7 +234,8 @@ impl Snapshot {
 /// One value of a [`Snapshot`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sample {
-    /// The family: `bytes`, `calls`, `stalls`, `fallbacks`, `copied_bytes`, `copied_by_kernel_bytes`, `warmed_bytes` or `dropped_behind_bytes`.
+    /// The family: `bytes`, `calls`, `stalls`, `fallbacks`, `copied_bytes`,
+    /// `copied_by_kernel_bytes`, `warmed_bytes` or `dropped_behind_bytes`.
     pub metric: &'static str,
     /// Name and value of the label within the family, if it has any.
     pub label: Option<(&'static str, &'static str)>,

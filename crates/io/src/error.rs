@@ -6,7 +6,8 @@ use std::path::PathBuf;
 
 use crate::piece::Extent;
 
-/// A transfer that cannot go on. What the peer received is a prefix of what was to be sent; the connection is useless.
+/// A transfer that cannot go on. What the peer received is a prefix of what was to be sent; the
+/// connection is useless.
 #[derive(Debug, thiserror::Error)]
 pub enum TransferError {
     /// The connection broke: the peer closed or reset it, or the network lost it.

@@ -1,11 +1,13 @@
-//! TLS in the kernel: after the handshake the keys go to the socket, and what is sent or spliced into it leaves encrypted.
+//! TLS in the kernel: after the handshake the keys go to the socket, and what is sent or spliced
+//! into it leaves encrypted.
 //!
-//! *Saves* what [`user_tls`](crate::paths::user_tls) costs except the encryption itself: ranges go by [`splice`](crate::paths::splice) and are counted there,
-//! in plain bytes. *Needs* the kernel's `tls` module and, for TLS 1.3, a kernel that takes new keys later (6.14): a peer may ask for them at any time.
-//! *Loses* below a record of 16 KiB, and for ciphers the kernel does not have.
+//! *Saves* what [`user_tls`](crate::paths::user_tls) costs except the encryption itself: ranges go
+//! by [`splice`](crate::paths::splice) and are counted there, in plain bytes. *Needs* the kernel's
+//! `tls` module and, for TLS 1.3, a kernel that takes new keys later (6.14): a peer may ask for
+//! them at any time. *Loses* below a record of 16 KiB, and for ciphers the kernel does not have.
 //!
-//! Received records come one at a time, with their kind: everything but data is the caller's to understand. Such a socket
-//! refuses zero-copy sends.
+//! Received records come one at a time, with their kind: everything but data is the caller's to
+//! understand. Such a socket refuses zero-copy sends.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -150,7 +152,8 @@ pub fn enable(socket: BorrowedFd<'_>) -> io::Result<()> {
     calls::enable_kernel_tls(socket)
 }
 
-/// Hands the keys of one direction over. From then on everything sent is encrypted, or everything received decrypted.
+/// Hands the keys of one direction over. From then on everything sent is encrypted, or everything
+/// received decrypted.
 ///
 /// # Errors
 /// The kernel does not have this cipher, or has keys already and cannot take others.
@@ -182,11 +185,12 @@ pub fn install(socket: BorrowedFd<'_>, direction: Direction, keys: &Keys<'_>) ->
     result
 }
 
-/// Receives from one record into `into`, without waiting; 0 bytes of data mean that the peer has closed the connection
-/// without saying so.
+/// Receives from one record into `into`, without waiting; 0 bytes of data mean that the peer has
+/// closed the connection without saying so.
 ///
 /// # Errors
-/// [`io::ErrorKind::WouldBlock`], a record that cannot be decrypted (`EBADMSG`), or a broken connection.
+/// [`io::ErrorKind::WouldBlock`], a record that cannot be decrypted (`EBADMSG`), or a broken
+/// connection.
 pub fn receive(socket: BorrowedFd<'_>, into: &mut [u8]) -> io::Result<(Kind, usize)> {
     let (kind, count) = tls_record::receive(socket, into)?;
     let kind = match kind {

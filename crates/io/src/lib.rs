@@ -1,7 +1,9 @@
-//! The transfer engine: bytes from disk to network without lifting them, each counted under the path it took.
+//! The transfer engine: bytes from disk to network without lifting them, each counted under the
+//! path it took.
 //!
-//! A broker, a file server or a proxy mostly moves bytes that it does not change. The classic way lifts each of them into user memory
-//! and lowers it again; the kernel can also hand references to its own pages from one side to the other:
+//! A broker, a file server or a proxy mostly moves bytes that it does not change. The classic way
+//! lifts each of them into user memory and lowers it again; the kernel can also hand references to
+//! its own pages from one side to the other:
 //!
 //! ```text
 //!                        user memory                                 the kernel
@@ -26,8 +28,9 @@
 //!                                             └────────┘          └─────────────┘          └────────┘
 //! ```
 //!
-//! [`Path`] names them, and the file of each says what it saves, what it needs and when it loses. References are no gift: pages must not change while they
-//! travel, must be in the cache first, and cost bookkeeping that small pieces do not earn back.
+//! [`Path`] names them, and the file of each says what it saves, what it needs and when it loses.
+//! References are no gift: pages must not change while they travel, must be in the cache first, and
+//! cost bookkeeping that small pieces do not earn back.
 //!
 //! # Where to begin
 //!
@@ -44,12 +47,14 @@
 //!
 //! # From question to count
 //!
-//! No path is the best for everything, and which ones there are depends on the kernel and on the container. So there are
-//! four steps, and each is plain data for the next:
+//! No path is the best for everything, and which ones there are depends on the kernel and on the
+//! container. So there are four steps, and each is plain data for the next:
 //!
 //! 1. [`Caps::probe`] tries what this machine allows, once, and says why not.
-//! 2. [`plan::plan`] chooses a path for a piece: a pure function. The table of its choices, and of those made elsewhere, is in [`plan`].
-//! 3. [`Transfer::step`] sends pieces in order through one thread's [`Engine`], a budget at a time, from where the socket stopped.
+//! 2. [`plan::plan`] chooses a path for a piece: a pure function. The table of its choices, and of
+//!    those made elsewhere, is in [`plan`].
+//! 3. [`Transfer::step`] sends pieces in order through one thread's [`Engine`], a budget at a time,
+//!    from where the socket stopped.
 //! 4. [`Counters`] say which way each byte really went, and why it was not the planned one.
 //!
 //! ```
@@ -76,42 +81,55 @@
 //!
 //! # One turn of a transfer
 //!
-//! A response is a list of pieces: bytes and file ranges. Runs of bytes and small ranges are gathered and leave by one
-//! `sendmsg`. If a large range comes next that call carries `MSG_MORE`, so that the header travels in the same packet as the data; the
-//! range then flows through a pipe. A turn ends with [`Turn::Yield`] when its budget is spent, so that one fast reader does not own the
-//! thread, or with [`Turn::Blocked`] when the socket said `EAGAIN`; the next one goes on at the very byte.
+//! A response is a list of pieces: bytes and file ranges. Runs of bytes and small ranges are
+//! gathered and leave by one `sendmsg`. If a large range comes next that call carries `MSG_MORE`,
+//! so that the header travels in the same packet as the data; the range then flows through a pipe.
+//! A turn ends with [`Turn::Yield`] when its budget is spent, so that one fast reader does not own
+//! the thread, or with [`Turn::Blocked`] when the socket said `EAGAIN`; the next one goes on at the
+//! very byte.
 //!
-//! What a blocked transfer holds is little: its pieces and, if the socket took less than the pipe held, that pipe. Bytes that were
-//! read into memory but not sent are read again. There are few pipes (they are limited for each user, and cost descriptors), so
-//! that readers who block beyond the last one go by `sendfile`, which needs none.
+//! What a blocked transfer holds is little: its pieces and, if the socket took less than the pipe
+//! held, that pipe. Bytes that were read into memory but not sent are read again. There are few
+//! pipes (they are limited for each user, and cost descriptors), so that readers who block beyond
+//! the last one go by `sendfile`, which needs none.
 //!
 //! # What it promises
 //!
-//! - The peer receives exactly the bytes of the pieces, in order, once; or, after an error, a prefix of them.
-//! - A file that ends before its extent is an error that names the offset. There is no short response.
-//! - It does not wait for a non-blocking socket. It may wait for the disk, unless the engine [reports cold pages](residency) so
-//!   that somebody else waits; calls above [`counters::STALL`] are counted.
+//! - The peer receives exactly the bytes of the pieces, in order, once; or, after an error, a
+//!   prefix of them.
+//! - A file that ends before its extent is an error that names the offset. There is no short
+//!   response.
+//! - It does not wait for a non-blocking socket. It may wait for the disk, unless the engine
+//!   [reports cold pages](residency) so that somebody else waits; calls above [`counters::STALL`]
+//!   are counted.
 //! - It never raises `SIGPIPE`.
-//! - A byte counted under [`Path::Splice`] or [`Path::Sendfile`] never was in this process's memory.
+//! - A byte counted under [`Path::Splice`] or [`Path::Sendfile`] never was in this process's
+//!   memory.
 //!
 //! # What the caller promises
 //!
-//! An [`Extent`] is sent by reference, and the reference outlives the call: its bytes must not change until the peer has them. A range
-//! that may be rewritten or cut goes in as [`Piece::Volatile`] and is copied. One socket carries one transfer at a time.
+//! An [`Extent`] is sent by reference, and the reference outlives the call: its bytes must not
+//! change until the peer has them. A range that may be rewritten or cut goes in as
+//! [`Piece::Volatile`] and is copied. One socket carries one transfer at a time.
 //!
 //! # For those who know Netty
 //!
-//! An [`Extent`] is a `DefaultFileRegion`: a file, an offset, a length, sent by `transferTo` there and by [`Path::Splice`] or
-//! [`Path::Sendfile`] here. What is different:
+//! An [`Extent`] is a `DefaultFileRegion`: a file, an offset, a length, sent by `transferTo` there
+//! and by [`Path::Splice`] or [`Path::Sendfile`] here. What is different:
 //!
-//! - Several go in one [`Transfer`], mixed with bytes; a header leaves in the packet of the range behind it, without corking by hand.
-//! - A `FileRegion` on a TLS connection or with a handler in between is an error or a copy that nobody sees. Here the [`plan`] decides before, and
-//!   [`Counters`] say how many bytes left by which path and why not by the planned one.
-//! - A region that comes out short has no `transferred()` to be asked for: it is [`SourceFault::Truncated`], with the offset.
-//! - `transferTo` on cold pages stalls its event loop. Here the transfer says [`Turn::Cold`] instead.
+//! - Several go in one [`Transfer`], mixed with bytes; a header leaves in the packet of the range
+//!   behind it, without corking by hand.
+//! - A `FileRegion` on a TLS connection or with a handler in between is an error or a copy that
+//!   nobody sees. Here the [`plan`] decides before, and [`Counters`] say how many bytes left by
+//!   which path and why not by the planned one.
+//! - A region that comes out short has no `transferred()` to be asked for: it is
+//!   [`SourceFault::Truncated`], with the offset.
+//! - `transferTo` on cold pages stalls its event loop. Here the transfer says [`Turn::Cold`]
+//!   instead.
 //! - Its reference count is the `Arc` of the file: extents outlive closing, renaming and unlinking.
 //!
-//! The crate knows no Kafka and no async runtime. All of the repository's unsafe code is in its `sys` module.
+//! The crate knows no Kafka and no async runtime. All of the repository's unsafe code is in its
+//! `sys` module.
 
 pub mod copy;
 pub mod counters;

@@ -1,14 +1,17 @@
 //! A file mapped into memory, shared and writable: the storage of the log's indexes, and a way to
 //! append to the log ([`WriteMap`]).
 //!
-//! One thread appends while any number of threads read. Every access goes through whole aligned words
-//! with relaxed atomic loads and stores, so that a race between them is a stale value and never undefined behaviour;
-//! what orders them is the caller's: write the entry, then publish the count with a releasing store, and read the
-//! count with an acquiring load before reading entries below it.
+//! One thread appends while any number of threads read. Every access goes through whole aligned
+//! words with relaxed atomic loads and stores, so that a race between them is a stale value and
+//! never undefined behaviour; what orders them is the caller's: write the entry, then publish the
+//! count with a releasing store, and read the count with an acquiring load before reading entries
+//! below it.
 //!
-//! Touching a page that lies wholly behind the end of a file that was cut, or that its disk does not give, raises `SIGBUS`. That
-//! is no end of the process: zeroes take the page's place, and [`FileMap::is_lost`] says so from then on. Ask it after reading and before
-//! believing. [`FileMap::create`] allocates the blocks first, so that a full disk is an error there and not a loss later.
+//! Touching a page that lies wholly behind the end of a file that was cut, or that its disk does
+//! not give, raises `SIGBUS`. That is no end of the process: zeroes take the page's place, and
+//! [`FileMap::is_lost`] says so from then on. Ask it after reading and before believing.
+//! [`FileMap::create`] allocates the blocks first, so that a full disk is an error there and not a
+//! loss later.
 
 use std::fs::File;
 use std::io;
@@ -25,8 +28,9 @@ pub use write::WriteMap;
 
 /// A shared writable mapping of the first `len` bytes of a file.
 ///
-/// Positions are bytes from the start. A position that does not fit is a bug of the caller and panics, as indexing a slice does;
-/// check lengths that came from disk against [`FileMap::len`] first.
+/// Positions are bytes from the start. A position that does not fit is a bug of the caller and
+/// panics, as indexing a slice does; check lengths that came from disk against [`FileMap::len`]
+/// first.
 #[derive(Debug)]
 pub struct FileMap {
     words: Mapping,
@@ -34,7 +38,8 @@ pub struct FileMap {
 }
 
 impl FileMap {
-    /// Maps `len` bytes of `file` after growing it to at least that length with real blocks (`fallocate`).
+    /// Maps `len` bytes of `file` after growing it to at least that length with real blocks
+    /// (`fallocate`).
     ///
     /// Bytes that were there stay; new ones are zero.
     ///
@@ -51,11 +56,12 @@ impl FileMap {
 
     /// Maps the first `len` bytes of `file`, which must be at least that long.
     ///
-    /// The mapping stays when `file` is closed. Nothing is read ahead: on a device with a large read-ahead one touched page of a sparse
-    /// file would bring megabytes of zeroes.
+    /// The mapping stays when `file` is closed. Nothing is read ahead: on a device with a large
+    /// read-ahead one touched page of a sparse file would bring megabytes of zeroes.
     ///
     /// # Errors
-    /// A file shorter than `len` (`UnexpectedEof`), one that is not open for reading and writing, or `len` of 0.
+    /// A file shorter than `len` (`UnexpectedEof`), one that is not open for reading and writing,
+    /// or `len` of 0.
     pub fn open(file: &File, len: usize) -> io::Result<FileMap> {
         FileMap::open_for(file, len, Access::Random)
     }
@@ -102,12 +108,14 @@ impl FileMap {
         u32::from_be_bytes(bytes)
     }
 
-    /// The big-endian `u64` at `pos`, read as two halves: whole only if the writer has published it.
+    /// The big-endian `u64` at `pos`, read as two halves: whole only if the writer has published
+    /// it.
     pub fn read_u64_be(&self, pos: usize) -> u64 {
         u64::from(self.read_u32_be(pos)) << 32 | u64::from(self.read_u32_be(pos + 4))
     }
 
-    /// The big-endian `i64` at `pos`, read as two halves: whole only if the writer has published it.
+    /// The big-endian `i64` at `pos`, read as two halves: whole only if the writer has published
+    /// it.
     pub fn read_i64_be(&self, pos: usize) -> i64 {
         self.read_u64_be(pos).cast_signed()
     }
@@ -126,7 +134,8 @@ impl FileMap {
         }
     }
 
-    /// Copies `bytes` to `pos`. One thread writes at a time: two writers within the same four bytes would lose an update.
+    /// Copies `bytes` to `pos`. One thread writes at a time: two writers within the same four bytes
+    /// would lose an update.
     pub fn write_bytes(&self, pos: usize, bytes: &[u8]) {
         self.check(pos, bytes.len());
         let mut at = pos;

@@ -1,9 +1,9 @@
 //! The names of the transfer paths: the catalogue for counters, metrics and tables.
 //!
-//! Each path is implemented in one file, whose head says what the path saves, what it needs and when it
-//! loses: from a file to a socket in [`paths`](crate::paths), from memory in [`outbox`](crate::outbox) and
-//! [`zerocopy`](crate::zerocopy), from a file into memory in [`inflow`](crate::inflow), from file to file
-//! in [`copy`](mod@crate::copy).
+//! Each path is implemented in one file, whose head says what the path saves, what it needs and
+//! when it loses: from a file to a socket in [`paths`](crate::paths), from memory in
+//! [`outbox`](crate::outbox) and [`zerocopy`](crate::zerocopy), from a file into memory in
+//! [`inflow`](crate::inflow), from file to file in [`copy`](mod@crate::copy).
 
 use std::fmt;
 
@@ -18,7 +18,8 @@ pub enum Path {
     ReadWrite,
     /// From the page cache by `sendfile`: by reference, in steps of 64 KiB.
     Sendfile,
-    /// From the page cache through a pipe of ours by `splice`: by reference, in steps of the pipe's size.
+    /// From the page cache through a pipe of ours by `splice`: by reference, in steps of the pipe's
+    /// size.
     Splice,
     /// From file to file inside the kernel, by `copy_file_range`.
     CopyFileRange,
@@ -28,11 +29,13 @@ pub enum Path {
     UringRead,
     /// From memory through a ring, copied once.
     UringSend,
-    /// From memory through a ring, by reference; [`Snapshot::copied_by_kernel`](crate::Snapshot::copied_by_kernel) says when it was not.
+    /// From memory through a ring, by reference;
+    /// [`Snapshot::copied_by_kernel`](crate::Snapshot::copied_by_kernel) says when it was not.
     UringSendZc,
     /// From a mapping of the file by `send`: copied once.
     MmapWrite,
-    /// From memory by `MSG_ZEROCOPY`, by reference; see [`Snapshot::copied_by_kernel`](crate::Snapshot::copied_by_kernel).
+    /// From memory by `MSG_ZEROCOPY`, by reference; see
+    /// [`Snapshot::copied_by_kernel`](crate::Snapshot::copied_by_kernel).
     MsgZerocopy,
     /// Encrypted in this process, then by `send`; bytes are counted as they leave, encrypted.
     UserTls,

@@ -7,9 +7,9 @@ use bytes::Bytes;
 
 /// A range of a file that will not change any more: what a zero-copy path hands on by reference.
 ///
-/// The kernel sends the pages of the page cache themselves, so bytes that are overwritten, cut off or
-/// punched out while they are in flight change what the peer receives. Ranges that were only ever
-/// appended to are safe.
+/// The kernel sends the pages of the page cache themselves, so bytes that are overwritten, cut off
+/// or punched out while they are in flight change what the peer receives. Ranges that were only
+/// ever appended to are safe.
 #[derive(Debug, Clone)]
 pub struct Extent {
     /// The file, open for reading; kept alive by every extent of it, also after it was unlinked.

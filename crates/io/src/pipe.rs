@@ -39,7 +39,8 @@ impl PipePool {
         let permit = Permit::new(&self.alive, self.limit).ok_or(Fallback::PipesInUse)?;
         let flags = PipeFlags::CLOEXEC | PipeFlags::NONBLOCK;
         let (reader, writer) = rustix::pipe::pipe_with(flags).map_err(|_| Fallback::NoPipe)?;
-        // A user with many pipes gets them with one or two pages, and may not be allowed to grow them.
+        // A user with many pipes gets them with one or two pages, and may not be allowed to grow
+        // them.
         let grown = rustix::pipe::fcntl_setpipe_size(&writer, self.size)
             .or_else(|_| rustix::pipe::fcntl_getpipe_size(&writer))
             .map_err(|_| Fallback::NoPipe)?;
@@ -58,7 +59,8 @@ impl PipePool {
     }
 }
 
-/// A pipe and how many bytes are in it. Dropping it closes both ends, and with them whatever it holds.
+/// A pipe and how many bytes are in it. Dropping it closes both ends, and with them whatever it
+/// holds.
 #[derive(Debug)]
 pub(crate) struct Pipe {
     reader: OwnedFd,

@@ -4,8 +4,8 @@ use std::io;
 
 use crate::sys::sched;
 
-/// The calling thread runs when nobody else wants its processor, and gives it up at once to whoever does (`SCHED_IDLE`). It is not
-/// starved altogether, but comes close.
+/// The calling thread runs when nobody else wants its processor, and gives it up at once to whoever
+/// does (`SCHED_IDLE`). It is not starved altogether, but comes close.
 ///
 /// # Errors
 /// Not allowed here; containers that filter system calls may say so.

@@ -34,9 +34,11 @@ pub struct Caps {
     pub cachestat: Support,
     /// `io_uring`: reads and zero-copy sends that complete later.
     pub io_uring: Support,
-    /// Sends from memory by reference through a ring (`SEND_ZC`); whether a route then copies after all shows in use.
+    /// Sends from memory by reference through a ring (`SEND_ZC`); whether a route then copies after
+    /// all shows in use.
     pub ring_zero_copy: Support,
-    /// A ring's buffers that are pinned once instead of with each operation: as much memory as may be locked.
+    /// A ring's buffers that are pinned once instead of with each operation: as much memory as may
+    /// be locked.
     pub registered_buffers: Support,
     /// Reads that leave no pages in the cache (`RWF_DONTCACHE`), on the file system of the probe.
     pub uncached_reads: Support,
@@ -93,7 +95,8 @@ pub enum Support {
 /// The size that [`Caps::large_pipes`] tries.
 const LARGE_PIPE_BYTES: usize = 1 << 20;
 
-/// The size of the buffers that [`Caps::registered_buffers`] tries: four of them are what one thread wants at least.
+/// The size of the buffers that [`Caps::registered_buffers`] tries: four of them are what one
+/// thread wants at least.
 const REGISTERED_BYTES: usize = 256 << 10;
 
 /// Time that one attempt may take.
@@ -103,7 +106,8 @@ const PATIENCE: Duration = Duration::from_secs(1);
 static SAMPLE: [u8; 16_384] = [0x4c; 16_384];
 
 impl Caps {
-    /// Tries everything on a temporary file in `dir`, or in memory if `dir` takes none, and on loopback sockets.
+    /// Tries everything on a temporary file in `dir`, or in memory if `dir` takes none, and on
+    /// loopback sockets.
     ///
     /// Takes about a millisecond. Leaves nothing behind.
     pub fn probe_in(dir: &std::path::Path) -> Caps {

@@ -1,15 +1,17 @@
 //! Presence of a file range in the page cache, and ways to bring it there while the shard does not
 //! wait.
 //!
-//! `sendfile` and `splice` wait for the disk even if the socket does not, and with them every connection of the thread. So a thread
-//! that may not wait asks first ([`lead()`]), has missing pages brought in by somebody else ([`Warmer`]), and goes on when
-//! they are there. A reader of old data would push the pages that others read out of the cache; what it brought in, and nothing else, is
-//! dropped again behind it ([`Trail`]).
+//! `sendfile` and `splice` wait for the disk even if the socket does not, and with them every
+//! connection of the thread. So a thread that may not wait asks first ([`lead()`]), has missing
+//! pages brought in by somebody else ([`Warmer`]), and goes on when they are there. A reader of old
+//! data would push the pages that others read out of the cache; what it brought in, and nothing
+//! else, is dropped again behind it ([`Trail`]).
 //!
 //! # In a transfer
 //!
-//! An [`Engine`](crate::Engine) that was told to [report cold pages](crate::Engine::report_cold) asks before each window of an extent, and
-//! [`Transfer::step`](crate::Transfer::step) ends with [`Turn::Cold`](crate::Turn::Cold) instead of waiting:
+//! An [`Engine`](crate::Engine) that was told to [report cold pages](crate::Engine::report_cold)
+//! asks before each window of an extent, and [`Transfer::step`](crate::Transfer::step) ends with
+//! [`Turn::Cold`](crate::Turn::Cold) instead of waiting:
 //!
 //! ```
 //! # use std::{fs::File, os::fd::AsFd, os::unix::net::UnixStream, sync::{Arc, mpsc}};
@@ -41,8 +43,8 @@
 //! # }
 //! ```
 //!
-//! A range is reported cold once. If the pages are gone again, or the file system cannot say, the next step waits for
-//! the disk and counts that, so that a transfer always gets on.
+//! A range is reported cold once. If the pages are gone again, or the file system cannot say, the
+//! next step waits for the disk and counts that, so that a transfer always gets on.
 
 use rustix::io::{Errno, ReadWriteFlags};
 
@@ -78,12 +80,13 @@ pub enum Residency {
 /// Part of `extent` that is in the page cache now; pages may come and go before the next call.
 /// Never waits for the disk.
 ///
-/// - `cachestat` (Linux 6.5) counts pages, those still being read in included; so if it counts all, the first and the last byte are
-///   read without waiting. Together some microseconds for any length.
-/// - Without it, at most [`SAMPLES`] single bytes are read without waiting (`RWF_NOWAIT`), evenly spread. A missing page starts the
-///   kernel's read-ahead.
-/// - Without that, `mincore` on a mapping made for it. It answers only for files that the caller owns or may write; for
-///   others it says that all is there.
+/// - `cachestat` (Linux 6.5) counts pages, those still being read in included; so if it counts all,
+///   the first and the last byte are read without waiting. Together some microseconds for any
+///   length.
+/// - Without it, at most [`SAMPLES`] single bytes are read without waiting (`RWF_NOWAIT`), evenly
+///   spread. A missing page starts the kernel's read-ahead.
+/// - Without that, `mincore` on a mapping made for it. It answers only for files that the caller
+///   owns or may write; for others it says that all is there.
 pub fn of(extent: &Extent, means: Means) -> Residency {
     if extent.len == 0 {
         return Residency::Resident;
@@ -93,8 +96,9 @@ pub fn of(extent: &Extent, means: Means) -> Residency {
     answer.or_else(|| by_mincore(extent)).unwrap_or(Residency::Unknown)
 }
 
-/// Number of bytes of `extent` that lie in pages of the page cache, up to its length; those still being
-/// read in count. `None`: the kernel has no `cachestat` (Linux 6.5), or the file no page cache.
+/// Number of bytes of `extent` that lie in pages of the page cache, up to its length; those still
+/// being read in count. `None`: the kernel has no `cachestat` (Linux 6.5), or the file no page
+/// cache.
 pub fn cached_bytes(extent: &Extent) -> Option<u64> {
     if extent.len == 0 {
         return Some(0);
@@ -109,13 +113,13 @@ pub fn cached_bytes(extent: &Extent) -> Option<u64> {
 pub enum Lead {
     /// In the page cache.
     Ready(u64),
-    /// Not there, or still being read in. Ends with a missing page; islands of pages that are there may lie between two
-    /// missing ones, each smaller than twice [`ISLAND_BYTES`].
+    /// Not there, or still being read in. Ends with a missing page; islands of pages that are there
+    /// may lie between two missing ones, each smaller than twice [`ISLAND_BYTES`].
     Missing(u64),
 }
 
-/// Pages in the cache between missing ones are passed over up to this size: one more request costs a device more than
-/// the bytes.
+/// Pages in the cache between missing ones are passed over up to this size: one more request costs
+/// a device more than the bytes.
 pub const ISLAND_BYTES: u64 = 64 << 10;
 const _: () = assert!(ISLAND_BYTES.is_power_of_two(), "a whole number of pages, whatever their size");
 
@@ -148,7 +152,8 @@ pub fn lead(extent: &Extent, means: Means) -> Option<Lead> {
     })
 }
 
-/// The parts of `extent` that are not in the page cache, in whole pages; those being read in are there. `None`: nobody can say.
+/// The parts of `extent` that are not in the page cache, in whole pages; those being read in are
+/// there. `None`: nobody can say.
 fn missing(extent: &Extent) -> Option<Vec<Extent>> {
     let page_bytes = rustix::param::page_size() as u64;
     let census = Census::of(extent, true)?;
@@ -208,7 +213,8 @@ fn bytes_of(extent: &Extent, count: u64) -> u64 {
 /// The most bytes that one question reads where `cachestat` is missing.
 pub const SAMPLES: u64 = 64;
 
-/// The distance of those bytes in ranges that are short enough for it: no more than common read-ahead.
+/// The distance of those bytes in ranges that are short enough for it: no more than common
+/// read-ahead.
 const SAMPLE_BYTES: u64 = 64 << 10;
 
 fn by_cachestat(extent: &Extent, means: Means) -> Option<Residency> {

@@ -1,28 +1,33 @@
 //! A safe `io_uring`: operations go in by value, completions come out in batches, and the kernel
 //! owns the memory in between.
 //!
-//! *Saves* system calls (many operations leave by one call, many completions arrive by none) and does what readiness cannot: reads that
-//! wait for the disk, sends from memory without a copy. *Needs* a kernel and a container that allow it; [`Ring::new`] says
-//! otherwise, and nothing in this crate depends on it. *Loses* to a plain call for a single operation that would not have waited.
+//! *Saves* system calls (many operations leave by one call, many completions arrive by none) and
+//! does what readiness cannot: reads that wait for the disk, sends from memory without a copy.
+//! *Needs* a kernel and a container that allow it; [`Ring::new`] says otherwise, and nothing in
+//! this crate depends on it. *Loses* to a plain call for a single operation that would not have
+//! waited.
 //!
 //! # Who owns a buffer
 //!
-//! An [`Operation`] owns its memory and its descriptor. Pushing it gives both to the ring; the memory comes back in the last
-//! [`Completion`]. There is no way to reach it in between, so it can be neither freed, nor changed, nor sent twice, also when the
-//! connection that wanted it is long gone:
+//! An [`Operation`] owns its memory and its descriptor. Pushing it gives both to the ring; the
+//! memory comes back in the last [`Completion`]. There is no way to reach it in between, so it can
+//! be neither freed, nor changed, nor sent twice, also when the connection that wanted it is long
+//! gone:
 //!
 //! ```text
 //!   push(Operation) ──► submit ──► Event::Done(result, memory)
 //!                            └───► Event::Sent(result) ─── go on sending ───► Event::Released(memory)
 //! ```
 //!
-//! A zero-copy send completes twice. After [`Event::Sent`] the next send may go; waiting for [`Event::Released`], which takes until the peer
-//! has acknowledged everything, would leave the connection idle for a round trip each time.
+//! A zero-copy send completes twice. After [`Event::Sent`] the next send may go; waiting for
+//! [`Event::Released`], which takes until the peer has acknowledged everything, would leave the
+//! connection idle for a round trip each time.
 //!
 //! # When it is full, and when it goes
 //!
-//! No more operations are accepted than have room for two completions each, so none is ever lost; a push beyond that gives the
-//! operations back. A ring that is dropped cancels what it can and leaks the memory that the kernel still refers to.
+//! No more operations are accepted than have room for two completions each, so none is ever lost; a
+//! push beyond that gives the operations back. A ring that is dropped cancels what it can and leaks
+//! the memory that the kernel still refers to.
 //!
 //! ```
 //! # use std::{fs::File, sync::Arc};
@@ -65,7 +70,8 @@ pub use crate::sys::uring::operation::{Caching, Handle, Memory, Operation, Targe
 pub use crate::sys::uring::options::{Mode, RingOptions};
 pub use crate::sys::uring::slots::Key;
 
-/// There is no room for so many operations now: they are given back. Take completions, then try again.
+/// There is no room for so many operations now: they are given back. Take completions, then try
+/// again.
 #[derive(Debug, thiserror::Error)]
 #[error("the ring has no room for {} more operations", .0.len())]
 pub struct RingFull(pub Vec<Operation>);
@@ -109,17 +115,20 @@ const USAGE_COPIED: i32 = i32::MIN;
 /// An `io_uring` of one thread. See the [module](self).
 pub struct Ring {
     core: Core,
-    /// Places in the table of files: those that are free, and those given up that the kernel has not been told of.
+    /// Places in the table of files: those that are free, and those given up that the kernel has
+    /// not been told of.
     files: Rc<RefCell<FileTable>>,
     calls: u64,
 }
 
 impl Ring {
-    /// Sets a ring up. [`Mode::Deferred`] becomes [`Mode::Plain`] on a kernel that does not know it.
+    /// Sets a ring up. [`Mode::Deferred`] becomes [`Mode::Plain`] on a kernel that does not know
+    /// it.
     ///
     /// # Errors
-    /// `PermissionDenied` where a seccomp profile or `kernel.io_uring_disabled` forbids it, `OutOfMemory` where its queues are more than may be
-    /// locked (`ulimit -l`), `Unsupported` before Linux 5.5.
+    /// `PermissionDenied` where a seccomp profile or `kernel.io_uring_disabled` forbids it,
+    /// `OutOfMemory` where its queues are more than may be locked (`ulimit -l`), `Unsupported`
+    /// before Linux 5.5.
     pub fn new(options: &RingOptions) -> io::Result<Ring> {
         let core = match Core::new(options) {
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) && options.mode == Mode::Deferred => {
@@ -130,7 +139,8 @@ impl Ring {
         Ok(Ring { core, files: Rc::default(), calls: 0 })
     }
 
-    /// Queues an operation. It starts with the next [`submit`](Ring::submit), or before if the queue is full.
+    /// Queues an operation. It starts with the next [`submit`](Ring::submit), or before if the
+    /// queue is full.
     ///
     /// # Errors
     /// [`RingFull`] with the operation.
@@ -139,8 +149,8 @@ impl Ring {
         Ok(keys.into_iter().next().expect("one operation has one key"))
     }
 
-    /// Queues operations that start one after the other, each when the one before it has succeeded in full. After one that has not, the
-    /// rest complete with `ECANCELED`.
+    /// Queues operations that start one after the other, each when the one before it has succeeded
+    /// in full. After one that has not, the rest complete with `ECANCELED`.
     ///
     /// # Errors
     /// [`RingFull`] with all of them.
@@ -156,7 +166,8 @@ impl Ring {
         self.submit_and_wait(0, None)
     }
 
-    /// Starts what is queued and waits until `want` completions are there, or `timeout` is over, or a signal came.
+    /// Starts what is queued and waits until `want` completions are there, or `timeout` is over, or
+    /// a signal came.
     ///
     /// # Errors
     /// As for [`submit`](Ring::submit).
@@ -167,7 +178,8 @@ impl Ring {
         Ok(())
     }
 
-    /// Takes the completions that are there. Makes a call only if the kernel says that it has some to hand over.
+    /// Takes the completions that are there. Makes a call only if the kernel says that it has some
+    /// to hand over.
     pub fn reap(&mut self) -> Vec<Completion> {
         if self.core.has_work() {
             self.calls += 1;
@@ -179,8 +191,8 @@ impl Ring {
         completions
     }
 
-    /// Asks the kernel to give up an operation; it then completes with `ECANCELED`, or as it would have. Has a completion
-    /// of its own, as every operation.
+    /// Asks the kernel to give up an operation; it then completes with `ECANCELED`, or as it would
+    /// have. Has a completion of its own, as every operation.
     ///
     /// # Errors
     /// [`RingFull`].
@@ -192,7 +204,8 @@ impl Ring {
     /// Registers the buffers of one pool, once for the ring's life.
     ///
     /// # Errors
-    /// `OutOfMemory` if that is more than may be locked (`ulimit -l`); the buffers can be used without.
+    /// `OutOfMemory` if that is more than may be locked (`ulimit -l`); the buffers can be used
+    /// without.
     pub fn register_buffers(&mut self, pool: &BufferPool) -> io::Result<()> {
         self.core.register_buffers(pool.region())
     }
@@ -207,8 +220,8 @@ impl Ring {
         Ok(())
     }
 
-    /// Puts a file or socket into the table. It is open there until the last clone of the slot is dropped and something was submitted
-    /// after that, whatever happens to the descriptor.
+    /// Puts a file or socket into the table. It is open there until the last clone of the slot is
+    /// dropped and something was submitted after that, whatever happens to the descriptor.
     ///
     /// # Errors
     /// `StorageFull` if the table is.
@@ -219,11 +232,13 @@ impl Ring {
         Ok(slot)
     }
 
-    /// For an event loop: an `eventfd` that becomes readable whenever there is something to [`reap`](Ring::reap). Once for the ring's life.
+    /// For an event loop: an `eventfd` that becomes readable whenever there is something to
+    /// [`reap`](Ring::reap). Once for the ring's life.
     ///
-    /// Meant for loops that are told of changes only (`EPOLLET`); others must read it before they reap. The ring's own descriptor
-    /// would not do: in [`Mode::Deferred`] nobody who waits for it is woken before the ring's thread makes a call. What completes in
-    /// [`submit`](Ring::submit) may wake nobody either: reap after it.
+    /// Meant for loops that are told of changes only (`EPOLLET`); others must read it before they
+    /// reap. The ring's own descriptor would not do: in [`Mode::Deferred`] nobody who waits for it
+    /// is woken before the ring's thread makes a call. What completes in [`submit`](Ring::submit)
+    /// may wake nobody either: reap after it.
     ///
     /// # Errors
     /// No descriptors left, or it was asked for before.
@@ -259,7 +274,8 @@ impl Ring {
         self.calls
     }
 
-    /// Takes files out of the table that nobody can name any more. Queued operations keep their slots, so there is none among them.
+    /// Takes files out of the table that nobody can name any more. Queued operations keep their
+    /// slots, so there is none among them.
     fn retire_files(&mut self) {
         let retired = self.files.borrow_mut().take_retired();
         for index in retired {

@@ -103,7 +103,8 @@ pub(crate) fn engine(caps: &Caps, thresholds: Thresholds) -> Engine {
     Engine::with_thresholds(caps, Arc::new(Counters::default()), thresholds)
 }
 
-/// Two connected sockets that do not wait. The sender's buffer is as small as the kernel allows if `tight`.
+/// Two connected sockets that do not wait. The sender's buffer is as small as the kernel allows if
+/// `tight`.
 pub(crate) fn sockets(tcp: bool, tight: bool) -> (OwnedFd, File) {
     let (sender, receiver): (OwnedFd, OwnedFd) = if tcp {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
@@ -147,7 +148,8 @@ pub(crate) fn read_some(receiver: &mut File, count: usize, into: &mut Vec<u8>) -
     }
 }
 
-/// Steps until the end, with a reader that takes everything; what arrived, and the error if there was one.
+/// Steps until the end, with a reader that takes everything; what arrived, and the error if there
+/// was one.
 pub(crate) fn deliver(
     engine: &mut Engine,
     mut transfer: Transfer,
@@ -194,7 +196,8 @@ pub(crate) fn role() -> Option<String> {
     std::env::var("LEVADA_IO_TEST_ROLE").ok()
 }
 
-/// Runs the test `name` alone in a child process, where it may change what belongs to the whole process.
+/// Runs the test `name` alone in a child process, where it may change what belongs to the whole
+/// process.
 pub(crate) fn child(name: &str, role: &str) -> Output {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", name, "--nocapture", "--test-threads=1"]).env("LEVADA_IO_TEST_ROLE", role);

@@ -1,9 +1,9 @@
-//! The sizes that the plan and the engine turn on, and the file that keeps those of one machine: `key=value`
-//! lines, written by `levada lab calibrate` and loaded by the owner of an engine.
+//! The sizes that the plan and the engine turn on, and the file that keeps those of one machine:
+//! `key=value` lines, written by `levada lab calibrate` and loaded by the owner of an engine.
 //!
-//! Every key may be left out: its default holds then. A key that is unknown or repeated, or a value that is no
-//! number or out of range, is an error that names the line: a threshold that is silently not in force would be
-//! looked for in the wrong place.
+//! Every key may be left out: its default holds then. A key that is unknown or repeated, or a value
+//! that is no number or out of range, is an error that names the line: a threshold that is silently
+//! not in force would be looked for in the wrong place.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -27,7 +27,8 @@ pub struct Thresholds {
     pub zero_copy_send_bytes: usize,
     /// The same for memory in registered buffers.
     pub registered_send_bytes: usize,
-    /// How much of an extent is asked for at a time when cold pages are reported, rounded up to whole pages.
+    /// How much of an extent is asked for at a time when cold pages are reported, rounded up to
+    /// whole pages.
     pub cold_window_bytes: u64,
 }
 

@@ -25,10 +25,12 @@ pub use sealed::{Seal, SealedTransfer};
 
 /// Pieces on their way to one socket.
 ///
-/// The caller drives it: [`Transfer::step`] whenever the socket is writable, until [`Turn::Done`]. Between steps it holds its
-/// pieces and, after a short splice, the pipe with the bytes that the socket has not taken; dropping it closes that pipe.
+/// The caller drives it: [`Transfer::step`] whenever the socket is writable, until [`Turn::Done`].
+/// Between steps it holds its pieces and, after a short splice, the pipe with the bytes that the
+/// socket has not taken; dropping it closes that pipe.
 ///
-/// After an error the peer has a prefix of the pieces, and no step can succeed; close the connection.
+/// After an error the peer has a prefix of the pieces, and no step can succeed; close the
+/// connection.
 #[derive(Debug)]
 pub struct Transfer {
     queue: Queue,
@@ -43,10 +45,12 @@ pub enum Turn {
     Done,
     /// The socket would block (it said `EAGAIN`): step again when it is writable.
     Blocked,
-    /// The budget is spent and the socket takes more: let others go first, then step again without waiting.
+    /// The budget is spent and the socket takes more: let others go first, then step again without
+    /// waiting.
     Yield,
-    /// The next pages of a file are not in the cache: have them brought in ([`Transfer::cold`]), then step again. Only on an engine
-    /// that [reports cold pages](Engine::report_cold), and once for a range: another step goes on in any case.
+    /// The next pages of a file are not in the cache: have them brought in ([`Transfer::cold`]),
+    /// then step again. Only on an engine that [reports cold pages](Engine::report_cold), and once
+    /// for a range: another step goes on in any case.
     Cold,
 }
 
@@ -61,15 +65,15 @@ impl Transfer {
         Transfer { queue: Queue::new(Tls::Kernel, pieces), cold: None }
     }
 
-    /// Appends a piece behind those that are left; an empty one is left out. A transfer that is done can be used again in this way, and needs
-    /// no memory that it does not have already.
+    /// Appends a piece behind those that are left; an empty one is left out. A transfer that is
+    /// done can be used again in this way, and needs no memory that it does not have already.
     pub fn push(&mut self, piece: Piece) {
         self.queue.push(piece);
     }
 
-    /// Tells the kernel with the last bytes from memory that more follows: it may hold an incomplete segment back until the
-    /// caller sends more or closes the socket. A caller that closes it at once sends the last bytes and the end of the
-    /// connection in one segment.
+    /// Tells the kernel with the last bytes from memory that more follows: it may hold an
+    /// incomplete segment back until the caller sends more or closes the socket. A caller that
+    /// closes it at once sends the last bytes and the end of the connection in one segment.
     pub fn expect_more(&mut self) {
         self.queue.expect_more();
     }
@@ -79,21 +83,24 @@ impl Transfer {
         self.queue.remaining()
     }
 
-    /// How many bytes are sent from memory next, before a range of a file comes or the end: the kernel copies those, so that a turn of as many
-    /// takes some times as long as one of pages that it refers to.
+    /// How many bytes are sent from memory next, before a range of a file comes or the end: the
+    /// kernel copies those, so that a turn of as many takes some times as long as one of pages that
+    /// it refers to.
     pub fn in_memory(&self) -> u64 {
         self.queue.in_memory()
     }
 
-    /// Sends up to `budget` bytes (about 1 MiB by reference, or 256 KiB [from memory](Transfer::in_memory), keep a thread fair), rounded up to
-    /// whole pages of a file, by the planned paths.
+    /// Sends up to `budget` bytes (about 1 MiB by reference, or 256 KiB [from
+    /// memory](Transfer::in_memory), keep a thread fair), rounded up to whole pages of a file, by
+    /// the planned paths.
     ///
-    /// Does not wait for a non-blocking socket; on a blocking one it waits. May wait for the disk if pages are not in the cache.
-    /// Never raises `SIGPIPE`. The `socket` must be the same in every step.
+    /// Does not wait for a non-blocking socket; on a blocking one it waits. May wait for the disk
+    /// if pages are not in the cache. Never raises `SIGPIPE`. The `socket` must be the same in
+    /// every step.
     ///
     /// # Errors
-    /// [`TransferError::Peer`] when the connection broke, [`TransferError::Source`] when a file could not give what its extent
-    /// promised, which is never answered by sending less.
+    /// [`TransferError::Peer`] when the connection broke, [`TransferError::Source`] when a file
+    /// could not give what its extent promised, which is never answered by sending less.
     pub fn step(
         &mut self,
         engine: &mut Engine,
@@ -130,15 +137,17 @@ impl Transfer {
         Ok(Turn::Done)
     }
 
-    /// After [`Turn::Cold`]: the range to bring into the cache before the next step, and up to `ahead_bytes` of what will be read after it.
+    /// After [`Turn::Cold`]: the range to bring into the cache before the next step, and up to
+    /// `ahead_bytes` of what will be read after it.
     pub fn cold(&self, ahead_bytes: u64) -> Option<Warm> {
         let extent = self.cold.clone()?;
         let ahead = self.queue.ahead(extent.len, ahead_bytes);
         Some(Warm::of(extent, ahead))
     }
 
-    /// After [`Turn::Cold`], instead of having the range brought into the cache: its bytes, or the first of them, read by another way. They
-    /// are sent from memory in the next steps, and count as [`Path::Send`](crate::Path::Send) there.
+    /// After [`Turn::Cold`], instead of having the range brought into the cache: its bytes, or the
+    /// first of them, read by another way. They are sent from memory in the next steps, and count
+    /// as [`Path::Send`](crate::Path::Send) there.
     ///
     /// # Panics
     /// If they are more than the range has.
@@ -148,7 +157,8 @@ impl Transfer {
         }
     }
 
-    /// Sends from the front of the queue by `path`; by reference only pages that are there, if the engine cares.
+    /// Sends from the front of the queue by `path`; by reference only pages that are there, if the
+    /// engine cares.
     fn advance(&mut self, path: SocketPath, job: &mut Job<'_>) -> Result<Progress, TransferError> {
         let by_reference = match path {
             SocketPath::ReadWrite => return read_write::advance(job, &mut self.queue),

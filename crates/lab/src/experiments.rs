@@ -1,9 +1,10 @@
 //! The experiments. Each lists cases that do the same work in different ways, and runs one of them
 //! once.
 //!
-//! On the kernel's ways of moving bytes: [`transfer`] (from a file to a socket), [`send`] (from memory), [`copy`] (from file to
-//! file), [`read`] (from a file), [`receive`] (from a socket to a file), [`search`] (an offset in a segment). On brokers: [`broker`]. On servers of static files: [`files`].
-//! [`calibrate`] finds the thresholds of this machine.
+//! On the kernel's ways of moving bytes: [`transfer`] (from a file to a socket), [`send`] (from
+//! memory), [`copy`] (from file to file), [`read`] (from a file), [`receive`] (from a socket to a
+//! file), [`search`] (an offset in a segment). On brokers: [`broker`]. On servers of static files:
+//! [`files`]. [`calibrate`] finds the thresholds of this machine.
 
 pub mod broker;
 pub mod calibrate;

@@ -1,9 +1,10 @@
 //! The laboratory: what each way of moving bytes costs on the machine that it runs on.
 //!
-//! An [`Experiment`] says what it shows, lists its [`Case`]s and runs one of them once. The [method](Method) does the rest, the same for all:
-//! the cases take turns in random order, round after round; one more round, not timed, checks every byte; whatever was seen goes into a
-//! [record], line by line, before anybody computes with it; [`summary`] makes medians with their confidence from a record and
-//! from nothing else.
+//! An [`Experiment`] says what it shows, lists its [`Case`]s and runs one of them once. The
+//! [method](Method) does the rest, the same for all: the cases take turns in random order, round
+//! after round; one more round, not timed, checks every byte; whatever was seen goes into a
+//! [record], line by line, before anybody computes with it; [`summary`] makes medians with their
+//! confidence from a record and from nothing else.
 //!
 //! ```no_run
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -23,14 +24,15 @@
 //!
 //! # To write an experiment
 //!
-//! Implement [`Experiment`]. Measure in [`Experiment::run`] what one run of one case costs, with [`cpu::Stopwatch`] for this process and
-//! [`cpu::of_process`] for another; take files from the [`Bench`], which removes them whatever happens; leave order, repetition, statistics and
-//! printing alone. The first case of a group is what the others of the group are compared with.
+//! Implement [`Experiment`]. Measure in [`Experiment::run`] what one run of one case costs, with
+//! [`cpu::Stopwatch`] for this process and [`cpu::of_process`] for another; take files from the
+//! [`Bench`], which removes them whatever happens; leave order, repetition, statistics and printing
+//! alone. The first case of a group is what the others of the group are compared with.
 //!
 //! # What it must never do
 //!
-//! Link the broker: a broker that is measured is a process of its own. Assert a time in a test: the tests run each experiment at
-//! [`Scale::Tiny`] for its integrity check.
+//! Link the broker: a broker that is measured is a process of its own. Assert a time in a test: the
+//! tests run each experiment at [`Scale::Tiny`] for its integrity check.
 //!
 //! # Its rooms
 //!

@@ -1,8 +1,11 @@
-//! The record of a run: JSON Lines, written while it runs, and all that summaries, reports and comparisons are made of.
+//! The record of a run: JSON Lines, written while it runs, and all that summaries, reports and
+//! comparisons are made of.
 //!
-//! One object a line, told apart by `type`. A `run` comes first; each experiment is announced by an `experiment`, followed by its
-//! `sample`s and `note`s in the order in which they happened, and closed by an `ended`. A record that stops in the middle (a crash, a full disk) is
-//! still good up to there. Fields are never renamed and never change their unit; readers ignore fields that they do not know.
+//! One object a line, told apart by `type`. A `run` comes first; each experiment is announced by an
+//! `experiment`, followed by its `sample`s and `note`s in the order in which they happened, and
+//! closed by an `ended`. A record that stops in the middle (a crash, a full disk) is still good up
+//! to there. Fields are never renamed and never change their unit; readers ignore fields that they
+//! do not know.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};

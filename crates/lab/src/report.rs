@@ -1,8 +1,10 @@
-//! The report of a run: one HTML page that needs nothing else, on the screen (light or dark), on paper, and without a network.
+//! The report of a run: one HTML page that needs nothing else, on the screen (light or dark), on
+//! paper, and without a network.
 //!
-//! It is made of a [record](crate::record) and of nothing else, so that it can be drawn anew from an old one. For each experiment it has
-//! a sentence of what was asked, one of what came out, a picture, the table, and what is to be doubted; at the end the
-//! raw record and the command that repeats it. Where we lose stands in the same size as where we win.
+//! It is made of a [record](crate::record) and of nothing else, so that it can be drawn anew from
+//! an old one. For each experiment it has a sentence of what was asked, one of what came out, a
+//! picture, the table, and what is to be doubted; at the end the raw record and the command that
+//! repeats it. Where we lose stands in the same size as where we win.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -47,7 +49,8 @@ pub fn html(lines: &[Line]) -> String {
     page.into_string()
 }
 
-/// One picture of the page as a file of its own: the bars of a group, or the curves of a panel. None if the record has no such.
+/// One picture of the page as a file of its own: the bars of a group, or the curves of a panel.
+/// None if the record has no such.
 pub fn picture(lines: &[Line], experiment: &str, group: &str) -> Option<String> {
     let summaries = summary::of(lines);
     let summary = summaries.iter().find(|summary| summary.name == experiment)?;

@@ -1,5 +1,6 @@
-//! The runner, the same for every experiment: cases take turns in random order, round after round, until there are enough rounds
-//! or the time is up; then one round that is not timed checks every byte.
+//! The runner, the same for every experiment: cases take turns in random order, round after round,
+//! until there are enough rounds or the time is up; then one round that is not timed checks every
+//! byte.
 
 use std::time::{Duration, Instant};
 
@@ -80,7 +81,8 @@ impl Method {
         self.seed
     }
 
-    /// Runs one experiment and records it. After Ctrl-C the record is closed before [`LabError::Interrupted`] comes back.
+    /// Runs one experiment and records it. After Ctrl-C the record is closed before
+    /// [`LabError::Interrupted`] comes back.
     ///
     /// # Errors
     /// The experiment's, or the record's.

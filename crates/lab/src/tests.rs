@@ -3,7 +3,8 @@
 use crate::record::{Line, Recorder};
 use crate::{Bench, Experiment, Limits, Method, summary};
 
-/// Runs an experiment as small as it gets: every case that was not left out is sound, and yields every value.
+/// Runs an experiment as small as it gets: every case that was not left out is sound, and yields
+/// every value.
 pub(crate) fn tiny(bench: &Bench, experiment: &mut dyn Experiment) {
     let mut recorder = Recorder::in_memory();
     let mut method = Method::new(Limits::of(bench.scale()), 1);

@@ -1,12 +1,13 @@
-//! The system calls that we say a path makes are those that the kernel has counted. A process of its own: others would be counted as well.
+//! The system calls that we say a path makes are those that the kernel has counted. A process of
+//! its own: others would be counted as well.
 
 use levada_lab::copy::Copies;
 use levada_lab::search::Searches;
 use levada_lab::transfer::Transfers;
 use levada_lab::{Bench, Case, Experiment, Outcome, Pass, Scale, flame, peer};
 
-/// Calls that move bytes. Plain `read` and `write` are not among them: nothing that is measured makes them, and perf is told by them when
-/// to count.
+/// Calls that move bytes. Plain `read` and `write` are not among them: nothing that is measured
+/// makes them, and perf is told by them when to count.
 const MOVE: [&str; 12] = [
     "pread64",
     "preadv",
@@ -82,7 +83,8 @@ fn what_we_count_is_what_the_kernel_counts() {
     });
 }
 
-/// The second process of the experiment is this program with the words `lab peer`, which a test program takes for names of tests.
+/// The second process of the experiment is this program with the words `lab peer`, which a test
+/// program takes for names of tests.
 #[test]
 fn peer() {
     if std::env::args().nth(1).is_some_and(|word| word == "lab") {

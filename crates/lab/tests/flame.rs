@@ -1,4 +1,5 @@
-//! Samples are taken while a stopwatch runs, and only then. A process of its own: other stopwatches would be sampled as well.
+//! Samples are taken while a stopwatch runs, and only then. A process of its own: other stopwatches
+//! would be sampled as well.
 
 use std::time::{Duration, Instant};
 

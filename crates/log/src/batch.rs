@@ -1,9 +1,9 @@
 //! Record batches in format 2: the 61-byte header as a view over bytes, validation, records, and an
 //! encoder.
 //!
-//! A batch is what a producer sends, what a segment stores and what a consumer receives; the broker never
-//! takes one apart to serve it. The base offset and the leader epoch lie in front of the checksum, so that both are
-//! patched in place without computing it again.
+//! A batch is what a producer sends, what a segment stores and what a consumer receives; the broker
+//! never takes one apart to serve it. The base offset and the leader epoch lie in front of the
+//! checksum, so that both are patched in place without computing it again.
 
 use thiserror::Error;
 
@@ -59,8 +59,8 @@ pub struct BatchView<'a> {
 }
 
 impl<'a> BatchView<'a> {
-    /// The batch at the start of `bytes`; more may follow it. Looks at the lengths and the format byte alone:
-    /// neither checksum nor records ([`check`] does).
+    /// The batch at the start of `bytes`; more may follow it. Looks at the lengths and the format
+    /// byte alone: neither checksum nor records ([`check`] does).
     ///
     /// # Errors
     /// [`BatchError::Truncated`], [`BatchError::Length`] or [`BatchError::Magic`].
@@ -309,9 +309,10 @@ pub struct CheckedBatch<'a> {
     pub times: TimestampRange,
 }
 
-/// Checks one batch as a producer sends it: exactly one, format 2, checksum, counts that agree with the records
-/// really there, a sensible producer and sequence. Expands compressed records into a buffer of this thread (bounded by
-/// [`MAX_EXPANDED`]) and walks every record. Allocates nothing from a claimed length.
+/// Checks one batch as a producer sends it: exactly one, format 2, checksum, counts that agree with
+/// the records really there, a sensible producer and sequence. Expands compressed records into a
+/// buffer of this thread (bounded by [`MAX_EXPANDED`]) and walks every record. Allocates nothing
+/// from a claimed length.
 ///
 /// # Errors
 /// The first thing found wrong.
@@ -319,8 +320,8 @@ pub fn check(bytes: &[u8]) -> Result<BatchView<'_>, BatchError> {
     check_within(bytes, MAX_EXPANDED).map(|checked| checked.batch)
 }
 
-/// As [`check`], for a thread with little time: records that expand to more than `expanded_max` bytes are
-/// [`CompressError::TooLarge`]. The walk also tells the records' timestamps.
+/// As [`check`], for a thread with little time: records that expand to more than `expanded_max`
+/// bytes are [`CompressError::TooLarge`]. The walk also tells the records' timestamps.
 ///
 /// # Errors
 /// The first thing found wrong.
@@ -343,8 +344,9 @@ pub fn check_within(bytes: &[u8], expanded_max: usize) -> Result<CheckedBatch<'_
     Ok(CheckedBatch { batch: view, times })
 }
 
-/// Checks the batch at the start of `bytes` as a log stores it: lengths, format, checksum, a last offset not before the
-/// first. The records are under the checksum and are not walked. More may follow.
+/// Checks the batch at the start of `bytes` as a log stores it: lengths, format, checksum, a last
+/// offset not before the first. The records are under the checksum and are not walked. More may
+/// follow.
 ///
 /// # Errors
 /// The first thing found wrong.
@@ -375,8 +377,9 @@ pub(crate) fn stamp(batch: &mut [u8], timestamp_ms: i64) {
     seal(batch);
 }
 
-/// Writes the largest timestamp of its records into the header of a batch that has been checked. The field lies inside the checksum, which is
-/// computed again; a batch that says so already is left alone. Returns whether it said something else.
+/// Writes the largest timestamp of its records into the header of a batch that has been checked.
+/// The field lies inside the checksum, which is computed again; a batch that says so already is
+/// left alone. Returns whether it said something else.
 pub fn correct_max_timestamp(batch: &mut [u8], latest: i64) -> bool {
     let field = &mut batch[MAX_TIMESTAMP_AT..MAX_TIMESTAMP_AT + 8];
     let differs = *field != latest.to_be_bytes();

@@ -95,7 +95,8 @@ impl Checked {
         self.findings.iter().map(|finding| finding.severity).max()
     }
 
-    /// Adds what was found elsewhere about the same partition. What is not listed is counted; damage always finds room.
+    /// Adds what was found elsewhere about the same partition. What is not listed is counted;
+    /// damage always finds room.
     pub fn push(&mut self, finding: Finding) {
         if self.findings.len() < FINDINGS_MAX {
             return self.findings.push(finding);

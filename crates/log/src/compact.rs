@@ -1,10 +1,12 @@
-//! Compaction: of the records with one key, only the last stays. What is to be done and when is [`DirtySection`]; doing it is [`Cleaning`]; putting
-//! the result in place is the writer's ([`crate::Writer::replace`]).
+//! Compaction: of the records with one key, only the last stays. What is to be done and when is
+//! [`DirtySection`]; doing it is [`Cleaning`]; putting the result in place is the writer's
+//! ([`crate::Writer::replace`]).
 //!
-//! Offsets never change: a batch keeps its first and last offset whatever is taken out of it, and so do its producer and sequences. A
-//! tombstone, and the marker of a transaction of which nothing is left, stay for `delete.retention.ms` after the first
-//! compaction that finds them so, and that time is kept in their batch. Everything works on segments that are no longer
-//! written to and lie below the last stable offset, so that it is known how their transactions ended.
+//! Offsets never change: a batch keeps its first and last offset whatever is taken out of it, and
+//! so do its producer and sequences. A tombstone, and the marker of a transaction of which nothing
+//! is left, stay for `delete.retention.ms` after the first compaction that finds them so, and that
+//! time is kept in their batch. Everything works on segments that are no longer written to and lie
+//! below the last stable offset, so that it is known how their transactions ended.
 
 use std::ops::ControlFlow;
 
@@ -27,7 +29,8 @@ pub use cleaning::{Cleaning, Counts, Job};
 pub use dirty::DirtySection;
 pub use output::Cleaned;
 
-/// Told of each portion of bytes read or written; may block to slow the work down, and ends it by `Break`.
+/// Told of each portion of bytes read or written; may block to slow the work down, and ends it by
+/// `Break`.
 pub type Throttle<'a> = &'a dyn Fn(u64) -> ControlFlow<()>;
 
 /// Why a log was not compacted. It is as it was before.

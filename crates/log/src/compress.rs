@@ -88,8 +88,8 @@ pub enum CompressError {
     },
 }
 
-/// Expands `input` into `output`, which is cleared first and grows only by bytes really produced; it never
-/// holds more than `limit` bytes. Copies once.
+/// Expands `input` into `output`, which is cleared first and grows only by bytes really produced;
+/// it never holds more than `limit` bytes. Copies once.
 pub fn decompress(
     codec: Compression,
     input: &[u8],
@@ -110,13 +110,14 @@ pub fn decompress(
     }
 }
 
-/// Compresses `input` and appends the result to `output`, in the form that Java clients write and every
-/// client reads (snappy in xerial framing, LZ4 in 64 KiB independent blocks).
+/// Compresses `input` and appends the result to `output`, in the form that Java clients write and
+/// every client reads (snappy in xerial framing, LZ4 in 64 KiB independent blocks).
 pub fn compress(codec: Compression, input: &[u8], output: &mut Vec<u8>) -> io::Result<()> {
     compress_at(codec, None, input, output)
 }
 
-/// Like [`compress`], at a level of gzip or zstd; other codecs have none here. `None` is the codec's default.
+/// Like [`compress`], at a level of gzip or zstd; other codecs have none here. `None` is the
+/// codec's default.
 pub fn compress_at(
     codec: Compression,
     level: Option<i32>,
@@ -146,7 +147,8 @@ pub fn compress_at(
     Ok(())
 }
 
-/// From this level on zstd would take windows and tables of up to 700 MiB for an input that is large enough.
+/// From this level on zstd would take windows and tables of up to 700 MiB for an input that is
+/// large enough.
 const ZSTD_GREEDY_LEVEL: i32 = 20;
 /// What it gets instead, as for the level below: as a power of two.
 const ZSTD_WINDOW_LOG_MAX: u32 = 23;
@@ -161,7 +163,8 @@ fn zstd_context(level: i32, input_bytes: usize) -> io::Result<Compressor<'static
     Ok(compressor)
 }
 
-/// Appends one frame. The compressor is told the length of the input with it, and makes its tables no larger than that needs.
+/// Appends one frame. The compressor is told the length of the input with it, and makes its tables
+/// no larger than that needs.
 fn zstd_whole(compressor: &mut Compressor<'_>, input: &[u8], output: &mut Vec<u8>) -> io::Result<()> {
     let frame = compressor.compress(input)?;
     output.extend_from_slice(&frame);
@@ -170,7 +173,8 @@ fn zstd_whole(compressor: &mut Compressor<'_>, input: &[u8], output: &mut Vec<u8
 
 const STEP: usize = 16 * 1024;
 
-/// Appends zeroes for what comes next, up to a byte beyond the limit, which tells that there is more. Returns how many bytes there were.
+/// Appends zeroes for what comes next, up to a byte beyond the limit, which tells that there is
+/// more. Returns how many bytes there were.
 fn make_room(output: &mut Vec<u8>, limit: usize) -> usize {
     let filled = output.len();
     let step = STEP.max(filled.min(1 << 20));
@@ -257,7 +261,8 @@ fn unzstd_with(
             continue;
         }
         if source.pos() == input.len() && !full {
-            // An empty input is no frame at all and expands to nothing; anything else was cut short.
+            // An empty input is no frame at all and expands to nothing; anything else was cut
+            // short.
             return if input.is_empty() && !frame_open {
                 Ok(())
             } else {

@@ -4,7 +4,8 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
-/// Highest offset that a checkpoint may name. No log gets so far by being appended to: a higher one is damage.
+/// Highest offset that a checkpoint may name. No log gets so far by being appended to: a higher one
+/// is damage.
 pub const OFFSET_MAX: i64 = i64::MAX / 2;
 
 /// Clock of a partition's timestamps: `message.timestamp.type`.
@@ -27,15 +28,18 @@ pub enum AppendBy {
     Mapped,
 }
 
-/// A partition's configuration. Taken by value; hand a changed one to [`crate::Writer::set_config`].
+/// A partition's configuration. Taken by value; hand a changed one to
+/// [`crate::Writer::set_config`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogConfig {
     /// `segment.bytes`: a segment that would grow beyond is rolled first.
     pub segment_bytes: u32,
-    /// `segment.ms`: a batch that is later than the segment's first by more than this, both by their timestamps, begins a new segment. Where
-    /// the first has none, the segment's own age counts.
+    /// `segment.ms`: a batch that is later than the segment's first by more than this, both by
+    /// their timestamps, begins a new segment. Where the first has none, the segment's own age
+    /// counts.
     pub segment_ms: i64,
-    /// `segment.jitter.ms`: how much earlier a segment may be rolled, so that not all are rolled at once.
+    /// `segment.jitter.ms`: how much earlier a segment may be rolled, so that not all are rolled at
+    /// once.
     pub segment_jitter_ms: i64,
     /// `index.interval.bytes`: about one index entry for so many bytes of log.
     pub index_interval_bytes: u32,
@@ -49,7 +53,8 @@ pub struct LogConfig {
     pub retention_bytes: i64,
     /// `retention.ms`: -1 for no limit.
     pub retention_ms: i64,
-    /// `delete.retention.ms`: how long compaction keeps tombstones, and markers of transactions of which nothing is left.
+    /// `delete.retention.ms`: how long compaction keeps tombstones, and markers of transactions of
+    /// which nothing is left.
     pub delete_retention_ms: i64,
     /// `min.compaction.lag.ms`: younger records are not compacted.
     pub min_compaction_lag_ms: i64,
@@ -62,7 +67,8 @@ pub struct LogConfig {
 }
 
 impl LogConfig {
-    /// By how much a batch may be later than the first of the segment with this base offset; `salt` differs between partitions.
+    /// By how much a batch may be later than the first of the segment with this base offset; `salt`
+    /// differs between partitions.
     pub(crate) fn roll_after_ms(&self, salt: &impl Hash, base: i64) -> i64 {
         let jitter_ms = self.segment_jitter_ms.clamp(0, self.segment_ms);
         if jitter_ms == 0 {

@@ -1,9 +1,10 @@
-//! The seam to the file system: every create, open, read, write, sync, rename and removal in a data directory goes through a
-//! [`Disk`], so that a test can make any of them fail, record them, or lose what was not synced.
+//! The seam to the file system: every create, open, read, write, sync, rename and removal in a data
+//! directory goes through a [`Disk`], so that a test can make any of them fail, record them, or
+//! lose what was not synced.
 //!
-//! Three things pass it by: ranges handed out as extents, which others send without the log's doing; entries written
-//! into mapped indexes, which are rebuilt after a crash and so need no order; and the lock on a data directory, which ends with
-//! the process.
+//! Three things pass it by: ranges handed out as extents, which others send without the log's
+//! doing; entries written into mapped indexes, which are rebuilt after a crash and so need no
+//! order; and the lock on a data directory, which ends with the process.
 
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
@@ -27,9 +28,10 @@ mod tests;
 
 pub use lock::{ReadLock, lock, lock_to_read};
 
-/// Reads of a file system, which change nothing in it. All of them block unless [`ReadFiles::waits`] says otherwise. Paths are
-/// given along with open files so that an implementation can tell files apart. As provided, the methods ask the real file
-/// system: an implementation has those that it does otherwise.
+/// Reads of a file system, which change nothing in it. All of them block unless
+/// [`ReadFiles::waits`] says otherwise. Paths are given along with open files so that an
+/// implementation can tell files apart. As provided, the methods ask the real file system: an
+/// implementation has those that it does otherwise.
 pub trait ReadFiles: Send + Sync + fmt::Debug {
     /// Opens an existing file for reading and writing.
     fn open(&self, path: &Path) -> io::Result<File> {
@@ -41,7 +43,8 @@ pub trait ReadFiles: Send + Sync + fmt::Debug {
         regular(path)?;
         File::open(path)
     }
-    /// The whole of a small file; one that is absurdly large is an error, and no reason to run out of memory.
+    /// The whole of a small file; one that is absurdly large is an error, and no reason to run out
+    /// of memory.
     fn read_file(&self, path: &Path) -> io::Result<Vec<u8>> {
         let len = regular(path)?;
         if len > WHOLE_BYTES_MAX {
@@ -63,8 +66,8 @@ pub trait ReadFiles: Send + Sync + fmt::Debug {
         }
         Ok(filled)
     }
-    /// As [`ReadFiles::read_at`], but never waits for the device: `WouldBlock` if a byte of it is not in the page cache. Where the
-    /// file system cannot tell, it waits.
+    /// As [`ReadFiles::read_at`], but never waits for the device: `WouldBlock` if a byte of it is
+    /// not in the page cache. Where the file system cannot tell, it waits.
     fn read_cached(&self, file: &File, path: &Path, into: &mut [u8], position: u64) -> io::Result<usize> {
         self.read_at(file, path, into, position)
     }
@@ -87,14 +90,15 @@ pub trait ReadFiles: Send + Sync + fmt::Debug {
     }
 }
 
-/// All operations a log asks of a file system. All of them block. Changes have to be written out: one that an implementation
-/// forgot would go past its record, or its faults.
+/// All operations a log asks of a file system. All of them block. Changes have to be written out:
+/// one that an implementation forgot would go past its record, or its faults.
 pub trait Disk: ReadFiles {
     /// Creates a file that must not exist, for reading and writing.
     fn create(&self, path: &Path) -> io::Result<File>;
     /// Creates or replaces a small file as a whole; not atomic, not synced.
     fn write_file(&self, path: &Path, bytes: &[u8]) -> io::Result<()>;
-    /// Writes all parts one after the other from `position` on. After an error any prefix may have been written.
+    /// Writes all parts one after the other from `position` on. After an error any prefix may have
+    /// been written.
     fn write_at(&self, file: &File, path: &Path, parts: &mut [IoSlice<'_>], position: u64) -> io::Result<()>;
     /// Writes the first `len` bytes of a file to the beginning of another.
     fn copy(&self, from: &File, from_path: &Path, into: (&File, &Path), len: u64) -> io::Result<()>;
@@ -107,7 +111,8 @@ pub trait Disk: ReadFiles {
         self.allocate(file, path, range.start, range.end - range.start)?;
         WriteMap::new(file, range)
     }
-    /// Writes to a range of a file that [`Disk::map`] gave. After an error any part may have been written.
+    /// Writes to a range of a file that [`Disk::map`] gave. After an error any part may have been
+    /// written.
     fn write_mapped(&self, map: &mut WriteMap, _path: &Path, bytes: &[u8], position: u64) -> io::Result<()> {
         map.write(position, bytes);
         match map.is_lost() {
@@ -121,7 +126,8 @@ pub trait Disk: ReadFiles {
     fn set_modified(&self, file: &File, path: &Path, time: SystemTime) -> io::Result<()>;
     /// Waits until the file's bytes (and its length) are on the device.
     fn sync(&self, file: &File, path: &Path) -> io::Result<()>;
-    /// Takes a file's pages out of the page cache, as far as they count as written and nobody has them mapped.
+    /// Takes a file's pages out of the page cache, as far as they count as written and nobody has
+    /// them mapped.
     fn drop_cached(&self, file: &File, _path: &Path) {
         // Advice that is not taken leaves everything as it was.
         let _ = rustix::fs::fadvise(file, 0, None, Advice::DontNeed);
@@ -203,13 +209,14 @@ pub enum Kind {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RealDisk;
 
-/// The rights to directories and files that are made, as far as the umask leaves them: nobody else's on this machine. What holds
-/// credentials is not even the group's.
+/// The rights to directories and files that are made, as far as the umask leaves them: nobody
+/// else's on this machine. What holds credentials is not even the group's.
 const DIR_MODE: u32 = 0o750;
 const FILE_MODE: u32 = 0o640;
 const SECRET_MODE: u32 = 0o600;
 
-/// The largest file that is read as a whole: twice a full segment of the metadata log. Checkpoints and snapshots are far smaller.
+/// The largest file that is read as a whole: twice a full segment of the metadata log. Checkpoints
+/// and snapshots are far smaller.
 const WHOLE_BYTES_MAX: u64 = 2 << 30;
 
 /// Vectors in one call; the kernel refuses more.
@@ -343,7 +350,8 @@ fn holds_credentials(path: &Path) -> bool {
         || is(path.parent().and_then(Path::file_name), "__cluster_metadata-0")
 }
 
-/// A file with credentials in a data directory that everybody on this machine can read, if there is one.
+/// A file with credentials in a data directory that everybody on this machine can read, if there is
+/// one.
 ///
 /// # Errors
 /// A directory that cannot be read.
@@ -369,7 +377,8 @@ fn mode(path: &Path) -> u32 {
     if holds_credentials(path) { SECRET_MODE } else { FILE_MODE }
 }
 
-/// The length of a file. Opening what is none could wait for ever: a named pipe does until somebody writes.
+/// The length of a file. Opening what is none could wait for ever: a named pipe does until somebody
+/// writes.
 fn regular(path: &Path) -> io::Result<u64> {
     let found = fs::metadata(path)?;
     match found.file_type() {

@@ -70,7 +70,8 @@ impl Epochs {
         before != self.entries.len()
     }
 
-    /// Lets the epoch that was current at the log's start begin there; returns whether anything changed.
+    /// Lets the epoch that was current at the log's start begin there; returns whether anything
+    /// changed.
     pub(crate) fn truncate_start(&mut self, log_start: i64) -> bool {
         let covered = self.entries.partition_point(|entry| entry.1 <= log_start);
         let Some(current) = covered.checked_sub(1).filter(|at| *at > 0 || self.entries[0].1 < log_start)

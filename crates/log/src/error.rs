@@ -35,7 +35,8 @@ pub enum LogError {
         /// The file.
         path: PathBuf,
     },
-    /// An earlier failure left the partition in doubt: nothing more is written until it is opened again.
+    /// An earlier failure left the partition in doubt: nothing more is written until it is opened
+    /// again.
     #[error("partition {} is offline after a failure of its storage", dir.display())]
     Offline {
         /// The partition's directory.
@@ -98,7 +99,8 @@ pub enum ReadError {
         /// The offset after the last.
         log_end: i64,
     },
-    /// What has to be looked at is not in the page cache, and the reader said that it does not wait.
+    /// What has to be looked at is not in the page cache, and the reader said that it does not
+    /// wait.
     #[error("the data is not in the page cache")]
     Cold,
     /// The disk failed.

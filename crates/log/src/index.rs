@@ -1,9 +1,11 @@
-//! The mapped file under both indexes: fixed-width entries, appended by the writer, read by anyone without a lock.
+//! The mapped file under both indexes: fixed-width entries, appended by the writer, read by anyone
+//! without a lock.
 //!
-//! An index file grows with use. It has no length until its first entry; then it gets its full length as a sparse file
-//! and real blocks 16 KiB at a time, reserved before the mapping touches them, so that a full disk is an error of the append
-//! and never a signal; a thousand quiet partitions occupy nothing. It is cut to its entries when its segment is
-//! sealed or closed. An index is a hint that can be rebuilt from the log.
+//! An index file grows with use. It has no length until its first entry; then it gets its full
+//! length as a sparse file and real blocks 16 KiB at a time, reserved before the mapping touches
+//! them, so that a full disk is an error of the append and never a signal; a thousand quiet
+//! partitions occupy nothing. It is cut to its entries when its segment is sealed or closed. An
+//! index is a hint that can be rebuilt from the log.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -95,7 +97,8 @@ impl Entries {
         Ok((self.view(disk)?.count * self.width) as u64)
     }
 
-    /// Removes the file, whose name is about to be given to a new one. Who has it mapped keeps what he has.
+    /// Removes the file, whose name is about to be given to a new one. Who has it mapped keeps what
+    /// he has.
     fn replaced(self, disk: &dyn Disk) -> Result<PathBuf, LogError> {
         crate::disk::remove_if_there(disk, &self.path)?;
         Ok(self.path)
@@ -138,11 +141,13 @@ impl Entries {
         Ok(count)
     }
 
-    /// An index that was not cut to its entries ends in zeroes, which no entry consists of: the first batch of a segment has none.
+    /// An index that was not cut to its entries ends in zeroes, which no entry consists of: the
+    /// first batch of a segment has none.
     fn count_used(&self, map: &FileMap, slots: usize) -> usize {
         let used =
             |slot: usize| (0..self.width / 4).any(|word| map.read_u32_be(slot * self.width + word * 4) != 0);
-        // A file of one entry has been cut to it, even if that entry is the timestamp 0 of offset 0.
+        // A file of one entry has been cut to it, even if that entry is the timestamp 0 of offset
+        // 0.
         if slots == 1 || used(slots - 1) {
             return slots;
         }
@@ -154,7 +159,8 @@ impl Entries {
         low
     }
 
-    /// Appends an entry and publishes it. `capacity` is the most entries the index may ever have. Called by the writer alone.
+    /// Appends an entry and publishes it. `capacity` is the most entries the index may ever have.
+    /// Called by the writer alone.
     pub(crate) fn append(&self, disk: &dyn Disk, entry: &[u8], capacity: usize) -> Result<(), LogError> {
         let count = self.view(disk)?.count;
         let position = count * self.width;
@@ -210,7 +216,8 @@ impl Entries {
         Ok(rustix::fs::seek(&file, rustix::fs::SeekFrom::Data(page_end as u64)) == Err(Errno::NXIO))
     }
 
-    /// Cuts the file to its entries. Readers are not disturbed: none looks beyond the published count.
+    /// Cuts the file to its entries. Readers are not disturbed: none looks beyond the published
+    /// count.
     pub(crate) fn trim(&self, disk: &dyn Disk) -> Result<(), LogError> {
         let count = self.count.load(Ordering::Acquire);
         if count == UNKNOWN || self.reserved.swap(0, Ordering::Relaxed) == 0 {

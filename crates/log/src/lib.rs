@@ -1,4 +1,5 @@
-//! A partition on disk, byte for byte as Apache Kafka lays it out; no sockets, no runtime, no clock.
+//! A partition on disk, byte for byte as Apache Kafka lays it out; no sockets, no runtime, no
+//! clock.
 
 pub mod batch;
 pub mod check;

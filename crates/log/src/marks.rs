@@ -1,10 +1,11 @@
 //! The published offsets of a log, and the transactions that limit the last stable offset.
 //!
 //! The writer moves the log end offset. The high watermark is the offset below which all in-sync
-//! replicas have the log. The last stable offset is the first offset of a transaction that is open, or
-//! whose marker is at or above the high watermark; without one it is the high watermark. It is derived
-//! on each read, so that two threads can move the other two at the same time. The order of the atomic
-//! operations is such that a reader may see an offset that is too low, but never one that is too high.
+//! replicas have the log. The last stable offset is the first offset of a transaction that is open,
+//! or whose marker is at or above the high watermark; without one it is the high watermark. It is
+//! derived on each read, so that two threads can move the other two at the same time. The order of
+//! the atomic operations is such that a reader may see an offset that is too low, but never one
+//! that is too high.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -76,7 +77,8 @@ impl Marks {
     }
 
     pub(crate) fn last_stable(&self) -> i64 {
-        // In this order: a transaction that begins after the first of these loads begins behind what it has seen.
+        // In this order: a transaction that begins after the first of these loads begins behind
+        // what it has seen.
         let high = self.high_watermark();
         let unstable = self.first_unstable.load(Ordering::Acquire);
         unstable.min(high).max(self.log_start())
@@ -134,7 +136,8 @@ impl Marks {
         }
     }
 
-    /// Replaces the transactions after the log was cut at its end. One whose marker was cut off is open again.
+    /// Replaces the transactions after the log was cut at its end. One whose marker was cut off is
+    /// open again.
     pub(crate) fn restart_transactions(&self, first_open: Option<i64>) {
         let mut ended = self.ended.lock();
         let end = self.log_end();
@@ -151,8 +154,8 @@ impl Marks {
         self.first_unstable.store(first_open.min(first_ended), Ordering::Release);
     }
 
-    /// The order of the marks. Called where they move, by a thread that keeps others from moving them: between two stores a reader
-    /// may see another order.
+    /// The order of the marks. Called where they move, by a thread that keeps others from moving
+    /// them: between two stores a reader may see another order.
     pub(crate) fn assert_ordered(&self, dir: &Path) {
         let (start, high, end) = (self.log_start(), self.high_watermark(), self.log_end());
         assert!(

@@ -21,8 +21,8 @@ pub struct OpenOptions {
     pub recovery_point: i64,
     /// From the checkpoint: the first offset that may be read; 0 if it has no entry.
     pub log_start: i64,
-    /// From the checkpoint: the high watermark of a log that has, or may have, other replicas. Without one this is the only replica, and
-    /// its high watermark is the log's end.
+    /// From the checkpoint: the high watermark of a log that has, or may have, other replicas.
+    /// Without one this is the only replica, and its high watermark is the log's end.
     pub high_watermark: Option<i64>,
     /// Whether the directory was shut down cleanly. Then nothing is scanned.
     pub clean: bool,
@@ -35,7 +35,8 @@ pub struct OpenOptions {
 }
 
 impl OpenOptions {
-    /// A partition in `dir` of which nothing is known: default configuration, and everything in it is checked.
+    /// A partition in `dir` of which nothing is known: default configuration, and everything in it
+    /// is checked.
     pub fn new(dir: impl Into<PathBuf>) -> OpenOptions {
         OpenOptions {
             dir: dir.into(),

@@ -27,8 +27,9 @@ pub(crate) use transactions::aborted_among;
 
 /// One partition, shared between the writer and any number of readers.
 ///
-/// Offsets: `log_start <= last_stable <= high_watermark <= log_end`. What lies below the high watermark is complete in
-/// its segment before the mark is published, so a reader that takes a mark first and then reads up to it finds everything.
+/// Offsets: `log_start <= last_stable <= high_watermark <= log_end`. What lies below the high
+/// watermark is complete in its segment before the mark is published, so a reader that takes a mark
+/// first and then reads up to it finds everything.
 #[derive(Debug)]
 pub struct Partition {
     dir: PathBuf,
@@ -49,15 +50,18 @@ pub struct Partition {
 pub struct Slice {
     /// The range, `None` if there is nothing to read yet.
     pub extent: Option<Extent>,
-    /// The first batch's base offset, which may lie before the offset asked for; that offset itself if there is no range.
+    /// The first batch's base offset, which may lie before the offset asked for; that offset itself
+    /// if there is no range.
     pub base_offset: i64,
     /// The first offset of the log at the time.
     pub log_start: i64,
-    /// Whether the range lies in a segment that is no longer written to: waiting for more of it is pointless.
+    /// Whether the range lies in a segment that is no longer written to: waiting for more of it is
+    /// pointless.
     pub sealed: bool,
     // Whoever found it did not wait, and does not want to wait for what is said about it.
     cached: bool,
-    // The list that was read from: what is asked about the range later must not be answered by other files.
+    // The list that was read from: what is asked about the range later must not be answered by
+    // other files.
     segments: Option<Arc<Vec<Arc<Segment>>>>,
 }
 
@@ -131,8 +135,8 @@ impl Partition {
         self.marks.high_watermark()
     }
 
-    /// The first offset of the oldest transaction that is open or whose marker is not below the high watermark; without one, the
-    /// high watermark.
+    /// The first offset of the oldest transaction that is open or whose marker is not below the
+    /// high watermark; without one, the high watermark.
     pub fn last_stable(&self) -> i64 {
         self.marks.last_stable()
     }
@@ -142,12 +146,14 @@ impl Partition {
         self.marks.log_end()
     }
 
-    /// Everything before this offset is known to be on the device: what the checkpoint of recovery points stores.
+    /// Everything before this offset is known to be on the device: what the checkpoint of recovery
+    /// points stores.
     pub fn recovery_point(&self) -> i64 {
         self.marks.recovery_point.load(Ordering::Acquire)
     }
 
-    /// Records before this offset are known to be on the device; the recovery point, which needs indexes as well, may lag behind.
+    /// Records before this offset are known to be on the device; the recovery point, which needs
+    /// indexes as well, may lag behind.
     pub fn durable(&self) -> i64 {
         self.marks.durable.load(Ordering::Acquire)
     }
@@ -172,17 +178,19 @@ impl Partition {
         self.segments.load().len()
     }
 
-    /// Where an epoch ends: the latest epoch not after the one asked for, and the offset at which the next began; the log's end
-    /// for the latest one. (-1, -1) if the log cannot tell.
+    /// Where an epoch ends: the latest epoch not after the one asked for, and the offset at which
+    /// the next began; the log's end for the latest one. (-1, -1) if the log cannot tell.
     pub fn epoch_end_offset(&self, epoch: i32) -> (i32, i64) {
         self.epochs.load().end_offset(epoch, self.log_end())
     }
 
-    /// Finds the batch that holds `offset` and what follows it in the same segment, as a range of the file: whole batches, none of
-    /// which reaches `upto`, at most `max_bytes` of them. With `min_one` the first batch is returned whole even if it is larger.
+    /// Finds the batch that holds `offset` and what follows it in the same segment, as a range of
+    /// the file: whole batches, none of which reaches `upto`, at most `max_bytes` of them. With
+    /// `min_one` the first batch is returned whole even if it is larger.
     ///
-    /// Take `upto` from this partition (high watermark, last stable, log end) before the call. Reads an index mapping and at most a few
-    /// kilobytes of headers; no lock; may block on a cold page. The range stays readable whatever happens to the log.
+    /// Take `upto` from this partition (high watermark, last stable, log end) before the call.
+    /// Reads an index mapping and at most a few kilobytes of headers; no lock; may block on a cold
+    /// page. The range stays readable whatever happens to the log.
     ///
     /// # Errors
     /// An offset outside the log, a failing disk, or bytes that are no batch.
@@ -190,8 +198,9 @@ impl Partition {
         self.look_up(&*self.disk, (offset, upto), ReadLimits { max_bytes, min_one })
     }
 
-    /// As [`Partition::read`], but does not wait for the device to find the range; whether the range itself is in the page cache is for
-    /// those who send it to ask. (A page of an index that was evicted is waited for.)
+    /// As [`Partition::read`], but does not wait for the device to find the range; whether the
+    /// range itself is in the page cache is for those who send it to ask. (A page of an index that
+    /// was evicted is waited for.)
     ///
     /// # Errors
     /// [`ReadError::Cold`], and as [`Partition::read`].
@@ -242,12 +251,14 @@ impl Partition {
             }
             let found = segment.find(disk, offset, size, self.interval())?;
             let Some(head) = found else { continue };
-            // The segment's own end, taken after its size: that of the log may have been moved by a truncation since.
+            // The segment's own end, taken after its size: that of the log may have been moved by a
+            // truncation since.
             let whole_below = segments.get(at + 1).map_or(active_end, |next| next.base());
             let whole = whole_below <= upto;
             let end = if whole { size } else { self.position_of(disk, segment, (upto, size))? };
             if end <= head.position {
-                // A gap that compaction left reaches from the offset to `upto`: there will be more once that has moved.
+                // A gap that compaction left reaches from the offset to `upto`: there will be more
+                // once that has moved.
                 return Ok(Slice::nothing(offset, log_start));
             }
             let end = self.limit(disk, segment, (&head, end), limits)?;
@@ -265,7 +276,8 @@ impl Partition {
         Ok(Slice::nothing(offset, log_start))
     }
 
-    /// As [`Partition::read`] up to the log's end, but copies the bytes: for replaying internal topics. Empty at the end.
+    /// As [`Partition::read`] up to the log's end, but copies the bytes: for replaying internal
+    /// topics. Empty at the end.
     ///
     /// # Errors
     /// As [`Partition::read`].
@@ -291,7 +303,8 @@ impl Partition {
         Ok(found.map_or(size, |head| head.position))
     }
 
-    /// The end of the last batch within `max_bytes` of the first: free of charge where the index has a batch start close before the limit.
+    /// The end of the last batch within `max_bytes` of the first: free of charge where the index
+    /// has a batch start close before the limit.
     fn limit(
         &self,
         disk: &dyn ReadFiles,
@@ -343,8 +356,9 @@ impl Partition {
         self.interval.store(bytes, Ordering::Relaxed);
     }
 
-    /// Raises the high watermark, to the log's end at most: all replicas that count have what lies below. A lower one changes nothing.
-    /// For a log whose writer [stands alone](crate::Writer::set_sole_replica), appends do it. Any thread may call it.
+    /// Raises the high watermark, to the log's end at most: all replicas that count have what lies
+    /// below. A lower one changes nothing. For a log whose writer [stands
+    /// alone](crate::Writer::set_sole_replica), appends do it. Any thread may call it.
     pub fn raise_high_watermark(&self, offset: i64) {
         self.marks.raise_high_watermark(offset);
     }
@@ -354,14 +368,16 @@ impl Partition {
         self.epochs.store(Arc::new(epochs));
     }
 
-    /// Takes the partition out of use because something of it is gone that nothing but an opening brings back.
+    /// Takes the partition out of use because something of it is gone that nothing but an opening
+    /// brings back.
     pub(crate) fn mark_offline(&self, error: &LogError) {
         if !self.offline.swap(true, Ordering::AcqRel) {
             tracing::error!(%error, "the partition is offline");
         }
     }
 
-    /// Sees whether the log's files are still where they were: what is written to files without a name is lost with the process. Blocks.
+    /// Sees whether the log's files are still where they were: what is written to files without a
+    /// name is lost with the process. Blocks.
     ///
     /// # Errors
     /// [`LogError::Lost`] if they are not; the partition is offline then.

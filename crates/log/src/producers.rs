@@ -112,7 +112,8 @@ impl Completed {
         Ended { first_offset: self.first_offset, marker_offset: self.last_offset }
     }
 
-    /// What the transaction index keeps of it, if it was aborted. `first_unstable` is that of the producers with this transaction ended.
+    /// What the transaction index keeps of it, if it was aborted. `first_unstable` is that of the
+    /// producers with this transaction ended.
     pub(crate) fn aborted(&self, first_unstable: Option<i64>) -> Option<Aborted> {
         (self.marker == Marker::Abort).then(|| Aborted {
             producer_id: self.producer_id,
@@ -179,7 +180,8 @@ impl Producers {
         let (epoch, sequence) = (batch.producer_epoch(), batch.base_sequence());
         let out_of_order = |expected| AppendError::OutOfOrderSequence { producer_id, sequence, expected };
         let Some(producer) = self.known.get(&producer_id) else {
-            // Its records may have been deleted since: any first sequence will do, except where the protocol rules that out.
+            // Its records may have been deleted since: any first sequence will do, except where the
+            // protocol rules that out.
             let must_start = source == Source::Client && version >= 2 && batch.is_transactional();
             return if must_start && sequence != 0 { Err(out_of_order(0)) } else { Ok(SequenceCheck::New) };
         };
@@ -212,8 +214,8 @@ impl Producers {
         let Some(marker) = EndMarker::parse(batch.bytes()) else { return Ok(SequenceCheck::New) };
         let Some(producer) = self.known.get(&producer_id) else { return Ok(SequenceCheck::New) };
         let (epoch, current) = (batch.producer_epoch(), producer.epoch);
-        // The second protocol raises the epoch with every marker: one that does not comes late, unless it repeats the last
-        // one, which nothing has followed.
+        // The second protocol raises the epoch with every marker: one that does not comes late,
+        // unless it repeats the last one, which nothing has followed.
         let is_late = version >= 2 && epoch == current && producer.transaction_start.is_some();
         if epoch < current || is_late {
             return Err(AppendError::ProducerEpoch { producer_id, epoch, current });
@@ -270,7 +272,8 @@ impl Producers {
         known.is_some_and(|producer| producer.epoch == epoch && producer.transaction_start.is_some())
     }
 
-    /// The earliest last timestamp of a producer with an open transaction; none if no transaction is open.
+    /// The earliest last timestamp of a producer with an open transaction; none if no transaction
+    /// is open.
     pub(crate) fn stalest_open_ms(&self) -> Option<i64> {
         let open = self.open.values().filter_map(|id| self.known.get(id));
         open.map(|producer| producer.last_timestamp).min()
@@ -320,7 +323,8 @@ impl Producers {
         }
     }
 
-    /// Forgets producers that have not written for `expiration_ms` and have no transaction open; returns how many.
+    /// Forgets producers that have not written for `expiration_ms` and have no transaction open;
+    /// returns how many.
     pub(crate) fn expire(&mut self, now_ms: i64, expiration_ms: i64) -> usize {
         let before = self.known.len();
         self.known.retain(|_, producer| {

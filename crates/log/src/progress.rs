@@ -3,7 +3,8 @@
 use crate::batch::{BatchView, NO_TIMESTAMP};
 use crate::index::TimeEntry;
 
-/// State on which the index entries depend; a copy goes ahead with batches that are not written yet.
+/// State on which the index entries depend; a copy goes ahead with batches that are not written
+/// yet.
 #[derive(Clone, Debug)]
 pub(crate) struct Progress {
     /// Bytes since the batch that got the last index entry.
@@ -27,8 +28,8 @@ impl Progress {
         }
     }
 
-    /// Counts a batch that lies at `position`; returns its index entries, if it gets any: the first batch after more
-    /// than `interval` bytes does.
+    /// Counts a batch that lies at `position`; returns its index entries, if it gets any: the first
+    /// batch after more than `interval` bytes does.
     pub(crate) fn advance(
         &mut self,
         batch: &BatchView<'_>,

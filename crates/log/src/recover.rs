@@ -22,7 +22,8 @@ mod tests;
 
 pub use reindex::Reindexed;
 
-/// Highest end of a log that is opened. A log that begins where a checkpoint says never gets so far, and from here no append overflows.
+/// Highest end of a log that is opened. A log that begins where a checkpoint says never gets so
+/// far, and from here no append overflows.
 const END_MAX: i64 = OFFSET_MAX / 2 * 3;
 
 /// Result of opening a partition.
@@ -140,7 +141,8 @@ pub(crate) fn open(options: &OpenOptions, now_ms: i64) -> Result<Opened, LogErro
     })
 }
 
-/// The producers of a log that has just been cut to end at `log_end`, and the offset of the snapshot they came from.
+/// The producers of a log that has just been cut to end at `log_end`, and the offset of the
+/// snapshot they came from.
 pub(crate) fn producers_at(
     options: &OpenOptions,
     segments: &[Arc<Segment>],
@@ -235,7 +237,8 @@ impl Recovery<'_> {
         Ok(())
     }
 
-    /// Removes segments from `at` on, the last one first: a crash meanwhile must not leave a hole in the log.
+    /// Removes segments from `at` on, the last one first: a crash meanwhile must not leave a hole
+    /// in the log.
     fn drop_segments(&mut self, at: usize) -> Result<(), LogError> {
         let disk = &*self.options.disk;
         while self.segments.len() > at {

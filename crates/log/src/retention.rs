@@ -24,8 +24,8 @@ pub(crate) struct RetentionInput {
     pub(crate) now_ms: i64,
 }
 
-/// How many of the oldest segments go. All of them may: then a new one is rolled first. An empty last segment stays, and so does
-/// everything that reaches beyond the high watermark.
+/// How many of the oldest segments go. All of them may: then a new one is rolled first. An empty
+/// last segment stays, and so does everything that reaches beyond the high watermark.
 pub(crate) fn expired(segments: &[SegmentAge], config: &LogConfig, at: RetentionInput) -> usize {
     let removable = segments
         .iter()
@@ -43,7 +43,8 @@ pub(crate) fn expired(segments: &[SegmentAge], config: &LogConfig, at: Retention
         let total: u64 = segments[gone..].iter().map(|segment| segment.size_bytes).sum();
         let mut excess = total.saturating_sub(limit);
         while let Some(segment) = removable.get(gone).filter(|segment| segment.size_bytes <= excess) {
-            // An empty segment in front takes nothing off, and must not go on the account of nothing.
+            // An empty segment in front takes nothing off, and must not go on the account of
+            // nothing.
             if excess == 0 {
                 break;
             }

@@ -1,5 +1,5 @@
-//! One segment: a file of batches, its indexes, and how many bytes of it are published. Shared by readers and the writer;
-//! nothing in it is locked once its files are open.
+//! One segment: a file of batches, its indexes, and how many bytes of it are published. Shared by
+//! readers and the writer; nothing in it is locked once its files are open.
 //!
 //! ```text
 //!  00000000000000000096.log: base offset 96, published up to `size`, batches up to the offset `end`
@@ -16,9 +16,9 @@
 //!  .snapshot                         the producers as they were at the base offset
 //! ```
 //!
-//! The first batch that begins more than `index.interval.bytes` behind the last indexed one gets an entry: its last
-//! offset less the base, and its position. In an index both increase from entry to entry. `size` and `end` only grow,
-//! except while a log is cut.
+//! The first batch that begins more than `index.interval.bytes` behind the last indexed one gets an
+//! entry: its last offset less the base, and its position. In an index both increase from entry to
+//! entry. `size` and `end` only grow, except while a log is cut.
 
 use std::fmt;
 use std::fs::File;
@@ -73,7 +73,8 @@ impl IndexState {
     const MISLED: u8 = 1;
     const KEPT: u8 = 2;
 
-    /// A reader found without the index what it did not find with it. Whether nobody had said so before.
+    /// A reader found without the index what it did not find with it. Whether nobody had said so
+    /// before.
     fn note_misled(&self) -> bool {
         self.0.compare_exchange(0, IndexState::MISLED, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
@@ -186,8 +187,8 @@ impl Segment {
         }
     }
 
-    /// The same segment with these entries in its indexes. Files that hold the beginning of them are kept and continued, others replaced:
-    /// readers of the old ones are not disturbed.
+    /// The same segment with these entries in its indexes. Files that hold the beginning of them
+    /// are kept and continued, others replaced: readers of the old ones are not disturbed.
     pub(crate) fn with_indexes(
         &self,
         disk: &dyn Disk,
@@ -276,8 +277,9 @@ impl Segment {
         Ok(self.file.get_or_init(|| Arc::new(file)))
     }
 
-    /// Has the kernel read no more of a finished segment than it is asked for. Whoever sends old records reads ahead of them as far as they
-    /// may stay in memory; what the kernel brings in beside that, around each header that is looked at, stays at the cost of others.
+    /// Has the kernel read no more of a finished segment than it is asked for. Whoever sends old
+    /// records reads ahead of them as far as they may stay in memory; what the kernel brings in
+    /// beside that, around each header that is looked at, stays at the cost of others.
     pub(crate) fn read_nothing_ahead(&self, disk: &dyn ReadFiles) -> Result<(), LogError> {
         if self.calmed.get().is_none() {
             disk.read_nothing_ahead(self.file(disk)?, &self.path);
@@ -296,15 +298,17 @@ impl Segment {
         Ok(())
     }
 
-    /// Opens the transaction index before its name goes: who has read from the segment asks it next, and takes one that is not there for one without
-    /// entries. If it cannot be opened here, it cannot be there, and the reader is told so.
+    /// Opens the transaction index before its name goes: who has read from the segment asks it
+    /// next, and takes one that is not there for one without entries. If it cannot be opened here,
+    /// it cannot be there, and the reader is told so.
     pub(crate) fn hold_aborted(&self, disk: &dyn ReadFiles) {
         if let Err(error) = self.aborted.count(disk) {
             tracing::warn!(%error, "cannot open the transaction index of a removed segment; its readers may have to retry");
         }
     }
 
-    /// The largest timestamp, -1 if there is none. The first call may read the end of the time index.
+    /// The largest timestamp, -1 if there is none. The first call may read the end of the time
+    /// index.
     pub(crate) fn max_timestamp(&self, disk: &dyn ReadFiles) -> Result<i64, LogError> {
         let known = self.max_timestamp.load(Ordering::Acquire);
         if known != UNKNOWN {
@@ -335,7 +339,8 @@ impl Segment {
         Scan::new(disk, self, range, window)
     }
 
-    /// As [`Segment::max_timestamp`], or when the segment was last written to if nothing in it tells a time.
+    /// As [`Segment::max_timestamp`], or when the segment was last written to if nothing in it
+    /// tells a time.
     pub(crate) fn newest_ms(&self, disk: &dyn ReadFiles) -> Result<i64, LogError> {
         let newest = self.max_timestamp(disk)?;
         if newest != NO_TIMESTAMP {

@@ -53,9 +53,10 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Opens a partition, creating it if there is nothing. After a clean shutdown that reads a directory, the end of the last
-    /// segment and a snapshot; after a crash it checks everything from the recovery point on, cuts off what is torn or damaged, and
-    /// builds the indexes of what it checked again. Blocks.
+    /// Opens a partition, creating it if there is nothing. After a clean shutdown that reads a
+    /// directory, the end of the last segment and a snapshot; after a crash it checks everything
+    /// from the recovery point on, cuts off what is torn or damaged, and builds the indexes of what
+    /// it checked again. Blocks.
     ///
     /// # Errors
     /// A failing disk. What the log itself has wrong is repaired and reported.
@@ -127,8 +128,8 @@ impl Writer {
         self.leader_epoch
     }
 
-    /// Begins a leader epoch at the log's end. An older one than the log has seen is ignored. It is kept on disk once something
-    /// is written in it; an epoch without a batch leaves no trace.
+    /// Begins a leader epoch at the log's end. An older one than the log has seen is ignored. It is
+    /// kept on disk once something is written in it; an epoch without a batch leaves no trace.
     pub fn set_leader_epoch(&mut self, epoch: i32) {
         let mut epochs = Epochs::clone(&self.partition.epochs.load());
         if epochs.assign(epoch, self.partition.log_end()) {
@@ -139,14 +140,16 @@ impl Writer {
         self.led_in = Some(epoch);
     }
 
-    /// Refuses every append until [`Writer::set_leader_epoch`]: this broker leads the partition no longer.
+    /// Refuses every append until [`Writer::set_leader_epoch`]: this broker leads the partition no
+    /// longer.
     pub fn resign(&mut self) {
         self.led_in = None;
         self.sole_replica = false;
     }
 
-    /// Says whether this is the only replica that has to have what is appended. Then the high watermark is the log's end, now and after each
-    /// append; else [`Partition::raise_high_watermark`] moves it.
+    /// Says whether this is the only replica that has to have what is appended. Then the high
+    /// watermark is the log's end, now and after each append; else
+    /// [`Partition::raise_high_watermark`] moves it.
     pub fn set_sole_replica(&mut self, sole_replica: bool) {
         self.sole_replica = sole_replica;
         self.publish_high_watermark();
@@ -160,7 +163,8 @@ impl Writer {
         self.partition.marks.assert_ordered(self.partition.dir());
     }
 
-    /// Makes everything appended so far durable: [`Partition::flush`], which any thread may call instead. Blocks.
+    /// Makes everything appended so far durable: [`Partition::flush`], which any thread may call
+    /// instead. Blocks.
     ///
     /// # Errors
     /// As there.
@@ -173,7 +177,8 @@ impl Writer {
         self.producers.has_open_transaction(producer_id, epoch)
     }
 
-    /// Time of the last batch of the open transaction that has been silent for longest; none if no transaction is open.
+    /// Time of the last batch of the open transaction that has been silent for longest; none if no
+    /// transaction is open.
     pub fn stalest_open_transaction_ms(&self) -> Option<i64> {
         self.producers.stalest_open_ms()
     }
@@ -183,13 +188,15 @@ impl Writer {
         self.producers.states()
     }
 
-    /// Forgets producers that have been silent for `producer.id.expiration.ms` and have no transaction open; returns how many.
+    /// Forgets producers that have been silent for `producer.id.expiration.ms` and have no
+    /// transaction open; returns how many.
     pub fn expire_producers(&mut self, now_ms: i64) -> usize {
         self.producers.expire(now_ms, self.config.producer_id_expiration_ms)
     }
 
-    /// Cuts the indexes to their entries, writes a producer snapshot and makes everything durable, so that the next opening has
-    /// nothing to look for. Returns the recovery point. Nothing is written if nothing changed. Blocks.
+    /// Cuts the indexes to their entries, writes a producer snapshot and makes everything durable,
+    /// so that the next opening has nothing to look for. Returns the recovery point. Nothing is
+    /// written if nothing changed. Blocks.
     ///
     /// # Errors
     /// A failing disk, or a partition that is offline: then the shutdown is not a clean one.

@@ -1,4 +1,5 @@
-//! What a real Kafka wrote opens as it is, and what Levada builds from its records are the bytes that Kafka wrote.
+//! What a real Kafka wrote opens as it is, and what Levada builds from its records are the bytes
+//! that Kafka wrote.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

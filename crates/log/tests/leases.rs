@@ -1,7 +1,8 @@
-//! Ranges on their way to a socket while their log loses them: the receiver gets the bytes of before, all of them.
+//! Ranges on their way to a socket while their log loses them: the receiver gets the bytes of
+//! before, all of them.
 //!
-//! `splice` and `sendfile` hand on references to pages, so what is changed in a file changes what lies in sockets already.
-//! The last test does just that, to show that the others would notice.
+//! `splice` and `sendfile` hand on references to pages, so what is changed in a file changes what
+//! lies in sockets already. The last test does just that, to show that the others would notice.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -70,7 +71,8 @@ impl Log {
     }
 }
 
-/// A transfer that has stopped because its receiver does not read: its sockets are full of references.
+/// A transfer that has stopped because its receiver does not read: its sockets are full of
+/// references.
 struct Sending {
     engine: Engine,
     transfer: Transfer,

@@ -1,5 +1,5 @@
-//! Readers beside a writer: whatever the writer does, a reader gets whole, intact, successive batches below its bound, or is told
-//! that its offset has left the log.
+//! Readers beside a writer: whatever the writer does, a reader gets whole, intact, successive
+//! batches below its bound, or is told that its offset has left the log.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

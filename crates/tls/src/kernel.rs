@@ -28,7 +28,8 @@ pub enum Offload {
     Declined(Box<TlsSession>),
 }
 
-/// One key must not encrypt more records than this in Galois/counter mode; rustls keeps to the same.
+/// One key must not encrypt more records than this in Galois/counter mode; rustls keeps to the
+/// same.
 const RECORDS_MAX: u64 = 1 << 24;
 
 /// Most bytes of data in one record.
@@ -38,7 +39,8 @@ const KEY_UPDATE: u8 = 24;
 const CLOSE_NOTIFY: [u8; 2] = [1, 0];
 const NO_RENEGOTIATION: [u8; 2] = [1, 100];
 
-/// Hands the keys to the kernel, if it has the suite and, for TLS 1.3, can take new keys later: a peer may ask for that at any time.
+/// Hands the keys to the kernel, if it has the suite and, for TLS 1.3, can take new keys later: a
+/// peer may ask for that at any time.
 ///
 /// # Errors
 /// The kernel took them half. The connection is lost.
@@ -102,8 +104,8 @@ fn install(
 }
 
 impl KernelSession {
-    /// Receives a record into `room`, which has [`RECORD_BYTES`] at least. Returns the number of bytes of data, 0 if the record was of another
-    /// kind, or `None` at the end of the connection.
+    /// Receives a record into `room`, which has [`RECORD_BYTES`] at least. Returns the number of
+    /// bytes of data, 0 if the record was of another kind, or `None` at the end of the connection.
     ///
     /// # Errors
     /// [`io::ErrorKind::WouldBlock`], or a connection that is over otherwise than by a farewell.

@@ -1,7 +1,8 @@
 //! A TLS connection that this process encrypts and decrypts: rustls over byte buffers, without a
 //! socket.
 //!
-//! The handshake reads no further than to the end of a record, so that the kernel could take over at any record.
+//! The handshake reads no further than to the end of a record, so that the kernel could take over
+//! at any record.
 
 use std::io;
 use std::sync::Arc;
@@ -62,8 +63,8 @@ impl TlsSession {
         Ok(TlsSession { tls, incoming, outgoing, closed: false, said_nothing: true, over: false })
     }
 
-    /// Processes what has been received. Decrypted data goes to the end of `plain`; what the peer is to be told in return waits in
-    /// [`TlsSession::take_outgoing`], also after an error.
+    /// Processes what has been received. Decrypted data goes to the end of `plain`; what the peer
+    /// is to be told in return waits in [`TlsSession::take_outgoing`], also after an error.
     ///
     /// # Errors
     /// What came is not what may come; the connection is over.
@@ -119,7 +120,8 @@ impl TlsSession {
         }
     }
 
-    /// Takes the alert that a failure has left, and no step more: rustls would look at what failed again, and find the same fault.
+    /// Takes the alert that a failure has left, and no step more: rustls would look at what failed
+    /// again, and find the same fault.
     fn encode_alert(&mut self) {
         while self.tls.wants_write() {
             let status = self.tls.process_tls_records(&mut self.incoming);
@@ -221,7 +223,8 @@ impl TlsSession {
         Some((self.tls.protocol_version()?, self.tls.negotiated_cipher_suite()?))
     }
 
-    /// Whether everything received is processed and everything said is sent, so that somebody else may go on.
+    /// Whether everything received is processed and everything said is sent, so that somebody else
+    /// may go on.
     pub(crate) fn is_even(&self) -> bool {
         self.incoming.is_empty() && self.outgoing.is_empty()
     }

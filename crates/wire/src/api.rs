@@ -1,6 +1,6 @@
-//! The one table of Kafka APIs: key, name, the versions a Kafka 4.3.1 broker offers clients, and the first
-//! version with flexible (compact, tagged) encoding. What a broker requests from a controller is in [`controller`].
-//! Nothing else in Levada knows a version range.
+//! The one table of Kafka APIs: key, name, the versions a Kafka 4.3.1 broker offers clients, and
+//! the first version with flexible (compact, tagged) encoding. What a broker requests from a
+//! controller is in [`controller`]. Nothing else in Levada knows a version range.
 
 pub mod controller;
 
@@ -13,7 +13,8 @@ pub struct Api {
     pub key: ApiKey,
     /// Kafka's name, as in its documentation and logs.
     pub name: &'static str,
-    /// Lowest version advertised. Old librdkafka derives features from exact minima, so never raise one.
+    /// Lowest version advertised. Old librdkafka derives features from exact minima, so never raise
+    /// one.
     pub min: i16,
     /// Highest version advertised.
     pub max: i16,

@@ -1,5 +1,6 @@
-//! A blocking Kafka client of one connection, for tools and tests: it asks for the broker's versions, sends
-//! each request in the best one both sides know, and lets tests send any bytes they like.
+//! A blocking Kafka client of one connection, for tools and tests: it asks for the broker's
+//! versions, sends each request in the best one both sides know, and lets tests send any bytes they
+//! like.
 
 use std::fmt::Debug;
 use std::io::{self, Read, Write};
@@ -91,7 +92,8 @@ impl Client {
     }
 
     /// Connects without sending anything. [`request`](Client::request) needs versions, so only
-    /// [`request_at`](Client::request_at) and raw frames work until [`negotiate`](Client::negotiate).
+    /// [`request_at`](Client::request_at) and raw frames work until
+    /// [`negotiate`](Client::negotiate).
     ///
     /// # Errors
     /// The address does not resolve or nobody answers there.
@@ -196,8 +198,8 @@ impl Client {
         Ok(response)
     }
 
-    /// Sends `request` and does not wait: for pipelining, and for requests without response. Returns the
-    /// correlation id.
+    /// Sends `request` and does not wait: for pipelining, and for requests without response.
+    /// Returns the correlation id.
     ///
     /// # Errors
     /// The request is not expressible in `version`, or the connection fails.
@@ -209,7 +211,8 @@ impl Client {
         Ok(correlation_id)
     }
 
-    /// Waits for the next response, which must be one to an `R` of `version`. Returns its correlation id too.
+    /// Waits for the next response, which must be one to an `R` of `version`. Returns its
+    /// correlation id too.
     ///
     /// # Errors
     /// A failed connection, or bytes that are not such a response.
@@ -248,7 +251,8 @@ impl Client {
         }
     }
 
-    /// True if a whole frame has been received and not yet returned: the next [`receive`](Client::receive) does not block.
+    /// True if a whole frame has been received and not yet returned: the next
+    /// [`receive`](Client::receive) does not block.
     pub fn has_frame(&self) -> bool {
         self.frames.has_frame()
     }

@@ -1,5 +1,5 @@
-//! One message in, one message out: bodies decoded within the bounds of their frame, and whole frames
-//! encoded with size prefix and the header version Kafka prescribes.
+//! One message in, one message out: bodies decoded within the bounds of their frame, and whole
+//! frames encoded with size prefix and the header version Kafka prescribes.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use kafka_wire::{KafkaMessage, KafkaRequest, KafkaResponse, response_header_version};
@@ -8,25 +8,27 @@ use kafka_wire_core::{ApiVersion, DecodeLimits, KafkaDecode, KafkaEncode};
 use crate::api::ApiKey;
 use crate::messages::{StrBytes, TaggedFields};
 
-/// Most elements that all arrays of a request for records have together, and one array of a response that a client decodes. Arrays never
-/// reserve from their claimed count, but a struct in memory is larger than its shortest encoding; this caps the product.
+/// Most elements that all arrays of a request for records have together, and one array of a
+/// response that a client decodes. Arrays never reserve from their claimed count, but a struct in
+/// memory is larger than its shortest encoding; this caps the product.
 pub(crate) const MAX_ARRAY_ELEMENTS: usize = 1 << 18;
 
-/// Most elements of one array of any other request: its answer has as many, and both are in memory together.
+/// Most elements of one array of any other request: its answer has as many, and both are in memory
+/// together.
 pub(crate) const MAX_REQUEST_ELEMENTS: usize = 1 << 17;
 
-/// Most bytes of one string, in either encoding, as in Kafka: a longer one makes the message malformed. Records and other byte
-/// fields are not bounded by it.
+/// Most bytes of one string, in either encoding, as in Kafka: a longer one makes the message
+/// malformed. Records and other byte fields are not bounded by it.
 pub(crate) const MAX_STRING_BYTES: usize = 0x7fff;
 
 /// Most tagged fields of one struct that this build does not know.
 const MAX_UNKNOWN_TAGS: usize = 64;
 
-/// Decodes the body of a request, which follows the header. Bytes behind it are ignored, as Kafka does: there are clients
-/// that send more than the version they name has fields for.
+/// Decodes the body of a request, which follows the header. Bytes behind it are ignored, as Kafka
+/// does: there are clients that send more than the version they name has fields for.
 ///
-/// Strings and byte fields of the result share `body`'s memory. Nothing is allocated from a claimed count or
-/// length; memory grows only with elements really present.
+/// Strings and byte fields of the result share `body`'s memory. Nothing is allocated from a claimed
+/// count or length; memory grows only with elements really present.
 ///
 /// # Errors
 /// The peer sent a version or bytes that the schema does not allow.
@@ -39,8 +41,9 @@ fn decode_within<R: KafkaMessage>(limits: DecodeLimits, body: Bytes, version: i1
     Ok(R::decode(&mut decoder, ApiVersion::new(version))?)
 }
 
-/// Decodes the body of a request `R` that consists of an array of `E` and a flag. What `keep` makes of an element is kept, the element
-/// itself is gone before the next one is decoded: an element with a list of its own takes several times its size in memory.
+/// Decodes the body of a request `R` that consists of an array of `E` and a flag. What `keep` makes
+/// of an element is kept, the element itself is gone before the next one is decoded: an element
+/// with a list of its own takes several times its size in memory.
 ///
 /// # Errors
 /// As of [`decode`].
@@ -52,7 +55,8 @@ pub fn decode_each<R: KafkaMessage, E: KafkaDecode, T>(
     decode_elements::<R, E, T, bool>(body, version, keep, |decoder| Ok(decoder.read_bool()?))
 }
 
-/// Decodes the body of a request `R` that consists of an array of `E` alone, as [`decode_each`] does.
+/// Decodes the body of a request `R` that consists of an array of `E` alone, as [`decode_each`]
+/// does.
 ///
 /// # Errors
 /// As of [`decode`].
@@ -83,7 +87,8 @@ fn decode_elements<R: KafkaMessage, E: KafkaDecode, T, F>(
     Ok((elements, fields))
 }
 
-/// Encodes a whole response frame: size, header (of the version that `R` and `version` call for), body.
+/// Encodes a whole response frame: size, header (of the version that `R` and `version` call for),
+/// body.
 ///
 /// # Errors
 /// The message holds something that `version` cannot express; ours to fix, never the peer's fault.

@@ -126,7 +126,8 @@ impl<B: Source> Cursor<B> {
         Err(Malformed::MalformedVarint { offset })
     }
 
-    /// The length of a nullable value, either encoding: `None` if null. Not yet checked against the buffer.
+    /// The length of a nullable value, either encoding: `None` if null. Not yet checked against the
+    /// buffer.
     fn length(&mut self, kind: &'static str, plain: Prefix) -> Result<Option<usize>, Malformed> {
         let offset = self.offset();
         let length = match plain {
@@ -140,8 +141,8 @@ impl<B: Source> Cursor<B> {
         usize::try_from(length).map(Some).map_err(|_| Malformed::NegativeLength { kind, length, offset })
     }
 
-    /// An array's claimed count; the caller pushes elements one by one and runs dry if the claim is a lie. All arrays of a message together
-    /// have at most [`MAX_ARRAY_ELEMENTS`].
+    /// An array's claimed count; the caller pushes elements one by one and runs dry if the claim is
+    /// a lie. All arrays of a message together have at most [`MAX_ARRAY_ELEMENTS`].
     pub(crate) fn count(&mut self, flexible: bool) -> Result<usize, Malformed> {
         let offset = self.offset();
         let count = self.nullable_count(flexible)?;
@@ -193,7 +194,8 @@ impl<B: Source> Cursor<B> {
         Ok(part)
     }
 
-    /// Tagged fields: `known` reads those it knows off their own cursor and says so; others are dropped.
+    /// Tagged fields: `known` reads those it knows off their own cursor and says so; others are
+    /// dropped.
     pub(crate) fn tags(
         &mut self,
         mut known: impl FnMut(u32, &mut Cursor<B>) -> Result<bool, Malformed>,

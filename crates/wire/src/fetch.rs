@@ -1,6 +1,7 @@
-//! Fetch, versions 4 to 18: the request, and the response as a gather list in which records are holes. From
-//! version 12 on tagged fields follow each partition's records, so bytes and holes alternate. A broker that fetches
-//! itself encodes the request and decodes the response (`ask`, `answer`).
+//! Fetch, versions 4 to 18: the request, and the response as a gather list in which records are
+//! holes. From version 12 on tagged fields follow each partition's records, so bytes and holes
+//! alternate. A broker that fetches itself encodes the request and decodes the response (`ask`,
+//! `answer`).
 
 use bytes::{Bytes, BytesMut};
 use kafka_wire_core::DecodeError as Malformed;

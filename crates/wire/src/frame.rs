@@ -13,22 +13,24 @@ pub const MAX_FRAME_BYTES_BEFORE_AUTHENTICATION: u32 = 512 * 1024;
 /// Room for reading that an idle or unknown connection gets.
 const FIRST_READ_BYTES: usize = 1024;
 
-/// Room beyond a frame like the largest one so far: a read that fills less has emptied the socket, and one that ends with a frame
-/// would not tell.
+/// Room beyond a frame like the largest one so far: a read that fills less has emptied the socket,
+/// and one that ends with a frame would not tell.
 const SLACK_BYTES: usize = 64;
 
-/// Memory that a connection without a frame in progress may keep. More goes back with the frame that needed it,
-/// or a thousand idle connections would hold what each once needed for its largest frame.
+/// Memory that a connection without a frame in progress may keep. More goes back with the frame
+/// that needed it, or a thousand idle connections would hold what each once needed for its largest
+/// frame.
 const KEPT_BYTES: usize = 64 * 1024;
 
-/// Room for several small frames that come together. With frames of 16 KiB a broker that takes four at a time and then answers them
-/// together saves a twentieth of its processor time, but client and broker wait for each other: a fifth of the rate is gone.
+/// Room for several small frames that come together. With frames of 16 KiB a broker that takes four
+/// at a time and then answers them together saves a twentieth of its processor time, but client and
+/// broker wait for each other: a fifth of the rate is gone.
 const TOGETHER_BYTES: usize = 16 * 1024;
 
 /// Collects what a socket yields and hands out whole frames, one connection each.
 ///
-/// Read into [`spare`](FrameBuffer::spare), then call [`next_frame`](FrameBuffer::next_frame) until it
-/// returns `None`.
+/// Read into [`spare`](FrameBuffer::spare), then call [`next_frame`](FrameBuffer::next_frame) until
+/// it returns `None`.
 #[derive(Debug)]
 pub struct FrameBuffer {
     bytes: BytesMut,
@@ -44,7 +46,8 @@ impl FrameBuffer {
         FrameBuffer { bytes: BytesMut::new(), limit_bytes, largest_bytes: 0, ahead_bytes: 0 }
     }
 
-    /// Changes the limit, for frames whose length has not been looked at yet (after authentication).
+    /// Changes the limit, for frames whose length has not been looked at yet (after
+    /// authentication).
     pub fn set_limit(&mut self, limit_bytes: u32) {
         self.limit_bytes = limit_bytes;
     }
@@ -67,11 +70,13 @@ impl FrameBuffer {
         self.claimed().is_some_and(|claimed| claimed > 0 && self.bytes.len() - 4 >= claimed as usize)
     }
 
-    /// The buffer to append the next read to, with spare capacity to read into (`capacity() - len() > 0`).
+    /// The buffer to append the next read to, with spare capacity to read into
+    /// (`capacity() - len() > 0`).
     ///
-    /// The spare room is at most what the frame in progress still lacks and a little more, and beyond 1 KiB at most as much as
-    /// has already arrived of it or as the largest frame this connection has completed; between frames at most 64 KiB of that. Once
-    /// a read has brought more than a small frame, there is room for several, 16 KiB in all.
+    /// The spare room is at most what the frame in progress still lacks and a little more, and
+    /// beyond 1 KiB at most as much as has already arrived of it or as the largest frame this
+    /// connection has completed; between frames at most 64 KiB of that. Once a read has brought
+    /// more than a small frame, there is room for several, 16 KiB in all.
     pub fn spare(&mut self) -> &mut BytesMut {
         let received = self.bytes.len();
         let missing = match self.claimed() {
@@ -122,7 +127,8 @@ impl FrameBuffer {
         Ok(Some(frame))
     }
 
-    /// The length of the frame in progress, if it is one that [`next_frame`](Self::next_frame) accepts: a claim until the bytes are there.
+    /// The length of the frame in progress, if it is one that [`next_frame`](Self::next_frame)
+    /// accepts: a claim until the bytes are there.
     pub fn claimed(&self) -> Option<u32> {
         let claimed = u32::from_be_bytes(*self.bytes.first_chunk::<4>()?);
         (claimed <= self.limit_bytes).then_some(claimed)

@@ -1,5 +1,5 @@
-//! A response as an ordered list of bytes and holes. A hole stands for records that stay where they are (a
-//! range of a file, usually) until the transfer engine moves them.
+//! A response as an ordered list of bytes and holes. A hole stands for records that stay where they
+//! are (a range of a file, usually) until the transfer engine moves them.
 
 use bytes::{Bytes, BytesMut};
 
@@ -67,8 +67,8 @@ impl<H> From<Bytes> for Gather<H> {
     }
 }
 
-/// Collects holes while one buffer collects all bytes, so that a response costs one allocation for bytes
-/// however many holes interrupt it.
+/// Collects holes while one buffer collects all bytes, so that a response costs one allocation for
+/// bytes however many holes interrupt it.
 pub(crate) struct Holes<H> {
     /// Where in the buffer each hole belongs.
     holes: Vec<(usize, H)>,

@@ -1,10 +1,12 @@
-//! Frames that real clients and a real Kafka 4.3.1 exchanged; `testdata/README.md` says how they were recorded.
+//! Frames that real clients and a real Kafka 4.3.1 exchanged; `testdata/README.md` says how they
+//! were recorded.
 
 use bytes::{Bytes, BytesMut};
 
 use crate::RequestHeader;
 
-/// Every recorded exchange: the request's header, the whole request frame, the response frame, without sizes.
+/// Every recorded exchange: the request's header, the whole request frame, the response frame,
+/// without sizes.
 pub(crate) fn exchanges() -> Vec<(RequestHeader, Bytes, Bytes)> {
     let mut lines = include_str!("../testdata/frames.hex").lines();
     let mut exchanges = Vec::new();

@@ -14,8 +14,9 @@ use crate::messages::StrBytes;
 pub struct RequestHeader {
     /// What is asked.
     pub api: ApiKey,
-    /// The request's version; served (see [`ApiKey::serves`]), except that an ApiVersions request of any
-    /// non-negative version gets here, because Kafka answers those it does not know with version 0.
+    /// The request's version; served (see [`ApiKey::serves`]), except that an ApiVersions request
+    /// of any non-negative version gets here, because Kafka answers those it does not know with
+    /// version 0.
     pub version: i16,
     /// Repeated in the response.
     pub correlation_id: i32,
@@ -24,8 +25,8 @@ pub struct RequestHeader {
 }
 
 impl RequestHeader {
-    /// Takes the header off the front of `frame` (without its size) and leaves the body. Copies the client
-    /// id and nothing else. Unknown tagged fields are dropped, as Kafka does.
+    /// Takes the header off the front of `frame` (without its size) and leaves the body. Copies the
+    /// client id and nothing else. Unknown tagged fields are dropped, as Kafka does.
     ///
     /// # Errors
     /// The peer's fault; `frame` is then untouched, and the connection should be closed.

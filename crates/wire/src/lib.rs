@@ -1,9 +1,10 @@
-//! Kafka's wire protocol: frames with limits, the table of API versions, message types, the hot pair
-//! Produce and Fetch decoded and encoded by hand, and a small blocking client.
+//! Kafka's wire protocol: frames with limits, the table of API versions, message types, the hot
+//! pair Produce and Fetch decoded and encoded by hand, and a small blocking client.
 //!
 //! A request travels [`frame`] → [`header`] → [`decode`] (or [`produce`], [`fetch`]); a response is
-//! [`encode_response`] or, where records must stay in files, a [`gather::Gather`] of bytes and holes.
-//! This crate opens no socket except in [`client`], and never allocates from a length a peer claims.
+//! [`encode_response`] or, where records must stay in files, a [`gather::Gather`] of bytes and
+//! holes. This crate opens no socket except in [`client`], and never allocates from a length a peer
+//! claims.
 
 pub mod api;
 pub mod client;

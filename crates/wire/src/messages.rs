@@ -1,9 +1,9 @@
 //! The message types that broker and tools may use: every API of the table, from the codec crate.
 //!
-//! Structs are `non_exhaustive`: start from `T::default()` and set fields. Byte and string fields of a decoded
-//! message share the request's frame; copy what outlives the request. A response that sets a field its
-//! version cannot carry is refused by the encoder unless Kafka's schema calls the field ignorable; see
-//! `docs/decisions/2026-11-21-codec.md` for the list.
+//! Structs are `non_exhaustive`: start from `T::default()` and set fields. Byte and string fields
+//! of a decoded message share the request's frame; copy what outlives the request. A response that
+//! sets a field its version cannot carry is refused by the encoder unless Kafka's schema calls the
+//! field ignorable; see `docs/decisions/2026-11-21-codec.md` for the list.
 
 pub use kafka_wire::{
     AddOffsetsToTxnRequest, AddOffsetsToTxnResponse, AddPartitionsToTxnRequest, AddPartitionsToTxnResponse,
@@ -49,7 +49,8 @@ pub use kafka_wire::{
     UpdateFeaturesResponse, WriteShareGroupStateRequest, WriteShareGroupStateResponse,
     WriteTxnMarkersRequest, WriteTxnMarkersResponse,
 };
-/// Requests to a controller. `AlterPartition`, `BrokerRegistration` and their kin are never served by a broker.
+/// Requests to a controller. `AlterPartition`, `BrokerRegistration` and their kin are never served
+/// by a broker.
 pub use kafka_wire::{
     AllocateProducerIdsRequest, AllocateProducerIdsResponse, AlterPartitionRequest, AlterPartitionResponse,
     AssignReplicasToDirsRequest, AssignReplicasToDirsResponse, BrokerHeartbeatRequest,

@@ -1,5 +1,6 @@
-//! Produce, versions 3 to 13: the request decoded in place, so that every batch stays where the socket put
-//! it, and the response. The rest of Kafka goes through the codec crate; this is half of the hot pair.
+//! Produce, versions 3 to 13: the request decoded in place, so that every batch stays where the
+//! socket put it, and the response. The rest of Kafka goes through the codec crate; this is half of
+//! the hot pair.
 
 use bytes::{BufMut, Bytes, BytesMut};
 
@@ -14,7 +15,8 @@ use crate::writer::Writer;
 pub struct ProduceRequest {
     /// The transactional id, if the producer has one.
     pub transactional_id: Option<StrBytes>,
-    /// 0 (no response at all), 1, or -1 (all in-sync replicas); other values are decoded and for the broker to refuse.
+    /// 0 (no response at all), 1, or -1 (all in-sync replicas); other values are decoded and for
+    /// the broker to refuse.
     pub acks: i16,
     /// Time that the broker may wait for replicas.
     pub timeout_ms: i32,
@@ -38,8 +40,9 @@ pub struct ProduceTopic {
 pub struct ProducePartition {
     /// The partition's number.
     pub index: i32,
-    /// The record batch exactly as received, `None` if null. The range is owned by nobody else, so offsets
-    /// and epoch may be patched in place; the memory returns when all ranges of the frame are dropped.
+    /// The record batch exactly as received, `None` if null. The range is owned by nobody else, so
+    /// offsets and epoch may be patched in place; the memory returns when all ranges of the frame
+    /// are dropped.
     pub records: Option<BytesMut>,
 }
 
@@ -47,7 +50,8 @@ impl ProduceRequest {
     /// Decodes the `body` that follows the header, without copying records or strings.
     ///
     /// # Errors
-    /// The peer sent a version that is not served (0 to 2 are advertised and refused) or malformed bytes.
+    /// The peer sent a version that is not served (0 to 2 are advertised and refused) or malformed
+    /// bytes.
     pub fn decode(body: BytesMut, version: i16) -> Result<ProduceRequest, DecodeError> {
         let api = ApiKey::Produce;
         if !api.serves(version) {

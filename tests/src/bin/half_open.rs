@@ -1,6 +1,7 @@
-//! `half_open flood FROM ADDRESS COUNT`: so many TLS handshakes begun, from an address of their own, and left: some connections say nothing, some a part of a ClientHello,
-//! some a whole one, for which a broker has to reckon. `half_open sink` only takes connections, to show what the flood alone costs.
-//! Both say when they are ready, and end with their standard input.
+//! `half_open flood FROM ADDRESS COUNT`: so many TLS handshakes begun, from an address of their
+//! own, and left: some connections say nothing, some a part of a ClientHello, some a whole one, for
+//! which a broker has to reckon. `half_open sink` only takes connections, to show what the flood
+//! alone costs. Both say when they are ready, and end with their standard input.
 
 use std::collections::VecDeque;
 use std::io::{Read, Write};
@@ -40,7 +41,8 @@ fn flood(from: Ipv4Addr, address: SocketAddr, count: usize) {
     let _ = std::io::stdin().read(&mut [0]);
 }
 
-/// One source address has ports for fewer connections than there are in all, with those that others have just closed.
+/// One source address has ports for fewer connections than there are in all, with those that others
+/// have just closed.
 fn connect(from: Ipv4Addr, to: SocketAddr) -> rustix::io::Result<TcpStream> {
     let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None)?;
     rustix::net::bind(&socket, &SocketAddrV4::new(from, 0))?;

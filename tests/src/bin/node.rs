@@ -1,6 +1,6 @@
-//! Runs one broker for a program that is not Rust: `node levada|kafka [KEY=VALUE]...` prints the address for
-//! clients when it accepts them, and ends the broker when standard input does. The key `port` is ours: the
-//! port for clients. All others are Kafka's.
+//! Runs one broker for a program that is not Rust: `node levada|kafka [KEY=VALUE]...` prints the
+//! address for clients when it accepts them, and ends the broker when standard input does. The key
+//! `port` is ours: the port for clients. All others are Kafka's.
 
 use std::io::Read;
 

@@ -1,6 +1,8 @@
-//! Runs a command with less than this machine allows: system calls that fail, little memory to lock, no privileges.
+//! Runs a command with less than this machine allows: system calls that fail, little memory to
+//! lock, no privileges.
 //!
-//! `restricted [--deny NAME,…=EPERM|ENOSYS] [--locked-memory BYTES] [--namespace] -- COMMAND`. The command is a child of this process.
+//! `restricted [--deny NAME,…=EPERM|ENOSYS] [--locked-memory BYTES] [--namespace] -- COMMAND`. The
+//! command is a child of this process.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -48,7 +50,8 @@ fn deny(what: &str) -> Result<(), Box<dyn Error>> {
 }
 
 fn number(name: &str) -> Result<i64, String> {
-    /// The same on every architecture, as all numbers from 424 on are; libc has no name for it everywhere.
+    /// The same on every architecture, as all numbers from 424 on are; libc has no name for it
+    /// everywhere.
     const CACHESTAT: i64 = 451;
     Ok(match name {
         "cachestat" => CACHESTAT,

@@ -1,5 +1,6 @@
-//! Runs the foreign suites against Levada and against a real Kafka and prints both scores: `suites [NAME]...`.
-//! Fails if a test passes on Kafka only and that is not known, or if tests could not be built. `cargo xtask test --suites` installs what it needs.
+//! Runs the foreign suites against Levada and against a real Kafka and prints both scores:
+//! `suites [NAME]...`. Fails if a test passes on Kafka only and that is not known, or if tests
+//! could not be built. `cargo xtask test --suites` installs what it needs.
 
 use std::process::{Command, ExitCode, Stdio};
 

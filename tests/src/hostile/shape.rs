@@ -29,7 +29,8 @@ pub enum Names {
 /// One way to fill a request.
 #[derive(Clone, Debug)]
 pub struct Shape {
-    /// The array that is filled, by the names of the fields that lead there; empty for bytes and strings alone.
+    /// The array that is filled, by the names of the fields that lead there; empty for bytes and
+    /// strings alone.
     pub fills: String,
     /// What the names are.
     pub names: Names,
@@ -93,7 +94,8 @@ impl Shape {
     pub fn request(&self, layout: &Layout, version: i16) -> Vec<u8> {
         let mut writer =
             Writer { compact: layout.compact, shape: self, around: 1, count: 1, bytes: 0, marks: Vec::new() };
-        // The size of everything but the filled array, then of one of its elements, then of one more array of it.
+        // The size of everything but the filled array, then of one of its elements, then of one
+        // more array of it.
         let mut size = |around, count| {
             (writer.around, writer.count) = (around, count);
             writer.write(layout, version).len()

@@ -86,7 +86,8 @@ pub fn sync_group(group: &str, (generation, member): (i32, &str), assignment: &[
     request.i32(1).string(member).bytes(assignment).done()
 }
 
-/// Valid requests of every API that a broker without security serves, in old and in flexible versions.
+/// Valid requests of every API that a broker without security serves, in old and in flexible
+/// versions.
 pub fn samples(topic: &str) -> Vec<Vec<u8>> {
     let batch = Batch::of(&[b"one", b"two", b"three"]).encode();
     let mut samples = vec![

@@ -110,7 +110,8 @@ fn copy(from: &Path, to: &Path) {
     let copied = || -> std::io::Result<()> {
         for entry in fs::read_dir(from)? {
             let path = entry?.path();
-            // Not by `fs::copy`: files of the module cache are read-only, and so would the copies be.
+            // Not by `fs::copy`: files of the module cache are read-only, and so would the copies
+            // be.
             fs::write(to.join(path.file_name().unwrap_or_default()), fs::read(&path)?)?;
         }
         Ok(())
@@ -139,7 +140,8 @@ fn kafka_python(_kind: Kind, address: &str) -> Command {
 fn kafka_go(_kind: Kind, _address: &str) -> Command {
     let mut command = go_test(&paths::suites().join("go"));
     command.env("KAFKA_VERSION", "4.0.0").env("KAFKA_SKIP_NETTEST", "1");
-    // This one ends the whole run, on either broker: it follows a pointer that the client has set to nil.
+    // This one ends the whole run, on either broker: it follows a pointer that the client has set
+    // to nil.
     command.arg("-skip=TestReaderConsumerGroup/consumer_group_commits_on_close");
     command.args(["github.com/segmentio/kafka-go", "github.com/segmentio/kafka-go/topics"]);
     command

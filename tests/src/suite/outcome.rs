@@ -19,7 +19,8 @@ pub type Outcomes = BTreeMap<String, Outcome>;
 /// Ends the name of a package whose tests could not be built.
 pub const NOT_BUILT: &str = " (not built)";
 
-/// Reads `go test -json`. Of a test with parts only the parts count. A package that could not be built is a failed test.
+/// Reads `go test -json`. Of a test with parts only the parts count. A package that could not be
+/// built is a failed test.
 pub fn go(output: &str) -> Outcomes {
     let mut outcomes = Outcomes::new();
     for event in output.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok()) {
@@ -49,7 +50,8 @@ pub fn go(output: &str) -> Outcomes {
     outcomes
 }
 
-/// Reads the summary that pytest prints with `-rA`. Skipped tests have no name there: the place stands for it.
+/// Reads the summary that pytest prints with `-rA`. Skipped tests have no name there: the place
+/// stands for it.
 pub fn pytest(output: &str) -> Outcomes {
     let mut outcomes = Outcomes::new();
     for line in output.lines() {

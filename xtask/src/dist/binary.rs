@@ -1,4 +1,5 @@
-//! The binary of the packages: static, stripped, and the same for the same sources in any directory.
+//! The binary of the packages: static, stripped, and the same for the same sources in any
+//! directory.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -55,8 +56,8 @@ fn check(binary: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// True if the file names a loader, as only binaries with shared libraries do; `None` if it is no ELF
-/// file of 64 bits.
+/// True if the file names a loader, as only binaries with shared libraries do; `None` if it is no
+/// ELF file of 64 bits.
 pub(super) fn is_dynamic(file: &[u8]) -> Option<bool> {
     const LOADER: u32 = 3;
     let word = |at: usize, len: usize| {

@@ -71,8 +71,8 @@ fn image(release: &Release, out: &Path) -> Result<(), String> {
     }
 }
 
-/// Installs, upgrades, reboots and removes the packages in a Debian of their own. The upgrade is from
-/// the package that the options name, or from one with a lower version.
+/// Installs, upgrades, reboots and removes the packages in a Debian of their own. The upgrade is
+/// from the package that the options name, or from one with a lower version.
 fn packages(root: &Path, release: &Release, options: &Options, out: &Path) -> Result<(), String> {
     let failed = |error: std::io::Error| format!("packages: {error}");
     let shared = tempfile::tempdir().map_err(failed)?;

@@ -76,7 +76,8 @@ pub(crate) fn system(root: &Path, binary: &Path, family: Family) -> Result<Vec<E
     Ok(with_directories(entries))
 }
 
-/// A root file system with nothing but the broker, for a container. The account is that of `nonroot` in other images.
+/// A root file system with nothing but the broker, for a container. The account is that of
+/// `nonroot` in other images.
 pub(crate) fn image(root: &Path, binary: &Path) -> Result<Vec<Entry>, String> {
     let deploy = |name: &str| read(&root.join("deploy/oci").join(name));
     let user = super::oci::USER;

@@ -1,4 +1,5 @@
-//! The Debian package: an `ar` archive of a version number, the control files and the contents (deb(5)).
+//! The Debian package: an `ar` archive of a version number, the control files and the contents
+//! (deb(5)).
 
 use std::fmt::Write as _;
 use std::path::Path;

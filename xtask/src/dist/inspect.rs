@@ -1,5 +1,5 @@
-//! Short checks of the published files by tools that share no code with them: contents and rights of
-//! the packages, the scripts, the unit, the image's settings, the SBOM and the checksums.
+//! Short checks of the published files by tools that share no code with them: contents and rights
+//! of the packages, the scripts, the unit, the image's settings, the SBOM and the checksums.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,5 +1,5 @@
-//! The container image: an OCI layout in one tar archive, made without a daemon. `skopeo copy oci-archive:FILE …`, `podman load` and
-//! `docker load` (25 and newer) read it.
+//! The container image: an OCI layout in one tar archive, made without a daemon.
+//! `skopeo copy oci-archive:FILE …`, `podman load` and `docker load` (25 and newer) read it.
 
 use std::path::Path;
 

@@ -1,4 +1,5 @@
-//! Runs jobs side by side. Each one's output goes to a file and is printed as a whole when the job has ended.
+//! Runs jobs side by side. Each one's output goes to a file and is printed as a whole when the job
+//! has ended.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -10,7 +11,8 @@ use super::queue::Queue;
 use super::verdict::Verdict;
 use super::{Company, Job, Then};
 
-/// A command that takes longer is ended and counts as failed: without that its output would never be printed.
+/// A command that takes longer is ended and counts as failed: without that its output would never
+/// be printed.
 const LIMIT: Duration = Duration::from_secs(30 * 60);
 
 /// The pause after which the running jobs are named although none has ended.
@@ -22,8 +24,8 @@ const SLOWEST: usize = 15;
 /// Messages of Cargo's to programs: they are read, not printed.
 const MESSAGE: &str = "{\"reason\":";
 
-/// Runs all jobs, `beside` of those in shared company at once; their outputs stay in files of `folder`. Fails if one of
-/// them does, after the others have run.
+/// Runs all jobs, `beside` of those in shared company at once; their outputs stay in files of
+/// `folder`. Fails if one of them does, after the others have run.
 pub(crate) fn run(jobs: Vec<Job>, beside: usize, folder: &Path) -> Result<(), String> {
     fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let mut runner = Runner::new(beside, folder);
@@ -216,8 +218,8 @@ impl Record {
     }
 }
 
-/// Runs a failed measurement once more, because the machine may have been busy with something else. The first output moves to a file
-/// of its own, whose path is returned.
+/// Runs a failed measurement once more, because the machine may have been busy with something else.
+/// The first output moves to a file of its own, whose path is returned.
 fn measure_again(
     command: &mut Command,
     lasts: Duration,
@@ -230,7 +232,8 @@ fn measure_again(
     (execute(command, lasts, output), Some(first))
 }
 
-/// Runs a command with its output in a file, once and then again until the time is over or it fails.
+/// Runs a command with its output in a file, once and then again until the time is over or it
+/// fails.
 fn execute(command: &mut Command, lasts: Duration, output: &Path) -> Result<(), String> {
     let failed = |error| format!("{}: {error}", output.display());
     let file = File::create(output).map_err(failed)?;

@@ -32,8 +32,8 @@ fn outcome(line: &str) -> Option<(u64, u64)> {
     Some((passed, failed))
 }
 
-/// The names that the harness lists, indented by four spaces, between `failures:` and the line of counts. Another list
-/// under the same heading has the tests' output, not indented.
+/// The names that the harness lists, indented by four spaces, between `failures:` and the line of
+/// counts. Another list under the same heading has the tests' output, not indented.
 fn failures(output: &str) -> Vec<String> {
     let mut names = Vec::new();
     let mut is_listed = false;

@@ -26,7 +26,8 @@ pub(crate) struct TestBinary {
     pub(crate) executable: PathBuf,
 }
 
-/// Reads the output of `cargo test --no-run --message-format=json`; an error if it names no test binary.
+/// Reads the output of `cargo test --no-run --message-format=json`; an error if it names no test
+/// binary.
 pub(crate) fn binaries(output: &str) -> Result<Vec<TestBinary>, String> {
     let messages = output.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let found: Vec<TestBinary> = messages.filter_map(|message| binary(&message)).collect();
@@ -51,8 +52,8 @@ fn binary(message: &Value) -> Option<TestBinary> {
     })
 }
 
-/// `path+file:///levada/crates/io#levada-io@0.1.0` → `levada-io`; where the folder has the package's name, Cargo leaves it out
-/// behind the `#`.
+/// `path+file:///levada/crates/io#levada-io@0.1.0` → `levada-io`; where the folder has the
+/// package's name, Cargo leaves it out behind the `#`.
 fn package(id: &str) -> Option<&str> {
     let (place, version) = id.rsplit_once('#')?;
     match version.split_once('@') {

@@ -1,8 +1,8 @@
-//! The top-level modules of a crate form a directed acyclic graph: no module uses another that uses it in turn, directly or by way
-//! of others. Code of tests may use what it likes.
+//! The top-level modules of a crate form a directed acyclic graph: no module uses another that uses
+//! it in turn, directly or by way of others. Code of tests may use what it likes.
 //!
-//! Paths are found by their tokens (`crate::name`, `super::name` at the top level, and what the crate's root re-exports), so
-//! that those in macros count as well.
+//! Paths are found by their tokens (`crate::name`, `super::name` at the top level, and what the
+//! crate's root re-exports), so that those in macros count as well.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ffi::OsStr;
@@ -25,7 +25,8 @@ pub(super) fn check(sources: &[Source]) -> Vec<Complaint> {
     crates.values().flat_map(|files| check_crate(files)).collect()
 }
 
-/// The folder of the crate that a file belongs to, and the module in it; the root's is empty. None for programs beside the crate.
+/// The folder of the crate that a file belongs to, and the module in it; the root's is empty. None
+/// for programs beside the crate.
 fn place(path: &Path) -> Option<(String, Vec<String>)> {
     let parts: Vec<&str> = path.iter().filter_map(OsStr::to_str).collect();
     let src = parts.iter().position(|part| *part == "src")?;
@@ -146,7 +147,8 @@ fn leaves(tree: &syn::UseTree, inside: &mut Vec<String>, exports: &mut Vec<(Stri
     exports.extend(inside.first().map(|module| (name.to_string(), module.clone())));
 }
 
-/// Collects names at the top level of the crate that code in a module so deep refers to, with their lines.
+/// Collects names at the top level of the crate that code in a module so deep refers to, with their
+/// lines.
 fn scan(tokens: TokenStream, depth: usize, names: &mut Vec<(String, usize)>) {
     let tokens: Vec<TokenTree> = tokens.into_iter().collect();
     let mut at = 0;

@@ -7,8 +7,8 @@ use crate::picture::{self, PICTURE, cells};
 
 const FIGURES: &str = "docs/performance/figures.md";
 
-/// Complains about rows of the README's table that the page of figures does not hold with the same values, and about a
-/// picture that shows other values than the table.
+/// Complains about rows of the README's table that the page of figures does not hold with the same
+/// values, and about a picture that shows other values than the table.
 pub(super) fn check(sources: &[Source]) -> Vec<Complaint> {
     let page = |path: &str| sources.iter().find(|source| source.path == Path::new(path));
     let (Some(readme), Some(figures)) = (page("README.md"), page(FIGURES)) else { return Vec::new() };

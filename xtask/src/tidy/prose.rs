@@ -1,5 +1,5 @@
-//! What the repository says to people: links lead somewhere, the changelog is kept, nothing is left "to
-//! do", and nobody's own machine shows through.
+//! What the repository says to people: links lead somewhere, the changelog is kept, nothing is left
+//! "to do", and nobody's own machine shows through.
 
 use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};

@@ -1,12 +1,13 @@
-//! In the crates that keep data, files are reached through `levada_log::disk` alone: what passes it by, no test can make fail,
-//! record or lose.
+//! In the crates that keep data, files are reached through `levada_log::disk` alone: what passes it
+//! by, no test can make fail, record or lose.
 
 use syn::visit::{self, Visit};
 
 use super::{Complaint, Source};
 
 const CRATES: [&str; 2] = ["crates/log/src", "crates/broker/src"];
-/// Those that are the seam, and those that read what is no data: configuration files, key stores, and what the kernel tells of process and machine.
+/// Those that are the seam, and those that read what is no data: configuration files, key stores,
+/// and what the kernel tells of process and machine.
 const ALLOWED: [&str; 10] = [
     "crates/log/src/disk.rs",
     "crates/log/src/disk/",

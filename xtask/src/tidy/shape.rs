@@ -1,5 +1,5 @@
-//! Small enough to see whole: a paragraph at the head of each file, limits on the length of files and
-//! functions and on parameters, and no `unwrap` outside tests.
+//! Small enough to see whole: a paragraph at the head of each file, limits on the length of files,
+//! functions and comment lines and on parameters, and no `unwrap` outside tests.
 
 use proc_macro2::{TokenStream, TokenTree};
 use syn::spanned::Spanned;
@@ -10,6 +10,7 @@ use super::{Complaint, Source};
 const FUNCTION_LINES: usize = 70;
 const FILE_LINES: usize = 500;
 const PARAMETERS: usize = 5;
+const COMMENT_COLUMNS: usize = 100;
 
 /// A file whose head has such a line, with a reason, may be long: it lists entries of one form.
 const CATALOGUE: &str = "//! Catalogue: ";
@@ -26,6 +27,7 @@ pub(super) fn check(source: &Source, file: &syn::File) -> Vec<Complaint> {
         let what = format!("{lines} lines: at most {FILE_LINES} (tests go into a sibling tests.rs)");
         complaints.push(source.complaint(FILE_LINES + 1, what));
     }
+    complaints.extend(wide_comments(source));
     let mut shapes =
         Shapes { source, catalogue, in_test: source.is_test(), in_trait_impl: false, complaints };
     shapes.visit_file(file);
@@ -35,6 +37,27 @@ pub(super) fn check(source: &Source, file: &syn::File) -> Vec<Complaint> {
 fn is_catalogue(text: &str) -> bool {
     let mut head = text.lines().take_while(|line| line.starts_with("//!"));
     head.any(|line| line.strip_prefix(CATALOGUE).is_some_and(|reason| reason.len() >= REASON_CHARACTERS))
+}
+
+/// Comment lines that are too wide. Code and drawings between ``` may be wider, and so may tables
+/// and words that cannot be cut.
+fn wide_comments(source: &Source) -> Vec<Complaint> {
+    let mut in_code = false;
+    let mut complaints = Vec::new();
+    for (index, line) in source.text.lines().enumerate() {
+        let Some(text) = line.trim_start().strip_prefix("//") else {
+            in_code = false;
+            continue;
+        };
+        let text = text.trim_start_matches(['/', '!']).trim();
+        in_code ^= text.starts_with("```");
+        let columns = line.chars().count();
+        if columns > COMMENT_COLUMNS && !in_code && !text.starts_with('|') && text.contains(' ') {
+            let what = format!("a comment of {columns} columns: at most {COMMENT_COLUMNS}");
+            complaints.push(source.complaint(index + 1, what));
+        }
+    }
+    complaints
 }
 
 /// True if these attributes make an item test code.
@@ -132,8 +155,8 @@ impl<'ast> Visit<'ast> for Shapes<'_> {
     }
 }
 
-/// Number of values that a parameter carries: each element of a tuple counts, `self` does not. Tests may pass
-/// cases of a table as tuples.
+/// Number of values that a parameter carries: each element of a tuple counts, `self` does not.
+/// Tests may pass cases of a table as tuples.
 fn values(input: &syn::FnArg) -> usize {
     fn of_type(kind: &syn::Type) -> usize {
         match kind {

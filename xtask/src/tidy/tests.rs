@@ -61,6 +61,17 @@ fn files_and_functions_are_short() {
 }
 
 #[test]
+fn comments_end_at_100_columns() {
+    let comment = |columns: usize| format!("//! A.\n// a {}\n", "b".repeat(columns - 5));
+    refused(RS, &comment(101), 2, "101 columns");
+    accepted(RS, &comment(100));
+    let wide = "b ".repeat(60);
+    accepted(RS, &format!("//! A.\n//! ```text\n//! {wide}\n//! ```\n"));
+    accepted(RS, &format!("//! A.\n//! | {wide} |\n"));
+    accepted(RS, &format!("//! A.\n// {}\n", "b".repeat(120)));
+}
+
+#[test]
 fn functions_have_few_parameters() {
     accepted(RS, "//! A.\nimpl A { fn a(&self, a: u8, b: u8, c: u8, d: u8, e: u8) {} }\n");
     refused(RS, "//! A.\nfn a(a: u8, b: u8, c: u8, d: u8, e: u8, f: u8) {}\n", 2, "6 parameters");

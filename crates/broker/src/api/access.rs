@@ -167,8 +167,8 @@ impl Context {
         self.broker().access().allows_some(&self.session, (operation, kind))
     }
 
-    /// Whether the client may do that with a topic of a hot request, which names it by id from version 13 on. Whether the
-    /// topic exists is for those who may to find out.
+    /// Whether the client may do that with a topic of a hot request, which names it by id from
+    /// version 13 on. Whether the topic exists is for those who may to find out.
     pub(crate) fn permit_topic(
         &self,
         operation: Operation,

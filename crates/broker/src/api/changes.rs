@@ -1,5 +1,6 @@
-//! Changes that a request made to the metadata, written to the log and to the audit log: the image before the request is compared
-//! with the image after it. If two requests change the same resource at the same time, a change may be written twice.
+//! Changes that a request made to the metadata, written to the log and to the audit log: the image
+//! before the request is compared with the image after it. If two requests change the same resource
+//! at the same time, a change may be written twice.
 //!
 //! The log has a line for each change, with the principal, up to a rate; the audit log has all.
 
@@ -14,8 +15,9 @@ use crate::security::acl::Acl;
 use crate::security::audit::{self, Change};
 use crate::security::scram;
 
-/// Writes a line of the log about a change that the client of this request has made, unless there were too many lately. The line
-/// has the client's principal and host, these fields, and the number of lines that were left out before it.
+/// Writes a line of the log about a change that the client of this request has made, unless there
+/// were too many lately. The line has the client's principal and host, these fields, and the number
+/// of lines that were left out before it.
 macro_rules! log_change {
     ($context:expr, $message:literal, $($field:tt)*) => {
         if let Some(left_out) = $crate::api::changes::admitted($context) {

@@ -4,8 +4,9 @@ use crate::error_code::ErrorCode;
 use crate::group::GroupError;
 use crate::group::request::{CommitTopic, CommittedTopic};
 
-/// A commit of more bytes is refused before its records are made, each of which repeats the names of its group and its
-/// topic. No log takes as much: `max.message.bytes` of `__consumer_offsets` bounds a commit.
+/// A commit of more bytes is refused before its records are made, each of which repeats the names
+/// of its group and its topic. No log takes as much: `max.message.bytes` of `__consumer_offsets`
+/// bounds a commit.
 const COMMIT_BYTES_MAX: usize = 16 << 20;
 
 /// Refuses what no log would take.

@@ -22,8 +22,8 @@ pub(crate) type Named<'a> = (i8, &'a str);
 /// One key of a resource, and whether it has a null value where there must be one.
 pub(crate) type Given<'a> = (&'a str, bool);
 
-/// A resource of a request, and where in the list of all its keys are: a list for each would take several times as much memory, and there
-/// may be a hundred thousand.
+/// A resource of a request, and where in the list of all its keys are: a list for each would take
+/// several times as much memory, and there may be a hundred thousand.
 pub(crate) struct ResourceKeys {
     pub(crate) kind: i8,
     pub(crate) name: StrBytes,
@@ -75,8 +75,8 @@ pub(crate) fn permit(
     if may { Ok(()) } else { Err(forbidden(error)) }
 }
 
-/// What can be configured by that kind and name on this broker, if the keys are as they may be. Loggers are among it: their levels
-/// are no part of the metadata.
+/// What can be configured by that kind and name on this broker, if the keys are as they may be.
+/// Loggers are among it: their levels are no part of the metadata.
 pub(crate) fn resource(
     context: &Context,
     (kind, name): Named<'_>,
@@ -117,8 +117,8 @@ pub(crate) trait ResourceAnswer {
     fn refuse(&mut self, failure: Failure);
 }
 
-/// Changes each resource or refuses to; answers in the order of `resources`. `changes` are those of one resource; none if they have
-/// been made already.
+/// Changes each resource or refuses to; answers in the order of `resources`. `changes` are those of
+/// one resource; none if they have been made already.
 pub(crate) async fn alter<T, A: ResourceAnswer>(
     context: &Context,
     resources: Vec<ResourceKeys>,

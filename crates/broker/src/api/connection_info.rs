@@ -1,5 +1,5 @@
-//! Origin of a connection: its listener, the client's address, and the name in the client's TLS certificate.
-//! The client's software is added when the client tells it.
+//! Origin of a connection: its listener, the client's address, and the name in the client's TLS
+//! certificate. The client's software is added when the client tells it.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};

@@ -1,6 +1,8 @@
-//! Error codes in answers, for the counts by API and code: one line for each API with the fields that hold a code.
+//! Error codes in answers, for the counts by API and code: one line for each API with the fields
+//! that hold a code.
 //!
-//! Codes of entries count one by one. The code of the whole answer counts if it is an error, or if there are no entries.
+//! Codes of entries count one by one. The code of the whole answer counts if it is an error, or if
+//! there are no entries.
 //!
 //! Catalogue: one line per API.
 

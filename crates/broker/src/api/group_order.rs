@@ -1,5 +1,6 @@
-//! The order in which Kafka answers a request about several groups. It collects them by their partition of `__consumer_offsets` in a
-//! hash map of Java's, whose order is that of its slots; what fell into one slot comes in the order asked.
+//! The order in which Kafka answers a request about several groups. It collects them by their
+//! partition of `__consumer_offsets` in a hash map of Java's, whose order is that of its slots;
+//! what fell into one slot comes in the order asked.
 
 use std::collections::HashMap;
 
@@ -9,10 +10,12 @@ use crate::api::Context;
 use crate::group::partition_for;
 use crate::replica::OFFSETS_TOPIC;
 
-/// Slots of a new map; a map has twice as many as soon as more than three quarters of them would be taken.
+/// Slots of a new map; a map has twice as many as soon as more than three quarters of them would be
+/// taken.
 const SLOTS_MIN: usize = 16;
 
-/// The groups in Kafka's order. Before the topic exists, they have the partitions that they will have.
+/// The groups in Kafka's order. Before the topic exists, they have the partitions that they will
+/// have.
 pub(super) fn in_kafkas_order(context: &Context, groups: Vec<StrBytes>) -> Vec<StrBytes> {
     let broker = context.broker();
     let planned = broker.config().offsets.topic_partitions;

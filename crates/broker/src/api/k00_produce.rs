@@ -1,4 +1,5 @@
-//! Produce (key 0), versions 3–13; 0–2 are advertised, as Kafka does, for old librdkafka, and refused.
+//! Produce (key 0), versions 3–13; 0–2 are advertised, as Kafka does, for old librdkafka, and
+//! refused.
 //!
 //! Each partition's batch is checked on the connection's shard (size, magic, checksum, structure),
 //! then goes through the partition's lane, which assigns its offsets. Partitions of a request are
@@ -6,13 +7,15 @@
 //! single broker, but for `min.insync.replicas`; with acks=0 there is no response, and an error
 //! closes the connection, the only way left to tell.
 //!
-//! The topic decides: keyless records in a compacted topic and timestamps too far from the clock are refused one by
-//! one (`record_errors`), `LogAppendTime` stamps, and a `compression.type` other than `producer` compresses anew, on a thread that may take its
-//! time. The largest timestamp in a batch's header is the one of its records, whatever the client wrote there; a client that claims the broker's
-//! time (`LogAppendTime`) for a batch is refused.
+//! The topic decides: keyless records in a compacted topic and timestamps too far from the clock
+//! are refused one by one (`record_errors`), `LogAppendTime` stamps, and a `compression.type` other
+//! than `producer` compresses anew, on a thread that may take its time. The largest timestamp in a
+//! batch's header is the one of its records, whatever the client wrote there; a client that claims
+//! the broker's time (`LogAppendTime`) for a batch is refused.
 //!
-//! The first batch of a transaction in a partition must be covered by the transaction: from version 12 on
-//! (KIP-890) it makes the partition part of it, up to version 11 the client has done so before.
+//! The first batch of a transaction in a partition must be covered by the transaction: from version
+//! 12 on (KIP-890) it makes the partition part of it, up to version 11 the client has done so
+//! before.
 //!
 //! Asks for Write on each topic, and on the transactional id if there are transactional records.
 
@@ -51,7 +54,8 @@ const EPOCH_BUMP_VERSION_MIN: i16 = 12;
 /// From this version on a client knows that it must abort the transaction.
 const ABORTABLE_VERSION_MIN: i16 = 11;
 
-/// Records that expand to more bytes than this are expanded by another thread: a shard has other connections too.
+/// Records that expand to more bytes than this are expanded by another thread: a shard has other
+/// connections too.
 const EXPANDED_ON_SHARD_MAX: usize = 1 << 20;
 
 /// Larger batches are checked by another thread, compressed or not.
@@ -174,7 +178,8 @@ fn is_transactional(request: &ProduceRequest) -> bool {
     records.any(|records| BatchView::parse(records).is_ok_and(|batch| batch.is_transactional()))
 }
 
-/// Hands a batch to the lane; one that belongs to a transaction only if the transaction covers the partition.
+/// Hands a batch to the lane; one that belongs to a transaction only if the transaction covers the
+/// partition.
 async fn submit(
     context: &Context,
     envelope: &Envelope,
@@ -231,7 +236,8 @@ fn find(context: &Context, key: (&StrBytes, Uuid), index: i32) -> Result<Arc<Par
     Ok(partition)
 }
 
-/// Checks one partition's batch, on this shard if that takes little, else where nobody waits for it.
+/// Checks one partition's batch, on this shard if that takes little, else where nobody waits for
+/// it.
 async fn check(
     context: &Context,
     envelope: &Envelope,
@@ -249,7 +255,8 @@ async fn check(
             }
         }
     }
-    // Few at a time, since each may take as much memory as a batch may expand to, and the compression of that.
+    // Few at a time, since each may take as much memory as a batch may expand to, and the
+    // compression of that.
     let _turn = context.broker().expansions().acquire().await;
     let partition = partition.clone();
     let examined = tokio::task::spawn_blocking(move || {
@@ -260,8 +267,9 @@ async fn check(
     examined.await.map_err(ended)?
 }
 
-/// True if the check takes so little time that the shard can do it. A large batch is checked on another thread, and so is a batch
-/// that is recompressed: at high levels that takes most of a second.
+/// True if the check takes so little time that the shard can do it. A large batch is checked on
+/// another thread, and so is a batch that is recompressed: at high levels that takes most of a
+/// second.
 fn is_checked_on_shard(records: &[u8], config: &TopicConfig) -> Result<bool, Failure> {
     let recompressed = validate::wanted_codec(&BatchView::parse(records)?, config)?.is_some();
     Ok(records.len() <= CHECKED_ON_SHARD_MAX && !recompressed)
@@ -306,7 +314,8 @@ fn acceptable(
     Ok(records)
 }
 
-/// Judges a well-formed batch by the topic's rules, has its header tell the times that are in it, and compresses it as the topic wants it.
+/// Judges a well-formed batch by the topic's rules, has its header tell the times that are in it,
+/// and compresses it as the topic wants it.
 fn examine(
     version: i16,
     partition: &Partition,

@@ -7,10 +7,12 @@
 //!
 //! Isolation: read_committed stops at the last stable offset and lists the aborted transactions.
 //!
-//! Sessions (KIP-227) are kept as Kafka keeps them, in `max.incremental.fetch.session.cache.slots` slots.
+//! Sessions (KIP-227) are kept as Kafka keeps them, in `max.incremental.fetch.session.cache.slots`
+//! slots.
 //!
-//! What has to be looked up in pages that are not in memory is looked up on a thread that may wait. Records of segments that
-//! are no longer written to and come from the disk count as read once: they leave no trace in the page cache.
+//! What has to be looked up in pages that are not in memory is looked up on a thread that may wait.
+//! Records of segments that are no longer written to and come from the disk count as read once:
+//! they leave no trace in the page cache.
 //!
 //! Asks for Read on each topic, or for ClusterAction if a replica fetches.
 //!
@@ -75,7 +77,8 @@ pub(crate) async fn answer(context: &Context, body: BytesMut) -> Result<Reply, R
             let (wait, postponed) = context.broker().quotas().book_answer(context.client(), bytes_of(&response));
             response.throttle_time_ms = context.mute_for(wait);
             if postponed {
-                // The client asks again when it may: nothing is handed out, and the session knows of nothing.
+                // The client asks again when it may: nothing is handed out, and the session knows
+                // of nothing.
                 session::postpone(&after, &mut response);
             } else {
                 count_traffic(&targets, &response);
@@ -121,7 +124,8 @@ fn count_traffic(targets: &[Target], response: &FetchResponse<Records>) {
     }
 }
 
-/// Gives a request names of its own: a long poll must keep nothing of its frame, whatever else was in that.
+/// Gives a request names of its own: a long poll must keep nothing of its frame, whatever else was
+/// in that.
 fn detach(request: &mut FetchRequest) {
     (request.cluster_id, request.rack_id) = (None, StrBytes::default());
     request.forgotten.clear();
@@ -155,7 +159,8 @@ fn bytes_of(response: &FetchResponse<Records>) -> u64 {
     partitions.filter_map(|partition| partition.records.as_ref()).map(HoleLen::len).sum()
 }
 
-/// Sleeps until a change of one of the partitions, looks, and so on until it is enough or time is up.
+/// Sleeps until a change of one of the partitions, looks, and so on until it is enough or time is
+/// up.
 async fn wait(context: &Context, targets: &Arc<Vec<Target>>, limits: Limits) -> Look {
     let sleeper = Arc::new(Notify::new());
     let partitions = targets.iter().filter_map(|target| target.partition.as_ref().ok());
@@ -174,7 +179,8 @@ async fn wait(context: &Context, targets: &Arc<Vec<Target>>, limits: Limits) -> 
     }
 }
 
-/// Looks at all partitions: here if what is needed for that is in memory, else where waiting for the disk disturbs nobody.
+/// Looks at all partitions: here if what is needed for that is in memory, else where waiting for
+/// the disk disturbs nobody.
 async fn look(targets: &Arc<Vec<Target>>, limits: Limits) -> Look {
     match Look::at(targets, &limits, levada_log::Partition::read_cached) {
         Ok(look) => look,

@@ -1,11 +1,12 @@
 //! ListOffsets (key 2), versions 1–11.
 //!
-//! The offset of a point in time, or of the log's start (-2), its end (-1; for read_committed the last
-//! stable offset), its newest timestamp (-3, version 7), or of tiered storage (-4 local start, -5 last
-//! tiered, -6 earliest pending upload), which a log without tiers answers with its own start and with -1.
-//! A partition that is asked for twice is refused once.
+//! The offset of a point in time, or of the log's start (-2), its end (-1; for read_committed the
+//! last stable offset), its newest timestamp (-3, version 7), or of tiered storage (-4 local start,
+//! -5 last tiered, -6 earliest pending upload), which a log without tiers answers with its own
+//! start and with -1. A partition that is asked for twice is refused once.
 //!
-//! Times are looked for on a thread that may wait, a few at once: a search reads from the disk and expands a batch.
+//! Times are looked for on a thread that may wait, a few at once: a search reads from the disk and
+//! expands a batch.
 
 use std::collections::BTreeSet;
 

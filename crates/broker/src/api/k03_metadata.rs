@@ -1,12 +1,12 @@
 //! Metadata (key 3), versions 0–13.
 //!
-//! Brokers, controller and topics. All topics when none are named (null; an empty list in version 0),
-//! by name, or from version 12 on by id. A named topic that does not exist is created if the client
-//! and `auto.create.topics.enable` allow it. As with Kafka the answer still says that it is unknown, but
-//! here it is there for whoever asks after the answer.
+//! Brokers, controller and topics. All topics when none are named (null; an empty list in version
+//! 0), by name, or from version 12 on by id. A named topic that does not exist is created if the
+//! client and `auto.create.topics.enable` allow it. As with Kafka the answer still says that it is
+//! unknown, but here it is there for whoever asks after the answer.
 //!
-//! Topics that the client may not describe are left out of all, and refused by name or id; to have one created it needs
-//! Create on the cluster or on the topic.
+//! Topics that the client may not describe are left out of all, and refused by name or id; to have
+//! one created it needs Create on the cluster or on the topic.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -27,7 +27,8 @@ use crate::metadata::records::NO_LEADER;
 use crate::replica::is_internal;
 use crate::security::acl::{Operation, ResourceType};
 
-/// Names may be null and ids are honoured from this version on; 10 and 11 carry ids but may not use them.
+/// Names may be null and ids are honoured from this version on; 10 and 11 carry ids but may not use
+/// them.
 const BY_ID_VERSION_MIN: i16 = 12;
 const ID_VERSION_MIN: i16 = 10;
 /// Older clients expect topics to be created when they ask for them.

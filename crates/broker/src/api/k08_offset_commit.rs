@@ -1,12 +1,13 @@
 //! OffsetCommit (key 8), versions 2–10.
 //!
-//! Stores a group's positions. Partitions that do not exist are refused one by one; the rest goes to
-//! the group's coordinator. From version 10 on topics are named by id; the id is stored in any case, so that a
-//! position in a deleted topic is not taken for one in its successor.
+//! Stores a group's positions. Partitions that do not exist are refused one by one; the rest goes
+//! to the group's coordinator. From version 10 on topics are named by id; the id is stored in any
+//! case, so that a position in a deleted topic is not taken for one in its successor.
 //!
 //! Asks for Read on the group and on each topic.
 //!
-//! Not done: the retention time of versions 2–4 is kept in the record, as Kafka does, for its expiry.
+//! Not done: the retention time of versions 2–4 is kept in the record, as Kafka does, for its
+//! expiry.
 
 use levada_wire::Uuid;
 use levada_wire::messages::offset_commit_request::OffsetCommitRequestTopic;
@@ -54,7 +55,8 @@ pub(crate) async fn answer(context: &Context, request: OffsetCommitRequest) -> O
     message!(OffsetCommitResponse { topics: topics })
 }
 
-/// Splits a topic into the partitions to commit, as they will be answered, and those that can only be refused.
+/// Splits a topic into the partitions to commit, as they will be answered, and those that can only
+/// be refused.
 fn sort_out(
     context: &Context,
     topic: OffsetCommitRequestTopic,

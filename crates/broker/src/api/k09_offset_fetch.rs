@@ -1,15 +1,17 @@
 //! OffsetFetch (key 9), versions 1–10.
 //!
-//! Returns committed positions: of one group below version 8, of any number from 8 on; of all topics
-//! when none are named (version 2 and up); by topic id from version 10 on.
+//! Returns committed positions: of one group below version 8, of any number from 8 on; of all
+//! topics when none are named (version 2 and up); by topic id from version 10 on.
 //!
 //! A group or partition without a position has offset -1 and no error.
 //!
-//! Asks for Describe on the group and on each topic; topics that were not named are left out if it is refused.
+//! Asks for Describe on the group and on each topic; topics that were not named are left out if it
+//! is refused.
 //!
-//! A group that one request names several times is answered each time, as far as the repeated answers take 2 MiB of memory in all; further ones are
-//! refused (INVALID_REQUEST), where Kafka goes on. Each answer repeats everything that the group has committed, so that a request of a megabyte
-//! would be answered with gigabytes.
+//! A group that one request names several times is answered each time, as far as the repeated
+//! answers take 2 MiB of memory in all; further ones are refused (INVALID_REQUEST), where Kafka
+//! goes on. Each answer repeats everything that the group has committed, so that a request of a
+//! megabyte would be answered with gigabytes.
 
 use std::collections::{HashMap, HashSet};
 

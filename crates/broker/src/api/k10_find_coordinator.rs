@@ -110,7 +110,8 @@ async fn find(context: &Context, key_type: i8) -> Result<(), Failure> {
     }
 }
 
-/// Checks that the partition that coordinates the key is online. Other partitions of the topic may be offline.
+/// Checks that the partition that coordinates the key is online. Other partitions of the topic may
+/// be offline.
 fn locate(context: &Context, key_type: i8, key: &str) -> Result<(), Failure> {
     let broker = context.broker();
     let (topic, partition) = match key_type {

@@ -1,8 +1,9 @@
-//! JoinGroup (key 11), versions 2–9 (0 and 1 are advertised, as Kafka does, and served the same way).
+//! JoinGroup (key 11), versions 2–9 (0 and 1 are advertised, as Kafka does, and served the same
+//! way).
 //!
 //! A member asks to be part of the next generation and waits for it: until every member has joined
-//! again, or the rebalance timeout. The rules are those of the classic group state machine. In a consumer
-//! group (KIP-848) the broker assigns, and the answer comes at once.
+//! again, or the rebalance timeout. The rules are those of the classic group state machine. In a
+//! consumer group (KIP-848) the broker assigns, and the answer comes at once.
 //!
 //! Not done: the reason of a join (version 8) is only logged.
 

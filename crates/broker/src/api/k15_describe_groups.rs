@@ -1,7 +1,8 @@
 //! DescribeGroups (key 15), versions 0–6.
 //!
-//! State, protocol and members of classic groups. A group that does not exist is `Dead`; from version
-//! 6 on that is `GROUP_ID_NOT_FOUND` as well. A group that is named more than once is described once.
+//! State, protocol and members of classic groups. A group that does not exist is `Dead`; from
+//! version 6 on that is `GROUP_ID_NOT_FOUND` as well. A group that is named more than once is
+//! described once.
 
 use std::collections::HashSet;
 

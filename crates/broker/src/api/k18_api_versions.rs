@@ -1,11 +1,12 @@
 //! ApiVersions (key 18), versions 0–4.
 //!
-//! Tells the client which APIs this broker serves, and which features are finalised. A version we do
-//! not know is answered in version 0 with `UNSUPPORTED_VERSION` and our own range for key 18, so that
-//! the client can ask again (KIP-511); the response header is version 0 always, flexible or not.
+//! Tells the client which APIs this broker serves, and which features are finalised. A version we
+//! do not know is answered in version 0 with `UNSUPPORTED_VERSION` and our own range for key 18, so
+//! that the client can ask again (KIP-511); the response header is version 0 always, flexible or
+//! not.
 //!
-//! Features whose lowest level is 0 are left out below version 4, whose clients cannot read them; so are
-//! features whose APIs are not served.
+//! Features whose lowest level is 0 are left out below version 4, whose clients cannot read them;
+//! so are features whose APIs are not served.
 //!
 //! Not done: the cluster id and node id checks of later versions (not advertised).
 

@@ -1,8 +1,8 @@
 //! CreateTopics (key 19), versions 2–7.
 //!
 //! Creates each topic or refuses it; the answer leaves when the metadata log is flushed and the
-//! partitions accept appends. From version 5 on it holds the topic's configuration, from 7 on its id.
-//! With `validate_only` nothing is created.
+//! partitions accept appends. From version 5 on it holds the topic's configuration, from 7 on its
+//! id. With `validate_only` nothing is created.
 
 use std::collections::{BTreeMap, HashSet};
 

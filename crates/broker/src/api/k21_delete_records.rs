@@ -1,7 +1,8 @@
 //! DeleteRecords (key 21), versions 0–2.
 //!
-//! Moves a partition's first offset up, to any offset up to the high watermark (-1: to there); segments that
-//! lie below go at once. Only topics whose `cleanup.policy` has `delete`, and none of the broker's own.
+//! Moves a partition's first offset up, to any offset up to the high watermark (-1: to there);
+//! segments that lie below go at once. Only topics whose `cleanup.policy` has `delete`, and none of
+//! the broker's own.
 
 use levada_wire::messages::delete_records_request::DeleteRecordsPartition;
 use levada_wire::messages::delete_records_response::{DeleteRecordsPartitionResult, DeleteRecordsTopicResult};

@@ -1,7 +1,7 @@
 //! AddOffsetsToTxn (key 25), versions 0–4.
 //!
-//! Makes a group's partition of `__consumer_offsets` part of a producer's transaction, which is what
-//! committing offsets in it means. Clients of the second protocol (KIP-890) leave it to
+//! Makes a group's partition of `__consumer_offsets` part of a producer's transaction, which is
+//! what committing offsets in it means. Clients of the second protocol (KIP-890) leave it to
 //! TxnOffsetCommit.
 
 use levada_wire::messages::{AddOffsetsToTxnRequest, AddOffsetsToTxnResponse};

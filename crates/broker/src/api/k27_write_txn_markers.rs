@@ -1,8 +1,8 @@
 //! WriteTxnMarkers (key 27), versions 1–2.
 //!
-//! Ends producers' transactions in partitions of this broker: how a coordinator on another broker, or
-//! an administrator who aborts a transaction that nobody else will end, does it. The coordinators of
-//! this broker write their markers without it.
+//! Ends producers' transactions in partitions of this broker: how a coordinator on another broker,
+//! or an administrator who aborts a transaction that nobody else will end, does it. The
+//! coordinators of this broker write their markers without it.
 
 use levada_wire::messages::write_txn_markers_request::WritableTxnMarkerTopic;
 use levada_wire::messages::write_txn_markers_response::{

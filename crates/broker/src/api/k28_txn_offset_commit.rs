@@ -1,10 +1,10 @@
 //! TxnOffsetCommit (key 28), versions 0–5.
 //!
-//! Stores a group's positions as part of a producer's transaction: they count once it commits. Partitions
-//! that do not exist are refused one by one; the rest goes to the group's coordinator.
+//! Stores a group's positions as part of a producer's transaction: they count once it commits.
+//! Partitions that do not exist are refused one by one; the rest goes to the group's coordinator.
 //!
-//! Up to version 4 the group's partition of `__consumer_offsets` must be part of the transaction already
-//! (AddOffsetsToTxn); from version 5 on (KIP-890) this request makes it so.
+//! Up to version 4 the group's partition of `__consumer_offsets` must be part of the transaction
+//! already (AddOffsetsToTxn); from version 5 on (KIP-890) this request makes it so.
 //!
 //! Below version 2 clients do not know `COORDINATOR_LOAD_IN_PROGRESS` and are told
 //! `COORDINATOR_NOT_AVAILABLE` instead, as Kafka does.
@@ -126,7 +126,8 @@ fn refusal(version: i16, error: TxnError) -> ErrorCode {
     }
 }
 
-/// Splits a topic into the partitions to commit, as they will be answered, and those that can only be refused.
+/// Splits a topic into the partitions to commit, as they will be answered, and those that can only
+/// be refused.
 fn sort_out(
     context: &Context,
     topic: TxnOffsetCommitRequestTopic,

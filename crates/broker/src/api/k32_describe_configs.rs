@@ -1,13 +1,13 @@
 //! DescribeConfigs (key 32), versions 1–4.
 //!
-//! Values of topics, this broker, all brokers (empty name), groups and client metrics subscriptions with their
-//! source, and on demand synonyms and documentation. Sensitive values are null. One resource of an unknown
-//! kind fails the whole request, as in Kafka.
+//! Values of topics, this broker, all brokers (empty name), groups and client metrics subscriptions
+//! with their source, and on demand synonyms and documentation. Sensitive values are null. One
+//! resource of an unknown kind fails the whole request, as in Kafka.
 //!
 //! A resource that is named several times with the same keys is told once; Kafka repeats it.
 //!
-//! Of the broker, keys that have an effect here are told; Kafka tells some 200 more. The keys of a broker's logger are
-//! [`loggers`](crate::loggers): modules of Levada, not classes of Kafka.
+//! Of the broker, keys that have an effect here are told; Kafka tells some 200 more. The keys of a
+//! broker's logger are [`loggers`](crate::loggers): modules of Levada, not classes of Kafka.
 
 use std::collections::HashSet;
 

@@ -1,8 +1,8 @@
 //! AlterConfigs (key 33), versions 0–2.
 //!
-//! Replaces everything that is set on a topic, this broker, all brokers (empty name), a group or a client
-//! metrics subscription; all of a resource or nothing. The answer leaves when the metadata log is flushed and
-//! every log goes by the new values. With `validate_only` nothing changes.
+//! Replaces everything that is set on a topic, this broker, all brokers (empty name), a group or a
+//! client metrics subscription; all of a resource or nothing. The answer leaves when the metadata
+//! log is flushed and every log goes by the new values. With `validate_only` nothing changes.
 
 use bytes::Bytes;
 use levada_wire::DecodeError;

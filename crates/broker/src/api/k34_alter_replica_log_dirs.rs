@@ -1,7 +1,8 @@
 //! AlterReplicaLogDirs (key 34), versions 1–2.
 //!
-//! There is one data directory: a partition that is there already is moved at once, and no other directory
-//! is known. As in Kafka, a topic whose name leaves no room for that of the directory that it would move through is refused first.
+//! There is one data directory: a partition that is there already is moved at once, and no other
+//! directory is known. As in Kafka, a topic whose name leaves no room for that of the directory
+//! that it would move through is refused first.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -31,7 +32,8 @@ pub(crate) async fn answer(
         for topic in dir.topics {
             let name = topic.name.as_str();
             let exists = |index| image.topic(name).is_some_and(|topic| topic.partition(index).is_some());
-            // A name may be long and its partitions many: it is looked at for those alone that may be there.
+            // A name may be long and its partitions many: it is looked at for those alone that may
+            // be there.
             let verdict = |index: i32| match may {
                 false => Some(ErrorCode::ClusterAuthorizationFailed),
                 true if is_too_long(name.len(), index) => Some(ErrorCode::InvalidTopic),

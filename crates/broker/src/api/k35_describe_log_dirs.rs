@@ -1,7 +1,8 @@
 //! DescribeLogDirs (key 35), versions 1–5.
 //!
-//! The data directory: the size of each partition asked for (null: all), and from version 4 on the size of the
-//! volume and what is free on it. Partitions are never on their way to another directory, so there is no lag.
+//! The data directory: the size of each partition asked for (null: all), and from version 4 on the
+//! size of the volume and what is free on it. Partitions are never on their way to another
+//! directory, so there is no lag.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 

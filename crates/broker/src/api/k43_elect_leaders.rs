@@ -1,8 +1,8 @@
 //! ElectLeaders (key 43), versions 0–2.
 //!
-//! A single broker leads every partition that it has, so there is never anything to elect: each partition
-//! asked for answers `ELECTION_NOT_NEEDED`. Asked about all, the answer has every topic and, as Kafka leaves
-//! out what was not needed, no partition.
+//! A single broker leads every partition that it has, so there is never anything to elect: each
+//! partition asked for answers `ELECTION_NOT_NEEDED`. Asked about all, the answer has every topic
+//! and, as Kafka leaves out what was not needed, no partition.
 
 use std::borrow::Cow;
 

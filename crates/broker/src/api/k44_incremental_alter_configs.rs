@@ -1,10 +1,12 @@
 //! IncrementalAlterConfigs (key 44), versions 0–1.
 //!
-//! Sets, deletes, appends to or takes from single keys of a topic, this broker, all brokers (empty name), a
-//! group or a client metrics subscription; all keys of a resource or none. The answer leaves when the metadata
-//! log is flushed and every log goes by the new values. With `validate_only` nothing changes.
+//! Sets, deletes, appends to or takes from single keys of a topic, this broker, all brokers (empty
+//! name), a group or a client metrics subscription; all keys of a resource or none. The answer
+//! leaves when the metadata log is flushed and every log goes by the new values. With
+//! `validate_only` nothing changes.
 //!
-//! Sets and deletes levels of the broker's loggers, until the process ends; a deleted one is that of the start again.
+//! Sets and deletes levels of the broker's loggers, until the process ends; a deleted one is that
+//! of the start again.
 //!
 //! Not done: of the broker's keys `listeners` stays as it was bound, which Kafka may change.
 

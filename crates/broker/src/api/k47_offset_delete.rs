@@ -1,8 +1,8 @@
 //! OffsetDelete (key 47), version 0.
 //!
-//! Removes a group's positions, except of topics that a member is subscribed to. A partition without a
-//! position is no error; one that does not exist is. Groups with members of another protocol than
-//! `consumer` are refused as a whole: what they use is unknown.
+//! Removes a group's positions, except of topics that a member is subscribed to. A partition
+//! without a position is no error; one that does not exist is. Groups with members of another
+//! protocol than `consumer` are refused as a whole: what they use is unknown.
 
 use levada_wire::messages::offset_delete_response::{OffsetDeleteResponsePartition, OffsetDeleteResponseTopic};
 use levada_wire::messages::{OffsetDeleteRequest, OffsetDeleteResponse, StrBytes};
@@ -36,7 +36,8 @@ pub(crate) async fn answer(context: &Context, request: OffsetDeleteRequest) -> O
             refused.push(show(topic.name, missing.into_iter().map(|index| (index, error.code()))));
         }
     }
-    // Also without any partition that is known: it is the coordinator that knows whether there is such a group.
+    // Also without any partition that is known: it is the coordinator that knows whether there is
+    // such a group.
     let question = request::OffsetDeleteRequest { group_id: request.group_id.into_string(), topics: known };
     let deleted = match context.broker().coordinators().groups().ask(question).await {
         Ok(deleted) => deleted.into_iter(),

@@ -1,8 +1,8 @@
 //! DescribeCluster (key 60), versions 0–2.
 //!
 //! The cluster id, this broker and (since it is its own controller) the controller. Endpoint type 2
-//! asks for controllers (`--bootstrap-controller`): each listener is the controller's as well, so that this node is told again. Any other
-//! type is Kafka's error.
+//! asks for controllers (`--bootstrap-controller`): each listener is the controller's as well, so
+//! that this node is told again. Any other type is Kafka's error.
 //!
 //! Not done: authorized operations are those of a cluster without an authorizer (all of them).
 

@@ -1,7 +1,8 @@
 //! DescribeProducers (key 61), version 0.
 //!
-//! The producers that partitions remember: epoch, last sequence, and where an open transaction began.
-//! What `kafka-transactions find-hanging` starts from. A partition that is named more than once is described once.
+//! The producers that partitions remember: epoch, last sequence, and where an open transaction
+//! began. What `kafka-transactions find-hanging` starts from. A partition that is named more than
+//! once is described once.
 
 use std::collections::{HashMap, HashSet};
 

@@ -1,16 +1,18 @@
 //! ConsumerGroupHeartbeat (key 68), versions 0–1.
 //!
-//! A member of a consumer group (KIP-848) joins, says what it wants and has, learns what it shall have,
-//! and leaves. The broker assigns (`uniform`, `range`); regular expressions are matched by the broker too,
-//! a new one after the answer.
-//! From version 1 on members bring their own id. Where `group.coordinator.rebalance.protocols` lacks `consumer`, every request is
-//! answered `UNSUPPORTED_VERSION`.
+//! A member of a consumer group (KIP-848) joins, says what it wants and has, learns what it shall
+//! have, and leaves. The broker assigns (`uniform`, `range`); regular expressions are matched by
+//! the broker too, a new one after the answer. From version 1 on members bring their own id. Where
+//! `group.coordinator.rebalance.protocols` lacks `consumer`, every request is answered
+//! `UNSUPPORTED_VERSION`.
 //!
-//! Asks for Read on the group and for Describe on each topic that is named; a regular expression finds only topics that its member may
-//! describe. It is matched when one is new or topics have changed, by the rights of the member that is heard then.
+//! Asks for Read on the group and for Describe on each topic that is named; a regular expression
+//! finds only topics that its member may describe. It is matched when one is new or topics have
+//! changed, by the rights of the member that is heard then.
 //!
-//! Without `consumer` in `group.coordinator.rebalance.protocols`, or with the feature `group.version` at level 0, the answer is
-//! `UNSUPPORTED_VERSION`; the API is still advertised, as in Kafka.
+//! Without `consumer` in `group.coordinator.rebalance.protocols`, or with the feature
+//! `group.version` at level 0, the answer is `UNSUPPORTED_VERSION`; the API is still advertised, as
+//! in Kafka.
 //!
 //! Racks are remembered and shown, but do not influence the assignment, as in Kafka.
 
@@ -42,7 +44,8 @@ pub(crate) async fn answer(
         return message!(ConsumerGroupHeartbeatResponse { error_code: error.code(), error_message: None });
     }
     if let Some(regex) = request.subscribed_topic_regex.as_ref().filter(|regex| !regex.is_empty()) {
-        // Compiled here, the coordinator finds it compiled; it says what is wrong with it, in its turn.
+        // Compiled here, the coordinator finds it compiled; it says what is wrong with it, in its
+        // turn.
         let regex = regex.as_str().to_owned();
         let _ = off_shard(move || pattern::whole(&regex)).await;
     }
@@ -61,7 +64,8 @@ pub(crate) async fn answer(
     }
 }
 
-/// A sentence beside the error's code. Kafka has none where the client only has to look for the coordinator again.
+/// A sentence beside the error's code. Kafka has none where the client only has to look for the
+/// coordinator again.
 fn explanation(error: GroupError, assignor: Option<StrBytes>) -> Option<String> {
     match error {
         GroupError::NotCoordinator | GroupError::CoordinatorNotAvailable => None,

@@ -1,7 +1,7 @@
 //! DescribeTopicPartitions (key 75), version 0.
 //!
-//! Topics in order of name (none named: all), with their partitions and eligible leaders, at most so many
-//! partitions in one answer; the cursor says where the next one begins.
+//! Topics in order of name (none named: all), with their partitions and eligible leaders, at most
+//! so many partitions in one answer; the cursor says where the next one begins.
 
 use std::collections::BTreeSet;
 
@@ -81,7 +81,8 @@ struct Page {
 }
 
 impl Page {
-    /// Adds a topic's partitions from `first` on, as many as there is room for; false when the answer ends here.
+    /// Adds a topic's partitions from `first` on, as many as there is room for; false when the
+    /// answer ends here.
     fn add(&mut self, context: &Context, image: &Image, (name, first): (&str, i32)) -> bool {
         if self.left == 0 {
             self.end(name, 0);

@@ -2,8 +2,9 @@
 //! encoding a request of a megabyte takes tens of milliseconds, for which the other connections of
 //! a shard would wait.
 //!
-//! Only a few of them are answered at the same time, which bounds the memory that their decoded forms and answers take. A request that
-//! waits for other clients by its nature (JoinGroup, SyncGroup) never comes here.
+//! Only a few of them are answered at the same time, which bounds the memory that their decoded
+//! forms and answers take. A request that waits for other clients by its nature (JoinGroup,
+//! SyncGroup) never comes here.
 
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -27,7 +28,8 @@ use crate::shutdown::Stop;
 /// Large requests that are answered at the same time.
 const AT_ONCE: usize = 4;
 
-/// Large requests that the thread has not picked up; the connections of further ones wait to hand theirs over.
+/// Large requests that the thread has not picked up; the connections of further ones wait to hand
+/// theirs over.
 const INBOX_REQUESTS: usize = 16;
 
 /// A request with everything that its answer depends on.

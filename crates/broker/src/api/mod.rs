@@ -172,7 +172,8 @@ pub(crate) struct Context {
     held: Cell<Option<Held>>,
 }
 
-/// The body of a request that counts: its share is given back when nothing of the body is kept any more.
+/// The body of a request that counts: its share is given back when nothing of the body is kept any
+/// more.
 struct Counted {
     body: BytesMut,
     _held: Held,
@@ -185,7 +186,8 @@ impl AsRef<[u8]> for Counted {
 }
 
 impl Context {
-    /// A request with this header by `session`, on a connection that came in as `info`, to the address `local`.
+    /// A request with this header by `session`, on a connection that came in as `info`, to the
+    /// address `local`.
     pub(crate) fn new(
         service: Rc<Service>,
         header: RequestHeader,
@@ -195,7 +197,8 @@ impl Context {
         Self { service, header, info, session, local, mute, spent_elsewhere, held }
     }
 
-    /// With the request's share of the memory of requests, held until the body is gone, or else until the answer is there.
+    /// With the request's share of the memory of requests, held until the body is gone, or else
+    /// until the answer is there.
     pub(crate) fn holding(self, held: Option<Held>) -> Self {
         self.held.set(held);
         self
@@ -209,8 +212,8 @@ impl Context {
         }
     }
 
-    /// Host and port that the client is told: what its listener advertises, else the address it connected
-    /// to, which it can evidently reach.
+    /// Host and port that the client is told: what its listener advertises, else the address it
+    /// connected to, which it can evidently reach.
     fn advertised(&self) -> (String, u16) {
         match &self.info.listener.advertised {
             Some(address) => (address.host.clone(), address.port),
@@ -218,7 +221,8 @@ impl Context {
         }
     }
 
-    /// Has the connection muted after the answer, at least so long; in milliseconds, as answers tell it.
+    /// Has the connection muted after the answer, at least so long; in milliseconds, as answers
+    /// tell it.
     fn mute_for(&self, wait: Duration) -> i32 {
         self.mute.set(self.mute.get().max(wait));
         i32::try_from(wait.as_millis()).unwrap_or(i32::MAX)
@@ -304,7 +308,8 @@ const TOPIC_ID_VERSION_MIN: i16 = 13;
 pub(crate) enum Reply {
     /// A whole response, size and header included.
     Send(Vec<Piece>),
-    /// The same, of old records: what has to come from the disk for it is not kept in the page cache.
+    /// The same, of old records: what has to come from the disk for it is not kept in the page
+    /// cache.
     SendOld(Vec<Piece>),
     /// Nothing: Produce with acks=0.
     Silent,
@@ -356,13 +361,13 @@ pub(crate) async fn answer(context: &Context, body: BytesMut) -> Result<Reply, R
     }
 }
 
-/// A request of so many bytes is answered on a thread that no connection waits for: decoding, answering and encoding take tens of
-/// milliseconds for a megabyte of small entries.
+/// A request of so many bytes is answered on a thread that no connection waits for: decoding,
+/// answering and encoding take tens of milliseconds for a megabyte of small entries.
 const LARGE_BYTES: usize = 128 << 10;
 const _: () = assert!(LARGE_BYTES > UNCOUNTED_BYTES, "a large request counts against the limit");
 
-/// Requests for records yield to others by themselves; those that wait for other members of a group would keep further large requests
-/// waiting. Of the latter, decoding and encoding leave the shard.
+/// Requests for records yield to others by themselves; those that wait for other members of a group
+/// would keep further large requests waiting. Of the latter, decoding and encoding leave the shard.
 fn stays(api: ApiKey) -> bool {
     matches!(api, ApiKey::Produce | ApiKey::Fetch | ApiKey::JoinGroup | ApiKey::SyncGroup)
 }
@@ -389,7 +394,8 @@ async fn answer_elsewhere(
     answered.reply
 }
 
-/// A request in the form in which it is answered: as the codec has it, or a smaller one where that would be large.
+/// A request in the form in which it is answered: as the codec has it, or a smaller one where that
+/// would be large.
 trait Decoded: Sized + Send + 'static {
     fn decode(body: Bytes, version: i16) -> Result<Self, DecodeError>;
 }
@@ -408,8 +414,9 @@ async fn decode<R: Decoded>(context: &Context, body: BytesMut, elsewhere: bool) 
     Ok(off_shard(move || R::decode(body, version)).await?)
 }
 
-/// Most bytes of an answer that is built in memory: as many as a request may have unless set. Requests of up to a
-/// hundred thousand partitions stay far below it; what is beyond is a request that multiplies something.
+/// Most bytes of an answer that is built in memory: as many as a request may have unless set.
+/// Requests of up to a hundred thousand partitions stay far below it; what is beyond is a request
+/// that multiplies something.
 const ANSWER_BYTES_MAX: usize = 100 << 20;
 
 async fn encode<R: KafkaResponse + Errors + Send + 'static>(
@@ -446,8 +453,8 @@ fn text(string: impl Into<Cow<'static, str>>) -> StrBytes {
     }
 }
 
-/// The sentences of an answer that tells many entries why they are refused: those that fit into a megabyte. The entries
-/// behind them have the code alone.
+/// The sentences of an answer that tells many entries why they are refused: those that fit into a
+/// megabyte. The entries behind them have the code alone.
 struct Sentences {
     left: usize,
 }

@@ -75,8 +75,8 @@ const EXPANSIONS_AT_ONCE: usize = 2;
 const CHANGES_AT_ONCE: u32 = 1000;
 
 impl Broker {
-    /// Opens everything; when this returns the broker can serve requests. `bound` are the listeners'
-    /// addresses, in the order of the configuration.
+    /// Opens everything; when this returns the broker can serve requests. `bound` are the
+    /// listeners' addresses, in the order of the configuration.
     pub(crate) fn open(config: BrokerConfig, bound: &[SocketAddr]) -> Result<Arc<Broker>, OpenError> {
         Broker::open_on((Arc::new(RealDisk), Background::new(beside)), config, bound)
     }

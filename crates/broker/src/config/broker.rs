@@ -449,7 +449,8 @@ impl Reader<'_> {
         }
     }
 
-    /// `address:number` or `name:number`, joined by commas; an address of IPv6 has colons of its own.
+    /// `address:number` or `name:number`, joined by commas; an address of IPv6 has colons of its
+    /// own.
     fn connection_overrides(&self) -> Result<BTreeMap<IpAddr, u32>, ConfigErrors> {
         let key = "max.connections.per.ip.overrides";
         let invalid = || ConfigErrors(vec![self.invalid(key, "address:number, joined by commas".to_owned())]);

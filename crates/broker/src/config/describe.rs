@@ -50,7 +50,8 @@ pub struct Described {
     pub synonyms: Vec<Synonym>,
     /// The type.
     pub kind: ConfigType,
-    /// Whether the value must not be shown: passwords, and keys that nobody knows, which might be secret.
+    /// Whether the value must not be shown: passwords, and keys that nobody knows, which might be
+    /// secret.
     pub sensitive: bool,
     /// Whether only a restart changes it.
     pub read_only: bool,
@@ -80,7 +81,8 @@ impl BrokerConfig {
         self.describe_those(BROKER_KEYS.iter().map(|key| key.name))
     }
 
-    /// Every broker key that Kafka describes, those of our own, and what else was set, in order of name.
+    /// Every broker key that Kafka describes, those of our own, and what else was set, in order of
+    /// name.
     pub fn describe_as_kafka(&self) -> Vec<Described> {
         let is_hidden = |name| kafka_key(name).is_some_and(|known| known.level == ConfigScope::Internal);
         let served = BROKER_KEYS.iter().map(|key| key.name);
@@ -165,15 +167,15 @@ fn in_order(mut rows: Vec<Described>) -> Vec<Described> {
     rows
 }
 
-/// The broker's layers behind a topic key. Kafka lists them from the first layer that sets the main synonym on, so a
-/// retention given in hours alone has no synonyms; clients compare with that.
+/// The broker's layers behind a topic key. Kafka lists them from the first layer that sets the main
+/// synonym on, so a retention given in hours alone has no synonyms; clients compare with that.
 fn topic_synonyms(settings: &Settings, topic: &TopicConfigKey) -> Vec<Synonym> {
     let Some(main) = topic.broker.first() else { return Vec::new() };
     from_main(main, layers(settings, topic.broker.iter().map(|name| (*name).into())))
 }
 
-/// Whether only a restart changes the key. As in Kafka, that is said of every key that is written for a listener, even of those that
-/// can be changed.
+/// Whether only a restart changes the key. As in Kafka, that is said of every key that is written
+/// for a listener, even of those that can be changed.
 fn is_read_only(name: &str) -> bool {
     let fixed = |key: &ConfigKey| key.dynamic == Dynamic::ReadOnly;
     match (broker_key(name), kafka_key(name)) {
@@ -184,7 +186,8 @@ fn is_read_only(name: &str) -> bool {
     }
 }
 
-/// The layers behind a broker key. A key that a topic key takes its default from brings those that stand in for it.
+/// The layers behind a broker key. A key that a topic key takes its default from brings those that
+/// stand in for it.
 fn broker_synonyms(settings: &Settings, name: Cow<'static, str>) -> Vec<Synonym> {
     let family = TOPIC_KEYS.iter().map(|topic| topic.broker).find(|names| names.contains(&&*name));
     match family {

@@ -30,15 +30,15 @@ impl DynamicLayers {
 }
 
 impl BrokerConfig {
-    /// This configuration with other dynamic layers: `own` of this broker, `cluster` of all. Values that the table does
-    /// not allow, left by other software, are logged and count as not set.
+    /// This configuration with other dynamic layers: `own` of this broker, `cluster` of all. Values
+    /// that the table does not allow, left by other software, are logged and count as not set.
     pub(crate) fn with_dynamic(&self, own: &Values, cluster: &Values) -> Result<Self, ConfigErrors> {
         let layers = DynamicLayers { own: usable(own), cluster: usable(cluster) };
         Self::from_settings(self.settings().with_dynamic(layers))
     }
 
-    /// This configuration with what may change without a restart in `fresh`, which was read from the same sources later. The error is
-    /// that of the combination.
+    /// This configuration with what may change without a restart in `fresh`, which was read from
+    /// the same sources later. The error is that of the combination.
     pub(crate) fn reloaded(&self, fresh: &BrokerConfig) -> Result<(Self, Differences), ConfigErrors> {
         let (settings, differences) = self.settings().reloaded(fresh.settings());
         Ok((Self::from_settings(settings)?, differences))
@@ -121,7 +121,8 @@ fn foreign_verdict(name: &str, value: &str) -> Option<Foreign> {
     if prefix::row(name).is_some() { None } else { foreign::verdict(name, value) }
 }
 
-/// The key of the table or of Kafka's that the name stands for, be it bare or written for a listener.
+/// The key of the table or of Kafka's that the name stands for, be it bare or written for a
+/// listener.
 pub(super) fn known(name: &str) -> Option<&'static ConfigKey> {
     prefix::row(name).or_else(|| {
         let bare = foreign::bare_foreign(name);

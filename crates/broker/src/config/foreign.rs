@@ -15,8 +15,8 @@ pub(super) enum Foreign {
     Refused(&'static str),
 }
 
-/// The verdict on a key with this value, or `None` if Kafka does not know the key either. Keys written for one listener, and for
-/// one mechanism of it, are judged by the bare key.
+/// The verdict on a key with this value, or `None` if Kafka does not know the key either. Keys
+/// written for one listener, and for one mechanism of it, are judged by the bare key.
 pub(super) fn verdict(name: &str, value: &str) -> Option<Foreign> {
     let bare = bare_foreign(name);
     if prefix::is_prefixed(name) && broker_key(bare).is_some() {
@@ -56,7 +56,8 @@ pub(super) fn reason(bare: &str) -> Option<&'static str> {
     noted().or_else(refused).or_else(internal)
 }
 
-/// Why a broker's or a topic's key that can be set while the broker runs has no effect; `None` if it has one.
+/// Why a broker's or a topic's key that can be set while the broker runs has no effect; `None` if
+/// it has one.
 pub fn without_effect(name: &str) -> Option<&'static str> {
     let idle =
         |key: &str| IDLE_TOPIC_KEYS.iter().find(|(_, names)| names.contains(&key)).map(|(reason, _)| *reason);

@@ -5,11 +5,13 @@ use super::dynamic::Values;
 use super::key::{ConfigKey, Valid, boolean, int, string};
 use super::{BrokerConfig, Origin};
 
-/// A key that a group may set. The value that holds without it, Kafka's default, has the name `broker`.
+/// A key that a group may set. The value that holds without it, Kafka's default, has the name
+/// `broker`.
 struct GroupKey {
     key: ConfigKey,
     broker: &'static str,
-    /// The least and the greatest value that a broker allows, each with the broker key that says so.
+    /// The least and the greatest value that a broker allows, each with the broker key that says
+    /// so.
     bounds: Option<[(&'static str, i64); 2]>,
 }
 
@@ -176,7 +178,8 @@ impl BrokerConfig {
         i32::try_from(self.group_number(HEARTBEAT_INTERVAL_MS, own)?).ok()
     }
 
-    /// The number in force for a group with these settings. Bounds may have been drawn closer since one was set.
+    /// The number in force for a group with these settings. Bounds may have been drawn closer since
+    /// one was set.
     fn group_number(&self, name: &str, own: &Values) -> Option<i64> {
         let known = keys().find(|known| known.key.name == name)?;
         let inherited = self.settings().text(known.broker).or(known.key.default);

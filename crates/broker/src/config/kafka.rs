@@ -50,8 +50,9 @@ static KEYS: LazyLock<BTreeMap<&'static str, KafkaKey>> = LazyLock::new(|| {
     keys.collect()
 });
 
-/// Every line of the table: what is configured (`broker`, `internal`, `dynamic`, `topic`, `internal-topic`, `group` or `client-metrics`),
-/// the key, and the broker's keys that a topic or a group inherits from.
+/// Every line of the table: what is configured (`broker`, `internal`, `dynamic`, `topic`,
+/// `internal-topic`, `group` or `client-metrics`), the key, and the broker's keys that a topic or a
+/// group inherits from.
 fn rows() -> impl Iterator<Item = (&'static str, ConfigKey, &'static str)> {
     TABLE.lines().filter(|line| !line.starts_with('#')).map(row)
 }
@@ -95,7 +96,8 @@ fn config_type_of(name: &str) -> ConfigType {
     }
 }
 
-/// Reads `[1,...]`, `[1,...,9]`, `[1,...,9] or -1` and `[one, two]`; what Kafka checks in other ways is not checked here.
+/// Reads `[1,...]`, `[1,...,9]`, `[1,...,9] or -1` and `[one, two]`; what Kafka checks in other
+/// ways is not checked here.
 fn valid(config_type: ConfigType, values: &'static str) -> Valid {
     let (range, or_unset) = match values.strip_suffix(" or -1") {
         Some(range) => (range, true),

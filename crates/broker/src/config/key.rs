@@ -162,7 +162,8 @@ impl ConfigKey {
         self.per_listener()
     }
 
-    /// The same key, which may be changed for all listeners of a broker or for one while the broker runs.
+    /// The same key, which may be changed for all listeners of a broker or for one while the broker
+    /// runs.
     pub(super) const fn per_broker(mut self) -> Self {
         self.dynamic = Dynamic::PerBroker;
         self.per_listener()

@@ -37,8 +37,8 @@ pub struct ListenerLimits {
     pub connections: u32,
     /// `listener.name.NAME.max.connection.creation.rate`.
     pub creation_rate: u32,
-    /// True for the listener between brokers where there are others: limits of all listeners together do not keep it from clients
-    /// of the others.
+    /// True for the listener between brokers where there are others: limits of all listeners
+    /// together do not keep it from clients of the others.
     pub is_protected: bool,
 }
 
@@ -159,7 +159,8 @@ pub(super) struct ListenerProblem {
     pub(super) must_be: String,
 }
 
-/// The listeners to open. Those named in `controller.listener.names` are left out: there is no controller to reach.
+/// The listeners to open. Those named in `controller.listener.names` are left out: there is no
+/// controller to reach.
 pub(super) fn resolve(keys: &ListenerKeys<'_>) -> Result<Vec<Listener>, ListenerProblem> {
     let controllers: Vec<String> = words(keys.controllers).map(str::to_uppercase).collect();
     let protocols = protocols(keys.protocols)?;
@@ -266,7 +267,8 @@ fn protocols(text: &str) -> Result<Vec<(String, Protocol)>, ListenerProblem> {
     })
 }
 
-/// The protocol of a listener. One without would otherwise be opened without the protection it promises.
+/// The protocol of a listener. One without would otherwise be opened without the protection it
+/// promises.
 fn protocol_of(name: &str, protocols: &[(String, Protocol)]) -> Result<Protocol, ListenerProblem> {
     let mapped = protocols.iter().find(|(listener, _)| listener == name).map(|(_, protocol)| *protocol);
     mapped.ok_or_else(|| {
@@ -284,7 +286,8 @@ impl BrokerConfig {
     }
 }
 
-/// Limits of each listener's connections. As in Kafka, the listener between brokers is the one that is named, or that of the protocol.
+/// Limits of each listener's connections. As in Kafka, the listener between brokers is the one that
+/// is named, or that of the protocol.
 pub(super) fn limits(settings: &Settings, listeners: &[Listener]) -> BTreeMap<String, ListenerLimits> {
     let names = ["inter.broker.listener.name", "security.inter.broker.protocol"];
     let inner = names.into_iter().filter_map(|key| settings.text(key)).find(|name| !name.is_empty());

@@ -1,4 +1,5 @@
-//! The `.properties` syntax: comments, continuation lines, separators and escapes as Java reads them.
+//! The `.properties` syntax: comments, continuation lines, separators and escapes as Java reads
+//! them.
 
 /// One `key = value` of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,12 +49,14 @@ pub fn parse(text: &str) -> Result<Vec<Property>, SyntaxError> {
     Ok(entries)
 }
 
-/// An odd number of backslashes at the end continues the line; an even number is escaped backslashes.
+/// An odd number of backslashes at the end continues the line; an even number is escaped
+/// backslashes.
 fn ends_with_continuation(line: &str) -> bool {
     line.bytes().rev().take_while(|byte| *byte == b'\\').count() % 2 == 1
 }
 
-/// The key ends at the first unescaped `=`, `:` or blank; blanks around one `=` or `:` belong to the separator.
+/// The key ends at the first unescaped `=`, `:` or blank; blanks around one `=` or `:` belong to
+/// the separator.
 fn split(line: &str) -> (&str, &str) {
     let mut escaped = false;
     let end = line

@@ -116,8 +116,9 @@ impl Sources {
         Ok(entries.into_iter().map(assignment).collect())
     }
 
-    /// Variables are looked up by the names of known keys. Others that start with `LEVADA_` are noted and not refused:
-    /// containers and orchestrators set such names on their own (a service called levada gets `LEVADA_PORT`).
+    /// Variables are looked up by the names of known keys. Others that start with `LEVADA_` are
+    /// noted and not refused: containers and orchestrators set such names on their own (a service
+    /// called levada gets `LEVADA_PORT`).
     fn environment_layer(&self, notes: &mut Vec<Note>) -> Vec<Assignment> {
         let by_variable: BTreeMap<String, &str> = known_names().map(|name| (env_name(name), name)).collect();
         let mut assignments = Vec::new();
@@ -154,7 +155,8 @@ const OTHER_VARIABLES: [&str; 5] =
     ["LEVADA_BROKERS", "LEVADA_COMMAND_CONFIG", "LEVADA_CONFIG", "LEVADA_LOG", "LEVADA_OAUTHBEARER_TOKEN"];
 
 impl Settings {
-    /// The value of a key of the table, or of another key of Kafka's: what was set, else the default, else `None`.
+    /// The value of a key of the table, or of another key of Kafka's: what was set, else the
+    /// default, else `None`.
     pub(crate) fn text(&self, name: &str) -> Option<&str> {
         let dynamic = self.dynamic.find(name).map(|(value, _)| value);
         let default = || match broker_key(name) {
@@ -174,7 +176,8 @@ impl Settings {
         self.text(&prefix::prefixed(listener, name))
     }
 
-    /// The keys that were set before the start for one listener, and those that the table does not have.
+    /// The keys that were set before the start for one listener, and those that the table does not
+    /// have.
     pub(super) fn set_by_name(&self) -> impl Iterator<Item = &str> {
         self.set_by_name.keys().map(String::as_str)
     }
@@ -184,8 +187,8 @@ impl Settings {
         Self { dynamic, ..self.clone() }
     }
 
-    /// These settings with the values that `fresh` has for keys that may change while the broker runs, and the names of all keys whose
-    /// values differ. The dynamic layers stay.
+    /// These settings with the values that `fresh` has for keys that may change while the broker
+    /// runs, and the names of all keys whose values differ. The dynamic layers stay.
     pub(super) fn reloaded(&self, fresh: &Settings) -> (Settings, Differences) {
         let mut merged = fresh.with_dynamic(self.dynamic.clone());
         let mut differences = Differences::default();
@@ -264,7 +267,8 @@ impl Settings {
         Ok(())
     }
 
-    /// Takes a key that has no effect, unless its value asks for what must not be dropped unnoticed.
+    /// Takes a key that has no effect, unless its value asks for what must not be dropped
+    /// unnoticed.
     fn assign_foreign(&mut self, name: String, value: String, origin: Origin) -> Result<(), ConfigError> {
         let bare = foreign::bare_foreign(&name);
         let key = broker_key(bare).or_else(|| kafka_key(bare).map(|known| &known.key));
@@ -321,7 +325,8 @@ fn hint(near: Option<&str>) -> String {
     near.map(|near| format!("; did you mean {near}?")).unwrap_or_default()
 }
 
-/// The environment variable of a key: `log.dirs` is `LEVADA_LOG_DIRS`, `levada.http.listen` is `LEVADA_HTTP_LISTEN`.
+/// The environment variable of a key: `log.dirs` is `LEVADA_LOG_DIRS`, `levada.http.listen` is
+/// `LEVADA_HTTP_LISTEN`.
 pub fn env_name(key: &str) -> String {
     let tail = key.strip_prefix("levada.").unwrap_or(key);
     format!("LEVADA_{}", tail.to_uppercase().replace('.', "_"))

@@ -10,8 +10,8 @@ use super::security::AUTHORIZER;
 pub struct TopicConfigKey {
     /// The key.
     pub key: ConfigKey,
-    /// Broker keys in order of precedence; the first that is set gives the topic's default. Names ending in
-    /// `.hours` and `.minutes` are in that unit, the topic's key is in milliseconds.
+    /// Broker keys in order of precedence; the first that is set gives the topic's default. Names
+    /// ending in `.hours` and `.minutes` are in that unit, the topic's key is in milliseconds.
     pub broker: &'static [&'static str],
 }
 

@@ -1,4 +1,5 @@
-//! Tests of the configuration: precedence, file syntax, errors, a stock file of Kafka's, descriptions.
+//! Tests of the configuration: precedence, file syntax, errors, a stock file of Kafka's,
+//! descriptions.
 
 use std::{collections::BTreeMap, fs};
 

@@ -102,8 +102,8 @@ pub enum TimestampType {
     LogAppendTime,
 }
 
-/// What an acknowledgement of every in-sync replica says about the device: nothing (`page-cache`), that the records are on it
-/// (`fdatasync`), or that at most so many are not.
+/// What an acknowledgement of every in-sync replica says about the device: nothing (`page-cache`),
+/// that the records are on it (`fdatasync`), or that at most so many are not.
 pub fn durability_label(every_ack: bool, flush_messages: i64) -> Cow<'static, str> {
     match flush_messages {
         _ if every_ack => "fdatasync".into(),
@@ -203,7 +203,8 @@ impl TopicConfig {
 }
 
 impl Settings {
-    /// A topic key's value where the topic sets nothing: from the first broker key that has one, in the topic's unit.
+    /// A topic key's value where the topic sets nothing: from the first broker key that has one, in
+    /// the topic's unit.
     pub(crate) fn topic_default(&self, topic: &TopicConfigKey) -> String {
         let from_broker = topic.broker.iter().find_map(|name| Some(in_topic_unit(name, self.text(name)?)));
         from_broker.or_else(|| topic.key.default.map(str::to_owned)).unwrap_or_default()

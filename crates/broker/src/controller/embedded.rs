@@ -1,5 +1,5 @@
-//! The controller of a cluster with one node. It writes the decisions of `metadata::controller` to the
-//! metadata log of this process, and passes each new image to the publisher.
+//! The controller of a cluster with one node. It writes the decisions of `metadata::controller` to
+//! the metadata log of this process, and passes each new image to the publisher.
 
 use std::sync::Arc;
 
@@ -26,8 +26,8 @@ impl Embedded {
         Self { store: Mutex::new(store), publisher, shortening: Mutex::default() }
     }
 
-    /// Makes one change: it is on the device first, then acted on, then visible. What is recorded stays recorded, also if a new
-    /// partition cannot be opened. Blocks.
+    /// Makes one change: it is on the device first, then acted on, then visible. What is recorded
+    /// stays recorded, also if a new partition cannot be opened. Blocks.
     pub(super) fn change<T>(&self, decide: impl FnOnce(&Image) -> Decision<T>) -> Result<T, Failure> {
         let (outcome, aftermath) = self.update(|image, _| decide(image))?;
         self.publisher.finish(aftermath).map_err(storage_failure)?;
@@ -56,7 +56,8 @@ impl Embedded {
         Ok((outcome, self.publisher.publish(store.image())))
     }
 
-    /// Records that this node serves. The image is returned for [`Publisher::begin`], which publishes it.
+    /// Records that this node serves. The image is returned for [`Publisher::begin`], which
+    /// publishes it.
     pub(super) fn register(&self, node: &Node) -> Result<Image, StoreError> {
         let mut store = self.store.lock();
         store.update(now_ms(), |image, offset| Decision {
@@ -75,7 +76,8 @@ impl Embedded {
         Ok(())
     }
 
-    /// Takes a snapshot of the metadata log if one is due, and removes what it makes superfluous. Changes wait for neither. Blocks.
+    /// Takes a snapshot of the metadata log if one is due, and removes what it makes superfluous.
+    /// Changes wait for neither. Blocks.
     pub(super) fn shorten(&self) {
         let _alone = self.shortening.lock();
         let due = self.store.lock().due_snapshot(now_ms());

@@ -43,7 +43,8 @@ impl Controller {
         self.embedded.change(|image| create_topics(image, topics, rules, uuid::random))
     }
 
-    /// Sees to it that `__consumer_offsets` or `__transaction_state` exists. Some of its partitions may be offline nevertheless.
+    /// Sees to it that `__consumer_offsets` or `__transaction_state` exists. Some of its partitions
+    /// may be offline nevertheless.
     pub(crate) async fn ensure_internal_topic(self: &Arc<Self>, topic: &str) -> Result<(), Failure> {
         let exists = || self.metadata.image().topic(topic).is_some();
         if !exists() {
@@ -54,8 +55,8 @@ impl Controller {
         if exists() { Ok(()) } else { Err(ErrorCode::CoordinatorNotAvailable.into()) }
     }
 
-    /// Creates the topics that clients asked for without creating them; returns the new ones with their numbers of
-    /// partitions. Failures show in the answer that looks for the topics next.
+    /// Creates the topics that clients asked for without creating them; returns the new ones with
+    /// their numbers of partitions. Failures show in the answer that looks for the topics next.
     pub(crate) async fn auto_create(self: &Arc<Self>, names: Vec<String>) -> Vec<(String, i32)> {
         let topics = names.iter().map(|name| self.auto_created(name.clone())).collect();
         let (mut created, mut failed) = (Vec::new(), Vec::new());

@@ -21,8 +21,8 @@ impl Announcements {
         Self { topics: Mutex::new(Arc::new(Image::empty())), own_settings: Mutex::default() }
     }
 
-    /// Tells every coordinator that topics have come, gone or grown. `latest` is called when it is this change's turn, so
-    /// that no earlier image follows a later one.
+    /// Tells every coordinator that topics have come, gone or grown. `latest` is called when it is
+    /// this change's turn, so that no earlier image follows a later one.
     pub(super) fn topics(&self, groups: &Host<Coordinator>, latest: impl FnOnce() -> Arc<Image>) {
         let mut topics = self.topics.lock();
         *topics = latest();

@@ -1,9 +1,9 @@
-//! The host of a coordinator's state machine: one slot for each partition of the topic, with the machine, the requests
-//! that wait for it, and the time of its next alarm.
+//! The host of a coordinator's state machine: one slot for each partition of the topic, with the
+//! machine, the requests that wait for it, and the time of its next alarm.
 //!
-//! A slot's lock covers a step of the machine and the hand-over of its records to the partition's append lane, so that
-//! records enter the log in the order of the steps. No thread waits under it. Work that takes longer (markers, producer
-//! ids) is a [`Job`] for the admin thread.
+//! A slot's lock covers a step of the machine and the hand-over of its records to the partition's
+//! append lane, so that records enter the log in the order of the steps. No thread waits under it.
+//! Work that takes longer (markers, producer ids) is a [`Job`] for the admin thread.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -45,7 +45,8 @@ struct Slot<M: Machine> {
 
 struct State<M: Machine> {
     machine: M,
-    /// The machine's partition, and the leader epoch in which it was loaded; none until then, and after it is unloaded.
+    /// The machine's partition, and the leader epoch in which it was loaded; none until then, and
+    /// after it is unloaded.
     partition: Option<(Arc<Partition>, i32)>,
     /// The partition is being recovered.
     is_expected: bool,
@@ -61,8 +62,8 @@ impl<M: Machine> Host<M> {
         Self { settings, slots: Slots::default(), alarm: Arc::default(), jobs, unclaimed }
     }
 
-    /// Makes a coordinator for each of so many partitions that has none, and returns how many had one before. The new
-    /// ones are not loaded.
+    /// Makes a coordinator for each of so many partitions that has none, and returns how many had
+    /// one before. The new ones are not loaded.
     pub(crate) fn provide(&self, partitions: usize) -> usize {
         let make = || Slot::new(M::new(&self.settings), self.alarm.clone(), self.jobs.clone());
         self.slots.provide(partitions, make)
@@ -89,14 +90,15 @@ impl<M: Machine> Host<M> {
         Some(self.slots.count()).filter(|count| *count > 0).map(|count| partition_for(key, count))
     }
 
-    /// Asks the coordinator of the request's key and waits for its answer, however long it takes. Without a partition for
-    /// the key the request is refused.
+    /// Asks the coordinator of the request's key and waits for its answer, however long it takes.
+    /// Without a partition for the key the request is refused.
     pub(crate) async fn ask<R: Request<M> + Keyed>(&self, request: R) -> R::Answer {
         let index = self.partition_of(request.key());
         self.ask_at(index, request, M::NOT_COORDINATOR).await
     }
 
-    /// Asks the coordinator of partition `index`, as [`Host::ask`]; `refusal` is the error while it does not serve.
+    /// Asks the coordinator of partition `index`, as [`Host::ask`]; `refusal` is the error while it
+    /// does not serve.
     pub(crate) async fn ask_at<R: Request<M>>(
         &self,
         index: Option<i32>,
@@ -151,7 +153,8 @@ impl<M: Machine> Host<M> {
         }
     }
 
-    /// Replays `partition` into its coordinator, which must have been provided, and opens it for requests.
+    /// Replays `partition` into its coordinator, which must have been provided, and opens it for
+    /// requests.
     pub(crate) fn load(&self, partition: &Arc<Partition>) {
         match self.slots.at(partition.index()) {
             Some(slot) => {
@@ -212,8 +215,8 @@ impl<M: Machine> Slot<M> {
         Self { state: Mutex::new(state), due: Due::never(alarm), jobs }
     }
 
-    /// Replays the partition's log and opens the coordinator for requests. If the log cannot be read, the coordinator
-    /// stays closed: no answer is better than one from half of the state.
+    /// Replays the partition's log and opens the coordinator for requests. If the log cannot be
+    /// read, the coordinator stays closed: no answer is better than one from half of the state.
     fn load(self: &Arc<Self>, partition: &Arc<Partition>) {
         let mut state = self.state.lock();
         state.is_expected = false;
@@ -281,7 +284,8 @@ impl<M: Machine> Slot<M> {
         self.due.set(state.machine.deadline());
     }
 
-    /// Hands work to the admin thread. After that thread has ended no work is done; the next start takes it up again.
+    /// Hands work to the admin thread. After that thread has ended no work is done; the next start
+    /// takes it up again.
     fn post(self: &Arc<Self>, work: M::Work) {
         let _ = self.jobs.send(Job { slot: self.clone(), work });
     }
@@ -316,7 +320,8 @@ impl<M: Machine> Slot<M> {
     }
 }
 
-/// The result of an append as the machine is told: the base offset, or the one classification of failures.
+/// The result of an append as the machine is told: the base offset, or the one classification of
+/// failures.
 fn stored<M: Machine>(partition: &Partition, result: AppendResult) -> Result<i64, PersistFailure> {
     result.map(|appended| appended.base_offset).map_err(|error| match error {
         AppendError::ProducerEpoch { .. } => PersistFailure::ProducerFenced,

@@ -9,7 +9,8 @@ use tokio::sync::Notify;
 
 use crate::clock::steady_ms;
 
-/// Time of a coordinator's next alarm, by the steady clock; the clock reads it without the coordinator's lock.
+/// Time of a coordinator's next alarm, by the steady clock; the clock reads it without the
+/// coordinator's lock.
 pub(crate) struct Due {
     /// `i64::MAX` for never.
     at_ms: AtomicI64,
@@ -35,8 +36,9 @@ impl Due {
     }
 }
 
-/// The coordinators that live in the partitions of one topic: as many as it has partitions, none before it exists. The
-/// topic's number of partitions, not the configured one, decides which of them a key belongs to.
+/// The coordinators that live in the partitions of one topic: as many as it has partitions, none
+/// before it exists. The topic's number of partitions, not the configured one, decides which of
+/// them a key belongs to.
 pub(crate) struct Slots<T> {
     slots: ArcSwap<Vec<Arc<T>>>,
 }
@@ -63,8 +65,8 @@ impl<T> Slots<T> {
         i32::try_from(self.slots.load().len()).expect("partitions are numbered with 32 bits")
     }
 
-    /// Makes those that are missing for so many partitions, and returns how many there were before. Not at the same time
-    /// as another change.
+    /// Makes those that are missing for so many partitions, and returns how many there were before.
+    /// Not at the same time as another change.
     pub(crate) fn provide(&self, count: usize, make: impl Fn() -> T) -> usize {
         let mut slots = Vec::clone(&self.slots.load());
         let before = slots.len();

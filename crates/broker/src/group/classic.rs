@@ -1,9 +1,9 @@
 //! A classic consumer group: the members elect a protocol by vote, and one of them computes the
 //! assignment.
 //!
-//! The behaviour is that of Apache Kafka 4.3 (KIP-62, 345, 394, 559, 800, 814), with one difference: a
-//! request that is overtaken by another of the same member is answered instead of being forgotten, so
-//! that every ticket gets its answer.
+//! The behaviour is that of Apache Kafka 4.3 (KIP-62, 345, 394, 559, 800, 814), with one
+//! difference: a request that is overtaken by another of the same member is answered instead of
+//! being forgotten, so that every ticket gets its answer.
 
 mod join;
 mod leave;

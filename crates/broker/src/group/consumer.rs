@@ -1,13 +1,14 @@
 //! A consumer group (KIP-848): members state their subscriptions, and the broker assigns
 //! partitions.
 //!
-//! The group's state is what its records say. A request works on a copy, a [`Draft`], that collects the
-//! records it writes; the copy takes the group's place once they are in the log. Until then nothing else
-//! happens to the group: the coordinator keeps further requests waiting. So memory never runs ahead of the
-//! log, and a failed append changes nothing.
+//! The group's state is what its records say. A request works on a copy, a [`Draft`], that collects
+//! the records it writes; the copy takes the group's place once they are in the log. Until then
+//! nothing else happens to the group: the coordinator keeps further requests waiting. So memory
+//! never runs ahead of the log, and a failed append changes nothing.
 //!
-//! Two differences to Kafka 4.3: target assignments are computed at once, not at intervals (KIP-1263), and so are regular
-//! expressions, not by a background thread; but a new expression is matched after its member has been answered, as in Kafka.
+//! Two differences to Kafka 4.3: target assignments are computed at once, not at intervals
+//! (KIP-1263), and so are regular expressions, not by a background thread; but a new expression is
+//! matched after its member has been answered, as in Kafka.
 
 mod assign;
 mod classic;

@@ -1,9 +1,10 @@
 //! The coordinator of one partition of `__consumer_offsets`: the groups whose id hashes to it.
 //!
 //! A host uses it like this: make one with [`Coordinator::new`], replay the partition's records
-//! through [`Coordinator::replay`], step [`Event::Loaded`], and from then on step every request, every
-//! finished append and every due [`Coordinator::deadline`]. Until it is loaded it answers every
-//! request with COORDINATOR_LOAD_IN_PROGRESS. It needs exclusive access: one task or one lock each.
+//! through [`Coordinator::replay`], step [`Event::Loaded`], and from then on step every request,
+//! every finished append and every due [`Coordinator::deadline`]. Until it is loaded it answers
+//! every request with COORDINATOR_LOAD_IN_PROGRESS. It needs exclusive access: one task or one lock
+//! each.
 
 mod appends;
 mod commits;
@@ -113,8 +114,8 @@ impl Coordinator {
     /// Takes in one record of the partition's log; only before [`Event::Loaded`].
     ///
     /// # Errors
-    /// If the record cannot be read. It has then changed nothing; the host may report it and go on. A
-    /// record of a kind that this broker has no use for is no error.
+    /// If the record cannot be read. It has then changed nothing; the host may report it and go on.
+    /// A record of a kind that this broker has no use for is no error.
     pub fn replay(&mut self, record: Replayed) -> Result<(), RecordError> {
         match Record::decode(record.key, record.value)? {
             Record::Offset(key, value) => self.apply_offset(record.offset, record.transaction, key, value),
@@ -137,8 +138,8 @@ impl Coordinator {
         self.offsets.end_transaction(producer_id, committed);
     }
 
-    /// Takes in what happened at `now` and says what to do about it. Never blocks. Alarms go by the steady clock, what is written down
-    /// and the age of offsets by the wall clock.
+    /// Takes in what happened at `now` and says what to do about it. Never blocks. Alarms go by the
+    /// steady clock, what is written down and the age of offsets by the wall clock.
     pub fn step(&mut self, event: Event, now: Now) -> Vec<Action> {
         let now_ms = now.wall_ms;
         self.timers.advance(now.steady_ms);
@@ -157,7 +158,8 @@ impl Coordinator {
         std::mem::take(&mut self.actions)
     }
 
-    /// When to step [`Event::Tick`] at the latest, by the steady clock; none if nothing is to happen by itself.
+    /// When to step [`Event::Tick`] at the latest, by the steady clock; none if nothing is to
+    /// happen by itself.
     pub fn deadline(&self) -> Option<i64> {
         self.timers.next_ms()
     }
@@ -206,7 +208,8 @@ impl Coordinator {
         self.consumers_loaded();
     }
 
-    /// Everybody who waits is sent to the next coordinator; what is being written is somebody else's now.
+    /// Everybody who waits is sent to the next coordinator; what is being written is somebody
+    /// else's now.
     fn unload(&mut self, now_ms: i64) {
         self.phase = Phase::Unloaded;
         self.abandon_appends();

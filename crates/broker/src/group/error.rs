@@ -71,7 +71,8 @@ pub enum GroupError {
     /// `INVALID_REQUEST`
     #[error("{0}")]
     InvalidRequest(&'static str),
-    /// `UNSUPPORTED_VERSION`: members of consumer groups must commit with a version that has their epoch.
+    /// `UNSUPPORTED_VERSION`: members of consumer groups must commit with a version that has their
+    /// epoch.
     #[error("OffsetCommit version 9 or above must be used by members using the modern group protocol")]
     UnsupportedVersion,
     /// `FENCED_MEMBER_EPOCH`: the member must give up everything and join again.

@@ -26,14 +26,15 @@ macro_rules! requests {
         #[derive(Clone, Debug)]
         pub enum Event {
             $($(#[$doc])* $kind(Ticket, $request),)*
-            /// The records of an [`Action::Persist`](machine::Action::Persist) are in the log from this offset on, or were
-            /// not appended. One such event must follow each action, in any order; they take effect in the order of the
-            /// actions.
+            /// The records of an [`Action::Persist`](machine::Action::Persist) are in the log from
+            /// this offset on, or were not appended. One such event must follow each action, in any
+            /// order; they take effect in the order of the actions.
             Persisted(PersistId, Result<i64, PersistFailure>),
-            /// Topics have come, gone or grown. Needed before [`Event::Loaded`], and whenever it happens.
+            /// Topics have come, gone or grown. Needed before [`Event::Loaded`], and whenever it
+            /// happens.
             Topics(Arc<dyn Topics>),
-            /// Groups have settings of their own, all of them; a member goes by them from its next heartbeat on. Needed
-            /// before [`Event::Loaded`], and whenever they change.
+            /// Groups have settings of their own, all of them; a member goes by them from its next
+            /// heartbeat on. Needed before [`Event::Loaded`], and whenever they change.
             OwnSettings(Arc<OwnSettings>),
             /// Topic partitions are gone; so are the offsets committed for them.
             PartitionsDeleted(Vec<(String, Vec<i32>)>),
@@ -61,7 +62,8 @@ macro_rules! requests {
         }
 
         impl Event {
-            /// The ticket and the answer that refuses this event with `error`; none if no request waits for one.
+            /// The ticket and the answer that refuses this event with `error`; none if no request
+            /// waits for one.
             pub fn refused(&self, error: GroupError) -> Option<(Ticket, Outcome)> {
                 match self {
                     $(Self::$kind(ticket, request) => Some((*ticket, Outcome::$kind(request.refused(error)))),)*
@@ -101,8 +103,9 @@ macro_rules! requests {
     };
 }
 
-// Kind, request and answer. `in_turn`: the request waits while records of its group are on their way to the log; `at_once`:
-// it does not. At the end, the function that makes the answer of a refused request.
+// Kind, request and answer. `in_turn`: the request waits while records of its group are on their
+// way to the log; `at_once`: it does not. At the end, the function that makes the answer of a
+// refused request.
 requests! {
     /// A member asks to be part of the next generation.
     Join(JoinRequest) -> JoinOutcome, in_turn, JoinOutcome::refusing;

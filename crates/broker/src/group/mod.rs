@@ -1,7 +1,8 @@
 //! Consumer groups: members, generations and committed offsets.
 //!
-//! Everything here is a state machine without clock, socket or disk: a [`Machine`](crate::machine::Machine) with one
-//! [`Coordinator`] for each partition of `__consumer_offsets`.
+//! Everything here is a state machine without clock, socket or disk: a
+//! [`Machine`](crate::machine::Machine) with one [`Coordinator`] for each partition of
+//! `__consumer_offsets`.
 //!
 //! [`Coordinator`]: coordinator::Coordinator
 

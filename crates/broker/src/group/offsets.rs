@@ -1,6 +1,7 @@
 //! Committed offsets of groups, and pending offsets of open transactions.
 //!
-//! The store changes only by records that are in the log, so that what it answers survives a restart.
+//! The store changes only by records that are in the log, so that what it answers survives a
+//! restart.
 
 pub(super) mod expiry;
 
@@ -33,7 +34,8 @@ struct Stored {
 }
 
 impl OffsetStore {
-    /// Takes in a record of the log. One that belongs to a transaction waits for the transaction's end.
+    /// Takes in a record of the log. One that belongs to a transaction waits for the transaction's
+    /// end.
     pub(super) fn apply(
         &mut self,
         record_offset: i64,
@@ -61,7 +63,8 @@ impl OffsetStore {
                     self.open.remove(&key);
                 }
             }
-            // A plain commit made after the transaction's counts for more than when the transaction ends.
+            // A plain commit made after the transaction's counts for more than when the transaction
+            // ends.
             let newer = self.stored(&key).is_none_or(|other| other.record_offset < stored.record_offset);
             if committed && newer {
                 self.put(key, stored);
@@ -247,7 +250,8 @@ fn key(group_id: &str, topic: &str, partition: i32) -> OffsetKey {
     OffsetKey { group_id: group_id.to_owned(), topic: topic.to_owned(), partition }
 }
 
-/// A commit for a topic that has been deleted since does not count for its successor of the same name.
+/// A commit for a topic that has been deleted since does not count for its successor of the same
+/// name.
 fn same_topic(stored: Uuid, asked: Uuid) -> bool {
     stored.is_zero() || asked.is_zero() || stored == asked
 }

@@ -1,4 +1,5 @@
-//! The records of `__consumer_offsets` in Kafka's bytes; `docs/format/consumer-offsets.md` describes them.
+//! The records of `__consumer_offsets` in Kafka's bytes; `docs/format/consumer-offsets.md`
+//! describes them.
 
 use bytes::{Bytes, BytesMut};
 use levada_wire::Uuid;

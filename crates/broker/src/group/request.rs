@@ -1,7 +1,8 @@
 //! Requests to a group coordinator and their outcomes, independent of any wire version.
 //!
-//! An API file maps its message to one of these and the outcome back. Where versions of an API differ
-//! in behaviour, the request carries the version; where they differ only in fields, the API file decides.
+//! An API file maps its message to one of these and the outcome back. Where versions of an API
+//! differ in behaviour, the request carries the version; where they differ only in fields, the API
+//! file decides.
 
 use bytes::Bytes;
 use levada_wire::Uuid;
@@ -29,8 +30,8 @@ pub(super) trait Answer {
 /// JoinGroup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JoinRequest {
-    /// Version of the request: from 4 on new members must come back with the id they are given, from 9 on a
-    /// static leader that returns is told to skip the assignment.
+    /// Version of the request: from 4 on new members must come back with the id they are given,
+    /// from 9 on a static leader that returns is told to skip the assignment.
     pub api_version: i16,
     /// The group.
     pub group_id: String,
@@ -187,8 +188,8 @@ pub struct LeavingMember {
     pub group_instance_id: Option<String>,
 }
 
-/// Answer to [`LeaveRequest`]: one entry a member, in the order asked. Below version 3 the only member's error is
-/// the error of the response.
+/// Answer to [`LeaveRequest`]: one entry a member, in the order asked. Below version 3 the only
+/// member's error is the error of the response.
 pub type LeaveOutcome = Result<Vec<LeftMember>, GroupError>;
 
 /// Result for one leaving member.
@@ -326,7 +327,8 @@ pub struct DeleteRequest {
 pub type DeleteOutcome = Vec<(String, Option<GroupError>)>;
 
 impl JoinOutcome {
-    /// The refusal of a whole request. As in Kafka, the member's id comes back only if the request itself is wrong.
+    /// The refusal of a whole request. As in Kafka, the member's id comes back only if the request
+    /// itself is wrong.
     pub(super) fn refusing(request: &JoinRequest, error: GroupError) -> Self {
         let member_id = match error {
             GroupError::InvalidGroupId | GroupError::InvalidSessionTimeout => request.member_id.as_str(),

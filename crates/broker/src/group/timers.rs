@@ -64,7 +64,8 @@ impl Timers {
         self.now_ms = now_ms;
     }
 
-    /// Sets or moves an alarm to some time from now. Alarms of the same time go off in the order they were set.
+    /// Sets or moves an alarm to some time from now. Alarms of the same time go off in the order
+    /// they were set.
     pub(super) fn set_in(&mut self, key: TimerKey, delay_ms: i64, alarm: Alarm) {
         self.cancel(&key);
         let at = (self.now_ms.saturating_add(delay_ms), self.set);
@@ -81,7 +82,8 @@ impl Timers {
         }
     }
 
-    /// Gives memory back that only a crowd has needed. A table that grows again has at least as many alarms set by then as it moves.
+    /// Gives memory back that only a crowd has needed. A table that grows again has at least as
+    /// many alarms set by then as it moves.
     fn give_back(&mut self) {
         let capacity = self.by_key.capacity();
         if capacity > KEPT && self.by_key.len() < capacity / 8 {

@@ -18,7 +18,8 @@ pub(super) fn completed(key: &[u8], certificate: &[u8]) -> Option<Vec<u8>> {
     if info.algorithm.oid.to_string() != ALGORITHM {
         return None;
     }
-    // SEQUENCE { INTEGER 1, OCTET STRING secret, … }, all of it shorter than 128 bytes where the public key is missing.
+    // SEQUENCE { INTEGER 1, OCTET STRING secret, … }, all of it shorter than 128 bytes where the
+    // public key is missing.
     let [SEQUENCE, _, 2, 1, 1, OCTETS, len, rest @ ..] = info.private_key.as_bytes() else { return None };
     let (secret, behind) = rest.split_at_checked(usize::from(*len))?;
     if behind.contains(&PUBLIC_KEY) {

@@ -1,4 +1,5 @@
-//! Levels of loggers: which one holds, what is refused, and that every module that logs has a logger.
+//! Levels of loggers: which one holds, what is refused, and that every module that logs has a
+//! logger.
 
 use std::fs;
 use std::path::Path;

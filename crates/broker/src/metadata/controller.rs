@@ -1,10 +1,10 @@
 //! Decisions of the controller: pure functions from an image and a request to records, without
 //! clock, disk or randomness.
 //!
-//! Each operation takes the image and a request and returns the records to append, all in one batch, and
-//! the outcome for each item. Time and ids are parameters. Nothing has happened until the caller has
-//! appended and applied the records: the store does both.
-//! Checks, their order and their messages are those of Kafka 4.3's controller.
+//! Each operation takes the image and a request and returns the records to append, all in one
+//! batch, and the outcome for each item. Time and ids are parameters. Nothing has happened until
+//! the caller has appended and applied the records: the store does both. Checks, their order and
+//! their messages are those of Kafka 4.3's controller.
 
 mod access;
 mod configs;
@@ -54,7 +54,8 @@ impl<T> Decision<T> {
     }
 }
 
-/// Why one item of a request was refused. The message is Kafka's; `None` stands for the code's own text.
+/// Why one item of a request was refused. The message is Kafka's; `None` stands for the code's own
+/// text.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{reason:?}: {}", message.as_deref().unwrap_or("no message"))]
 pub struct Refusal {

@@ -1,4 +1,5 @@
-//! The features of Kafka 4.3 that Levada knows, their ranges, and the levels a new cluster begins with.
+//! The features of Kafka 4.3 that Levada knows, their ranges, and the levels a new cluster begins
+//! with.
 
 use super::records::SupportedFeature;
 

@@ -1,8 +1,8 @@
 //! The image: the state of the metadata log as one immutable value.
 //!
-//! Readers hold an `Arc<Image>` and never lock. The writer clones the image (its parts are shared, so
-//! this is a handful of reference counts), applies records, and publishes the result. What a record
-//! changes is copied; the rest stays shared.
+//! Readers hold an `Arc<Image>` and never lock. The writer clones the image (its parts are shared,
+//! so this is a handful of reference counts), applies records, and publishes the result. What a
+//! record changes is copied; the rest stays shared.
 
 mod access;
 mod brokers;
@@ -49,7 +49,8 @@ impl Image {
         Self { offset: -1, ..Self::default() }
     }
 
-    /// Offset of the last record applied, -1 for none. Also the "finalised features epoch" clients see.
+    /// Offset of the last record applied, -1 for none. Also the "finalised features epoch" clients
+    /// see.
     pub fn offset(&self) -> i64 {
         self.offset
     }
@@ -94,13 +95,14 @@ impl Image {
         self.configs.iter().map(|(resource, values)| (resource, &**values))
     }
 
-    /// Resources whose configuration is not what it was in `before`. A broker's also counts if it was set to the same values
-    /// again: that is how a broker is told to read its key stores anew.
+    /// Resources whose configuration is not what it was in `before`. A broker's also counts if it
+    /// was set to the same values again: that is how a broker is told to read its key stores anew.
     pub fn configs_changed_since<'a>(&'a self, before: &'a Image) -> Vec<&'a ConfigResource> {
         if Arc::ptr_eq(&self.configs, &before.configs) {
             return Vec::new();
         }
-        // What a record sets is copied first, so that values which nobody has set since are those of the earlier image.
+        // What a record sets is copied first, so that values which nobody has set since are those
+        // of the earlier image.
         let is_set = |(resource, values): &(&'a ConfigResource, &Arc<BTreeMap<String, String>>)| {
             before.configs.get(*resource).is_none_or(|earlier| {
                 let is_same = || resource.kind != ResourceKind::Broker && earlier == *values;
@@ -144,8 +146,8 @@ impl Image {
 
     /// Applies the record at `position`. On an error the image is unchanged.
     ///
-    /// Transactions are not this function's business: [`Replay`] takes care that the records between
-    /// a begin and an end record arrive here together.
+    /// Transactions are not this function's business: [`Replay`] takes care that the records
+    /// between a begin and an end record arrive here together.
     pub fn apply(&mut self, record: &Record, position: Position) -> Result<(), ApplyError> {
         match record {
             Record::Topic(topic) => self.topics.add(topic)?,

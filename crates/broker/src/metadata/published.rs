@@ -1,5 +1,6 @@
-//! The cluster's metadata as the running broker uses it: one published image, read without a lock, which `publishing` replaces by the
-//! next one. Where images come from is not known here: `controller` makes them of the metadata log.
+//! The cluster's metadata as the running broker uses it: one published image, read without a lock,
+//! which `publishing` replaces by the next one. Where images come from is not known here:
+//! `controller` makes them of the metadata log.
 
 use std::sync::Arc;
 
@@ -52,8 +53,8 @@ impl Metadata {
         Uuid::from_bytes(self.identity.directory_id)
     }
 
-    /// Has `act` bring the broker from the published image to the next one, and then publishes that. Only for
-    /// [`crate::publishing`].
+    /// Has `act` bring the broker from the published image to the next one, and then publishes
+    /// that. Only for [`crate::publishing`].
     ///
     /// # Panics
     /// If the next image is older than the published one.

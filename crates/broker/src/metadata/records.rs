@@ -1,9 +1,10 @@
 //! KRaft metadata records: the contents of the `__cluster_metadata` log.
 //!
-//! A record's value is a frame version (1), the record kind's number and the record's version, all as
-//! unsigned varints, then the fields in Kafka's flexible encoding. Kinds that Levada does not act on are
-//! kept as they came ([`Opaque`]), so that nothing is lost. Kinds or versions nobody has heard of are an
-//! error: state built without them would be wrong. See `docs/format/cluster-metadata.md`.
+//! A record's value is a frame version (1), the record kind's number and the record's version, all
+//! as unsigned varints, then the fields in Kafka's flexible encoding. Kinds that Levada does not
+//! act on are kept as they came ([`Opaque`]), so that nothing is lost. Kinds or versions nobody has
+//! heard of are an error: state built without them would be wrong. See
+//! `docs/format/cluster-metadata.md`.
 
 mod access;
 mod body;
@@ -143,8 +144,8 @@ pub struct Opaque {
     pub body: Bytes,
 }
 
-/// Reads one record's value; also says which version it was written in. Copies text and lists out of
-/// `value`, except for the body of an [`Opaque`] record.
+/// Reads one record's value; also says which version it was written in. Copies text and lists out
+/// of `value`, except for the body of an [`Opaque`] record.
 pub fn decode(value: Bytes) -> Result<(Record, u16), RecordError> {
     let mut input = Decoder::new(value, DecodeLimits::default())?;
     let frame_version = input.read_unsigned_varint()?;

@@ -1,9 +1,9 @@
 //! The metadata log on disk, and the only place where the state of the cluster changes.
 //!
 //! [`Store::open`] formats a new directory, replays an old one, and begins a new leader epoch.
-//! [`Store::update`] makes a change: decide on the current image, append one batch, wait for the disk, apply,
-//! publish. A change is visible only after it is safe. All of this blocks; it belongs on a thread that may.
-//! See `docs/format/cluster-metadata.md`.
+//! [`Store::update`] makes a change: decide on the current image, append one batch, wait for the
+//! disk, apply, publish. A change is visible only after it is safe. All of this blocks; it belongs
+//! on a thread that may. See `docs/format/cluster-metadata.md`.
 
 mod change;
 mod files;
@@ -112,14 +112,16 @@ impl Images {
 }
 
 impl Store {
-    /// Opens the metadata log of a directory, formats the directory if it is new, and begins a new epoch.
+    /// Opens the metadata log of a directory, formats the directory if it is new, and begins a new
+    /// epoch.
     pub fn open(options: &StoreOptions, now_ms: i64) -> Result<(Self, OpenReport), StoreError> {
         let (disk, dir) = (&options.disk, &options.dir);
         disk.create_dir(dir).map_err(|source| StoreError::io("create", dir, source))?;
         let mut report = OpenReport::default();
         let identity = match MetaProperties::load(&**disk, dir)? {
             Some(identity) => identity,
-            // Without its identity a directory with metadata belongs to nobody: never format over it.
+            // Without its identity a directory with metadata belongs to nobody: never format over
+            // it.
             None if format::is_used(&**disk, dir) => {
                 return Err(StoreError::Unidentified { dir: dir.clone() });
             }
@@ -207,9 +209,10 @@ impl Store {
         self.replay.image()
     }
 
-    /// Makes one change: `decide` sees the current image and the offset that its first record will have. When this
-    /// returns, the change is on the disk and published. With a full disk, or where a file could not be made for want of descriptors or
-    /// memory, it has not happened; after any other storage error nobody knows what the disk holds, and the store refuses further changes.
+    /// Makes one change: `decide` sees the current image and the offset that its first record will
+    /// have. When this returns, the change is on the disk and published. With a full disk, or where
+    /// a file could not be made for want of descriptors or memory, it has not happened; after any
+    /// other storage error nobody knows what the disk holds, and the store refuses further changes.
     pub fn update<T>(
         &mut self,
         now_ms: i64,
@@ -226,7 +229,8 @@ impl Store {
         Ok(outcome)
     }
 
-    /// Writes records, in as many batches as they need, and applies what the next start would read; an error leaves the image as it was.
+    /// Writes records, in as many batches as they need, and applies what the next start would read;
+    /// an error leaves the image as it was.
     fn append(&mut self, records: &[Record], now_ms: i64) -> Result<(), StoreError> {
         let mut offset = self.journal.end_offset();
         // First on a copy: a batch that contradicts the image must not reach the log.
@@ -263,7 +267,8 @@ impl Store {
         self.published.0.store(Arc::new(self.replay.image().clone()));
     }
 
-    /// Every epoch begins with a leader change; the first of a new log also takes over the quorum's voters.
+    /// Every epoch begins with a leader change; the first of a new log also takes over the quorum's
+    /// voters.
     fn begin_epoch(&mut self, mut epochs: Vec<(i32, i64)>, now_ms: i64) -> Result<(), StoreError> {
         let quorum = self.quorum.clone();
         let node_id = self.identity.node_id;
@@ -279,7 +284,8 @@ impl Store {
         }
         epochs.push((self.epoch, start));
         let leader = files::Leader { node_id, epoch: self.epoch, kraft_version: quorum.kraft_version };
-        // Before the epoch's first batch: should a crash come between, the next epoch is another one.
+        // Before the epoch's first batch: should a crash come between, the next epoch is another
+        // one.
         files::write_leadership(&*self.disk, &self.path, leader, &epochs)?;
         self.append_control(&records, now_ms)
     }

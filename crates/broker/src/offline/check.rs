@@ -53,8 +53,9 @@ impl Report {
     }
 }
 
-/// Checks a directory that nobody uses, on all cores; brokers are kept away meanwhile. `watch` is told how many bytes of log have been
-/// read, of how many. Reads everything, changes nothing, blocks for as long as that takes.
+/// Checks a directory that nobody uses, on all cores; brokers are kept away meanwhile. `watch` is
+/// told how many bytes of log have been read, of how many. Reads everything, changes nothing,
+/// blocks for as long as that takes.
 ///
 /// # Errors
 /// A directory that is in use, not formatted, or cannot be listed.
@@ -263,7 +264,8 @@ impl<'a> Examiner<'a> {
         }
     }
 
-    /// The metadata log has neither indexes nor snapshots of producers, and a broker never cuts anything but a torn tail off it.
+    /// The metadata log has neither indexes nor snapshots of producers, and a broker never cuts
+    /// anything but a torn tail off it.
     fn metadata_log(&self, path: &Path, told: &mut dyn FnMut(u64)) -> Result<Checked, LogError> {
         let mut checked =
             partition(&RealDisk, path, &RecordedState { compacted: true, ..RecordedState::default() }, told)?;

@@ -30,7 +30,8 @@ impl InternalTopic {
         }
     }
 
-    /// A record of the topic as an object with the field `type`. Credentials of users come without salt and keys.
+    /// A record of the topic as an object with the field `type`. Credentials of users come without
+    /// salt and keys.
     ///
     /// # Errors
     /// The reason why it is no record of this topic.

@@ -1,9 +1,9 @@
 //! Applies the changes from one image to the next, and publishes the next image.
 //!
-//! The order for each image is: stop deleted topics and rename their directories, apply configuration
-//! and quotas, change leaders of partitions, open new partitions, publish the image. After that,
-//! without a lock, [`Publisher::finish`] tells group coordinators about changed topics and removes the
-//! directories of deleted topics. One image is applied at a time.
+//! The order for each image is: stop deleted topics and rename their directories, apply
+//! configuration and quotas, change leaders of partitions, open new partitions, publish the image.
+//! After that, without a lock, [`Publisher::finish`] tells group coordinators about changed topics
+//! and removes the directories of deleted topics. One image is applied at a time.
 
 use std::path::PathBuf;
 
@@ -25,7 +25,8 @@ pub(crate) struct Aftermath {
 }
 
 impl Publisher {
-    /// Acts on the differences between the published image and the next one, and publishes that. Blocks.
+    /// Acts on the differences between the published image and the next one, and publishes that.
+    /// Blocks.
     ///
     /// # Panics
     /// If the next image is older than the published one.
@@ -40,7 +41,8 @@ impl Publisher {
         })
     }
 
-    /// Does what remains after a publication. The error is the first partition's that could not be opened; housekeeping tries again.
+    /// Does what remains after a publication. The error is the first partition's that could not be
+    /// opened; housekeeping tries again.
     pub(crate) fn finish(&self, aftermath: Aftermath) -> Result<(), LogError> {
         let Aftermath { has_topics_changed, doomed, failure } = aftermath;
         if has_topics_changed {
@@ -84,10 +86,12 @@ impl Publisher {
         }
     }
 
-    /// Takes topics that the metadata no longer has out of service, and returns their directories for removal.
+    /// Takes topics that the metadata no longer has out of service, and returns their directories
+    /// for removal.
     fn drop_topics(&self, topics: &[DeletedTopic]) -> Vec<PathBuf> {
         let doomed: Vec<PathBuf> = topics.iter().flat_map(|topic| self.drop_topic(topic)).collect();
-        // Or a crash would have a new topic of the same name begin where the old one did, and trust it as far.
+        // Or a crash would have a new topic of the same name begin where the old one did, and trust
+        // it as far.
         if !doomed.is_empty() {
             self.replicas.store_checkpoints();
         }

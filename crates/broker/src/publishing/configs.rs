@@ -22,8 +22,9 @@ pub(crate) enum ReloadError {
 }
 
 impl Publisher {
-    /// Has everything go by a configuration that was read again, as far as that needs no restart, and reads TLS keys and trust again.
-    /// Returns the names of the changed keys. An error leaves everything as it was. Blocks for files.
+    /// Has everything go by a configuration that was read again, as far as that needs no restart,
+    /// and reads TLS keys and trust again. Returns the names of the changed keys. An error leaves
+    /// everything as it was. Blocks for files.
     pub(crate) fn reload(&self, fresh: &BrokerConfig) -> Result<Differences, ReloadError> {
         self.metadata.hold(|image| {
             let (config, differences) = self.config.load().reloaded(fresh)?;
@@ -37,7 +38,8 @@ impl Publisher {
         })
     }
 
-    /// Has the broker go by the configuration that it has in the image, and reads TLS keys and trust again.
+    /// Has the broker go by the configuration that it has in the image, and reads TLS keys and
+    /// trust again.
     pub(super) fn apply_broker_config(&self, image: &Image) {
         let none = Values::new();
         let stored = |resource| image.configs(&resource).map_or(&none, |values| &**values);

@@ -2,9 +2,9 @@
 //! in, an ordered list of changes out.
 //!
 //! Any number of records may lie between the two images, so a snapshot needs no special case.
-//! Credentials, access control entries, features and broker registrations are not changes, because each
-//! request reads them from the published image. A replica that leaves this node while its topic
-//! remains is not a change yet, because no decision of `metadata::controller` makes one.
+//! Credentials, access control entries, features and broker registrations are not changes, because
+//! each request reads them from the published image. A replica that leaves this node while its
+//! topic remains is not a change yet, because no decision of `metadata::controller` makes one.
 
 use levada_wire::Uuid;
 
@@ -13,7 +13,8 @@ use crate::metadata::image::{ConfigResource, Image, PartitionRegistration, Resou
 /// One kind of change. A list has each kind at most once, in the order of the variants.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Change {
-    /// Topics are deleted. A topic that was deleted and created again counts here, under its former id.
+    /// Topics are deleted. A topic that was deleted and created again counts here, under its former
+    /// id.
     Delete(Vec<DeletedTopic>),
     /// A configuration of this broker, or of all brokers, was set.
     BrokerConfig,
@@ -21,7 +22,8 @@ pub(super) enum Change {
     GroupConfigs,
     /// Limits of clients.
     Quotas,
-    /// Partitions of which this node had a replica before have another leader, leader epoch, or other replicas in sync.
+    /// Partitions of which this node had a replica before have another leader, leader epoch, or
+    /// other replicas in sync.
     Lead(Vec<(Uuid, i32)>),
     /// Topics with partitions of which this node has a replica from now on.
     Serve(Vec<Uuid>),

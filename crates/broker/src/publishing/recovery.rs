@@ -25,7 +25,8 @@ impl Drop for ThreadDone<'_> {
 }
 
 impl Publisher {
-    /// Recovers partitions on as many threads as are configured, or as there are cores; those of the coordinators first.
+    /// Recovers partitions on as many threads as are configured, or as there are cores; those of
+    /// the coordinators first.
     pub(super) fn begin_recovery(&self, mut missing: Vec<Missing>, left: LastShutdown) {
         missing.sort_by_key(|one| !is_internal(&one.identity.topic));
         for one in &missing {
@@ -47,7 +48,8 @@ impl Publisher {
             let runtime = Handle::try_current().ok();
             let work = move || {
                 let _done = ThreadDone(&counted);
-                // What coordinators have to write, and what the device is waited for, goes on there.
+                // What coordinators have to write, and what the device is waited for, goes on
+                // there.
                 let _entered = runtime.as_ref().map(Handle::enter);
                 // Whoever waits for the recovery may want the replicas' last owner to be gone.
                 let publisher = publisher;
@@ -111,7 +113,8 @@ impl Publisher {
         });
     }
 
-    /// Its topic was deleted while it was recovered; a new one of that name may wait for the directory.
+    /// Its topic was deleted while it was recovered; a new one of that name may wait for the
+    /// directory.
     fn discard_recovered(&self, opened: Partition, image: &Image) {
         let (topic, index) = (opened.topic().to_owned(), opened.index());
         drop(opened);

@@ -14,7 +14,8 @@ use crate::replica::opening::Missing;
 use crate::replica::{Partition, TopicPartition};
 
 impl Publisher {
-    /// Publishes the image that a start has found, and acts on all that it has. What an unclean stop has left is recovered beside serving.
+    /// Publishes the image that a start has found, and acts on all that it has. What an unclean
+    /// stop has left is recovered beside serving.
     pub(crate) fn begin(&self, image: &Image, left: LastShutdown) -> Result<(), DataDirError> {
         let node_id = self.config.load().node_id;
         // Nobody else reads or acts yet.
@@ -28,7 +29,8 @@ impl Publisher {
                 change => self.apply(change, image, &mut aftermath),
             }
         }
-        // Coordinators know the topics before they are loaded. No partition was opened that could have failed.
+        // Coordinators know the topics before they are loaded. No partition was opened that could
+        // have failed.
         let _ = self.finish(aftermath);
         self.coordinators.provide(image);
         let known =
@@ -75,8 +77,8 @@ impl Publisher {
         }
     }
 
-    /// Opens partitions and puts them into service. Those that cannot be opened are tried again by the housekeeping; the first
-    /// failure is returned.
+    /// Opens partitions and puts them into service. Those that cannot be opened are tried again by
+    /// the housekeeping; the first failure is returned.
     pub(super) fn open_and_serve(
         &self,
         missing: Vec<Missing>,
@@ -87,7 +89,8 @@ impl Publisher {
         failure.map_or(served, Err)
     }
 
-    /// Puts opened partitions into service; those of `__consumer_offsets` and `__transaction_state` get their coordinators.
+    /// Puts opened partitions into service; those of `__consumer_offsets` and `__transaction_state`
+    /// get their coordinators.
     pub(super) fn serve(
         &self,
         opened: Vec<Partition>,
@@ -98,9 +101,9 @@ impl Publisher {
         Ok(())
     }
 
-    /// Takes a topic that the metadata no longer has out of service, and its directories out of the way of
-    /// a new topic of the same name; returns them for removal. Only before the image without it is visible:
-    /// later the name may be another topic's.
+    /// Takes a topic that the metadata no longer has out of service, and its directories out of the
+    /// way of a new topic of the same name; returns them for removal. Only before the image without
+    /// it is visible: later the name may be another topic's.
     pub(super) fn drop_topic(&self, topic: &DeletedTopic) -> Vec<PathBuf> {
         let removed = self.replicas.partitions().remove(topic.id);
         self.coordinators.resign(&topic.name);

@@ -49,9 +49,9 @@ impl QuotaBook {
         self.accounts.lock().book(used, client, amount, now_ms())
     }
 
-    /// Books the bytes of an answer: how long the connection is to be muted, and whether the answer waits as long too:
-    /// then nothing is booked. The first answer to a client that was idle never waits, so that one batch larger than
-    /// the limit allows still comes through.
+    /// Books the bytes of an answer: how long the connection is to be muted, and whether the answer
+    /// waits as long too: then nothing is booked. The first answer to a client that was idle never
+    /// waits, so that one batch larger than the limit allows still comes through.
     pub(crate) fn book_answer(&self, client: Client<'_>, bytes: u64) -> (Duration, bool) {
         if !self.has_quotas() {
             return (Duration::ZERO, false);

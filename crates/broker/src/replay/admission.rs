@@ -1,11 +1,13 @@
 //! Whether what a reader of old records brings in from the disk may stay in the page cache.
 //!
-//! - *Free*: there is memory that nobody uses. What is read stays, since nobody is displaced, until that memory is down to a reserve.
-//! - *Full*: the cache has the memory. A range stays on its second reading within what the cache could hold ([`Ghosts`]); the first one leaves no
-//!   trace.
+//! - *Free*: there is memory that nobody uses. What is read stays, since nobody is displaced, until
+//!   that memory is down to a reserve.
+//! - *Full*: the cache has the memory. A range stays on its second reading within what the cache
+//!   could hold ([`Ghosts`]); the first one leaves no trace.
 //! - *Stalled*: somebody waits for memory. Nothing stays.
 //!
-//! A state machine: what the kernel says goes in ([`Observation`]), and each range with the question. It knows no clock, file or kernel.
+//! A state machine: what the kernel says goes in ([`Observation`]), and each range with the
+//! question. It knows no clock, file or kernel.
 
 use super::ghosts::{FileId, Ghosts};
 
@@ -19,8 +21,9 @@ pub(crate) struct Observation {
     pub(crate) free: u64,
     /// That, and what could be had by dropping clean pages.
     pub(crate) available: u64,
-    /// The share of the last ten seconds in which somebody waited for memory, in percent; where the kernel does not say, a guess from
-    /// the pages that were read again soon after they had been pushed out.
+    /// The share of the last ten seconds in which somebody waited for memory, in percent; where the
+    /// kernel does not say, a guess from the pages that were read again soon after they had been
+    /// pushed out.
     pub(crate) stalled: f64,
 }
 

@@ -1,7 +1,8 @@
 //! Ghost entries, as in 2Q and ARC: ranges of files that were read from the disk and not kept. A
 //! second read of a range with a ghost entry would have been a hit in a cache of this capacity.
 //!
-//! Knows no file, clock or kernel: a file is a number. Memory is bounded by [`CHUNKS`], whatever is read.
+//! Knows no file, clock or kernel: a file is a number. Memory is bounded by [`CHUNKS`], whatever is
+//! read.
 
 use std::collections::{BTreeMap, HashMap};
 

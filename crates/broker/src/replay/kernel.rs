@@ -15,8 +15,8 @@ pub(crate) struct Kernel {
     refaulted: Option<u64>,
 }
 
-/// Where the kernel does not tell for how long tasks waited: so many bytes a look that came back soon after they were pushed out count as one
-/// percent of the time.
+/// Where the kernel does not tell for how long tasks waited: so many bytes a look that came back
+/// soon after they were pushed out count as one percent of the time.
 const REFAULTED_PERCENT: u64 = 8 << 20;
 
 impl Default for Kernel {
@@ -78,7 +78,8 @@ impl Kernel {
         groups
     }
 
-    /// The groups from `path` up to the mount. A container sees its own group as the mount, whatever it is called outside.
+    /// The groups from `path` up to the mount. A container sees its own group as the mount,
+    /// whatever it is called outside.
     fn up_from(&self, mount: &str, path: &str, of: fn(&Kernel, &Path) -> Option<Group>) -> Vec<Group> {
         let dir = Path::new(mount).join(path.trim_start_matches('/'));
         let up = dir.ancestors().take_while(|dir| dir.starts_with(mount));

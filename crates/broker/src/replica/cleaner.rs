@@ -110,7 +110,8 @@ impl Cleaner {
         book.uncleanable.remove(key);
     }
 
-    /// Counts bytes read or written and waits for as long as `bytes_per_second` asks for; `false` once the broker stops.
+    /// Counts bytes read or written and waits for as long as `bytes_per_second` asks for; `false`
+    /// once the broker stops.
     pub(crate) fn go_on(&self, bytes: u64, bytes_per_second: f64) -> bool {
         let wait = self.throttle.lock().spend(bytes, bytes_per_second, Instant::now());
         let mut halted = self.halted.lock();

@@ -33,7 +33,8 @@ enum CompactionOutcome {
 }
 
 impl Replicas {
-    /// Compacts logs as they need it, `log.cleaner.threads` at a time; returns only if there is no compaction here.
+    /// Compacts logs as they need it, `log.cleaner.threads` at a time; returns only if there is no
+    /// compaction here.
     pub(crate) async fn run_cleaner(self: Arc<Self>) {
         let mut running = JoinSet::new();
         let mut changes = self.config.changes();
@@ -58,7 +59,8 @@ impl Replicas {
         tracing::info!("log.cleaner.enable is false: logs are not compacted");
     }
 
-    /// The log with the largest share of bytes that compaction has not seen, of those whose time has come. It is the caller's then.
+    /// The log with the largest share of bytes that compaction has not seen, of those whose time
+    /// has come. It is the caller's then.
     pub(crate) fn choose(&self) -> Option<Chosen> {
         let now_ms = now_ms();
         let (mut dirtiest, mut backlog, mut chosen): (f64, u64, Option<Chosen>) = (0.0, 0, None);

@@ -59,9 +59,11 @@ pub(crate) struct DataDir {
     disk: Arc<dyn Disk>,
     background: Background,
     path: PathBuf,
-    /// A hash of what each checkpoint has, by file name, of those that were written by this process.
+    /// A hash of what each checkpoint has, by file name, of those that were written by this
+    /// process.
     stored: Mutex<BTreeMap<&'static str, u64>>,
-    /// True if there may be directories whose names are not on the device: those found at the start, and those made since.
+    /// True if there may be directories whose names are not on the device: those found at the
+    /// start, and those made since.
     has_new_names: Mutex<bool>,
     /// Held, not read: the kernel lets go of the lock when the process ends, however it ends.
     _lock: File,
@@ -156,8 +158,9 @@ impl DataDir {
         *self.has_new_names.lock() = true;
     }
 
-    /// Waits until the names of all partitions' directories are on the device. Those that were there before are not synced again: the
-    /// recovery of many partitions would wait for the device once for each.
+    /// Waits until the names of all partitions' directories are on the device. Those that were
+    /// there before are not synced again: the recovery of many partitions would wait for the device
+    /// once for each.
     pub(super) fn sync_names(&self) -> Result<(), LogError> {
         // Locked until the end: another thread's directory may be waiting for the same sync.
         let mut has_new_names = self.has_new_names.lock();
@@ -172,16 +175,16 @@ impl DataDir {
         Ok(())
     }
 
-    /// Takes the name from a deleted partition's directory and returns the new one, for removal: what a
-    /// crash leaves of it is removed at the next start.
+    /// Takes the name from a deleted partition's directory and returns the new one, for removal:
+    /// what a crash leaves of it is removed at the next start.
     pub(super) fn mark_deleted(&self, topic: &str, index: i32) -> io::Result<PathBuf> {
         let doomed = self.path.join(aside(topic, index, DELETED));
         self.disk.rename(&self.partition(topic, index), &doomed)?;
         Ok(doomed)
     }
 
-    /// Finishes interrupted deletions, and moves the directories of partitions that are not `known` (left
-    /// by a crash amid a deletion, or foreign) out of the way, as Kafka does.
+    /// Finishes interrupted deletions, and moves the directories of partitions that are not `known`
+    /// (left by a crash amid a deletion, or foreign) out of the way, as Kafka does.
     pub(super) fn quarantine_strays(&self, known: impl Fn(&str, i32) -> bool) -> Result<(), DataDirError> {
         let failed = |source| DataDirError::Unusable { path: self.path.clone(), source };
         for disk::DirEntry { path, kind } in self.disk.list(&self.path).map_err(failed)? {
@@ -198,8 +201,8 @@ impl DataDir {
         Ok(())
     }
 
-    /// Replaces a checkpoint, unless it has these offsets already: a broker with nothing to do leaves the device alone. Flushed when
-    /// this returns.
+    /// Replaces a checkpoint, unless it has these offsets already: a broker with nothing to do
+    /// leaves the device alone. Flushed when this returns.
     pub(super) fn store(&self, checkpoint: OffsetCheckpoint, offsets: &Offsets) -> Result<(), LogError> {
         let mut hasher = DefaultHasher::new();
         offsets.hash(&mut hasher);
@@ -221,8 +224,8 @@ impl DataDir {
     }
 }
 
-/// A checkpoint that cannot be read says nothing, as in Kafka: without a recovery point everything is verified, without a
-/// start the log begins with its first segment.
+/// A checkpoint that cannot be read says nothing, as in Kafka: without a recovery point everything
+/// is verified, without a start the log begins with its first segment.
 fn checkpoint(disk: &dyn Disk, which: OffsetCheckpoint, dir: &Path) -> Offsets {
     which.load(disk, dir).unwrap_or_else(|error| {
         tracing::warn!(%error, "ignored a damaged checkpoint; logs are checked in full, or begin with their first segment");
@@ -230,15 +233,16 @@ fn checkpoint(disk: &dyn Disk, which: OffsetCheckpoint, dir: &Path) -> Offsets {
     })
 }
 
-/// `name` of topic `t` and partition 3 is `t-3`; none for what is no partition's name, or the metadata log's.
+/// `name` of topic `t` and partition 3 is `t-3`; none for what is no partition's name, or the
+/// metadata log's.
 pub(crate) fn partition_of(name: &str) -> Option<(&str, i32)> {
     let (topic, index) = name.rsplit_once('-')?;
     let index = index.parse().ok()?;
     (check_topic_name(topic).is_ok() && topic != METADATA_TOPIC).then_some((topic, index))
 }
 
-/// A name that no partition has, unique for each call, as Kafka forms it; topics may have the longest
-/// name that fits a directory, so theirs is cut.
+/// A name that no partition has, unique for each call, as Kafka forms it; topics may have the
+/// longest name that fits a directory, so theirs is cut.
 fn aside(topic: &str, index: i32, suffix: &str) -> String {
     let unique = ::uuid::Uuid::new_v4().simple().to_string();
     let room = NAME_MAX - unique.len() - suffix.len() - index.to_string().len() - 2;
@@ -246,7 +250,8 @@ fn aside(topic: &str, index: i32, suffix: &str) -> String {
     format!("{topic}-{index}.{unique}{suffix}")
 }
 
-/// Takes the lock that keeps two processes out of one directory; it is held for as long as the file is.
+/// Takes the lock that keeps two processes out of one directory; it is held for as long as the file
+/// is.
 pub(crate) fn lock(dir: &Path) -> Result<File, DataDirError> {
     let path = dir.join(LOCK_FILE);
     let locked = disk::lock(&path).map_err(|source| DataDirError::Unusable { path, source })?;

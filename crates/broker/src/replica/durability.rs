@@ -1,8 +1,8 @@
 //! Acknowledgements that wait for the device: one sync for all waiting batches, on a thread that
 //! may block.
 //!
-//! Whoever comes while a sync runs waits for the next, which begins when the first has ended. That is group commit
-//! without a timer: a slow device makes larger groups, not longer queues.
+//! Whoever comes while a sync runs waits for the next, which begins when the first has ended. That
+//! is group commit without a timer: a slow device makes larger groups, not longer queues.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -63,13 +63,15 @@ impl Syncs {
         self.acks_durable.load(Ordering::Relaxed) || self.flush_messages.load(Ordering::Relaxed) < i64::MAX
     }
 
-    /// True if acknowledgements wait for the device: always, or because `flush.messages` records do.
+    /// True if acknowledgements wait for the device: always, or because `flush.messages` records
+    /// do.
     pub(crate) fn is_due(&self) -> bool {
         self.acks_durable.load(Ordering::Relaxed)
             || self.log.log_end() - self.log.durable() >= self.flush_messages.load(Ordering::Relaxed)
     }
 
-    /// Has everything that is in the log now made durable. The answer comes when it is; none if the broker stops first.
+    /// Has everything that is in the log now made durable. The answer comes when it is; none if the
+    /// broker stops first.
     pub(crate) fn ask(self: &Arc<Self>) -> oneshot::Receiver<Synced> {
         let (done, answer) = oneshot::channel();
         let mut state = self.state.lock();

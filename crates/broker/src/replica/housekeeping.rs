@@ -1,5 +1,5 @@
-//! Upkeep of the logs while the broker runs, and their close when it stops: flushing sealed segments, rebuilding misleading indexes,
-//! checkpoints.
+//! Upkeep of the logs while the broker runs, and their close when it stops: flushing sealed
+//! segments, rebuilding misleading indexes, checkpoints.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,7 +43,8 @@ impl Replicas {
         }
     }
 
-    /// Whether `flush.ms` ran out between two looks: deadlines are the multiples of it, so that nothing has to be remembered.
+    /// Whether `flush.ms` ran out between two looks: deadlines are the multiples of it, so that
+    /// nothing has to be remembered.
     fn flush_if_due(&self, partition: &Partition, since_ms: i64, now_ms: i64) {
         let flush_ms = partition.config().flush_ms.max(1);
         if since_ms / flush_ms == now_ms / flush_ms || partition.log().durable() >= partition.log().log_end()
@@ -101,7 +102,8 @@ impl Replicas {
         }
     }
 
-    /// Closes every log, leaves the checkpoints and the marker of a clean shutdown. Nobody may append any more. Blocks.
+    /// Closes every log, leaves the checkpoints and the marker of a clean shutdown. Nobody may
+    /// append any more. Blocks.
     pub(crate) fn close(&self, broker_epoch: i64) {
         let mut clean = self.unopened.lock().is_empty();
         for partition in self.partitions.all() {
@@ -120,7 +122,8 @@ impl Replicas {
     }
 }
 
-/// Builds indexes again that have led readers astray. Their segments are read before the writer is asked for.
+/// Builds indexes again that have led readers astray. Their segments are read before the writer is
+/// asked for.
 fn reindex(partition: &Partition) -> Result<(), LogError> {
     if !partition.log().has_misleading_index() {
         return Ok(());

@@ -100,7 +100,8 @@ impl Submitted {
         }
     }
 
-    /// Waits until a queued batch has its place in the log, or is refused. The device is not waited for.
+    /// Waits until a queued batch has its place in the log, or is refused. The device is not waited
+    /// for.
     pub(crate) async fn written(self) -> Self {
         match self {
             Self::Queued { .. } => Self::Done(self.wait().await),
@@ -112,7 +113,8 @@ impl Submitted {
         }
     }
 
-    /// Has the answer wait for the device. The sync begins at once if the batch is in the log, else when it is, should one be due then.
+    /// Has the answer wait for the device. The sync begins at once if the batch is in the log, else
+    /// when it is, should one be due then.
     pub(crate) fn durable(self, syncs: &Arc<Syncs>) -> Self {
         let sync = matches!(self, Self::Done(Ok(_))).then(|| syncs.ask());
         Self::Durable(Box::new(self), syncs.clone(), sync)
@@ -124,7 +126,8 @@ impl Submitted {
 pub enum Work {
     /// Writing a group of batches, and the new segment that may take.
     Append,
-    /// Everything else: retention, forgetting producers, the swaps of compaction, a changed configuration.
+    /// Everything else: retention, forgetting producers, the swaps of compaction, a changed
+    /// configuration.
     Housekeeping,
 }
 
@@ -166,8 +169,9 @@ impl AppendLane {
     /// Appends a checked batch, or queues it behind the write that is running.
     ///
     /// Blocks for as long as writes to the page cache take, those of a few groups that queued up
-    /// included. `wrote` is called after each group, outside all locks, so that those who wait for data
-    /// can be woken. When it says that more is left, the caller has to see to [`AppendLane::drain`].
+    /// included. `wrote` is called after each group, outside all locks, so that those who wait for
+    /// data can be woken. When it says that more is left, the caller has to see to
+    /// [`AppendLane::drain`].
     pub(crate) fn submit(&self, append: Append, now_ms: i64, wrote: impl Fn()) -> (Submitted, Backlog) {
         {
             let mut queue = self.queue.lock();
@@ -185,8 +189,8 @@ impl AppendLane {
         (Submitted::Done(own.pop().expect("one batch in, one result out")), left)
     }
 
-    /// Writes what queued up, group by group, until nothing is left or others should get a turn. Only for
-    /// the thread that was told that something is left.
+    /// Writes what queued up, group by group, until nothing is left or others should get a turn.
+    /// Only for the thread that was told that something is left.
     pub(crate) fn drain(&self, now_ms: i64, wrote: impl Fn()) -> Backlog {
         let _broken = PoisonOnPanic(self);
         for _ in 0..GROUPS_PER_TURN {
@@ -244,15 +248,16 @@ impl AppendLane {
         }
     }
 
-    /// Housekeeping with the writer (rolling, truncating); none once the log is closed. Appends wait
-    /// meanwhile, so nothing slow may happen in `work`.
+    /// Housekeeping with the writer (rolling, truncating); none once the log is closed. Appends
+    /// wait meanwhile, so nothing slow may happen in `work`.
     pub(crate) fn with_writer<T>(&self, work: impl FnOnce(&mut Writer) -> T) -> Option<T> {
         let mut writer = self.writer.lock();
         let _hold = WriterHold::begin(self, Work::Housekeeping);
         writer.as_mut().map(work)
     }
 
-    /// The longest time that this work had the writer since the start: appends waited for so long at most.
+    /// The longest time that this work had the writer since the start: appends waited for so long
+    /// at most.
     pub(crate) fn longest_turn(&self, work: Work) -> Duration {
         Duration::from_nanos(self.longest_turns_ns[work as usize].load(Ordering::Relaxed))
     }
@@ -285,7 +290,8 @@ impl Drop for WriterHold<'_> {
     }
 }
 
-/// Should a write panic, nobody knows what the log holds: it goes out of use, and nobody waits for it for ever.
+/// Should a write panic, nobody knows what the log holds: it goes out of use, and nobody waits for
+/// it for ever.
 struct PoisonOnPanic<'a>(&'a AppendLane);
 
 impl Drop for PoisonOnPanic<'_> {

@@ -1,5 +1,5 @@
-//! The leadership of one partition, as the metadata has it: whether this node leads, the epochs, and the
-//! replicas in sync. No clock, log or lock; [`Partition`](super::Partition) uses it.
+//! The leadership of one partition, as the metadata has it: whether this node leads, the epochs,
+//! and the replicas in sync. No clock, log or lock; [`Partition`](super::Partition) uses it.
 
 use crate::error_code::ErrorCode;
 use crate::metadata::image::PartitionRegistration;
@@ -43,8 +43,8 @@ impl Leadership {
         self.is_leader && self.in_sync() == 1
     }
 
-    /// True if this is later than `held`. An older image never follows a later one, but a partition may be opened by the one and told of
-    /// the other.
+    /// True if this is later than `held`. An older image never follows a later one, but a partition
+    /// may be opened by the one and told of the other.
     pub(crate) fn follows(&self, held: &Self) -> bool {
         self.partition_epoch > held.partition_epoch
     }

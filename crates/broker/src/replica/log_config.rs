@@ -1,4 +1,5 @@
-//! Configuration of a log: the values of its topic laid over those of the broker, in the log's terms.
+//! Configuration of a log: the values of its topic laid over those of the broker, in the log's
+//! terms.
 
 use levada_log::{AppendBy, LogConfig};
 

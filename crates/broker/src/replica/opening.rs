@@ -55,8 +55,9 @@ impl Replicas {
         missing
     }
 
-    /// Opens partitions, on all cores when there are many. Those that cannot be opened are noted and tried again by the
-    /// housekeeping; the first failure is returned beside the partitions that are open.
+    /// Opens partitions, on all cores when there are many. Those that cannot be opened are noted
+    /// and tried again by the housekeeping; the first failure is returned beside the partitions
+    /// that are open.
     pub(crate) fn open(
         &self,
         missing: Vec<Missing>,
@@ -141,7 +142,8 @@ impl Replicas {
     /// Adds opened partitions to those that are served.
     ///
     /// # Errors
-    /// The names of new directories are not on the device: none is served, and opening is tried again.
+    /// The names of new directories are not on the device: none is served, and opening is tried
+    /// again.
     pub(crate) fn enter(
         &self,
         opened: Vec<Partition>,
@@ -149,7 +151,8 @@ impl Replicas {
     ) -> Result<Vec<Arc<Partition>>, LogError> {
         let keys: Vec<TopicPartition> =
             opened.iter().map(|one| (one.topic().to_owned(), one.index())).collect();
-        // Were the names of new directories lost, records that are on the device would be lost with them.
+        // Were the names of new directories lost, records that are on the device would be lost with
+        // them.
         if let Err(error) = self.data_dir.sync_names() {
             keys.iter().for_each(|key| {
                 self.unopened.lock().note(key, left(key));

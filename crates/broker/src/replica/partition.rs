@@ -42,9 +42,9 @@ pub(crate) struct Partition {
     lane: AppendLane,
     waiters: Arc<Waiters>,
     syncs: Arc<Syncs>,
-    /// Held shared from the question whether a batch belongs to its transaction until the batch has its place in the
-    /// lane, and alone by a marker: so no marker comes between, behind which the batch would open the
-    /// transaction again.
+    /// Held shared from the question whether a batch belongs to its transaction until the batch has
+    /// its place in the lane, and alone by a marker: so no marker comes between, behind which the
+    /// batch would open the transaction again.
     transactions: RwLock<()>,
     config: ArcSwap<TopicConfig>,
     marker_warning: RepeatedWarning,
@@ -139,8 +139,8 @@ impl Partition {
         self.leadership.load()
     }
 
-    /// Takes a later leadership; one that is not later changes nothing. Appends that were checked before are refused, and those
-    /// who wait look again.
+    /// Takes a later leadership; one that is not later changes nothing. Appends that were checked
+    /// before are refused, and those who wait look again.
     pub(crate) fn lead(&self, next: Leadership) {
         self.lane.with_writer(|writer| {
             if next.follows(&self.leadership.load()) {
@@ -164,8 +164,9 @@ impl Partition {
         &self.waiters
     }
 
-    /// Appends a checked batch through the lane and wakes those who wait for it. Where its topic wants that, the answer waits
-    /// until the batch is on the device. A batch that was checked in another leader epoch is refused.
+    /// Appends a checked batch through the lane and wakes those who wait for it. Where its topic
+    /// wants that, the answer waits until the batch is on the device. A batch that was checked in
+    /// another leader epoch is refused.
     pub(crate) fn append(self: &Arc<Self>, append: Append, now_ms: i64) -> Submitted {
         let (submitted, left) = self.lane.submit(append, now_ms, || self.waiters.wake());
         if left == Backlog::Remaining {
@@ -178,7 +179,8 @@ impl Partition {
             });
         }
         match submitted {
-            // Not in the log yet, as little as the write it waits behind: whether a sync is due shows once it is.
+            // Not in the log yet, as little as the write it waits behind: whether a sync is due
+            // shows once it is.
             Submitted::Queued { .. } if self.syncs.may_be_due() => submitted.durable(&self.syncs),
             Submitted::Done(_) if self.syncs.is_due() => submitted.durable(&self.syncs),
             _ => submitted,
@@ -195,8 +197,8 @@ impl Partition {
         self.deleted.load(Ordering::Acquire)
     }
 
-    /// Checks that the partition still exists, that the client's idea of its leader epoch (-1: none) is ours, and that this node leads
-    /// it.
+    /// Checks that the partition still exists, that the client's idea of its leader epoch (-1:
+    /// none) is ours, and that this node leads it.
     pub(crate) fn check_leader(&self, known: i32) -> Result<(), ErrorCode> {
         if self.is_deleted() {
             return Err(ErrorCode::UnknownTopicOrPartition);

@@ -2,8 +2,8 @@
 //!
 //! A waiter registers with every partition that it asked for, looks once more, and sleeps. A change
 //! of any of them (an append, a move of the last stable offset, a truncation, a deletion) wakes it;
-//! it looks again and, if that is still not enough, registers and sleeps again. A wake-up is a hint,
-//! never an answer.
+//! it looks again and, if that is still not enough, registers and sleeps again. A wake-up is a
+//! hint, never an answer.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -33,8 +33,8 @@ pub(crate) struct Attempt<'a> {
     pub(crate) weight: Weight,
 }
 
-/// A decision of access control. Refused attempts are told from level `info` up, granted ones from `debug` up, and what
-/// only filters from `trace` up, as Kafka does.
+/// A decision of access control. Refused attempts are told from level `info` up, granted ones from
+/// `debug` up, and what only filters from `trace` up, as Kafka does.
 pub(crate) fn decided(session: &Session, api: ApiKey, attempt: Attempt<'_>, rule: &Rule) {
     let Attempt { operation, kind, name, weight } = attempt;
     macro_rules! tell {

@@ -30,7 +30,8 @@ pub struct OauthConfig {
     pub sub_claim: String,
 }
 
-/// Where keys are, and who is trusted to be there: two listeners with one address may trust different authorities.
+/// Where keys are, and who is trusted to be there: two listeners with one address may trust
+/// different authorities.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct KeySource {
     /// `sasl.oauthbearer.jwks.endpoint.url`.

@@ -228,7 +228,8 @@ impl Exchange {
         }
     }
 
-    /// Begins with a new connection. `nonce` is printable, without a comma, and can be guessed by nobody.
+    /// Begins with a new connection. `nonce` is printable, without a comma, and can be guessed by
+    /// nobody.
     pub fn new(config: Arc<SaslConfig>, nonce: String) -> Self {
         Self { config, state: State::VersionsOrHandshake, framed: false, nonce, before: None }
     }
@@ -476,7 +477,8 @@ fn encode<R: KafkaResponse>(header: &RequestHeader, response: &R) -> Result<Byte
     levada_wire::encode_response(header.correlation_id, header.version, response)
 }
 
-/// The answer to a request that comes in place of a token, for the two that a client sends by mistake; none for any other.
+/// The answer to a request that comes in place of a token, for the two that a client sends by
+/// mistake; none for any other.
 fn out_of_turn(header: &RequestHeader) -> Result<Option<Bytes>, EncodeError> {
     let error_code = ErrorCode::IllegalSaslState.code();
     match header.api {

@@ -75,7 +75,8 @@ impl ScramMechanism {
         digest::digest(algorithm, data).as_ref().to_vec()
     }
 
-    /// The password as a client hashes it. Takes milliseconds on purpose; no iterations count as one.
+    /// The password as a client hashes it. Takes milliseconds on purpose; no iterations count as
+    /// one.
     pub fn salted_password(self, password: &str, salt: &[u8], iterations: u32) -> Vec<u8> {
         let (algorithm, size) = match self {
             Self::Sha256 => (pbkdf2::PBKDF2_HMAC_SHA256, digest::SHA256_OUTPUT_LEN),
@@ -109,7 +110,8 @@ impl ScramMechanism {
         self.hmac(salted_password, b"Server Key")
     }
 
-    /// The credential of a user that does not exist: nobody knows its password, and its salt is always the same.
+    /// The credential of a user that does not exist: nobody knows its password, and its salt is
+    /// always the same.
     fn made_up(self, secret: &str, user: &str) -> Credential {
         let derive =
             |what: &str| self.hmac(secret.as_bytes(), format!("{what} {} {user}", self.name()).as_bytes());
@@ -220,8 +222,9 @@ impl ScramServer {
         self.mechanism
     }
 
-    /// Takes the client's next message. `find` looks a user's credential up; with a `secret` that nobody else knows one is made up for
-    /// users that do not exist, the same each time. After an error the SCRAM exchange has already ended.
+    /// Takes the client's next message. `find` looks a user's credential up; with a `secret` that
+    /// nobody else knows one is made up for users that do not exist, the same each time. After an
+    /// error the SCRAM exchange has already ended.
     ///
     /// # Errors
     /// The client is not let in.

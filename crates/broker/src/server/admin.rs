@@ -32,7 +32,8 @@ pub(crate) struct Duties {
 /// Interval between flushes of sealed segments and writes of checkpoints.
 const HOUSEKEEPING: Duration = Duration::from_secs(5);
 
-/// The admin thread's runtime. It may be given tasks before the thread is started, which then does them.
+/// The admin thread's runtime. It may be given tasks before the thread is started, which then does
+/// them.
 pub(crate) fn runtime() -> Result<Runtime, StartError> {
     let mut builder = tokio::runtime::Builder::new_current_thread();
     let builder = builder.enable_io().enable_time().thread_name("admin-blocking");

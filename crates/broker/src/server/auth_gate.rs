@@ -194,7 +194,8 @@ impl AuthGate {
 }
 
 impl Authenticated {
-    /// The talk in which the client shows again who it is, unless its session never ends or it is too soon for that.
+    /// The talk in which the client shows again who it is, unless its session never ends or it is
+    /// too soon for that.
     fn again(&self, config: &Arc<SaslConfig>, now_ms: i64) -> Option<Exchange> {
         let too_soon = self.again_ms.is_some_and(|last_ms| now_ms - last_ms < AGAIN_AFTER_MS);
         (self.expires_ms.is_some() && !too_soon)

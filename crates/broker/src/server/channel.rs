@@ -46,7 +46,8 @@ pub(crate) enum Sending {
 }
 
 impl Channel {
-    /// Takes what the socket has to the end of `plain`, without waiting. An error of kind `WouldBlock` means that it has nothing.
+    /// Takes what the socket has to the end of `plain`, without waiting. An error of kind
+    /// `WouldBlock` means that it has nothing.
     pub(crate) fn receive(&mut self, stream: &TcpStream, plain: &mut BytesMut) -> std::io::Result<Received> {
         match self {
             Channel::Plain => match receive(stream, plain)? {
@@ -60,7 +61,8 @@ impl Channel {
                 }
                 let got = got?;
                 let processed = session.process(plain);
-                // An alert or new keys; what the socket does not take now leaves before the next answer.
+                // An alert or new keys; what the socket does not take now leaves before the next
+                // answer.
                 session.flush(|bytes| stream.try_write(bytes))?;
                 processed.map_err(std::io::Error::other)?;
                 session.rest();
@@ -142,12 +144,13 @@ impl Channel {
     }
 }
 
-/// Takes what the socket has. A read that leaves room has emptied it: what comes later is announced anew, and until then nobody
-/// asks the kernel again.
+/// Takes what the socket has. A read that leaves room has emptied it: what comes later is announced
+/// anew, and until then nobody asks the kernel again.
 fn receive(stream: &TcpStream, plain: &mut BytesMut) -> std::io::Result<usize> {
     let count = stream.try_read_buf(plain)?;
     if count > 0 && plain.len() < plain.capacity() {
-        // The runtime forgets that there was something to read. It watches the socket on this thread, so that nothing was announced since.
+        // The runtime forgets that there was something to read. It watches the socket on this
+        // thread, so that nothing was announced since.
         let forget = || Err::<(), _>(std::io::ErrorKind::WouldBlock.into());
         let _ = stream.try_io(tokio::io::Interest::READABLE, forget);
     }

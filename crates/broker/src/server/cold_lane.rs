@@ -1,9 +1,11 @@
 //! The cold lane of a shard: reads ranges that are read once from the disk through the shard's
 //! ring, around the page cache.
 //!
-//! Nobody will read them again soon, so pages would only push others out, and making and dropping them costs more than the reads
-//! ([measured](../../../../docs/decisions/2026-11-21-cold-reads.md)). Memory is bounded: what a slow consumer holds is missing here, and then
-//! ranges come by the broker's [`Warmer`](levada_io::residency::Warmer), as they do where no ring is allowed.
+//! Nobody will read them again soon, so pages would only push others out, and making and dropping
+//! them costs more than the reads
+//! ([measured](../../../../docs/decisions/2026-11-21-cold-reads.md)). Memory is bounded: what a
+//! slow consumer holds is missing here, and then ranges come by the broker's
+//! [`Warmer`](levada_io::residency::Warmer), as they do where no ring is allowed.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -90,8 +92,8 @@ impl ColdLane {
         }
     }
 
-    /// Reads a range, or what there are buffers for of its beginning; `None` if it must come by another way. The
-    /// bytes keep their buffers.
+    /// Reads a range, or what there are buffers for of its beginning; `None` if it must come by
+    /// another way. The bytes keep their buffers.
     pub(crate) async fn read(&self, extent: &Extent) -> Option<Vec<Bytes>> {
         let direct = Extent { file: Arc::new(opened_directly(&extent.file).ok()?), ..extent.clone() };
         let access =
@@ -131,7 +133,8 @@ fn watched(descriptor: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
     AsyncFd::new(descriptor)
 }
 
-/// The same file for direct reads. Its name may mean another one by now, so it is asked for by its descriptor.
+/// The same file for direct reads. Its name may mean another one by now, so it is asked for by its
+/// descriptor.
 fn opened_directly(file: &File) -> io::Result<File> {
     let flags = i32::try_from(OFlags::DIRECT.bits()).map_err(io::Error::other)?;
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());

@@ -1,8 +1,9 @@
 //! One connection: takes a request, answers it, takes the next. Responses leave in the order of
 //! their requests, because each request begins after the previous one is done.
 //!
-//! A client that sends its requests without waiting for the answers gets several answers with one call: an answer is kept back while the next
-//! request is there already, and leaves before anything is waited for ([`Connection::send_or_keep`]).
+//! A client that sends its requests without waiting for the answers gets several answers with one
+//! call: an answer is kept back while the next request is there already, and leaves before anything
+//! is waited for ([`Connection::send_or_keep`]).
 
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -40,7 +41,8 @@ use self::receive::MEMORY_WAIT;
 /// How much is read ahead of what a slow disk is waited for.
 const AHEAD_BYTES: u64 = 1 << 20;
 
-/// So much is kept back at most, in so many pieces, while more requests of the same client are answered.
+/// So much is kept back at most, in so many pieces, while more requests of the same client are
+/// answered.
 const KEPT_BACK_BYTES: u64 = 16 * 1024;
 const KEPT_BACK_PIECES: usize = 16;
 const _: () = assert!(KEPT_BACK_BYTES < AHEAD_BYTES, "answers that are kept back are small");
@@ -262,7 +264,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Lets a client wait that has used more than it may, no longer than a connection may be idle, and only for as long as it is there.
+    /// Lets a client wait that has used more than it may, no longer than a connection may be idle,
+    /// and only for as long as it is there.
     async fn muted(&mut self, wait: Duration) -> Result<(), CloseReason> {
         let idle = self.max_idle.unwrap_or(Duration::MAX);
         let shard = self.shard.clone();
@@ -273,7 +276,8 @@ impl Connection {
         }
     }
 
-    /// What a request comes to. As soon as it has to wait, the answers that were kept back leave beside it.
+    /// What a request comes to. As soon as it has to wait, the answers that were kept back leave
+    /// beside it.
     async fn replied(
         &mut self,
         work: impl Future<Output = Result<Reply, RequestError>>,
@@ -301,8 +305,9 @@ impl Connection {
         }
     }
 
-    /// Completes when the client has hung up, so that a request that may wait for long does not outlive
-    /// it. A client that has more requests under way is not watched: its next read will tell.
+    /// Completes when the client has hung up, so that a request that may wait for long does not
+    /// outlive it. A client that has more requests under way is not watched: its next read will
+    /// tell.
     async fn gone(&mut self) {
         let more = match self.channel {
             _ if self.received.pending() > 0 => true,
@@ -327,8 +332,9 @@ impl Connection {
         false
     }
 
-    /// Sends one response, or keeps it back if the client has sent its next request without waiting for it: a call of the kernel and
-    /// perhaps the client's waking are saved, for as long as the next request keeps this thread busy.
+    /// Sends one response, or keeps it back if the client has sent its next request without waiting
+    /// for it: a call of the kernel and perhaps the client's waking are saved, for as long as the
+    /// next request keeps this thread busy.
     async fn send_or_keep(&mut self, mut pieces: Vec<Piece>, answered: Answered) -> Result<(), CloseReason> {
         let small = pieces.iter().all(|piece| matches!(piece, Piece::Bytes(_)));
         let bytes: u64 = self.kept_back.iter().chain(&pieces).map(Piece::len).sum();
@@ -350,7 +356,8 @@ impl Connection {
         self.send(Vec::new(), CachePolicy::Keep, None).await
     }
 
-    /// Sends what was kept back and one response, a turn at a time, each when the socket takes more.
+    /// Sends what was kept back and one response, a turn at a time, each when the socket takes
+    /// more.
     async fn send(
         &mut self,
         mut pieces: Vec<Piece>,
@@ -404,8 +411,9 @@ impl Connection {
         }
     }
 
-    /// Waits until what comes next is in memory, of its own or of the page cache, while other connections go on. If too many wait
-    /// already, the next turn waits for the disk itself; and a disk that fails is the next turn's to report.
+    /// Waits until what comes next is in memory, of its own or of the page cache, while other
+    /// connections go on. If too many wait already, the next turn waits for the disk itself; and a
+    /// disk that fails is the next turn's to report.
     async fn warm(&mut self, sending: &mut Sending, policy: CachePolicy) {
         let Some(mut warm) = sending.cold(AHEAD_BYTES) else { return };
         if policy == CachePolicy::AskAdmission {
@@ -436,7 +444,8 @@ impl Connection {
         }
     }
 
-    /// Whether old records may stay in the page cache. What this connection asked for itself a moment ago is no second reading.
+    /// Whether old records may stay in the page cache. What this connection asked for itself a
+    /// moment ago is no second reading.
     async fn is_admitted(&self, warm: &Warm) -> bool {
         let broker = self.shard.broker();
         let policy = broker.config().replay_cache;

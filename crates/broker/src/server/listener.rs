@@ -30,8 +30,8 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// How often it is looked whether a descriptor has become free.
 const DESCRIPTOR_PAUSE: Duration = Duration::from_millis(100);
 
-/// Binds the address that configuration key `key` named; does not accept yet. An empty host is every
-/// address of the machine.
+/// Binds the address that configuration key `key` named; does not accept yet. An empty host is
+/// every address of the machine.
 pub(crate) fn bind(address: &HostPort, key: &'static str) -> Result<TcpListener, StartError> {
     let failed =
         |source| StartError::Bind { address: format!("{}:{}", address.host, address.port), key, source };
@@ -181,7 +181,8 @@ impl Acceptor {
         }
     }
 
-    /// Keeps to `max.connection.creation.rate`, that of all listeners and that of one: what comes faster waits in the backlog.
+    /// Keeps to `max.connection.creation.rate`, that of all listeners and that of one: what comes
+    /// faster waits in the backlog.
     async fn keep_rate(&self, listener: &Listener, own_pace: &mut AcceptRate) {
         let wait = {
             let (config, now, unlimited) = (self.broker.config(), Instant::now(), i32::MAX.unsigned_abs());
@@ -203,7 +204,8 @@ impl Acceptor {
         }
     }
 
-    /// Waits for a place among all connections, and among those of the listener; none if there are too many from this address alone.
+    /// Waits for a place among all connections, and among those of the listener; none if there are
+    /// too many from this address alone.
     async fn permit(
         &self,
         origin: (IpAddr, &Arc<Listener>),

@@ -94,7 +94,8 @@ fn warn_if_exposed(directory: &std::path::Path) {
     }
 }
 
-/// The listening sockets: one for each listener, and that of the HTTP address if the service manager has opened it.
+/// The listening sockets: one for each listener, and that of the HTTP address if the service
+/// manager has opened it.
 fn sockets(config: &BrokerConfig) -> Result<(Vec<TcpListener>, Option<TcpListener>), StartError> {
     let mut handed = Handed::take()?;
     let mut known: Vec<&str> = Vec::new();
@@ -203,8 +204,8 @@ impl Server {
         self.broker.replicas().recovery().clone()
     }
 
-    /// Serves until a signal asks for the stop, then stops in order. `read` reads the configuration again when a signal asks for that.
-    /// Blocks.
+    /// Serves until a signal asks for the stop, then stops in order. `read` reads the configuration
+    /// again when a signal asks for that. Blocks.
     pub fn wait(mut self, signals: &Signals, read: impl Fn() -> Result<BrokerConfig, ConfigErrors>) {
         self.supervisor.ready();
         loop {

@@ -93,7 +93,8 @@ pub(crate) fn start(
             let requests = broker.stats().recorder();
             let service = Rc::new(Service { broker, stop, large: Some(large), requests });
             let shard = Rc::new(Shard { service, engine, cold_lane, told: LogPace::default() });
-            // What a set of tasks is driven by is looked at with every step of one of them: it only waits.
+            // What a set of tasks is driven by is looked at with every step of one of them: it only
+            // waits.
             let work = async move {
                 if let Some(pulse) = pulse {
                     tokio::task::spawn_local(pulse.beat(index));

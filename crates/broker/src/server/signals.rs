@@ -19,8 +19,8 @@ use tokio::time::Instant;
 #[cfg(test)]
 mod tests;
 
-/// Longest time from the signal to the end of the process. A device that takes longer to write what is in memory leaves a recovery to the
-/// next start.
+/// Longest time from the signal to the end of the process. A device that takes longer to write what
+/// is in memory leaves a recovery to the next start.
 const STOP_LIMIT: Duration = Duration::from_secs(120);
 
 /// The broker's signals, which from now on no longer end the process.

@@ -10,7 +10,8 @@ use sd_notify::NotifyState;
 #[cfg(test)]
 mod tests;
 
-/// Signs of life for each message to the watchdog: with two, a thread that runs late once is no alarm.
+/// Signs of life for each message to the watchdog: with two, a thread that runs late once is no
+/// alarm.
 const BEATS: u32 = 2;
 
 /// The service manager as the broker talks to it.
@@ -91,8 +92,8 @@ impl Supervisor {
         self.watchdog.as_ref().map(|watchdog| watchdog.due.saturating_duration_since(now))
     }
 
-    /// Tells the watchdog that the broker runs when a message is due, unless one of its threads gives
-    /// no sign of life.
+    /// Tells the watchdog that the broker runs when a message is due, unless one of its threads
+    /// gives no sign of life.
     pub(super) fn keep_alive(&mut self, now: Instant) {
         let Some(watchdog) = &mut self.watchdog else { return };
         if !watchdog.is_due(now) {

@@ -1,5 +1,6 @@
-//! Counts of connections by listener and by client software, and of authentications by listener and mechanism. Connections come and
-//! go far less often than requests, so that a lock guards these counts.
+//! Counts of connections by listener and by client software, and of authentications by listener and
+//! mechanism. Connections come and go far less often than requests, so that a lock guards these
+//! counts.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! The lag of groups over the last hour. A sample is taken where the lag is computed anyway: for `/metrics`, and for pages of the console
-//! that are open. Nothing is sampled on its own account.
+//! The lag of groups over the last hour. A sample is taken where the lag is computed anyway: for
+//! `/metrics`, and for pages of the console that are open. Nothing is sampled on its own account.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -28,7 +28,8 @@ pub(crate) struct LagSample {
 pub(crate) struct LagHistory(Mutex<BTreeMap<String, VecDeque<LagSample>>>);
 
 impl LagHistory {
-    /// Adds a sample of each group, unless its last one is younger than 20 s, and drops samples older than an hour.
+    /// Adds a sample of each group, unless its last one is younger than 20 s, and drops samples
+    /// older than an hour.
     pub(crate) fn record<'a>(&self, samples: impl Iterator<Item = (&'a str, LagSample)>, now_ms: i64) {
         let mut groups = self.0.lock();
         for (group, sample) in samples {

@@ -1,7 +1,8 @@
 //! Counts and times of requests by API.
 //!
-//! Each thread that answers requests has a table of its own and is the only one that adds to it: no cache line moves between
-//! processors, and adding needs no locked instruction. A scrape adds up the tables of all threads.
+//! Each thread that answers requests has a table of its own and is the only one that adds to it: no
+//! cache line moves between processors, and adding needs no locked instruction. A scrape adds up
+//! the tables of all threads.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -85,7 +86,8 @@ impl RequestTables {
     }
 }
 
-/// Counts that are not 0, by the name of the code. Codes without a name count as `UNKNOWN_SERVER_ERROR`.
+/// Counts that are not 0, by the name of the code. Codes without a name count as
+/// `UNKNOWN_SERVER_ERROR`.
 fn named(errors: &[u64; ERROR_SLOTS]) -> Vec<(&'static str, u64)> {
     let mut named: Vec<(&'static str, u64)> = Vec::new();
     let counted = errors.iter().enumerate().filter(|(_, count)| **count > 0);

@@ -7,7 +7,8 @@ use x509_parser::asn1_rs::ToDer;
 use x509_parser::prelude::{FromDer, X509Certificate, X509Name};
 use x509_parser::x509::AttributeTypeAndValue;
 
-/// The subject of a certificate in the form of RFC 2253, as `X500Principal.getName` gives it. `None` if the certificate is broken.
+/// The subject of a certificate in the form of RFC 2253, as `X500Principal.getName` gives it.
+/// `None` if the certificate is broken.
 pub fn subject(der: &[u8]) -> Option<String> {
     let (_, certificate) = X509Certificate::from_der(der).ok()?;
     Some(distinguished_name(certificate.subject()))
@@ -74,7 +75,8 @@ fn distinguished_name(name: &X509Name<'_>) -> String {
     parts.into_iter().rev().collect::<Vec<_>>().join(",")
 }
 
-/// The types that RFC 2253 has words for. Others are written as numbers, with their value in hexadecimal.
+/// The types that RFC 2253 has words for. Others are written as numbers, with their value in
+/// hexadecimal.
 const WORDS: [(&str, &str); 9] = [
     ("2.5.4.3", "CN"),
     ("2.5.4.7", "L"),
@@ -119,7 +121,8 @@ fn escaped(text: &str) -> String {
     escaped
 }
 
-/// `ssl.principal.mapping.rules`: the first rule that fits a name says what the principal is called.
+/// `ssl.principal.mapping.rules`: the first rule that fits a name says what the principal is
+/// called.
 #[derive(Clone, Debug)]
 pub struct Rules(Vec<Rule>);
 
@@ -139,8 +142,8 @@ enum Case {
 }
 
 impl Rules {
-    /// Reads rules as Kafka writes them: `RULE:pattern/replacement/`, then `L` or `U` if the name is to be in small letters or capitals,
-    /// or `DEFAULT`; separated by commas.
+    /// Reads rules as Kafka writes them: `RULE:pattern/replacement/`, then `L` or `U` if the name
+    /// is to be in small letters or capitals, or `DEFAULT`; separated by commas.
     ///
     /// # Errors
     /// What is wrong with the first rule that is not understood.

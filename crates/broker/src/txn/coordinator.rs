@@ -1,13 +1,14 @@
-//! The coordinator of one partition of `__transaction_state`: the transactional ids that hash to it.
+//! The coordinator of one partition of `__transaction_state`: the transactional ids that hash to
+//! it.
 //!
 //! A host uses it like this: make one with [`Coordinator::new`], replay the partition's records
-//! through [`Coordinator::replay`], step [`Event::Loaded`], and from then on step every request, every
-//! finished append, every set of markers, every producer id and every due [`Coordinator::deadline`].
-//! Until it is loaded it answers requests with COORDINATOR_LOAD_IN_PROGRESS. It needs exclusive access:
-//! one task or one lock each.
+//! through [`Coordinator::replay`], step [`Event::Loaded`], and from then on step every request,
+//! every finished append, every set of markers, every producer id and every due
+//! [`Coordinator::deadline`]. Until it is loaded it answers requests with
+//! COORDINATOR_LOAD_IN_PROGRESS. It needs exclusive access: one task or one lock each.
 //!
-//! A decision counts from the moment its prepare record is in the log: from then on it is carried out,
-//! across restarts, until every partition has its marker.
+//! A decision counts from the moment its prepare record is in the log: from then on it is carried
+//! out, across restarts, until every partition has its marker.
 
 mod appends;
 mod ends;
@@ -136,8 +137,8 @@ impl Coordinator {
     /// Takes in one record of the partition's log; only before [`Event::Loaded`].
     ///
     /// # Errors
-    /// If the record cannot be read. It has then changed nothing; the host may report it and go on. A
-    /// record of a kind that this broker has no use for is no error.
+    /// If the record cannot be read. It has then changed nothing; the host may report it and go on.
+    /// A record of a kind that this broker has no use for is no error.
     pub fn replay(&mut self, key: Bytes, value: Option<Bytes>) -> Result<(), RecordError> {
         match Record::decode(key, value)? {
             Record::Transaction(transactional_id, Some(value)) => {
@@ -151,8 +152,8 @@ impl Coordinator {
         Ok(())
     }
 
-    /// Takes in what happened at `now` and says what to do about it. Never blocks. Timeouts go by the steady clock, what is written down
-    /// and the age of transactional ids by the wall clock.
+    /// Takes in what happened at `now` and says what to do about it. Never blocks. Timeouts go by
+    /// the steady clock, what is written down and the age of transactional ids by the wall clock.
     pub fn step(&mut self, event: Event, now: Now) -> Vec<Action> {
         let now_ms = now.wall_ms;
         self.alarms.advance(now.steady_ms);
@@ -169,7 +170,8 @@ impl Coordinator {
         std::mem::take(&mut self.actions)
     }
 
-    /// When to step [`Event::Tick`] at the latest, by the steady clock; none if nothing is to happen by itself.
+    /// When to step [`Event::Tick`] at the latest, by the steady clock; none if nothing is to
+    /// happen by itself.
     pub fn deadline(&self) -> Option<i64> {
         self.alarms.next_ms()
     }
@@ -235,7 +237,8 @@ impl Coordinator {
 
     fn decide_add(&self, request: &AddRequest, now_ms: i64) -> Result<Decision, TxnError> {
         let entry = self.named(&request.transactional_id)?;
-        // First of all: what is on its way may be just the producer id that the client already uses.
+        // First of all: what is on its way may be just the producer id that the client already
+        // uses.
         if entry.draft.is_some() {
             return Err(TxnError::ConcurrentTransactions);
         }
@@ -281,7 +284,8 @@ impl Coordinator {
         self.actions.push(Action::Work(Work::ProducerId));
     }
 
-    /// What has waited longest goes on. It may not need the producer id any more: then it is kept for the next.
+    /// What has waited longest goes on. It may not need the producer id any more: then it is kept
+    /// for the next.
     fn producer_id(&mut self, result: Result<i64, TxnError>, now_ms: i64) {
         let held = self.held.pop_front();
         match (result, held) {
@@ -314,7 +318,8 @@ impl Coordinator {
         self.watch();
     }
 
-    /// Everybody who waits is sent to the next coordinator; what is being written is somebody else's now.
+    /// Everybody who waits is sent to the next coordinator; what is being written is somebody
+    /// else's now.
     fn unload(&mut self) {
         self.phase = Phase::Unloaded;
         self.abandon_appends();

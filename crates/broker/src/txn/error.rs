@@ -20,7 +20,8 @@ pub enum TxnError {
     /// `INVALID_TRANSACTION_TIMEOUT`
     #[error("the transaction timeout is outside the allowed range")]
     InvalidTransactionTimeout,
-    /// `INVALID_PRODUCER_ID_MAPPING`: the transactional id is unknown or belongs to another producer id.
+    /// `INVALID_PRODUCER_ID_MAPPING`: the transactional id is unknown or belongs to another
+    /// producer id.
     #[error("the transactional id does not belong to this producer id")]
     InvalidProducerIdMapping,
     /// `PRODUCER_FENCED`: a newer producer uses the transactional id.
@@ -53,8 +54,9 @@ pub enum TxnError {
 }
 
 impl TxnError {
-    /// The error as a client is told whose request is older than `PRODUCER_FENCED`: InitProducerId below version
-    /// 4, AddPartitionsToTxn, AddOffsetsToTxn and EndTxn below version 2, and every Produce.
+    /// The error as a client is told whose request is older than `PRODUCER_FENCED`: InitProducerId
+    /// below version 4, AddPartitionsToTxn, AddOffsetsToTxn and EndTxn below version 2, and every
+    /// Produce.
     #[must_use]
     pub fn before_fencing(self) -> Self {
         match self {

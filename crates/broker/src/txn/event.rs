@@ -17,14 +17,15 @@ pub enum Event {
     Verify(Ticket, VerifyRequest),
     /// A transaction ends.
     End(Ticket, EndRequest),
-    /// The records of an [`Action::Persist`](machine::Action::Persist) are in the log from this offset on, or were not
-    /// appended. One such event must follow each action, in the order of the actions.
+    /// The records of an [`Action::Persist`](machine::Action::Persist) are in the log from this
+    /// offset on, or were not appended. One such event must follow each action, in the order of the
+    /// actions.
     Persisted(PersistId, Result<i64, PersistFailure>),
-    /// Results of [`Work::Markers`]: one entry for each partition. One such event must follow each action, in any order.
-    /// A partition without an entry is tried again.
+    /// Results of [`Work::Markers`]: one entry for each partition. One such event must follow each
+    /// action, in any order. A partition without an entry is tried again.
     MarkersWritten(MarkersId, Vec<(TopicPartition, MarkerResult)>),
-    /// The result of [`Work::ProducerId`]: a producer id that was never given out before. One such event must follow each
-    /// action, in any order.
+    /// The result of [`Work::ProducerId`]: a producer id that was never given out before. One such
+    /// event must follow each action, in any order.
     ProducerId(Result<i64, TxnError>),
     /// Every record of the partition has been replayed: serve.
     Loaded,
@@ -72,8 +73,8 @@ pub enum MarkerResult {
     Gone,
     /// Not now: try again.
     Failed,
-    /// The partition has seen a newer epoch of the producer or of the coordinator: this decision is no longer ours
-    /// to carry out.
+    /// The partition has seen a newer epoch of the producer or of the coordinator: this decision is
+    /// no longer ours to carry out.
     Fenced,
 }
 

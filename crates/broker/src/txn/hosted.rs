@@ -1,4 +1,5 @@
-//! The transaction coordinator as a machine of its host: batches of `__transaction_state` in and out.
+//! The transaction coordinator as a machine of its host: batches of `__transaction_state` in and
+//! out.
 
 use levada_log::Append;
 use levada_log::batch::{self, BatchError, BatchView, Builder};

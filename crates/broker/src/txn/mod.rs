@@ -1,9 +1,10 @@
 //! Transactions: the owner of a transactional id, the partitions of its open transaction, and the
 //! end of the transaction.
 //!
-//! Everything here is a state machine without clock, socket or disk: a [`Machine`](crate::machine::Machine) with one
-//! [`Coordinator`] for each partition of `__transaction_state`. Its work outside that partition is writing markers and
-//! finding producer ids.
+//! Everything here is a state machine without clock, socket or disk: a
+//! [`Machine`](crate::machine::Machine) with one [`Coordinator`] for each partition of
+//! `__transaction_state`. Its work outside that partition is writing markers and finding producer
+//! ids.
 //!
 //! A producer without a transactional id needs no coordinator, only a producer id.
 //!

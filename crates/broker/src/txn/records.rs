@@ -1,4 +1,5 @@
-//! The records of `__transaction_state` in Kafka's bytes; `docs/format/transaction-state.md` describes them.
+//! The records of `__transaction_state` in Kafka's bytes; `docs/format/transaction-state.md`
+//! describes them.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! Requests to a transaction coordinator and their outcomes, independent of any wire version.
 //!
-//! An API file maps its message to one of these and the outcome back. A refusal is always the newest error;
-//! [`TxnError::before_fencing`] gives the one that older versions expect.
+//! An API file maps its message to one of these and the outcome back. A refusal is always the
+//! newest error; [`TxnError::before_fencing`] gives the one that older versions expect.
 
 use super::coordinator::Coordinator;
 use super::error::TxnError;
@@ -15,7 +15,8 @@ pub struct InitRequest {
     pub transactional_id: String,
     /// A transaction open for longer than this is aborted.
     pub timeout_ms: i32,
-    /// The producer id and epoch that the producer has now and wants to go on from (version 3 and up).
+    /// The producer id and epoch that the producer has now and wants to go on from (version 3 and
+    /// up).
     pub expected: Option<(i64, i16)>,
     /// The producer takes part in two-phase commit (version 6).
     pub enable_two_phase_commit: bool,
@@ -40,11 +41,11 @@ impl ProducerIdentity {
 /// Version of the client's transaction protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
-    /// Partitions are added by request, the epoch stays the same from one transaction to the next: EndTxn up to
-    /// version 4, AddPartitionsToTxn up to 4, AddOffsetsToTxn.
+    /// Partitions are added by request, the epoch stays the same from one transaction to the next:
+    /// EndTxn up to version 4, AddPartitionsToTxn up to 4, AddOffsetsToTxn.
     Classic,
-    /// Partitions are added by producing, and every end of a transaction gives the producer its next epoch
-    /// (KIP-890): EndTxn from version 5, Produce from 12, TxnOffsetCommit from 5.
+    /// Partitions are added by producing, and every end of a transaction gives the producer its
+    /// next epoch (KIP-890): EndTxn from version 5, Produce from 12, TxnOffsetCommit from 5.
     EpochBump,
 }
 
@@ -65,8 +66,9 @@ pub struct AddRequest {
     pub partitions: Vec<TopicPartition>,
 }
 
-/// Are these partitions part of the transaction? What a partition asks before it takes the first records of a
-/// transaction from a [`Protocol::Classic`] client, and AddPartitionsToTxn 4 and up with `verify_only`.
+/// Are these partitions part of the transaction? What a partition asks before it takes the first
+/// records of a transaction from a [`Protocol::Classic`] client, and AddPartitionsToTxn 4 and up
+/// with `verify_only`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VerifyRequest {
     /// The transactional id.
@@ -127,7 +129,8 @@ macro_rules! request {
 // The producer's new id and epoch.
 request!(InitRequest, Init -> ProducerIdentity);
 request!(AddRequest, Add -> ());
-// For each partition asked about, in that order, why it is not part of the transaction; none if it is.
+// For each partition asked about, in that order, why it is not part of the transaction; none if it
+// is.
 request!(VerifyRequest, Verify -> Vec<Option<TxnError>>);
 // What the producer is from now on; nobody to a classic client, which stays what it is.
 request!(EndRequest, End -> ProducerIdentity);

@@ -29,8 +29,8 @@ pub struct Transaction {
     pub next_producer_id: i64,
     /// The producer's epoch; -1 until it is given one.
     pub producer_epoch: i16,
-    /// The epoch before this one, if the producer itself asked to go on from it, or -1. Not in the log: a retry across
-    /// a restart is fenced.
+    /// The epoch before this one, if the producer itself asked to go on from it, or -1. Not in the
+    /// log: a retry across a restart is fenced.
     pub last_producer_epoch: i16,
     /// A transaction open for longer than this is aborted.
     pub timeout_ms: i32,
@@ -42,7 +42,8 @@ pub struct Transaction {
     pub start_ms: i64,
     /// When anything changed last.
     pub last_update_ms: i64,
-    /// Version of the protocol the client spoke last; from 2 on every end of a transaction gives the next epoch.
+    /// Version of the protocol the client spoke last; from 2 on every end of a transaction gives
+    /// the next epoch.
     pub client_version: i16,
 }
 
@@ -82,7 +83,8 @@ impl TxnState {
             Self::Empty => self.is_at_rest(),
             Self::Ongoing => self.is_at_rest() || self == Self::Ongoing,
             Self::PrepareCommit => self == Self::Ongoing,
-            // Without an open transaction, the abort fences a producer that may have begun one by producing.
+            // Without an open transaction, the abort fences a producer that may have begun one by
+            // producing.
             Self::PrepareAbort => self.is_at_rest() || self == Self::Ongoing,
             Self::CompleteCommit => self == Self::PrepareCommit,
             Self::CompleteAbort => self == Self::PrepareAbort,
@@ -149,7 +151,8 @@ impl Transaction {
         self.ran_over_from(producer_id, epoch) || i32::from(self.producer_epoch) == i32::from(epoch) + 1
     }
 
-    /// The producer's epochs ran out when it ended its transaction, and it has not heard of its new id.
+    /// The producer's epochs ran out when it ended its transaction, and it has not heard of its new
+    /// id.
     pub(super) fn ran_over_from(&self, producer_id: i64, epoch: i16) -> bool {
         producer_id == self.previous_producer_id && epoch == LAST_EPOCH && self.producer_epoch == 0
     }
@@ -174,7 +177,8 @@ impl Transaction {
         Ok(Self { producer_epoch, last_producer_epoch, ..self.restarted(timeout_ms, now_ms) })
     }
 
-    /// The producer starts anew under another producer id; `last_epoch` is what it asked to go on from.
+    /// The producer starts anew under another producer id; `last_epoch` is what it asked to go on
+    /// from.
     pub(super) fn next_producer(
         &self,
         producer_id: i64,

@@ -1,7 +1,8 @@
 //! The console: pages about the running broker, on the HTTP address.
 //!
-//! Each page and each action is a request of Kafka's protocol, which the console's thread ([`desk`]) has the handlers of the APIs answer in
-//! the name of the user who has logged in. Nothing here decides about access, and nothing runs while no page is open.
+//! Each page and each action is a request of Kafka's protocol, which the console's thread
+//! ([`desk`]) has the handlers of the APIs answer in the name of the user who has logged in.
+//! Nothing here decides about access, and nothing runs while no page is open.
 
 mod acls;
 mod desk;
@@ -175,7 +176,8 @@ async fn asset(media: &'static str, text: &'static str) -> Response {
     ([(header::CONTENT_TYPE, media)], text).into_response()
 }
 
-/// Headers of every response: no script but the console's own file, no frame, nothing kept by caches.
+/// Headers of every response: no script but the console's own file, no frame, nothing kept by
+/// caches.
 async fn harden(request: Request, next: Next) -> Response {
     const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
                           connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'; \

@@ -23,8 +23,8 @@ impl Process {
     }
 }
 
-/// Open file descriptors. Linux 6.2 tells their number as the size of the directory; an older kernel has to list them, which takes
-/// milliseconds where there are tens of thousands.
+/// Open file descriptors. Linux 6.2 tells their number as the size of the directory; an older
+/// kernel has to list them, which takes milliseconds where there are tens of thousands.
 fn open_fds() -> Option<u64> {
     match fs::metadata("/proc/self/fd").ok()?.len() {
         0 => Some(fs::read_dir("/proc/self/fd").ok()?.count() as u64),

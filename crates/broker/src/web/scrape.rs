@@ -1,5 +1,5 @@
-//! Texts of `/metrics`. One is made at a time, and every scrape that waits gets the next one. Texts take megabytes: few of them exist at the
-//! same time, however slowly they are read.
+//! Texts of `/metrics`. One is made at a time, and every scrape that waits gets the next one. Texts
+//! take megabytes: few of them exist at the same time, however slowly they are read.
 
 use std::fmt;
 use std::sync::{Arc, Weak};
@@ -59,7 +59,8 @@ impl Scrapes {
         Self { source, texts: Mutex::default() }
     }
 
-    /// A text that was begun after this call. If too many are being read, the newest of them instead.
+    /// A text that was begun after this call. If too many are being read, the newest of them
+    /// instead.
     pub(super) async fn text(&self, kind: Kind) -> Result<Bytes, ScrapeError> {
         let asked = Instant::now();
         let mut texts = self.texts.lock().await;
@@ -73,7 +74,8 @@ impl Scrapes {
             return Err(ScrapeError::Busy);
         }
         let (source, begun) = (self.source.clone(), Instant::now());
-        // On a thread of its own: a scrape may wait for the disk, and other requests do not wait for it.
+        // On a thread of its own: a scrape may wait for the disk, and other requests do not wait
+        // for it.
         let text = Arc::new(off_shard(move || render(source, kind.0, kind.1)).await?);
         texts.push(Made { kind, begun, text: Arc::downgrade(&text) });
         Ok(Bytes::from_owner(Shared(text)))

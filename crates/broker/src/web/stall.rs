@@ -1,4 +1,5 @@
-//! A connection whose client must read: one that takes nothing of a response for some time is closed.
+//! A connection whose client must read: one that takes nothing of a response for some time is
+//! closed.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;

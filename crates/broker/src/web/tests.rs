@@ -422,7 +422,8 @@ fn a_page_that_calls_this_machine_by_its_own_name_is_not_answered() {
 #[test]
 fn half_requests_neither_last_nor_keep_others_out() {
     let (_fake, server) = start();
-    // More than there may be: the rest waits, and gets its turn when those before have had their time.
+    // More than there may be: the rest waits, and gets its turn when those before have had their
+    // time.
     let mut halves: Vec<TcpStream> = (0..80)
         .map(|_| {
             let mut half = TcpStream::connect(server.address()).unwrap();

@@ -21,8 +21,9 @@ const WAIT_MS: i32 = 100;
 
 /// Measure how fast records are read
 ///
-/// One connection to each leader with one fetch at a time. Partitions are read from their start; at the end that they had
-/// when the command started, reading begins again. Batches are checked against their checksums and stay compressed.
+/// One connection to each leader with one fetch at a time. Partitions are read from their start; at
+/// the end that they had when the command started, reading begins again. Batches are checked
+/// against their checksums and stay compressed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   levada bench consume clicks

@@ -1,4 +1,5 @@
-//! `levada bench latency`: single records by a schedule, from the moment each was due to its acknowledgement and to its consumer.
+//! `levada bench latency`: single records by a schedule, from the moment each was due to its
+//! acknowledgement and to its consumer.
 
 use std::{
     collections::BTreeMap,
@@ -36,9 +37,10 @@ const STRAGGLERS: Duration = Duration::from_secs(10);
 
 /// Measure the latency of single records
 ///
-/// Records leave one by one by a schedule that does not wait for answers: latency counts from the moment at which a record
-/// was due, so that a broker that stalls is charged for every record that fell due meanwhile. A consumer on a connection
-/// of its own reads them back; both clocks are this process's.
+/// Records leave one by one by a schedule that does not wait for answers: latency counts from the
+/// moment at which a record was due, so that a broker that stalls is charged for every record that
+/// fell due meanwhile. A consumer on a connection of its own reads them back; both clocks are this
+/// process's.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   levada bench latency clicks
@@ -182,7 +184,8 @@ impl Shared<'_> {
         }
     }
 
-    /// Takes the latencies of a batch; returns the number of its records that are of this measurement.
+    /// Takes the latencies of a batch; returns the number of its records that are of this
+    /// measurement.
     fn receive(&self, fetched: &Fetched) -> Result<u64, Failure> {
         let now = Instant::now();
         let damaged = |error: batch::BatchError| Failure::new(format!("a batch cannot be read: {error}"));

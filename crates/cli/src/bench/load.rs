@@ -32,7 +32,8 @@ pub(super) struct Records {
     compression: Compression,
 }
 
-/// Distance between the starts of two records in the random bytes, and the stretch in which they start.
+/// Distance between the starts of two records in the random bytes, and the stretch in which they
+/// start.
 const STEP: u64 = 4099;
 const STRETCH: u64 = 1 << 20;
 

@@ -172,12 +172,14 @@ impl Meter {
     }
 
     fn run_job(&self, job: Job<'_>, _running: Sender<Infallible>) -> Result<(), Failure> {
-        // The default slack of timers would add 50 µs to each wait; a kernel that refuses the change only measures worse.
+        // The default slack of timers would add 50 µs to each wait; a kernel that refuses the
+        // change only measures worse.
         let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
         job().inspect_err(|_| self.has_failed.store(true, Ordering::Relaxed))
     }
 
-    /// Prints the progress until the jobs have ended; returns the processor time since the end of the warm-up.
+    /// Prints the progress until the jobs have ended; returns the processor time since the end of
+    /// the warm-up.
     fn watch(&self, ended: &Receiver<Infallible>) -> Duration {
         let wait = |until: Instant| {
             ended.recv_timeout(until.saturating_duration_since(Instant::now()))

@@ -1,4 +1,5 @@
-//! `levada bench produce`: batches for all partitions of a topic, as fast as they are taken or at a rate.
+//! `levada bench produce`: batches for all partitions of a topic, as fast as they are taken or at a
+//! rate.
 
 use std::{
     collections::BTreeMap,
@@ -21,7 +22,8 @@ use crate::{
     produce::{Acks, Codec},
 };
 
-/// Requests without an answer on a connection, where no rate is given: as many as Kafka's producers have.
+/// Requests without an answer on a connection, where no rate is given: as many as Kafka's producers
+/// have.
 const IN_FLIGHT_MAX: usize = 5;
 
 /// At a rate, a batch holds the records of this part of a second.
@@ -29,9 +31,10 @@ const BATCHES_PER_SECOND: u64 = 100;
 
 /// Measure how fast records are taken
 ///
-/// One connection to each leader, without idempotence. Without --rate, five requests are on their way at once and latency
-/// counts from sending. With --rate, batches leave by a schedule that does not wait for answers, and latency counts from
-/// the moment at which a batch was due. Records are random bytes without a key.
+/// One connection to each leader, without idempotence. Without --rate, five requests are on their
+/// way at once and latency counts from sending. With --rate, batches leave by a schedule that does
+/// not wait for answers, and latency counts from the moment at which a batch was due. Records are
+/// random bytes without a key.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   levada bench produce clicks
@@ -135,7 +138,8 @@ impl Lane<'_> {
         self.pipeline.drain()
     }
 
-    /// Waits until the next batch may leave; returns the moment at which it was due, or nothing at the end.
+    /// Waits until the next batch may leave; returns the moment at which it was due, or nothing at
+    /// the end.
     fn wait(&mut self, sent: u64) -> Result<Option<Instant>, Failure> {
         self.pipeline.take(Duration::ZERO)?;
         loop {

@@ -68,7 +68,8 @@ impl Mechanism {
 }
 
 impl Login {
-    /// Reads a file with Kafka's client properties; those that say nothing about security are passed over.
+    /// Reads a file with Kafka's client properties; those that say nothing about security are
+    /// passed over.
     pub(crate) fn load(path: &Path) -> Result<Self, Failure> {
         let properties = properties(path)?;
         let value = |key: &str| {
@@ -236,7 +237,8 @@ impl Credentials {
     }
 }
 
-/// The token of the file that `sasl.oauthbearer.token.endpoint.url` names, else the one that was given. Errors do not repeat it.
+/// The token of the file that `sasl.oauthbearer.token.endpoint.url` names, else the one that was
+/// given. Errors do not repeat it.
 fn token<'a>(value: impl Fn(&str) -> Option<&'a str>, given: Option<String>) -> Result<String, String> {
     const URL: &str = "sasl.oauthbearer.token.endpoint.url";
     let text = match (value(URL).filter(|url| !url.is_empty()), given) {

@@ -1,4 +1,5 @@
-//! `levada config show`: the configuration that `levada serve` would run with, and where each value comes from.
+//! `levada config show`: the configuration that `levada serve` would run with, and where each value
+//! comes from.
 
 use std::{io::Write, path::PathBuf};
 
@@ -10,7 +11,8 @@ use crate::{
     output::{self, Format, FormatArgs},
 };
 
-/// Print the configuration that `levada serve` would use with the same options, environment and file
+/// Print the configuration that `levada serve` would use with the same options, environment and
+/// file
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   levada config show --origin

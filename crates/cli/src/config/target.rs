@@ -21,7 +21,8 @@ pub(super) enum Kind {
     Broker,
     /// A consumer group
     Group,
-    /// Limits of clients: user=NAME, client-id=NAME or ip=ADDRESS, joined by commas; without =NAME, of all that have none
+    /// Limits of clients: user=NAME, client-id=NAME or ip=ADDRESS, joined by commas; without =NAME,
+    /// of all that have none
     Quota,
 }
 

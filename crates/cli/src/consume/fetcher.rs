@@ -199,7 +199,8 @@ impl Fetcher {
         Ok(())
     }
 
-    /// Moves a position that the log does not hold any more to the nearest end of the log, and says so.
+    /// Moves a position that the log does not hold any more to the nearest end of the log, and says
+    /// so.
     fn step_inside(&mut self, cluster: &mut Cluster, place: &TopicPartition) -> Result<(), Failure> {
         let Some(topic) = self.topics.get(&place.0) else { return Ok(()) };
         let mut topic = topic.clone();
@@ -252,7 +253,8 @@ fn is_before(ends: &Offsets, place: &TopicPartition, position: i64) -> bool {
     ends.get(place).is_some_and(|end| position < *end)
 }
 
-/// The next whole batch, checked against its checksum; `None` at the end and before a batch that was cut off there.
+/// The next whole batch, checked against its checksum; `None` at the end and before a batch that
+/// was cut off there.
 pub(crate) fn split_batch(rest: &mut Bytes) -> Result<Option<Bytes>, BatchError> {
     match batch::check_stored(rest) {
         Ok(view) => Ok(Some(rest.split_to(view.bytes().len()))),

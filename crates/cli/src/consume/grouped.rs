@@ -30,8 +30,8 @@ struct Reading<'a> {
     ends: Option<Offsets>,
     /// Committed offsets of the partitions that are read, as the group has them.
     committed: Offsets,
-    /// The furthest place reached in each partition that was ever read: after a time without membership, records
-    /// that were printed and could not be committed are not printed again.
+    /// The furthest place reached in each partition that was ever read: after a time without
+    /// membership, records that were printed and could not be committed are not printed again.
     reached: Offsets,
     /// The leaders may have changed.
     is_stale: bool,
@@ -107,7 +107,8 @@ impl Reading<'_> {
         self.fetcher.fetch(&mut self.cluster, self.ends.as_ref(), sink)
     }
 
-    /// Reads these partitions from now on: each where this process or the group has been, else where `-o` says.
+    /// Reads these partitions from now on: each where this process or the group has been, else
+    /// where `-o` says.
     fn take_over(&mut self, places: &BTreeSet<TopicPartition>) -> Result<(), Failure> {
         self.commit()?;
         let topics = self.topics(places)?;
@@ -176,7 +177,8 @@ impl Reading<'_> {
         self.is_stale = true;
         let borne = outage.bear(&mut self.cluster, failure, &interrupt::is_asked);
         self.member.hurry();
-        // A stop that was asked for ends the loop, and needs the broker only if something is to be committed.
+        // A stop that was asked for ends the loop, and needs the broker only if something is to be
+        // committed.
         if interrupt::is_asked() { Ok(()) } else { borne }
     }
 

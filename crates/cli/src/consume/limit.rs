@@ -54,7 +54,8 @@ impl Limit {
         }
     }
 
-    /// The first offset of each partition that is not to be printed. Ask only when [`Limit::is_due`].
+    /// The first offset of each partition that is not to be printed. Ask only when
+    /// [`Limit::is_due`].
     pub(super) fn ends(
         &self,
         cluster: &mut Cluster,

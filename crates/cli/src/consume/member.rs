@@ -1,4 +1,5 @@
-//! This process as a member of a group by KIP-848: the coordinator decides which partitions it reads.
+//! This process as a member of a group by KIP-848: the coordinator decides which partitions it
+//! reads.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -180,7 +181,8 @@ impl Member {
         Ok(client.request_at(version, request)?)
     }
 
-    /// A member that the group has gone on without joins again; one that has a stale epoch asks for the new one.
+    /// A member that the group has gone on without joins again; one that has a stale epoch asks for
+    /// the new one.
     fn heed<T>(&mut self, done: Result<T, Failure>) -> Result<T, Failure> {
         let Err(failure) = &done else { return done };
         match failure.cause() {

@@ -42,8 +42,8 @@ impl Wanted {
         }
     }
 
-    /// The topics as they are now, with these partitions alone, or all. Waits for leaders of topics that are being
-    /// created; a name without a topic is an error, a pattern without one is not.
+    /// The topics as they are now, with these partitions alone, or all. Waits for leaders of topics
+    /// that are being created; a name without a topic is an error, a pattern without one is not.
     pub(super) fn find(&self, cluster: &mut Cluster, partitions: &[i32]) -> Result<Topics, Failure> {
         let mut topics = self.matching(cluster)?;
         for name in &self.names {

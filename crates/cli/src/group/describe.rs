@@ -20,7 +20,8 @@ use crate::{
 
 /// Describe groups: state, members, committed offsets and lag
 ///
-/// Lag is the number of offsets between what is committed and the end of the log; `-` where nothing is committed.
+/// Lag is the number of offsets between what is committed and the end of the log; `-` where nothing
+/// is committed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   levada group describe readers

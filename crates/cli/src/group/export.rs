@@ -1,5 +1,5 @@
-//! `levada group export` and `levada group import`: committed offsets as CSV, in the form of Kafka's
-//! `kafka-consumer-groups`, or as JSON.
+//! `levada group export` and `levada group import`: committed offsets as CSV, in the form of
+//! Kafka's `kafka-consumer-groups`, or as JSON.
 
 use std::{
     collections::BTreeMap,
@@ -27,7 +27,8 @@ const FILE_BYTES_MAX: u64 = 64 << 20;
 
 /// Print what groups have committed, for levada group import and Kafka's tools
 ///
-/// A line is topic,partition,offset as kafka-consumer-groups --export prints it; with several groups the group comes first.
+/// A line is topic,partition,offset as kafka-consumer-groups --export prints it; with several
+/// groups the group comes first.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   levada group export readers > readers.csv
@@ -49,7 +50,8 @@ enum Form {
 
 /// Commit the offsets of a file for a group without members
 ///
-/// Prints what would change; --execute does it. The file is of levada group export or of kafka-consumer-groups --export.
+/// Prints what would change; --execute does it. The file is of levada group export or of
+/// kafka-consumer-groups --export.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   levada group import readers readers.csv              shows the plan
@@ -176,7 +178,8 @@ pub(super) fn rows(text: &str) -> Result<Vec<Row>, String> {
         .collect()
 }
 
-/// `topic,partition,offset`, with the group before it or not. Names of topics contain no commas; those of groups may, in quotes.
+/// `topic,partition,offset`, with the group before it or not. Names of topics contain no commas;
+/// those of groups may, in quotes.
 fn row(line: &str) -> Option<Row> {
     let (rest, offset) = line.trim().rsplit_once(',')?;
     let (rest, partition) = rest.rsplit_once(',')?;

@@ -18,7 +18,8 @@ use crate::{
     kafka_error,
 };
 
-/// From version 10 on topics have ids in place of names, which topics that were deleted no longer have.
+/// From version 10 on topics have ids in place of names, which topics that were deleted no longer
+/// have.
 const NEWEST_WITH_NAMES: i16 = 9;
 
 /// A committed offset.

@@ -262,7 +262,8 @@ pub(super) fn ranges(
     places.map(range).collect()
 }
 
-/// Where each partition's offset goes; tells on stderr where the log does not reach as far as was asked.
+/// Where each partition's offset goes; tells on stderr where the log does not reach as far as was
+/// asked.
 pub(super) fn moves(
     goal: Goal,
     committed: &BTreeMap<TopicPartition, Committed>,

@@ -78,8 +78,8 @@ impl Group {
     }
 }
 
-/// Asks the coordinator; `None` if there is no such group. A group that is neither classic nor of consumers, such as a
-/// share group, is an error: it commits no offsets.
+/// Asks the coordinator; `None` if there is no such group. A group that is neither classic nor of
+/// consumers, such as a share group, is an error: it commits no offsets.
 pub(super) fn describe(cluster: &mut Cluster, id: &str) -> Result<Option<Group>, Failure> {
     let coordinator = cluster.coordinator(Coordinated::Group, id)?;
     let offered = cluster.broker(coordinator)?.best_version::<ConsumerGroupDescribeRequest>().is_ok();
@@ -172,7 +172,8 @@ impl Member {
         }
     }
 
-    /// Of groups that do not consume topics, such as Connect's, metadata and assignment cannot be read.
+    /// Of groups that do not consume topics, such as Connect's, metadata and assignment cannot be
+    /// read.
     fn of_classic(member: &describe_groups_response::DescribedGroupMember, consumes: bool) -> Self {
         let limits = DecodeLimits::default();
         let subscribed = decode_consumer_protocol_subscription(member.member_metadata.clone(), limits);

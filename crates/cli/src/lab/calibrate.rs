@@ -1,4 +1,5 @@
-//! `levada lab calibrate`: measures the thresholds of this machine and writes the file that the broker loads.
+//! `levada lab calibrate`: measures the thresholds of this machine and writes the file that the
+//! broker loads.
 
 use std::fs;
 use std::io::Write;
@@ -15,8 +16,9 @@ use crate::output::{self, Format};
 
 /// Measure this machine's thresholds and write the file that the broker loads
 ///
-/// Takes less than a minute. The broker looks for the file when it starts: levada.thresholds.file, else ~/.config/levada/thresholds,
-/// else /etc/levada/thresholds; without one the defaults hold. `levada doctor` shows what is in force.
+/// Takes less than a minute. The broker looks for the file when it starts: levada.thresholds.file,
+/// else ~/.config/levada/thresholds, else /etc/levada/thresholds; without one the defaults hold.
+/// `levada doctor` shows what is in force.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   levada lab calibrate                          for brokers that you start

@@ -10,8 +10,8 @@ use crate::failure::Failure;
 
 /// Compare servers of static files: this one and, if asked, nginx
 ///
-/// Each server has one worker on one processor; the client has another. nginx has the settings of Debian's package, no access log and a cache of
-/// open files.
+/// Each server has one worker on one processor; the client has another. nginx has the settings of
+/// Debian's package, no access log and a cache of open files.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   levada lab files --quick                      Levada and a bare loop, a first look at everything

@@ -34,7 +34,8 @@ enum Network {
     Host,
 }
 
-/// Makes the loopback device of a new network namespace usable, with cubic for all its connections, and goes on as another program.
+/// Makes the loopback device of a new network namespace usable, with cubic for all its connections,
+/// and goes on as another program.
 const PREPARE: &str = r#"ip link set lo up || exit 125
 for range in 127.0.0.0/8 127.0.0.1; do
     ip route change table local local $range dev lo proto kernel scope host src 127.0.0.1 congctl cubic || exit 125

@@ -192,7 +192,8 @@ fn record_fields(view: &BatchView<'_>, record: &Record) -> Vec<(&'static str, Va
     fields
 }
 
-/// Adds what a record of an internal topic says. In lines for people it takes the place of the bytes.
+/// Adds what a record of an internal topic says. In lines for people it takes the place of the
+/// bytes.
 fn decode(topic: InternalTopic, record: Record, is_json: bool, fields: &mut Vec<(&'static str, Value)>) {
     match topic.decode(record.key, record.value) {
         Ok(decoded) => {

@@ -1,4 +1,5 @@
-//! Text files of a data directory: offset checkpoints, leader epochs, files of key and value, and JSON.
+//! Text files of a data directory: offset checkpoints, leader epochs, files of key and value, and
+//! JSON.
 
 use serde_json::{Value, json};
 

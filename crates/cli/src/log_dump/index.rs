@@ -66,7 +66,8 @@ pub(super) fn dump_times(path: &Path, report: &mut Report<'_>) -> Result<Verdict
     Ok(verdict(damage, cut, &content, TIME_ENTRY))
 }
 
-/// Index of aborted transactions: version (2), producer, first, last and last stable offset (8 each).
+/// Index of aborted transactions: version (2), producer, first, last and last stable offset (8
+/// each).
 pub(super) fn dump_transactions(path: &Path, report: &mut Report<'_>) -> Result<Verdict, Failure> {
     let content = bytes(path)?;
     let mut damage = None;
@@ -97,7 +98,8 @@ struct Span {
     last_offset: i64,
 }
 
-/// The batches of the segment beside an index by position, if it is there. A damaged segment ends at the damage.
+/// The batches of the segment beside an index by position, if it is there. A damaged segment ends
+/// at the damage.
 fn batches_of(index: &Path) -> Result<Option<BTreeMap<i64, Span>>, Failure> {
     let path = index.with_extension("log");
     if !path.is_file() {
@@ -133,8 +135,8 @@ fn row(report: &mut Report<'_>, fields: &[(&str, Value)], wrong: Option<&str>) -
     report.row("entry", &fields)
 }
 
-/// Entries with their positions, and bytes behind the last whole one. Indexes of open segments are allocated ahead,
-/// so trailing entries of zeros are not entries; the first may really be all zero.
+/// Entries with their positions, and bytes behind the last whole one. Indexes of open segments are
+/// allocated ahead, so trailing entries of zeros are not entries; the first may really be all zero.
 fn entries(content: &[u8], size: usize) -> (impl Iterator<Item = (u64, &[u8])>, usize) {
     let (all, rest) = chunks(content, size);
     let used = content.iter().rposition(|byte| *byte != 0).map_or(0, |last| last / size + 1);

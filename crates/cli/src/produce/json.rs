@@ -41,7 +41,8 @@ fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<S
     Option::<String>::deserialize(deserializer).map(Some)
 }
 
-/// The record of a line. Only `"value": null` makes a tombstone: a misspelt or missing field is an error.
+/// The record of a line. Only `"value": null` makes a tombstone: a misspelt or missing field is an
+/// error.
 pub(super) fn record(line: &[u8]) -> Result<Record<'static>, String> {
     let line: Line = serde_json::from_slice(line).map_err(|error| error.to_string())?;
     if line.value.is_none() && line.value_base64.is_none() {

@@ -19,9 +19,10 @@ use crate::{
 
 /// Check every batch of a stopped data directory, and the files derived from the batches
 ///
-/// Checksums, offsets, indexes against the batches, leader epochs, producer snapshots, checkpoints and the metadata log. Changes
-/// nothing, and refuses a directory that is in use. Exit code 1 if something is damaged; what the next start mends by itself is not.
-/// Works on a Kafka broker's directory too.
+/// Checksums, offsets, indexes against the batches, leader epochs, producer snapshots, checkpoints
+/// and the metadata log. Changes nothing, and refuses a directory that is in use. Exit code 1 if
+/// something is damaged; what the next start mends by itself is not. Works on a Kafka broker's
+/// directory too.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   levada storage check /var/lib/levada

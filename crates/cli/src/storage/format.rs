@@ -16,8 +16,9 @@ use crate::{config::SourceArgs, failure::Failure};
 
 /// Format a data directory: its identity and the first records of a cluster
 ///
-/// `levada serve` does this by itself for a new directory; this way the cluster's id is yours to choose. Does what
-/// `kafka-storage format --standalone` does: either program starts on what the other has formatted.
+/// `levada serve` does this by itself for a new directory; this way the cluster's id is yours to
+/// choose. Does what `kafka-storage format --standalone` does: either program starts on what the
+/// other has formatted.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   levada storage format -o log.dirs=/var/lib/levada

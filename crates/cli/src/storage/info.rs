@@ -14,7 +14,8 @@ use crate::{
 
 /// Show the contents of a data directory: identity, state, topics and their sizes
 ///
-/// Works on a Kafka broker's directory too, and while a broker uses it. Nothing is checked: that is `levada storage check`.
+/// Works on a Kafka broker's directory too, and while a broker uses it. Nothing is checked: that is
+/// `levada storage check`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   levada storage info /var/lib/levada

@@ -11,8 +11,9 @@ use levada_broker::{
     },
 };
 
-/// `SCRAM-SHA-512=[name=alice,password=…,iterations=8192]`; in the place of the password there may be `salt` and
-/// `saltedpassword`, both in base64. Messages do not repeat the text: it has a password in it.
+/// `SCRAM-SHA-512=[name=alice,password=…,iterations=8192]`; in the place of the password there may
+/// be `salt` and `saltedpassword`, both in base64. Messages do not repeat the text: it has a
+/// password in it.
 pub(super) fn credential(text: &str) -> Result<UserScramCredentialRecord, String> {
     let wrong =
         || "expected SCRAM-SHA-512=[name=USER,password=PASSWORD], and iterations=COUNT if wanted".to_owned();

@@ -1,4 +1,5 @@
-//! The reference at the end of `docs/operating/command-line.md`, and the manual pages, are made from the definitions of the command line.
+//! The reference at the end of `docs/operating/command-line.md`, and the manual pages, are made
+//! from the definitions of the command line.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -26,7 +27,8 @@ fn the_documentation_lists_every_option() {
     assert!(page == expected, "run LEVADA_BLESS=1 cargo test -p levada reference, and commit the page");
 }
 
-/// One command and its subcommands, depth first. Options that hold for subcommands too are listed once, above them.
+/// One command and its subcommands, depth first. Options that hold for subcommands too are listed
+/// once, above them.
 fn section(command: &clap::Command, is_below: bool, page: &mut String) {
     let name = command.get_bin_name().unwrap_or("levada");
     let about = command.get_long_about().or_else(|| command.get_about()).unwrap().to_string();

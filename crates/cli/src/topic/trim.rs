@@ -23,7 +23,8 @@ use crate::{
 
 /// Delete the oldest records of a topic
 ///
-/// Readers that are behind go on at the new start. Files go segment by segment, when all their records are deleted.
+/// Readers that are behind go on at the new start. Files go segment by segment, when all their
+/// records are deleted.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   levada topic trim clicks --to @2026-11-21     records from before that time

@@ -13,7 +13,8 @@ use crate::{
     time,
 };
 
-/// Describe transactional ids: producer, state, how long the transaction has been open, its partitions
+/// Describe transactional ids: producer, state, how long the transaction has been open, its
+/// partitions
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   levada transaction describe payments-1

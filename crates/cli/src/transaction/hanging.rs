@@ -21,8 +21,9 @@ use crate::{
 
 /// Find transactions that no coordinator will end
 ///
-/// They stop consumers with read_committed and compaction at their first offset. A transaction hangs if a
-/// partition has held it open for long, and no coordinator knows it with that producer epoch and partition.
+/// They stop consumers with read_committed and compaction at their first offset. A transaction
+/// hangs if a partition has held it open for long, and no coordinator knows it with that producer
+/// epoch and partition.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   levada transaction hanging
@@ -32,7 +33,8 @@ pub(crate) struct Hanging {
     /// Look only at this topic; repeatable [default: all]
     #[arg(short, long, value_name = "TOPIC")]
     topic: Vec<String>,
-    /// Only where the producer has written nothing for longer; take the longest timeout a producer may ask for
+    /// Only where the producer has written nothing for longer; take the longest timeout a producer
+    /// may ask for
     #[arg(long, value_name = "DURATION", default_value = "15m", value_parser = time::duration)]
     older_than: i64,
     #[command(flatten)]

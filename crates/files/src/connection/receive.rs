@@ -1,5 +1,5 @@
-//! Receiving: data in the clear or decrypted by the kernel or by this process, the header of the PROXY protocol, and bodies of requests, which
-//! are dropped.
+//! Receiving: data in the clear or decrypted by the kernel or by this process, the header of the
+//! PROXY protocol, and bodies of requests, which are dropped.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -41,7 +41,8 @@ impl Connection {
         }
     }
 
-    /// Goes on with a handshake on another thread, whose cryptography would hold up the other connections of the shard.
+    /// Goes on with a handshake on another thread, whose cryptography would hold up the other
+    /// connections of the shard.
     pub(super) async fn handshake(&mut self) -> Result<(), CloseReason> {
         if let Outgoing::Sealed(mut sealed) = std::mem::replace(&mut self.outgoing, Outgoing::plain()) {
             let advanced = tokio::task::spawn_blocking(move || {
@@ -55,7 +56,8 @@ impl Connection {
             self.outgoing = Outgoing::Sealed(sealed);
             outcome?;
         }
-        // The peer waits for the server's messages. A request behind the handshake is still in the socket.
+        // The peer waits for the server's messages. A request behind the handshake is still in the
+        // socket.
         self.flush().await?;
         self.outgoing.offer(&self.socket, self.shard.shared.caps.tls_suites)?;
         Ok(())

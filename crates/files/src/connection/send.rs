@@ -1,8 +1,9 @@
 //! Sending of responses: bytes together, file ranges in turns, and nothing from a file that has
 //! changed since its head was written.
 //!
-//! The end of each range is held back, read into memory and sent after a last look at the file's state: a client has the announced number of
-//! bytes only if nothing was written to the file until its last bytes were read.
+//! The end of each range is held back, read into memory and sent after a last look at the file's
+//! state: a client has the announced number of bytes only if nothing was written to the file until
+//! its last bytes were read.
 
 use std::time::{Instant, SystemTime};
 
@@ -31,7 +32,8 @@ const TAIL_BYTES: u64 = 4 << 10;
 const AHEAD_BYTES: u64 = 1 << 20;
 
 impl Connection {
-    /// Sends an answer, or keeps it back with others before it while the client's next request is there already.
+    /// Sends an answer, or keeps it back with others before it while the client's next request is
+    /// there already.
     pub(super) async fn send(&mut self, reply: Reply, draft: Option<Box<Draft>>) -> Result<(), CloseReason> {
         let Reply { status, head, body, .. } = reply;
         let (head_bytes, body_bytes) = (head.len() as u64, body.len());
@@ -102,8 +104,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Sends what there is, a turn at a time, each when the socket takes more; true if the kernel was asked about all pages
-    /// and had all of them in memory.
+    /// Sends what there is, a turn at a time, each when the socket takes more; true if the kernel
+    /// was asked about all pages and had all of them in memory.
     async fn run(&mut self, entry: Option<&Entry>) -> Result<bool, CloseReason> {
         let mut all_resident = true;
         loop {
@@ -164,7 +166,8 @@ impl Connection {
         ready.await
     }
 
-    /// Waits until a range is in memory, while other connections go on. If too many wait already, or the disk fails, the next turn sees.
+    /// Waits until a range is in memory, while other connections go on. If too many wait already,
+    /// or the disk fails, the next turn sees.
     async fn bring_in(&self, warm: Warm) {
         let (done, there) = oneshot::channel();
         let told = move |warmed| {

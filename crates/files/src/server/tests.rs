@@ -1,5 +1,5 @@
-//! A server in this process and rustls as its client. `cargo xtask vm` runs these where the kernel can encrypt, and `LEVADA_VM` says that it then
-//! must.
+//! A server in this process and rustls as its client. `cargo xtask vm` runs these where the kernel
+//! can encrypt, and `LEVADA_VM` says that it then must.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;

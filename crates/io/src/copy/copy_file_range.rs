@@ -1,8 +1,9 @@
 //! `copy_file_range`: from file to file inside the kernel.
 //!
-//! *Saves* the way through our memory and, on file systems that can (NFS, CIFS, those with reflinks), the way through this machine's memory
-//! at all. *Needs* regular files, and on most kernels one file system. *Loses* nothing to reading and writing; a file system
-//! without support of its own gets `splice` inside the call.
+//! *Saves* the way through our memory and, on file systems that can (NFS, CIFS, those with
+//! reflinks), the way through this machine's memory at all. *Needs* regular files, and on most
+//! kernels one file system. *Loses* nothing to reading and writing; a file system without support
+//! of its own gets `splice` inside the call.
 
 use std::fs::File;
 

@@ -1,7 +1,8 @@
 //! Reading and writing: from file to file through a buffer of ours.
 //!
-//! *Saves* nothing. *Needs* nothing, which makes it the last resort of every copy, and the only path for files
-//! that do not know their length. *Loses* to the others wherever they work: every byte is copied twice.
+//! *Saves* nothing. *Needs* nothing, which makes it the last resort of every copy, and the only
+//! path for files that do not know their length. *Loses* to the others wherever they work: every
+//! byte is copied twice.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -20,7 +21,8 @@ pub(super) fn between(
     span: StepRange,
     counters: &Counters,
 ) -> Result<StepOutcome, CopyError> {
-    /// Large enough that the calls cost nothing beside the copying, small enough for the processor's cache.
+    /// Large enough that the calls cost nothing beside the copying, small enough for the
+    /// processor's cache.
     const BUFFER_BYTES: u64 = 256 << 10;
     let mut buffer = vec![0; usize::try_from(span.len.min(BUFFER_BYTES)).unwrap_or(0)];
     let mut moved = 0;

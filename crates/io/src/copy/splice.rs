@@ -1,7 +1,8 @@
 //! `splice` through a pipe of ours: from file to file inside the kernel.
 //!
-//! *Saves* the way through our memory where `copy_file_range` refuses: across file systems, or under an old
-//! kernel. *Needs* a pipe. *Loses* to `copy_file_range`, which needs one call instead of two for a step.
+//! *Saves* the way through our memory where `copy_file_range` refuses: across file systems, or
+//! under an old kernel. *Needs* a pipe. *Loses* to `copy_file_range`, which needs one call instead
+//! of two for a step.
 
 use std::fs::File;
 use std::io;

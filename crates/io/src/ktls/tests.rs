@@ -1,5 +1,6 @@
-//! TLS in the kernel, between two sockets with the same keys. A machine without it can only show that the probe says so;
-//! `cargo xtask vm` runs these where `LEVADA_VM` says that it must be there.
+//! TLS in the kernel, between two sockets with the same keys. A machine without it can only show
+//! that the probe says so; `cargo xtask vm` runs these where `LEVADA_VM` says that it must be
+//! there.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
@@ -21,7 +22,8 @@ fn pair() -> (TcpStream, TcpStream) {
     (one, other)
 }
 
-/// Every suite that this kernel has; none where it has no TLS at all, which no machine that must have it may say.
+/// Every suite that this kernel has; none where it has no TLS at all, which no machine that must
+/// have it may say.
 fn suites() -> Vec<(Version, Cipher)> {
     let caps = Caps::probe();
     let all = Version::ALL.into_iter().flat_map(|version| Cipher::ALL.map(|cipher| (version, cipher)));

@@ -1,4 +1,5 @@
-//! A range of a file mapped to be written to: bytes get into the page cache by a copy in memory, without a system call.
+//! A range of a file mapped to be written to: bytes get into the page cache by a copy in memory,
+//! without a system call.
 
 use std::fs::File;
 use std::io;
@@ -6,11 +7,13 @@ use std::ops::Range;
 
 use crate::sys::writing::Writing;
 
-/// A shared mapping of a range of a file, written to by its owner and read by nobody: readers go by the file, whose page cache it is.
+/// A shared mapping of a range of a file, written to by its owner and read by nobody: readers go by
+/// the file, whose page cache it is.
 ///
-/// What is written outlives the process as after `pwrite`, and `fdatasync` on the file brings it to the device. A page that cannot be
-/// brought in, because the file was cut or its disk failed, raises no signal but loses what is written to it: ask
-/// [`WriteMap::is_lost`] after each write. The range must have blocks (`fallocate`), or a full disk is such a loss as well.
+/// What is written outlives the process as after `pwrite`, and `fdatasync` on the file brings it to
+/// the device. A page that cannot be brought in, because the file was cut or its disk failed,
+/// raises no signal but loses what is written to it: ask [`WriteMap::is_lost`] after each write.
+/// The range must have blocks (`fallocate`), or a full disk is such a loss as well.
 #[derive(Debug)]
 pub struct WriteMap {
     writing: Writing,
@@ -58,8 +61,9 @@ impl WriteMap {
         self.writing.is_lost()
     }
 
-    /// What brings all pages in ahead of the writes, for another thread to do: it may wait for the disk, changes no byte, and keeps the
-    /// mapping until it is done. Where the kernel cannot (before 5.14) or a page cannot be had, writes find out for themselves.
+    /// What brings all pages in ahead of the writes, for another thread to do: it may wait for the
+    /// disk, changes no byte, and keeps the mapping until it is done. Where the kernel cannot
+    /// (before 5.14) or a page cannot be had, writes find out for themselves.
     pub fn populate(&self) -> impl FnOnce() + Send + use<> {
         let region = self.writing.region();
         move || drop(region.populate())

@@ -1,14 +1,16 @@
 //! Reads file ranges through a ring, several at a time and in order, so that the disk works ahead
 //! of the connection.
 //!
-//! For data that is not in the page cache and that nobody will read again soon. Each piece comes in a buffer of a pool, ready for an
-//! [`Outbox`](crate::outbox::Outbox): with a registered pool and a route that does not copy, bytes go from disk to network with one copy
-//! (none for files opened with `O_DIRECT`). When the pool is empty it waits, so that a slow receiver holds its reader up and
-//! memory stays what the pool has.
+//! For data that is not in the page cache and that nobody will read again soon. Each piece comes in
+//! a buffer of a pool, ready for an [`Outbox`](crate::outbox::Outbox): with a registered pool and a
+//! route that does not copy, bytes go from disk to network with one copy (none for files opened
+//! with `O_DIRECT`). When the pool is empty it waits, so that a slow receiver holds its reader up
+//! and memory stays what the pool has.
 //!
-//! *Saves* waiting: many reads are under way at once and each completes when its pages are there, registered
-//! buffers are pinned once, and with `RWF_DONTCACHE` pages that nobody will read again leave the cache at once.
-//! *Needs* a ring. *Loses* on hot data, which `preadv2` returns in the same call and `splice` does not copy at all.
+//! *Saves* waiting: many reads are under way at once and each completes when its pages are there,
+//! registered buffers are pinned once, and with `RWF_DONTCACHE` pages that nobody will read again
+//! leave the cache at once. *Needs* a ring. *Loses* on hot data, which `preadv2` returns in the
+//! same call and `splice` does not copy at all.
 
 use std::collections::VecDeque;
 use std::io;
@@ -25,10 +27,12 @@ use crate::sys::buf::{Buffer, BufferPool};
 /// Way to read files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InflowOptions {
-    /// What happens to the pages. [`Caching::Drop`] becomes [`Caching::Keep`] where it is not known.
+    /// What happens to the pages. [`Caching::Drop`] becomes [`Caching::Keep`] where it is not
+    /// known.
     pub caching: Caching,
-    /// What offsets, lengths and buffers are multiples of: 1, or for files opened with `O_DIRECT` what `statx` says (`dio_offset_align`; 4096 does
-    /// on all common devices). More than needed is read then, and left out again.
+    /// What offsets, lengths and buffers are multiples of: 1, or for files opened with `O_DIRECT`
+    /// what `statx` says (`dio_offset_align`; 4096 does on all common devices). More than needed is
+    /// read then, and left out again.
     pub alignment: u64,
     /// Reads under way at a time.
     pub depth: usize,
@@ -72,8 +76,8 @@ impl Inflow {
         Inflow { access, extents, parts: VecDeque::new() }
     }
 
-    /// Queues reads in the ring, as many as depth, pool and ring allow, and returns their keys: completions with these go to
-    /// [`take_in`](Inflow::take_in).
+    /// Queues reads in the ring, as many as depth, pool and ring allow, and returns their keys:
+    /// completions with these go to [`take_in`](Inflow::take_in).
     pub fn submit(&mut self, ring: &mut Ring, pool: &BufferPool) -> Vec<Key> {
         let mut keys = Vec::new();
         let reading = |part: &Part| matches!(part.state, State::Reading(..));

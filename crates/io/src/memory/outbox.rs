@@ -1,9 +1,10 @@
 //! The data that one connection sends from memory through a ring: divided into runs, linked in
 //! order, and resumed after a broken chain.
 //!
-//! Tiny neighbours become one piece first. The runs of a chain start one after the other, and each must be sent whole before the
-//! next. When all have their result the next chain may go; nobody waits for notifications, memory stays parked in the ring until they
-//! come. So one connection has at most one chain under way, and must not be sent to otherwise meanwhile.
+//! Tiny neighbours become one piece first. The runs of a chain start one after the other, and each
+//! must be sent whole before the next. When all have their result the next chain may go; nobody
+//! waits for notifications, memory stays parked in the ring until they come. So one connection has
+//! at most one chain under way, and must not be sent to otherwise meanwhile.
 //!
 //! ```text
 //!   push ─► queue ─► submit ─► SENDMSG ─ SENDMSG_ZC ─ SEND   (linked)
@@ -13,22 +14,24 @@
 //!
 //! # `SEND`, `SENDMSG`: copied once
 //!
-//! *Saves* system calls: sends of many connections leave by one call, and a socket that is full is waited for by
-//! the kernel, in order with the sends behind it. *Needs* a ring. *Loses* to a plain `send` for one small piece
-//! on a socket that has room: the ring's bookkeeping costs more than the call.
+//! *Saves* system calls: sends of many connections leave by one call, and a socket that is full is
+//! waited for by the kernel, in order with the sends behind it. *Needs* a ring. *Loses* to a plain
+//! `send` for one small piece on a socket that has room: the ring's bookkeeping costs more than the
+//! call.
 //!
 //! # `SEND_ZC`, `SENDMSG_ZC`: by reference
 //!
 //! *Saves* the one copy that a send of memory has. *Needs* a ring on Linux 6.1, a network card with
-//! scatter-gather, and patience: the memory is the kernel's until the peer has acknowledged it. *Loses* below
-//! some 16 KiB (4 KiB in registered buffers), where pinning and the notification cost more than copying, and on
-//! routes where the kernel copies after all: loopback, veth, tun. Each notification says whether it did
-//! ([`Outcome::Released`]).
+//! scatter-gather, and patience: the memory is the kernel's until the peer has acknowledged it.
+//! *Loses* below some 16 KiB (4 KiB in registered buffers), where pinning and the notification cost
+//! more than copying, and on routes where the kernel copies after all: loopback, veth, tun. Each
+//! notification says whether it did ([`Outcome::Released`]).
 //!
-//! `SENDMSG_ZC` does not name registered buffers, which Linux 6.15 would allow: all pieces of such a message
-//! have to lie in one of them, while a pool registers each of its buffers by itself, and the `io-uring` crate
-//! (0.7) has no way to say which. A piece in a registered buffer leaves by a `SEND_ZC` of its own instead, linked
-//! with its neighbours; those that are not registered share a `SENDMSG_ZC`.
+//! `SENDMSG_ZC` does not name registered buffers, which Linux 6.15 would allow: all pieces of such
+//! a message have to lie in one of them, while a pool registers each of its buffers by itself, and
+//! the `io-uring` crate (0.7) has no way to say which. A piece in a registered buffer leaves by a
+//! `SEND_ZC` of its own instead, linked with its neighbours; those that are not registered share a
+//! `SENDMSG_ZC`.
 
 use std::collections::VecDeque;
 use std::io;
@@ -47,8 +50,8 @@ mod gather;
 pub struct Terms<'a> {
     /// Bytes in the chain at most, so that a thread with many connections stays fair.
     pub budget: usize,
-    /// True if sending by reference is worth a try on this route. Loopback, veth and tun always copy, and so
-    /// does a card without scatter-gather; [`Outcome::Released`] tells.
+    /// True if sending by reference is worth a try on this route. Loopback, veth and tun always
+    /// copy, and so does a card without scatter-gather; [`Outcome::Released`] tells.
     pub may_refer: bool,
     /// Where small ends.
     pub thresholds: &'a Thresholds,
@@ -129,8 +132,9 @@ impl Outbox {
         !self.chain.is_empty()
     }
 
-    /// Queues the next chain in the ring, unless one is under way, and returns its keys: completions with these go to
-    /// [`take_in`](Outbox::take_in). None if there is nothing to send, or no room in the ring now.
+    /// Queues the next chain in the ring, unless one is under way, and returns its keys:
+    /// completions with these go to [`take_in`](Outbox::take_in). None if there is nothing to send,
+    /// or no room in the ring now.
     pub fn submit(&mut self, ring: &mut Ring, terms: Terms<'_>) -> Vec<Key> {
         if self.is_busy() || self.queue.is_empty() {
             return Vec::new();
@@ -184,7 +188,8 @@ impl Outbox {
         runs::cut(lengths, terms.thresholds, may_refer).take(LINKS.min(ring.chain_limit())).collect()
     }
 
-    /// One operation for each run. The queue keeps its own references, for the case that the chain breaks.
+    /// One operation for each run. The queue keeps its own references, for the case that the chain
+    /// breaks.
     fn operations(&self, runs: &[Run], budget: usize) -> Vec<Operation> {
         let mut left = budget.max(1);
         let mut queued = self.queue.iter().map(move |piece| {

@@ -1,8 +1,9 @@
 //! Divides a queue of memory into runs that each leave by one call: small pieces are copied
 //! together, large ones go by reference.
 //!
-//! A send by reference costs the same for every piece (its pages are pinned, a notification comes back), so that putting small
-//! headers into the same message as large bodies lets the headers eat what the bodies saved:
+//! A send by reference costs the same for every piece (its pages are pinned, a notification comes
+//! back), so that putting small headers into the same message as large bodies lets the headers eat
+//! what the bodies saved:
 //!
 //! ```text
 //!   [4K 4K | 16K 32K | 2K]   →   sendmsg (copied), sendmsg_zc (by reference), send (copied)
@@ -50,7 +51,8 @@ pub const COPIED_PIECES: usize = 1024;
 pub const REFERENCED_PIECES: usize = 17;
 const _: () = assert!(REFERENCED_PIECES <= COPIED_PIECES);
 
-/// Cuts a queue into runs, in order. `may_refer`: whether sending by reference is of use on this route.
+/// Cuts a queue into runs, in order. `may_refer`: whether sending by reference is of use on this
+/// route.
 pub fn cut(
     pieces: impl IntoIterator<Item = Length>,
     thresholds: &Thresholds,

@@ -1,17 +1,19 @@
 //! The data that one connection sends from memory by `MSG_ZEROCOPY`, for readiness loops and for
 //! systems without a ring.
 //!
-//! The same cutting as in an [`Outbox`](crate::outbox::Outbox): small pieces are copied together, large ones go by reference. Memory is
-//! parked until the kernel has said, in the socket's error queue, that it is done with the send; [`collect`](ZeroCopyOutbox::collect) reads
-//! that. Dropping the outbox while memory is parked is safe for everybody but the peer: if the memory is used again before the last
-//! byte was acknowledged, the peer receives what is there then. So keep it until [`parked_bytes`](ZeroCopyOutbox::parked_bytes) is
-//! 0, or reset the connection.
+//! The same cutting as in an [`Outbox`](crate::outbox::Outbox): small pieces are copied together,
+//! large ones go by reference. Memory is parked until the kernel has said, in the socket's error
+//! queue, that it is done with the send; [`collect`](ZeroCopyOutbox::collect) reads that. Dropping
+//! the outbox while memory is parked is safe for everybody but the peer: if the memory is used
+//! again before the last byte was acknowledged, the peer receives what is there then. So keep it
+//! until [`parked_bytes`](ZeroCopyOutbox::parked_bytes) is 0, or reset the connection.
 //!
-//! *Saves* the one copy that a send of memory has. *Needs* `SO_ZEROCOPY` on a TCP socket, memory that may be
-//! pinned, and a caller that reads the socket's error queue, where the kernel says which sends it is done with:
-//! in ranges, several sends at once, in any order. *Loses* below some 10 KiB, where pinning and that second call
-//! cost more than copying, to `SEND_ZC`, whose notifications need no call, and on loopback and virtual devices,
-//! where the kernel copies after all.
+//! *Saves* the one copy that a send of memory has. *Needs* `SO_ZEROCOPY` on a TCP socket, memory
+//! that may be pinned, and a caller that reads the socket's error queue, where the kernel says
+//! which sends it is done with: in ranges, several sends at once, in any order. *Loses* below some
+//! 10 KiB, where pinning and that second call cost more than copying, to `SEND_ZC`, whose
+//! notifications need no call, and on loopback and virtual devices, where the kernel copies after
+//! all.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
@@ -43,8 +45,8 @@ pub struct ZeroCopyOutbox {
 }
 
 impl ZeroCopyOutbox {
-    /// For a connected socket that has never sent by `MSG_ZEROCOPY`, since its sends are counted from the first. Where the socket does not
-    /// allow that, everything is copied.
+    /// For a connected socket that has never sent by `MSG_ZEROCOPY`, since its sends are counted
+    /// from the first. Where the socket does not allow that, everything is copied.
     pub fn new(socket: BorrowedFd<'_>) -> ZeroCopyOutbox {
         let refused = calls::enable_zerocopy(socket).is_err();
         ZeroCopyOutbox { queue: VecDeque::new(), queued_bytes: 0, ledger: Ledger::default(), refused }
@@ -68,7 +70,8 @@ impl ZeroCopyOutbox {
         self.ledger.parked_bytes()
     }
 
-    /// Sends up to the budget, run by run, until the socket would block. Does not wait for a non-blocking socket.
+    /// Sends up to the budget, run by run, until the socket would block. Does not wait for a
+    /// non-blocking socket.
     ///
     /// # Errors
     /// The connection failed.
@@ -106,8 +109,8 @@ impl ZeroCopyOutbox {
         Ok(Turn::Done)
     }
 
-    /// Reads what the kernel is done with, and lets go of that memory; whether it had copied any of it, if there was anything. Call it when
-    /// the socket polls `POLLERR`, or now and then.
+    /// Reads what the kernel is done with, and lets go of that memory; whether it had copied any of
+    /// it, if there was anything. Call it when the socket polls `POLLERR`, or now and then.
     ///
     /// # Errors
     /// The error queue cannot be read.

@@ -12,11 +12,12 @@ pub(super) enum PageRun {
     Missing(u64),
 }
 
-/// The first run of a range of `pages` pages, at least one. `count(start, length)` says how many pages of a part are there.
+/// The first run of a range of `pages` pages, at least one. `count(start, length)` says how many
+/// pages of a part are there.
 ///
-/// Fewer than `islands` pages in a row that are there do not end a run of missing ones, twice as many do; such a run still ends with a page
-/// that is missing.
-/// Asks twice the logarithm of `pages`, and once for each `islands` pages of a run that has islands.
+/// Fewer than `islands` pages in a row that are there do not end a run of missing ones, twice as
+/// many do; such a run still ends with a page that is missing. Asks twice the logarithm of `pages`,
+/// and once for each `islands` pages of a run that has islands.
 pub(super) fn first_run(pages: u64, islands: u64, count: impl Fn(u64, u64) -> u64) -> PageRun {
     let there = longest(pages, |length| count(0, length) == length);
     if there > 0 {
@@ -36,7 +37,8 @@ pub(super) fn first_run(pages: u64, islands: u64, count: impl Fn(u64, u64) -> u6
     PageRun::Missing((end - longest(end - 1, |length| count(end - length, length) == length)).max(1))
 }
 
-/// The largest number up to `most` for which `holds`, which holds for all below one for which it does; 0 if there is none.
+/// The largest number up to `most` for which `holds`, which holds for all below one for which it
+/// does; 0 if there is none.
 fn longest(most: u64, holds: impl Fn(u64) -> bool) -> u64 {
     if most > 0 && holds(most) {
         return most;

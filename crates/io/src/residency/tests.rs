@@ -39,7 +39,8 @@ fn what_was_evicted_is_cold() {
     for means in ways() {
         let cold = chilled(&file);
         let answer = of(&whole, means);
-        // Reading without waiting starts read-ahead, and a quick disk may be there by the next page.
+        // Reading without waiting starts read-ahead, and a quick disk may be there by the next
+        // page.
         let by_reading = !means.cachestat && means.nowait_reads;
         assert!(by_reading || (answer == Residency::Cold) == cold, "{means:?}: {answer:?}");
     }

@@ -10,11 +10,12 @@ use crate::piece::Extent;
 
 /// The ranges that one reader of old data has brought in and not yet dropped.
 ///
-/// The kernel cannot drop a page that a socket still refers to, so the last [`Trail::LAG_BYTES`] stay; they are tried when
-/// the reader has moved on. Pages that were in the cache before are others' and are left alone.
+/// The kernel cannot drop a page that a socket still refers to, so the last [`Trail::LAG_BYTES`]
+/// stay; they are tried when the reader has moved on. Pages that were in the cache before are
+/// others' and are left alone.
 ///
-/// Knows no time and makes no calls: a [`Warmer`](super::Warmer) says what it [brought in](Trail::follow), and drops what is
-/// [`ripe`](Trail::ripe).
+/// Knows no time and makes no calls: a [`Warmer`](super::Warmer) says what it [brought
+/// in](Trail::follow), and drops what is [`ripe`](Trail::ripe).
 #[derive(Debug, Default)]
 pub struct Trail {
     /// In the order in which they were read; neighbours are one range.
@@ -96,7 +97,8 @@ impl Trail {
     }
 }
 
-/// The largest page that the page cache uses; such a page starts at a multiple of its size and is dropped whole or not at all.
+/// The largest page that the page cache uses; such a page starts at a multiple of its size and is
+/// dropped whole or not at all.
 const LARGE_PAGE_BYTES: u64 = 2 << 20;
 const _: () = assert!(Trail::LAG_BYTES.is_multiple_of(LARGE_PAGE_BYTES));
 
@@ -106,7 +108,8 @@ fn is_continued(last: &Extent, next: &Extent) -> bool {
     within.contains(&next.offset) && is_same_file(last, next)
 }
 
-/// Partitions hand out one `File` for all extents of a segment; asking the kernel is for those who open one each.
+/// Partitions hand out one `File` for all extents of a segment; asking the kernel is for those who
+/// open one each.
 fn is_same_file(one: &Extent, other: &Extent) -> bool {
     if Arc::ptr_eq(&one.file, &other.file) {
         return true;

@@ -42,8 +42,8 @@ impl Warm {
         Some(Warm { behind, ..Warm::of(extent, Vec::new()) })
     }
 
-    /// The request of a reader that reads once: leaves no more in the cache than its trail allows. The trail has to
-    /// [follow](Trail::follow) what it comes to.
+    /// The request of a reader that reads once: leaves no more in the cache than its trail allows.
+    /// The trail has to [follow](Trail::follow) what it comes to.
     #[must_use]
     pub fn once(mut self, trail: &mut Trail) -> Warm {
         trail.ask(std::iter::once(&self.extent).chain(&self.ahead).cloned());
@@ -58,8 +58,9 @@ impl Warm {
 pub struct Warmed {
     /// Number of bytes of its range that are there now: fewer than it has if the file ends before.
     pub there: u64,
-    /// What was missing of the range and of what lies ahead, if the reader reads [once](Warm::once): the pages that are in the cache because of
-    /// this request. Nothing where nobody can say what was there before.
+    /// What was missing of the range and of what lies ahead, if the reader reads
+    /// [once](Warm::once): the pages that are in the cache because of this request. Nothing where
+    /// nobody can say what was there before.
     pub brought_in: Vec<Extent>,
 }
 
@@ -86,11 +87,13 @@ pub struct QueueFull(pub Warm);
 
 /// Threads that bring file ranges into the page cache.
 ///
-/// One for the process; any thread may submit. Requests are served in order, so a reader that has only one at a time is
-/// served as often as any other. A request moves no data into the process: pages go to `/dev/null` by reference, and
-/// are read into a buffer only where that is not possible.
+/// One for the process; any thread may submit. Requests are served in order, so a reader that has
+/// only one at a time is served as often as any other. A request moves no data into the process:
+/// pages go to `/dev/null` by reference, and are read into a buffer only where that is not
+/// possible.
 ///
-/// Dropping it forgets requests that no thread has begun, without calling back, and does not wait for the others.
+/// Dropping it forgets requests that no thread has begun, without calling back, and does not wait
+/// for the others.
 pub struct Warmer {
     shared: Arc<Shared>,
 }
@@ -106,8 +109,8 @@ impl Warmer {
 
     /// Queues a request and returns at once.
     ///
-    /// `done` is called once, on a thread of the warmer. It should hand the news on and return; while it runs it keeps the thread.
-    /// It must not panic.
+    /// `done` is called once, on a thread of the warmer. It should hand the news on and return;
+    /// while it runs it keeps the thread. It must not panic.
     ///
     /// # Errors
     /// [`QueueFull`] with the request; `done` is dropped.
@@ -215,7 +218,8 @@ impl Shared {
     }
 }
 
-/// Asks for all of it first, so that the device sees the whole range at once; what then waits only collects.
+/// Asks for all of it first, so that the device sees the whole range at once; what then waits only
+/// collects.
 fn serve(warm: &Warm, sink: Option<&File>) -> io::Result<Warmed> {
     let wanted = || std::iter::once(&warm.extent).chain(&warm.ahead);
     if !warm.once {
@@ -227,7 +231,8 @@ fn serve(warm: &Warm, sink: Option<&File>) -> io::Result<Warmed> {
     Ok(Warmed { there: bring_in(&without_read_ahead(&warm.extent), sink)?, brought_in })
 }
 
-/// The same extent of a file opened anew, for which the kernel reads nothing that it was not asked for; as it is if that fails.
+/// The same extent of a file opened anew, for which the kernel reads nothing that it was not asked
+/// for; as it is if that fails.
 fn without_read_ahead(extent: &Extent) -> Extent {
     let path = format!("/proc/self/fd/{}", extent.file.as_raw_fd());
     let opened = File::open(path).and_then(|file| {

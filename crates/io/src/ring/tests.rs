@@ -366,7 +366,8 @@ fn memory_in_flight_survives_its_ring() {
     assert!(pool.take().is_some(), "what was never lent");
 }
 
-/// A connection whose sender takes a megabyte that its receiver has no room for, so that the kernel keeps referring to it.
+/// A connection whose sender takes a megabyte that its receiver has no room for, so that the kernel
+/// keeps referring to it.
 fn stuffed() -> (Arc<TcpStream>, TcpStream) {
     use rustix::net::sockopt;
     let (sender, receiver) = tcp();
@@ -475,7 +476,8 @@ fn a_slot_is_free_again_when_nothing_names_it() {
     assert_eq!(memory.len(), 5);
 }
 
-/// Ten thousand zero-copy sends on connections that are reset at random: every payload comes back once, every prefix is right.
+/// Ten thousand zero-copy sends on connections that are reset at random: every payload comes back
+/// once, every prefix is right.
 #[test]
 fn ten_thousand_sends_under_random_resets() {
     const SENDS: u32 = 10_000;

@@ -8,15 +8,17 @@ use bytes::Bytes;
 
 use super::memory::{Chunk, Region};
 
-/// A number of buffers of one size, allocated at once. A ring can [register](crate::ring::Ring::register_buffers) one pool: the kernel
-/// then looks up and pins its pages once instead of in each operation.
+/// A number of buffers of one size, allocated at once. A ring can
+/// [register](crate::ring::Ring::register_buffers) one pool: the kernel then looks up and pins its
+/// pages once instead of in each operation.
 #[derive(Debug, Clone)]
 pub struct BufferPool {
     region: Arc<Region>,
 }
 
 impl BufferPool {
-    /// `count` buffers of `buffer_bytes` each, zeroed. A multiple of 4096 bytes keeps each aligned for direct reads.
+    /// `count` buffers of `buffer_bytes` each, zeroed. A multiple of 4096 bytes keeps each aligned
+    /// for direct reads.
     ///
     /// # Errors
     /// No memory, or a size of 0.
@@ -34,10 +36,11 @@ impl BufferPool {
     }
 }
 
-/// A buffer of a [`BufferPool`]; dropping it gives it back. What a past user has written is still in it, behind `len`.
+/// A buffer of a [`BufferPool`]; dropping it gives it back. What a past user has written is still
+/// in it, behind `len`.
 ///
-/// A ring takes it by value and returns it with the last completion, so that nobody can look at it, change it or free it while
-/// the kernel does.
+/// A ring takes it by value and returns it with the last completion, so that nobody can look at it,
+/// change it or free it while the kernel does.
 #[derive(Debug)]
 pub struct Buffer {
     chunk: Chunk,
@@ -79,7 +82,8 @@ impl Buffer {
         self.len = len;
     }
 
-    /// The filled bytes as [`Bytes`], without copying; the buffer comes back to its pool with the last clone of them.
+    /// The filled bytes as [`Bytes`], without copying; the buffer comes back to its pool with the
+    /// last clone of them.
     pub fn into_bytes(self) -> Bytes {
         Bytes::from_owner(self)
     }

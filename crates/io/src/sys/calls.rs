@@ -6,7 +6,8 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendFlags};
 
-/// `cachestat(2)` (6.5): how many pages of the range are in the page cache, those still being read in included.
+/// `cachestat(2)` (6.5): how many pages of the range are in the page cache, those still being read
+/// in included.
 ///
 /// A `len` of 0 means up to the end of the file.
 pub(crate) fn cached_pages(file: BorrowedFd<'_>, offset: u64, len: u64) -> io::Result<u64> {
@@ -31,7 +32,8 @@ pub(crate) fn cached_pages(file: BorrowedFd<'_>, offset: u64, len: u64) -> io::R
     let mut stat = Stat::default();
     let flags: libc::c_uint = 0;
     let fd = file.as_raw_fd();
-    // SAFETY: `range` and `stat` have the kernel's layout and outlive the call; the number is the same on all architectures.
+    // SAFETY: `range` and `stat` have the kernel's layout and outlive the call; the number is the
+    // same on all architectures.
     let result = unsafe { libc::syscall(CACHESTAT, fd, &raw const range, &raw mut stat, flags) };
     if result == 0 { Ok(stat.cached) } else { Err(io::Error::last_os_error()) }
 }
@@ -41,7 +43,8 @@ pub(crate) fn enable_kernel_tls(socket: BorrowedFd<'_>) -> io::Result<()> {
     set_option(socket, libc::IPPROTO_TCP, libc::TCP_ULP, b"tls")
 }
 
-/// Gives the kernel the keys of one direction (`TLS_TX`, `TLS_RX`); `info` is a `struct tls12_crypto_info_…`.
+/// Gives the kernel the keys of one direction (`TLS_TX`, `TLS_RX`); `info` is a
+/// `struct tls12_crypto_info_…`.
 pub(crate) fn set_kernel_tls(socket: BorrowedFd<'_>, send: bool, info: &[u8]) -> io::Result<()> {
     const SOL_TLS: i32 = 282;
     set_option(socket, SOL_TLS, if send { 1 } else { 2 }, info)
@@ -55,7 +58,8 @@ pub(crate) fn enable_zerocopy(socket: BorrowedFd<'_>) -> io::Result<()> {
 /// `MSG_ZEROCOPY`, for which rustix has no name.
 const ZEROCOPY: SendFlags = SendFlags::from_bits_retain(0x0400_0000);
 
-/// Sends once, by reference (`MSG_ZEROCOPY`); the memory must be kept until the kernel says that it is done.
+/// Sends once, by reference (`MSG_ZEROCOPY`); the memory must be kept until the kernel says that it
+/// is done.
 pub(crate) fn send_zerocopy(
     socket: BorrowedFd<'_>,
     slices: &[IoSlice<'_>],

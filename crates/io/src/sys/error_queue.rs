@@ -5,7 +5,8 @@ use std::mem::{self, MaybeUninit};
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr;
 
-/// Sends that the kernel is done with: their numbers on this socket, from the first to the last, both included.
+/// Sends that the kernel is done with: their numbers on this socket, from the first to the last,
+/// both included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Acknowledged {
     pub(crate) first: u32,
@@ -35,16 +36,19 @@ const CONTROL_WORDS: usize = 32;
 
 /// Takes the next message off the queue. `None`: there is none.
 ///
-/// Messages about anything else are passed over; what they report also shows in the socket's next call.
+/// Messages about anything else are passed over; what they report also shows in the socket's next
+/// call.
 pub(crate) fn next(socket: BorrowedFd<'_>) -> io::Result<Option<Acknowledged>> {
     loop {
         let mut control = [0_u64; CONTROL_WORDS];
-        // SAFETY: `msghdr` is a plain C structure for which zeroes are a valid value: no address, no vector, no control data.
+        // SAFETY: `msghdr` is a plain C structure for which zeroes are a valid value: no address,
+        // no vector, no control data.
         let mut message: libc::msghdr = unsafe { mem::zeroed() };
         message.msg_control = control.as_mut_ptr().cast();
         message.msg_controllen = size_of_val(&control);
         let flags = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
-        // SAFETY: the header is valid and its control buffer is writable for the length given; both outlive the call.
+        // SAFETY: the header is valid and its control buffer is writable for the length given; both
+        // outlive the call.
         let received = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, flags) };
         if received < 0 {
             let error = io::Error::last_os_error();
@@ -61,12 +65,14 @@ pub(crate) fn next(socket: BorrowedFd<'_>) -> io::Result<Option<Acknowledged>> {
 }
 
 fn parse(message: &libc::msghdr) -> Option<Acknowledged> {
-    // SAFETY: the header is one that `recvmsg` filled in, so control data and its length fit each other.
+    // SAFETY: the header is one that `recvmsg` filled in, so control data and its length fit each
+    // other.
     let header = unsafe { libc::CMSG_FIRSTHDR(message) };
     if header.is_null() {
         return None;
     }
-    // SAFETY: not null, so it points to a whole header inside the control buffer, which is aligned for it.
+    // SAFETY: not null, so it points to a whole header inside the control buffer, which is aligned
+    // for it.
     let head = unsafe { *header };
     let level = (head.cmsg_level, head.cmsg_type);
     if level != (libc::SOL_IP, libc::IP_RECVERR) && level != (libc::SOL_IPV6, libc::IPV6_RECVERR) {
@@ -78,9 +84,11 @@ fn parse(message: &libc::msghdr) -> Option<Acknowledged> {
         return None;
     }
     let mut error = MaybeUninit::<ExtendedError>::uninit();
-    // SAFETY: computes the address behind the header, inside the control buffer, as the length just checked says.
+    // SAFETY: computes the address behind the header, inside the control buffer, as the length just
+    // checked says.
     let data = unsafe { libc::CMSG_DATA(header) };
-    // SAFETY: the length was checked, so all bytes of an `ExtendedError` are there; source and destination do not overlap.
+    // SAFETY: the length was checked, so all bytes of an `ExtendedError` are there; source and
+    // destination do not overlap.
     unsafe { ptr::copy_nonoverlapping(data, error.as_mut_ptr().cast(), size_of::<ExtendedError>()) };
     // SAFETY: all of its bytes were written, and any bytes are a valid `ExtendedError`.
     let error = unsafe { error.assume_init() };

@@ -22,13 +22,15 @@ pub enum Access {
     Needed,
     /// All of it is read and entered into the page table before the mapping is there.
     Populated,
-    /// In huge pages where the file system keeps such (ext4 since Linux 6.16, XFS, tmpfs that is told to); elsewhere as usual.
+    /// In huge pages where the file system keeps such (ext4 since Linux 6.16, XFS, tmpfs that is
+    /// told to); elsewhere as usual.
     Huge,
 }
 
 /// Owns one `MAP_SHARED` mapping until dropped.
 ///
-/// All accesses have one size (four aligned bytes), because atomics of different sizes on the same memory may not race.
+/// All accesses have one size (four aligned bytes), because atomics of different sizes on the same
+/// memory may not race.
 #[derive(Debug)]
 pub(crate) struct Mapping {
     base: NonNull<AtomicU32>,
@@ -36,18 +38,20 @@ pub(crate) struct Mapping {
     watched: Watched,
 }
 
-// SAFETY: the memory belongs to the process, not to a thread; `Mapping` owns it alone and unmapping may happen on any thread.
+// SAFETY: the memory belongs to the process, not to a thread; `Mapping` owns it alone and unmapping
+// may happen on any thread.
 unsafe impl Send for Mapping {}
 // SAFETY: shared access is by `AtomicU32` loads and stores only, which may race.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Maps the first `bytes` bytes of `file` for reading and writing; the caller has checked that the file is that long.
+    /// Maps the first `bytes` bytes of `file` for reading and writing; the caller has checked that
+    /// the file is that long.
     pub(crate) fn new(file: &File, bytes: usize, access: Access) -> io::Result<Mapping> {
         let populate = if access == Access::Populated { MapFlags::POPULATE } else { MapFlags::empty() };
         let (prot, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | populate);
-        // SAFETY: a null address lets the kernel choose a range that overlaps nothing of ours, so no existing memory
-        // changes; the result is checked by rustix.
+        // SAFETY: a null address lets the kernel choose a range that overlaps nothing of ours, so
+        // no existing memory changes; the result is checked by rustix.
         let start = unsafe { rustix::mm::mmap(ptr::null_mut(), bytes, prot, flags, file, 0) }?;
         let base = NonNull::new(start.cast::<AtomicU32>()).ok_or(io::ErrorKind::OutOfMemory)?;
         let mapping = Mapping { base, bytes, watched: Watched::new(start as usize, bytes) };
@@ -58,7 +62,8 @@ impl Mapping {
             Access::Needed => Advice::WillNeed,
             Access::Huge => Advice::LinuxHugepage,
         };
-        // SAFETY: base and length are those of the mapping just made; none of these advices changes memory.
+        // SAFETY: base and length are those of the mapping just made; none of these advices changes
+        // memory.
         unsafe { rustix::mm::madvise(start, bytes, advice) }?;
         Ok(mapping)
     }
@@ -82,21 +87,24 @@ impl Mapping {
 
     /// Writes changed pages to the device and waits.
     pub(crate) fn flush(&self) -> io::Result<()> {
-        // SAFETY: base and length are those of the mapping that `self` owns, so the range is mapped.
+        // SAFETY: base and length are those of the mapping that `self` owns, so the range is
+        // mapped.
         unsafe { rustix::mm::msync(self.base.as_ptr().cast(), self.bytes, MsyncFlags::SYNC) }?;
         Ok(())
     }
 
     fn words(&self) -> &[AtomicU32] {
-        // SAFETY: `base` is page-aligned and the mapping covers whole pages, so rounding the length up to a word stays inside
-        // it; the memory is initialised (file content or zeroes), lives as long as `self`, and is only reached as `AtomicU32`.
+        // SAFETY: `base` is page-aligned and the mapping covers whole pages, so rounding the length
+        // up to a word stays inside it; the memory is initialised (file content or zeroes), lives
+        // as long as `self`, and is only reached as `AtomicU32`.
         unsafe { std::slice::from_raw_parts(self.base.as_ptr(), self.bytes.div_ceil(4)) }
     }
 }
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: the range is the one `new` mapped, no reference into it outlives `self`, and it is unmapped once.
+        // SAFETY: the range is the one `new` mapped, no reference into it outlives `self`, and it
+        // is unmapped once.
         let unmapped = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.bytes) };
         debug_assert!(unmapped.is_ok(), "munmap of our own range cannot fail");
     }

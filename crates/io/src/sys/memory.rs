@@ -6,7 +6,8 @@ use std::io;
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The alignment of every chunk whose size is a multiple of it: enough for `O_DIRECT` on any common device.
+/// The alignment of every chunk whose size is a multiple of it: enough for `O_DIRECT` on any common
+/// device.
 pub(crate) const ALIGNMENT: usize = 4096;
 
 /// Zeroed memory for chunks of one size. Lives as long as any of its chunks.
@@ -18,9 +19,11 @@ pub(crate) struct Region {
     free: Mutex<Vec<u16>>,
 }
 
-// SAFETY: the memory belongs to the process, not to a thread; `Region` owns it and freeing it may happen on any thread.
+// SAFETY: the memory belongs to the process, not to a thread; `Region` owns it and freeing it may
+// happen on any thread.
 unsafe impl Send for Region {}
-// SAFETY: a shared region hands out chunks behind a lock; memory is reached through a chunk only, and each has one owner.
+// SAFETY: a shared region hands out chunks behind a lock; memory is reached through a chunk only,
+// and each has one owner.
 unsafe impl Sync for Region {}
 
 impl Region {
@@ -52,12 +55,14 @@ impl Region {
 
 impl Drop for Region {
     fn drop(&mut self) {
-        // SAFETY: base and layout are those of the allocation in `new`; no chunk is left, because each keeps the region alive.
+        // SAFETY: base and layout are those of the allocation in `new`; no chunk is left, because
+        // each keeps the region alive.
         unsafe { alloc::dealloc(self.base.as_ptr(), self.layout) };
     }
 }
 
-/// One part of a [`Region`], owned by whoever holds this. Its address does not change when it is moved.
+/// One part of a [`Region`], owned by whoever holds this. Its address does not change when it is
+/// moved.
 #[derive(Debug)]
 pub(crate) struct Chunk {
     region: Arc<Region>,
@@ -88,8 +93,9 @@ impl Chunk {
 
     /// Its bytes.
     pub(crate) fn as_slice(&self) -> &[u8] {
-        // SAFETY: the chunk is `len` initialised bytes inside the region, which it keeps alive; nobody else has a chunk with this
-        // index, and the only one there is is borrowed, so nothing writes meanwhile (the kernel is given chunks by value only).
+        // SAFETY: the chunk is `len` initialised bytes inside the region, which it keeps alive;
+        // nobody else has a chunk with this index, and the only one there is is borrowed, so
+        // nothing writes meanwhile (the kernel is given chunks by value only).
         unsafe { std::slice::from_raw_parts(self.as_ptr(), self.len()) }
     }
 

@@ -1,4 +1,5 @@
-//! `mincore(2)`: which pages of a file are in memory, asked through a mapping that lives for the question only.
+//! `mincore(2)`: which pages of a file are in memory, asked through a mapping that lives for the
+//! question only.
 
 use std::fs::File;
 use std::io;
@@ -14,8 +15,9 @@ pub(crate) fn resident_pages(file: &File, offset: u64, len: u64) -> io::Result<V
     let start = offset - offset % page_bytes as u64;
     let bytes =
         usize::try_from(offset.saturating_add(len) - start).map_err(|_| io::ErrorKind::InvalidInput)?;
-    // SAFETY: a null address lets the kernel choose a range that overlaps nothing of ours, so no existing memory changes; the
-    // mapping is only asked about, never read, so that a file that shrinks does no harm.
+    // SAFETY: a null address lets the kernel choose a range that overlaps nothing of ours, so no
+    // existing memory changes; the mapping is only asked about, never read, so that a file that
+    // shrinks does no harm.
     let base = unsafe {
         rustix::mm::mmap(ptr::null_mut(), bytes, ProtFlags::empty(), MapFlags::SHARED, file, start)
     }?;

@@ -1,7 +1,9 @@
-//! A page of a mapping that cannot be brought in, because the file was cut or its disk failed, raises `SIGBUS`. Here that becomes a mark on
-//! the mapping: the handler puts a page of zeroes in its place, and the access goes on.
+//! A page of a mapping that cannot be brought in, because the file was cut or its disk failed,
+//! raises `SIGBUS`. Here that becomes a mark on the mapping: the handler puts a page of zeroes in
+//! its place, and the access goes on.
 //!
-//! Only accesses inside [`Watched::touch`] are covered. Any other `SIGBUS` goes to whoever handled it before.
+//! Only accesses inside [`Watched::touch`] are covered. Any other `SIGBUS` goes to whoever handled
+//! it before.
 
 use std::cell::Cell;
 use std::mem::MaybeUninit;
@@ -18,7 +20,8 @@ struct Installed {
 static INSTALLED: OnceLock<Installed> = OnceLock::new();
 
 thread_local! {
-    /// The mapping that this thread reads or writes at the moment. Neither initialised lazily nor dropped, so that the handler may look.
+    /// The mapping that this thread reads or writes at the moment. Neither initialised lazily nor
+    /// dropped, so that the handler may look.
     static TOUCHED: Cell<*const Watched> = const { Cell::new(ptr::null()) };
 }
 
@@ -31,7 +34,8 @@ pub(super) struct Watched {
 }
 
 impl Watched {
-    /// For a mapping of `bytes` bytes at `start`, which must be the caller's for as long as this lives: its pages may be replaced.
+    /// For a mapping of `bytes` bytes at `start`, which must be the caller's for as long as this
+    /// lives: its pages may be replaced.
     pub(super) fn new(start: usize, bytes: usize) -> Watched {
         INSTALLED.get_or_init(install);
         Watched { start, bytes, lost: AtomicBool::new(false) }
@@ -54,7 +58,8 @@ impl Watched {
         self.lost.load(Ordering::Relaxed)
     }
 
-    /// Puts zeroes where the page of `address` should be; whether it is one of ours. Runs in the handler: a system call and an atomic.
+    /// Puts zeroes where the page of `address` should be; whether it is one of ours. Runs in the
+    /// handler: a system call and an atomic.
     fn replace(&self, address: usize, page_bytes: usize) -> bool {
         if !(self.start..self.start + self.bytes).contains(&address) {
             return false;
@@ -62,8 +67,9 @@ impl Watched {
         let page = (address - address % page_bytes) as *mut libc::c_void;
         let prot = libc::PROT_READ | libc::PROT_WRITE;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
-        // SAFETY: the page lies in the mapping that the creator of `self` owns and is alive, since its thread is just touching it; the
-        // page has no content to lose, and is only ever reached as atomic words, for which zeroes are values, or written to.
+        // SAFETY: the page lies in the mapping that the creator of `self` owns and is alive, since
+        // its thread is just touching it; the page has no content to lose, and is only ever reached
+        // as atomic words, for which zeroes are values, or written to.
         let mapped = unsafe { libc::mmap(page, page_bytes, prot, flags, -1, 0) };
         self.lost.store(true, Ordering::Relaxed);
         mapped == page
@@ -78,10 +84,12 @@ fn install() -> Installed {
     let installed = unsafe { action.assume_init_mut() };
     installed.sa_sigaction = on_sigbus as *const () as usize;
     installed.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
-    // SAFETY: both are valid `sigaction`s that outlive the call, and the handler is one for `SA_SIGINFO`.
+    // SAFETY: both are valid `sigaction`s that outlive the call, and the handler is one for
+    // `SA_SIGINFO`.
     let done = unsafe { libc::sigaction(libc::SIGBUS, action.as_ptr(), previous.as_mut_ptr()) };
     debug_assert_eq!(done, 0, "SIGBUS may be handled");
-    // SAFETY: it was zeroed, which is a valid `sigaction`, and at most overwritten with another one.
+    // SAFETY: it was zeroed, which is a valid `sigaction`, and at most overwritten with another
+    // one.
     Installed { page_bytes, previous: unsafe { previous.assume_init() } }
 }
 
@@ -93,14 +101,16 @@ extern "C" fn on_sigbus(signal: libc::c_int, info: *mut libc::siginfo_t, _contex
     let before = unsafe { *errno };
     // SAFETY: the kernel gives a handler with `SA_SIGINFO` a valid `siginfo_t`.
     let address = unsafe { (*info).si_addr() } as usize;
-    // SAFETY: null, or set by `touch` on this thread, which has not returned, so that the mapping's owner is borrowed.
+    // SAFETY: null, or set by `touch` on this thread, which has not returned, so that the mapping's
+    // owner is borrowed.
     let touched = unsafe { TOUCHED.get().as_ref() };
     // Set before the first mapping is made; a signal before that is not for us either way.
     let installed = INSTALLED.get();
     let replaced =
         touched.zip(installed).is_some_and(|(touched, own)| touched.replace(address, own.page_bytes));
     if let Some(installed) = installed.filter(|_| !replaced) {
-        // SAFETY: `previous` is what the kernel gave us for this signal; the access is tried again and ends up there.
+        // SAFETY: `previous` is what the kernel gave us for this signal; the access is tried again
+        // and ends up there.
         unsafe { libc::sigaction(signal, &raw const installed.previous, ptr::null_mut()) };
     }
     // SAFETY: as above.

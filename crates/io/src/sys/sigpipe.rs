@@ -10,13 +10,14 @@ pub(crate) fn is_ignored() -> bool {
     let mut action = MaybeUninit::<libc::sigaction>::zeroed();
     // SAFETY: a null new action changes nothing; `action` is valid for writing one `sigaction`.
     let asked = unsafe { libc::sigaction(libc::SIGPIPE, ptr::null(), action.as_mut_ptr()) };
-    // SAFETY: `action` was zeroed, which is a valid `sigaction`, and at most overwritten with another one.
+    // SAFETY: `action` was zeroed, which is a valid `sigaction`, and at most overwritten with
+    // another one.
     let action = unsafe { action.assume_init() };
     asked == 0 && action.sa_sigaction == libc::SIG_IGN
 }
 
-/// While it lives, a `SIGPIPE` that a system call of this thread raises stays pending; dropping it swallows that signal and
-/// restores the thread's mask. A signal that was pending before stays so.
+/// While it lives, a `SIGPIPE` that a system call of this thread raises stays pending; dropping it
+/// swallows that signal and restores the thread's mask. A signal that was pending before stays so.
 #[derive(Debug)]
 pub(crate) struct SigpipeGuard {
     mask: libc::sigset_t,
@@ -41,10 +42,12 @@ impl Drop for SigpipeGuard {
     fn drop(&mut self) {
         if !self.pending_before {
             let now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-            // SAFETY: set and time are initialised and outlive the call; a null info pointer is allowed. It waits for nothing.
+            // SAFETY: set and time are initialised and outlive the call; a null info pointer is
+            // allowed. It waits for nothing.
             unsafe { libc::sigtimedwait(&only_sigpipe(), ptr::null_mut(), &now) };
         }
-        // SAFETY: `mask` is what `new` got from the kernel on this thread (`SigpipeGuard` is not `Send`); a null old set is allowed.
+        // SAFETY: `mask` is what `new` got from the kernel on this thread (`SigpipeGuard` is not
+        // `Send`); a null old set is allowed.
         let restored = unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &self.mask, ptr::null_mut()) };
         debug_assert_eq!(restored, 0, "SIG_SETMASK with a valid set cannot fail");
     }

@@ -15,32 +15,37 @@ const CONTROL_WORDS: usize = 8;
 pub(crate) fn receive(socket: BorrowedFd<'_>, into: &mut [u8]) -> io::Result<(Option<u8>, usize)> {
     let mut control = [0_u64; CONTROL_WORDS];
     let mut part = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
-    // SAFETY: `msghdr` is a plain C structure for which zeroes are a valid value: no address, no vector, no control data.
+    // SAFETY: `msghdr` is a plain C structure for which zeroes are a valid value: no address, no
+    // vector, no control data.
     let mut message: libc::msghdr = unsafe { mem::zeroed() };
     message.msg_iov = &raw mut part;
     message.msg_iovlen = 1;
     message.msg_control = control.as_mut_ptr().cast();
     message.msg_controllen = size_of_val(&control);
-    // SAFETY: the vector's only part is `into`, writable for its length; the control buffer is writable for the length given; all outlive the call.
+    // SAFETY: the vector's only part is `into`, writable for its length; the control buffer is
+    // writable for the length given; all outlive the call.
     let received = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, libc::MSG_DONTWAIT) };
     let count = usize::try_from(received).map_err(|_| io::Error::last_os_error())?;
     Ok((kind(&message), count))
 }
 
 fn kind(message: &libc::msghdr) -> Option<u8> {
-    // SAFETY: the header is one that `recvmsg` filled in, so control data and its length fit each other.
+    // SAFETY: the header is one that `recvmsg` filled in, so control data and its length fit each
+    // other.
     let header = unsafe { libc::CMSG_FIRSTHDR(message) };
     if header.is_null() {
         return None;
     }
-    // SAFETY: not null, so it points to a whole header inside the control buffer, which is aligned for it.
+    // SAFETY: not null, so it points to a whole header inside the control buffer, which is aligned
+    // for it.
     let head = unsafe { *header };
     // SAFETY: computes a length from the size of the header, no more.
     let least = unsafe { libc::CMSG_LEN(1) };
     if (head.cmsg_level, head.cmsg_type) != (SOL_TLS, GET_RECORD_TYPE) || head.cmsg_len < least as usize {
         return None;
     }
-    // SAFETY: computes the address behind the header, inside the control buffer, as the length just checked says.
+    // SAFETY: computes the address behind the header, inside the control buffer, as the length just
+    // checked says.
     let data = unsafe { libc::CMSG_DATA(header) };
     // SAFETY: the length was checked, so there is at least one byte, which the kernel has written.
     Some(unsafe { *data })
@@ -50,14 +55,16 @@ fn kind(message: &libc::msghdr) -> Option<u8> {
 pub(crate) fn send(socket: BorrowedFd<'_>, kind: u8, bytes: &[u8]) -> io::Result<()> {
     let mut control = [0_u64; CONTROL_WORDS];
     let mut part = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
-    // SAFETY: `msghdr` is a plain C structure for which zeroes are a valid value: no address, no vector, no control data.
+    // SAFETY: `msghdr` is a plain C structure for which zeroes are a valid value: no address, no
+    // vector, no control data.
     let mut message: libc::msghdr = unsafe { mem::zeroed() };
     message.msg_iov = &raw mut part;
     message.msg_iovlen = 1;
     message.msg_control = control.as_mut_ptr().cast();
     // SAFETY: computes a length from the size of the header, no more.
     message.msg_controllen = unsafe { libc::CMSG_SPACE(1) } as usize;
-    // SAFETY: control data and its length are set, and the buffer is larger than a header with one byte behind it.
+    // SAFETY: control data and its length are set, and the buffer is larger than a header with one
+    // byte behind it.
     let header = unsafe { libc::CMSG_FIRSTHDR(&raw const message) };
     // SAFETY: computes a length from the size of the header, no more.
     let len = unsafe { libc::CMSG_LEN(1) } as usize;
@@ -69,7 +76,8 @@ pub(crate) fn send(socket: BorrowedFd<'_>, kind: u8, bytes: &[u8]) -> io::Result
     // SAFETY: the buffer has room for one byte there.
     unsafe { data.write(kind) };
     let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
-    // SAFETY: the vector's only part is `bytes`, which the kernel only reads; header and control data are valid; all outlive the call.
+    // SAFETY: the vector's only part is `bytes`, which the kernel only reads; header and control
+    // data are valid; all outlive the call.
     let sent = unsafe { libc::sendmsg(socket.as_raw_fd(), &raw const message, flags) };
     match usize::try_from(sent) {
         Ok(count) if count == bytes.len() => Ok(()),

@@ -1,8 +1,9 @@
 //! The ring itself: entries that point into memory go to the kernel, and the memory is kept until
 //! the last completion.
 //!
-//! Everything that makes this sound is in this file: an entry is made from what lies in a slot, slots give their content up only
-//! when the kernel has completed the operation for the last time, and what is left when the ring goes is leaked.
+//! Everything that makes this sound is in this file: an entry is made from what lies in a slot,
+//! slots give their content up only when the kernel has completed the operation for the last time,
+//! and what is left when the ring goes is leaked.
 
 use std::io;
 use std::marker::PhantomData;
@@ -71,7 +72,8 @@ impl Core {
             Mode::Plain => &mut builder,
         };
         let ring = builder.build(options.entries.clamp(1, 1 << 12).min(completions))?;
-        // The kernel copies message headers at submission, and never loses a completion: both since 5.5.
+        // The kernel copies message headers at submission, and never loses a completion: both since
+        // 5.5.
         if !ring.params().is_feature_submit_stable() || !ring.params().is_feature_nodrop() {
             return Err(io::ErrorKind::Unsupported.into());
         }
@@ -85,7 +87,8 @@ impl Core {
         })
     }
 
-    /// Puts operations into the submission queue, linked in order if there are several; gives them back if there is no room.
+    /// Puts operations into the submission queue, linked in order if there are several; gives them
+    /// back if there is no room.
     pub(crate) fn push(&mut self, operations: Vec<Operation>) -> Result<Vec<Key>, Vec<Operation>> {
         if operations.len() > self.slots.room() || !self.make_room(operations.len()) {
             return Err(operations);
@@ -105,8 +108,9 @@ impl Core {
             if index < last {
                 entry = entry.flags(squeue::Flags::IO_LINK);
             }
-            // SAFETY: the entry points only into what lies in the slot of `key` (see `entry`), at addresses that do not change
-            // when the slot's content moves; the slot keeps it until the kernel's last completion of this operation, or leaks it.
+            // SAFETY: the entry points only into what lies in the slot of `key` (see `entry`), at
+            // addresses that do not change when the slot's content moves; the slot keeps it until
+            // the kernel's last completion of this operation, or leaks it.
             let pushed = unsafe { self.ring.submission().push(&entry) };
             pushed.expect("the room was checked");
             keys.push(key);
@@ -126,7 +130,8 @@ impl Core {
 
     /// Submits what is queued, and waits until `want` completions are there or the time is over.
     ///
-    /// An interrupted wait, and a kernel that first wants completions taken, are no errors: there is less then.
+    /// An interrupted wait, and a kernel that first wants completions taken, are no errors: there
+    /// is less then.
     pub(crate) fn enter(&mut self, want: usize, timeout: Option<Duration>) -> io::Result<()> {
         let time = timeout.map(Timespec::from);
         let mut arguments = SubmitArgs::new();
@@ -142,8 +147,9 @@ impl Core {
                 flags |= EnterFlags::NO_IOWAIT;
             }
             let want = u32::try_from(want).unwrap_or(u32::MAX);
-            // SAFETY: the count is that of the entries in the queue, the flags are ones that this kernel knows, and the argument is of
-            // the type that `EXT_ARG` asks for and outlives the call.
+            // SAFETY: the count is that of the entries in the queue, the flags are ones that this
+            // kernel knows, and the argument is of the type that `EXT_ARG` asks for and outlives
+            // the call.
             unsafe { self.ring.submitter().enter(queued, want, flags.bits(), Some(&arguments)) }
         };
         match entered {
@@ -212,14 +218,16 @@ impl Core {
         if self.registered.is_some() {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
-        // SAFETY: the slices are the parts of the region's allocation, which is kept alive below for as long as the ring; only owners of
-        // chunks reach that memory, and a chunk in an operation is owned by its slot.
+        // SAFETY: the slices are the parts of the region's allocation, which is kept alive below
+        // for as long as the ring; only owners of chunks reach that memory, and a chunk in an
+        // operation is owned by its slot.
         unsafe { self.ring.submitter().register_buffers(&region.io_slices()) }?;
         self.registered = Some(Arc::clone(region));
         Ok(())
     }
 
-    /// Has the kernel add to an `eventfd` for each completion, and when completions wait for a call. The kernel keeps it open.
+    /// Has the kernel add to an `eventfd` for each completion, and when completions wait for a
+    /// call. The kernel keeps it open.
     pub(crate) fn register_eventfd(&mut self, eventfd: BorrowedFd<'_>) -> io::Result<()> {
         self.ring.submitter().register_eventfd(eventfd.as_raw_fd())
     }
@@ -238,8 +246,8 @@ impl Core {
 }
 
 impl Drop for Core {
-    /// Asks the kernel to cancel everything and gives it a moment. What it still refers to then is leaked: it would write
-    /// to, or send, memory that is somebody else's by then.
+    /// Asks the kernel to cancel everything and gives it a moment. What it still refers to then is
+    /// leaked: it would write to, or send, memory that is somebody else's by then.
     fn drop(&mut self) {
         const MOMENT: Duration = Duration::from_millis(20);
         if self.live() > 0 {
@@ -269,15 +277,16 @@ fn message(operation: &Operation) -> Option<Box<Message>> {
         iov_len: piece.len(),
     };
     let mut pieces: Vec<libc::iovec> = pieces.iter().map(slice).collect();
-    // SAFETY: `msghdr` is a plain C structure for which zeroes are a valid value: no address, no vector, no control data.
+    // SAFETY: `msghdr` is a plain C structure for which zeroes are a valid value: no address, no
+    // vector, no control data.
     let mut header: libc::msghdr = unsafe { mem::zeroed() };
     header.msg_iov = pieces.as_mut_ptr();
     header.msg_iovlen = pieces.len() as _;
     Some(Box::new(Message { header, _pieces: pieces }))
 }
 
-/// The entry for an operation. It points to nothing but what `held` owns: the pages of a buffer, the content of `Bytes`, a boxed
-/// message and its vector. None of them moves when `held` does.
+/// The entry for an operation. It points to nothing but what `held` owns: the pages of a buffer,
+/// the content of `Bytes`, a boxed message and its vector. None of them moves when `held` does.
 fn entry(held: &Held, registered: Option<&Arc<Region>>) -> squeue::Entry {
     let (fd, fixed) = match &held.target {
         None => (Fd(-1), false),

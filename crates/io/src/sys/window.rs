@@ -9,8 +9,8 @@ use std::ptr::{self, NonNull};
 
 use rustix::mm::{MapFlags, ProtFlags};
 
-/// Owns one mapping. This process never touches its memory, so that a file which shrinks or cannot be read makes a call fail with
-/// `EFAULT` instead of raising `SIGBUS`.
+/// Owns one mapping. This process never touches its memory, so that a file which shrinks or cannot
+/// be read makes a call fail with `EFAULT` instead of raising `SIGBUS`.
 #[derive(Debug)]
 pub(crate) struct Window {
     base: NonNull<u8>,
@@ -21,8 +21,8 @@ impl Window {
     /// Maps `bytes` bytes at `offset`, a multiple of the page size, and asks for its pages at once.
     pub(crate) fn new(file: &File, offset: u64, bytes: usize) -> io::Result<Window> {
         let flags = MapFlags::SHARED | MapFlags::POPULATE;
-        // SAFETY: a null address lets the kernel choose a range that overlaps nothing of ours, so no existing memory changes; the
-        // mapping is reached through system calls only.
+        // SAFETY: a null address lets the kernel choose a range that overlaps nothing of ours, so
+        // no existing memory changes; the mapping is reached through system calls only.
         let base = unsafe { rustix::mm::mmap(ptr::null_mut(), bytes, ProtFlags::READ, flags, file, offset) }?;
         let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
         Ok(Window { base, bytes })
@@ -32,7 +32,8 @@ impl Window {
     pub(crate) fn send(&self, socket: BorrowedFd<'_>, part: Range<usize>, flags: i32) -> io::Result<usize> {
         assert!(part.start <= part.end && part.end <= self.bytes, "{part:?} of {}", self.bytes);
         let start = self.base.as_ptr().wrapping_add(part.start).cast();
-        // SAFETY: the range lies in the mapping that `self` owns; pages that cannot be read make the call fail.
+        // SAFETY: the range lies in the mapping that `self` owns; pages that cannot be read make
+        // the call fail.
         let sent = unsafe { libc::send(socket.as_raw_fd(), start, part.len(), flags) };
         usize::try_from(sent).map_err(|_| io::Error::last_os_error())
     }
@@ -40,7 +41,8 @@ impl Window {
 
 impl Drop for Window {
     fn drop(&mut self) {
-        // SAFETY: the range is the one `new` mapped, nothing refers into it, and it is unmapped once.
+        // SAFETY: the range is the one `new` mapped, nothing refers into it, and it is unmapped
+        // once.
         let unmapped = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.bytes) };
         debug_assert!(unmapped.is_ok(), "munmap of our own range cannot fail");
     }

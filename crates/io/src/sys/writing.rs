@@ -9,7 +9,8 @@ use rustix::mm::{Advice, MapFlags, ProtFlags};
 
 use super::sigbus::Watched;
 
-/// The one hand that writes to a mapping; not to be cloned, so that nobody else does at the same time.
+/// The one hand that writes to a mapping; not to be cloned, so that nobody else does at the same
+/// time.
 #[derive(Debug)]
 pub(crate) struct Writing {
     region: Arc<MappedRegion>,
@@ -23,17 +24,20 @@ pub(crate) struct MappedRegion {
     watched: Watched,
 }
 
-// SAFETY: the memory belongs to the process, not to a thread; `MappedRegion` owns the mapping and unmapping may happen on any thread.
+// SAFETY: the memory belongs to the process, not to a thread; `MappedRegion` owns the mapping and
+// unmapping may happen on any thread.
 unsafe impl Send for MappedRegion {}
-// SAFETY: through a shared `MappedRegion` the memory is not accessed; only `Writing::write` does, by its exclusive reference.
+// SAFETY: through a shared `MappedRegion` the memory is not accessed; only `Writing::write` does,
+// by its exclusive reference.
 unsafe impl Sync for MappedRegion {}
 
 impl Writing {
-    /// Maps `bytes` bytes at `offset`, a multiple of the page size; the caller has checked that the file is that long.
+    /// Maps `bytes` bytes at `offset`, a multiple of the page size; the caller has checked that the
+    /// file is that long.
     pub(crate) fn new(file: &File, offset: u64, bytes: usize) -> io::Result<Writing> {
         let (prot, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
-        // SAFETY: a null address lets the kernel choose a range that overlaps nothing of ours, so no existing memory
-        // changes; the result is checked by rustix.
+        // SAFETY: a null address lets the kernel choose a range that overlaps nothing of ours, so
+        // no existing memory changes; the result is checked by rustix.
         let start = unsafe { rustix::mm::mmap(ptr::null_mut(), bytes, prot, flags, file, offset) }?;
         let base = NonNull::new(start.cast::<u8>()).ok_or(io::ErrorKind::OutOfMemory)?;
         let watched = Watched::new(start as usize, bytes);
@@ -47,8 +51,9 @@ impl Writing {
         assert!(fits, "{} bytes at {at} of {}", from.len(), region.bytes);
         let into = region.base.as_ptr().wrapping_add(at);
         region.watched.touch(|| {
-            // SAFETY: the assertion keeps the range inside the mapping, which `region` owns; nobody else accesses it while `self` is
-            // borrowed exclusively, no Rust reference into it exists, and `from` is other memory since none is ever lent from here.
+            // SAFETY: the assertion keeps the range inside the mapping, which `region` owns; nobody
+            // else accesses it while `self` is borrowed exclusively, no Rust reference into it
+            // exists, and `from` is other memory since none is ever lent from here.
             unsafe { ptr::copy_nonoverlapping(from.as_ptr(), into, from.len()) };
         });
     }
@@ -68,8 +73,8 @@ impl MappedRegion {
     /// Brings all pages in, writable, without changing them. Waits for the disk where it must.
     pub(crate) fn populate(&self) -> io::Result<()> {
         let (start, advice) = (self.base.as_ptr().cast(), Advice::LinuxPopulateWrite);
-        // SAFETY: base and length are those of the mapping that `self` owns; the pages keep their bytes, and one that cannot be brought
-        // in makes the call fail instead of raising a signal.
+        // SAFETY: base and length are those of the mapping that `self` owns; the pages keep their
+        // bytes, and one that cannot be brought in makes the call fail instead of raising a signal.
         unsafe { rustix::mm::madvise(start, self.bytes, advice) }?;
         Ok(())
     }
@@ -77,7 +82,8 @@ impl MappedRegion {
 
 impl Drop for MappedRegion {
     fn drop(&mut self) {
-        // SAFETY: the range is the one `new` mapped, nothing refers into it, and it is unmapped once.
+        // SAFETY: the range is the one `new` mapped, nothing refers into it, and it is unmapped
+        // once.
         let unmapped = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.bytes) };
         debug_assert!(unmapped.is_ok(), "munmap of our own range cannot fail");
     }

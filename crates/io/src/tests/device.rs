@@ -1,4 +1,5 @@
-//! Sends by reference on a device that takes references: `ifb`, which needs no network card and drops what it gets. Transmit only.
+//! Sends by reference on a device that takes references: `ifb`, which needs no network card and
+//! drops what it gets. Transmit only.
 
 use std::net::UdpSocket;
 use std::process::Command;
@@ -17,7 +18,8 @@ const NAME: &str = "tests::device::references_are_not_copied_where_the_device_ta
 const MESSAGES: usize = 500;
 const BYTES: usize = 65_000;
 
-/// Over loopback the kernel always copies; that it says otherwise here shows that the report is one.
+/// Over loopback the kernel always copies; that it says otherwise here shows that the report is
+/// one.
 #[test]
 fn references_are_not_copied_where_the_device_takes_them() {
     if cramped(NAME) {

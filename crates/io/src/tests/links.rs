@@ -1,4 +1,5 @@
-//! Kinds of connections that the matrix runs over: loopback, AF_UNIX, and a veth pair between two network namespaces of our own.
+//! Kinds of connections that the matrix runs over: loopback, AF_UNIX, and a veth pair between two
+//! network namespaces of our own.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
@@ -51,7 +52,8 @@ fn tcp(listener: &TcpListener) -> (OwnedFd, OwnedFd) {
     (one.into(), listener.accept().unwrap().0.into())
 }
 
-/// A pair of devices: one in the namespace of this process, the other in one that a child keeps alive.
+/// A pair of devices: one in the namespace of this process, the other in one that a child keeps
+/// alive.
 #[derive(Debug)]
 pub(crate) struct Veth {
     listener: TcpListener,
@@ -101,13 +103,15 @@ pub(crate) fn run(command: &str) {
     assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Where a test that needs namespaces of its own is: still outside, where it has run itself inside, or inside.
+/// Where a test that needs namespaces of its own is: still outside, where it has run itself inside,
+/// or inside.
 pub(crate) enum Place {
     Outside,
     Inside,
 }
 
-/// Runs the test `name` again as root of a new user and network namespace. Where that is not allowed, says so.
+/// Runs the test `name` again as root of a new user and network namespace. Where that is not
+/// allowed, says so.
 pub(crate) fn in_namespaces(name: &str) -> Place {
     if role().is_some() {
         return Place::Inside;
@@ -137,7 +141,8 @@ pub(crate) fn in_namespaces(name: &str) -> Place {
     Place::Outside
 }
 
-/// Says on the standard error itself, which the test harness does not capture, what was not tested and why.
+/// Says on the standard error itself, which the test harness does not capture, what was not tested
+/// and why.
 pub(crate) fn skipped(what: &str, why: &str) {
     let _ = writeln!(std::io::stderr(), "skipped: {what}: {}", why.trim_end());
 }

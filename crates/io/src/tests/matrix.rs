@@ -1,4 +1,5 @@
-//! Every way to send, over every kind of connection, at every size, to peers that read, read slowly or go away: each byte is compared.
+//! Every way to send, over every kind of connection, at every size, to peers that read, read slowly
+//! or go away: each byte is compared.
 //!
 //! Large sizes run for a few combinations only; `LEVADA_TEST_MATRIX=full` runs all of them.
 
@@ -120,7 +121,8 @@ fn cell((way, bench): (Way, Option<&mut Bench>), link: &Link, len: usize, peer: 
 fn receive(receiver: OwnedFd, whole: usize, peer: Peer) -> Vec<u8> {
     let mut receiver = File::from(receiver);
     let mut arrived = Vec::new();
-    // Odd, so that it never ends where a packet does; large files would take too many turns with a small one.
+    // Odd, so that it never ends where a packet does; large files would take too many turns with a
+    // small one.
     let bite = if peer == Peer::ReadsSlowly { 3_001.max(whole / 50) } else { 1 << 20 };
     let mut bytes = vec![0; bite];
     let half = whole / 2;

@@ -9,7 +9,8 @@ use crate::probe::{Caps, Means};
 use crate::sys::sigpipe;
 use crate::thresholds::Thresholds;
 
-/// The transfer engine of one thread. Transfers of the same thread share it; [`Counters`] may be shared by all threads.
+/// The transfer engine of one thread. Transfers of the same thread share it; [`Counters`] may be
+/// shared by all threads.
 #[derive(Debug)]
 pub struct Engine {
     pub(crate) means: Means,
@@ -27,7 +28,8 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// An engine with the default thresholds. It opens no pipe and takes no memory before it needs them.
+    /// An engine with the default thresholds. It opens no pipe and takes no memory before it needs
+    /// them.
     ///
     /// Whether the process ignores `SIGPIPE` is looked up here, once.
     pub fn new(caps: &Caps, counters: Arc<Counters>) -> Engine {
@@ -57,15 +59,16 @@ impl Engine {
         self.reports_cold = report;
     }
 
-    /// Sends large extents by `sendfile` instead of by `splice`, where the machine has both. On Linux 6.18 `sendfile` costs
-    /// less for a range of many turns: the pages that it takes up are still in the processor's cache when it sends them.
-    /// `splice` remains the better choice where the caller has to tell the socket that more follows.
+    /// Sends large extents by `sendfile` instead of by `splice`, where the machine has both. On
+    /// Linux 6.18 `sendfile` costs less for a range of many turns: the pages that it takes up are
+    /// still in the processor's cache when it sends them. `splice` remains the better choice where
+    /// the caller has to tell the socket that more follows.
     pub fn prefer_sendfile(&mut self) {
         self.means.splice &= !self.means.sendfile;
     }
 
-    /// Sends extents by this path whatever their size, as far as it goes, instead of the planned one: to
-    /// measure and to test. Bytes from memory and ranges that may change are not affected.
+    /// Sends extents by this path whatever their size, as far as it goes, instead of the planned
+    /// one: to measure and to test. Bytes from memory and ranges that may change are not affected.
     pub fn force(&mut self, path: Option<SocketPath>) {
         self.forced = path;
     }
@@ -97,7 +100,8 @@ impl Engine {
         self.sealed = sealed;
     }
 
-    /// Holds `SIGPIPE` off this thread where it is not ignored: `splice` and `sendfile` have no flag against it.
+    /// Holds `SIGPIPE` off this thread where it is not ignored: `splice` and `sendfile` have no
+    /// flag against it.
     pub(crate) fn hold_sigpipe(&self) -> Option<sigpipe::SigpipeGuard> {
         self.sigpipe_kills.then(sigpipe::SigpipeGuard::new)
     }

@@ -25,8 +25,9 @@ impl Job<'_> {
         queue.sent(count);
     }
 
-    /// How much of `extent` to move after its first `done` bytes: what the budget allows, but never a part of a page that the
-    /// extent has whole. A cut within a page would make every later step of the extent touch one page more.
+    /// How much of `extent` to move after its first `done` bytes: what the budget allows, but never
+    /// a part of a page that the extent has whole. A cut within a page would make every later step
+    /// of the extent touch one page more.
     pub(crate) fn allowance(&self, extent: &Extent, done: u64) -> u64 {
         let left = extent.len - done;
         let start = extent.offset.saturating_add(done);
@@ -40,7 +41,8 @@ impl Job<'_> {
         offered < self.budget && offered < queue.remaining()
     }
 
-    /// The error of a call that reads pages of `extent` and sends them: the error number alone tells whose fault it was.
+    /// The error of a call that reads pages of `extent` and sends them: the error number alone
+    /// tells whose fault it was.
     pub(crate) fn either_failed(queue: &Queue, extent: &Extent, done: u64, errno: Errno) -> TransferError {
         match errno {
             Errno::IO | Errno::BADMSG | Errno::UCLEAN | Errno::NODATA | Errno::STALE => {
@@ -50,7 +52,8 @@ impl Job<'_> {
         }
     }
 
-    /// The error for a socket that failed after it took `sent` bytes that the queue does not know of yet.
+    /// The error for a socket that failed after it took `sent` bytes that the queue does not know
+    /// of yet.
     pub(crate) fn peer_failed(queue: &Queue, sent: u64, errno: Errno) -> TransferError {
         TransferError::Peer { remaining: queue.remaining() - sent, cause: errno.into() }
     }

@@ -1,5 +1,5 @@
-//! The path of one piece of a [`Transfer`](crate::Transfer): a pure function of what is sent and of what the
-//! machine allows.
+//! The path of one piece of a [`Transfer`](crate::Transfer): a pure function of what is sent and of
+//! what the machine allows.
 //!
 //! | piece | length | TLS | path |
 //! |---|---|---|---|
@@ -57,7 +57,8 @@ pub(super) fn next_best(path: SocketPath, means: Means) -> SocketPath {
     }
 }
 
-/// Kernel TLS encrypts records of up to this size; a smaller one gains nothing from a page by reference.
+/// Kernel TLS encrypts records of up to this size; a smaller one gains nothing from a page by
+/// reference.
 const TLS_RECORD_BYTES: u64 = 16 * 1024;
 
 /// True if pages by reference cost less than copying them.

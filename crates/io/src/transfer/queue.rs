@@ -12,7 +12,8 @@ use crate::piece::{Extent, Piece};
 use crate::pipe::Pipe;
 use crate::residency::{self, Lead};
 
-/// A question covers so many windows more than its turn when the socket has taken all that came before.
+/// A question covers so many windows more than its turn when the socket has taken all that came
+/// before.
 const LOOKAHEAD_WINDOWS_MAX: u64 = 3;
 
 /// Pieces that are not empty, the first of them partly sent.
@@ -115,8 +116,9 @@ impl Queue {
         Some(Extent { file: Arc::clone(&extent.file), offset, len: (end - offset).min(extent.len - done) })
     }
 
-    /// Asks whether the next pages of the first piece are in the cache: those of a turn of `budget` bytes, so that a window ends where a
-    /// turn does, and more beyond while the socket takes all. False: the first of them are missing.
+    /// Asks whether the next pages of the first piece are in the cache: those of a turn of `budget`
+    /// bytes, so that a window ends where a turn does, and more beyond while the socket takes all.
+    /// False: the first of them are missing.
     pub(crate) fn ask(&mut self, engine: &Engine, budget: u64) -> bool {
         let window_bytes = engine.thresholds.cold_window_bytes;
         let Some(window) = self.window(engine, budget.min(window_bytes).saturating_add(self.lookahead))
@@ -133,14 +135,16 @@ impl Queue {
         true
     }
 
-    /// Notes that the socket takes nothing for now: what was asked for beyond a window may be dropped from the cache until it does.
+    /// Notes that the socket takes nothing for now: what was asked for beyond a window may be
+    /// dropped from the cache until it does.
     pub(crate) fn blocked(&mut self, engine: &Engine) {
         self.lookahead = 0;
         self.resident_bytes =
             self.resident_bytes.min(self.done.saturating_add(engine.thresholds.cold_window_bytes));
     }
 
-    /// What is missing of the window, where the first piece came upon pages that are not in the cache. It is not asked about again.
+    /// What is missing of the window, where the first piece came upon pages that are not in the
+    /// cache. It is not asked about again.
     pub(crate) fn missing(&mut self, engine: &Engine) -> Option<Extent> {
         let mut window = self.window(engine, engine.thresholds.cold_window_bytes)?;
         if let Some(Lead::Missing(len)) = residency::lead(&window, engine.means) {
@@ -175,8 +179,8 @@ impl Queue {
         bytes.into_iter().rev().for_each(|bytes| self.pieces.push_front(Piece::Bytes(bytes)));
     }
 
-    /// The file ranges behind the first `skip` bytes, `limit` bytes at most. They go on behind the end of the last one, as a
-    /// reader of a log will.
+    /// The file ranges behind the first `skip` bytes, `limit` bytes at most. They go on behind the
+    /// end of the last one, as a reader of a log will.
     pub(crate) fn ahead(&self, skip: u64, limit: u64) -> Vec<Extent> {
         let mut ahead: Vec<Extent> = Vec::new();
         let (mut skip, mut left) = (self.done.saturating_add(skip), limit);
@@ -226,7 +230,8 @@ impl Queue {
     }
 }
 
-/// The path of a piece: the planned one, unless the engine forces another one for ranges that will not change.
+/// The path of a piece: the planned one, unless the engine forces another one for ranges that will
+/// not change.
 fn planned(piece: &Piece, tls: Tls, engine: &Engine) -> SocketPath {
     let source = match piece {
         Piece::Bytes(_) => Source::Memory,

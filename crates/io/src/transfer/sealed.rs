@@ -16,7 +16,8 @@ use crate::residency::Warm;
 
 /// The encrypting half of one connection.
 pub trait Seal {
-    /// Appends `plain`, encrypted, to `sealed`. What is appended must be sent, whole and in this order.
+    /// Appends `plain`, encrypted, to `sealed`. What is appended must be sent, whole and in this
+    /// order.
     ///
     /// # Errors
     /// The connection cannot encrypt any more, as when its keys are used up.
@@ -25,8 +26,8 @@ pub trait Seal {
 
 /// Pieces on their way to one socket, encrypted on the way.
 ///
-/// Driven like [`Transfer`](crate::Transfer). Between steps it holds its pieces and what was encrypted but not taken by the
-/// socket, some 130 KiB at most.
+/// Driven like [`Transfer`](crate::Transfer). Between steps it holds its pieces and what was
+/// encrypted but not taken by the socket, some 130 KiB at most.
 #[derive(Debug)]
 pub struct SealedTransfer {
     queue: Queue,
@@ -37,7 +38,8 @@ pub struct SealedTransfer {
 }
 
 impl SealedTransfer {
-    /// A transfer of `pieces`, in this order, on the way of which something encrypts. Empty pieces are left out.
+    /// A transfer of `pieces`, in this order, on the way of which something encrypts. Empty pieces
+    /// are left out.
     pub fn new(pieces: impl IntoIterator<Item = Piece>) -> SealedTransfer {
         SealedTransfer { queue: Queue::new(Tls::None, pieces), cold: None, rest: Vec::new() }
     }

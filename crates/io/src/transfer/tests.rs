@@ -107,7 +107,8 @@ impl Case {
                         wait(sender.as_fd(), receiver.as_fd());
                         read_some(receiver, reads.next().unwrap(), &mut arrived);
                     }
-                    // Closed with nothing unread: the reset comes with the answer to what is sent next.
+                    // Closed with nothing unread: the reset comes with the answer to what is sent
+                    // next.
                     None => wait_for(sender.as_fd(), rustix::event::PollFlags::OUT),
                 },
                 Err(TransferError::Peer { remaining, .. }) => {
@@ -287,7 +288,8 @@ fn a_header_waits_for_the_range_behind_it() {
     read_some(&mut receiver, 100, &mut arrived);
     assert_eq!(arrived, b"header");
 
-    // The range cannot be read, so the header stays in the socket until it closes or the kernel's 200 ms are over.
+    // The range cannot be read, so the header stays in the socket until it closes or the kernel's
+    // 200 ms are over.
     let mut cut = Transfer::new([header(), extent(&file_of(b"short"), 5, 1 << 20)]);
     assert!(cut.step(&mut engine, sender.as_fd(), 1 << 20).is_err());
     read_some(&mut receiver, 100, &mut arrived);
@@ -418,7 +420,8 @@ fn cold_pages_are_counted_and_waited_for() {
     assert_eq!(counted.fallbacks(Fallback::ColdRead), u64::from(cold));
 }
 
-/// Steps to the end and has cold ranges brought in; which they were, what arrived, and the counters.
+/// Steps to the end and has cold ranges brought in; which they were, what arrived, and the
+/// counters.
 fn warmed(pieces: Vec<Piece>) -> (Vec<Extent>, Vec<u8>, crate::Snapshot) {
     let mut engine = engine(&caps(true, true), Thresholds::default());
     engine.report_cold(true);
@@ -466,7 +469,8 @@ fn cold_pages_are_reported_and_not_waited_for() {
     assert_eq!((counted.bytes(Path::Splice), counted.fallbacks(Fallback::ColdRead)), (2 << 20, 0));
     assert!(counted.warmed() > 0);
 
-    // Small ranges as well, and nothing once they are there. Another file: sockets may still refer to pages of the first.
+    // Small ranges as well, and nothing once they are there. Another file: sockets may still refer
+    // to pages of the first.
     let file = file_of(&content);
     if !chilled(&file) {
         return;

@@ -1,9 +1,10 @@
-//! Brokers side by side: Levada and, where its jars are given, Apache Kafka, each a process of its own with a data directory, addresses and
-//! a processor of its own, under the same client.
+//! Brokers side by side: Levada and, where its jars are given, Apache Kafka, each a process of its
+//! own with a data directory, addresses and a processor of its own, under the same client.
 //!
-//! The client is ours for every system (`harness/connection.rs`); the broker runs on one processor and the client on another. What a broker used of
-//! its processor is read from its process alone. Both systems run during the whole of an experiment and take turns; the one whose turn it
-//! is not idles, and what that costs is an experiment too.
+//! The client is ours for every system (`harness/connection.rs`); the broker runs on one processor
+//! and the client on another. What a broker used of its processor is read from its process alone.
+//! Both systems run during the whole of an experiment and take turns; the one whose turn it is not
+//! idles, and what that costs is an experiment too.
 
 use std::path::PathBuf;
 use std::time::Duration;

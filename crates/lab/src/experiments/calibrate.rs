@@ -1,7 +1,8 @@
 //! `lab calibrate`: the thresholds of this machine, out of measurements in less than a minute.
 //!
-//! Three experiments, run and recorded as all others, and a [decision](decide()) that is a function of their summaries: a default stays unless
-//! the measurement is sure against it, so that a noisy machine is left as it is.
+//! Three experiments, run and recorded as all others, and a [decision](decide()) that is a function
+//! of their summaries: a default stays unless the measurement is sure against it, so that a noisy
+//! machine is left as it is.
 
 use std::fs::File;
 use std::io;
@@ -171,7 +172,8 @@ impl<'a> Responses<'a> {
     }
 }
 
-/// Extents lie one behind the other, as a consumer reads, and begin anew at the end of the file. Batches do not begin where pages do.
+/// Extents lie one behind the other, as a consumer reads, and begin anew at the end of the file.
+/// Batches do not begin where pages do.
 fn offset(index: usize, way: SendMethod) -> usize {
     const UNALIGNED: usize = 777;
     let fit = (FILE_BYTES - UNALIGNED) / way.extent_bytes;

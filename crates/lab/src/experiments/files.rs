@@ -1,8 +1,10 @@
-//! Servers of static files side by side: `levada files` and, where its program is given, nginx, each a process with one worker on one
-//! processor, and a bare loop of the system calls that the work takes.
+//! Servers of static files side by side: `levada files` and, where its program is given, nginx,
+//! each a process with one worker on one processor, and a bare loop of the system calls that the
+//! work takes.
 //!
-//! The client is the same for all (`client.rs`), on another processor. What a server used of its processor is read from its worker process
-//! alone. The servers serve the same directory, run during the whole of an experiment and take turns; those whose turn it is not are idle.
+//! The client is the same for all (`client.rs`), on another processor. What a server used of its
+//! processor is read from its worker process alone. The servers serve the same directory, run
+//! during the whole of an experiment and take turns; those whose turn it is not are idle.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -1,7 +1,9 @@
-//! `lab read`: one large file, read in order or at random, by one thread or one on each processor, in each of the ways there are.
+//! `lab read`: one large file, read in order or at random, by one thread or one on each processor,
+//! in each of the ways there are.
 //!
-//! Every way reads blocks of the same size, and whoever reads looks at one word of each page: less than a program that uses its data, and the
-//! same for all. A mapping is not copied from, which is its advantage; its pages are faulted in one by one, which is not.
+//! Every way reads blocks of the same size, and whoever reads looks at one word of each page: less
+//! than a program that uses its data, and the same for all. A mapping is not copied from, which is
+//! its advantage; its pages are faulted in one by one, which is not.
 
 use std::fs::File;
 use std::io;
@@ -123,8 +125,8 @@ impl<'a> Reads<'a> {
         absent.or(small).or_else(|| self.file(way).err())
     }
 
-    /// Leaves in memory what a setting wants there. The file is dropped from it in any case: how large the pages are that the kernel keeps depends
-    /// on who read them first.
+    /// Leaves in memory what a setting wants there. The file is dropped from it in any case: how
+    /// large the pages are that the kernel keeps depends on who read them first.
     fn prepare(&self, way: ReadMethod, setting: Setting) -> Result<(), LabError> {
         chill(&self.file)?;
         if !setting.hot {
@@ -154,7 +156,8 @@ impl<'a> Reads<'a> {
         let shares = self.shares(setting);
         self.prepare(way, setting)?;
         let failed = || LabError::step::<io::Error>(format!("cannot read by {}", way.name()));
-        // Two, so that the clock starts between them: behind a single one readers may be done before whoever has the clock is woken.
+        // Two, so that the clock starts between them: behind a single one readers may be done
+        // before whoever has the clock is woken.
         let (ready_all, start) = (Barrier::new(shares.len() + 1), Barrier::new(shares.len() + 1));
         let reader = |share: &Share| {
             // Whoever is not ready lets the others go all the same.

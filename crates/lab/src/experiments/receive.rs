@@ -1,8 +1,11 @@
-//! `lab receive`: batches from a socket to the end of a file, as a broker takes them: through a buffer, or spliced past this process.
+//! `lab receive`: batches from a socket to the end of a file, as a broker takes them: through a
+//! buffer, or spliced past this process.
 //!
-//! A batch has to be checked before anybody may read it, and its first bytes have to be changed on the way. Through a buffer both are done
-//! where the bytes are. A spliced batch is in the file before it can be checked: it is read back for that, and would be cut off again.
-//! What a way costs without the check is shown as well: a cleverer check, through a mapping say, cannot come below it.
+//! A batch has to be checked before anybody may read it, and its first bytes have to be changed on
+//! the way. Through a buffer both are done where the bytes are. A spliced batch is in the file
+//! before it can be checked: it is read back for that, and would be cut off again. What a way costs
+//! without the check is shown as well: a cleverer check, through a mapping say, cannot come below
+//! it.
 
 use std::fs::File;
 use std::net::{TcpListener, TcpStream};

@@ -1,8 +1,11 @@
-//! `lab search`: from a nearby file position to the batch that holds an offset, as every fetch does it, in three ways.
+//! `lab search`: from a nearby file position to the batch that holds an offset, as every fetch does
+//! it, in three ways.
 //!
-//! An index gives a position at or before the batch that is wanted. From there batches are looked at one by one: by their last offset (which
-//! takes the whole header of each), by their base offset (which takes its start, and one whole header at the end), or in a window that
-//! is read at once. Every read is a system call with its own bytes, which are counted. Where Kafka's jars are, its own classes search beside them.
+//! An index gives a position at or before the batch that is wanted. From there batches are looked
+//! at one by one: by their last offset (which takes the whole header of each), by their base offset
+//! (which takes its start, and one whole header at the end), or in a window that is read at once.
+//! Every read is a system call with its own bytes, which are counted. Where Kafka's jars are, its
+//! own classes search beside them.
 
 use std::fs::File;
 use std::io;
@@ -264,7 +267,8 @@ impl Searches {
         Ok(metrics)
     }
 
-    /// The same by Kafka's classes. Every answer is checked in every round: that costs nothing of what is measured.
+    /// The same by Kafka's classes. Every answer is checked in every round: that costs nothing of
+    /// what is measured.
     fn by_kafka(&mut self, way: &str, wanted: Wanted, pass: Pass) -> io::Result<Outcome> {
         let questions = self.questions(if pass == Pass::Timed { TIMED } else { CHECKED }, wanted);
         let kafka = match &mut self.kafka {

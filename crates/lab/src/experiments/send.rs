@@ -1,5 +1,5 @@
-//! `lab send`: memory to a socket, copied or by reference, over routes that copy and over one that does not; and messages of many small
-//! pieces, in one send or cut by size.
+//! `lab send`: memory to a socket, copied or by reference, over routes that copy and over one that
+//! does not; and messages of many small pieces, in one send or cut by size.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,8 @@
 //! `lab transfer`: a file to a socket, by every path there is.
 //!
-//! The paths are the product's own ([`levada_io`]), forced one by one, on a connection that does not wait, as in the broker; sends of memory by
-//! reference read into buffers first. A run sends a part of the file before the clock starts, so that the connection has found its window.
+//! The paths are the product's own ([`levada_io`]), forced one by one, on a connection that does
+//! not wait, as in the broker; sends of memory by reference read into buffers first. A run sends a
+//! part of the file before the clock starts, so that the connection has found its window.
 
 use std::fs::File;
 use std::sync::Arc;

@@ -40,8 +40,9 @@ impl Bench {
         Ok(Bench { scale, dir: own, caps, places: Places::of_this_process(), hole: None })
     }
 
-    /// Takes memory home that the host has on loan, as a virtual machine's free memory may be: else whoever happens to touch it first pays
-    /// for its return. It stays until the bench goes. `show` is told the bytes done of all. Blocks for seconds a gigabyte.
+    /// Takes memory home that the host has on loan, as a virtual machine's free memory may be: else
+    /// whoever happens to touch it first pays for its return. It stays until the bench goes. `show`
+    /// is told the bytes done of all. Blocks for seconds a gigabyte.
     ///
     /// # Errors
     /// The directory takes no file.
@@ -90,7 +91,8 @@ impl Bench {
         Ok(())
     }
 
-    /// An empty file without a name: it is gone with its last descriptor, also if the process is killed.
+    /// An empty file without a name: it is gone with its last descriptor, also if the process is
+    /// killed.
     ///
     /// # Errors
     /// The directory takes none.
@@ -98,7 +100,8 @@ impl Bench {
         tempfile::tempfile_in(self.dir()).map_err(LabError::file("cannot make a file in", self.dir()))
     }
 
-    /// A nameless file with `len` bytes in which no two pages are alike, on the device and in the page cache; and its checksum.
+    /// A nameless file with `len` bytes in which no two pages are alike, on the device and in the
+    /// page cache; and its checksum.
     ///
     /// # Errors
     /// There is no room, or the directory takes no file.

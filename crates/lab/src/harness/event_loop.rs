@@ -31,8 +31,9 @@ pub(crate) enum Interest {
     Nothing,
 }
 
-/// Has a loop of its own serve whoever connects, on the sender's processor, until it is told that it is over, which is when `clients` is
-/// done; what that was, and what the loop used of the processor.
+/// Has a loop of its own serve whoever connects, on the sender's processor, until it is told that
+/// it is over, which is when `clients` is done; what that was, and what the loop used of the
+/// processor.
 pub(crate) fn around<T>(
     bench: &Bench,
     serve: impl FnOnce(&TcpListener, &AtomicBool) -> io::Result<()> + Send,
@@ -56,8 +57,9 @@ pub(crate) fn around<T>(
     })
 }
 
-/// Accepts connections, made by `open`, and gives each a `turn` whenever it is ready, until it is over. A new connection wants to receive; a
-/// turn is told the connection's number, from 0; the number of a closed connection goes to a new one.
+/// Accepts connections, made by `open`, and gives each a `turn` whenever it is ready, until it is
+/// over. A new connection wants to receive; a turn is told the connection's number, from 0; the
+/// number of a closed connection goes to a new one.
 pub(crate) fn serve<C: AsFd>(
     listener: &TcpListener,
     over: &AtomicBool,

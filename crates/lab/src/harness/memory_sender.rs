@@ -1,7 +1,8 @@
 //! Sending from memory over a separate route, as `lab send` and `lab calibrate` measure it.
 //!
-//! It is done by a worker, a [second process](crate::harness::peer) that may be root of namespaces of its own, since a device that takes references
-//! without a network card can only be made there. The worker measures itself; what it is to do and what came of it are plain data.
+//! It is done by a worker, a [second process](crate::harness::peer) that may be root of namespaces
+//! of its own, since a device that takes references without a network card can only be made there.
+//! The worker measures itself; what it is to do and what came of it are plain data.
 
 use std::fs::File;
 use std::io;
@@ -148,7 +149,8 @@ impl Sent {
         .into()
     }
 
-    /// What the check came to. Where nobody receives, that every send was taken whole is all that can be known.
+    /// What the check came to. Where nobody receives, that every send was taken whole is all that
+    /// can be known.
     pub(crate) fn verdict(&self) -> Verdict {
         match self.arrived {
             Some(arrived) => Verdict::of_bytes(self.expected, arrived),
@@ -198,7 +200,8 @@ impl Worker {
 pub(crate) fn run(stage: &mut Stage, load: &Load) -> Result<Sent, LabError> {
     let total = load.message_bytes() * u64::from(load.messages);
     let take = if load.check { ReceiveMode::Check } else { ReceiveMode::Discard };
-    // A part goes before the clock starts: connections find their window, rings and pools their memory.
+    // A part goes before the clock starts: connections find their window, rings and pools their
+    // memory.
     let first = Load { messages: load.messages.div_ceil(4), check: false, ..*load };
     let warm_up = load.message_bytes() * u64::from(first.messages);
     let socket = stage.connect(take, &[warm_up, total])?;
@@ -290,7 +293,8 @@ impl Sender {
         })
     }
 
-    /// Sends all messages and waits until their memory is free; how many the kernel copied that were to go by reference.
+    /// Sends all messages and waits until their memory is free; how many the kernel copied that
+    /// were to go by reference.
     fn send(&mut self, load: &Load) -> io::Result<u64> {
         match self {
             Sender::Single(single) => single.send(load),

@@ -1,5 +1,6 @@
-//! Open-loop load: when each request is due does not depend on when answers come, and latency counts from there. A broker that stalls is
-//! charged for every request that fell due meanwhile (no coordinated omission).
+//! Open-loop load: when each request is due does not depend on when answers come, and latency
+//! counts from there. A broker that stalls is charged for every request that fell due meanwhile (no
+//! coordinated omission).
 
 use std::num::NonZeroU64;
 use std::time::{Duration, Instant};
@@ -51,7 +52,8 @@ pub(crate) fn settle(bench: &Bench) {
     let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
 }
 
-/// Makes the calling thread the last to get the processor, so that a greedy client does not stand in the way of the others' clocks.
+/// Makes the calling thread the last to get the processor, so that a greedy client does not stand
+/// in the way of the others' clocks.
 pub(crate) fn step_back() {
     // Not allowed only in odd containers; then clients share as they come.
     let _ = levada_io::priority::last();

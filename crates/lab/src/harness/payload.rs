@@ -47,8 +47,8 @@ impl Payload {
     }
 }
 
-/// Writes `len` bytes to the file and waits until they are on the device, so that nothing is written behind a measurement's back.
-/// Returns their checksum.
+/// Writes `len` bytes to the file and waits until they are on the device, so that nothing is
+/// written behind a measurement's back. Returns their checksum.
 pub(crate) fn write(file: &mut File, len: u64, seed: u64) -> io::Result<u64> {
     let (mut payload, mut digest) = (Payload::new(seed), digest());
     let mut block = vec![0; 1 << 20];

@@ -1,8 +1,9 @@
-//! The second process of an experiment: the other side of a connection, so that its work does not count as the sender's, or a sender in
-//! namespaces of its own.
+//! The second process of an experiment: the other side of a connection, so that its work does not
+//! count as the sender's, or a sender in namespaces of its own.
 //!
-//! It is this same program, started again with a hidden command, and told over a socket pair (its standard input) what to do, a JSON object
-//! a line. It goes when that socket closes, so that none outlives its parent.
+//! It is this same program, started again with a hidden command, and told over a socket pair (its
+//! standard input) what to do, a JSON object a line. It goes when that socket closes, so that none
+//! outlives its parent.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -170,8 +171,8 @@ impl Peer {
         self.address
     }
 
-    /// Has it take the next connection, and opens that: with [`CONGESTION`] where that is allowed, `TCP_NODELAY`, and without waiting.
-    /// Then come as many [`part`](Peer::part)s.
+    /// Has it take the next connection, and opens that: with [`CONGESTION`] where that is allowed,
+    /// `TCP_NODELAY`, and without waiting. Then come as many [`part`](Peer::part)s.
     ///
     /// # Errors
     /// The process or the connection failed.
@@ -236,7 +237,8 @@ impl Drop for Peer {
     }
 }
 
-/// This program again, as a second process; started by another command (`unshare`, say) that goes before it.
+/// This program again, as a second process; started by another command (`unshare`, say) that goes
+/// before it.
 ///
 /// # Errors
 /// It does not know its own path.

@@ -8,8 +8,8 @@ use rustix::process::{Pid, Signal};
 
 /// Processor time of a process at one moment.
 ///
-/// By thread it is exact to the nanosecond, but a thread that ends takes its own along; the process's sum forgets nobody and is rounded
-/// to ticks (10 ms).
+/// By thread it is exact to the nanosecond, but a thread that ends takes its own along; the
+/// process's sum forgets nobody and is rounded to ticks (10 ms).
 #[derive(Debug, Clone)]
 pub(crate) struct Spent {
     threads: BTreeMap<u32, Duration>,
@@ -73,7 +73,8 @@ pub(crate) fn wakeups(pid: u32) -> u64 {
     tasks.flatten().map(of_task).sum()
 }
 
-/// Pages that had to be brought in or made writable, so far, whether anybody waited for the disk or not.
+/// Pages that had to be brought in or made writable, so far, whether anybody waited for the disk or
+/// not.
 pub(crate) fn faults(pid: u32) -> u64 {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     // Behind the name in brackets; minflt and majflt are the fields 10 and 12 of the line.

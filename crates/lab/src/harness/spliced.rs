@@ -7,7 +7,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::pipe::SpliceFlags;
 
-/// Bytes of a turn, and of the pipe where it may have them: as large as an unprivileged pipe may be.
+/// Bytes of a turn, and of the pipe where it may have them: as large as an unprivileged pipe may
+/// be.
 const TURN_BYTES: usize = 1 << 20;
 
 /// The pipe of a connection, and what is still to be sent by it.

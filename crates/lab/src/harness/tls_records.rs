@@ -75,7 +75,8 @@ impl Opener {
         Ok(Opener { decrypter, sequence: 0, record: vec![0; PLAIN_BYTES + 256], calls: 0 })
     }
 
-    /// Takes the next record; how many bytes its payload has, and the payload if it was decrypted. `None` at the end.
+    /// Takes the next record; how many bytes its payload has, and the payload if it was decrypted.
+    /// `None` at the end.
     pub(crate) fn next(
         &mut self,
         socket: &TcpStream,

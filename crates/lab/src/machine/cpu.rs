@@ -1,8 +1,9 @@
 //! Processor time of processes and threads, and pinning to processors.
 //!
-//! Time of this process comes from `CLOCK_PROCESS_CPUTIME_ID`: it is exact to the nanosecond, counts kernel workers of a ring (they are tasks of the
-//! process) and threads that have ended. `/proc/self/task/*/schedstat` has the same numbers by task but lags behind by up
-//! to a timer tick (4 ms) for tasks that are running, which is too coarse for a run of 20 ms; it says how much of
+//! Time of this process comes from `CLOCK_PROCESS_CPUTIME_ID`: it is exact to the nanosecond,
+//! counts kernel workers of a ring (they are tasks of the process) and threads that have ended.
+//! `/proc/self/task/*/schedstat` has the same numbers by task but lags behind by up to a timer tick
+//! (4 ms) for tasks that are running, which is too coarse for a run of 20 ms; it says how much of
 //! the whole was the ring's workers.
 
 use std::fs;
@@ -28,7 +29,8 @@ pub struct Elapsed {
     pub wall: Duration,
     /// Of the processors, for this process in all: user and kernel, workers of rings included.
     pub cpu: Duration,
-    /// The part of it that kernel workers of rings had (`iou-wrk`, `iou-sqp`), to a few milliseconds.
+    /// The part of it that kernel workers of rings had (`iou-wrk`, `iou-sqp`), to a few
+    /// milliseconds.
     pub workers: Duration,
 }
 
@@ -58,7 +60,8 @@ pub fn of_this_thread() -> Duration {
     clock(ClockId::ThreadCPUTime)
 }
 
-/// Processor time of another process so far, of all its tasks that are alive; `None` if there is no such process. Lags by up to 4 ms.
+/// Processor time of another process so far, of all its tasks that are alive; `None` if there is no
+/// such process. Lags by up to 4 ms.
 pub fn of_process(pid: u32) -> Option<Duration> {
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).ok()?;
     Some(tasks.flatten().filter_map(|task| on_cpu(&task.path())).sum())
@@ -115,7 +118,8 @@ impl Places {
         self.allowed.get(1).copied()
     }
 
-    /// Keeps the calling thread, and threads and processes that it starts, on the sender's processor until the guard goes.
+    /// Keeps the calling thread, and threads and processes that it starts, on the sender's
+    /// processor until the guard goes.
     pub fn pin_sender(&self) -> Pinned {
         let before = rustix::thread::sched_getaffinity(None).ok();
         Pinned { before: before.filter(|_| pin(self.sender())) }

@@ -13,7 +13,8 @@ use serde::{Deserialize, Serialize};
 use super::cpu::Places;
 use super::{host_memory, noise};
 
-/// The congestion control that both sides of every connection are set to, so that machines can be compared.
+/// The congestion control that both sides of every connection are set to, so that machines can be
+/// compared.
 pub const CONGESTION: &str = "cubic";
 
 /// Facts that figures depend on.
@@ -29,15 +30,16 @@ pub struct Environment {
     pub hypervisor: Option<String>,
     /// Of main memory.
     pub memory_bytes: u64,
-    /// Free memory in bytes, where the host takes such memory back (the balloon's free page reporting): whoever touches a page of it
-    /// pays for its return.
+    /// Free memory in bytes, where the host takes such memory back (the balloon's free page
+    /// reporting): whoever touches a page of it pays for its return.
     #[serde(default)]
     pub on_loan_bytes: Option<u64>,
     /// The lowest and highest frequency at the start, in MHz, where the machine shows it.
     pub frequency_mhz: Option<(u64, u64)>,
     /// Which processors sender and receiver stay on; none: they go where the kernel puts them.
     pub pinning: Option<(usize, usize)>,
-    /// The congestion control in force on both sides: [`CONGESTION`], or the system's own where that is not allowed.
+    /// The congestion control in force on both sides: [`CONGESTION`], or the system's own where
+    /// that is not allowed.
     pub congestion: String,
     /// The system's own congestion control.
     pub congestion_default: String,
@@ -56,7 +58,8 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// The machine as it is now. `dir` is where temporary files are, `places` which processors are used for what.
+    /// The machine as it is now. `dir` is where temporary files are, `places` which processors are
+    /// used for what.
     pub fn of(dir: &Path, caps: &Caps, places: &Places) -> Environment {
         let support = |(name, support): (&'static str, &Support)| {
             let what = match support {

@@ -2,8 +2,9 @@
 //! [`Stopwatch`](crate::machine::cpu::Stopwatch) runs, so that the profile covers exactly the
 //! measured time.
 //!
-//! With perf the kernel's side shows, which is where most of the time of moving bytes goes (all of it for root; others need
-//! `kernel.perf_event_paranoid` at 1 or below). Without perf we sample ourselves, and see our own side alone.
+//! With perf the kernel's side shows, which is where most of the time of moving bytes goes (all of
+//! it for root; others need `kernel.perf_event_paranoid` at 1 or below). Without perf we sample
+//! ourselves, and see our own side alone.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,7 +25,8 @@ use self::perf::Perf;
 /// joined by `;`; or system calls.
 pub type Seen = BTreeMap<String, u64>;
 
-/// So many samples a second; no round number, so that nothing that happens at one keeps step with it.
+/// So many samples a second; no round number, so that nothing that happens at one keeps step with
+/// it.
 const FREQUENCY: u32 = 997;
 
 /// Profiler; one at a time.
@@ -57,7 +59,8 @@ pub fn start() -> Result<&'static str, LabError> {
     Ok(name)
 }
 
-/// Begins to look at another process, which takes perf; returns what it looks with, or nothing if it cannot.
+/// Begins to look at another process, which takes perf; returns what it looks with, or nothing if
+/// it cannot.
 ///
 /// # Errors
 /// There is no room for perf's file.
@@ -69,8 +72,8 @@ pub fn start_on(pid: u32) -> Result<Option<&'static str>, LabError> {
     Ok(Some("perf, in the process of the server; code that a virtual machine has made has no names"))
 }
 
-/// Begins to count system calls of this process instead, by the kernel's own tracepoints; whether that can be done: it takes perf, root
-/// and the kernel's tracing directory.
+/// Begins to count system calls of this process instead, by the kernel's own tracepoints; whether
+/// that can be done: it takes perf, root and the kernel's tracing directory.
 ///
 /// # Errors
 /// There is no room for perf's file.
@@ -131,8 +134,8 @@ fn in_sampler(act: impl FnOnce(&mut Sampler)) {
     }
 }
 
-/// The picture of stacks, as an SVG document for an `img`: its style and its empty script are its own, and not those of
-/// a page. Nothing if there are none.
+/// The picture of stacks, as an SVG document for an `img`: its style and its empty script are its
+/// own, and not those of a page. Nothing if there are none.
 pub fn draw(stacks: &Seen) -> Option<String> {
     let lines: Vec<String> = stacks.iter().map(|(stack, count)| format!("{stack} {count}")).collect();
     let mut options = Options::default();

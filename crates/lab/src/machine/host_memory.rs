@@ -1,6 +1,7 @@
-//! Memory on loan: some hosts take back what a virtual machine has free (the balloon's free page reporting). Whoever touches such a page
-//! next waits for the host to give one again, which takes seconds a gigabyte: more than what most experiments measure. Pages of the page
-//! cache are not free, and pages taken from it are there at once.
+//! Memory on loan: some hosts take back what a virtual machine has free (the balloon's free page
+//! reporting). Whoever touches such a page next waits for the host to give one again, which takes
+//! seconds a gigabyte: more than what most experiments measure. Pages of the page cache are not
+//! free, and pages taken from it are there at once.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -12,7 +13,8 @@ use crate::machine::interrupt::Interrupt;
 /// More than one in so many free bytes of memory is much.
 pub(crate) const MUCH: u64 = 8;
 
-/// What is still free in the end, one in so many bytes: taking the last page makes everybody wait for the kernel's reclaim.
+/// What is still free in the end, one in so many bytes: taking the last page makes everybody wait
+/// for the kernel's reclaim.
 const SPARE: u64 = 16;
 
 /// The free memory, where the host takes it back.
@@ -32,8 +34,9 @@ pub(crate) fn wanted_bytes() -> u64 {
     free.map_or(0, |free| free - total / SPARE)
 }
 
-/// Makes page cache out of so many bytes of free memory by reading a file that is one hole, which takes no room on the device. The
-/// cache lasts as long as the file. Blocks for seconds a gigabyte; `show` is told what is done.
+/// Makes page cache out of so many bytes of free memory by reading a file that is one hole, which
+/// takes no room on the device. The cache lasts as long as the file. Blocks for seconds a gigabyte;
+/// `show` is told what is done.
 ///
 /// # Errors
 /// The file cannot be read.

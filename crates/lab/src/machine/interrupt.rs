@@ -9,8 +9,8 @@ static ASKED: AtomicBool = AtomicBool::new(false);
 pub struct Interrupt;
 
 impl Interrupt {
-    /// Takes SIGINT and SIGTERM over for the rest of the process. The first one asks, the second one ends the process
-    /// at once; files without a name go even then.
+    /// Takes SIGINT and SIGTERM over for the rest of the process. The first one asks, the second
+    /// one ends the process at once; files without a name go even then.
     pub fn catch() {
         // Somebody else has them: then it is theirs to end the process.
         let _ = ctrlc::set_handler(|| {

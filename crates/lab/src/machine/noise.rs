@@ -13,7 +13,8 @@ pub struct Noise {
     pub steal: f64,
     /// Time that processes of this machine had which are not ours.
     pub others: f64,
-    /// The share of the time in which somebody waited for a processor (`/proc/pressure/cpu`); that may have been ourselves.
+    /// The share of the time in which somebody waited for a processor (`/proc/pressure/cpu`); that
+    /// may have been ourselves.
     pub waiting: Option<f64>,
     /// The lowest and highest frequency seen, in MHz, where the machine shows it.
     pub frequency_mhz: Option<(u64, u64)>,
@@ -134,7 +135,8 @@ fn of_us() -> Duration {
 /// In ticks.
 fn ticks_of(process: &str) -> u64 {
     let text = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-    // Behind the name in brackets; utime, stime, cutime and cstime (children that have ended) are the fields 14 to 17 of the line.
+    // Behind the name in brackets; utime, stime, cutime and cstime (children that have ended) are
+    // the fields 14 to 17 of the line.
     let fields = text.rsplit(") ").next().unwrap_or_default().split_whitespace().skip(11).take(4);
     let own: u64 = fields.filter_map(|field| field.parse::<u64>().ok()).sum();
     let tasks = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();

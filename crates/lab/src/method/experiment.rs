@@ -24,16 +24,19 @@ pub trait Experiment {
         None
     }
 
-    /// The process that does the work of a case, where it is not this one: its time is what a flame graph then shows.
+    /// The process that does the work of a case, where it is not this one: its time is what a flame
+    /// graph then shows.
     fn worker(&self, case: &Case) -> Option<u32> {
         let _ = case;
         None
     }
 
-    /// Runs one case once. Timed runs of all cases alternate, so nothing may be left over from one for the next.
+    /// Runs one case once. Timed runs of all cases alternate, so nothing may be left over from one
+    /// for the next.
     ///
     /// # Errors
-    /// The experiment cannot go on. What merely does not exist on this machine is [`Outcome::Skipped`].
+    /// The experiment cannot go on. What merely does not exist on this machine is
+    /// [`Outcome::Skipped`].
     fn run(&mut self, case: &Case, pass: Pass) -> Result<Outcome, LabError>;
 }
 

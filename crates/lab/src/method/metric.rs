@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 /// Picture of cases that differ in a parameter: one curve for each name of a case.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sweep {
-    /// The parameter that goes across; its values are numbers, and sizes if its name ends in `_bytes`.
+    /// The parameter that goes across; its values are numbers, and sizes if its name ends in
+    /// `_bytes`.
     pub across: String,
     /// The parameter that tells one picture from the next; none: all is one picture.
     pub panel: Option<String>,

@@ -24,8 +24,9 @@ const CONFIDENCE: f64 = 0.95;
 impl Interval {
     /// Of some values; `None` of none. Values that are no numbers are left out.
     ///
-    /// The ends are order statistics: a value lies below the true median as a coin falls, so that the k-th smallest
-    /// and the k-th largest of n enclose it with a probability that only depends on k and n.
+    /// The ends are order statistics: a value lies below the true median as a coin falls, so that
+    /// the k-th smallest and the k-th largest of n enclose it with a probability that only depends
+    /// on k and n.
     pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Interval> {
         let mut values: Vec<f64> = values.into_iter().filter(|value| value.is_finite()).collect();
         values.sort_by(f64::total_cmp);

@@ -1,8 +1,9 @@
-//! What articles on moving bytes claim, held against records of a machine: a row for each claim, with what was measured, whether that
-//! confirms it, and why.
+//! What articles on moving bytes claim, held against records of a machine: a row for each claim,
+//! with what was measured, whether that confirms it, and why.
 //!
-//! Everything is made of [what is kept](kept()) of records: of each experiment the cases that a claim or a picture needs. That is
-//! small enough to lie in the repository, so that whoever doubts a row can compute it again.
+//! Everything is made of [what is kept](kept()) of records: of each experiment the cases that a
+//! claim or a picture needs. That is small enough to lie in the repository, so that whoever doubts
+//! a row can compute it again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -52,7 +53,8 @@ enum Says {
     Times { metric: Sum, this: At, that: At, times: f64 },
     /// The value of a metric, to two per cent.
     Is { metric: Sum, this: At, value: f64 },
-    /// `this` costs less than `that` from about so many bytes on; the group is completed by the size.
+    /// `this` costs less than `that` from about so many bytes on; the group is completed by the
+    /// size.
     From { metric: Sum, this: At, that: At, bytes: f64 },
 }
 
@@ -333,7 +335,8 @@ fn needed(at: (&str, &str, &str)) -> bool {
         || CLAIMS.iter().any(|claim| claim.says.needs(at))
 }
 
-/// What claims and pictures need of records, by experiment: a record each. Of an experiment that several records have the first one counts.
+/// What claims and pictures need of records, by experiment: a record each. Of an experiment that
+/// several records have the first one counts.
 pub fn kept(records: &[Vec<Line>]) -> BTreeMap<String, Vec<Line>> {
     let mut kept: BTreeMap<String, Vec<Line>> = BTreeMap::new();
     let wanted: BTreeSet<&str> = CLAIMS

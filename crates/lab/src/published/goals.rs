@@ -1,7 +1,8 @@
-//! What the broker is meant to cost, held against records of `levada lab broker`: a row for each goal, with what was measured, whether that
-//! reaches it, and if not, why.
+//! What the broker is meant to cost, held against records of `levada lab broker`: a row for each
+//! goal, with what was measured, whether that reaches it, and if not, why.
 //!
-//! The records lie in the repository beside the page, so that whoever doubts a row can compute it again.
+//! The records lie in the repository beside the page, so that whoever doubts a row can compute it
+//! again.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -191,7 +192,8 @@ fn times(factor: f64) -> String {
     }
 }
 
-/// What is kept of records, by experiment: all that is about the broker. Of an experiment that several records have, the last one counts.
+/// What is kept of records, by experiment: all that is about the broker. Of an experiment that
+/// several records have, the last one counts.
 pub fn kept(records: &[Vec<Line>]) -> BTreeMap<String, Vec<Line>> {
     let mut kept = BTreeMap::new();
     for record in records {

@@ -1,9 +1,12 @@
-//! Two records held against each other: for each case that both have, how the first metric has changed, and whether that is more than chance.
+//! Two records held against each other: for each case that both have, how the first metric has
+//! changed, and whether that is more than chance.
 //!
-//! Nothing is assumed about how values are distributed. The change is the median of all quotients of a value after by a value before; its
-//! ends are the quotients between which the true one lies, by the ranks that the values have among each other (Hodges and Lehmann; Mann and Whitney).
-//! Runs hours apart differ by more than chance within each: a change counts from [`LEAST_CHANGE`] on, whatever its ends; one that all cases of an
-//! experiment share counts from [`LEAST_SHARED_CHANGE`] on.
+//! Nothing is assumed about how values are distributed. The change is the median of all quotients
+//! of a value after by a value before; its ends are the quotients between which the true one lies,
+//! by the ranks that the values have among each other (Hodges and Lehmann; Mann and Whitney). Runs
+//! hours apart differ by more than chance within each: a change counts from [`LEAST_CHANGE`] on,
+//! whatever its ends; one that all cases of an experiment share counts from [`LEAST_SHARED_CHANGE`]
+//! on.
 
 use serde::Serialize;
 
@@ -12,8 +15,8 @@ use crate::record::{Announced, Better, Line, Metric, Sample};
 /// Smaller changes are what a machine does by itself from one run to the next.
 pub const LEAST_CHANGE: f64 = 0.05;
 
-/// What all cases of an experiment share is the machine's too, up to here: another run has other pages of memory and other neighbours. A case has
-/// to differ from what it shares as well.
+/// What all cases of an experiment share is the machine's too, up to here: another run has other
+/// pages of memory and other neighbours. A case has to differ from what it shares as well.
 pub const LEAST_SHARED_CHANGE: f64 = 0.1;
 
 /// From so many cases on there is something that they share.

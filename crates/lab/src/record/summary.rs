@@ -1,7 +1,8 @@
-//! What a record comes to: for each case the median of each metric, and how it stands to the first case of its group.
+//! What a record comes to: for each case the median of each metric, and how it stands to the first
+//! case of its group.
 //!
-//! Relations are made of pairs: the two cases' values of the same round are divided, and the median of those quotients counts. What disturbs a
-//! whole round disturbs both and falls out.
+//! Relations are made of pairs: the two cases' values of the same round are divided, and the median
+//! of those quotients counts. What disturbs a whole round disturbs both and falls out.
 
 use std::collections::BTreeMap;
 
@@ -48,8 +49,8 @@ pub struct Row {
     pub params: BTreeMap<String, String>,
     /// Medians by metric.
     pub metrics: BTreeMap<String, Interval>,
-    /// Factor by which it is better than the first case of the group in the first metric: 2 is half the
-    /// cost, or twice the rate.
+    /// Factor by which it is better than the first case of the group in the first metric: 2 is half
+    /// the cost, or twice the rate.
     pub relative: Option<Interval>,
     /// True if its bytes were checked, and sound.
     pub sound: Option<bool>,

@@ -1,5 +1,6 @@
-//! Pictures of measurements as inline SVG: bars for cases, curves for sweeps. Colours come from the page's style sheet by
-//! class, so that one picture serves light, dark and paper; every mark says its numbers when pointed at.
+//! Pictures of measurements as inline SVG: bars for cases, curves for sweeps. Colours come from the
+//! page's style sheet by class, so that one picture serves light, dark and paper; every mark says
+//! its numbers when pointed at.
 
 use maud::{Markup, PreEscaped, html};
 
@@ -75,7 +76,8 @@ fn bar_row(bar: &Bar, unit: &str, scale: Scale, top: f64) -> Markup {
     }
 }
 
-/// A picture as a document: with a name for what it is, its style, paper behind it, and what its axis shows above it.
+/// A picture as a document: with a name for what it is, its style, paper behind it, and what its
+/// axis shows above it.
 pub(super) fn alone(drawn: &Markup, axis: Option<&str>, style: &str) -> String {
     const MARGIN: f64 = 16.0;
     let drawn = &drawn.0;
@@ -164,7 +166,8 @@ fn drawn_curve(curve: &Curve, at: usize, plot: &Plot<'_>) -> Markup {
     }
 }
 
-/// Where the names of the curves go: at their ends, pushed apart where they would overlap. In the order of `curves`.
+/// Where the names of the curves go: at their ends, pushed apart where they would overlap. In the
+/// order of `curves`.
 fn label_places(curves: &[Curve], up: Scale) -> Vec<f64> {
     let ends = curves.iter().map(|curve| curve.points.last().map_or(BOTTOM, |(_, y)| up.px(y.median)));
     let mut order: Vec<(usize, f64)> = ends.enumerate().collect();

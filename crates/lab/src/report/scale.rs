@@ -20,8 +20,8 @@ impl Scale {
         Self { from: 0.0, to, start_px, end_px, log: false }
     }
 
-    /// From the smallest to the largest value: in factors if all are positive and far apart, otherwise in steps; the
-    /// steps start at zero.
+    /// From the smallest to the largest value: in factors if all are positive and far apart,
+    /// otherwise in steps; the steps start at zero.
     pub(super) fn covering(values: impl Iterator<Item = f64> + Clone, start_px: f64, end_px: f64) -> Self {
         let (least, most) = values
             .filter(|value| value.is_finite())

@@ -1,4 +1,5 @@
-//! Encodes batches: for internal topics, the command line and tests. Clients' batches are never encoded again.
+//! Encodes batches: for internal topics, the command line and tests. Clients' batches are never
+//! encoded again.
 
 use std::io;
 
@@ -8,7 +9,8 @@ use super::{CONTROL, LOG_APPEND_TIME, PREFIX_LEN, TRANSACTIONAL};
 use super::{HEADER_LEN, MAGIC, NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, NO_TIMESTAMP, seal, varint};
 use crate::compress::{self, Compression};
 
-/// Collects records and encodes one batch. Base offset and leader epoch are the log's to assign and start as 0 and -1.
+/// Collects records and encodes one batch. Base offset and leader epoch are the log's to assign and
+/// start as 0 and -1.
 #[derive(Clone, Debug)]
 pub struct Builder {
     base_offset: i64,
@@ -187,8 +189,8 @@ impl Builder {
 }
 
 impl EndMarker {
-    /// The control batch that ends the transaction: one record, whose key is version 0 and the kind, whose value is version 0 and
-    /// the coordinator's epoch.
+    /// The control batch that ends the transaction: one record, whose key is version 0 and the
+    /// kind, whose value is version 0 and the coordinator's epoch.
     ///
     /// # Errors
     /// None in practice: nothing is compressed.
@@ -206,7 +208,8 @@ impl EndMarker {
         builder.push(self.timestamp_ms, Some(&key), Some(&value)).build()
     }
 
-    /// Reads the marker out of a control batch, `None` if it ends no transaction (other control records exist).
+    /// Reads the marker out of a control batch, `None` if it ends no transaction (other control
+    /// records exist).
     pub fn parse(bytes: &[u8]) -> Option<EndMarker> {
         let view = super::BatchView::parse(bytes).ok()?;
         let record = super::records(bytes).ok()?.next()?.ok()?;

@@ -23,7 +23,8 @@ pub enum RecompressError {
     Codec(#[from] io::Error),
 }
 
-/// The batch at the start of `bytes`, compressed with `codec` at `level` (`None`: its default). Copies.
+/// The batch at the start of `bytes`, compressed with `codec` at `level` (`None`: its default).
+/// Copies.
 ///
 /// # Errors
 /// A batch that does not expand, within the bound of [`super::records()`], or the codec's.

@@ -7,11 +7,12 @@ use bytes::Bytes;
 use super::{BatchError, BatchView, NO_TIMESTAMP, varint};
 use crate::compress::{self, Compression};
 
-/// The most that the records of one batch may expand to, bytes. A batch of the default largest size (1 MiB) that
-/// expands further is an attack or a mistake.
+/// The most that the records of one batch may expand to, bytes. A batch of the default largest size
+/// (1 MiB) that expands further is an attack or a mistake.
 pub const MAX_EXPANDED: usize = 128 * 1024 * 1024;
 
-/// One record. Keys, values and header values share the expanded batch; taking one out copies nothing.
+/// One record. Keys, values and header values share the expanded batch; taking one out copies
+/// nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
     /// Offset less the batch's base offset.
@@ -44,7 +45,8 @@ pub struct Records {
     count: i32,
 }
 
-/// The records of the batch at the start of `bytes`: expanded once (bounded by [`MAX_EXPANDED`]), then lent.
+/// The records of the batch at the start of `bytes`: expanded once (bounded by [`MAX_EXPANDED`]),
+/// then lent.
 ///
 /// # Errors
 /// A malformed header, or records that do not expand. Later errors come from the iterator.

@@ -1,5 +1,6 @@
-//! The same batch with fewer records, or none: what compaction leaves of it. Offsets, producer, leader epoch and codec stay what they are, so
-//! that sequences go on where they were; timestamps are counted from another base, which may be a delete horizon.
+//! The same batch with fewer records, or none: what compaction leaves of it. Offsets, producer,
+//! leader epoch and codec stay what they are, so that sequences go on where they were; timestamps
+//! are counted from another base, which may be a delete horizon.
 
 use std::io;
 
@@ -15,7 +16,8 @@ const BASE_TIMESTAMP_AT: usize = 27;
 const COUNT_AT: usize = 57;
 const _: () = assert!(COUNT_AT + 4 == HEADER_LEN, "the records follow their count");
 
-/// The batch with these of its records, which must be in order and not none; with a delete horizon if one is given.
+/// The batch with these of its records, which must be in order and not none; with a delete horizon
+/// if one is given.
 ///
 /// # Errors
 /// The codec's, or a batch of more than 2 GiB.

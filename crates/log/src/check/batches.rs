@@ -12,7 +12,8 @@ const CHUNK: usize = 1 << 20;
 /// Where in a batch its format lies.
 const MAGIC_AT: usize = PREFIX_LEN + 4;
 
-/// A segment or snapshot, batch by batch. Memory is bounded by the largest batch that the file really has room for.
+/// A segment or snapshot, batch by batch. Memory is bounded by the largest batch that the file
+/// really has room for.
 #[derive(Debug)]
 pub struct Batches<'a> {
     disk: &'a dyn Disk,
@@ -27,7 +28,8 @@ pub struct Batches<'a> {
 /// What comes next.
 #[derive(Debug)]
 pub enum Next<'a> {
-    /// Bytes that have the form of a batch; whether their checksum is right is for the caller to ask.
+    /// Bytes that have the form of a batch; whether their checksum is right is for the caller to
+    /// ask.
     Batch {
         /// Where it begins.
         at: u64,
@@ -142,7 +144,8 @@ impl<'a> Batches<'a> {
         Ok(check_stored(self.read(at, size)?).is_ok())
     }
 
-    /// `len` bytes at `at`, or as many as there are. The file was once at least as long as what is asked for.
+    /// `len` bytes at `at`, or as many as there are. The file was once at least as long as what is
+    /// asked for.
     fn read(&mut self, at: u64, len: usize) -> io::Result<&[u8]> {
         let skip = at.checked_sub(self.window_at).and_then(|skip| usize::try_from(skip).ok());
         let skip = match skip.filter(|skip| skip + len <= self.window.len()) {

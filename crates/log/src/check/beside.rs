@@ -25,7 +25,8 @@ impl Check<'_> {
     fn judge_ends(&mut self) {
         let (end, dir) = (self.checked.log_end, self.dir);
         let (point, start) = (self.left.recovery_point, self.left.log_start);
-        // A log that begins behind its end was emptied by deletion; its next start begins a new segment there.
+        // A log that begins behind its end was emptied by deletion; its next start begins a new
+        // segment there.
         if point > end && start < point {
             let what = format!(
                 "the log ends at offset {end}, but recovery-point-offset-checkpoint says that records up to {point} were \

@@ -27,7 +27,8 @@ pub(super) struct Times {
     latest: i64,
 }
 
-/// The slots of an index file that are in use; those behind them are zeroes, which stand for room. `None` if there is no file.
+/// The slots of an index file that are in use; those behind them are zeroes, which stand for room.
+/// `None` if there is no file.
 fn slots<const WIDTH: usize>(
     disk: &dyn Disk,
     path: &Path,
@@ -78,7 +79,8 @@ impl Offsets {
         })))
     }
 
-    /// The batch at `position`: an entry that leads into the middle of one, or to one with other offsets, is wrong.
+    /// The batch at `position`: an entry that leads into the middle of one, or to one with other
+    /// offsets, is wrong.
     pub(super) fn meet(&mut self, base: i64, position: u64, batch: &BatchView<'_>) -> Option<Fault> {
         let end = position + batch.size_bytes() as u64;
         let mut fault = None;
@@ -122,7 +124,8 @@ impl Times {
         })))
     }
 
-    /// The next batch: whoever looks for a time starts behind the entry before it, so nothing up to there may be later.
+    /// The next batch: whoever looks for a time starts behind the entry before it, so nothing up to
+    /// there may be later.
     pub(super) fn meet(&mut self, base: i64, batch: &BatchView<'_>) -> Option<Fault> {
         let mut fault = None;
         while let Some((time, delta)) =

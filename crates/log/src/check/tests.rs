@@ -16,7 +16,8 @@ use crate::{Append, LogConfig, OpenOptions, Writer};
 const SECOND: &str = "00000000000000000008.log";
 const LAST: &str = "00000000000000000016.log";
 
-/// Three segments of four batches of two records: 0..8, 8..16, 16..24; the last two batches of the second are an aborted transaction.
+/// Three segments of four batches of two records: 0..8, 8..16, 16..24; the last two batches of the
+/// second are an aborted transaction.
 fn log() -> TempDir {
     let dir = tempdir().unwrap();
     let config = LogConfig { index_interval_bytes: 100, ..LogConfig::default() };

@@ -229,7 +229,8 @@ impl Check<'_> {
             self.wrong_index(segment.at, &segment.path.with_extension("timeindex"), fault);
         }
         let path = segment.path.with_extension("txnindex");
-        // An index that is out of order has been reported; one that is not there says that nothing was aborted.
+        // An index that is out of order has been reported; one that is not there says that nothing
+        // was aborted.
         let told = segment.aborted.take().or_else(|| self.disk.len(&path).is_err().then(Vec::new));
         if let Some(fault) = told.and_then(|told| entries::untold(&told, &segment.seen)) {
             self.wrong_index(segment.at, &path, fault);

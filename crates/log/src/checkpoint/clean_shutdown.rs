@@ -1,5 +1,5 @@
-//! `.kafka_cleanshutdown`: written last when a broker stops, removed first when it starts. Its presence says that every log was
-//! closed and synced.
+//! `.kafka_cleanshutdown`: written last when a broker stops, removed first when it starts. Its
+//! presence says that every log was closed and synced.
 
 use std::path::Path;
 
@@ -27,7 +27,8 @@ impl CleanShutdown {
         replace(disk, &dir.join(Self::FILE_NAME), text.as_bytes(), Rights::Writable)
     }
 
-    /// Takes the mark away and returns it; `None` if the last stop was no clean one. An unreadable mark counts, but knows no epoch.
+    /// Takes the mark away and returns it; `None` if the last stop was no clean one. An unreadable
+    /// mark counts, but knows no epoch.
     ///
     /// # Errors
     /// A failing disk.

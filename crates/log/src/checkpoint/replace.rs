@@ -1,5 +1,5 @@
-//! Replacement of a small file: the new contents are written under another name, synced, and renamed. After a crash there is
-//! the old file or the new one, whole.
+//! Replacement of a small file: the new contents are written under another name, synced, and
+//! renamed. After a crash there is the old file or the new one, whole.
 
 use std::path::{Path, PathBuf};
 
@@ -47,7 +47,8 @@ impl<'a> Replacement<'a> {
         Ok(Replacement { disk, path: path.to_owned(), fresh })
     }
 
-    /// The contents, for [`sync_together`]. Renamed before they are on the device, a file may be empty after a crash.
+    /// The contents, for [`sync_together`]. Renamed before they are on the device, a file may be
+    /// empty after a crash.
     pub fn contents(&self) -> Synced<'_> {
         Synced::File(&self.fresh)
     }
@@ -61,7 +62,8 @@ impl<'a> Replacement<'a> {
     }
 }
 
-/// Replaces a file. When this returns, the new contents are on the device, under their name. Blocks.
+/// Replaces a file. When this returns, the new contents are on the device, under their name.
+/// Blocks.
 ///
 /// # Errors
 /// A failing disk; the file is as it was, or new.
@@ -91,8 +93,8 @@ impl Synced<'_> {
     }
 }
 
-/// Syncs files and directories, all at once: a journaling file system then commits once instead of once for each, which is
-/// most of the time that a first start takes. Blocks.
+/// Syncs files and directories, all at once: a journaling file system then commits once instead of
+/// once for each, which is most of the time that a first start takes. Blocks.
 ///
 /// # Errors
 /// A failing disk; some of them may be synced.

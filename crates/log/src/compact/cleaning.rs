@@ -71,7 +71,8 @@ impl Cleaning {
     /// A failing disk, or bytes that are no intact batch.
     pub fn begin(job: Job, throttle: Throttle<'_>) -> Result<Cleaning, CleanError> {
         let DirtySection { first_dirty, end, .. } = job.dirt;
-        // For what is learnt here older values go, and for good: were it lost with the machine, nothing would be left of a key.
+        // For what is learnt here older values go, and for good: were it lost with the machine,
+        // nothing would be left of a key.
         job.partition.flush_sealed()?;
         let segments = job.partition.segments.load_full();
         let records = end.saturating_sub(first_dirty).max(0).cast_unsigned();
@@ -87,7 +88,8 @@ impl Cleaning {
         Ok(cleaning)
     }
 
-    /// Up to where the log will have been compacted: the end of the dirt, or earlier if the map is full.
+    /// Up to where the log will have been compacted: the end of the dirt, or earlier if the map is
+    /// full.
     pub fn end(&self) -> i64 {
         self.keys.latest() + 1
     }
@@ -97,7 +99,8 @@ impl Cleaning {
         self.counts
     }
 
-    /// Writes the next group anew; `producers` should be fresh ([`crate::Writer::last_records`]). `None` when all are done. Blocks.
+    /// Writes the next group anew; `producers` should be fresh ([`crate::Writer::last_records`]).
+    /// `None` when all are done. Blocks.
     ///
     /// # Errors
     /// As [`Cleaning::begin`].
@@ -204,8 +207,9 @@ impl Cleaning {
         Ok(Cleaned { old, snapshots, ..cleaned })
     }
 
-    /// The snapshot of producers where a group begins, as it may stay: without transactions that have ended since, whose markers may be
-    /// taken out, so that nothing would end them again after a crash.
+    /// The snapshot of producers where a group begins, as it may stay: without transactions that
+    /// have ended since, whose markers may be taken out, so that nothing would end them again after
+    /// a crash.
     fn producers_at(&self, offset: i64, now: &LastRecords) -> Result<Option<Vec<u8>>, LogError> {
         let (disk, dir) = (&*self.job.partition.disk, self.job.partition.dir());
         match Producers::load(disk, dir, offset, self.job.now_ms) {
@@ -253,7 +257,8 @@ impl Cleaning {
     }
 }
 
-/// The batch, if its checksum holds: what is damaged must not be written anew with a checksum that does.
+/// The batch, if its checksum holds: what is damaged must not be written anew with a checksum that
+/// does.
 fn intact<'a>(scan: &'a mut Scan<'_>, head: &Head) -> Result<BatchView<'a>, LogError> {
     let position = BatchPosition::of(scan, head);
     batch::check_stored(scan.batch(head)?).map_err(|error| position.damaged(&error))

@@ -10,10 +10,12 @@ use crate::{LogConfig, LogError};
 /// Section that compaction can process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DirtySection {
-    /// The first offset that compaction has not seen. The checkpoint's, unless the log has none such any more.
+    /// The first offset that compaction has not seen. The checkpoint's, unless the log has none
+    /// such any more.
     pub first_dirty: i64,
-    /// Where it ends: the beginning of a segment. Neither the segment being written to, nor what reaches beyond the last stable offset, nor
-    /// records younger than `min.compaction.lag.ms` lie before it.
+    /// Where it ends: the beginning of a segment. Neither the segment being written to, nor what
+    /// reaches beyond the last stable offset, nor records younger than `min.compaction.lag.ms` lie
+    /// before it.
     pub end: i64,
     /// Bytes of the segments before.
     pub clean_bytes: u64,
@@ -24,7 +26,8 @@ pub struct DirtySection {
 }
 
 impl DirtySection {
-    /// Looks at a log; `checkpoint` is where the last compaction ended. Reads a header of each segment in between at most.
+    /// Looks at a log; `checkpoint` is where the last compaction ended. Reads a header of each
+    /// segment in between at most.
     ///
     /// # Errors
     /// A failing disk.

@@ -18,8 +18,8 @@ pub(super) struct KeyMap {
 }
 
 impl KeyMap {
-    /// A map that takes `memory_bytes` at most, fewer if `records` need less, and is full when so much of its slots are taken. Pages are only
-    /// touched as keys come.
+    /// A map that takes `memory_bytes` at most, fewer if `records` need less, and is full when so
+    /// much of its slots are taken. Pages are only touched as keys come.
     pub(super) fn new(memory_bytes: usize, load_factor: f64, records: u64) -> KeyMap {
         let load_factor = load_factor.clamp(0.1, 0.99);
         let needed = (records as f64 / load_factor).ceil() + 1.0;
@@ -62,7 +62,8 @@ impl KeyMap {
         self.used as f64 / self.slots.len() as f64
     }
 
-    /// The slot of a hash, or the empty one where it belongs. There always is one: the limit is less than all.
+    /// The slot of a hash, or the empty one where it belongs. There always is one: the limit is
+    /// less than all.
     fn find(&self, hash: [u64; 2]) -> usize {
         let count = self.slots.len();
         let mut at = ((u128::from(hash[0]) * count as u128) >> 64) as usize;

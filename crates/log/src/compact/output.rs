@@ -103,7 +103,8 @@ impl<'a> Output<'a> {
         if self.buffer.len() >= SWEEP { self.write() } else { Ok(0) }
     }
 
-    /// Writes what is left and the other files, and waits until all of it is on the device. What it replaces is still to be said.
+    /// Writes what is left and the other files, and waits until all of it is on the device. What it
+    /// replaces is still to be said.
     pub(super) fn finish(
         mut self,
         aborted: &[Aborted],

@@ -1,4 +1,5 @@
-//! The parts of compaction by themselves: the map of keys, what is due, which segments become one, and each step of the swap.
+//! The parts of compaction by themselves: the map of keys, what is due, which segments become one,
+//! and each step of the swap.
 
 use std::fs;
 use std::ops::ControlFlow;
@@ -15,7 +16,8 @@ use crate::{Append, LogConfig, LogError, OpenOptions, Partition, Writer};
 
 const GO_ON: super::Throttle<'_> = &|_| ControlFlow::Continue(());
 
-/// Segments of four batches of two keys each, and an empty one: every key is written once a segment.
+/// Segments of four batches of two keys each, and an empty one: every key is written once a
+/// segment.
 fn log(segments: u8) -> (TempDir, Arc<FaultyDisk>, Writer) {
     let (dir, disk) = (tempdir().unwrap(), Arc::new(FaultyDisk::default()));
     let mut writer = open(dir.path(), disk.clone());

@@ -20,7 +20,8 @@ pub(super) struct Transactions {
 }
 
 impl Transactions {
-    /// Learns of aborted transactions that overlap what comes next; those known already are no news.
+    /// Learns of aborted transactions that overlap what comes next; those known already are no
+    /// news.
     pub(super) fn expect(&mut self, found: Vec<Aborted>) {
         self.ahead.extend(found.into_iter().map(|one| ((one.first_offset, one.producer_id), one)));
     }
@@ -43,7 +44,8 @@ impl Transactions {
         }
     }
 
-    /// Goes past a batch of control records; returns whether it ends a transaction of which nothing is left.
+    /// Goes past a batch of control records; returns whether it ends a transaction of which nothing
+    /// is left.
     pub(super) fn pass_marker(&mut self, batch: &BatchView<'_>) -> bool {
         self.begin_up_to(batch.last_offset());
         if batch.record_count() == 0 {
@@ -62,7 +64,8 @@ impl Transactions {
         }
     }
 
-    /// The aborted transactions whose markers were passed since the last call and of which something is left.
+    /// The aborted transactions whose markers were passed since the last call and of which
+    /// something is left.
     pub(super) fn take_kept(&mut self) -> Vec<Aborted> {
         std::mem::take(&mut self.kept)
     }

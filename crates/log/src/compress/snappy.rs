@@ -1,5 +1,6 @@
-//! Snappy as it occurs in batches: a raw block (librdkafka, Go, Rust clients) or the xerial library's framing
-//! (Java clients): a 16-byte header, then blocks, each with its compressed length in front.
+//! Snappy as it occurs in batches: a raw block (librdkafka, Go, Rust clients) or the xerial
+//! library's framing (Java clients): a 16-byte header, then blocks, each with its compressed length
+//! in front.
 
 use std::io;
 
@@ -33,7 +34,8 @@ fn block(input: &[u8], output: &mut Vec<u8>, limit: usize) -> Result<(), Compres
     if claimed > limit.saturating_sub(filled) {
         return Err(CompressError::TooLarge { codec: Compression::Snappy, limit });
     }
-    // The densest element turns three bytes into 64: a larger claim is a lie, and is not allocated for.
+    // The densest element turns three bytes into 64: a larger claim is a lie, and is not allocated
+    // for.
     if claimed / 22 > input.len() {
         return Err(damaged("claims more output than its input can give"));
     }

@@ -38,8 +38,9 @@ pub fn lock_to_read(path: &Path) -> io::Result<ReadLock> {
     }
 }
 
-/// Takes a data directory's lock, by a file of this name: `None` if another process has it. It is held as long as the file is open;
-/// the kernel lets go of it when the process ends, however it ends.
+/// Takes a data directory's lock, by a file of this name: `None` if another process has it. It is
+/// held as long as the file is open; the kernel lets go of it when the process ends, however it
+/// ends.
 ///
 /// # Errors
 /// What the kernel says.

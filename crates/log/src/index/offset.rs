@@ -22,7 +22,8 @@ pub(crate) struct OffsetIndex {
 pub(crate) struct Hint {
     /// A batch starts here that is not behind the one sought.
     pub(crate) position: u64,
-    /// No batch that starts there ends behind this offset (less the segment's base); none without an entry.
+    /// No batch that starts there ends behind this offset (less the segment's base); none without
+    /// an entry.
     pub(crate) delta: Option<u32>,
     /// The entry after that, whose batch ends behind the offset sought.
     pub(crate) next: Option<OffsetEntry>,
@@ -66,7 +67,8 @@ impl OffsetIndex {
         })
     }
 
-    /// Of all entries below position `end`, in whatever order they are, the latest that does not lie behind `delta`. Reads the whole index.
+    /// Of all entries below position `end`, in whatever order they are, the latest that does not
+    /// lie behind `delta`. Reads the whole index.
     pub(crate) fn nearest(
         &self,
         disk: &dyn ReadFiles,
@@ -94,7 +96,8 @@ impl OffsetIndex {
         view.unless_lost(all.take_while(|entry| u64::from(entry.1) < position).collect())
     }
 
-    /// Makes these its entries. An index on disk that holds the first of them and nothing else is kept, another replaced.
+    /// Makes these its entries. An index on disk that holds the first of them and nothing else is
+    /// kept, another replaced.
     pub(crate) fn with_entries(
         self,
         disk: &dyn Disk,

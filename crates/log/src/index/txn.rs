@@ -73,7 +73,8 @@ impl TxnIndex {
         Ok(self.count.load(Ordering::Acquire))
     }
 
-    /// Makes the file if there is none yet; returns whether there was none. Called by the writer alone, before [`TxnIndex::append`].
+    /// Makes the file if there is none yet; returns whether there was none. Called by the writer
+    /// alone, before [`TxnIndex::append`].
     pub(crate) fn prepare(&self, disk: &dyn Disk) -> Result<bool, LogError> {
         self.count(disk)?;
         let created = self.file.get().is_none();
@@ -107,7 +108,8 @@ impl TxnIndex {
         entries.iter().flat_map(Aborted::encode).collect()
     }
 
-    /// Makes these its entries, in a new file if that on disk has others; in none if there are none.
+    /// Makes these its entries, in a new file if that on disk has others; in none if there are
+    /// none.
     pub(crate) fn with_entries(self, disk: &dyn Disk, entries: &[Aborted]) -> Result<TxnIndex, LogError> {
         let len = disk.len(&self.path).unwrap_or(0);
         let same =
@@ -129,7 +131,8 @@ impl TxnIndex {
         (0..self.count(disk)?).map(|slot| self.entry(disk, slot)).collect()
     }
 
-    /// Adds the transactions that overlap `from..upto`; returns whether no later segment can have more of them.
+    /// Adds the transactions that overlap `from..upto`; returns whether no later segment can have
+    /// more of them.
     pub(crate) fn overlapping(
         &self,
         disk: &dyn ReadFiles,
@@ -154,7 +157,8 @@ impl TxnIndex {
         Ok(false)
     }
 
-    /// Waits until the entries are on the device, if there are any that this process may have written.
+    /// Waits until the entries are on the device, if there are any that this process may have
+    /// written.
     pub(crate) fn sync(&self, disk: &dyn Disk) -> Result<(), LogError> {
         match self.file.get() {
             Some(file) => disk.sync(file, &self.path).at("sync", &self.path),

@@ -91,7 +91,8 @@ fn start(high_watermark: i64) -> Start {
 }
 
 proptest! {
-    /// A transaction holds the last stable offset back until it has ended and its marker is replicated.
+    /// A transaction holds the last stable offset back until it has ended and its marker is
+    /// replicated.
     #[test]
     fn the_last_stable_offset_is_that_of_a_model(operations in prop::collection::vec(operation(), 0..40)) {
         let marks = Marks::new(Start { log_start: 0, log_end: 0, ..start(0) });

@@ -12,17 +12,19 @@ use crate::partition::Partition;
 use crate::segment::Segment;
 
 impl Partition {
-    /// Makes everything below the log's end durable and moves the recovery point there, which is returned. Appends go on
-    /// meanwhile. Blocks.
+    /// Makes everything below the log's end durable and moves the recovery point there, which is
+    /// returned. Appends go on meanwhile. Blocks.
     ///
     /// # Errors
-    /// A failing disk: what the kernel could not write it may have dropped, and asking again would claim that it had not, so the
-    /// partition goes offline and stays so until it is opened again. Not so where no descriptor was left to open a file with.
+    /// A failing disk: what the kernel could not write it may have dropped, and asking again would
+    /// claim that it had not, so the partition goes offline and stays so until it is opened again.
+    /// Not so where no descriptor was left to open a file with.
     pub fn flush(&self) -> Result<i64, LogError> {
         self.flush_to(Partition::log_end)
     }
 
-    /// As [`Partition::flush`], for segments that are no longer written to only. Costs nothing if there is no new one.
+    /// As [`Partition::flush`], for segments that are no longer written to only. Costs nothing if
+    /// there is no new one.
     ///
     /// # Errors
     /// As [`Partition::flush`].
@@ -30,8 +32,9 @@ impl Partition {
         self.flush_to(|partition| partition.segments.load().last().map_or(0, |active| active.base()))
     }
 
-    /// Makes the records below the log's end durable, and only them: the next opening reads more than after a [`Partition::flush`],
-    /// which syncs indexes as well. Returns the offset that is safe. Appends go on meanwhile. Blocks.
+    /// Makes the records below the log's end durable, and only them: the next opening reads more
+    /// than after a [`Partition::flush`], which syncs indexes as well. Returns the offset that is
+    /// safe. Appends go on meanwhile. Blocks.
     ///
     /// # Errors
     /// As [`Partition::flush`].
@@ -61,7 +64,8 @@ impl Partition {
         Ok(end.max(durable))
     }
 
-    /// The order of the marks that say what the device has. Called with the lock held that keeps the log from being cut.
+    /// The order of the marks that say what the device has. Called with the lock held that keeps
+    /// the log from being cut.
     fn assert_durable_marks(&self) {
         let (recovery_point, durable, end) = (self.recovery_point(), self.durable(), self.log_end());
         assert!(
@@ -76,7 +80,8 @@ impl Partition {
         if self.is_offline() {
             return Err(LogError::Offline { dir: self.dir.clone() });
         }
-        // In this order: every file with something below `end` got its name, and had that noted, before.
+        // In this order: every file with something below `end` got its name, and had that noted,
+        // before.
         let (done, end) = (self.recovery_point(), end(self));
         let names = self.unsynced_names.swap(false, Ordering::AcqRel);
         if end <= done && !names {
@@ -100,7 +105,8 @@ impl Partition {
         let segments = self.segments.load_full();
         for (at, segment) in segments.iter().enumerate() {
             let next = segments.get(at + 1).map_or(i64::MAX, |next| next.base());
-            // A segment that was sealed where the recovery point lies got its last index entries after that point was reached.
+            // A segment that was sealed where the recovery point lies got its last index entries
+            // after that point was reached.
             if next < done || next == done && !names || segment.base() >= end.max(done) {
                 continue;
             }
@@ -138,16 +144,16 @@ impl Partition {
         self.sync_segment(segment).inspect_err(|error| self.doubt(error))
     }
 
-    /// After a sync that failed nobody knows what the device has. One that did not begin, because no descriptor was left to open the file
-    /// with, leaves no doubt: it is tried again.
+    /// After a sync that failed nobody knows what the device has. One that did not begin, because
+    /// no descriptor was left to open the file with, leaves no doubt: it is tried again.
     fn doubt(&self, error: &LogError) {
         if !error.source_io().is_some_and(is_out_of_descriptors) {
             self.go_offline();
         }
     }
 
-    /// After a failure the page cache has, as if they had been written, pages that the device has not: the next opening is to read what
-    /// the device has.
+    /// After a failure the page cache has, as if they had been written, pages that the device has
+    /// not: the next opening is to read what the device has.
     fn sync_batches(&self, segment: &Segment) -> Result<(), LogError> {
         let (file, path) = (segment.file(&*self.disk)?, segment.path());
         let synced = self.disk.sync(file, path);

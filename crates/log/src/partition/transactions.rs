@@ -9,7 +9,8 @@ use crate::partition::{Partition, Slice};
 use crate::segment::Segment;
 use crate::{LogError, ReadError};
 
-/// An aborted transaction that overlaps a range: the reader drops this producer's records from the first offset up to its abort marker.
+/// An aborted transaction that overlaps a range: the reader drops this producer's records from the
+/// first offset up to its abort marker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AbortedTransaction {
     /// The producer.
@@ -19,8 +20,9 @@ pub struct AbortedTransaction {
 }
 
 impl Partition {
-    /// Every aborted transaction with an offset in `from..upto`, by first offset. `upto` must not lie behind the last stable
-    /// offset: of what lies behind it is not known yet how it ends. Reads the ends of small files; no lock.
+    /// Every aborted transaction with an offset in `from..upto`, by first offset. `upto` must not
+    /// lie behind the last stable offset: of what lies behind it is not known yet how it ends.
+    /// Reads the ends of small files; no lock.
     ///
     /// # Errors
     /// A failing disk, or an index that is none.
@@ -28,9 +30,10 @@ impl Partition {
         Ok(told(aborted_among(&self.segments.load(), &*self.disk, (from, upto))?))
     }
 
-    /// As [`Partition::aborted`], for a range that was read from `from` on, bounded by `upto`: what the files that were read from said,
-    /// even if compaction has replaced them since. Reads at most one more header; does not
-    /// wait for it if the range was found by [`Partition::read_cached`].
+    /// As [`Partition::aborted`], for a range that was read from `from` on, bounded by `upto`: what
+    /// the files that were read from said, even if compaction has replaced them since. Reads at
+    /// most one more header; does not wait for it if the range was found by
+    /// [`Partition::read_cached`].
     ///
     /// # Errors
     /// As there, and [`ReadError::Cold`].
@@ -65,7 +68,8 @@ pub(crate) fn aborted_among(
     Ok(found)
 }
 
-/// The offset at which the batch behind `position` begins, in the segment that holds `offset`; the largest one if there is none yet.
+/// The offset at which the batch behind `position` begins, in the segment that holds `offset`; the
+/// largest one if there is none yet.
 fn end_of(
     segments: &[Arc<Segment>],
     disk: &dyn ReadFiles,

@@ -4,10 +4,12 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::batch::BatchView;
 
-/// The last record of each producer that the log remembers: the batch that holds it stays, so that the producer can go on.
+/// The last record of each producer that the log remembers: the batch that holds it stays, so that
+/// the producer can go on.
 #[derive(Clone, Debug, Default)]
 pub struct LastRecords {
-    /// By producer id: its epoch, and the offset of its last record unless a marker has ended that epoch's beginning.
+    /// By producer id: its epoch, and the offset of its last record unless a marker has ended that
+    /// epoch's beginning.
     pub(crate) by_producer: HashMap<i64, (i16, Option<i64>)>,
     /// Transactions that are open: first offset and producer. The log may begin behind it.
     pub(crate) open: BTreeMap<i64, i64>,

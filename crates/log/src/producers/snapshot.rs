@@ -110,7 +110,8 @@ fn decode_entry(entry: &[u8], now_ms: i64) -> (i64, Producer) {
     let mut producer = Producer::new(i16::from_be_bytes([entry[8], entry[9]]), now_ms);
     let (last_sequence, last_offset, offset_delta) = (int(10), long(14), int(22));
     producer.last_timestamp = long(26);
-    // The layout has nothing else that tells when it was last heard of. A time ahead of the clock is nobody's.
+    // The layout has nothing else that tells when it was last heard of. A time ahead of the clock
+    // is nobody's.
     if producer.last_timestamp >= 0 {
         producer.seen_ms = producer.last_timestamp.min(now_ms);
     }

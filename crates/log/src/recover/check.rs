@@ -24,7 +24,8 @@ pub(super) struct Walked {
 }
 
 impl Recovery<'_> {
-    /// Checks the segments from `at` on, and ends the log at the first batch that is not intact. Returns the log's end offset.
+    /// Checks the segments from `at` on, and ends the log at the first batch that is not intact.
+    /// Returns the log's end offset.
     pub(super) fn check_from(&mut self, at: usize) -> Result<i64, LogError> {
         let disk = &*self.options.disk;
         let mut end = self.segments[at].base();
@@ -62,8 +63,8 @@ impl Recovery<'_> {
         Ok(end)
     }
 
-    /// Builds the indexes again of those of the first `trusted` segments that lack one. Damage in them is left to be found by
-    /// readers: what follows it is known to be whole.
+    /// Builds the indexes again of those of the first `trusted` segments that lack one. Damage in
+    /// them is left to be found by readers: what follows it is known to be whole.
     pub(super) fn index_again(&mut self, trusted: usize) -> Result<(), LogError> {
         for at in 0..trusted {
             let base = self.segments[at].base();
@@ -80,7 +81,8 @@ impl Recovery<'_> {
             }
             for entries in [segment.offsets.entries(), segment.times.entries()] {
                 entries.trim_leftover(&*self.options.disk)?;
-                // No flush comes here any more: what is below the recovery point is taken for synced.
+                // No flush comes here any more: what is below the recovery point is taken for
+                // synced.
                 entries.sync(&*self.options.disk)?;
             }
         }
@@ -137,7 +139,8 @@ impl Recovery<'_> {
             offset: walked.end_offset,
             bytes: bytes + dropped,
         });
-        // First what follows: were it still there after a crash, nobody would know that something is missing before it.
+        // First what follows: were it still there after a crash, nobody would know that something
+        // is missing before it.
         if at < self.segments.len() {
             self.drop_segments(at)?;
         }
@@ -181,7 +184,8 @@ pub(super) fn walk(
     config: &LogConfig,
     mut each: impl FnMut(&BatchView<'_>),
 ) -> Result<Walked, LogError> {
-    // More than an index has room for may only come of a smaller interval since; there is an end to it.
+    // More than an index has room for may only come of a smaller interval since; there is an end to
+    // it.
     let capacity = TimeIndex::capacity(config.segment_index_bytes).max(ENTRIES_MAX);
     let mut progress = Progress::none();
     let mut walked = Walked { position: 0, end_offset: segment.base(), built: Built::default() };
@@ -207,8 +211,8 @@ pub(super) fn note(producers: &mut Producers, batch: &BatchView<'_>, now_ms: i64
     completed.and_then(|completed| completed.aborted(producers.first_unstable()))
 }
 
-/// The next batch, if it is whole, follows the offset before it, and belongs in this segment. Bytes that are no batch end the log; a disk that
-/// fails does not.
+/// The next batch, if it is whole, follows the offset before it, and belongs in this segment. Bytes
+/// that are no batch end the log; a disk that fails does not.
 fn next_intact<'a>(
     scan: &'a mut Scan<'_>,
     base: i64,

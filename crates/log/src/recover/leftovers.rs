@@ -17,7 +17,8 @@ pub(super) fn clear(disk: &dyn Disk, dir: &Path) -> Result<(), LogError> {
     for path in ending(DELETED).chain(ending(".tmp")) {
         remove_if_there(disk, path)?;
     }
-    // As long as one file is not renamed, the segment was not to be put in place; nor was any behind it.
+    // As long as one file is not renamed, the segment was not to be put in place; nor was any
+    // behind it.
     let unfinished = ending(CLEANED).filter_map(|path| base_of(&stripped(path, CLEANED)?)).min();
     let is_void = |base: i64| unfinished.is_some_and(|unfinished| base >= unfinished);
     let mut swaps: Vec<(i64, PathBuf)> =

@@ -22,8 +22,9 @@ impl Partition {
         !self.misleading().is_empty()
     }
 
-    /// Collects the entries for sealed segments whose index has misled a reader since the last time. Blocks; reads those segments whole. A
-    /// segment with damage in it keeps its index, which may lead behind the damage.
+    /// Collects the entries for sealed segments whose index has misled a reader since the last
+    /// time. Blocks; reads those segments whole. A segment with damage in it keeps its index, which
+    /// may lead behind the damage.
     ///
     /// # Errors
     /// A failing disk.

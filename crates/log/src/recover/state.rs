@@ -11,8 +11,8 @@ use crate::segment::{SWEEP, Segment};
 use crate::{LogError, ReadError};
 
 impl Recovery<'_> {
-    /// The offset behind the last batch: the index leads close to it, headers lead there. Whatever does not fit together is an
-    /// error, and a reason to look closer.
+    /// The offset behind the last batch: the index leads close to it, headers lead there. Whatever
+    /// does not fit together is an error, and a reason to look closer.
     pub(super) fn end_offset(&self) -> Result<i64, ReadError> {
         let disk = &*self.options.disk;
         let active = self.segments.last().expect("an opened log has a segment");
@@ -50,7 +50,8 @@ impl Recovery<'_> {
         }
     }
 
-    /// Makes up for a missing checkpoint of epochs from the first `trusted` segments; those behind them are gone through anyway.
+    /// Makes up for a missing checkpoint of epochs from the first `trusted` segments; those behind
+    /// them are gone through anyway.
     pub(super) fn restore_epochs(&mut self, trusted: usize) -> Result<(), LogError> {
         let mut epochs = std::mem::take(&mut self.epochs);
         if epochs == Epochs::default() {
@@ -64,8 +65,9 @@ impl Recovery<'_> {
         Ok(())
     }
 
-    /// The producers as of `upto`: the latest intact snapshot that is not behind it, and the batches since. One from before the first segment is
-    /// of no use: batches since then are gone, and with them perhaps the ends of transactions that it says are open.
+    /// The producers as of `upto`: the latest intact snapshot that is not behind it, and the
+    /// batches since. One from before the first segment is of no use: batches since then are gone,
+    /// and with them perhaps the ends of transactions that it says are open.
     pub(super) fn load_producers(&mut self, upto: i64) -> Result<(), LogError> {
         let disk = &*self.options.disk;
         let dir = &*self.options.dir;
@@ -121,8 +123,8 @@ impl Recovery<'_> {
         self.segments.first().map_or(0, |segment| segment.base())
     }
 
-    /// Removes snapshots behind the log's end or before its first segment, and those that are neither the latest, nor in use, nor named after a
-    /// segment.
+    /// Removes snapshots behind the log's end or before its first segment, and those that are
+    /// neither the latest, nor in use, nor named after a segment.
     pub(super) fn remove_snapshots(&mut self, log_end: i64) -> Result<(), LogError> {
         let latest = self.listing.snapshots.range(..=log_end).next_back();
         for offset in &self.listing.snapshots {
@@ -179,7 +181,8 @@ impl Recovery<'_> {
         }
     }
 
-    /// Damage in a segment that is not checked is left to be found by readers; the log opens without what lies behind it.
+    /// Damage in a segment that is not checked is left to be found by readers; the log opens
+    /// without what lies behind it.
     fn pass_over(&self, segment: &Segment, outcome: Result<(), ReadError>) -> Result<(), LogError> {
         match outcome {
             Err(ReadError::Storage(error)) => Err(error),

@@ -3,7 +3,8 @@
 use super::{RetentionInput, SegmentAge, expired};
 use crate::LogConfig;
 
-/// Segments as (end, size, newest); limits as (bytes, ms); marks as (log start, high watermark); now is 1 000.
+/// Segments as (end, size, newest); limits as (bytes, ms); marks as (log start, high watermark);
+/// now is 1 000.
 fn check(segments: &[(i64, u64, i64)], limits: (i64, i64), marks: (i64, i64), gone: usize) {
     let aged: Vec<SegmentAge> = segments
         .iter()

@@ -1,10 +1,10 @@
 //! From an offset to a place in the file, in four steps:
 //!
 //! 1. `search_start`: the offset index gives a position close before the offset.
-//! 2. `try_next_entry`: a reader that goes on where it ended asks for the offset behind that entry; with large
-//!    batches the next entry is the batch.
-//! 3. `scan_window`: one bounded window is read and scanned by base offset alone, twelve bytes a batch; a single
-//!    last offset is read at the end.
+//! 2. `try_next_entry`: a reader that goes on where it ended asks for the offset behind that entry;
+//!    with large batches the next entry is the batch.
+//! 3. `scan_window`: one bounded window is read and scanned by base offset alone, twelve bytes a
+//!    batch; a single last offset is read at the end.
 //! 4. `find_without_index`: only if the index has misled.
 
 use super::{Head, Scan, Segment};
@@ -39,8 +39,9 @@ struct SearchStart {
 impl Segment {
     /// The first batch below `end` whose last offset is not before `offset`, if there is one.
     ///
-    /// `interval` is `index.interval.bytes`: batches between two index entries start within so many bytes, so that one read
-    /// finds the batch. An index that was built with a larger interval, or lost entries, costs more reads, nothing else.
+    /// `interval` is `index.interval.bytes`: batches between two index entries start within so many
+    /// bytes, so that one read finds the batch. An index that was built with a larger interval, or
+    /// lost entries, costs more reads, nothing else.
     pub(crate) fn find(
         &self,
         disk: &dyn ReadFiles,
@@ -57,7 +58,8 @@ impl Segment {
             return Ok(Some(head));
         }
         match self.scan_window(disk, query, &search_start, interval) {
-            // The index does not lead to the start of a batch at or before the offset: do without it.
+            // The index does not lead to the start of a batch at or before the offset: do without
+            // it.
             Ok(Found::Overshot) | Err(ReadError::Corrupt { .. })
                 if search_start.start > 0 || search_start.is_zero =>
             {
@@ -76,7 +78,8 @@ impl Segment {
             false => self.offsets.boundary(disk, query.end - 1)?,
         };
         let last = hint.delta.map(|delta| self.base() + i64::from(delta));
-        // To the next entry, which lies less than a batch behind the interval; farther if there are large batches between.
+        // To the next entry, which lies less than a batch behind the interval; farther if there are
+        // large batches between.
         let distance = hint.next.map_or(query.end, |next| next.position).saturating_sub(start);
         debug_assert!(start < query.end, "a search begins at {start}, behind {}", query.end);
         Ok(SearchStart {
@@ -89,8 +92,8 @@ impl Segment {
         })
     }
 
-    /// The batch of the next entry, if the offset sought begins it. Batches between two entries that are farther apart than the
-    /// interval are large, and each has an entry.
+    /// The batch of the next entry, if the offset sought begins it. Batches between two entries
+    /// that are farther apart than the interval are large, and each has an entry.
     fn try_next_entry(
         &self,
         disk: &dyn ReadFiles,
@@ -131,8 +134,9 @@ impl Segment {
         self.find_from(disk, (query.offset, search_start.latest), search_start.start..query.end, window)
     }
 
-    /// Finds a batch where the search in the index has misled, at `start`: by an entry that it has passed over, else from the first
-    /// batch on. Reads up to the whole segment, and notes that the index is to be built again.
+    /// Finds a batch where the search in the index has misled, at `start`: by an entry that it has
+    /// passed over, else from the first batch on. Reads up to the whole segment, and notes that the
+    /// index is to be built again.
     fn find_without_index(
         &self,
         disk: &dyn ReadFiles,
@@ -164,7 +168,8 @@ impl Segment {
         Ok(self.find_from(disk, (offset, None), 0..end, super::SWEEP)?.head())
     }
 
-    /// Scans batch by batch from the start of `range`, where a batch begins that ends no later than `latest`.
+    /// Scans batch by batch from the start of `range`, where a batch begins that ends no later than
+    /// `latest`.
     fn find_from(
         &self,
         disk: &dyn ReadFiles,
@@ -176,7 +181,8 @@ impl Segment {
         let mut scan: Scan<'_> = self.scan(disk, range, window)?;
         let mut candidate: Option<Head> = None;
         while let Some(head) = scan.next()? {
-            // The index says where its batch ends: if this one ends behind that, it is none, or another.
+            // The index says where its batch ends: if this one ends behind that, it is none, or
+            // another.
             if let Some(latest) = latest.filter(|_| candidate.is_none())
                 && scan.last_offset(&head)? > latest
             {

@@ -100,7 +100,8 @@ impl<'a> Scan<'a> {
         self.bytes(head.position, usize::try_from(head.size).unwrap_or(usize::MAX))
     }
 
-    /// The last offset of a batch: a few bytes behind those of the head, from the format on, which tells a batch from chance.
+    /// The last offset of a batch: a few bytes behind those of the head, from the format on, which
+    /// tells a batch from chance.
     pub(crate) fn last_offset(&mut self, head: &Head) -> Result<i64, ReadError> {
         let mut middle = [0; MIDDLE_LEN];
         let at = head.position + MIDDLE_AT;
@@ -130,7 +131,8 @@ impl<'a> Scan<'a> {
         (skip + len <= self.window.len()).then_some(skip)
     }
 
-    /// `len` bytes at `at`, which lie before the end of the scan; reads on from there if the window has not got them.
+    /// `len` bytes at `at`, which lie before the end of the scan; reads on from there if the window
+    /// has not got them.
     fn bytes(&mut self, at: u64, len: usize) -> Result<&[u8], ReadError> {
         let skip = match self.inside(at, len) {
             Some(skip) => skip,

@@ -61,7 +61,8 @@ fn who_reads_on_where_it_ended_costs_a_header() {
         writer.append(&mut group, 0).pop().unwrap().unwrap();
     }
     let segment = writer.partition().segments.load()[0].clone();
-    // Offsets within a batch, and the first two batches, have no entry before them that ends where they start.
+    // Offsets within a batch, and the first two batches, have no entry before them that ends where
+    // they start.
     for (offset, most) in (4..100).map(|offset| (offset, if offset % 2 == 0 { 61 } else { 2 * 4096 + 300 })) {
         disk.take_read_bytes();
         let head = segment.find(&*disk, offset, segment.size(), INTERVAL).unwrap().unwrap();
@@ -94,7 +95,8 @@ fn an_index_that_misleads_costs_reads_and_nothing_else() {
     }
 }
 
-/// A log of two segments, the first of 500 batches, closed in good order; and the offset index of the first.
+/// A log of two segments, the first of 500 batches, closed in good order; and the offset index of
+/// the first.
 fn sealed(disk: &Arc<FaultyDisk>) -> (TempDir, PathBuf) {
     let dir = tempdir().unwrap();
     let mut writer = filled(disk, dir.path());
@@ -167,7 +169,8 @@ fn damage_in_a_log_and_in_its_index_hides_what_lies_between_and_no_more() {
     let (mut batches, mut index) = (std::fs::read(&log).unwrap(), std::fs::read(&path).unwrap());
     let middle = index.len() / 16 * 8;
     let first = i64::from(u32::from_be_bytes(index[middle..][..4].try_into().unwrap()));
-    // A batch whose length is wrong, and its entry, by which a search decides whether to look behind it, says an offset that there is not.
+    // A batch whose length is wrong, and its entry, by which a search decides whether to look
+    // behind it, says an offset that there is not.
     let position = u32::from_be_bytes(index[middle + 4..][..4].try_into().unwrap()) as usize;
     batches[position + 8] ^= 0x40;
     index[middle] = 0x41;

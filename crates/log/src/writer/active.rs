@@ -63,7 +63,8 @@ impl Active {
         Ok(())
     }
 
-    /// Adds index entries of batches that have been written. A disk too full for them costs later searches some reads, no more.
+    /// Adds index entries of batches that have been written. A disk too full for them costs later
+    /// searches some reads, no more.
     ///
     /// # Errors
     /// An index that was lost while in use.
@@ -83,7 +84,8 @@ impl Active {
             match offsets.and_then(|()| self.segment.times.append(disk, *time, time_capacity)) {
                 Ok(()) => {}
                 Err(lost @ LogError::Lost { .. }) => return Err(lost),
-                // Whoever took the index away took the log along, or can: what is written to files without a name is lost with the process.
+                // Whoever took the index away took the log along, or can: what is written to files
+                // without a name is lost with the process.
                 Err(LogError::Io { path, source, .. }) if source.kind() == io::ErrorKind::NotFound => {
                     return Err(LogError::Lost { path });
                 }
@@ -115,7 +117,8 @@ impl Active {
         Ok(())
     }
 
-    /// Cuts the file to what was written to it, if mapped appends reserved more; returns whether they did.
+    /// Cuts the file to what was written to it, if mapped appends reserved more; returns whether
+    /// they did.
     pub(super) fn unmap(&mut self, disk: &dyn Disk) -> Result<bool, LogError> {
         if !self.windows.is_ahead() {
             return Ok(false);

@@ -19,13 +19,13 @@ use crate::{AppendBy, AppendError, LogError, TimestampType};
 /// One batch to append.
 #[derive(Debug)]
 pub struct Append {
-    /// Exactly one batch that [`batch::check`] accepted. Base offset and leader epoch are patched where it lies, and with
-    /// `LogAppendTime` its timestamp; the caller keeps it.
+    /// Exactly one batch that [`batch::check`] accepted. Base offset and leader epoch are patched
+    /// where it lies, and with `LogAppendTime` its timestamp; the caller keeps it.
     pub records: BytesMut,
     /// Who wrote it.
     pub source: Source,
-    /// The version of the transaction protocol its producer speaks: with 2, an unknown producer starts a transaction at sequence 0 and
-    /// every marker raises the epoch.
+    /// The version of the transaction protocol its producer speaks: with 2, an unknown producer
+    /// starts a transaction at sequence 0 and every marker raises the epoch.
     pub transaction_version: u8,
     /// The leader epoch in which the batch was checked, or [`ANY_LEADER_EPOCH`].
     pub leader_epoch: i32,
@@ -78,8 +78,9 @@ struct Pending {
 }
 
 impl Writer {
-    /// Appends a group of batches in order, and returns what became of each, in the same order. What is appended is readable when this
-    /// returns; it is durable after a flush. Blocks on the disk.
+    /// Appends a group of batches in order, and returns what became of each, in the same order.
+    /// What is appended is readable when this returns; it is durable after a flush. Blocks on the
+    /// disk.
     pub fn append(&mut self, group: &mut [Append], now_ms: i64) -> Vec<Result<Appended, AppendError>> {
         let mut outcomes = Vec::with_capacity(group.len());
         let mut pending = self.pending(0);
@@ -143,7 +144,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Under the writer's lock, as every change of the leader: a batch that was checked before one does not get in behind it.
+    /// Under the writer's lock, as every change of the leader: a batch that was checked before one
+    /// does not get in behind it.
     fn refuse_other_epoch(&self, checked: i32) -> Result<(), AppendError> {
         match self.led_in {
             Some(led) if checked == ANY_LEADER_EPOCH || checked == led => Ok(()),
@@ -252,7 +254,8 @@ impl Writer {
         let segment = &self.active.segment;
         segment.publish_max_timestamp(self.active.progress.latest.timestamp);
         self.partition.marks.note_transactions(self.producers.first_unstable(), &pending.ended);
-        // Readers take the size before the log's end: in this order, no byte they see lies beyond it.
+        // Readers take the size before the log's end: in this order, no byte they see lies beyond
+        // it.
         self.partition.marks.extend(pending.next_offset, self.partition.dir());
         segment.publish_end(pending.next_offset);
         segment.publish_size(self.active.size);
@@ -280,7 +283,8 @@ impl Writer {
             }
         };
         let written = written.at("append to", segment.path());
-        // Before the markers can be read: without these entries consumers would be shown what was aborted.
+        // Before the markers can be read: without these entries consumers would be shown what was
+        // aborted.
         let aborted = &pending.aborted;
         let written = written.and_then(|()| match aborted.is_empty() {
             true => Ok(()),
@@ -289,7 +293,8 @@ impl Writer {
         written.inspect_err(|error| self.undo_write(error))
     }
 
-    /// The first aborted transaction of a segment makes a file. It does before the batches are written: if that fails, nothing has been done.
+    /// The first aborted transaction of a segment makes a file. It does before the batches are
+    /// written: if that fails, nothing has been done.
     fn prepare_aborted(&self, aborted: &[Aborted]) -> Result<(), LogError> {
         if aborted.is_empty() {
             return Ok(());
@@ -304,7 +309,8 @@ impl Writer {
         created.map(drop)
     }
 
-    /// Takes back what was written of a group. Only where the disk was full is it certain what it holds then.
+    /// Takes back what was written of a group. Only where the disk was full is it certain what it
+    /// holds then.
     fn undo_write(&mut self, error: &LogError) {
         self.active.windows = Windows::default();
         let (disk, segment) = (&*self.disk, &self.active.segment);

@@ -1,9 +1,9 @@
 //! Removal from a log: of its end by truncation, of its beginning by a new log start or by
 //! retention.
 //!
-//! Ranges that readers hold keep their bytes, whatever happens here. Segments that go are unlinked: open files live on. A segment that
-//! loses its tail is not cut in place, where bytes under way to a socket would change; its head is copied into a new file that takes
-//! over the name.
+//! Ranges that readers hold keep their bytes, whatever happens here. Segments that go are unlinked:
+//! open files live on. A segment that loses its tail is not cut in place, where bytes under way to
+//! a socket would change; its head is copied into a new file that takes over the name.
 
 use std::sync::Arc;
 
@@ -18,9 +18,11 @@ use crate::retention::{self, SegmentAge};
 use crate::segment::{Built, SWEEP, Segment};
 use crate::{LogError, OpenOptions};
 
-/// Segments that are out of the log, whose files are still there: removing large files takes time, and needs no writer.
+/// Segments that are out of the log, whose files are still there: removing large files takes time,
+/// and needs no writer.
 ///
-/// Dropped without [`Discarded::retire`] or [`Discarded::remove`], or after a crash, the files come back with the next opening, below the log's start.
+/// Dropped without [`Discarded::retire`] or [`Discarded::remove`], or after a crash, the files come
+/// back with the next opening, below the log's start.
 #[derive(Debug)]
 #[must_use = "the files stay until they are removed"]
 pub struct Discarded {
@@ -72,8 +74,9 @@ struct CutPoint {
 }
 
 impl Writer {
-    /// Cuts the log so that no batch in it reaches `offset`; returns the end, which lies at the offset or before. At or behind the end it
-    /// does nothing. Epochs, producers, indexes and the recovery point follow. Blocks; copies the head of one segment.
+    /// Cuts the log so that no batch in it reaches `offset`; returns the end, which lies at the
+    /// offset or before. At or behind the end it does nothing. Epochs, producers, indexes and the
+    /// recovery point follow. Blocks; copies the head of one segment.
     ///
     /// # Errors
     /// An offset before the log's start, or a failing disk: then the partition is offline.
@@ -96,8 +99,8 @@ impl Writer {
         done.map(|()| cut.end)
     }
 
-    /// Moves the log's start up to `offset`, and takes out segments that lie wholly below. At or before the start it only does the
-    /// latter.
+    /// Moves the log's start up to `offset`, and takes out segments that lie wholly below. At or
+    /// before the start it only does the latter.
     ///
     /// # Errors
     /// An offset beyond the high watermark, or a failing disk.
@@ -124,8 +127,8 @@ impl Writer {
         Ok(Discarded { disk: self.disk.clone(), segments: gone })
     }
 
-    /// Takes out the segments that `retention.ms` and `retention.bytes` let go, and moves the log's start behind them. Rolls first if
-    /// the last one is among them.
+    /// Takes out the segments that `retention.ms` and `retention.bytes` let go, and moves the log's
+    /// start behind them. Rolls first if the last one is among them.
     ///
     /// # Errors
     /// A failing disk.
@@ -157,7 +160,8 @@ impl Writer {
         let (segment, interval) = (&segments[at], self.config.index_interval_bytes);
         let found = segment.find(&*self.disk, offset, segment.size(), interval)?;
         let position = found.map_or(segment.size(), |head| head.position);
-        // Not the offset asked for where compaction left a gap: the next opening knows of none but the batches.
+        // Not the offset asked for where compaction left a gap: the next opening knows of none but
+        // the batches.
         let end = self.end_at(segment, position)?;
         if end > offset {
             let detail = format!(
@@ -181,13 +185,15 @@ impl Writer {
         Ok(end)
     }
 
-    /// Does it. In this order, so that a crash in between leaves a log that ends where it did, or earlier: lower marks, later segments from
-    /// the last on, the shortened file, its indexes, epochs, producers.
+    /// Does it. In this order, so that a crash in between leaves a log that ends where it did, or
+    /// earlier: lower marks, later segments from the last on, the shortened file, its indexes,
+    /// epochs, producers.
     fn cut(&mut self, cut: &CutPoint, now_ms: i64) -> Result<(), LogError> {
         let (disk, dir) = (&*self.disk, self.partition.dir());
         let mut segments = Vec::clone(&self.partition.segments.load());
         for segment in &segments[cut.at..] {
-            // Names are about to mean other files: whoever still reads the old segment must have its own open.
+            // Names are about to mean other files: whoever still reads the old segment must have
+            // its own open.
             segment.hold(disk)?;
         }
         self.stale_recovery_point = self.stale_recovery_point.max(self.partition.recovery_point());
@@ -239,7 +245,8 @@ impl Writer {
         let file = disk.create(&fresh).at("create", &fresh)?;
         disk.copy(old.file(disk)?, old.path(), (&file, &fresh), cut.position).at("copy", old.path())?;
         disk.sync(&file, &fresh).at("sync", &fresh)?;
-        // Without indexes the next opening builds them; with those of the longer file it might believe them.
+        // Without indexes the next opening builds them; with those of the longer file it might
+        // believe them.
         for path in [old.offsets.entries().path(), old.times.entries().path(), old.aborted.path()] {
             remove_if_there(disk, path)?;
         }

@@ -1,10 +1,12 @@
-//! Appending by memory instead of a call: the active segment gets blocks ahead of use and a mapping of them, window by window, and
-//! batches are copied there. While one window fills up, the pages of the next are brought in by somebody else; near the segment's end
-//! so is the first window of the next segment, in a file that waits for its name.
+//! Appending by memory instead of a call: the active segment gets blocks ahead of use and a mapping
+//! of them, window by window, and batches are copied there. While one window fills up, the pages of
+//! the next are brought in by somebody else; near the segment's end so is the first window of the
+//! next segment, in a file that waits for its name.
 //!
-//! The file is longer than what is in it by zeroes, until the segment is sealed or closed; after a crash the first zeroes are its end. Two
-//! marks say how far it is whole, as for any log: what is published (the segment's size, the log's end) is behind the copy, what is
-//! durable is behind an `fdatasync`, which takes along what was written by a mapping.
+//! The file is longer than what is in it by zeroes, until the segment is sealed or closed; after a
+//! crash the first zeroes are its end. Two marks say how far it is whole, as for any log: what is
+//! published (the segment's size, the log's end) is behind the copy, what is durable is behind an
+//! `fdatasync`, which takes along what was written by a mapping.
 
 use std::fs::File;
 use std::io::{self, IoSlice};
@@ -23,7 +25,8 @@ const WINDOW_MIN: u64 = 4096;
 const WINDOW_MAX: u64 = 8 << 20;
 const _: () = assert!(WINDOW_MIN.is_multiple_of(4096), "a window begins where a page does");
 const _: () = assert!(WINDOW_MIN < WINDOW_MAX && WINDOW_MAX.is_multiple_of(WINDOW_MIN));
-/// The file of the next segment before it has a name; removed with others of this ending if a crash leaves it.
+/// The file of the next segment before it has a name; removed with others of this ending if a crash
+/// leaves it.
 const SPARE: &str = "next.log.tmp";
 
 /// The windows of the active segment.
@@ -53,8 +56,8 @@ impl Windows {
         self.now.is_some() || self.next.is_some()
     }
 
-    /// Copies all parts one after the other to `position` and behind. After an error any prefix may have been written, and the file
-    /// is to be cut to what counts, without windows.
+    /// Copies all parts one after the other to `position` and behind. After an error any prefix may
+    /// have been written, and the file is to be cut to what counts, without windows.
     pub(super) fn write(
         &mut self,
         target: &Target<'_>,

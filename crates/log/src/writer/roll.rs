@@ -17,8 +17,10 @@ impl Writer {
         self.config.roll_after_ms(&self.partition.dir(), self.active.segment.base())
     }
 
-    /// Ends the active segment and starts one at the log's end. In this order: the last time index entry, the file cut to what is in it if
-    /// blocks were reserved ahead, all of it synced if a crash would have it trusted, the new files, the new list, the old indexes cut to size, a producer snapshot. A crash in between leaves an empty last segment at most.
+    /// Ends the active segment and starts one at the log's end. In this order: the last time index
+    /// entry, the file cut to what is in it if blocks were reserved ahead, all of it synced if a
+    /// crash would have it trusted, the new files, the new list, the old indexes cut to size, a
+    /// producer snapshot. A crash in between leaves an empty last segment at most.
     ///
     /// # Errors
     /// A failing disk, or no descriptor left for the new files; the old segment goes on then.
@@ -30,8 +32,9 @@ impl Writer {
         self.active.learn(&*self.disk)?;
         self.active.close_times(&*self.disk, &self.config)?;
         self.active.unmap(&*self.disk)?;
-        // After a crash the recovery point would have this segment trusted as it is then: by an old checkpoint, as long as it was before
-        // a cut, or with an index that the last start made anew. So the device has all of it before it has the name of the next.
+        // After a crash the recovery point would have this segment trusted as it is then: by an old
+        // checkpoint, as long as it was before a cut, or with an index that the last start made
+        // anew. So the device has all of it before it has the name of the next.
         let trusted = base <= self.stale_recovery_point.max(self.partition.recovery_point());
         if trusted {
             self.partition.sync_one(&self.active.segment)?;
@@ -47,7 +50,8 @@ impl Writer {
         if let Some(emptied) = emptied {
             rest = rest.and(emptied.remove(&*self.disk));
         }
-        // The segment is whole without them: an index ends in zeroes, a snapshot is made up for by reading more.
+        // The segment is whole without them: an index ends in zeroes, a snapshot is made up for by
+        // reading more.
         if let Err(error) = rest.and_then(|()| self.snapshot(base)) {
             tracing::warn!(%error, "cannot trim a sealed segment");
         }
@@ -68,7 +72,8 @@ impl Writer {
             Ok(file)
         });
         if fresh.is_err() {
-            // The next attempt may begin at a later offset. What cannot be removed goes with the next opening.
+            // The next attempt may begin at a later offset. What cannot be removed goes with the
+            // next opening.
             for suffix in [".index", ".timeindex"] {
                 drop(remove_if_there(disk, &self.partition.dir().join(file_name(base, suffix))));
             }

@@ -12,8 +12,9 @@ use crate::producers::LastRecords;
 use crate::recover::Reindexed;
 use crate::segment::{DELETED, FILES, SWAP, Segment};
 
-/// Files that are out of the log under names of their own, to be removed once nobody can want them (`file.delete.delay.ms`). Ranges
-/// handed out live on after that. After a crash, the next opening removes them.
+/// Files that are out of the log under names of their own, to be removed once nobody can want them
+/// (`file.delete.delay.ms`). Ranges handed out live on after that. After a crash, the next opening
+/// removes them.
 #[derive(Debug)]
 #[must_use = "the files stay until they are removed"]
 pub struct Retired {
@@ -52,14 +53,17 @@ impl Writer {
         self.producers.last_records()
     }
 
-    /// Puts a compacted segment in place; returns the files of those that it replaces, `None` if the log has changed where they lie: then
-    /// the work was for nothing. Renames at most a few hundred files; a flush makes the names durable.
+    /// Puts a compacted segment in place; returns the files of those that it replaces, `None` if
+    /// the log has changed where they lie: then the work was for nothing. Renames at most a few
+    /// hundred files; a flush makes the names durable.
     ///
-    /// In this order, so that a crash leaves the one or the other: its files are renamed to `.swap`, and from the last of them on
-    /// the next opening carries on from here; the old files get out of the way; its files get their names.
+    /// In this order, so that a crash leaves the one or the other: its files are renamed to
+    /// `.swap`, and from the last of them on the next opening carries on from here; the old files
+    /// get out of the way; its files get their names.
     ///
     /// # Errors
-    /// A failing disk. If it fails half way, the partition is offline, and the next opening finishes the work.
+    /// A failing disk. If it fails half way, the partition is offline, and the next opening
+    /// finishes the work.
     pub fn replace(&mut self, cleaned: Cleaned) -> Result<Option<Retired>, LogError> {
         let mut segments = Vec::clone(&self.partition.segments.load());
         let place = place(&segments, &cleaned.old).filter(|_| !self.partition.is_offline());
@@ -76,12 +80,13 @@ impl Writer {
         Ok(Some(retired))
     }
 
-    /// Puts indexes in the place of those that mislead, and has them on the device; `false` if the log has changed where they belong. Who
-    /// reads by the old ones goes on doing so. After a crash on the way a start builds again what is missing, and readers find out what is
-    /// wrong. Blocks.
+    /// Puts indexes in the place of those that mislead, and has them on the device; `false` if the
+    /// log has changed where they belong. Who reads by the old ones goes on doing so. After a crash
+    /// on the way a start builds again what is missing, and readers find out what is wrong. Blocks.
     ///
     /// # Errors
-    /// A failing disk: the old indexes stay in use, and the next [`crate::Partition::reindex`] has the segment again.
+    /// A failing disk: the old indexes stay in use, and the next [`crate::Partition::reindex`] has
+    /// the segment again.
     pub fn replace_indexes(&mut self, reindexed: &Reindexed) -> Result<bool, LogError> {
         let Reindexed { old, built } = reindexed;
         let (disk, partition) = (&*self.disk, &self.partition);
@@ -110,7 +115,8 @@ impl Writer {
         })
     }
 
-    /// Removes everything of a segment that could not be announced as a whole: as long as one file is `.cleaned`, no opening uses the others.
+    /// Removes everything of a segment that could not be announced as a whole: as long as one file
+    /// is `.cleaned`, no opening uses the others.
     fn retreat(&self, cleaned: Cleaned) -> Result<(), LogError> {
         let announced = FILES.map(|file| suffixed(&cleaned.paths(file).1, SWAP));
         let removed = announced.iter().try_for_each(|path| remove_if_there(&*self.disk, path).map(drop));

@@ -211,7 +211,8 @@ fn an_index_is_synced_before_the_recovery_point_has_it_trusted() {
     }
     writer.flush().unwrap();
     drop(writer);
-    // Made anew by this opening, and sealed where the recovery point lies already: no flush would come here.
+    // Made anew by this opening, and sealed where the recovery point lies already: no flush would
+    // come here.
     fs::remove_file(kit.dir.path().join("00000000000000000000.index")).unwrap();
     let mut writer = kit.open(3);
     writer.roll(NOW_MS).unwrap();

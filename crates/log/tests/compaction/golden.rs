@@ -1,4 +1,5 @@
-//! What Apache Kafka's own cleaner makes of the same log; see `testdata/README.md` for how it was told.
+//! What Apache Kafka's own cleaner makes of the same log; see `testdata/README.md` for how it was
+//! told.
 
 use std::fs;
 use std::path::Path;
@@ -11,8 +12,8 @@ use levada_log::compress::Compression;
 use crate::run::{Life, bases, items};
 use crate::steps::{Batch, Step, Writing};
 
-/// A log with everything in it: each codec, headers, both kinds of timestamps, tombstones, keyless records, idempotent
-/// producers, transactions of either end, raised epochs.
+/// A log with everything in it: each codec, headers, both kinds of timestamps, tombstones, keyless
+/// records, idempotent producers, transactions of either end, raised epochs.
 fn everything() -> Life {
     let config = LogConfig { segment_ms: i64::MAX, delete_retention_ms: 1_000, ..LogConfig::default() };
     let mut life = Life::begin(config);

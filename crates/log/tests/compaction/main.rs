@@ -1,5 +1,6 @@
-//! A compacted log against a plain list of batches: random appends, transactions, tombstones, compactions, crashes amid their swaps and
-//! reopenings, after each of which the log holds exactly what the list does, and the last value of each key that was ever written.
+//! A compacted log against a plain list of batches: random appends, transactions, tombstones,
+//! compactions, crashes amid their swaps and reopenings, after each of which the log holds exactly
+//! what the list does, and the last value of each key that was ever written.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -193,7 +193,8 @@ impl Life {
         self.open(false);
     }
 
-    /// Whatever the moment, each segment is as before or compacted, and the first are compacted first.
+    /// Whatever the moment, each segment is as before or compacted, and the first are compacted
+    /// first.
     fn crash_amid(&mut self, changes: u8, lost_snapshots: bool) {
         let mut bounds = bases(self.dir.path());
         let before = self.list.clone();

@@ -1,4 +1,5 @@
-//! What a crash does to the files of a log: only to bytes behind the recovery point, and to files that can be built again.
+//! What a crash does to the files of a log: only to bytes behind the recovery point, and to files
+//! that can be built again.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,14 +8,16 @@ use levada_log::batch::{BatchView, HEADER_LEN};
 
 use crate::kit::Damage;
 
-/// Applies damage to a closed log's directory. Returns the offset that the log must be cut at, `None` if it must be whole.
+/// Applies damage to a closed log's directory. Returns the offset that the log must be cut at,
+/// `None` if it must be whole.
 pub(crate) fn apply(dir: &Path, recovery_point: i64, damage: &Damage) -> Option<i64> {
     match damage {
         Damage::Cut(file, at) => {
             let (path, position) = pick(dir, recovery_point, (*file, *at))?;
             let bytes = batches(&path);
             let (batch, end) = batch_at(&bytes, position);
-            // A file that ends with a batch lost nothing that can be noticed, unless it is the last one.
+            // A file that ends with a batch lost nothing that can be noticed, unless it is the last
+            // one.
             let inside = if is_last(dir, &path) { position } else { position.max(batch + 1).min(end - 1) };
             fs::write(&path, &bytes[..inside]).unwrap();
             Some(base_of_batch(&bytes, batch))

@@ -1,5 +1,5 @@
-//! A partition against a plain vector: random appends, rolls, cuts, crashes and reopenings, after each of which every question that
-//! can be asked must have the vector's answer.
+//! A partition against a plain vector: random appends, rolls, cuts, crashes and reopenings, after
+//! each of which every question that can be asked must have the vector's answer.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -108,7 +108,8 @@ fn crash(writer: Writer, damage: &Damage, model: &mut Model, config: &LogConfig)
     let log_start = model.log_start;
     model.lost_snapshot |= matches!(damage, Damage::LostSnapshot(_));
     match damage::apply(&dir, recovery_point, damage) {
-        // An epoch in which nothing was written may be forgotten with the end of the log; the broker says it again.
+        // An epoch in which nothing was written may be forgotten with the end of the log; the
+        // broker says it again.
         Some(offset) => model.truncate(offset),
         None => model.reload(),
     }

@@ -1,4 +1,5 @@
-//! The vector that a log must equal: every batch ever accepted and not cut off again, and what follows from them.
+//! The vector that a log must equal: every batch ever accepted and not cut off again, and what
+//! follows from them.
 
 use std::collections::BTreeMap;
 
@@ -41,7 +42,8 @@ pub(crate) struct Producer {
     /// (first sequence, last sequence, base offset) of the last five batches of the epoch.
     pub(crate) window: Vec<(i32, i32, i64)>,
     pub(crate) open_since: Option<i64>,
-    /// Batches of the window that a snapshot may have left out: all but the last that were there when the log was opened.
+    /// Batches of the window that a snapshot may have left out: all but the last that were there
+    /// when the log was opened.
     pub(crate) doubtful: usize,
 }
 
@@ -130,7 +132,8 @@ impl Model {
         self.begin_epoch(self.epoch);
     }
 
-    /// Producers come from a snapshot and what follows it, which may know less than the whole log does.
+    /// Producers come from a snapshot and what follows it, which may know less than the whole log
+    /// does.
     pub(crate) fn reload(&mut self) {
         self.producers.clear();
         self.aborted.clear();

@@ -1,4 +1,5 @@
-//! The real disk, but nothing waits for the device; and the moment from which nothing reaches it any more.
+//! The real disk, but nothing waits for the device; and the moment from which nothing reaches it
+//! any more.
 
 use std::fs::File;
 use std::io::{self, IoSlice};

@@ -14,7 +14,8 @@ fn response_header_follows_the_version() {
     fn check<R: KafkaResponse + Default>(version: i16, expected: &[u8]) {
         assert_eq!(encode_response(7, version, &R::default()).unwrap(), expected);
     }
-    // Heartbeat 3 is not flexible, 4 is: one byte of no tagged fields before the body and one after it.
+    // Heartbeat 3 is not flexible, 4 is: one byte of no tagged fields before the body and one after
+    // it.
     check::<HeartbeatResponse>(3, b"\0\0\0\x0a\0\0\0\x07\0\0\0\0\0\0");
     check::<HeartbeatResponse>(4, b"\0\0\0\x0c\0\0\0\x07\0\0\0\0\0\0\0\0");
     // ApiVersions keeps the plain header although its body is flexible.

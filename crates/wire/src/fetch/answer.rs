@@ -13,8 +13,8 @@ use crate::messages::{StrBytes, Uuid};
 use crate::produce::{LeaderEpoch, NodeEndpoint};
 
 impl FetchResponse<Bytes> {
-    /// Decodes a response frame, without its size: the correlation id and the response. Allocates nothing from a
-    /// claimed count or length; bytes behind the end are ignored.
+    /// Decodes a response frame, without its size: the correlation id and the response. Allocates
+    /// nothing from a claimed count or length; bytes behind the end are ignored.
     ///
     /// # Errors
     /// The version has no such response, or the peer sent malformed bytes.

@@ -12,8 +12,9 @@ use crate::writer::Writer;
 pub const LOWEST_ENCODED: i16 = 13;
 
 impl FetchRequest {
-    /// Encodes the whole frame, size prefix and header included. Fields that `version` cannot carry are left out:
-    /// the replica epoch before 15, directory ids before 17, high watermarks before 18.
+    /// Encodes the whole frame, size prefix and header included. Fields that `version` cannot carry
+    /// are left out: the replica epoch before 15, directory ids before 17, high watermarks before
+    /// 18.
     ///
     /// # Errors
     /// The version is not from 13 to 18, or a length does not fit its prefix.

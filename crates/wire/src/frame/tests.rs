@@ -37,7 +37,8 @@ fn limit_is_inclusive_and_can_be_raised() {
     assert_eq!(frames.next_frame().unwrap().unwrap(), &b"abcde"[..]);
 }
 
-/// Receives `bytes` of a frame that claims to have `claimed`, and returns the largest capacity ever held.
+/// Receives `bytes` of a frame that claims to have `claimed`, and returns the largest capacity ever
+/// held.
 fn receive(frames: &mut FrameBuffer, claimed: usize, bytes: usize) -> usize {
     frames.spare().extend_from_slice(&(claimed as u32).to_be_bytes());
     let (mut sent, mut most) = (0, 0);

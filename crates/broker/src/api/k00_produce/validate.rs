@@ -1,6 +1,7 @@
-//! What a topic's configuration demands of a batch: keys where it is compacted, timestamps near the broker's
-//! clock, and its own compression. A topic with defaults costs a comparison with the times that the check of the batch found in its
-//! records; nothing that the header says of timestamps is believed.
+//! What a topic's configuration demands of a batch: keys where it is compacted, timestamps near the
+//! broker's clock, and its own compression. A topic with defaults costs a comparison with the times
+//! that the check of the batch found in its records; nothing that the header says of timestamps is
+//! believed.
 
 use bytes::BytesMut;
 use levada_log::batch::{self, BatchError, BatchView, CheckedBatch, RecompressError, Record};
@@ -124,7 +125,8 @@ impl Clock {
     }
 }
 
-/// The codec and level that a batch has to be compressed anew with, if it has another than its topic wants.
+/// The codec and level that a batch has to be compressed anew with, if it has another than its
+/// topic wants.
 pub(super) fn wanted_codec(
     batch: &BatchView<'_>,
     config: &TopicConfig,
@@ -141,7 +143,8 @@ pub(super) fn wanted_codec(
     Ok((has != codec).then_some((codec, level)))
 }
 
-/// The batch in the topic's own compression. Takes a thread's time and memory; see [`wanted_codec`].
+/// The batch in the topic's own compression. Takes a thread's time and memory; see
+/// [`wanted_codec`].
 pub(super) fn compress(records: BytesMut, config: &TopicConfig) -> Result<BytesMut, Failure> {
     let Some((codec, level)) = wanted_codec(&BatchView::parse(&records)?, config)? else {
         return Ok(records);

@@ -1,4 +1,5 @@
-//! `docs/operating/authorization.md` is made from the table of questions, `docs/apis.md` from that of APIs; whatever Kafka serves and we do not has its reason here.
+//! `docs/operating/authorization.md` is made from the table of questions, `docs/apis.md` from that
+//! of APIs; whatever Kafka serves and we do not has its reason here.
 
 use std::fs;
 use std::path::Path;

@@ -212,7 +212,8 @@ fn a_recovered_coordinator_may_write_and_wait_for_the_device() {
     let durable = Ways::durable();
     let now = begin(&disk, &home, durable);
     now.run(now.broker.controller().ensure_internal_topic(TRANSACTIONS_TOPIC)).unwrap();
-    // The end of a transaction without partitions was decided, and the broker died before it was completed.
+    // The end of a transaction without partitions was decided, and the broker died before it was
+    // completed.
     let decided = Value {
         producer_id: 7,
         previous_producer_id: -1,

@@ -1,17 +1,23 @@
-//! Crashes at every moment: a broker's life is recorded change by change, and opened again as if it had ended after each of them, in
-//! the middle of a write, with the page cache lost, torn or kept. What it acknowledged must be there, as its durability promises, and
-//! what it serves must be what was written.
+//! Crashes at every moment: a broker's life is recorded change by change, and opened again as if it
+//! had ended after each of them, in the middle of a write, with the page cache lost, torn or kept.
+//! What it acknowledged must be there, as its durability promises, and what it serves must be what
+//! was written.
 //!
-//! Lives are of two kinds. A steady one goes slowly: records, transactions, offsets, topics, housekeeping, stops. In one of short
-//! segments logs are rolled every few batches, the next segment is made ahead, and records go again: by age, by size, by DeleteRecords,
-//! by compaction, with their topic; in half of these, what the broker does beside its clients is done by threads while they go on. What
-//! is drawn is a list (`Event::ALL`), and the test fails if one of them never had its effect.
+//! Lives are of two kinds. A steady one goes slowly: records, transactions, offsets, topics,
+//! housekeeping, stops. In one of short segments logs are rolled every few batches, the next
+//! segment is made ahead, and records go again: by age, by size, by DeleteRecords, by compaction,
+//! with their topic; in half of these, what the broker does beside its clients is done by threads
+//! while they go on. What is drawn is a list (`Event::ALL`), and the test fails if one of them
+//! never had its effect.
 //!
-//! Beyond what was acknowledged, it is checked that what was flushed is there whatever the acknowledgements promise, that no log begins before where
-//! a checkpoint had it, that compacted logs have the last value of each key and none of a deleted one, and what groups committed in transactions.
+//! Beyond what was acknowledged, it is checked that what was flushed is there whatever the
+//! acknowledgements promise, that no log begins before where a checkpoint had it, that compacted
+//! logs have the last value of each key and none of a deleted one, and what groups committed in
+//! transactions.
 //!
-//! `LEVADA_CRASH_SEED=7` repeats what a failed run has printed; `LEVADA_CRASH_MINUTES=60` goes on with random seeds of
-//! both kinds for so long. With threads a seed is not one order of changes: what a failed crash left is kept, and its place printed.
+//! `LEVADA_CRASH_SEED=7` repeats what a failed run has printed; `LEVADA_CRASH_MINUTES=60` goes on
+//! with random seeds of both kinds for so long. With threads a seed is not one order of changes:
+//! what a failed crash left is kept, and its place printed.
 
 use std::panic::AssertUnwindSafe;
 use std::path::Path;
@@ -48,7 +54,8 @@ pub(super) fn directory() -> TempDir {
     if memory.is_dir() { TempDir::new_in(memory) } else { TempDir::new() }.unwrap()
 }
 
-/// Lives one life and ends it at many moments; returns how many of them there were, and what happened before.
+/// Lives one life and ends it at many moments; returns how many of them there were, and what
+/// happened before.
 fn crashes_of(seed: u64, crashes: usize) -> (usize, Happened) {
     let ways = Ways::of(seed);
     let home = directory();
@@ -164,7 +171,8 @@ fn lives(seeds: &[u64]) {
     }
 }
 
-// Together ten thousand; apart so that they run beside each other. What a seed's bits mean is said by `Ways::of`.
+// Together ten thousand; apart so that they run beside each other. What a seed's bits mean is said
+// by `Ways::of`.
 
 #[test]
 fn what_is_in_the_page_cache_outlives_the_process() {

@@ -36,8 +36,8 @@ fn write(now: &Incarnation, topic: &str) -> i64 {
     appended.unwrap().base_offset
 }
 
-/// A broker that died with a record in each of two topics, opened again while the log of one directory cannot be checked: all
-/// others are done.
+/// A broker that died with a record in each of two topics, opened again while the log of one
+/// directory cannot be checked: all others are done.
 fn reopened(dir: &Path, held: &'static str) -> (Arc<Recorder>, Incarnation) {
     let now = Incarnation::begin(Arc::new(Recorder::new(dir)), dir, Ways::default()).unwrap();
     now.run(now.broker.controller().ensure_internal_topic(OFFSETS_TOPIC)).unwrap();
@@ -203,7 +203,8 @@ fn records_behind_a_cut_tail_are_of_another_leader_epoch_than_those_that_were_lo
         assert_eq!(write(&now, "cut"), offset);
     }
     let partition = now.broker.replicas().partition("cut", 0).unwrap();
-    // A consumer that stands at offset 10 of epoch 0 is told to look, and finds that its epoch ended at 5.
+    // A consumer that stands at offset 10 of epoch 0 is told to look, and finds that its epoch
+    // ended at 5.
     assert_eq!(partition.check_leader(0), Err(ErrorCode::FencedLeaderEpoch));
     assert_eq!(partition.check_leader(1), Ok(()));
     assert_eq!(partition.log().epoch_end_offset(0), (0, 5));

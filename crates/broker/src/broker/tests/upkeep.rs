@@ -1,4 +1,5 @@
-//! What the broker does to its logs beside the requests: no segments by the clock, no producers for ever, no searches on a shard.
+//! What the broker does to its logs beside the requests: no segments by the clock, no producers for
+//! ever, no searches on a shard.
 
 use std::sync::Arc;
 use std::sync::mpsc;

@@ -132,8 +132,8 @@ impl ClassicGroup {
         if self.state == State::PreparingRebalance && self.previous == State::Empty {
             self.new_member_added = true;
         }
-        // The client cannot send heartbeats before it knows its id, and a parked join hides that it has
-        // gone; so the wait itself is limited, and a client that is still there asks again.
+        // The client cannot send heartbeats before it knows its id, and a parked join hides that it
+        // has gone; so the wait itself is limited, and a client that is still there asks again.
         let timeout_ms = turn.config.new_member_join_timeout_ms;
         turn.alarm_in(self.session_key(&member_id), timeout_ms, Alarm::SessionOver);
         let member = Member::new(member_id, &mut request, ticket);

@@ -27,7 +27,8 @@ impl ClassicGroup {
     /// The members as those of a consumer group of at most `max_size` members.
     ///
     /// # Errors
-    /// If there are more, or they are no consumers that say what they want in terms that the broker understands.
+    /// If there are more, or they are no consumers that say what they want in terms that the broker
+    /// understands.
     pub(in crate::group) fn emigrate(
         &self,
         topics: &dyn Topics,
@@ -110,7 +111,8 @@ impl ClassicGroup {
         self.record(&assignments.collect())
     }
 
-    /// The group has come into being: sessions begin, and if something has changed, members join again.
+    /// The group has come into being: sessions begin, and if something has changed, members join
+    /// again.
     pub(in crate::group) fn begin(
         &mut self,
         turn: &mut StepContext<'_>,

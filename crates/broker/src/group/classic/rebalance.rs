@@ -39,8 +39,8 @@ impl ClassicGroup {
         None
     }
 
-    /// Starts the generation if every member has joined and this is not the group's first one, which waits
-    /// for its delay.
+    /// Starts the generation if every member has joined and this is not the group's first one,
+    /// which waits for its delay.
     pub(super) fn complete_if_all_joined(&mut self, turn: &mut StepContext<'_>) -> Option<PendingWrite> {
         let waits = self.state == State::PreparingRebalance && self.previous != State::Empty;
         if waits && self.has_all_joined() { self.complete_join(turn) } else { None }
@@ -102,8 +102,8 @@ impl ClassicGroup {
         }
     }
 
-    /// Starts the next generation with the members that have joined. Static members stay even if they have
-    /// not: they are expected back.
+    /// Starts the next generation with the members that have joined. Static members stay even if
+    /// they have not: they are expected back.
     fn complete_join(&mut self, turn: &mut StepContext<'_>) -> Option<PendingWrite> {
         turn.timers.cancel(&TimerKey::Join(self.id.clone()));
         let missing = self
@@ -175,7 +175,8 @@ impl ClassicGroup {
         }
     }
 
-    /// The protocol most members vote for among those that all support. The leader's vote decides a draw.
+    /// The protocol most members vote for among those that all support. The leader's vote decides a
+    /// draw.
     pub(super) fn elect_protocol(&self) -> Option<String> {
         let acceptable = |name: &str| self.is_supported_by_all(name);
         let mut votes: BTreeMap<&str, (usize, bool)> = BTreeMap::new();

@@ -38,7 +38,8 @@ impl ClassicGroup {
         for member_id in self.members.keys() {
             self.renew_session(turn, member_id);
         }
-        // The limit may have been lowered since. Members get the chance to commit before some must go.
+        // The limit may have been lowered since. Members get the chance to commit before some must
+        // go.
         if self.members.len() > turn.config.max_size { self.prepare_rebalance(turn) } else { None }
     }
 
@@ -85,7 +86,8 @@ fn from_value(value: MemberValue, protocol: &str) -> Member {
         -1 => value.session_timeout_ms,
         timeout_ms => timeout_ms,
     };
-    // Copies: the member may live long, and must not keep the buffer alive that the log was read into.
+    // Copies: the member may live long, and must not keep the buffer alive that the log was read
+    // into.
     let metadata = Bytes::copy_from_slice(&value.subscription);
     Member {
         id: value.member_id,

@@ -460,7 +460,8 @@ mod static_members {
             let (old, _, generation) = group(&mut rig, true);
             let back = rig.ask(JoinRequest { api_version, ..rig.join_static("i", "") });
             assert_eq!((back.generation, back.skip_assignment), (generation, skip));
-            // Below version 9 it is told of its own old id as the leader, and takes itself for a follower.
+            // Below version 9 it is told of its own old id as the leader, and takes itself for a
+            // follower.
             assert_eq!(back.leader, if skip { back.member_id.clone() } else { old });
             assert_eq!(back.members.len(), if skip { 2 } else { 0 });
             assert_eq!(rig.state(), "Stable");

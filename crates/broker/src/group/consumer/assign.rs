@@ -1,9 +1,9 @@
 //! The assignors of the broker: who shall have which partitions. Pure functions.
 //!
 //! `range` gives each member consecutive partitions of each topic, so that topics with equally many
-//! partitions are split alike. `uniform` keeps as much as it can where it is, and moves partitions until no
-//! member has two more than another that could take one. Kafka's `uniform` has the same aims; where they
-//! leave a choice, it may choose differently.
+//! partitions are split alike. `uniform` keeps as much as it can where it is, and moves partitions
+//! until no member has two more than another that could take one. Kafka's `uniform` has the same
+//! aims; where they leave a choice, it may choose differently.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -79,7 +79,8 @@ impl Balance {
         subscribers.iter().copied().min_by_key(|&member| (self.loads[member], member))
     }
 
-    /// Moves one partition of the topic to somebody who has at least two fewer; false if there is none.
+    /// Moves one partition of the topic to somebody who has at least two fewer; false if there is
+    /// none.
     fn even_out(&mut self, topic: Uuid, subscribers: &[usize]) -> bool {
         let Some(least) = self.least_loaded(subscribers) else { return false };
         let Some(held) = self.held.get_mut(&topic) else { return false };

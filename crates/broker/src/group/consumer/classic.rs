@@ -109,8 +109,8 @@ impl ConsumerGroup {
         if behind || can_go_on { Err(GroupError::RebalanceInProgress) } else { Ok(()) }
     }
 
-    /// Members leave, or an operator has them leave; whatever they speak, a static one is named by its
-    /// instance alone if need be. The group without those that there are.
+    /// Members leave, or an operator has them leave; whatever they speak, a static one is named by
+    /// its instance alone if need be. The group without those that there are.
     pub(in crate::group) fn classic_leave(
         &self,
         members: Vec<LeavingMember>,

@@ -9,7 +9,8 @@ use crate::group::topics::Topics;
 const KNOWS_MEMBER_EPOCHS: i16 = 9;
 
 impl ConsumerGroup {
-    /// Whether a commit may be stored. A member may commit in an older epoch what it has had since then.
+    /// Whether a commit may be stored. A member may commit in an older epoch what it has had since
+    /// then.
     pub(in crate::group) fn commit(
         &self,
         member_id: &str,

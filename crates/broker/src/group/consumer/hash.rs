@@ -18,7 +18,8 @@ pub(super) fn metadata_hash(names: &BTreeSet<String>, topics: &dyn Topics) -> i6
     if group.is_empty() { 0 } else { XxHash3_64::oneshot(&group).cast_signed() }
 }
 
-/// Version, id, name, partitions. The racks of the replicas would follow each partition; there are none.
+/// Version, id, name, partitions. The racks of the replicas would follow each partition; there are
+/// none.
 fn topic_hash(name: &str, id: levada_wire::Uuid, partitions: i32) -> u64 {
     let mut topic = vec![0];
     // As two numbers of 64 bits, lowest byte first.

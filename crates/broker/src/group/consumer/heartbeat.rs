@@ -93,8 +93,8 @@ impl ConsumerGroup {
     }
 }
 
-/// Whether a member that does not join is in the epoch it says. The one before is accepted if the answer
-/// with the newer one may have been lost.
+/// Whether a member that does not join is in the epoch it says. The one before is accepted if the
+/// answer with the newer one may have been lost.
 fn check_epoch(member: &Member, request: &ConsumerHeartbeatRequest) -> Result<(), GroupError> {
     let (said, current) = (request.member_epoch, &member.current);
     if said == 0 || said == current.epoch {
@@ -179,8 +179,8 @@ impl Draft {
         member
     }
 
-    /// Takes over what the member wants; true if that is other topics than before. Those that a new expression selects are not known
-    /// yet.
+    /// Takes over what the member wants; true if that is other topics than before. Those that a new
+    /// expression selects are not known yet.
     fn update(&mut self, request: &ConsumerHeartbeatRequest, before: &Member) -> Result<bool, GroupError> {
         let metadata = wanted(before, request);
         let regex = |metadata: &crate::group::records::MemberMetadata| {

@@ -8,7 +8,8 @@ use crate::group::records::{ConsumerRecord, CurrentValue, EpochValue, Partitions
 use crate::group::topics::Topics;
 
 impl ConsumerGroup {
-    /// A consumer group of a classic group's members: each has what the leader has assigned it last.
+    /// A consumer group of a classic group's members: each has what the leader has assigned it
+    /// last.
     ///
     /// # Errors
     /// As [`ClassicGroup::emigrate`].
@@ -64,7 +65,8 @@ impl ConsumerGroup {
 }
 
 impl Draft {
-    /// The group as a classic one, and the records that make it so; the members must all be classic.
+    /// The group as a classic one, and the records that make it so; the members must all be
+    /// classic.
     pub(in crate::group) fn into_classic(
         self,
         topics: &dyn Topics,

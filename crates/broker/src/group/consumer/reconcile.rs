@@ -28,8 +28,9 @@ pub(super) struct Goal<'a> {
     pub(super) owned: Option<&'a Partitions>,
 }
 
-/// The member's next state on the way to the goal. `taken` says whether a partition belongs to anybody.
-/// None if the member's state is unknown and it has not given everything up: it must start anew.
+/// The member's next state on the way to the goal. `taken` says whether a partition belongs to
+/// anybody. None if the member's state is unknown and it has not given everything up: it must start
+/// anew.
 pub(super) fn next(
     now: &CurrentValue,
     goal: &Goal<'_>,

@@ -11,7 +11,8 @@ use crate::group::records::{ConsumerRecord, RegexValue};
 use crate::group::topics::{Topics, Visible};
 use crate::pattern;
 
-/// Compiles an expression that must match whole names. The API has done it before, where waiting disturbs nobody.
+/// Compiles an expression that must match whole names. The API has done it before, where waiting
+/// disturbs nobody.
 pub(super) fn compile(pattern: &str) -> Result<Regex, GroupError> {
     pattern::whole(pattern).map_err(|_| GroupError::InvalidRegularExpression)
 }
@@ -22,8 +23,8 @@ impl ConsumerGroup {
         member.regex().is_some_and(|regex| !self.regexes.contains_key(regex))
     }
 
-    /// The group with the matches of its new expressions, among the topics that the member may know of who has brought one. None if
-    /// there is nothing to be matched.
+    /// The group with the matches of its new expressions, among the topics that the member may know
+    /// of who has brought one. None if there is nothing to be matched.
     pub(in crate::group) fn match_new(
         &self,
         topics: &dyn Topics,
@@ -54,8 +55,8 @@ impl Draft {
         any
     }
 
-    /// Matches the expressions that have been matched before, with the topics that the member may know of who is heard now, as Kafka
-    /// does. True if any matches something else than before.
+    /// Matches the expressions that have been matched before, with the topics that the member may
+    /// know of who is heard now, as Kafka does. True if any matches something else than before.
     pub(super) fn match_again(&mut self, topics: &dyn Topics, visible: &Visible, now_ms: i64) -> bool {
         let known = self.group.regexes.keys().cloned().collect();
         self.resolve(known, topics, visible, now_ms)

@@ -362,7 +362,8 @@ fn an_expression_finds_no_topic_that_its_member_may_not_know_of() {
     ok(&mut rig, by(Visible::by(|name| name != "tx"), enter("a", &[])));
     let first = ok(&mut rig, beat("a", 1));
     assert_eq!(first.assigned, Some(parts("t", &[0])));
-    // The same expression is shared: what one member may know of counts until somebody makes it be matched again.
+    // The same expression is shared: what one member may know of counts until somebody makes it be
+    // matched again.
     rig.step(catalogue(&[("t", 1), ("tx", 1), ("ty", 1)]));
     let more = ok(&mut rig, by(Visible::by(|name| name != "tx"), beat("a", first.member_epoch)));
     let more: Vec<_> = more.assigned.unwrap().into_keys().collect();

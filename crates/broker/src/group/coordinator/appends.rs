@@ -120,7 +120,8 @@ impl Coordinator {
         }
     }
 
-    /// Refuses the requests of writes under way: the next coordinator finds out from the log what became of them.
+    /// Refuses the requests of writes under way: the next coordinator finds out from the log what
+    /// became of them.
     pub(super) fn abandon_appends(&mut self) {
         let error = GroupError::NotCoordinator;
         for append in std::mem::take(&mut self.appends.under_way).into_values() {

@@ -20,7 +20,8 @@ use crate::group::turn::{AnyGroup, Continuation, PendingWrite};
 
 /// From this version on a commit into a group that does not exist says so.
 const KNOWS_GROUP_ID_NOT_FOUND: i16 = 9;
-/// More tombstones than this go into batches of their own, so that no batch outgrows the partition's limit.
+/// More tombstones than this go into batches of their own, so that no batch outgrows the
+/// partition's limit.
 const RECORDS_PER_APPEND: usize = 1_000;
 /// So many groups are looked at for expired offsets before requests get their turn.
 const GROUPS_PER_TURN: usize = 1_000;
@@ -198,8 +199,9 @@ impl Coordinator {
         }
     }
 
-    /// Removes offsets whose time is over, and groups without members of which nothing is left. Looks at some groups only and sets the
-    /// alarm for the next ones, so that requests are not kept waiting.
+    /// Removes offsets whose time is over, and groups without members of which nothing is left.
+    /// Looks at some groups only and sets the alarm for the next ones, so that requests are not
+    /// kept waiting.
     pub(super) fn expire_offsets(&mut self, now_ms: i64) {
         let from = self.expire_from.take().unwrap_or_default();
         let mut group_ids: Vec<String> =
@@ -231,7 +233,8 @@ impl Coordinator {
         self.timers.set_in(TimerKey::Expiry, interval_ms, Alarm::ExpiryDue);
     }
 
-    /// The records that remove the group's expired offsets, and the group itself if nothing is left of it; whether that is so.
+    /// The records that remove the group's expired offsets, and the group itself if nothing is left
+    /// of it; whether that is so.
     fn expired(&self, group_id: &str, now_ms: i64) -> (Vec<Record>, bool) {
         let expired_by = |retention: Option<&Retention<'_>>| {
             let (keys, all) =

@@ -289,8 +289,9 @@ impl Coordinator {
         }
     }
 
-    /// A member with a new expression has been answered: what it matches is found out now, and members are assigned at their next
-    /// heartbeats. Should that not be written, the member's next heartbeat asks for it again.
+    /// A member with a new expression has been answered: what it matches is found out now, and
+    /// members are assigned at their next heartbeats. Should that not be written, the member's next
+    /// heartbeat asks for it again.
     fn match_new_expressions(&mut self, group_id: &str, visible: &Visible, now_ms: i64) {
         let topics = self.topics.clone();
         let group = self.consumers.get(group_id);
@@ -369,7 +370,8 @@ impl Coordinator {
         self.timers.set_in(key, timeout_ms.into(), Alarm::SessionOver);
     }
 
-    /// Sets when a member is put out if it keeps partitions it must give up. Each epoch has its own time.
+    /// Sets when a member is put out if it keeps partitions it must give up. Each epoch has its own
+    /// time.
     fn watch_revocation(&mut self, group_id: &str, member_id: &str) {
         let watched = self.consumers.get(group_id).into_iter().flat_map(ConsumerGroup::watched);
         let revoking = watched.filter(|(id, _)| *id == member_id).find_map(|(_, revoking)| revoking);
@@ -434,7 +436,8 @@ impl Coordinator {
         self.consumers.values_mut().for_each(ConsumerGroup::topics_changed);
     }
 
-    /// A classic member comes into a consumer group without members: the group becomes a classic one.
+    /// A classic member comes into a consumer group without members: the group becomes a classic
+    /// one.
     pub(super) fn make_room_for_classic(&mut self, group_id: &str, now_ms: i64) -> bool {
         let Some(group) = self.consumers.get(group_id) else { return true };
         if group.validate_delete().is_err() {

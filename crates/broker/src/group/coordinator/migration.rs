@@ -1,7 +1,9 @@
-//! Members of the classic protocol in consumer groups, and groups that change their kind (KIP-848's online migration).
+//! Members of the classic protocol in consumer groups, and groups that change their kind (KIP-848's
+//! online migration).
 //!
-//! A classic group with members becomes a consumer group when the first member that speaks the consumer
-//! protocol joins; a consumer group becomes a classic one when the last such member has gone.
+//! A classic group with members becomes a consumer group when the first member that speaks the
+//! consumer protocol joins; a consumer group becomes a classic one when the last such member has
+//! gone.
 
 use super::Coordinator;
 use super::consumers::{DraftedGroup, GroupDraft};
@@ -80,7 +82,8 @@ impl Coordinator {
         (DraftedGroup::Classic(Box::new(classic), rebalance), records)
     }
 
-    /// The draft as it is, or as a classic group if its last member of the consumer protocol has gone.
+    /// The draft as it is, or as a classic group if its last member of the consumer protocol has
+    /// gone.
     pub(super) fn after_departure(&self, draft: Draft, now_ms: i64) -> (DraftedGroup, Vec<Record>) {
         if self.shall_downgrade(&draft) {
             return self.downgrade(draft, true, now_ms);

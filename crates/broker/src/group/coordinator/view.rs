@@ -77,8 +77,8 @@ pub struct ListedGroup {
     pub group_id: String,
     /// Kind of group; empty if it has never had a member.
     pub protocol_type: String,
-    /// `Empty`, `PreparingRebalance`, `CompletingRebalance` or `Stable`; of consumer groups `Empty`, `Assigning`,
-    /// `Reconciling` or `Stable`.
+    /// `Empty`, `PreparingRebalance`, `CompletingRebalance` or `Stable`; of consumer groups
+    /// `Empty`, `Assigning`, `Reconciling` or `Stable`.
     pub state: &'static str,
     /// `classic` or `consumer`
     pub group_type: &'static str,
@@ -142,8 +142,8 @@ pub struct Room {
 }
 
 impl Coordinator {
-    /// The groups of this coordinator for which there is room, classic groups first, and the number of the others. None while the
-    /// coordinator does not serve.
+    /// The groups of this coordinator for which there is room, classic groups first, and the number
+    /// of the others. None while the coordinator does not serve.
     pub fn monitored(&self, room: &mut Room) -> (Vec<MonitoredGroup>, usize) {
         if self.serving().is_err() {
             return (Vec::new(), 0);

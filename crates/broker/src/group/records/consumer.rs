@@ -124,8 +124,8 @@ const TARGET_KEY: i16 = 7;
 const CURRENT_KEY: i16 = 8;
 const REGEX_KEY: i16 = 16;
 
-/// The key's rest, after its version: the group and, for most kinds, what in the group. None for a key
-/// of no consumer group.
+/// The key's rest, after its version: the group and, for most kinds, what in the group. None for a
+/// key of no consumer group.
 pub(super) fn decode(
     version: i16,
     key: &mut Decoder,

@@ -1,11 +1,12 @@
-//! Requests about offsets beyond commit and lookup: commits inside transactions, the end of a transaction, removal.
+//! Requests about offsets beyond commit and lookup: commits inside transactions, the end of a
+//! transaction, removal.
 
 use super::{CommitTopic, CommittedTopic};
 use crate::group::error::GroupError;
 use crate::group::event::Producer;
 
-/// TxnOffsetCommit. The caller has already taken out topics that do not exist or may not be read, and knows
-/// that the transaction is open and covers the group's partition.
+/// TxnOffsetCommit. The caller has already taken out topics that do not exist or may not be read,
+/// and knows that the transaction is open and covers the group's partition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TxnCommitRequest {
     /// The group.
@@ -30,8 +31,8 @@ impl TxnCommitRequest {
     }
 }
 
-/// The end of a transaction in one partition: its marker is to be written. In a group coordinator's partition, pending
-/// commits become valid or are dropped with it.
+/// The end of a transaction in one partition: its marker is to be written. In a group coordinator's
+/// partition, pending commits become valid or are dropped with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EndTxnRequest {
     /// Producer of the ending transaction; the marker has this epoch.

@@ -107,7 +107,8 @@ impl Rig {
         true
     }
 
-    /// The partition goes out of use with the oldest append, which is in the log or not; false if there is none.
+    /// The partition goes out of use with the oldest append, which is in the log or not; false if
+    /// there is none.
     pub(in crate::group) fn lose_appends(&mut self, is_stored: bool) -> bool {
         let Some((id, payload)) = self.held.pop_front() else { return false };
         if is_stored {

@@ -1,5 +1,6 @@
-//! Random lives of groups: members come, leave, crash, fall silent and are cloned; appends are slow or
-//! fail; the broker is killed and starts again from its log. Whatever happens, the promises hold.
+//! Random lives of groups: members come, leave, crash, fall silent and are cloned; appends are slow
+//! or fail; the broker is killed and starts again from its log. Whatever happens, the promises
+//! hold.
 
 mod consumers;
 
@@ -105,7 +106,8 @@ struct World {
     rig: Rig,
     random: Random,
     clients: Vec<Client>,
-    /// How often the broker has started or the group has been deleted: generations count anew from then.
+    /// How often the broker has started or the group has been deleted: generations count anew from
+    /// then.
     incarnation: u32,
     /// Who leads each generation.
     leaders: BTreeMap<(u32, i32), String>,
@@ -113,7 +115,8 @@ struct World {
     deletions: BTreeMap<Ticket, i64>,
     /// Offsets are handed out in order, so that the latest commit is the largest.
     next_offset: i64,
-    /// The largest offset whose commit was acknowledged, and the first one after the group's last deletion.
+    /// The largest offset whose commit was acknowledged, and the first one after the group's last
+    /// deletion.
     acknowledged: i64,
     reached: Reached,
 }

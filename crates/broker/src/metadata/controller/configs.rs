@@ -142,7 +142,8 @@ fn check_sizes(altered: &BTreeMap<String, Option<String>>) -> Result<(), Refusal
     Err(Refusal::new(Reason::InvalidConfig, message))
 }
 
-/// Where eligible leaders are recorded, every broker must mean the same by "enough replicas in sync".
+/// Where eligible leaders are recorded, every broker must mean the same by "enough replicas in
+/// sync".
 fn check_min_insync_replicas(
     image: &Image,
     resource: &ConfigResource,
@@ -199,8 +200,8 @@ fn check(
     }
     let records = altered
         .into_iter()
-        // A broker's value is written even if it is the same: that is how a broker is told to read a
-        // key store again.
+        // A broker's value is written even if it is the same: that is how a broker is told to read
+        // a key store again.
         .filter(|(key, value)| value.as_ref() != current.get(key) || resource.kind == ResourceKind::Broker)
         .map(|(name, value)| {
             Record::from(ConfigRecord {

@@ -20,8 +20,9 @@ const UPGRADE: i8 = 1;
 const SAFE_DOWNGRADE: i8 = 2;
 const UNSAFE_DOWNGRADE: i8 = 3;
 
-/// Sets the levels of features, all of them or none. For "validate only", drop the records. `kraft_version` is the quorum's own level, which
-/// is in no record of the image and stays as it is.
+/// Sets the levels of features, all of them or none. For "validate only", drop the records.
+/// `kraft_version` is the quorum's own level, which is in no record of the image and stays as it
+/// is.
 pub fn update_features(
     image: &Image,
     (node_id, kraft_version): (i32, i16),

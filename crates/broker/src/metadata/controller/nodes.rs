@@ -31,18 +31,18 @@ pub struct Node {
     pub controller_end_points: Vec<Endpoint>,
 }
 
-/// Where Kafka's controller would listen by default. Nothing listens there: the address only goes into
-/// the records that a Kafka started on this directory expects.
+/// Where Kafka's controller would listen by default. Nothing listens there: the address only goes
+/// into the records that a Kafka started on this directory expects.
 pub(crate) fn controller_endpoint() -> VoterEndpoint {
     VoterEndpoint { name: "CONTROLLER".to_owned(), host: "localhost".to_owned(), port: 9093 }
 }
 
-/// A process begins: registers, and takes the lead of every partition that it may lead and nobody leads.
-/// `base_offset` is where the first of the records will be appended.
+/// A process begins: registers, and takes the lead of every partition that it may lead and nobody
+/// leads. `base_offset` is where the first of the records will be appended.
 ///
-/// After an orderly stop, Kafka's or ours, no partition has a leader. After a crash they still have one, this node. It leads in
-/// a new epoch then: recovery may have cut its logs, and clients tell records that follow from those that were lost by
-/// the epoch alone.
+/// After an orderly stop, Kafka's or ours, no partition has a leader. After a crash they still have
+/// one, this node. It leads in a new epoch then: recovery may have cut its logs, and clients tell
+/// records that follow from those that were lost by the epoch alone.
 pub fn start_node(image: &Image, node: &Node, base_offset: i64) -> Vec<Record> {
     let change = BrokerRegistrationChangeRecord {
         broker_id: node.node_id,
@@ -75,8 +75,8 @@ pub fn start_node(image: &Image, node: &Node, base_offset: i64) -> Vec<Record> {
     records
 }
 
-/// A process ends in good order: it gives up every lead, keeping the right to take it again, and is fenced.
-/// Empty if it never registered.
+/// A process ends in good order: it gives up every lead, keeping the right to take it again, and is
+/// fenced. Empty if it never registered.
 pub fn stop_node(image: &Image, node_id: i32) -> Vec<Record> {
     let Some(broker) = image.brokers().broker(node_id).filter(|broker| !broker.fenced) else {
         return Vec::new();
@@ -107,7 +107,8 @@ fn changes(
     })
 }
 
-/// Takes the lead where the rules of eligible leaders allow it, and takes it again where it was never given up.
+/// Takes the lead where the rules of eligible leaders allow it, and takes it again where it was
+/// never given up.
 fn lead(partition: &PartitionRegistration, node_id: i32) -> Option<PartitionChangeRecord> {
     // No other node runs that could be in sync.
     let alone = vec![node_id];
@@ -119,7 +120,8 @@ fn lead(partition: &PartitionRegistration, node_id: i32) -> Option<PartitionChan
         return None;
     }
     let clean = partition.isr.contains(&node_id) || partition.eligible_leader_replicas.contains(&node_id);
-    // Nobody is known to have everything, but this was the last to lead: what it has is all there is.
+    // Nobody is known to have everything, but this was the last to lead: what it has is all there
+    // is.
     let last = partition.isr.is_empty()
         && partition.eligible_leader_replicas.is_empty()
         && partition.last_known_elr == [node_id];
@@ -140,7 +142,8 @@ fn lead(partition: &PartitionRegistration, node_id: i32) -> Option<PartitionChan
     })
 }
 
-/// Gives up the lead. Where eligible leaders are not `recorded`, the last replica in sync stays that.
+/// Gives up the lead. Where eligible leaders are not `recorded`, the last replica in sync stays
+/// that.
 fn retreat(partition: &PartitionRegistration, node_id: i32, recorded: bool) -> Option<PartitionChangeRecord> {
     if partition.leader != node_id {
         return None;

@@ -22,8 +22,8 @@ pub struct MorePartitions {
     pub assignments: Option<Vec<Vec<i32>>>,
 }
 
-/// Adds partitions to topics, each or not at all; outcomes are in the order of `topics`, without those that
-/// name a topic a second time. For "validate only", drop the records.
+/// Adds partitions to topics, each or not at all; outcomes are in the order of `topics`, without
+/// those that name a topic a second time. For "validate only", drop the records.
 pub fn create_partitions(
     image: &Image,
     topics: &[MorePartitions],

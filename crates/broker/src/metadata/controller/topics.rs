@@ -51,8 +51,9 @@ pub struct CreatedTopic {
     pub configs: BTreeMap<String, String>,
 }
 
-/// Creates topics, each or not at all; outcomes are in the order of `topics`. `next_id` gives fresh topic ids
-/// ([`uuid::random`](crate::metadata::uuid::random)). For "validate only", drop the records.
+/// Creates topics, each or not at all; outcomes are in the order of `topics`. `next_id` gives fresh
+/// topic ids ([`uuid::random`](crate::metadata::uuid::random)). For "validate only", drop the
+/// records.
 pub fn create_topics(
     image: &Image,
     topics: &[NewTopic],
@@ -84,7 +85,8 @@ pub fn create_topics(
     Decision { records, outcome }
 }
 
-/// The topics that a new one could collide with, by what their names share; each is looked at once for all of a request.
+/// The topics that a new one could collide with, by what their names share; each is looked at once
+/// for all of a request.
 fn colliding<'a>(image: &'a Image, new: &[NewTopic]) -> HashMap<String, &'a str> {
     if !new.iter().any(|topic| can_collide(&topic.name)) {
         return HashMap::new();
@@ -125,8 +127,8 @@ fn create_topic(
         configs,
     };
     records.push(Record::from(TopicRecord { name: topic.name.clone(), topic_id }));
-    // Kafka writes the configuration between the topic and its partitions, so that nobody ever sees a
-    // partition without it.
+    // Kafka writes the configuration between the topic and its partitions, so that nobody ever sees
+    // a partition without it.
     records.extend(created.configs.iter().map(|(name, value)| {
         Record::from(ConfigRecord {
             resource_type: ResourceKind::Topic.id(),
@@ -217,7 +219,8 @@ fn place_assigned(image: &Image, topic: &NewTopic) -> Result<Vec<Placement>, Ref
     Ok(placements.into_values().collect())
 }
 
-/// A topic to be deleted, as the request names it: by name up to version 5, by either from version 6.
+/// A topic to be deleted, as the request names it: by name up to version 5, by either from version
+/// 6.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct TopicKey {
     /// Name, unless null.
@@ -237,7 +240,8 @@ pub struct DeletedTopic {
     pub partitions: Vec<i32>,
 }
 
-/// Deletes topics; outcomes are in the order of `keys`, without those that name a topic a second time.
+/// Deletes topics; outcomes are in the order of `keys`, without those that name a topic a second
+/// time.
 pub fn delete_topics(
     image: &Image,
     keys: &[TopicKey],

@@ -3,8 +3,8 @@
 use super::{ApplyError, Image, Position};
 use crate::metadata::records::Record;
 
-/// Builds an image record by record. Records between a begin and an end record are held back and take
-/// effect together; those before an abort record never do.
+/// Builds an image record by record. Records between a begin and an end record are held back and
+/// take effect together; those before an abort record never do.
 #[derive(Clone, Debug)]
 pub struct Replay {
     image: Image,

@@ -220,8 +220,8 @@ impl PartitionRegistration {
         if change.leader_recovery_state >= 0 {
             self.leader_recovery_state = change.leader_recovery_state;
         }
-        // The record does not hold the epochs: they follow from the change itself. Naming the leader,
-        // even the same one, is what begins a new leader epoch.
+        // The record does not hold the epochs: they follow from the change itself. Naming the
+        // leader, even the same one, is what begins a new leader epoch.
         if change.leader != LEADER_UNCHANGED {
             self.leader = change.leader;
             self.leader_epoch = self.leader_epoch.saturating_add(1);

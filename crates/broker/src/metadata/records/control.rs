@@ -1,5 +1,5 @@
-//! Control records: those that KRaft itself writes into the metadata log and its snapshots, in batches
-//! marked as control batches. Keys are a version (0) and a type, both 16 bits.
+//! Control records: those that KRaft itself writes into the metadata log and its snapshots, in
+//! batches marked as control batches. Keys are a version (0) and a type, both 16 bits.
 
 use levada_wire::primitives::{
     Bytes, BytesMut, DecodeError, DecodeLimits, Decoder, EncodeError, Encoder, Uuid,
@@ -26,7 +26,8 @@ pub enum ControlRecord {
     Voters(Vec<Voter>),
 }
 
-/// The beginning of an epoch. Directory ids of voters are not written (record version 0), as in Kafka 4.3.
+/// The beginning of an epoch. Directory ids of voters are not written (record version 0), as in
+/// Kafka 4.3.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LeaderChange {
     /// The new leader's node id.

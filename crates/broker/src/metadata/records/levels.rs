@@ -20,7 +20,8 @@ const ELIGIBLE: i16 = 23;
 const CORDONED: i16 = 30;
 
 impl Record {
-    /// The version in which this record is written at that `metadata.version`; none if it is not written at all.
+    /// The version in which this record is written at that `metadata.version`; none if it is not
+    /// written at all.
     pub fn version_at(&self, level: i16) -> Option<u16> {
         match self {
             Self::RegisterBroker(_) => Some(match level {

@@ -1,5 +1,5 @@
-//! Topics and partitions: TopicRecord, RemoveTopicRecord, PartitionRecord, PartitionChangeRecord and
-//! ClearElrRecord.
+//! Topics and partitions: TopicRecord, RemoveTopicRecord, PartitionRecord, PartitionChangeRecord
+//! and ClearElrRecord.
 
 use levada_wire::primitives::{DecodeError, Decoder, EncodeError, Uuid};
 use serde::Serialize;

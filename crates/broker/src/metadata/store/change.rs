@@ -73,7 +73,8 @@ pub(super) fn encode(record: &Record, level: i16) -> Result<Option<Value>, Store
     records::encode_at(record, level).map_err(StoreError::Unencodable)
 }
 
-/// The `metadata.version` by which records are written: that of the image, or the one that they set.
+/// The `metadata.version` by which records are written: that of the image, or the one that they
+/// set.
 pub(super) fn level(image: Option<&Image>, list: &[Record]) -> i16 {
     let kept = image.and_then(|image| image.features().get(METADATA_VERSION).copied());
     let set = || {

@@ -14,8 +14,8 @@ use crate::metadata::uuid;
 
 const QUORUM_STATE: &str = "quorum-state";
 
-/// The last epoch this node has led or seen. 0 if nothing is known: an empty file is what a crash of the machine
-/// leaves of one that was never synced, and the log knows the epochs as well.
+/// The last epoch this node has led or seen. 0 if nothing is known: an empty file is what a crash
+/// of the machine leaves of one that was never synced, and the log knows the epochs as well.
 pub(super) fn read_quorum_epoch(disk: &dyn Disk, dir: &Path) -> Result<i32, StoreError> {
     let path = dir.join(QUORUM_STATE);
     let text = read_text(disk, &path)?.unwrap_or_default();
@@ -35,8 +35,8 @@ pub(super) struct Leader {
     pub(super) kraft_version: i16,
 }
 
-/// Records that the leader leads in its epoch, and where each epoch begins; whole after any crash. With voters in the log
-/// (`kraft_version` 1) the files do not repeat them.
+/// Records that the leader leads in its epoch, and where each epoch begins; whole after any crash.
+/// With voters in the log (`kraft_version` 1) the files do not repeat them.
 pub(super) fn write_leadership(
     disk: &dyn Disk,
     dir: &Path,

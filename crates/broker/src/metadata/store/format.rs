@@ -20,7 +20,8 @@ use crate::metadata::uuid;
 /// Voters are kept in the log.
 const KRAFT_VERSION: i16 = 1;
 
-/// Writes identity, first levels and first voter. `meta.properties` comes last: a directory that has it is complete.
+/// Writes identity, first levels and first voter. `meta.properties` comes last: a directory that
+/// has it is complete.
 pub(super) fn format(options: &StoreOptions, now_ms: i64) -> Result<MetaProperties, StoreError> {
     let (disk, dir) = (&*options.disk, &options.dir);
     let identity = MetaProperties {
@@ -97,8 +98,8 @@ fn has_log(disk: &dyn Disk, dir: &Path) -> bool {
     files.filter(is_segment).any(|path| disk.len(&path).is_ok_and(|len| len > 0))
 }
 
-/// The first records of a new cluster, in the form that Kafka's controller gives them: what `bootstrap.checkpoint`
-/// says, where there is one, all at once.
+/// The first records of a new cluster, in the form that Kafka's controller gives them: what
+/// `bootstrap.checkpoint` says, where there is one, all at once.
 pub(super) fn first_change(options: &StoreOptions) -> Result<Vec<Record>, StoreError> {
     let (disk, path) = (&*options.disk, options.dir.join(BOOTSTRAP));
     let levels = if disk.len(&path).is_ok() { Snapshot::read(disk, &path)?.records } else { first_levels() };

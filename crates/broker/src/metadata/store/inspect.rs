@@ -26,8 +26,8 @@ pub struct Contents {
     pub fault: Option<String>,
 }
 
-/// Reads the metadata log of a data directory up to its end or the first batch that is none; what is torn is for the next start to cut.
-/// `None` if there is no such log. Blocks.
+/// Reads the metadata log of a data directory up to its end or the first batch that is none; what
+/// is torn is for the next start to cut. `None` if there is no such log. Blocks.
 pub fn inspect(disk: &dyn Disk, dir: &Path) -> Option<Contents> {
     let path = dir.join(METADATA_DIR);
     disk.list(&path).ok()?;

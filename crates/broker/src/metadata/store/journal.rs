@@ -1,7 +1,8 @@
-//! The segments of the metadata log: batches appended one at a time, each on the disk before it counts.
+//! The segments of the metadata log: batches appended one at a time, each on the disk before it
+//! counts.
 //!
-//! The log is small and always read from its beginning, so it needs no index; Kafka builds its own when
-//! it takes the directory over.
+//! The log is small and always read from its beginning, so it needs no index; Kafka builds its own
+//! when it takes the directory over.
 
 use std::fs::File;
 use std::io::{self, IoSlice};
@@ -46,7 +47,8 @@ pub(super) struct Journal {
 pub(super) struct SegmentLimits {
     /// The most bytes of a segment.
     pub(super) bytes: u64,
-    /// The longest time between the timestamps of a segment's first batch and of another of its batches.
+    /// The longest time between the timestamps of a segment's first batch and of another of its
+    /// batches.
     pub(super) ms: i64,
 }
 
@@ -70,8 +72,8 @@ impl Journal {
         Ok(())
     }
 
-    /// Opens the log in `dir`, hands every batch from `start_offset` on to `visit`, and cuts a torn tail. Segments end by `limits`. A log that
-    /// does not exist begins at `start_offset`.
+    /// Opens the log in `dir`, hands every batch from `start_offset` on to `visit`, and cuts a torn
+    /// tail. Segments end by `limits`. A log that does not exist begins at `start_offset`.
     pub(super) fn open(
         disk: &Arc<dyn Disk>,
         dir: &Path,
@@ -146,10 +148,11 @@ impl Journal {
         self.end_offset
     }
 
-    /// Writes the batches of one change, the first of which begins at [`Journal::end_offset`], and waits for each until it is on the disk: the
-    /// next one is written behind one that is whole, which is how a torn batch is told from damage. When the disk is full, or a file cannot be
-    /// made for want of descriptors or memory, none of them is there, and that is all; after any other error nobody knows what the disk holds,
-    /// see [`Journal::is_in_doubt`].
+    /// Writes the batches of one change, the first of which begins at [`Journal::end_offset`], and
+    /// waits for each until it is on the disk: the next one is written behind one that is whole,
+    /// which is how a torn batch is told from damage. When the disk is full, or a file cannot be
+    /// made for want of descriptors or memory, none of them is there, and that is all; after any
+    /// other error nobody knows what the disk holds, see [`Journal::is_in_doubt`].
     pub(super) fn append(&mut self, batches: &[Encoded]) -> Result<(), StoreError> {
         if self.must_roll || self.is_roll_due(batches) {
             self.roll()?;
@@ -171,13 +174,15 @@ impl Journal {
             && (self.size_bytes + len_bytes > self.limits.bytes || self.first_ms.is_some_and(is_late))
     }
 
-    /// Writes one batch of a change that began at the position `began`, to which an error that leaves no doubt goes back.
+    /// Writes one batch of a change that began at the position `began`, to which an error that
+    /// leaves no doubt goes back.
     fn append_one(&mut self, batch: &Encoded, began: u64) -> Result<(), StoreError> {
         let parts = &mut [IoSlice::new(&batch.bytes)];
         if let Err(source) = self.disk.write_at(&self.file, &self.path, parts, self.size_bytes) {
             let mut cut = self.disk.truncate(&self.file, &self.path, began);
             if began < self.size_bytes {
-                // Or whole batches of this change might be found behind the next one, should that be torn.
+                // Or whole batches of this change might be found behind the next one, should that
+                // be torn.
                 cut = cut.and_then(|()| self.disk.sync(&self.file, &self.path));
             }
             return Err(self.give_up(leaves_no_doubt(&source) && cut.is_ok(), source));
@@ -206,8 +211,9 @@ impl Journal {
         if self.size_bytes == 0 { Ok(()) } else { self.roll() }
     }
 
-    /// Begins the next segment. Once its file is made nothing is appended to this one any more, whatever fails then: the next attempt, or the
-    /// next start, finds an empty file at the place where the log goes on.
+    /// Begins the next segment. Once its file is made nothing is appended to this one any more,
+    /// whatever fails then: the next attempt, or the next start, finds an empty file at the place
+    /// where the log goes on.
     fn roll(&mut self) -> Result<(), StoreError> {
         let path = segment_path(&self.dir, self.end_offset);
         let made = match self.disk.create(&path) {
@@ -253,7 +259,8 @@ impl Scan<'_> {
         may_be_torn: bool,
         mut visit: impl FnMut(&BatchView<'_>) -> Result<(), StoreError>,
     ) -> Result<Option<TornTail>, StoreError> {
-        // A segment is read whole: its length is what the file system says, not what a batch claims.
+        // A segment is read whole: its length is what the file system says, not what a batch
+        // claims.
         let bytes =
             self.disk.read_file(self.path).map_err(|source| StoreError::io("read", self.path, source))?;
         let mut rest = &bytes[..];
@@ -323,7 +330,8 @@ pub(super) fn read_batches(
     Ok(())
 }
 
-/// Those segments that are read from `start_offset` on. What lies before may be on its way out, and need not be whole.
+/// Those segments that are read from `start_offset` on. What lies before may be on its way out, and
+/// need not be whole.
 pub(super) fn needed(mut segments: Vec<(i64, PathBuf)>, start_offset: i64) -> Vec<(i64, PathBuf)> {
     let first = segments.iter().rposition(|(base, _)| *base <= start_offset);
     segments.split_off(first.unwrap_or(0))

@@ -19,13 +19,17 @@ use crate::metadata::records::control::ControlRecord;
 pub struct StoreLimits {
     /// `metadata.log.segment.bytes`: the most bytes of a segment.
     pub segment_bytes: u64,
-    /// `metadata.log.segment.ms`: the longest time between the timestamps of a segment's first batch and of another.
+    /// `metadata.log.segment.ms`: the longest time between the timestamps of a segment's first
+    /// batch and of another.
     pub segment_ms: i64,
-    /// `metadata.log.max.record.bytes.between.snapshots`: after so many bytes of records a snapshot is taken.
+    /// `metadata.log.max.record.bytes.between.snapshots`: after so many bytes of records a snapshot
+    /// is taken.
     pub snapshot_bytes: u64,
-    /// `metadata.log.max.snapshot.interval.ms`: after so long a snapshot is taken if there was any record; 0 for never.
+    /// `metadata.log.max.snapshot.interval.ms`: after so long a snapshot is taken if there was any
+    /// record; 0 for never.
     pub snapshot_interval_ms: i64,
-    /// `metadata.max.retention.bytes`: older snapshots and segments go when all are larger; negative for never.
+    /// `metadata.max.retention.bytes`: older snapshots and segments go when all are larger;
+    /// negative for never.
     pub retention_bytes: i64,
     /// `metadata.max.retention.ms`: or when they are older; negative for never.
     pub retention_ms: i64,
@@ -80,8 +84,9 @@ pub struct DueSnapshot {
 }
 
 impl Store {
-    /// The snapshot that is due, if one is. The log goes on in a segment of its own, so that what the snapshot stands for can be
-    /// removed whole. Without success the next one is due after as many bytes, or as long, again.
+    /// The snapshot that is due, if one is. The log goes on in a segment of its own, so that what
+    /// the snapshot stands for can be removed whole. Without success the next one is due after as
+    /// many bytes, or as long, again.
     ///
     /// # Errors
     /// The next segment cannot be begun.
@@ -108,8 +113,9 @@ impl Store {
 }
 
 impl DueSnapshot {
-    /// Writes the snapshot; once it is on the device, what it makes superfluous goes, as far as it need not be kept. Returns the offset
-    /// up to which it goes. Blocks. One at a time for a directory.
+    /// Writes the snapshot; once it is on the device, what it makes superfluous goes, as far as it
+    /// need not be kept. Returns the offset up to which it goes. Blocks. One at a time for a
+    /// directory.
     ///
     /// # Errors
     /// The disk's; what is superfluous stays then.
@@ -134,8 +140,9 @@ struct Past<'a> {
 }
 
 impl Past<'_> {
-    /// Removes the oldest snapshots and the segments before the next one, while there are too many bytes or they are too old. Then the log
-    /// begins no later than the oldest snapshot that is left ends.
+    /// Removes the oldest snapshots and the segments before the next one, while there are too many
+    /// bytes or they are too old. Then the log begins no later than the oldest snapshot that is
+    /// left ends.
     fn clean(&self, now_ms: i64) -> Result<(), StoreError> {
         self.remove_leftovers()?;
         let mut kept = snapshots(self.disk, self.dir)?;

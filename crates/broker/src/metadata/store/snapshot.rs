@@ -115,7 +115,8 @@ impl Snapshot {
         let level = change::level(None, &self.records);
         let values = self.records.iter().filter_map(|record| change::encode(record, level).transpose());
         let values = values.collect::<Result<Vec<_>, _>>()?;
-        // Kafka reads a snapshot batch by batch into a buffer; it writes at most this many records in one.
+        // Kafka reads a snapshot batch by batch into a buffer; it writes at most this many records
+        // in one.
         for run in change::runs(values, RECORDS_PER_BATCH) {
             next = push(metadata_batch(path, &run, next, epoch, now_ms)?);
         }
@@ -144,7 +145,8 @@ pub(super) fn each_record(
         detail: format!("offset {offset}: {detail}"),
     };
     let base = batch.base_offset();
-    // What lies uncompressed in a log of our own needs no bound of its own: it is in memory already.
+    // What lies uncompressed in a log of our own needs no bound of its own: it is in memory
+    // already.
     let expanded_max = MAX_EXPANDED.max(batch.bytes().len());
     let list = records_within(batch.bytes(), expanded_max);
     let list = list.map_err(|error| damaged(base, error.to_string()))?;

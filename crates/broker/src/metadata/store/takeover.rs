@@ -65,7 +65,8 @@ pub(super) fn check(dir: &Path, image: &Image, identity: &MetaProperties) -> Res
     }
 }
 
-/// Partitions of this node whose replica is assigned to another directory: here they would begin empty.
+/// Partitions of this node whose replica is assigned to another directory: here they would begin
+/// empty.
 fn elsewhere(image: &Image, identity: &MetaProperties) -> Vec<String> {
     let (node, own) = (identity.node_id, Uuid::from_bytes(identity.directory_id));
     let reserved = |id: Uuid| u128::from_be_bytes(id.to_bytes()) < RESERVED_IDS;

@@ -257,7 +257,8 @@ proptest! {
             prop_assert_eq!(order.contains(&place(&Change::GroupConfigs)), before.groups != after.groups);
             prop_assert_eq!(order.contains(&place(&Change::Topics)), before.announced != after.announced);
         }
-        // The same image made again shares nothing with the first, and only a broker looks at its files again.
+        // The same image made again shares nothing with the first, and only a broker looks at its
+        // files again.
         let (last, again) = (images.last().unwrap(), self::images(&operations).pop().unwrap());
         let repeated = diff(last, &again, NODE);
         prop_assert!(repeated.iter().all(|change| *change == Change::BrokerConfig), "{:?}", repeated);

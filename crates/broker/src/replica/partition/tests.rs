@@ -10,7 +10,8 @@ use crate::metadata::image::PartitionRegistration;
 
 const NODE: i32 = 1;
 
-/// The part of this node with these replicas in sync, in a leader epoch that is the partition epoch as well.
+/// The part of this node with these replicas in sync, in a leader epoch that is the partition epoch
+/// as well.
 fn leadership(leader: i32, epoch: i32, isr: &[i32]) -> Leadership {
     let registration = PartitionRegistration {
         leader,
@@ -31,7 +32,8 @@ fn partition(dir: &TempDir, leadership: Leadership) -> Arc<Partition> {
     Arc::new(Partition::new(identity, writer, Arc::new(config), Arc::default()))
 }
 
-/// Appends a record that was checked in this leader epoch; its offset, or the epoch in which the log is led.
+/// Appends a record that was checked in this leader epoch; its offset, or the epoch in which the
+/// log is led.
 fn append(partition: &Arc<Partition>, leader_epoch: i32) -> Result<i64, i32> {
     let mut batch = Builder::new();
     batch.push(1_000, None, Some(b"value"));

@@ -37,7 +37,8 @@ const ANY: i8 = 1;
 const MATCH: i8 = 2;
 
 impl AclFilter {
-    /// A filter from the numbers of the protocol: resource type, pattern type, operation, permission. None if one is unknown.
+    /// A filter from the numbers of the protocol: resource type, pattern type, operation,
+    /// permission. None if one is unknown.
     pub fn from_codes([resource_type, pattern, operation, permission]: [i8; 4]) -> Option<Self> {
         fn optional<T>(code: i8, known: fn(i8) -> Option<T>) -> Option<Option<T>> {
             if code == ANY { Some(None) } else { known(code).map(Some) }

@@ -67,7 +67,8 @@ impl Repeats {
         true
     }
 
-    /// The origins whose entries were left out since the last call, and how many. Origins without recent entries are forgotten.
+    /// The origins whose entries were left out since the last call, and how many. Origins without
+    /// recent entries are forgotten.
     pub(crate) fn left_out(&mut self, now: Instant) -> Vec<(AuditOrigin, u64)> {
         let counted = |(origin, pace): (&AuditOrigin, &mut Pace)| {
             let count = std::mem::take(&mut pace.left_out);

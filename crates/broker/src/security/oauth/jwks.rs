@@ -31,7 +31,8 @@ enum Key {
 pub struct JwksError(String);
 
 impl Jwks {
-    /// Reads a document. Keys of kinds that are not known are passed over: providers may offer them for others.
+    /// Reads a document. Keys of kinds that are not known are passed over: providers may offer them
+    /// for others.
     ///
     /// # Errors
     /// It is no JSON object with a list `keys`.

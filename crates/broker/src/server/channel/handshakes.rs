@@ -1,8 +1,9 @@
 //! TLS handshakes, on a separate thread: their cryptography takes up to a millisecond, and an
 //! incomplete handshake must not delay other connections. Finished connections go to the shards.
 //!
-//! A handshake has so much time, and so many may be under way; when there are more, the oldest goes. What is no TLS is closed at
-//! once, without a word: a client that speaks another protocol would take an alert for the length of an answer.
+//! A handshake has so much time, and so many may be under way; when there are more, the oldest
+//! goes. What is no TLS is closed at once, without a word: a client that speaks another protocol
+//! would take an alert for the length of an answer.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -35,10 +36,12 @@ const TIME_MAX: Duration = Duration::from_secs(10);
 const UNDER_WAY_MAX: u64 = 8192;
 const DESCRIPTORS_PART: u64 = 4;
 
-/// A tenth of the processor time of a shard that wants the same processor, and all that no shard wants.
+/// A tenth of the processor time of a shard that wants the same processor, and all that no shard
+/// wants.
 const HANDSHAKES_NICE: i32 = 10;
 
-/// How long a client that was refused has to take the reason, and how much it may still send meanwhile.
+/// How long a client that was refused has to take the reason, and how much it may still send
+/// meanwhile.
 const FAREWELL: Duration = Duration::from_secs(2);
 const FAREWELL_BYTES: usize = 256 << 10;
 
@@ -104,9 +107,11 @@ pub(crate) fn start(
     Ok(Handshakes { inbox, thread })
 }
 
-/// The calling thread leaves the processor to shards that have something to do: those who are through have waited already.
+/// The calling thread leaves the processor to shards that have something to do: those who are
+/// through have waited already.
 fn step_back() {
-    // On Linux it is the thread that is meant, not its process. A sandbox that forbids it costs nothing but the precedence.
+    // On Linux it is the thread that is meant, not its process. A sandbox that forbids it costs
+    // nothing but the precedence.
     let _ = rustix::process::setpriority_process(None, HANDSHAKES_NICE);
 }
 
@@ -179,7 +184,8 @@ async fn handshake(shared: &Rc<Shared>, mut accepted: Accepted) -> Result<Accept
     match agree(&stream, &mut session, &context).await {
         Ok(name) => accepted.info.certificate = name.map(Arc::new),
         Err(error @ (Failed::Refused(_) | Failed::Nobody(_))) => {
-            // In its own time: the reason must arrive before the connection is reset for what the client has sent on.
+            // In its own time: the reason must arrive before the connection is reset for what the
+            // client has sent on.
             tokio::task::spawn_local(tokio::time::timeout(FAREWELL, farewell(stream)));
             return Err(error);
         }
@@ -249,8 +255,8 @@ async fn send_all(stream: &TcpStream, mut bytes: &[u8]) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Says that nothing more comes, and takes what the client has under way: closing before would reset the connection, and the
-/// client might never see the reason.
+/// Says that nothing more comes, and takes what the client has under way: closing before would
+/// reset the connection, and the client might never see the reason.
 async fn farewell(stream: TcpStream) {
     let _ = socket2::SockRef::from(&stream).shutdown(std::net::Shutdown::Write);
     let mut left = FAREWELL_BYTES;

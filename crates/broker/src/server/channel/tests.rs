@@ -1,5 +1,5 @@
-//! A broker with a TLS listener in this process, and rustls as its client. `cargo xtask vm` runs these where the kernel can
-//! encrypt, and `LEVADA_VM` says that it then must.
+//! A broker with a TLS listener in this process, and rustls as its client. `cargo xtask vm` runs
+//! these where the kernel can encrypt, and `LEVADA_VM` says that it then must.
 
 use std::fs;
 use std::io::{ErrorKind, Read, Write};

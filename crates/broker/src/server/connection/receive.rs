@@ -8,8 +8,8 @@ use super::{CloseReason, Connection, SILENCE_MAX};
 use crate::request_memory::{Held, UNCOUNTED_BYTES};
 use crate::server::channel::Received;
 
-/// A request in progress has to grow by so much in so long, or as long as a connection may be idle if that is shorter: half a request
-/// holds memory, and one byte now and then is no progress.
+/// A request in progress has to grow by so much in so long, or as long as a connection may be idle
+/// if that is shorter: half a request holds memory, and one byte now and then is no progress.
 const PROGRESS_BYTES: usize = 64 * 1024;
 const PROGRESS_TIME: Duration = Duration::from_secs(60);
 
@@ -28,8 +28,8 @@ const _: () = assert!(EXCESS_PROGRESS_TIME.as_millis() <= PROGRESS_TIME.as_milli
 const _: () = assert!(MEMORY_WAIT.as_millis() < SILENCE_MAX.as_millis());
 
 impl Connection {
-    /// The next whole frame, which has to come in time from a client that has yet to authenticate; `None` as of
-    /// [`next_frame`](Self::next_frame).
+    /// The next whole frame, which has to come in time from a client that has yet to authenticate;
+    /// `None` as of [`next_frame`](Self::next_frame).
     pub(super) async fn next_in_time(&mut self) -> Result<Option<BytesMut>, CloseReason> {
         let Some(deadline) = self.gate.deadline() else { return self.next_frame().await };
         match tokio::time::timeout_at(deadline.into(), self.next_frame()).await {
@@ -49,7 +49,8 @@ impl Connection {
                 None if self.received.pending() == 0 => self.silence().await?,
                 claimed => {
                     self.unless_slow(&mut progress).await?;
-                    // After the last wait before the read, so that all who waited do not read at once.
+                    // After the last wait before the read, so that all who waited do not read at
+                    // once.
                     self.unless_full(claimed, &mut progress).await?;
                 }
             }
@@ -85,7 +86,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Waits while the memory of requests is used up: nothing more is read of a request that counts.
+    /// Waits while the memory of requests is used up: nothing more is read of a request that
+    /// counts.
     async fn unless_full(
         &mut self,
         claimed: Option<u32>,
@@ -128,7 +130,8 @@ impl Connection {
 
     /// Waits for a request to begin; after a while without the memory for it.
     ///
-    /// The timer is set anew only when it fires, or would fire too late: with every request that would cost more than the rest of waiting.
+    /// The timer is set anew only when it fires, or would fire too late: with every request that
+    /// would cost more than the rest of waiting.
     async fn silence(&mut self) -> Result<(), CloseReason> {
         let since = tokio::time::Instant::now();
         let limit = self.max_idle.unwrap_or(Duration::MAX);

@@ -13,8 +13,8 @@ const OFFSETS_MAX: usize = 10_000;
 /// Committed offsets whose lag is told in seconds as well: each needs a look into a log.
 const TIMES_MAX: usize = 2_000;
 
-/// An open transaction that is silent for longer than `transaction.max.timeout.ms` and this is late, as in Kafka: its coordinator
-/// should have ended it.
+/// An open transaction that is silent for longer than `transaction.max.timeout.ms` and this is
+/// late, as in Kafka: its coordinator should have ended it.
 const LATE_AFTER_MS: i64 = 5 * 60 * 1000;
 
 pub(super) fn groups(broker: &Broker) -> GroupStates {

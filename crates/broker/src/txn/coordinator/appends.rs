@@ -103,7 +103,8 @@ impl Coordinator {
         }
     }
 
-    /// Refuses the requests of writes under way: the next coordinator finds out from the log what became of them.
+    /// Refuses the requests of writes under way: the next coordinator finds out from the log what
+    /// became of them.
     pub(super) fn abandon_appends(&mut self) {
         for write in std::mem::take(&mut self.appends.under_way).into_values() {
             if let PendingWrite::State { then, .. } = write
@@ -178,7 +179,8 @@ impl Coordinator {
             self.reply(ticket, Outcome::Refused(failure.into()));
         }
         if matches!(then, Continuation::Completed) {
-            // The decision is in the log and its markers are written: only the record of that is missing.
+            // The decision is in the log and its markers are written: only the record of that is
+            // missing.
             return self.alarms.resume_in(self.config.retry_ms, transactional_id);
         }
         let Some(entry) = self.entries.get_mut(&transactional_id) else { return };

@@ -6,7 +6,8 @@ use super::inits::decide_abort;
 use super::{Coordinator, Decision, Held};
 use crate::txn::transaction::TxnState;
 
-/// More tombstones than this go into batches of their own, so that no batch outgrows the partition's limit.
+/// More tombstones than this go into batches of their own, so that no batch outgrows the
+/// partition's limit.
 const RECORDS_PER_APPEND: usize = 1_000;
 
 impl Coordinator {

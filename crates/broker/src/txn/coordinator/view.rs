@@ -30,9 +30,11 @@ pub struct ListFilter<'a> {
     pub states: Vec<String>,
     /// Producer ids, in order.
     pub producer_ids: Vec<i64>,
-    /// Only transactions that have been running for longer than this; -1 for all (version 1 and up).
+    /// Only transactions that have been running for longer than this; -1 for all (version 1 and
+    /// up).
     pub longer_than_ms: i64,
-    /// Only ids that this lets through (version 2: a regular expression that must match the whole id).
+    /// Only ids that this lets through (version 2: a regular expression that must match the whole
+    /// id).
     pub pattern: Option<&'a dyn Fn(&str) -> bool>,
 }
 

@@ -1,4 +1,5 @@
-//! A driver for tests: a coordinator, a clock that only moves when told to, a log and markers in memory.
+//! A driver for tests: a coordinator, a clock that only moves when told to, a log and markers in
+//! memory.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -102,7 +103,8 @@ impl Rig {
         true
     }
 
-    /// The partition goes out of use with the oldest append, which is in the log or not; false if there is none.
+    /// The partition goes out of use with the oldest append, which is in the log or not; false if
+    /// there is none.
     pub(in crate::txn) fn lose_appends(&mut self, is_stored: bool) -> bool {
         let Some((id, records)) = self.held_appends.pop_front() else { return false };
         if is_stored {

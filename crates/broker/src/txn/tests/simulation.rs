@@ -1,4 +1,5 @@
-//! Several producers, clocks, failures and restarts in an order drawn from a seed; what must hold in all of them.
+//! Several producers, clocks, failures and restarts in an order drawn from a seed; what must hold
+//! in all of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -179,7 +180,8 @@ impl World {
     /// Failures and clients stop; everything comes to an end.
     fn calm(&mut self) {
         self.come_to_rest();
-        // Where the disk has failed, and where a marker was fenced, the next start takes decisions up again.
+        // Where the disk has failed, and where a marker was fenced, the next start takes decisions
+        // up again.
         self.rig.restart();
         self.come_to_rest();
     }
@@ -239,8 +241,8 @@ impl World {
         }
     }
 
-    /// Under one epoch a partition may see several ends of a classic client, in the order decided; a restart may
-    /// repeat a marker, but never change it.
+    /// Under one epoch a partition may see several ends of a classic client, in the order decided;
+    /// a restart may repeat a marker, but never change it.
     fn check_markers(&self, decided: &Decided) {
         for name in PARTITIONS {
             let partition = at(name);

@@ -1,7 +1,9 @@
-//! The console's thread: it has the handlers of the Kafka APIs answer the console's requests, as a shard does for a connection.
+//! The console's thread: it has the handlers of the Kafka APIs answer the console's requests, as a
+//! shard does for a connection.
 //!
-//! A request is encoded, answered and decoded as on the wire, so that access control, validation, quotas and the audit log are those of
-//! any client. Records of an answer are read on a thread that may block. The thread sleeps while no page asks.
+//! A request is encoded, answered and decoded as on the wire, so that access control, validation,
+//! quotas and the audit log are those of any client. Records of an answer are read on a thread that
+//! may block. The thread sleeps while no page asks.
 
 use std::io;
 use std::net::SocketAddr;

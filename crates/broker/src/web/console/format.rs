@@ -92,7 +92,8 @@ pub(super) struct Shown {
     pub(super) left_out: usize,
 }
 
-/// Shows at most so many bytes: JSON with indents, other text as it is, anything else as hexadecimal digits.
+/// Shows at most so many bytes: JSON with indents, other text as it is, anything else as
+/// hexadecimal digits.
 pub(super) fn shown(bytes: &[u8], most: usize) -> Shown {
     let cut = &bytes[..bytes.len().min(most)];
     let left_out = bytes.len() - cut.len();
@@ -123,7 +124,8 @@ fn indented(text: &str) -> Option<String> {
     serde_json::to_string_pretty(&value).ok()
 }
 
-/// Sixteen bytes a line: their place, their digits, and the characters that they stand for in ASCII.
+/// Sixteen bytes a line: their place, their digits, and the characters that they stand for in
+/// ASCII.
 fn hex(bytes: &[u8], most: usize) -> Shown {
     let cut = &bytes[..bytes.len().min(most)];
     let mut text = String::with_capacity(cut.len() * 5);

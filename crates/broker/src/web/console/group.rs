@@ -1,4 +1,5 @@
-//! One group: its members and what each of them is assigned, committed offsets with their lag, and the lag of the last hour.
+//! One group: its members and what each of them is assigned, committed offsets with their lag, and
+//! the lag of the last hour.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,7 +1,8 @@
 //! The laboratory: a quick run of one experiment of `levada lab`, and its report.
 //!
-//! A run is a process of its own with the lowest priority, never a part of the broker: it takes a processor for seconds and writes files.
-//! There is one at a time; it is ended with the broker, and its files are in a directory that only the broker's user can read.
+//! A run is a process of its own with the lowest priority, never a part of the broker: it takes a
+//! processor for seconds and writes files. There is one at a time; it is ended with the broker, and
+//! its files are in a directory that only the broker's user can read.
 
 use std::fs::{self, DirBuilder, File};
 use std::io;
@@ -250,7 +251,8 @@ async fn stop_run(console: &Arc<Console>, visitor: &Visitor) -> Result<Page, Fai
     Err(Failed::Redirect("/laboratory?done=stopped".to_owned()))
 }
 
-/// The report. It has styles of its own and no script, and its policy keeps it apart from the console.
+/// The report. It has styles of its own and no script, and its policy keeps it apart from the
+/// console.
 pub(super) async fn report(
     State(console): State<Arc<Console>>,
     Extension(Visit { visitor, .. }): Visiting,

@@ -129,7 +129,8 @@ pub(super) fn proof(visitor: &Visitor) -> Markup {
     html! { input type="hidden" name=(PROOF) value=(visitor.proof); }
 }
 
-/// A table that scrolls by itself where it is too wide. Columns whose name begins with `#` hold numbers.
+/// A table that scrolls by itself where it is too wide. Columns whose name begins with `#` hold
+/// numbers.
 pub(super) fn table(columns: &[&str], rows: Markup) -> Markup {
     html! {
         div.scroll tabindex="0" {

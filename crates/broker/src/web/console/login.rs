@@ -1,4 +1,5 @@
-//! The login: a user of the broker shows its password, which the broker's own SASL code checks as it does on the wire.
+//! The login: a user of the broker shows its password, which the broker's own SASL code checks as
+//! it does on the wire.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -164,7 +165,8 @@ fn authenticate(broker: &Broker, user: &str, password: &str) -> Result<Entered, 
     talk.enter(mechanism, user, password).map_err(Refused::Sasl)
 }
 
-/// The mechanism for a user: one that knows the user, else the first with a password, which then refuses.
+/// The mechanism for a user: one that knows the user, else the first with a password, which then
+/// refuses.
 fn chosen(broker: &Broker, user: &str) -> Option<(Arc<SaslConfig>, Mechanism)> {
     let image = broker.metadata().image();
     let mut first = None;

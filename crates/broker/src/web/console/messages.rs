@@ -1,4 +1,5 @@
-//! The records of a topic: from the start, the end, an offset or a time on, filtered by text, and followed as they arrive.
+//! The records of a topic: from the start, the end, an offset or a time on, filtered by text, and
+//! followed as they arrive.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! Performance: times of requests by API, cold reads, stalls of transfers, and the longest turns as the writer of a partition.
+//! Performance: times of requests by API, cold reads, stalls of transfers, and the longest turns as
+//! the writer of a partition.
 
 use std::sync::Arc;
 use std::time::Duration;

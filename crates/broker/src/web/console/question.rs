@@ -49,8 +49,8 @@ impl Console {
         Ok(topic)
     }
 
-    /// The offset of each partition at a time, or at [`EARLIEST`] or [`LATEST`]: -1 if no record is so late. Partitions that are refused are
-    /// left out.
+    /// The offset of each partition at a time, or at [`EARLIEST`] or [`LATEST`]: -1 if no record is
+    /// so late. Partitions that are refused are left out.
     pub(super) async fn offsets(
         &self,
         caller: &Caller,
@@ -86,7 +86,8 @@ impl Console {
         Ok(found.collect())
     }
 
-    /// Bytes of the logs of these partitions, by topic; none if the caller may not describe the cluster.
+    /// Bytes of the logs of these partitions, by topic; none if the caller may not describe the
+    /// cluster.
     pub(super) async fn sizes(
         &self,
         caller: &Caller,

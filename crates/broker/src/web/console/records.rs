@@ -1,4 +1,5 @@
-//! Records of a topic, read by Fetch within limits and taken out of their batches on a thread that may block.
+//! Records of a topic, read by Fetch within limits and taken out of their batches on a thread that
+//! may block.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -100,8 +101,9 @@ fn contains(bytes: &[u8], text: &[u8]) -> bool {
 }
 
 impl Console {
-    /// Reads once from the positions on, up to the limit of one answer, and moves the positions behind what was read. At most `most`
-    /// records are found; the positions then stand behind the last of each partition.
+    /// Reads once from the positions on, up to the limit of one answer, and moves the positions
+    /// behind what was read. At most `most` records are found; the positions then stand behind the
+    /// last of each partition.
     pub(super) async fn look(
         &self,
         caller: &Caller,

@@ -1,4 +1,5 @@
-//! Committed offsets of a group, and their reset: a plan is shown first, and exactly that plan is carried out if nothing was committed meanwhile.
+//! Committed offsets of a group, and their reset: a plan is shown first, and exactly that plan is
+//! carried out if nothing was committed meanwhile.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

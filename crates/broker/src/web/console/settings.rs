@@ -1,4 +1,5 @@
-//! Settings of the broker and of a topic: their values, where those come from, what they mean, and changes of one at a time.
+//! Settings of the broker and of a topic: their values, where those come from, what they mean, and
+//! changes of one at a time.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! Transactions: the open ones as their coordinators know them, those that hang in a partition, and their abort.
+//! Transactions: the open ones as their coordinators know them, those that hang in a partition, and
+//! their abort.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -173,7 +174,8 @@ async fn states(console: &Console, visitor: &Visitor) -> Result<Vec<TransactionS
     Ok(described)
 }
 
-/// Transactions that partitions hold open, as far as the visitor may see the producers of their topics.
+/// Transactions that partitions hold open, as far as the visitor may see the producers of their
+/// topics.
 async fn open(console: &Console, visitor: &Visitor) -> Result<Vec<OpenTransaction>, Failed> {
     let mut topics: BTreeMap<String, Vec<i32>> = BTreeMap::new();
     let all = console.broker.replicas().partitions().all();

@@ -1,9 +1,10 @@
-//! The entrance of the console: requests of other sites are refused, the principal of a request is found, and changes must come from
-//! a form of the console.
+//! The entrance of the console: requests of other sites are refused, the principal of a request is
+//! found, and changes must come from a form of the console.
 //!
-//! Three checks keep other pages of the same browser out, each of which would suffice: browsers say that a request comes from another site
-//! (`Sec-Fetch-Site`, `Origin`), a form carries a proof that only a page of the console can read, and the cookie is never sent along
-//! with a request of another site.
+//! Three checks keep other pages of the same browser out, each of which would suffice: browsers say
+//! that a request comes from another site (`Sec-Fetch-Site`, `Origin`), a form carries a proof that
+//! only a page of the console can read, and the cookie is never sent along with a request of
+//! another site.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -112,7 +113,8 @@ pub(super) fn proves(fields: &Fields, proof: &str) -> bool {
     hmac::verify(&key, fields.raw(PROOF).as_bytes(), hmac::sign(&key, proof.as_bytes()).as_ref()).is_ok()
 }
 
-/// The name of the cookie: browsers share cookies between the ports of a host, brokers do not share sessions.
+/// The name of the cookie: browsers share cookies between the ports of a host, brokers do not share
+/// sessions.
 pub(super) fn cookie_name(headers: &HeaderMap) -> String {
     let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
     let port = host.rsplit_once(':').map(|(_, port)| port);
@@ -161,7 +163,8 @@ fn is_foreign(method: &Method, headers: &HeaderMap) -> bool {
     text("origin").is_some_and(|origin| !from_own(origin))
 }
 
-/// Finds the principal of a request, or sends it to the login; reads the form, which must carry the proof.
+/// Finds the principal of a request, or sends it to the login; reads the form, which must carry the
+/// proof.
 pub(super) async fn enter(State(console): State<Arc<Console>>, request: Request, next: Next) -> Response {
     let follows = request.headers().contains_key(REFRESH)
         || request.headers().get(header::ACCEPT).is_some_and(|accept| accept == "text/event-stream");

@@ -1,5 +1,5 @@
-//! Every metric of `/metrics`: name, type, labels, help, and the JMX name of the Kafka metric that it corresponds to. The page
-//! `docs/operating/monitoring.md` is made from this list.
+//! Every metric of `/metrics`: name, type, labels, help, and the JMX name of the Kafka metric that
+//! it corresponds to. The page `docs/operating/monitoring.md` is made from this list.
 //!
 //! Catalogue: one entry per metric.
 

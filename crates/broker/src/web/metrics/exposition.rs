@@ -19,8 +19,8 @@ pub(in crate::web) enum Form {
 }
 
 impl Form {
-    /// Form that a request with this `Accept` header prefers. OpenMetrics has to be asked for by name, as in Prometheus' own
-    /// libraries.
+    /// Form that a request with this `Accept` header prefers. OpenMetrics has to be asked for by
+    /// name, as in Prometheus' own libraries.
     pub(in crate::web) fn accepted(accept: &str) -> Self {
         let quality = |media_type: &str| {
             let ranges = accept.split(',').map(|range| range.split(';').map(str::trim));
@@ -44,8 +44,8 @@ impl Form {
     }
 }
 
-/// A text in OpenMetrics as text of version 0.0.4: the suffixes of counters and infos belong to the names of their families, an
-/// info is a gauge, and there is no mark of the end.
+/// A text in OpenMetrics as text of version 0.0.4: the suffixes of counters and infos belong to the
+/// names of their families, an info is a gauge, and there is no mark of the end.
 pub(super) fn to_plain(open: &str) -> String {
     let mut plain = String::with_capacity(open.len());
     let mut help = None;
@@ -116,7 +116,8 @@ impl Series<'_> {
         self.with(values, |encoder| encoder.encode_gauge(&value))
     }
 
-    /// A histogram whose labels have these values: the sum, and the number of values in each bucket by its upper bound.
+    /// A histogram whose labels have these values: the sum, and the number of values in each bucket
+    /// by its upper bound.
     pub(super) fn histogram(&mut self, values: &[&str], sum: f64, buckets: &[(f64, u64)]) -> fmt::Result {
         let count = buckets.iter().map(|(_, count)| count).sum();
         self.with(values, |encoder| encoder.encode_histogram::<NoLabelSet>(sum, count, buckets, None))

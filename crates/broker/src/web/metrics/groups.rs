@@ -31,7 +31,8 @@ pub struct GroupState {
 }
 
 impl GroupState {
-    /// Age of the oldest record behind a committed offset, in seconds; none if a record's age is unknown.
+    /// Age of the oldest record behind a committed offset, in seconds; none if a record's age is
+    /// unknown.
     pub(crate) fn seconds(&self) -> Option<f64> {
         self.lags.iter().map(|lag| lag.seconds).try_fold(0.0, |most: f64, one| Some(most.max(one?)))
     }
@@ -46,7 +47,8 @@ pub struct Lag {
     pub partition: i32,
     /// Records from the committed offset to the high watermark.
     pub records: u64,
-    /// Age of the first of these records in seconds; 0 if there are none, and unknown if the record cannot be read.
+    /// Age of the first of these records in seconds; 0 if there are none, and unknown if the record
+    /// cannot be read.
     pub seconds: Option<f64>,
 }
 

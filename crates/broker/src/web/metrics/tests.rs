@@ -1,4 +1,5 @@
-//! The list of metrics in `docs/operating/monitoring.md` is made from the catalogue, and both forms of the text follow their rules.
+//! The list of metrics in `docs/operating/monitoring.md` is made from the catalogue, and both forms
+//! of the text follow their rules.
 
 use std::{fs, path::Path};
 

@@ -1,7 +1,8 @@
 //! Merges tiny neighbouring pieces before they are sent.
 //!
-//! To be one of a thousand pieces costs a piece more than to be copied: an entry of the vector that the kernel reads and walks through,
-//! a reference taken for the operation, and one given back after it.
+//! To be one of a thousand pieces costs a piece more than to be copied: an entry of the vector that
+//! the kernel reads and walks through, a reference taken for the operation, and one given back
+//! after it.
 
 use std::collections::VecDeque;
 
@@ -14,7 +15,8 @@ pub(super) const TINY: usize = 256;
 const TOGETHER: usize = 64 << 10;
 const _: () = assert!(TINY <= TOGETHER);
 
-/// Makes one piece of each run of tiny ones among the first `budget` bytes; returns how many bytes were copied for it.
+/// Makes one piece of each run of tiny ones among the first `budget` bytes; returns how many bytes
+/// were copied for it.
 pub(super) fn gather(queue: &mut VecDeque<MemoryPiece>, budget: usize) -> usize {
     let (mut at, mut left, mut copied) = (0, budget, 0);
     while left > 0 && at < queue.len() {

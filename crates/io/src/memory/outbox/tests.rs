@@ -1,4 +1,5 @@
-//! Tests of the outbox: its bookkeeping with made-up completions, then real sockets with receivers that are slow or go away.
+//! Tests of the outbox: its bookkeeping with made-up completions, then real sockets with receivers
+//! that are slow or go away.
 
 use std::io::Read;
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -142,7 +143,8 @@ fn mixed_loads_arrive_in_order() {
 fn tiny_neighbours_leave_as_one_piece() {
     let Some(mut ring) = ring() else { return };
     let pool = BufferPool::new(4 << 10, 16).unwrap();
-    /// So many of a size, what is queued once they have been put together, and how many bytes were copied for it.
+    /// So many of a size, what is queued once they have been put together, and how many bytes were
+    /// copied for it.
     type Case = (&'static [(usize, usize)], &'static [usize], u64);
     let cases: [Case; 4] = [
         (
@@ -255,7 +257,8 @@ fn keys(ring: &mut Ring, count: usize) -> Vec<Key> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
 
-    /// Whatever the links of a chain come to, and in whatever order: the queue goes on at the first byte not taken.
+    /// Whatever the links of a chain come to, and in whatever order: the queue goes on at the first
+    /// byte not taken.
     #[test]
     fn a_broken_chain_resumes_at_its_byte(
         sizes in prop::collection::vec(1_usize..60_000, 1..20),

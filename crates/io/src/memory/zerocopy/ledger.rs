@@ -1,7 +1,7 @@
 //! Sends of a socket whose memory the kernel still uses: a state machine without system calls.
 //!
-//! The kernel numbers the sends of a socket from 0, wrapping after 2³², and reports ranges of numbers: several sends at once, and
-//! not always in the order in which they were made.
+//! The kernel numbers the sends of a socket from 0, wrapping after 2³², and reports ranges of
+//! numbers: several sends at once, and not always in the order in which they were made.
 
 use std::collections::VecDeque;
 
@@ -25,12 +25,13 @@ impl Ledger {
         self.entries.push_back(Some((memory, count)));
     }
 
-    /// Lets go of the sends from `first` to `last`, both included; how many bytes that were. Numbers that are not
-    /// parked, or not any more, mean nothing.
+    /// Lets go of the sends from `first` to `last`, both included; how many bytes that were.
+    /// Numbers that are not parked, or not any more, mean nothing.
     pub(crate) fn acknowledged(&mut self, first: u32, last: u32) -> u64 {
         let mut freed = 0;
         let reported = u64::from(last.wrapping_sub(first)) + 1;
-        // Where the range begins among the entries; before the first of them if that difference is "negative".
+        // Where the range begins among the entries; before the first of them if that difference is
+        // "negative".
         let skip = first.wrapping_sub(self.first);
         let (start, count) = if skip < 1 << 31 {
             (u64::from(skip), reported)

@@ -8,7 +8,8 @@ use crate::tests::{caps, child, content, engine, extent, file_of, role, sockets}
 use crate::{Thresholds, Transfer, TransferError};
 
 fn take_default() {
-    // SAFETY: restores the default disposition, which runs no code of ours; this process runs this test only.
+    // SAFETY: restores the default disposition, which runs no code of ours; this process runs this
+    // test only.
     let before = unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
     assert_ne!(before, libc::SIG_ERR);
     assert!(!is_ignored());

@@ -9,7 +9,8 @@ use std::rc::Rc;
 pub struct FileSlot(Rc<SlotGuard>);
 
 impl FileSlot {
-    /// A free place of the table, if there is one. It is retired when the last clone of the slot is dropped.
+    /// A free place of the table, if there is one. It is retired when the last clone of the slot is
+    /// dropped.
     pub(crate) fn take(table: &Rc<RefCell<FileTable>>) -> Option<FileSlot> {
         let index = table.borrow_mut().free.pop()?;
         Some(FileSlot(Rc::new(SlotGuard { index, table: Rc::clone(table) })))

@@ -65,7 +65,8 @@ impl From<&FileSlot> for Target {
 pub enum Memory {
     /// None.
     Nothing,
-    /// A buffer to read into, or whose filled bytes are sent. Costs least if its pool is registered with the ring.
+    /// A buffer to read into, or whose filled bytes are sent. Costs least if its pool is registered
+    /// with the ring.
     Buffer(Buffer),
     /// A part of the filled bytes of a buffer that others read too: to send.
     Shared(Arc<Buffer>, Range<usize>),
@@ -99,12 +100,13 @@ pub enum Caching {
     /// Pages stay, as usual.
     #[default]
     Keep,
-    /// Pages that this read brings in are dropped with its end (`RWF_DONTCACHE`, Linux 6.14); `EOPNOTSUPP` where the kernel or
-    /// the file system does not know that.
+    /// Pages that this read brings in are dropped with its end (`RWF_DONTCACHE`, Linux 6.14);
+    /// `EOPNOTSUPP` where the kernel or the file system does not know that.
     Drop,
 }
 
-/// `MSG_WAITALL`, which makes the ring go on after a short send and call a send that stays short a failure of its chain.
+/// `MSG_WAITALL`, which makes the ring go on after a short send and call a send that stays short a
+/// failure of its chain.
 const WAIT_ALL: SendFlags = SendFlags::from_bits_retain(0x100);
 
 /// One operation, not yet given to a ring.
@@ -131,16 +133,17 @@ impl Operation {
         Operation { target: None, memory: Memory::Nothing, verb: Verb::Nothing }
     }
 
-    /// Reads up to `len` bytes at `offset` of a file into `buffer`, no more than fit. Its result is how many were read; they are the
-    /// buffer's filled bytes then.
+    /// Reads up to `len` bytes at `offset` of a file into `buffer`, no more than fit. Its result is
+    /// how many were read; they are the buffer's filled bytes then.
     pub fn read(file: impl Into<Target>, offset: u64, len: usize, buffer: Buffer) -> Operation {
         let len = u32::try_from(len.min(buffer.capacity())).unwrap_or(u32::MAX);
         let verb = Verb::Read { offset, len, caching: Caching::Keep };
         Operation { target: Some(file.into()), memory: Memory::Buffer(buffer), verb }
     }
 
-    /// Sends memory to a connected socket. Its result is how many bytes the socket took: all of them, unless the connection
-    /// fails or the kernel stops short; an operation of a chain that stops short ends the chain.
+    /// Sends memory to a connected socket. Its result is how many bytes the socket took: all of
+    /// them, unless the connection fails or the kernel stops short; an operation of a chain that
+    /// stops short ends the chain.
     pub fn send(socket: impl Into<Target>, memory: Memory) -> Operation {
         let verb = Verb::Send { zero_copy: false, flags: SendFlags::NOSIGNAL | WAIT_ALL };
         Operation { target: Some(socket.into()), memory, verb }
@@ -160,7 +163,8 @@ impl Operation {
         self
     }
 
-    /// Of a send: by reference (`SEND_ZC`, `SENDMSG_ZC`). The memory comes back only after a second completion.
+    /// Of a send: by reference (`SEND_ZC`, `SENDMSG_ZC`). The memory comes back only after a second
+    /// completion.
     #[must_use]
     pub fn zero_copy(mut self) -> Operation {
         if let Verb::Send { zero_copy, .. } = &mut self.verb {

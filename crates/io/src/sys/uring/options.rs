@@ -20,10 +20,11 @@ impl Default for RingOptions {
 /// Threads that start operations and post completions. The first two exclude each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// The ring's own thread, in its own calls (`SINGLE_ISSUER | DEFER_TASKRUN`, Linux 6.1): nothing interrupts it.
+    /// The ring's own thread, in its own calls (`SINGLE_ISSUER | DEFER_TASKRUN`, Linux 6.1):
+    /// nothing interrupts it.
     Deferred,
-    /// A kernel thread (`SQPOLL`) that takes operations up without any call of ours, and sleeps after `idle_ms` without one. It
-    /// takes a whole processor while it is awake.
+    /// A kernel thread (`SQPOLL`) that takes operations up without any call of ours, and sleeps
+    /// after `idle_ms` without one. It takes a whole processor while it is awake.
     Polled {
         /// Milliseconds.
         idle_ms: u32,

@@ -1,8 +1,8 @@
 //! Ownership of memory that was given to the kernel: a state machine without system calls.
 //!
-//! Each operation has a slot, and the operation's *key* is the slot's index with the generation of its use, so that a completion can
-//! never be taken for that of a later operation in the same slot. What the operation refers to stays in the slot until
-//! the kernel has said its last word about it:
+//! Each operation has a slot, and the operation's *key* is the slot's index with the generation of
+//! its use, so that a completion can never be taken for that of a later operation in the same slot.
+//! What the operation refers to stays in the slot until the kernel has said its last word about it:
 //!
 //! ```text
 //!            insert                result without F_MORE
@@ -13,9 +13,9 @@
 //!                        └──────────────────────────► Notified ───────► Parked, Released
 //! ```
 //!
-//! A zero-copy send completes twice: with its result and, if that had `F_MORE`, with a notification when nobody refers to the memory any
-//! more. Errors are no exception: a failed send with `F_MORE` is followed by its notification. Notifications of different sends come in any
-//! order.
+//! A zero-copy send completes twice: with its result and, if that had `F_MORE`, with a notification
+//! when nobody refers to the memory any more. Errors are no exception: a failed send with `F_MORE`
+//! is followed by its notification. Notifications of different sends come in any order.
 
 /// The slots of one ring.
 #[derive(Debug)]

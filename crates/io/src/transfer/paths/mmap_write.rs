@@ -1,8 +1,10 @@
 //! `mmap` and `send`: extents copied once, straight from the page cache into the socket.
 //!
-//! *Saves* the first of the two copies, and the buffer. *Needs* a mapping for each window, so the whole process's lock on its address
-//! space, twice a window, and pages faulted in. *Loses* to the paths by reference, which save the second copy too, and to `read_write` on
-//! small extents, where mapping costs more than copying. Never planned; it is here to be measured ([`Engine::force`](crate::Engine::force)).
+//! *Saves* the first of the two copies, and the buffer. *Needs* a mapping for each window, so the
+//! whole process's lock on its address space, twice a window, and pages faulted in. *Loses* to the
+//! paths by reference, which save the second copy too, and to `read_write` on small extents, where
+//! mapping costs more than copying. Never planned; it is here to be measured
+//! ([`Engine::force`](crate::Engine::force)).
 //!
 //! Nobody but the kernel touches the mapping: a file that is cut is an error and no signal.
 

@@ -1,11 +1,13 @@
 //! Read into memory, send from memory: small extents, and bytes that are there already.
 //!
-//! *Saves* system calls: a run of small pieces, headers and extents mixed, leaves by one `sendmsg`, so a small response
-//! costs two calls and one packet. *Needs* nothing, which makes it the last resort of every other path, and the only one for
-//! ranges that may change in flight. *Loses* on large extents: every byte is copied twice by the CPU (page cache → buffer →
-//! socket), which costs about twice the CPU time of the paths by reference from 256 KiB up.
+//! *Saves* system calls: a run of small pieces, headers and extents mixed, leaves by one `sendmsg`,
+//! so a small response costs two calls and one packet. *Needs* nothing, which makes it the last
+//! resort of every other path, and the only one for ranges that may change in flight. *Loses* on
+//! large extents: every byte is copied twice by the CPU (page cache → buffer → socket), which costs
+//! about twice the CPU time of the paths by reference from 256 KiB up.
 //!
-//! Bytes that were read but not taken by the socket are forgotten and read again on the next turn: a blocked transfer holds no buffer.
+//! Bytes that were read but not taken by the socket are forgotten and read again on the next turn:
+//! a blocked transfer holds no buffer.
 
 use std::io::{IoSlice, IoSliceMut};
 
@@ -24,7 +26,8 @@ use crate::transfer::queue::Queue;
 const SLICES: usize = 64;
 const _: () = assert!(SLICES <= 1024, "the kernel takes no more in one call (IOV_MAX)");
 
-/// Gathers pieces from the front of the queue up to the next large extent and sends them by one `sendmsg`.
+/// Gathers pieces from the front of the queue up to the next large extent and sends them by one
+/// `sendmsg`.
 pub(crate) fn advance(job: &mut Job<'_>, queue: &mut Queue) -> Result<Progress, TransferError> {
     let mut scratch = job.engine.take_scratch();
     let (sent, outcome) = match gather(job, queue, &mut scratch) {
@@ -73,7 +76,8 @@ impl<'a> Batch<'a> {
     }
 }
 
-/// Borrows bytes and reads small extents, until a large extent, the budget, the buffer or the slices end the batch.
+/// Borrows bytes and reads small extents, until a large extent, the budget, the buffer or the
+/// slices end the batch.
 fn gather<'a>(job: &Job<'_>, queue: &'a Queue, scratch: &'a mut [u8]) -> Result<Batch<'a>, TransferError> {
     let mut batch =
         Batch { slices: [IoSlice::new(&[]); SLICES], read: [false; SLICES], count: 0, len: 0, cold: false };
@@ -118,14 +122,16 @@ fn gather<'a>(job: &Job<'_>, queue: &'a Queue, scratch: &'a mut [u8]) -> Result<
     Ok(batch)
 }
 
-/// What is to be read: from `done` bytes after the extent's start, and whether the disk may be waited for.
+/// What is to be read: from `done` bytes after the extent's start, and whether the disk may be
+/// waited for.
 pub(crate) struct Span<'a> {
     pub(crate) extent: &'a Extent,
     pub(crate) done: u64,
     pub(crate) wait: bool,
 }
 
-/// Fills `into` from the page cache, then by waiting for the disk if that is allowed; how much of it is filled. The calls count for `path`.
+/// Fills `into` from the page cache, then by waiting for the disk if that is allowed; how much of
+/// it is filled. The calls count for `path`.
 pub(crate) fn read(
     engine: &Engine,
     path: Path,
@@ -169,7 +175,8 @@ pub(crate) fn read(
     Ok(filled)
 }
 
-/// Sends the batch until all of it is taken or the socket says that it would block; says how much was taken either way.
+/// Sends the batch until all of it is taken or the socket says that it would block; says how much
+/// was taken either way.
 fn send(job: &Job<'_>, queue: &Queue, batch: Batch<'_>) -> (u64, Result<Progress, TransferError>) {
     let counters = &job.engine.counters;
     let is_last = batch.len == queue.remaining();

@@ -1,8 +1,9 @@
 //! `sendfile`: large extents from the page cache to the socket, by reference.
 //!
-//! *Saves* both copies: the socket's buffers point at the pages of the page cache. *Needs* a file that lives in the page cache and
-//! a socket that takes pages; no descriptors beyond the two. *Loses* to `splice` because the pipe inside the call has 64 KiB:
-//! more and smaller sends. It cannot say that more follows, and a cold page blocks the caller even if the socket does not.
+//! *Saves* both copies: the socket's buffers point at the pages of the page cache. *Needs* a file
+//! that lives in the page cache and a socket that takes pages; no descriptors beyond the two.
+//! *Loses* to `splice` because the pipe inside the call has 64 KiB: more and smaller sends. It
+//! cannot say that more follows, and a cold page blocks the caller even if the socket does not.
 
 use rustix::io::Errno;
 

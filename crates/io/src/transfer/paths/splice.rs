@@ -1,13 +1,16 @@
-//! `splice` through a pipe of ours: large extents from the page cache to the socket, by reference, in large steps.
+//! `splice` through a pipe of ours: large extents from the page cache to the socket, by reference,
+//! in large steps.
 //!
-//! *Saves* both copies, as `sendfile` does, and its 64 KiB steps: one call puts up to 1 MiB of page references into
-//! the pipe and one hands them to the socket. *Needs* a pipe for as long as bytes are in it, so two descriptors, and the right to a large
-//! pipe. *Loses* below some 16 KiB, where copying costs less than two calls do, and a cold page blocks the caller even if the socket does not.
+//! *Saves* both copies, as `sendfile` does, and its 64 KiB steps: one call puts up to 1 MiB of page
+//! references into the pipe and one hands them to the socket. *Needs* a pipe for as long as bytes
+//! are in it, so two descriptors, and the right to a large pipe. *Loses* below some 16 KiB, where
+//! copying costs less than two calls do, and a cold page blocks the caller even if the socket does
+//! not.
 //!
 //! From file to file the same call is a path of [`copy`](mod@crate::copy).
 //!
-//! A socket may take less than the pipe holds. The rest cannot be put back, so the pipe stays with its transfer until it is
-//! empty; if the transfer is dropped before, the pipe is closed.
+//! A socket may take less than the pipe holds. The rest cannot be put back, so the pipe stays with
+//! its transfer until it is empty; if the transfer is dropped before, the pipe is closed.
 
 use rustix::io::Errno;
 use rustix::pipe::SpliceFlags;
@@ -34,7 +37,8 @@ pub(crate) fn advance(job: &mut Job<'_>, queue: &mut Queue) -> Result<Progress, 
     match outcome {
         Ok(Progress::Moved | Progress::Blocked) if pipe.is_empty() => job.engine.pipes.put_back(pipe),
         Ok(Progress::Moved | Progress::Blocked) => queue.keep_pipe(pipe),
-        // Whatever the pipe holds was not sent: closing it loses nothing that the queue does not still have.
+        // Whatever the pipe holds was not sent: closing it loses nothing that the queue does not
+        // still have.
         Ok(Progress::Refused(_) | Progress::Cold) | Err(_) => drop(pipe),
     }
     outcome
@@ -80,7 +84,8 @@ fn fill(job: &Job<'_>, extent: &Extent, done: u64, pipe: &mut Pipe) -> Result<Pr
                 return Ok(Progress::Moved);
             }
             Err(Errno::INTR) => {}
-            // Above all EINVAL: the file system cannot splice. An empty pipe is never full, so EAGAIN says no more than that.
+            // Above all EINVAL: the file system cannot splice. An empty pipe is never full, so
+            // EAGAIN says no more than that.
             Err(Errno::INVAL | Errno::NOSYS | Errno::PERM | Errno::OPNOTSUPP | Errno::AGAIN) => {
                 return Ok(Progress::Refused(Fallback::SpliceRefused));
             }

@@ -1,11 +1,14 @@
-//! Encrypted by a library in this process, then sent: the path of TLS where the kernel does not encrypt.
+//! Encrypted by a library in this process, then sent: the path of TLS where the kernel does not
+//! encrypt.
 //!
-//! *Saves* nothing; it is what TLS costs without the kernel: a range is read straight into the buffer that is the encryption's input, many
-//! records are encrypted at a time and leave by one `send`. *Needs* nothing but the library. *Loses* to splicing into a socket that
-//! [encrypts by itself](crate::ktls), which never lifts the bytes.
+//! *Saves* nothing; it is what TLS costs without the kernel: a range is read straight into the
+//! buffer that is the encryption's input, many records are encrypted at a time and leave by one
+//! `send`. *Needs* nothing but the library. *Loses* to splicing into a socket that [encrypts by
+//! itself](crate::ktls), which never lifts the bytes.
 //!
-//! Bytes are counted when the socket takes them, encrypted, so that the headers and tags of the records are counted too. What
-//! was encrypted but not taken stays with its transfer: it cannot be encrypted a second time.
+//! Bytes are counted when the socket takes them, encrypted, so that the headers and tags of the
+//! records are counted too. What was encrypted but not taken stays with its transfer: it cannot be
+//! encrypted a second time.
 
 use std::io::IoSlice;
 
@@ -20,8 +23,8 @@ use crate::transfer::job::{Job, Progress};
 use crate::transfer::paths::read_write::{self, Span};
 use crate::transfer::queue::Queue;
 
-/// Copies and reads from the front of the queue into `into`, as much as there is or fits, and no further than to pages that are not
-/// in the cache; how much that is.
+/// Copies and reads from the front of the queue into `into`, as much as there is or fits, and no
+/// further than to pages that are not in the cache; how much that is.
 pub(crate) fn gather(engine: &Engine, queue: &Queue, into: &mut [u8]) -> Result<usize, TransferError> {
     let mut gathered = 0;
     // What may be waited for: all, or what was reported as cold before.
@@ -54,8 +57,8 @@ pub(crate) fn gather(engine: &Engine, queue: &Queue, into: &mut [u8]) -> Result<
     Ok(gathered)
 }
 
-/// Sends encrypted bytes until all are taken or the socket would block; how many were taken either way. `queue` is what comes
-/// behind them.
+/// Sends encrypted bytes until all are taken or the socket would block; how many were taken either
+/// way. `queue` is what comes behind them.
 pub(crate) fn send(job: &Job<'_>, queue: &Queue, bytes: &[u8]) -> (usize, Result<Progress, TransferError>) {
     let counters = &job.engine.counters;
     let more = if queue.remaining() > 0 && job.budget > 0 { SendFlags::MORE } else { SendFlags::empty() };

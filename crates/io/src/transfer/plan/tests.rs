@@ -60,7 +60,8 @@ fn a_refusal_leads_to_the_next_best_and_ends_at_copying() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 5 } else { 256 }, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// No answer needs what the machine does not have, and nothing that may change goes by reference.
+    /// No answer needs what the machine does not have, and nothing that may change goes by
+    /// reference.
     #[test]
     fn no_answer_asks_for_too_much(question in questions(), small_extent_bytes in any::<u64>()) {
         let path = plan(&question, &Thresholds { small_extent_bytes, ..Thresholds::default() });

@@ -114,7 +114,8 @@ impl Experiment for Append<'_> {
     }
 }
 
-/// Sends a frame as often as there are batches; how long each took to be acknowledged, from when it was sent.
+/// Sends a frame as often as there are batches; how long each took to be acknowledged, from when it
+/// was sent.
 fn send(connection: &mut Connection, frame: &[u8], filled: &Filled) -> Result<Latencies, LabError> {
     let (mut latencies, mut under_way) = (Latencies::new()?, VecDeque::with_capacity(IN_FLIGHT));
     let mut sent = 0;

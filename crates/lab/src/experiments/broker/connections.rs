@@ -23,7 +23,8 @@ pub struct Connections<'b> {
 }
 
 impl<'b> Connections<'b> {
-    /// Nothing is started yet: each run has a fresh broker, because memory that was used once is not given back.
+    /// Nothing is started yet: each run has a fresh broker, because memory that was used once is
+    /// not given back.
     ///
     /// # Errors
     /// This process may not open so many descriptors.

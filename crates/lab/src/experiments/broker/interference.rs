@@ -130,7 +130,8 @@ impl<'b> Interference<'b> {
     }
 }
 
-/// A replay, and a run without one, is no longer: a slow disk makes the backlog's rest go unread instead of the experiment long.
+/// A replay, and a run without one, is no longer: a slow disk makes the backlog's rest go unread
+/// instead of the experiment long.
 fn limit(bench: &Bench) -> Duration {
     Duration::from_millis(bench.scale().choose(300, 1_000, 4_000, 12_000))
 }

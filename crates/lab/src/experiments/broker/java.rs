@@ -1,4 +1,5 @@
-//! Kafka's own producer as a client: ProducerPerformance, a process of its own, against both systems.
+//! Kafka's own producer as a client: ProducerPerformance, a process of its own, against both
+//! systems.
 
 use std::process::{Command, Stdio};
 
@@ -80,7 +81,8 @@ impl<'b> Java<'b> {
         let libs = self.systems.kafka_libs.as_deref().map(|libs| libs.join("*")).unwrap_or_default();
         command.arg("-Xmx512M").arg("-cp").arg(libs).arg("org.apache.kafka.tools.ProducerPerformance");
         let throughput = setting.per_second.map_or_else(|| "-1".to_owned(), |rate| rate.to_string());
-        // At a steady rate the longest latency is meant: not the first seconds, in which the client's machine compiles the client.
+        // At a steady rate the longest latency is meant: not the first seconds, in which the
+        // client's machine compiles the client.
         if setting.per_second.is_some() {
             command.args(["--warmup-records", &(records / 2).to_string()]);
         }
@@ -115,7 +117,8 @@ impl<'b> Java<'b> {
     }
 }
 
-/// What ProducerPerformance says in the end: a line about all records, and one about those after the warm-up, if there was one.
+/// What ProducerPerformance says in the end: a line about all records, and one about those after
+/// the warm-up, if there was one.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct PerformanceSummary {
     records: u64,
@@ -124,7 +127,7 @@ struct PerformanceSummary {
 }
 
 impl PerformanceSummary {
-    /// From `100000 records sent, 41736.2 records/sec (40.76 MB/sec), 482.95 ms avg latency, 738.00 ms max latency, …`.
+    /// Reads a line such as `100000 records sent, 41736.2 records/sec (40.76 MB/sec), …`.
     fn parse(text: &str) -> Option<PerformanceSummary> {
         let mut lines = text.lines().filter(|line| line.contains("99.9th"));
         let all = lines.next()?;

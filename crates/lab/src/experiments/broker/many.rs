@@ -1,4 +1,5 @@
-//! Many small producers: one record a request from many connections, all of which have one request under way.
+//! Many small producers: one record a request from many connections, all of which have one request
+//! under way.
 
 use std::io;
 use std::net::SocketAddr;
@@ -67,7 +68,8 @@ impl<'b> Many<'b> {
         Ok(Told { ends, records })
     }
 
-    /// The same to the bare loop, which adds what it used of the processor, and how many records its files have.
+    /// The same to the bare loop, which adds what it used of the processor, and how many records
+    /// its files have.
     fn send_to_floor(&self, rounds: usize) -> Result<(Told, Duration, u64), LabError> {
         let (places, batch) = (places(), batch()?);
         let files = places.iter().map(|_| self.bench.file()).collect::<Result<Vec<_>, LabError>>()?;

@@ -21,7 +21,8 @@ use crate::record::{Metric, Verdict};
 
 const TOPIC: &str = "recovery";
 
-/// Kafka's default: so long its controller takes the broker that was killed for alive, and does not register another of its number.
+/// Kafka's default: so long its controller takes the broker that was killed for alive, and does not
+/// register another of its number.
 const SESSION: (&str, &str) = ("broker.session.timeout.ms", "9000");
 
 /// From the launch on.
@@ -83,7 +84,8 @@ impl<'b> Recovery<'b> {
         Ok((node.data(), filled.clone()))
     }
 
-    /// Starts a broker and looks until it serves everything; how long the first partition took, and all.
+    /// Starts a broker and looks until it serves everything; how long the first partition took, and
+    /// all.
     fn await_all(&self, node: &mut Node) -> Result<(Duration, Duration), LabError> {
         let start = Instant::now();
         node.start(self.bench)?;

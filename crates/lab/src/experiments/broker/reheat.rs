@@ -109,7 +109,8 @@ fn heat(file: &File) -> Result<(), LabError> {
     Ok(())
 }
 
-/// Pushes a piece in the middle of a file out of the page cache; how many bytes. `None` where that does not work or cannot be seen.
+/// Pushes a piece in the middle of a file out of the page cache; how many bytes. `None` where that
+/// does not work or cannot be seen.
 fn evict_some(file: &File) -> Result<Option<u64>, LabError> {
     let file = file.try_clone().map_err(LabError::step("cannot share a file"))?;
     let bytes = file.metadata().map_err(LabError::step("cannot look at a segment"))?.len();

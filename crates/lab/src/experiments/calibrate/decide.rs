@@ -19,7 +19,8 @@ pub struct Finding {
     pub why: String,
 }
 
-/// A pipe that surely costs no more than this times the default one is as good, and the smallest of those is taken: large ones are scarce.
+/// A pipe that surely costs no more than this times the default one is as good, and the smallest of
+/// those is taken: large ones are scarce.
 const AS_GOOD: f64 = 1.03;
 
 /// Sent by reference never: the largest size that may be set.
@@ -28,7 +29,8 @@ const NEVER_BYTES: usize = 64 << 20;
 /// An interval that is less sure than this says nothing: five rounds give it.
 const CONFIDENCE: f64 = 0.93;
 
-/// The thresholds that the summaries speak for. A default goes only if the measurement is sure against it.
+/// The thresholds that the summaries speak for. A default goes only if the measurement is sure
+/// against it.
 pub fn decide(summaries: &[Summary]) -> (Thresholds, Vec<Finding>) {
     let defaults = Thresholds::default();
     let mut thresholds = defaults;
@@ -92,8 +94,9 @@ enum Crossing {
     Unknown,
 }
 
-/// Copying is surely better up to some size, references are surely better from some size on; between them lies what cannot be told. If
-/// the default lies there it stays. Otherwise they take over where the medians cross.
+/// Copying is surely better up to some size, references are surely better from some size on;
+/// between them lies what cannot be told. If the default lies there it stays. Otherwise they take
+/// over where the medians cross.
 fn crossing(points: &[(usize, Interval)], default: usize) -> Crossing {
     let Some((largest, _)) = points.last() else { return Crossing::Unknown };
     let sure = |relation: &Interval| relation.confidence >= CONFIDENCE;

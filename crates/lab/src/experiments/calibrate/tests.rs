@@ -25,7 +25,8 @@ fn interval(median: f64, low: f64) -> Interval {
     Interval { median, low, high: 2.0 * median - low, confidence: 0.95, count: 15 }
 }
 
-/// An experiment with one case beside the first one in each group, which is so many times better (with its lower end).
+/// An experiment with one case beside the first one in each group, which is so many times better
+/// (with its lower end).
 fn summary(name: &str, case: &str, size: &str, relations: &[(usize, f64, f64)]) -> Summary {
     let group = |(bytes, median, low): &(usize, f64, f64)| {
         let row = |case: &str, relative| Row {

@@ -183,7 +183,8 @@ impl Clock {
         result
     }
 
-    /// As `call.NAME.VALUE`, in milliseconds: what [`crate::record::summary::Row::calls`] is made of.
+    /// As `call.NAME.VALUE`, in milliseconds: what [`crate::record::summary::Row::calls`] is made
+    /// of.
     pub(super) fn report(&self, metrics: &mut Metrics) {
         let ms = |time: Duration| time.as_secs_f64() * 1e3;
         for (value, number) in [

@@ -1,4 +1,5 @@
-//! The client: closed loops of requests over any number of connections, in the clear or behind TLS, on the receiver's processor.
+//! The client: closed loops of requests over any number of connections, in the clear or behind TLS,
+//! on the receiver's processor.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};

@@ -89,7 +89,8 @@ impl<'b> FilesFairness<'b> {
         })
     }
 
-    /// Downloads a file again and again, each time from the disk if it is to be cold; bytes a second.
+    /// Downloads a file again and again, each time from the disk if it is to be cold; bytes a
+    /// second.
     fn download(
         &self,
         (address, file): (SocketAddr, &SiteFile),

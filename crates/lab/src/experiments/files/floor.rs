@@ -29,7 +29,8 @@ struct Prepared {
     rest: Option<(File, u64)>,
 }
 
-/// Serves the site to whoever connects while `clients` runs; the result, and the processor time of the loop.
+/// Serves the site to whoever connects while `clients` runs; the result, and the processor time of
+/// the loop.
 pub(super) fn beside<T>(
     bench: &Bench,
     site: &Site,
@@ -105,7 +106,8 @@ impl Connection {
         })
     }
 
-    /// Takes a request, which comes whole, and answers it, but for what goes by `splice`; false if the client has gone.
+    /// Takes a request, which comes whole, and answers it, but for what goes by `splice`; false if
+    /// the client has gone.
     fn begin(&mut self, answers: &[Prepared]) -> io::Result<bool> {
         let mut request = [0; 1024];
         let len = self.stream.read(&mut request)?;

@@ -17,7 +17,8 @@ use crate::record::{Metric, Verdict};
 /// Connections that are made before memory is looked at first.
 const WARM_UP: usize = 10;
 
-/// The experiment. Each run has a fresh server, because memory that was used once is not given back.
+/// The experiment. Each run has a fresh server, because memory that was used once is not given
+/// back.
 #[derive(Debug)]
 pub struct FilesIdle<'b> {
     bench: &'b Bench,

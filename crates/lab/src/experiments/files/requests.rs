@@ -1,4 +1,5 @@
-//! Cost of a request for a server: small files that are in memory, by connections that stay, by a connection for each request, and by TLS.
+//! Cost of a request for a server: small files that are in memory, by connections that stay, by a
+//! connection for each request, and by TLS.
 
 use std::time::{Duration, Instant};
 

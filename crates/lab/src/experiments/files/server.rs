@@ -154,7 +154,8 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         if let Some(group) = Pid::from_raw(self.child.id().cast_signed()) {
-            // The worker is in the group of its master. A group that has ended already is what is wanted.
+            // The worker is in the group of its master. A group that has ended already is what is
+            // wanted.
             let _ = rustix::process::kill_process_group(group, Signal::KILL);
         }
         let _ = self.child.wait();
@@ -193,8 +194,8 @@ fn found(program: &Path) -> PathBuf {
     paths.find(|path| path.exists()).unwrap_or_else(|| program.to_owned())
 }
 
-/// The settings of `nginx.conf` in Debian's package, one worker, and what favours a server of files: no access log, open files kept, connections
-/// kept for any number of requests.
+/// The settings of `nginx.conf` in Debian's package, one worker, and what favours a server of
+/// files: no access log, open files kept, connections kept for any number of requests.
 fn configuration(
     program: &Path,
     site: &Site,

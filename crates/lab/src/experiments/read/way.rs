@@ -163,8 +163,8 @@ impl ReadMethod {
         matches!(self, ReadMethod::Ring(Depth { cache: Cache::Around, .. }))
     }
 
-    /// Gets ready to read blocks of so many bytes: buffers and rings are made before the clock starts. Mappings are not, since some of them
-    /// read while they are made.
+    /// Gets ready to read blocks of so many bytes: buffers and rings are made before the clock
+    /// starts. Mappings are not, since some of them read while they are made.
     pub(super) fn ready(self, file: &Arc<File>, block_bytes: usize) -> io::Result<Reader> {
         let means = match self {
             ReadMethod::Pread | ReadMethod::Preadv { .. } => Means::Buffer(touched(block_bytes)),

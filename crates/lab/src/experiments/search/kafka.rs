@@ -1,4 +1,5 @@
-//! Kafka's own search beside ours: its `FileRecords`, in a virtual machine of its own, on the same file and for the same questions.
+//! Kafka's own search beside ours: its `FileRecords`, in a virtual machine of its own, on the same
+//! file and for the same questions.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};

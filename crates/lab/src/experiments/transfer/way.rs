@@ -41,7 +41,8 @@ pub(super) enum Kind {
 const BUFFERS: [usize; 4] = [4 << 10, 8 << 10, 64 << 10, 1 << 20];
 const PIPES: [usize; 5] = [64 << 10, 128 << 10, 256 << 10, 512 << 10, 1 << 20];
 
-/// Of memory that is sent by reference: so many fit under the limit of locked memory that users have.
+/// Of memory that is sent by reference: so many fit under the limit of locked memory that users
+/// have.
 const REFERENCED_BYTES: usize = 256 << 10;
 
 const REFERENCED: [(&str, How); 3] = [

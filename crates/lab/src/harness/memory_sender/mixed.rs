@@ -1,4 +1,5 @@
-//! Messages of many small pieces and one body: all in one send by reference, against cut by size into runs.
+//! Messages of many small pieces and one body: all in one send by reference, against cut by size
+//! into runs.
 
 use std::io;
 use std::sync::Arc;
@@ -84,7 +85,8 @@ impl Mixed {
         Ok(copied)
     }
 
-    /// Small pieces copied together, the body by reference, linked: as a connection of the product does it.
+    /// Small pieces copied together, the body by reference, linked: as a connection of the product
+    /// does it.
     fn cut(&mut self, pieces: Vec<Bytes>, wait: Wait) -> io::Result<u64> {
         let thresholds = Thresholds::default();
         pieces.into_iter().for_each(|piece| self.outbox.push(MemoryPiece::Bytes(piece)));

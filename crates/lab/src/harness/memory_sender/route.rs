@@ -1,4 +1,5 @@
-//! The routes of a worker: loopback, a pair of virtual devices, and a device that takes references and drops them.
+//! The routes of a worker: loopback, a pair of virtual devices, and a device that takes references
+//! and drops them.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
@@ -69,7 +70,8 @@ impl Stage {
 /// A pair of devices: one here, the other in the receiver's namespace.
 fn veth(receiver_cpu: Option<usize>) -> Result<Peer, LabError> {
     let mut peer = Peer::spawn(program_by(&["unshare", "-n"])?)?;
-    // When it answers it is where it shall be; there is no device there yet, so it listens everywhere.
+    // When it answers it is where it shall be; there is no device there yet, so it listens
+    // everywhere.
     peer.listen(Ipv4Addr::UNSPECIFIED.into(), receiver_cpu)?;
     let pid = peer.id().to_string();
     let net = format!("--net=/proc/{pid}/ns/net");

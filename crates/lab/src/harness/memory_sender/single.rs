@@ -195,7 +195,8 @@ fn by_ring(ring: &mut Ring, socket: &Socket, messages: &Messages, load: &Load) -
     Ok(copied)
 }
 
-/// Waits until one operation has come as far as it is to, or for anything at all; how many sends the kernel had copied.
+/// Waits until one operation has come as far as it is to, or for anything at all; how many sends
+/// the kernel had copied.
 fn settle(ring: &mut Ring, until: Option<(Key, Wait)>, bytes: usize) -> io::Result<u64> {
     let mut copied = 0;
     loop {

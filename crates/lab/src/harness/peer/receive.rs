@@ -14,7 +14,8 @@ use crate::machine::cpu;
 /// As much as programs that care read at a time.
 const BUFFER_BYTES: usize = 256 << 10;
 
-/// Takes all parts from the next connection; `each` is told of all but the last one, which is returned.
+/// Takes all parts from the next connection; `each` is told of all but the last one, which is
+/// returned.
 pub(super) fn all(
     listener: Option<&TcpListener>,
     (take, sealed): (ReceiveMode, bool),

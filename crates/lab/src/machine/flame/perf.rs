@@ -31,14 +31,16 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(1);
 
 impl Perf {
-    /// Starts perf to sample stacks, with its files in `dir`; none if it cannot be had or may not look.
+    /// Starts perf to sample stacks, with its files in `dir`; none if it cannot be had or may not
+    /// look.
     pub(super) fn sampling(dir: &Path) -> Option<Perf> {
         let frequency = FREQUENCY.to_string();
         let what = ["record", "--quiet", "-e", "cpu-clock", "-g", "-F", &frequency];
         Perf::start(dir, std::process::id(), &what)
     }
 
-    /// The same of another process, whose frames are found by its unwinding tables: it may have been built without frame pointers.
+    /// The same of another process, whose frames are found by its unwinding tables: it may have
+    /// been built without frame pointers.
     pub(super) fn sampling_other(dir: &Path, pid: u32) -> Option<Perf> {
         let frequency = FREQUENCY.to_string();
         let what = ["record", "--quiet", "-e", "cpu-clock", "--call-graph", "dwarf,8192", "-F", &frequency];
@@ -67,7 +69,8 @@ impl Perf {
         command.arg("-p").arg(pid.to_string()).arg("-o").arg(&data);
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().ok()?;
         let mut perf = Perf { child, data, orders: order_file, answers: answer_file };
-        // The first answer comes when perf has attached itself. perf that may not look has ended by then.
+        // The first answer comes when perf has attached itself. perf that may not look has ended by
+        // then.
         match perf.order("disable") {
             true => Some(perf),
             false => {

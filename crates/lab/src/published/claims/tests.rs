@@ -1,4 +1,5 @@
-//! The page says what its records say, and the one in the repository is made of the records beside it.
+//! The page says what its records say, and the one in the repository is made of the records beside
+//! it.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -49,7 +49,8 @@ fn a_torn_entry_is_written_over_and_a_damaged_one_named() {
 fn a_range_is_told_of_every_transaction_that_overlaps_it() {
     let dir = tempdir().unwrap();
     let index = TxnIndex::none(dir.path().join("x.txnindex"));
-    // Producers 1, 2 and 3 overlap: 1 at 0..=9, 2 at 3..=5, 3 at 10..=20 with one open since 15 when it ended.
+    // Producers 1, 2 and 3 overlap: 1 at 0..=9, 2 at 3..=5, 3 at 10..=20 with one open since 15
+    // when it ended.
     let entries = [[2, 3, 5, 0], [1, 0, 9, 10], [3, 10, 20, 15]].map(aborted);
     index.prepare(&RealDisk).unwrap();
     index.append(&RealDisk, &entries).unwrap();

@@ -1,4 +1,5 @@
-//! Mapped appends: what is asked of the disk, what a full or failing one leaves, and what a crash does.
+//! Mapped appends: what is asked of the disk, what a full or failing one leaves, and what a crash
+//! does.
 
 use std::fs;
 use std::path::PathBuf;
@@ -209,6 +210,7 @@ fn a_roll_where_everything_was_durable_syncs_what_it_cuts() {
     let done = kit.disk.take_done();
     let synced = done.iter().position(|one| *one == format!("sync {LOG}"));
     let named = done.iter().position(|one| one.contains("00000000000000000001.log"));
-    // A crash in between would leave a segment that another follows, with zeroes at its end that the recovery point has trusted.
+    // A crash in between would leave a segment that another follows, with zeroes at its end that
+    // the recovery point has trusted.
     assert!(synced.is_some() && synced < named, "{done:?}");
 }

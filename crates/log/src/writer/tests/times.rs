@@ -1,4 +1,5 @@
-//! Timestamps: when they begin a segment, what is found by them where a header misstates them, and when a producer is forgotten by them.
+//! Timestamps: when they begin a segment, what is found by them where a header misstates them, and
+//! when a producer is forgotten by them.
 
 use super::*;
 use crate::batch;

@@ -1,5 +1,5 @@
-//! Every message of the APIs served, in every version that both codecs know: encoded here, decoded and encoded
-//! again by `kafka-protocol`, the same bytes; decoded here, the same message.
+//! Every message of the APIs served, in every version that both codecs know: encoded here, decoded
+//! and encoded again by `kafka-protocol`, the same bytes; decoded here, the same message.
 
 use kafka_protocol::messages as other;
 use kafka_protocol::protocol::{Decodable, Encodable, Message};

@@ -1,4 +1,5 @@
-//! Hostile bodies: refused at once, and what is decoded stays within a small multiple of what was sent.
+//! Hostile bodies: refused at once, and what is decoded stays within a small multiple of what was
+//! sent.
 
 use std::time::{Duration, Instant};
 
@@ -14,8 +15,8 @@ fn check<R: KafkaMessage + std::fmt::Debug>(version: i16, body: &[u8]) {
         assert!(matches!(found, Err(DecodeError::Malformed(_))), "{found:?}");
         start.elapsed()
     };
-    // Reserving for 2^31 elements, or looping over them, would take far longer, if it ended at all. A busy machine holds up one attempt, not
-    // each of them.
+    // Reserving for 2^31 elements, or looping over them, would take far longer, if it ended at all.
+    // A busy machine holds up one attempt, not each of them.
     assert!((0..5).any(|_| refused_in() < Duration::from_secs(1)));
 }
 
@@ -165,7 +166,8 @@ fn requests_decoded_by_element_mean_the_same() {
     check_each(|request: AlterClientQuotasRequest| (request.entries, request.validate_only));
 }
 
-/// Valid messages cut short are refused; with any byte changed they are refused or decoded, without a panic.
+/// Valid messages cut short are refused; with any byte changed they are refused or decoded, without
+/// a panic.
 fn check_damage<R: KafkaMessage>() {
     let mut random = Random::new(1);
     let versions = R::SUPPORTED_VERSIONS;

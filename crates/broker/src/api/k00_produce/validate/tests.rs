@@ -100,7 +100,8 @@ fn batches_take_the_topics_compression() {
     }
 }
 
-/// The same batch with another largest timestamp in its header, and the checksum that goes with that.
+/// The same batch with another largest timestamp in its header, and the checksum that goes with
+/// that.
 fn saying(mut batch: BytesMut, latest: i64) -> BytesMut {
     batch::correct_max_timestamp(&mut batch, latest);
     batch

@@ -211,8 +211,9 @@ fn check_log(partition: &Partition, topic: &TopicFact, life: Ended<'_>) -> Check
 /// A producer's id and epoch, and the sequence number of its last record.
 type Claim = ((i64, i16), i32);
 
-/// The last sequence number of each producer that the log's batches do not show: a client that sends such a batch again is told that it is
-/// there. Only compaction may have removed it, for the sake of later values.
+/// The last sequence number of each producer that the log's batches do not show: a client that
+/// sends such a batch again is told that it is there. Only compaction may have removed it, for the
+/// sake of later values.
 fn claimed(partition: &Partition, found: &Found) -> Result<BTreeSet<Claim>, String> {
     let shown: BTreeSet<_> =
         found.batches.iter().map(|batch| (batch.producer, batch.last_sequence)).collect();
@@ -226,8 +227,9 @@ fn states(partition: &Partition) -> Result<Vec<levada_log::ProducerState>, Strin
     states.ok_or_else(|| "the lane is closed".to_owned())
 }
 
-/// The last value of each key is there, or a later one that counts: what was written in a transaction does so only once that is committed. A
-/// key whose last value is none has none, or an older one only in front of it.
+/// The last value of each key is there, or a later one that counts: what was written in a
+/// transaction does so only once that is committed. A key whose last value is none has none, or an
+/// older one only in front of it.
 fn check_keys<'a, A: Iterator<Item = &'a BatchFact>>(
     found: &Found,
     due: impl Iterator<Item = &'a BatchFact>,
@@ -261,8 +263,9 @@ fn check_keys<'a, A: Iterator<Item = &'a BatchFact>>(
     Ok(())
 }
 
-/// No offset twice; and no hole unless power was lost: then what nobody was told of may be missing at the end of one segment with the
-/// next one there, also with `fdatasync` (a marker whose sync nobody waits for yet, say), and its offsets are not given out again.
+/// No offset twice; and no hole unless power was lost: then what nobody was told of may be missing
+/// at the end of one segment with the next one there, also with `fdatasync` (a marker whose sync
+/// nobody waits for yet, say), and its offsets are not given out again.
 fn check_order(found: &Found, is_whole: bool) -> Check {
     let first = found.batches.first().map_or(found.start, |batch| batch.base);
     ensure!(
@@ -280,7 +283,8 @@ fn check_order(found: &Found, is_whole: bool) -> Check {
     Ok(())
 }
 
-/// Where acknowledgements wait for the device, a hole has nothing but what nobody was told of: whole batches, or markers.
+/// Where acknowledgements wait for the device, a hole has nothing but what nobody was told of:
+/// whole batches, or markers.
 fn check_holes<'a, A: Iterator<Item = &'a BatchFact>>(
     found: &Found,
     all: impl Fn() -> A,
@@ -302,7 +306,8 @@ fn check_holes<'a, A: Iterator<Item = &'a BatchFact>>(
     Ok(())
 }
 
-/// What the log knows of transactions is what its batches say. Where its beginning is gone, so may be the beginnings of transactions.
+/// What the log knows of transactions is what its batches say. Where its beginning is gone, so may
+/// be the beginnings of transactions.
 fn check_state<'a, A: Iterator<Item = &'a BatchFact>>(
     partition: &Partition,
     found: &Found,
@@ -316,7 +321,8 @@ fn check_state<'a, A: Iterator<Item = &'a BatchFact>>(
         None => false,
     };
     let hidden: Vec<_> = all().filter(|batch| batch.base < first && batch.transaction.is_some()).collect();
-    // The marker of a decision that was told may be still to come: then it is neither among the batches nor in front of them.
+    // The marker of a decision that was told may be still to come: then it is neither among the
+    // batches nor in front of them.
     let is_marked = |batch: &BatchFact| {
         let shown =
             found.batches.iter().any(|one| one.marker.is_some() && one.producer.0 == batch.producer.0);
@@ -358,9 +364,10 @@ fn check_state<'a, A: Iterator<Item = &'a BatchFact>>(
     Ok(())
 }
 
-/// Each producer goes on where its last batch ended. Of a log that `is_compacted` the last batch may be gone: a later one, which had not reached
-/// the device when power was lost, was the last when compaction asked for it. Then a snapshot may still know of it, and `check_keys` holds
-/// the log to what such a snapshot has clients believe.
+/// Each producer goes on where its last batch ended. Of a log that `is_compacted` the last batch
+/// may be gone: a later one, which had not reached the device when power was lost, was the last
+/// when compaction asked for it. Then a snapshot may still know of it, and `check_keys` holds the
+/// log to what such a snapshot has clients believe.
 fn check_producers(partition: &Partition, found: &Found, is_compacted: bool) -> Check {
     let mut last = BTreeMap::new();
     for batch in found.batches.iter().filter(|batch| batch.marker.is_none() && batch.producer.0 >= 0) {
@@ -424,8 +431,9 @@ fn check_commits(now: &Incarnation, life: Ended<'_>) -> Check {
             let offset = offset.map(|one| one.offset).filter(|offset| *offset >= 0);
             let as_committed =
                 offset.is_some_and(|offset| possible.any(|(_, _, possible, _)| *possible == offset));
-            // With the end of a segment the marker of a transaction may be lost that was aborted; one of a later transaction of the same
-            // producer, in the next segment, then counts for both, in Kafka as well.
+            // With the end of a segment the marker of a transaction may be lost that was aborted;
+            // one of a later transaction of the same producer, in the next segment, then counts for
+            // both, in Kafka as well.
             let was_proposed = || {
                 let mut proposed = life.facts.proposed.iter().filter(|(name, ..)| name == group);
                 proposed.any(|(_, at, since)| Some(*at) == offset && *since <= life.moment)
@@ -463,7 +471,8 @@ fn check_transactions(broker: &Broker, life: Ended<'_>) -> Check {
     Ok(())
 }
 
-/// Life goes on: what was decided is finished, every log can be appended to, and stops and starts in good order.
+/// Life goes on: what was decided is finished, every log can be appended to, and stops and starts
+/// in good order.
 pub(super) fn go_on(now: &Incarnation, life: Ended<'_>) -> Check {
     now.run_transactions();
     let broker = &now.broker;
@@ -473,8 +482,9 @@ pub(super) fn go_on(now: &Incarnation, life: Ended<'_>) -> Check {
         .view_all(|one| one.list(&ListFilter { longer_than_ms: -1, ..ListFilter::default() }, 0));
     let listed: Vec<_> = listed.into_iter().flatten().flat_map(|listing| listing.transactions).collect();
     for one in &listed {
-        // A coordinator that lost what it had acknowledged may have decided for an epoch that a partition's log has left behind: the
-        // marker is refused, and the transaction stays prepared, in Kafka as well.
+        // A coordinator that lost what it had acknowledged may have decided for an epoch that a
+        // partition's log has left behind: the marker is refused, and the transaction stays
+        // prepared, in Kafka as well.
         if life.keeps {
             settle(now, &one.transactional_id);
         }
@@ -504,8 +514,8 @@ pub(super) fn go_on(now: &Incarnation, life: Ended<'_>) -> Check {
     Ok(())
 }
 
-/// Ends, as an operator does, the transactions in a partition that their coordinator does not know to be open: without what it had
-/// acknowledged they hang, in Kafka as well.
+/// Ends, as an operator does, the transactions in a partition that their coordinator does not know
+/// to be open: without what it had acknowledged they hang, in Kafka as well.
 fn end_hanging(now: &Incarnation, partition: &Arc<Partition>, ongoing: &BTreeSet<i64>) -> Check {
     for state in states(partition)?.iter().filter(|state| state.transaction_start.is_some()) {
         if ongoing.contains(&state.producer_id) {

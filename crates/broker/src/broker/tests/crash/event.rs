@@ -116,7 +116,8 @@ impl Event {
     }
 }
 
-/// What shows in a change to the disk that something was reached: a name for it, and how it is told.
+/// What shows in a change to the disk that something was reached: a name for it, and how it is
+/// told.
 type Sight = (&'static str, fn(&Op) -> bool);
 
 /// What else is to be found among the changes on disk.

@@ -1,10 +1,12 @@
-//! What a life did, and when: enough to say what must be there, what may be, and what must not, whenever it ends.
+//! What a life did, and when: enough to say what must be there, what may be, and what must not,
+//! whenever it ends.
 
 use levada_wire::Uuid;
 
 use super::event::Happened;
 
-/// The changes between which something happened: none of it before the first, all of it before the second.
+/// The changes between which something happened: none of it before the first, all of it before the
+/// second.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Span {
     pub(super) began: usize,
@@ -29,11 +31,13 @@ pub(super) struct Facts {
     pub(super) topics: Vec<TopicFact>,
     /// Group, partition of the first topic, offset.
     pub(super) commits: Vec<(String, i32, i64, Span)>,
-    /// Group, offset, and from when on it may be there: what transactions were to commit for partition 0, whatever became of them.
+    /// Group, offset, and from when on it may be there: what transactions were to commit for
+    /// partition 0, whatever became of them.
     pub(super) proposed: Vec<(String, i64, usize)>,
     /// What was asked for a transactional id, in order; a decision says which.
     pub(super) transactions: Vec<(String, Option<bool>, Span)>,
-    /// How each transaction ended, by its number; `None` if nobody said so: then it is given up some time.
+    /// How each transaction ended, by its number; `None` if nobody said so: then it is given up
+    /// some time.
     pub(super) ends: Vec<Option<(bool, Span)>>,
     pub(super) happened: Happened,
 }

@@ -1,4 +1,5 @@
-//! The life of a broker on a recorded disk: random work of every kind, one thing after the other, or some of it at the same time.
+//! The life of a broker on a recorded disk: random work of every kind, one thing after the other,
+//! or some of it at the same time.
 
 use std::collections::{BTreeMap, HashMap};
 use std::future::Future;
@@ -42,11 +43,13 @@ pub(in crate::broker::tests) struct Ways {
     pub(super) durable: bool,
     /// Records are copied into mappings.
     pub(super) mapped: bool,
-    /// Segments have so many bytes at most, fewer than a configuration may say, and logs lose their beginnings; without, neither.
+    /// Segments have so many bytes at most, fewer than a configuration may say, and logs lose their
+    /// beginnings; without, neither.
     pub(super) segment_bytes: Option<u32>,
     /// What the broker does beside is done beside. Then a seed does not mean one order of changes.
     pub(super) threads: bool,
-    /// Files that are out of a log stay until the next start, and what is deleted from a compacted one goes with the next compaction.
+    /// Files that are out of a log stay until the next start, and what is deleted from a compacted
+    /// one goes with the next compaction.
     pub(super) late: bool,
     /// Transactions are those of today's clients, whose epoch rises with each end (KIP-890).
     pub(super) bumps_epochs: bool,
@@ -125,7 +128,8 @@ impl Incarnation {
         self.local.spawn_local(async move { clock.txns().run_clock().await });
     }
 
-    /// A new log has the segments that its topic may have: now they become as short as they are to be.
+    /// A new log has the segments that its topic may have: now they become as short as they are to
+    /// be.
     pub(super) fn shorten_segments(&self) {
         let Some(segment_bytes) = self.ways.segment_bytes else { return };
         for partition in self.broker.replicas().partitions().all() {
@@ -184,7 +188,8 @@ pub(super) struct Life {
 }
 
 const FIRST: &str = "first";
-/// So old are some batches: older than topics keep them, and not so old that their producers are forgotten.
+/// So old are some batches: older than topics keep them, and not so old that their producers are
+/// forgotten.
 const OLD_MS: i64 = 20 * 86_400_000;
 
 impl Life {
@@ -273,7 +278,8 @@ impl Life {
         (done, Span { began, acknowledged: self.recorder.count() })
     }
 
-    /// Has the broker do something that it does beside its clients, with some of whom it has to do meanwhile.
+    /// Has the broker do something that it does beside its clients, with some of whom it has to do
+    /// meanwhile.
     fn beside<T: 'static>(&mut self, work: impl Future<Output = T> + 'static) -> T {
         let now = self.now();
         let job = now.local.spawn_local(work);

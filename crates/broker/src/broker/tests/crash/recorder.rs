@@ -1,5 +1,5 @@
-//! A disk that writes down every change in the order in which it happened: what is known of a data directory at any moment, and
-//! of what was on the device by then.
+//! A disk that writes down every change in the order in which it happened: what is known of a data
+//! directory at any moment, and of what was on the device by then.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
@@ -14,7 +14,8 @@ use levada_io::map::WriteMap;
 use levada_log::disk::{DirEntry, Disk, Kind, ReadFiles, RealDisk};
 use parking_lot::{Condvar, Mutex};
 
-/// One change that cannot be torn, but for a write. Files are numbered in the order of their creation: names change.
+/// One change that cannot be torn, but for a write. Files are numbered in the order of their
+/// creation: names change.
 #[derive(Clone, Debug)]
 pub(super) enum Op {
     Create {
@@ -75,7 +76,8 @@ struct State {
 }
 
 impl Recorder {
-    /// Records what happens below `root`. What is there already is said first, as if it had just been written and synced.
+    /// Records what happens below `root`. What is there already is said first, as if it had just
+    /// been written and synced.
     pub(in crate::broker::tests) fn new(root: &Path) -> Recorder {
         let recorder = Recorder {
             root: root.to_owned(),
@@ -126,7 +128,8 @@ impl Recorder {
         self.refused.load(Ordering::Relaxed)
     }
 
-    /// Lets everybody panic who lists a directory of this name or syncs a file in it, or nobody any more.
+    /// Lets everybody panic who lists a directory of this name or syncs a file in it, or nobody any
+    /// more.
     pub(in crate::broker::tests) fn break_down(&self, name: Option<&'static str>) {
         *self.broken.lock() = name;
     }
@@ -312,7 +315,8 @@ impl Disk for Recorder {
     fn write_mapped(&self, map: &mut WriteMap, path: &Path, bytes: &[u8], at: u64) -> io::Result<()> {
         let do_it = |state: &mut State| {
             RealDisk.write_mapped(map, path, bytes, at)?;
-            // Without a name, in a directory that is to go, the bytes are in the file all the same, and nobody finds them.
+            // Without a name, in a directory that is to go, the bytes are in the file all the same,
+            // and nobody finds them.
             Ok(state.number(path, false).ok())
         };
         let write = |file: usize| Op::Write { file, position: at as usize, bytes: bytes.to_vec() };

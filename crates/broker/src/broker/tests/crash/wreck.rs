@@ -1,5 +1,5 @@
-//! What a crash leaves of a recorded directory: of all changes up to a moment, those that were synced, and of the others what chance
-//! decides.
+//! What a crash leaves of a recorded directory: of all changes up to a moment, those that were
+//! synced, and of the others what chance decides.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsString;
@@ -14,12 +14,14 @@ use super::recorder::Op;
 /// What became of the page cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Crash {
-    /// Only the process died: everything that was done is there, the last write perhaps not to its end.
+    /// Only the process died: everything that was done is there, the last write perhaps not to its
+    /// end.
     Killed,
     /// The machine lost its power: nothing is there that was not synced.
     Dropped,
-    /// The same, but of what was not synced the device got something: each file and each directory all of it, a beginning, or any
-    /// part; writes torn, zeroes in the place of bytes that did not arrive.
+    /// The same, but of what was not synced the device got something: each file and each directory
+    /// all of it, a beginning, or any part; writes torn, zeroes in the place of bytes that did not
+    /// arrive.
     Torn,
 }
 
@@ -256,7 +258,8 @@ impl Names {
     }
 }
 
-/// How many of the changes in order the device got, and whether it got any of them at all in no order.
+/// How many of the changes in order the device got, and whether it got any of them at all in no
+/// order.
 fn share(count: usize, random: &mut StdRng) -> (usize, bool) {
     match [0, 1, 2, 3].choose(random).copied() {
         Some(0) => (0, false),

@@ -1,4 +1,5 @@
-//! What a coordinator does by itself, and by which clock: the steady one, or the one that people set.
+//! What a coordinator does by itself, and by which clock: the steady one, or the one that people
+//! set.
 
 use crate::group::config::GroupConfig;
 use crate::group::consumer::tests::{beat, catalogue, enter};

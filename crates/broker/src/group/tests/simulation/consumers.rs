@@ -1,5 +1,6 @@
-//! Random lives of consumer groups: members come, leave, crash, fall silent, are slow to give up; topics
-//! come, go and grow; appends are slow or fail; the broker is killed and starts again from its log.
+//! Random lives of consumer groups: members come, leave, crash, fall silent, are slow to give up;
+//! topics come, go and grow; appends are slow or fail; the broker is killed and starts again from
+//! its log.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

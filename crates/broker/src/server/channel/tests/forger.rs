@@ -1,5 +1,6 @@
-//! A TLS client that says what no library would: after an honest handshake, records of any kind under the right keys, and whatever
-//! else may go to the socket. Also the client of the fuzz target `tls`.
+//! A TLS client that says what no library would: after an honest handshake, records of any kind
+//! under the right keys, and whatever else may go to the socket. Also the client of the fuzz target
+//! `tls`.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;

@@ -1,4 +1,5 @@
-//! Clients that keep to no rule once hands are shaken: records of any kind, new keys at any time, ends without a word.
+//! Clients that keep to no rule once hands are shaken: records of any kind, new keys at any time,
+//! ends without a word.
 
 use super::forger::{ALERT, DATA, Forger, HANDSHAKE, KEY_UPDATE};
 use super::*;
@@ -47,7 +48,8 @@ impl Rig {
             let left = table.lines().filter(|line| {
                 let mut words = line.split_whitespace().skip(1);
                 let (own, _, state) = (words.next(), words.next(), words.next());
-                // Neither listening nor what the kernel keeps for a while after both ends are closed.
+                // Neither listening nor what the kernel keeps for a while after both ends are
+                // closed.
                 own.is_some_and(|own| ports.iter().any(|port| own.ends_with(port)))
                     && !matches!(state, Some("0A" | "06"))
             });
@@ -87,7 +89,8 @@ fn fetched_by(client: &mut Forger, topic: &str, mut midway: impl FnMut(&mut Forg
     }
 }
 
-/// Sends no more. A broker that has hung up on what came before may have reset the connection already.
+/// Sends no more. A broker that has hung up on what came before may have reset the connection
+/// already.
 fn end(client: &Forger) {
     match client.socket.shutdown(std::net::Shutdown::Write) {
         Err(error) if error.kind() != ErrorKind::NotConnected => panic!("{error}"),
@@ -129,7 +132,8 @@ fn check_records_that_have_no_place(rig: &Rig) {
             client.say(kind, payload).unwrap();
             let said = alerts(&mut client);
             let told = said.first().map(|alert| alert[0]);
-            // Which alert ends a connection is what this process says. The kernel's connections end as well, with a goodbye.
+            // Which alert ends a connection is what this process says. The kernel's connections end
+            // as well, with a goodbye.
             let level = level.filter(|_| !by_kernel);
             assert!(level.is_none_or(|level| told == Some(level)), "{suite:?} {kind} {payload:?}: {said:?}");
         };
@@ -183,7 +187,8 @@ fn new_keys_are_answered_with_new_keys_also_in_the_middle_of_an_answer() {
         for suite in SUITES.into_iter().filter(|suite| is_13(*suite)) {
             let mut client = rig.forged(suite);
             for round in 0..6 {
-                // More than once before anything is asked; nobody has to hear of each. And in an answer, while the socket may have no room.
+                // More than once before anything is asked; nobody has to hear of each. And in an
+                // answer, while the socket may have no room.
                 (0..round).for_each(|_| renew(&mut client));
                 let midway = |client: &mut Forger| (0..=5 * round).for_each(|_| renew(client));
                 let (answer, renewed) = fetched_by(&mut client, "t", midway);
@@ -214,7 +219,8 @@ fn check_ends_in_the_middle(rig: &Rig) {
     for suite in SUITES {
         let record = rig.forged(suite).seal(DATA, &request).unwrap();
         let wires: [&[u8]; 5] = [
-            // No record under the keys, of other keys, longer than one may be, half a one, and none.
+            // No record under the keys, of other keys, longer than one may be, half a one, and
+            // none.
             &[&[DATA, 3, 3, 0, 64][..], &[7; 64]].concat(),
             &record,
             &[&[DATA, 3, 3, 0xff, 0xff][..], &[7; 600]].concat(),

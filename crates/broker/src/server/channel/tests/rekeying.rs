@@ -1,4 +1,5 @@
-//! New keys that a client asks for on a connection that the kernel encrypts, while its socket takes no more.
+//! New keys that a client asks for on a connection that the kernel encrypts, while its socket takes
+//! no more.
 
 use levada_tls::{KernelSession, Next, Offload, RECORD_BYTES, TlsSession, offer};
 

@@ -1,4 +1,5 @@
-//! What a coordinator does by itself, and by which clock: the steady one, or the one that people set.
+//! What a coordinator does by itself, and by which clock: the steady one, or the one that people
+//! set.
 
 use crate::txn::config::TxnConfig;
 use crate::txn::error::TxnError;

@@ -9,7 +9,8 @@ use crate::txn::records::{Record, Topics, Value};
 use crate::txn::request::{AddRequest, EndRequest, InitRequest, ProducerIdentity, Protocol, VerifyRequest};
 use crate::txn::tests::rig::{Rig, at, init};
 
-/// Kafka falls over its own exhausted epoch here; a repeated request gets the same answer again instead.
+/// Kafka falls over its own exhausted epoch here; a repeated request gets the same answer again
+/// instead.
 const KAFKA_FAILS: &str = "init x 60000 P7 32765 -> -1 - -1";
 const INSTEAD: &str = "0 P7 32766";
 

@@ -121,7 +121,8 @@ proptest! {
     #[test]
     fn each_payload_comes_back_once_and_not_early(moves in moves()) {
         let mut slots: Slots<u32> = Slots::new(5);
-        // Operations without a result, those that wait for their notification, and keys that are over.
+        // Operations without a result, those that wait for their notification, and keys that are
+        // over.
         let (mut waiting, mut parked) = (BTreeMap::new(), BTreeMap::new());
         let mut over: Vec<Key> = Vec::new();
         let mut number = 0;

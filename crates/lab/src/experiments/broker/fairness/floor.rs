@@ -63,7 +63,8 @@ impl Connection {
         }
     }
 
-    /// Takes a request, which comes whole, and answers it, but for what goes by `splice`; whether the client is still there.
+    /// Takes a request, which comes whole, and answers it, but for what goes by `splice`; whether
+    /// the client is still there.
     fn begin(&mut self, topics: &[Fetches<'_>]) -> io::Result<bool> {
         let mut request = [0; 256];
         let len = match (&self.stream).read(&mut request) {

@@ -1,8 +1,11 @@
-//! The client of every measurement: one connection, frames made beforehand, responses read and thrown away.
+//! The client of every measurement: one connection, frames made beforehand, responses read and
+//! thrown away.
 //!
-//! The low-water mark of the socket stands at what is still expected, up to [`LOW_WATER`], so that the client is woken once for so much and
-//! what the broker pays does not depend on how often the client happened to be awake. It waits by `poll` and then takes what is there: a blocking
-//! receive that began with a part of it in hand would go on waiting for the whole mark on top of that, which may never come.
+//! The low-water mark of the socket stands at what is still expected, up to [`LOW_WATER`], so that
+//! the client is woken once for so much and what the broker pays does not depend on how often the
+//! client happened to be awake. It waits by `poll` and then takes what is there: a blocking receive
+//! that began with a part of it in hand would go on waiting for the whole mark on top of that,
+//! which may never come.
 
 use std::io::{self, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -17,8 +20,9 @@ use crate::error::LabError;
 /// Read at a time.
 const CHUNK: usize = 256 << 10;
 
-/// The most that is waited for. A broker with a small send buffer (Kafka's has 100 KiB by default) cannot have more under way: a client that
-/// waited for it would wait until the kernel acknowledges unasked, 40 ms later.
+/// The most that is waited for. A broker with a small send buffer (Kafka's has 100 KiB by default)
+/// cannot have more under way: a client that waited for it would wait until the kernel acknowledges
+/// unasked, 40 ms later.
 const LOW_WATER: usize = 64 << 10;
 
 /// Room for small responses that come together.
@@ -62,8 +66,9 @@ impl Connection {
         self.stream.try_clone().map_err(LabError::step("cannot share a socket"))
     }
 
-    /// The first bytes of the next response, without its length: all of it if it is no more than a chunk. At least `expected` bytes of it (its
-    /// length included) will come: it is not looked at before.
+    /// The first bytes of the next response, without its length: all of it if it is no more than a
+    /// chunk. At least `expected` bytes of it (its length included) will come: it is not looked at
+    /// before.
     pub(crate) fn receive(&mut self, expected: usize) -> Result<&[u8], LabError> {
         self.respond(expected).map_err(LabError::step("no response"))
     }
@@ -139,7 +144,8 @@ impl Connection {
         taken.map(drop)
     }
 
-    /// Takes what is there once it is `owed` bytes, or as many as are waited for; as much as `into` has room for.
+    /// Takes what is there once it is `owed` bytes, or as many as are waited for; as much as `into`
+    /// has room for.
     fn take(&mut self, owed: usize, into: &mut [u8]) -> io::Result<usize> {
         self.wake_at(owed)?;
         loop {

@@ -26,7 +26,8 @@ use crate::machine::cpu;
 /// The name in tables.
 pub(crate) const LABEL: &str = "floor";
 
-/// Serves one connection with `work` on the broker's processor while `client` runs; what the work used of it.
+/// Serves one connection with `work` on the broker's processor while `client` runs; what the work
+/// used of it.
 pub(crate) fn beside(
     bench: &Bench,
     work: impl FnOnce(&TcpStream) -> io::Result<()> + Send,
@@ -97,7 +98,8 @@ pub(crate) struct Fetches<'a> {
     pub(crate) max_bytes: i32,
 }
 
-/// Below this, reading into the header's buffer and one write is less than two calls that move references.
+/// Below this, reading into the header's buffer and one write is less than two calls that move
+/// references.
 const SPLICE_FROM: usize = 32 << 10;
 
 /// As large as an unprivileged pipe may be.

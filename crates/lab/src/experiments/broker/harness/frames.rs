@@ -23,8 +23,8 @@ pub(crate) struct TopicPartition {
     pub(crate) partition: i32,
 }
 
-/// A batch of records without keys, at most `len` bytes, as near to that as `record_len` allows; and how many records it has. No two seeds
-/// have the same bytes.
+/// A batch of records without keys, at most `len` bytes, as near to that as `record_len` allows;
+/// and how many records it has. No two seeds have the same bytes.
 pub(crate) fn batch(len: usize, record_len: usize, seed: u64) -> Result<(BytesMut, usize), LabError> {
     let mut value = vec![0; record_len.min(len)];
     Payload::new(seed).fill(&mut value);
@@ -70,7 +70,8 @@ pub(crate) fn produced(response: &[u8], place: &TopicPartition) -> Result<i64, L
     i64_at(response, at).ok_or_else(short)
 }
 
-/// Where that offset lies: behind correlation id, one topic, its name, one partition, its number, and the error.
+/// Where that offset lies: behind correlation id, one topic, its name, one partition, its number,
+/// and the error.
 pub(crate) fn produced_offset_at(place: &TopicPartition) -> usize {
     4 + 4 + 2 + place.topic.len() + 4 + 4 + 2
 }
@@ -102,7 +103,8 @@ pub(crate) fn fetch(place: &TopicPartition, wanted: Wanted) -> Result<Bytes, Lab
     frame.map_err(|error| LabError::step("cannot encode Fetch")(io::Error::other(error)))
 }
 
-/// How far before a [`fetch`]'s end its offset lies: that, log start, bytes, no forgotten topics, no rack.
+/// How far before a [`fetch`]'s end its offset lies: that, log start, bytes, no forgotten topics,
+/// no rack.
 pub(crate) const FETCH_OFFSET_FROM_END: usize = 8 + 8 + 4 + 4 + 2;
 
 /// Time that a response to [`fetch`] is without records, its length included.
@@ -110,8 +112,9 @@ pub(crate) fn fetched_overhead(place: &TopicPartition) -> usize {
     4 + records_at(place)
 }
 
-/// Where the records of a response lie that yields some: behind correlation id, throttling, error, session, one topic, its name, one
-/// partition (number, error, high watermark, stable offset, log start, no aborted transactions, replica) and their length.
+/// Where the records of a response lie that yields some: behind correlation id, throttling, error,
+/// session, one topic, its name, one partition (number, error, high watermark, stable offset, log
+/// start, no aborted transactions, replica) and their length.
 fn records_at(place: &TopicPartition) -> usize {
     4 + 4 + 2 + 4 + 4 + 2 + place.topic.len() + 4 + 4 + 2 + 8 + 8 + 8 + 4 + 4 + 4
 }

@@ -1,5 +1,6 @@
-//! Live producers and tail consumers: to each partition one connection sends a record whenever one is due, and another one reads what
-//! arrives. A record's number is its offset, so that both know when it was due.
+//! Live producers and tail consumers: to each partition one connection sends a record whenever one
+//! is due, and another one reads what arrives. A record's number is its offset, so that both know
+//! when it was due.
 
 use std::io::Write;
 use std::net::TcpStream;

@@ -98,7 +98,8 @@ impl Node {
         self
     }
 
-    /// Opens a second listener, with TLS 1.3 by one suite that all have. This process encrypts, not the kernel.
+    /// Opens a second listener, with TLS 1.3 by one suite that all have. This process encrypts, not
+    /// the kernel.
     pub(crate) fn sealed(mut self, identity: &Path) -> Result<(Node, SocketAddr), LabError> {
         let [address] = free_addresses()?;
         let mut listeners = format!("PLAINTEXT://{},SSL://{address}", self.plan.kafka);
@@ -195,8 +196,8 @@ impl Node {
         Ok(())
     }
 
-    /// Stops its clock until the guard goes: while another broker's latency is measured, even an idle one would now and then have the
-    /// processor.
+    /// Stops its clock until the guard goes: while another broker's latency is measured, even an
+    /// idle one would now and then have the processor.
     pub(crate) fn pause(&self) -> Paused {
         process::pause(self.pid())
     }

@@ -8,7 +8,8 @@ use crate::experiments::broker::harness::frames::{self, Wanted};
 use crate::experiments::broker::harness::node::Node;
 use crate::experiments::broker::harness::topic::Filled;
 
-/// Reads everything once, in steps of `max_bytes`; how many bytes of records came. They are counted, not looked at.
+/// Reads everything once, in steps of `max_bytes`; how many bytes of records came. They are
+/// counted, not looked at.
 pub(crate) fn once(node: &Node, filled: &Filled, max_bytes: i32) -> Result<u64, LabError> {
     within(Duration::MAX, node, filled, max_bytes)
 }
@@ -25,7 +26,8 @@ pub(crate) fn within(limit: Duration, node: &Node, filled: &Filled, max_bytes: i
     Ok(bytes)
 }
 
-/// Fetches from the n-th batch on; how many whole batches came. Kafka may send the beginning of one more.
+/// Fetches from the n-th batch on; how many whole batches came. Kafka may send the beginning of one
+/// more.
 pub(crate) fn step(
     connection: &mut Connection,
     filled: &Filled,

@@ -29,11 +29,12 @@ pub(crate) const IN_FLIGHT: usize = 5;
 /// Time that a broker may take to have a new topic ready.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Records say that they are years old, so that every run writes the same bytes: their age must neither delete them under the readers nor end the
-/// one segment that the bare loops read.
+/// Records say that they are years old, so that every run writes the same bytes: their age must
+/// neither delete them under the readers nor end the one segment that the bare loops read.
 const AGELESS: [(&str, &str); 2] = [("retention.ms", "-1"), ("segment.ms", "3153600000000")];
 
-/// Creates a topic that keeps its records, unless told otherwise, and waits until its partitions take requests.
+/// Creates a topic that keeps its records, unless told otherwise, and waits until its partitions
+/// take requests.
 pub(crate) fn create(
     node: &Node,
     name: &str,
@@ -177,7 +178,8 @@ pub(crate) fn fill(
     Ok(filled)
 }
 
-/// Sends one frame as often as there are batches, and checks that each got its offset, from `base` on.
+/// Sends one frame as often as there are batches, and checks that each got its offset, from `base`
+/// on.
 pub(crate) fn send(
     connection: &mut Connection,
     frame: &[u8],
@@ -200,7 +202,8 @@ pub(crate) fn send(
     Ok(())
 }
 
-/// Reads everything in steps of `max_bytes`: checks of every batch its checksum and that none is missing.
+/// Reads everything in steps of `max_bytes`: checks of every batch its checksum and that none is
+/// missing.
 pub(crate) fn verify(
     address: SocketAddr,
     filled: &Filled,
@@ -260,13 +263,15 @@ pub(crate) fn segments(node: &Node, place: &TopicPartition) -> Result<Vec<PathBu
     Ok(logs)
 }
 
-/// Writes a partition's segments to the device and takes them out of the page cache; the share that is still there.
+/// Writes a partition's segments to the device and takes them out of the page cache; the share that
+/// is still there.
 pub(crate) fn evict(node: &Node, place: &TopicPartition) -> Result<Option<f64>, LabError> {
     sync(node, place)?.iter().try_for_each(chill)?;
     resident(node, place)
 }
 
-/// Writes a partition's segments to the device, so that this is not done while something is measured.
+/// Writes a partition's segments to the device, so that this is not done while something is
+/// measured.
 pub(crate) fn sync(node: &Node, place: &TopicPartition) -> Result<Vec<File>, LabError> {
     let sync = |path: PathBuf| {
         let file = File::open(&path).map_err(LabError::file("cannot open", &path))?;
@@ -276,7 +281,8 @@ pub(crate) fn sync(node: &Node, place: &TopicPartition) -> Result<Vec<File>, Lab
     segments(node, place)?.into_iter().map(sync).collect()
 }
 
-/// The share of a partition that is in the page cache, from 0 to 1; none if the kernel does not tell.
+/// The share of a partition that is in the page cache, from 0 to 1; none if the kernel does not
+/// tell.
 pub(crate) fn resident(node: &Node, place: &TopicPartition) -> Result<Option<f64>, LabError> {
     let (mut there, mut all) = (0, 0);
     for path in segments(node, place)? {

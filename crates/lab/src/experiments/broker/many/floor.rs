@@ -1,5 +1,5 @@
-//! The machine's limit for many small producers: a bare loop of `epoll` on the broker's processor that receives, writes and answers, each by one
-//! call, and does nothing else.
+//! The machine's limit for many small producers: a bare loop of `epoll` on the broker's processor
+//! that receives, writes and answers, each by one call, and does nothing else.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -27,7 +27,8 @@ pub(super) struct Load<'a> {
     pub(super) batch_len: usize,
 }
 
-/// Serves whoever connects while `clients` runs; what that was, and what this used of the processor.
+/// Serves whoever connects while `clients` runs; what that was, and what this used of the
+/// processor.
 pub(super) fn beside<T>(
     bench: &Bench,
     load: &Load<'_>,

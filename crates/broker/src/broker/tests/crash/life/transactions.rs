@@ -31,10 +31,12 @@ pub(in crate::broker::tests::crash) fn copier(id: &str) -> String {
 }
 
 impl Life {
-    /// Takes up a transactional id: begins a transaction or goes on with one, writes, and commits it or not, or leaves it open.
+    /// Takes up a transactional id: begins a transaction or goes on with one, writes, and commits
+    /// it or not, or leaves it open.
     pub(super) fn transaction(&mut self, end: Option<bool>) -> bool {
         let id = format!("t{}", self.random.random_range(0..2));
-        // A client of the newer protocol begins while the last transaction is still being completed.
+        // A client of the newer protocol begins while the last transaction is still being
+        // completed.
         if self.ways.protocol() == Protocol::Classic || self.random.random_bool(0.5) {
             self.settle(&id);
         }

@@ -23,7 +23,8 @@ impl Life {
         self.living().flat_map(of).collect()
     }
 
-    /// From now on what lies before the recovery points is on the device; returns whether any of them has moved since.
+    /// From now on what lies before the recovery points is on the device; returns whether any of
+    /// them has moved since.
     fn note_flushed(&mut self, partitions: &[Known]) -> bool {
         let since = self.recorder.count();
         let mut moved = false;
@@ -120,7 +121,8 @@ impl Life {
         let broker = self.now().broker.clone();
         let partition = broker.replicas().partition_by_id(self.facts.topics[at].id, index).unwrap();
         let (start, end) = (partition.log().log_start(), partition.log().high_watermark());
-        // One number, whatever the range is: what comes next by chance does not depend on a marker that is there or not yet.
+        // One number, whatever the range is: what comes next by chance does not depend on a marker
+        // that is there or not yet.
         let share: f64 = self.random.random();
         let offset = start + ((end - start) as f64 * share).round() as i64;
         let ((), span) = self.span(|_| {

@@ -5,7 +5,8 @@ use std::sync::mpsc;
 
 use super::*;
 
-/// Sends a response of `len` bytes in two parts, the second when the first has been taken or is waited beside.
+/// Sends a response of `len` bytes in two parts, the second when the first has been taken or is
+/// waited beside.
 fn in_two_parts(len: usize, first: usize, expected: usize) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let mut connection = Connection::open(listener.local_addr().unwrap()).unwrap();
@@ -24,7 +25,8 @@ fn in_two_parts(len: usize, first: usize, expected: usize) {
         tell.send(Some(body)).unwrap();
     });
     assert_eq!(told.recv().unwrap(), None);
-    // A receive that blocks takes the first part before it sleeps; one that polls leaves it where it is.
+    // A receive that blocks takes the first part before it sleeps; one that polls leaves it where
+    // it is.
     for _ in 0..1000 {
         if rustix::io::ioctl_fionread(&watched).unwrap() == 0 {
             break;

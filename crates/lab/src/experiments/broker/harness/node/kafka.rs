@@ -1,5 +1,6 @@
-//! The command that starts Apache Kafka as one node in both roles, with the heap and the collector that its own start script sets, after
-//! formatting its directory if that is new. It logs errors only, which costs it less than its default.
+//! The command that starts Apache Kafka as one node in both roles, with the heap and the collector
+//! that its own start script sets, after formatting its directory if that is new. It logs errors
+//! only, which costs it less than its default.
 
 use std::fs;
 use std::path::Path;
