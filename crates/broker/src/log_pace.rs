@@ -47,6 +47,11 @@ impl LogPace {
         state.until_ms = Some(until_ms + EVERY_MS);
         Some(std::mem::take(&mut state.left_out))
     }
+
+    /// Counts lines that were left out without asking.
+    pub(crate) fn leave_out(&self, count: u64) {
+        self.state.lock().left_out += count;
+    }
 }
 
 #[cfg(test)]

@@ -211,7 +211,7 @@ impl Replicas {
         marked
     }
 
-    /// Removes a directory that [`Replicas::doom`] returned.
+    /// Removes a directory that [`Replicas::mark_deleted`] returned.
     pub(crate) fn remove_directory(&self, dir: &Path) {
         if let Err(error) = self.data_dir.disk().remove_dir(dir) {
             tracing::warn!(directory = %dir.display(), %error, "cannot remove the files of a deleted partition");

@@ -116,7 +116,8 @@ fn levels(directives: &str) -> LogLevels {
         _ => LogLevel::Off,
     };
     let mut levels = LogLevels::new();
-    for targets in directives.split(',').filter_map(|directive| Targets::from_str(directive).ok()) {
+    let of_targets = directives.split(',').filter(|directive| !directive.contains(['[', ']', '{', '}']));
+    for targets in of_targets.filter_map(|directive| Targets::from_str(directive).ok()) {
         levels.extend(targets.default_level().map(|found| (loggers::ROOT.to_owned(), level(found))));
         levels.extend(targets.iter().map(|(target, found)| (target.to_owned(), level(found))));
     }

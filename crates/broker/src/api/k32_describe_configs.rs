@@ -7,7 +7,7 @@
 //! A resource that is named several times with the same keys is told once; Kafka repeats it.
 //!
 //! Of the broker, keys that have an effect here are told; Kafka tells some 200 more. The keys of a
-//! broker's logger are [`loggers`](crate::loggers): modules of Levada, not classes of Kafka.
+//! broker's logger are [`loggers`]: modules of Levada, not classes of Kafka.
 
 use std::collections::HashSet;
 

@@ -31,7 +31,7 @@ use super::offsets::OffsetStore;
 use super::records::{Record, RecordError};
 use super::timers::{Alarm, TimerKey, Timers};
 use super::topics::{NoTopics, Topics};
-use super::turn::{AnyGroup, PendingWrite, Rebalance, StepContext};
+use super::turn::{AnyGroup, PendingWrite, REBALANCES_AT_ONCE, Rebalances, StepContext};
 use crate::clock::Now;
 use crate::log_pace::LogPace;
 
@@ -39,9 +39,6 @@ pub use self::view::{
     DescribedConsumer, DescribedConsumerGroup, DescribedGroup, DescribedMember, ListFilter, ListedGroup,
     MonitoredGroup, Room,
 };
-
-/// Lines of the log at once about rebalances of one coordinator's groups; then one a second.
-const REBALANCES_AT_ONCE: u32 = 100;
 
 /// The groups of one partition of `__consumer_offsets`.
 #[derive(Debug)]
@@ -63,8 +60,8 @@ pub struct Coordinator {
     appends: Appends,
     held_fetches: Vec<HeldFetch>,
     actions: Vec<Action>,
-    /// Rebalances that the log has not been told of.
-    pub(super) rebalances: Vec<Rebalance>,
+    /// Rebalances of the last step, for the log.
+    pub(super) rebalances: Rebalances,
     /// The pace of lines about rebalances.
     pub(super) rebalance_log: LogPace,
 }
@@ -106,7 +103,7 @@ impl Coordinator {
             appends: Appends::default(),
             held_fetches: Vec::new(),
             actions: Vec::new(),
-            rebalances: Vec::new(),
+            rebalances: Rebalances::default(),
             rebalance_log: LogPace::of(REBALANCES_AT_ONCE),
         }
     }
@@ -142,6 +139,7 @@ impl Coordinator {
     /// steady clock, what is written down and the age of offsets by the wall clock.
     pub fn step(&mut self, event: Event, now: Now) -> Vec<Action> {
         let now_ms = now.wall_ms;
+        self.rebalances = Rebalances::default();
         self.timers.advance(now.steady_ms);
         match self.phase {
             Phase::Serving => self.handle(event, now_ms),

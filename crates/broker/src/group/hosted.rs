@@ -8,7 +8,7 @@ use super::coordinator::{Coordinator, Replayed};
 use super::error::GroupError;
 use super::event::{Event, Outcome, Payload, Producer};
 use super::request::EndTxnRequest;
-use super::turn::Rebalance;
+use super::turn::{Rebalance, Rebalances};
 use crate::clock::Now;
 use crate::machine::{ActionOf, EncodedRecord, Machine, PersistFailure};
 
@@ -52,12 +52,14 @@ impl Machine for Coordinator {
 
     fn step(&mut self, event: Event, now: Now) -> Vec<ActionOf<Self>> {
         let actions = self.step(event, now);
-        for Rebalance { group_id, generation, members } in self.rebalances.drain(..) {
+        let Rebalances { named, unnamed } = std::mem::take(&mut self.rebalances);
+        for Rebalance { group_id, generation, members } in named {
             if let Some(left_out) = self.rebalance_log.admit(now.steady_ms) {
                 let left_out = Some(left_out).filter(|count| *count > 0);
                 tracing::info!(group = group_id, generation, members, left_out, "group rebalanced");
             }
         }
+        self.rebalance_log.leave_out(unnamed);
         actions
     }
 

@@ -13,6 +13,9 @@ use super::records::Record;
 use super::request::Protocol;
 use super::timers::{Alarm, TimerKey, Timers};
 
+/// Lines of the log at once about rebalances of one coordinator's groups; then one a second.
+pub(super) const REBALANCES_AT_ONCE: u32 = 100;
+
 /// What a group may use while it handles one event.
 pub(super) struct StepContext<'a> {
     /// The time of the event, by the wall clock.
@@ -24,7 +27,26 @@ pub(super) struct StepContext<'a> {
     /// What the driver will be asked to do.
     pub(super) actions: &'a mut Vec<Action>,
     /// The rebalances of this turn, for the log.
-    pub(super) rebalances: &'a mut Vec<Rebalance>,
+    pub(super) rebalances: &'a mut Rebalances,
+}
+
+/// The rebalances of one step, for the log. Only so many are named: one alarm can reach any number
+/// of groups.
+#[derive(Debug, Default)]
+pub(super) struct Rebalances {
+    pub(super) named: Vec<Rebalance>,
+    /// Number of further ones.
+    pub(super) unnamed: u64,
+}
+
+impl Rebalances {
+    pub(super) fn push(&mut self, rebalance: Rebalance) {
+        if self.named.len() < REBALANCES_AT_ONCE as usize {
+            self.named.push(rebalance);
+        } else {
+            self.unnamed += 1;
+        }
+    }
 }
 
 /// A rebalance, for the log.

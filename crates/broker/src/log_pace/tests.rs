@@ -18,3 +18,10 @@ fn a_larger_burst_is_told_at_once() {
     assert_eq!((0..2000).filter(|_| pace.admit(7).is_some()).count(), 1000);
     assert_eq!(pace.admit(1007), Some(1000));
 }
+
+#[test]
+fn lines_left_out_unasked_are_counted() {
+    let pace = LogPace::default();
+    pace.leave_out(3);
+    assert_eq!(pace.admit(0), Some(3));
+}

@@ -139,8 +139,9 @@ impl Queue {
     /// dropped from the cache until it does.
     pub(crate) fn blocked(&mut self, engine: &Engine) {
         self.lookahead = 0;
-        self.resident_bytes =
-            self.resident_bytes.min(self.done.saturating_add(engine.thresholds.cold_window_bytes));
+        let Some(window) = self.window(engine, engine.thresholds.cold_window_bytes) else { return };
+        // Whole pages, because a path sends no part of a page that it has whole.
+        self.resident_bytes = self.resident_bytes.min(self.done.saturating_add(window.len));
     }
 
     /// What is missing of the window, where the first piece came upon pages that are not in the

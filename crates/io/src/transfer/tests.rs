@@ -300,6 +300,30 @@ fn a_header_waits_for_the_range_behind_it() {
 }
 
 #[test]
+fn a_turn_after_a_blocked_one_keeps_to_its_budget() {
+    let content = content(FILE_LEN);
+    let thresholds = Thresholds {
+        small_extent_bytes: 0,
+        copy_bytes: 1000,
+        cold_window_bytes: 1000,
+        ..Thresholds::default()
+    };
+    let mut engine = engine(&caps(false, true), thresholds);
+    engine.report_cold(true);
+    let (sender, mut receiver) = sockets(false, false);
+    let mut transfer = Transfer::new([extent(&file_of(&content), 0, content.len() as u64)]);
+    let mut arrived = Vec::new();
+    while transfer.remaining() > 500_000 {
+        while transfer.step(&mut engine, sender.as_fd(), 1 << 20).unwrap() != Turn::Blocked {}
+        read_some(&mut receiver, FILE_LEN, &mut arrived);
+        let before = transfer.remaining();
+        let turn = transfer.step(&mut engine, sender.as_fd(), 1001).unwrap();
+        let sent = before - transfer.remaining();
+        assert!(sent < 1001 + engine.page_bytes, "{sent} bytes in a turn of 1001: {turn:?}");
+    }
+}
+
+#[test]
 fn the_last_bytes_wait_for_the_end_of_the_connection() {
     let mut engine = engine(&caps(true, true), Thresholds::default());
     let (sender, mut receiver) = sockets(true, false);

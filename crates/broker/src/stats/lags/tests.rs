@@ -9,7 +9,7 @@ fn sample(at_ms: i64, records: u64) -> LagSample {
 #[test]
 fn samples_are_at_least_20_seconds_apart_and_at_most_an_hour_old() {
     let history = LagHistory::default();
-    for at in (0..3 * KEPT_MS).step_by(5_000) {
+    for at in (0..=3 * KEPT_MS).step_by(5_000) {
         history.record([("g", sample(at, 7))].into_iter(), at);
     }
     let samples = history.of("g");
