@@ -234,7 +234,7 @@ fn who_does_not_authenticate_in_time_is_closed() {
         assert_eq!(connection.outcome(Duration::from_secs(40)), Outcome::Closed);
     }
     open.call(&raw::api_versions(0));
-    assert!(node.talk().contains("has not authenticated within"), "{}", node.talk());
+    assert!(node.talk().contains("did not authenticate within"), "{}", node.talk());
     node.stop();
 }
 
@@ -368,7 +368,7 @@ fn idle_connections_leave_descriptors_for_files() {
     assert_eq!(raw::produce_error(&first.call(&raw::produce("few", -1, &batch))), NONE);
     let mut held: Vec<Connection> = (0..200).map(|_| Connection::open(node.address())).collect();
     await_some("a listener that waits", SOON, || {
-        node.talk().contains("descriptors are kept for files").then_some(())
+        node.talk().contains("descriptors are reserved for log files").then_some(())
     });
     // There are descriptors for the files of another topic, and for those that a broker opens and
     // closes.
@@ -388,7 +388,7 @@ fn idle_connections_leave_descriptors_for_files() {
     });
     assert_eq!(raw::listed_offset(&first.call(&raw::list_end_offset("few"))), acknowledged);
     assert_eq!(node.http("/healthz").0, 200);
-    let told = node.talk().matches("descriptors are kept for files").count();
+    let told = node.talk().matches("descriptors are reserved for log files").count();
     assert!(told < 10, "told {told} times");
 }
 
