@@ -34,7 +34,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 
-use axum::extract::Request;
+use axum::extract::{DefaultBodyLimit, Request};
 use axum::http::{HeaderName, HeaderValue, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
@@ -58,6 +58,8 @@ const LISTENER: &str = "CONSOLE";
 const STREAMS_MAX: usize = 16;
 /// Logins that are checked at the same time.
 const LOGINS_AT_ONCE: usize = 2;
+/// Longest form of a login, which is read before the sender is known.
+const FORM_BYTES_MAX: usize = 16 << 10;
 /// Pages of records that are read at the same time, which bounds the memory of expanded batches.
 const READS_AT_ONCE: usize = 2;
 
@@ -158,8 +160,8 @@ fn router(console: Arc<Console>) -> Router {
         .route("/settings", get(settings::show_broker).post(settings::alter_broker))
         .layer(middleware::from_fn_with_state(console.clone(), visitor::enter));
     Router::new()
-        .route("/login", get(login::show).post(login::submit))
-        .route("/logout", post(login::leave))
+        .route("/login", get(login::show).post(login::submit).layer(small_form()))
+        .route("/logout", post(login::leave).layer(small_form()))
         .route("/console.css", get(|| asset("text/css; charset=utf-8", include_str!("console/console.css"))))
         .route(
             "/console.js",
@@ -170,6 +172,11 @@ fn router(console: Arc<Console>) -> Router {
         .with_state(console)
         .layer(middleware::from_fn(visitor::refuse_others))
         .layer(middleware::from_fn(harden))
+}
+
+/// Limit of a form that anybody may send: a name, a password and a link.
+fn small_form() -> DefaultBodyLimit {
+    DefaultBodyLimit::max(FORM_BYTES_MAX)
 }
 
 async fn asset(media: &'static str, text: &'static str) -> Response {

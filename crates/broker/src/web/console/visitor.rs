@@ -12,6 +12,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use axum::body::Bytes;
 use axum::extract::{FromRequest as _, FromRequestParts as _, Query, Request, State};
 use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::middleware::Next;
@@ -34,6 +35,9 @@ const REFRESH: &str = "x-levada-refresh";
 /// Longest life of a session, and its life without a page being asked for.
 const SESSION_TIME: Duration = Duration::from_secs(12 * 3600);
 const IDLE_TIME: Duration = Duration::from_secs(3600);
+/// Fields of a form or of a link; a reset of 1 000 partitions has fewer. Each takes some 50 bytes of
+/// memory, however short it is.
+const FIELDS_MAX: usize = 8192;
 
 /// The principal who asks for pages, from where, and the proof that its forms carry.
 #[derive(Clone)]
@@ -202,6 +206,7 @@ pub(super) fn unproved() -> Response {
 /// The fields of the form of a POST, of the query of anything else.
 pub(super) async fn fields(request: Request) -> Result<(Request, Fields), Response> {
     if request.method() != Method::POST {
+        refuse_many_fields(request.uri().query().unwrap_or_default().as_bytes())?;
         let (mut parts, body) = request.into_parts();
         let query = Query::<Vec<(String, String)>>::from_request_parts(&mut parts, &()).await;
         let fields = query.map(|Query(fields)| Fields(fields)).map_err(IntoResponse::into_response)?;
@@ -209,9 +214,23 @@ pub(super) async fn fields(request: Request) -> Result<(Request, Fields), Respon
     }
     let (parts, body) = request.into_parts();
     let head = Request::from_parts(parts.clone(), axum::body::Body::empty());
-    let form = Form::<Vec<(String, String)>>::from_request(Request::from_parts(parts, body), &()).await;
+    let text = Bytes::from_request(Request::from_parts(parts.clone(), body), &()).await;
+    let text = text.map_err(IntoResponse::into_response)?;
+    refuse_many_fields(&text)?;
+    let request = Request::from_parts(parts, text.into());
+    let form = Form::<Vec<(String, String)>>::from_request(request, &()).await;
     let Form(fields) = form.map_err(IntoResponse::into_response)?;
     Ok((head, Fields(fields)))
+}
+
+/// Refuses the text of a form or of a query that has too many fields, before it is split.
+fn refuse_many_fields(text: &[u8]) -> Result<(), Response> {
+    let count = text.iter().filter(|byte| **byte == b'&').count() + 1;
+    if count <= FIELDS_MAX {
+        return Ok(());
+    }
+    let refused = format!("the form has {count} fields; at most {FIELDS_MAX} are allowed\n");
+    Err((StatusCode::PAYLOAD_TOO_LARGE, refused).into_response())
 }
 
 fn visitor(console: &Console, headers: &HeaderMap, peer: SocketAddr, uses: bool) -> Option<Visitor> {

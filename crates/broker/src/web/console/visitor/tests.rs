@@ -94,3 +94,27 @@ fn brokers_on_ports_of_one_host_have_cookies_of_their_own() {
     assert_eq!(cookie(&headers(&[("host", "localhost:9646"), ("cookie", "levada_9645=other")])), None);
     assert_eq!(cookie_name(&headers(&[("host", "[::1]")])), "levada");
 }
+
+/// The number of fields in a form or in a query, or the status of the refusal.
+fn fields_of(method: Method, text: &str) -> Result<usize, StatusCode> {
+    let builder = Request::builder().method(&method).header("host", "127.0.0.1:9644");
+    let request = match method == Method::POST {
+        true => {
+            builder.header("content-type", "application/x-www-form-urlencoded").body(text.to_owned().into())
+        }
+        false => builder.uri(format!("/topics?{text}")).body(axum::body::Body::empty()),
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let read = runtime.block_on(fields(request.unwrap()));
+    read.map(|(_, fields)| fields.0.len()).map_err(|refusal| refusal.status())
+}
+
+#[test]
+fn a_form_of_too_many_fields_is_refused_before_it_is_split() {
+    for method in [Method::POST, Method::GET] {
+        let most = vec!["a=b"; FIELDS_MAX].join("&");
+        assert_eq!(fields_of(method.clone(), &most), Ok(FIELDS_MAX));
+        let more = format!("{most}&a=b");
+        assert_eq!(fields_of(method, &more), Err(StatusCode::PAYLOAD_TOO_LARGE));
+    }
+}
