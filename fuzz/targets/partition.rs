@@ -119,7 +119,7 @@ impl Files {
         self.logs().any(|(bytes, golden)| bytes != golden)
     }
 
-    /// Whether one of the log files has these bytes somewhere.
+    /// True if one of the log files has these bytes somewhere.
     fn hold(&self, wanted: &[u8]) -> bool {
         self.logs().any(|(bytes, _)| bytes.windows(wanted.len()).any(|window| window == wanted))
     }
@@ -241,7 +241,7 @@ fn question(partition: &Partition) {
     }
 }
 
-/// Whether there was room for it.
+/// True if there was room for it.
 fn append(writer: &mut Writer, files: &Files, whole: bool) -> bool {
     let end = writer.partition().log_end();
     let mut builder = Builder::new();

@@ -26,7 +26,7 @@ pub(crate) const SMALL_BYTES: u64 = 16 << 10;
 /// bytes are not kept.
 const SETTLED: Duration = Duration::from_millis(100);
 
-/// How long a file that was in memory from end to end counts as being there.
+/// Time for which a file that was found wholly in memory counts as resident.
 const RESIDENT_AGE: Duration = Duration::from_secs(1);
 
 /// The answer's head for one second, without anything that depends on the request.

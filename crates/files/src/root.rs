@@ -23,7 +23,7 @@ pub enum Links {
     Anywhere,
 }
 
-/// Whether a lookup may wait for the disk.
+/// Permission of a lookup to wait for the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DiskWait {
     /// It ends with [`Fault::WouldWait`] instead.

@@ -78,12 +78,12 @@ impl Transfer {
         self.queue.expect_more();
     }
 
-    /// How many bytes the kernel has not taken.
+    /// Number of bytes that the kernel has not taken.
     pub fn remaining(&self) -> u64 {
         self.queue.remaining()
     }
 
-    /// How many bytes are sent from memory next, before a range of a file comes or the end: the
+    /// Number of bytes to send from memory next, before a range of a file comes or the end: the
     /// kernel copies those, so that a turn of as many takes some times as long as one of pages that
     /// it refers to.
     pub fn in_memory(&self) -> u64 {

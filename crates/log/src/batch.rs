@@ -236,7 +236,7 @@ impl<'a> BatchView<'a> {
     }
 }
 
-/// What is wrong with a batch. The sender of the bytes is at fault, or the disk they lay on.
+/// Defect of a batch. The sender of the bytes is at fault, or the disk they lay on.
 #[derive(Debug, Error)]
 pub enum BatchError {
     /// Fewer bytes than the header or its length field ask for.

@@ -14,7 +14,7 @@ pub enum LogError {
     /// An operation on a file failed.
     #[error("cannot {operation} {}: {source}", path.display())]
     Io {
-        /// What was tried, as a verb.
+        /// The operation that failed, as a verb.
         operation: &'static str,
         /// The file or directory.
         path: PathBuf,
@@ -26,7 +26,7 @@ pub enum LogError {
     Corrupt {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The defect.
         detail: String,
     },
     /// A mapped file was cut, or its disk failed, while it was in use.
@@ -106,7 +106,7 @@ pub enum ReadError {
     /// The disk failed.
     #[error(transparent)]
     Storage(#[from] LogError),
-    /// What lies at this place is no batch.
+    /// The bytes at this place are no batch.
     #[error("{} has no batch at position {position} (search for offset {offset})", path.display())]
     Corrupt {
         /// The segment.

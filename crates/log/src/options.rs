@@ -24,7 +24,7 @@ pub struct OpenOptions {
     /// From the checkpoint: the high watermark of a log that has, or may have, other replicas.
     /// Without one this is the only replica, and its high watermark is the log's end.
     pub high_watermark: Option<i64>,
-    /// Whether the directory was shut down cleanly. Then nothing is scanned.
+    /// True if the directory was shut down cleanly. Then nothing is scanned.
     pub clean: bool,
     /// How files are reached.
     pub disk: Arc<dyn Disk>,

@@ -45,7 +45,7 @@ pub struct Partition {
     unsynced_names: AtomicBool,
 }
 
-/// What a read found: a range of one segment, whole batches.
+/// Result of a read: a range of one segment, whole batches.
 #[derive(Clone, Debug)]
 pub struct Slice {
     /// The range, `None` if there is nothing to read yet.
@@ -55,7 +55,7 @@ pub struct Slice {
     pub base_offset: i64,
     /// The first offset of the log at the time.
     pub log_start: i64,
-    /// Whether the range lies in a segment that is no longer written to: waiting for more of it is
+    /// True if the range lies in a segment that is no longer written to: waiting for more of it is
     /// pointless.
     pub sealed: bool,
     // Whoever found it did not wait, and does not want to wait for what is said about it.
@@ -75,7 +75,7 @@ impl Slice {
         self.extent.as_ref().map_or(0, |extent| extent.len)
     }
 
-    /// Whether there is nothing to read yet.
+    /// True if there is nothing to read yet.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -163,7 +163,7 @@ impl Partition {
         self.latest_epoch.load(Ordering::Acquire)
     }
 
-    /// Whether a failure of the storage has stopped all writing.
+    /// True if a failure of the storage has stopped all writing.
     pub fn is_offline(&self) -> bool {
         self.offline.load(Ordering::Acquire)
     }
@@ -173,7 +173,7 @@ impl Partition {
         self.segments.load().iter().map(|segment| segment.size()).sum()
     }
 
-    /// How many segments there are.
+    /// Number of segments.
     pub fn segment_count(&self) -> usize {
         self.segments.load().len()
     }

@@ -38,7 +38,7 @@ impl Written {
     }
 }
 
-/// What is known of one producer.
+/// State of one producer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Producer {
     pub(crate) epoch: i16,
@@ -141,7 +141,7 @@ pub struct ProducerState {
     pub transaction_start: Option<i64>,
 }
 
-/// Who wants to append.
+/// The producer of a batch that is to be appended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     /// A client: sequences are checked, control batches refused.
@@ -266,7 +266,7 @@ impl Producers {
         completed
     }
 
-    /// Whether the producer has a transaction open under this epoch.
+    /// True if the producer has a transaction open under this epoch.
     pub(crate) fn has_open_transaction(&self, producer_id: i64, epoch: i16) -> bool {
         let known = self.known.get(&producer_id);
         known.is_some_and(|producer| producer.epoch == epoch && producer.transaction_start.is_some())
@@ -279,7 +279,7 @@ impl Producers {
         open.map(|producer| producer.last_timestamp).min()
     }
 
-    /// What is known of each, by id.
+    /// State of each producer, by id.
     pub(crate) fn states(&self) -> Vec<ProducerState> {
         let states = self.known.iter().map(|(id, producer)| ProducerState {
             producer_id: *id,

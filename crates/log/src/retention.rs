@@ -24,8 +24,8 @@ pub(crate) struct RetentionInput {
     pub(crate) now_ms: i64,
 }
 
-/// How many of the oldest segments go. All of them may: then a new one is rolled first. An empty
-/// last segment stays, and so does everything that reaches beyond the high watermark.
+/// Number of the oldest segments to delete. All of them may go: then a new one is rolled first. An
+/// empty last segment stays, and so does everything that reaches beyond the high watermark.
 pub(crate) fn expired(segments: &[SegmentAge], config: &LogConfig, at: RetentionInput) -> usize {
     let removable = segments
         .iter()

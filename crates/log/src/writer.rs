@@ -172,7 +172,7 @@ impl Writer {
         self.partition.flush()
     }
 
-    /// Whether a producer has a transaction open under this epoch.
+    /// True if a producer has a transaction open under this epoch.
     pub fn has_open_transaction(&self, producer_id: i64, epoch: i16) -> bool {
         self.producers.has_open_transaction(producer_id, epoch)
     }

@@ -20,7 +20,7 @@ pub struct KernelSession {
     due: bool,
 }
 
-/// What the handing over came to.
+/// Result of the handover.
 pub enum Offload {
     /// The kernel has the keys.
     Done(Box<KernelSession>),

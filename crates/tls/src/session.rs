@@ -21,14 +21,14 @@ const HEADER_BYTES: usize = 5;
 /// Most bytes of a record behind its header.
 const RECORD_BYTES: usize = (16 << 10) + 2048;
 
-/// What is read from the socket at a time once the handshake is over.
+/// Size of a read from the socket once the handshake is over, in bytes.
 const READ_BYTES: usize = 32 << 10;
 const _: () = assert!(HEADER_BYTES + RECORD_BYTES <= READ_BYTES, "a read has room for a whole record");
 
 /// The first byte of a handshake's first record.
 const HANDSHAKE: u8 = 22;
 
-/// What is next in a handshake.
+/// Next step of a handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// More has to come from the peer.
@@ -44,11 +44,11 @@ pub struct TlsSession {
     incoming: Vec<u8>,
     /// Encrypted and not sent.
     outgoing: Vec<u8>,
-    /// Whether the peer has said that nothing more comes.
+    /// True if the peer has said that nothing more comes.
     pub closed: bool,
-    /// Whether nothing has been sent yet.
+    /// True if nothing has been sent yet.
     said_nothing: bool,
-    /// Whether something failed: whatever there is to say has been said.
+    /// True if something failed: whatever there is to say has been said.
     over: bool,
 }
 
@@ -67,7 +67,7 @@ impl TlsSession {
     /// is to be told in return waits in [`TlsSession::take_outgoing`], also after an error.
     ///
     /// # Errors
-    /// What came is not what may come; the connection is over.
+    /// The peer sent a record that the protocol does not allow here; the connection is over.
     pub fn process(&mut self, plain: &mut impl BufMut) -> Result<Next, rustls::Error> {
         let next = self.advance(plain);
         self.over |= next.is_err();
@@ -223,7 +223,7 @@ impl TlsSession {
         Some((self.tls.protocol_version()?, self.tls.negotiated_cipher_suite()?))
     }
 
-    /// Whether everything received is processed and everything said is sent, so that somebody else
+    /// True if everything received is processed and everything said is sent, so that somebody else
     /// may go on.
     pub(crate) fn is_even(&self) -> bool {
         self.incoming.is_empty() && self.outgoing.is_empty()

@@ -167,8 +167,9 @@ impl Context {
         self.broker().access().allows_some(&self.session, (operation, kind))
     }
 
-    /// Whether the client may do that with a topic of a hot request, which names it by id from
-    /// version 13 on. Whether the topic exists is for those who may to find out.
+    /// Checks that the client may do `operation` on a topic of a Produce or Fetch request, which
+    /// name it by id from version 13 on. A client without the right is not told whether the topic
+    /// exists.
     pub(crate) fn permit_topic(
         &self,
         operation: Operation,

@@ -55,7 +55,7 @@ impl Repeated {
     }
 }
 
-/// Whether the client may do that with the configuration of such a resource.
+/// Checks that the client may do `operation` on the configuration of such a resource.
 pub(crate) fn permit(
     context: &Context,
     operation: Operation,

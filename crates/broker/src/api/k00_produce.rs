@@ -156,7 +156,7 @@ async fn start(
 struct Envelope {
     acks: i16,
     transactional_id: Option<StrBytes>,
-    /// Whether its client may write in the transaction, if it does.
+    /// The error if the client may not write in the transaction that the request names.
     permitted: Result<(), ErrorCode>,
 }
 

@@ -10,7 +10,7 @@
 //! Sessions (KIP-227) are kept as Kafka keeps them, in `max.incremental.fetch.session.cache.slots`
 //! slots.
 //!
-//! What has to be looked up in pages that are not in memory is looked up on a thread that may wait.
+//! A lookup in pages that are not in memory runs on a thread that may wait.
 //! Records of segments that are no longer written to and come from the disk count as read once:
 //! they leave no trace in the page cache.
 //!

@@ -81,7 +81,7 @@ fn show(
     })
 }
 
-/// Whether the client may know of that coordinator.
+/// Checks that the client may describe the group or the transactional id.
 fn permit(context: &Context, key_type: i8, key: &StrBytes) -> Result<(), Failure> {
     let may = |kind| context.may(Operation::Describe, kind, key.as_str());
     // Kafka explains to those alone who ask for one coordinator.

@@ -1,8 +1,8 @@
 //! SaslHandshake (key 17), versions 0–1.
 //!
-//! A handshake that begins a client's authentication never gets here: `server::gate` takes it. This
-//! one comes where there is nothing to show, or too soon after the last time, and is refused as
-//! Kafka does.
+//! A handshake that begins a client's authentication never gets here: `server::auth_gate` takes it.
+//! This one comes where there is nothing to show, or too soon after the last time, and is refused
+//! as Kafka does.
 
 use levada_wire::messages::{SaslHandshakeRequest, SaslHandshakeResponse};
 

@@ -104,8 +104,8 @@ fn may_write(context: &Context, topic: &str) -> bool {
     !is_internal(topic) && context.may(Operation::Write, ResourceType::Topic, topic)
 }
 
-/// What the coordinator answers to partitions that all exist: one code for each that was named. It
-/// is asked once for a partition that was named more often.
+/// Asks the coordinator to add partitions that all exist. Returns one code for each that the
+/// request names; a partition that is named more than once is asked about once.
 async fn ask(context: &Context, transaction: &AddPartitionsToTxnTransaction) -> Vec<ErrorCode> {
     let AddPartitionsToTxnTransaction { producer_id, producer_epoch, topics, .. } = transaction;
     let (mut places, mut partitions) = (HashMap::new(), Vec::new());

@@ -1,7 +1,7 @@
 //! SaslAuthenticate (key 36), versions 0–2.
 //!
-//! What belongs to a client's authentication never gets here: `server::gate` takes it. This one
-//! comes without a handshake, and is refused as Kafka does.
+//! Requests of a client's authentication never get here: `server::auth_gate` takes them. A request
+//! that gets here came without a handshake, and is refused as Kafka refuses it.
 
 use levada_wire::messages::{SaslAuthenticateRequest, SaslAuthenticateResponse};
 

@@ -32,7 +32,7 @@ pub(crate) enum Wrong {
     Config(String),
 }
 
-/// Whether a subscription may have these values.
+/// Checks that a subscription may have these values.
 pub(crate) fn check_client_metrics(values: &Values) -> Result<(), Wrong> {
     if let Some(unknown) = values.keys().find(|name| KEYS.iter().all(|key| key.name != **name)) {
         return Err(Wrong::Request(format!("Unknown client metrics configuration: {unknown}")));

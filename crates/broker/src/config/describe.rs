@@ -50,10 +50,10 @@ pub struct Described {
     pub synonyms: Vec<Synonym>,
     /// The type.
     pub kind: ConfigType,
-    /// Whether the value must not be shown: passwords, and keys that nobody knows, which might be
+    /// True if the value must not be shown: passwords, and keys that nobody knows, which might be
     /// secret.
     pub sensitive: bool,
-    /// Whether only a restart changes it.
+    /// True if only a restart changes it.
     pub read_only: bool,
     /// One sentence for users.
     pub doc: &'static str,
@@ -70,7 +70,7 @@ pub struct Synonym {
     pub source: ConfigSource,
 }
 
-/// Whether the value of a broker key must not be shown: it is a password, or nobody knows the key.
+/// True if the value of a broker key must not be shown: it is a password, or nobody knows the key.
 pub(crate) fn is_sensitive(name: &str) -> bool {
     known(name).is_none_or(ConfigKey::is_secret)
 }
@@ -174,7 +174,7 @@ fn topic_synonyms(settings: &Settings, topic: &TopicConfigKey) -> Vec<Synonym> {
     from_main(main, layers(settings, topic.broker.iter().map(|name| (*name).into())))
 }
 
-/// Whether only a restart changes the key. As in Kafka, that is said of every key that is written
+/// True if only a restart changes the key. As in Kafka, that is said of every key that is written
 /// for a listener, even of those that can be changed.
 fn is_read_only(name: &str) -> bool {
     let fixed = |key: &ConfigKey| key.dynamic == Dynamic::ReadOnly;

@@ -134,7 +134,7 @@ fn keys() -> impl Iterator<Item = &'static GroupKey> {
     MEMBER_KEYS.iter().flatten().chain(&OTHER_KEYS)
 }
 
-/// Whether a group may set these values; the error is Kafka's sentence.
+/// Checks that a group may set these values; the error is Kafka's sentence.
 pub(crate) fn check_group(broker: &BrokerConfig, values: &Values) -> Result<(), String> {
     if let Some(unknown) = values.keys().find(|name| keys().all(|known| known.key.name != **name)) {
         return Err(format!("Unknown group config name: {unknown}"));

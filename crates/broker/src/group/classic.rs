@@ -143,7 +143,7 @@ impl ClassicGroup {
         }
     }
 
-    /// Whether a commit may be stored; a member's commit also counts as a sign of life.
+    /// Checks that a commit may be stored; a member's commit also counts as a sign of life.
     pub(super) fn commit(
         &mut self,
         turn: &mut StepContext<'_>,
@@ -168,7 +168,7 @@ impl ClassicGroup {
         Ok(())
     }
 
-    /// Whether a commit inside a transaction may be stored.
+    /// Checks that a commit inside a transaction may be stored.
     pub(super) fn commit_in_transaction(&self, request: &TxnCommitRequest) -> Result<(), GroupError> {
         if !request.names_member() || (request.generation < 0 && self.state == State::Empty) {
             return Ok(());
@@ -204,7 +204,7 @@ impl ClassicGroup {
         }
     }
 
-    /// Whether the member exists and is not fenced by a successor.
+    /// Checks that the member exists and is not fenced by a successor.
     fn validate(&self, member_id: &str, group_instance_id: Option<&str>) -> Result<(), GroupError> {
         if let Some(instance) = group_instance_id {
             match self.static_members.get(instance) {

@@ -92,7 +92,8 @@ impl Admission {
         self.ghosts.set_capacity(seen.available / CLAIMED);
     }
 
-    /// Whether a range that has to come from the disk may stay. Each reading is asked about once.
+    /// Decides whether a range that has to be read from the disk may stay in the page cache. Call
+    /// it once for each read.
     pub(crate) fn ask(&mut self, wanted: &Wanted) -> Verdict {
         let Wanted { file, offset, len, ahead } = *wanted;
         let known = self.ghosts.read(file, offset, len);

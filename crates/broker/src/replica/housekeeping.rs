@@ -43,7 +43,7 @@ impl Replicas {
         }
     }
 
-    /// Whether `flush.ms` ran out between two looks: deadlines are the multiples of it, so that
+    /// Flushes if `flush.ms` ran out between two looks: deadlines are the multiples of it, so that
     /// nothing has to be remembered.
     fn flush_if_due(&self, partition: &Partition, since_ms: i64, now_ms: i64) {
         let flush_ms = partition.config().flush_ms.max(1);

@@ -137,7 +137,7 @@ impl Work {
         [(Work::Append, "append"), (Work::Housekeeping, "housekeeping")];
 }
 
-/// Whether a lane's queue was left to the one who was told so.
+/// State of a lane's queue after a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub(crate) enum Backlog {

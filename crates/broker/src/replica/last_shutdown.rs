@@ -40,7 +40,7 @@ impl LastShutdown {
         }
     }
 
-    /// Whether a checkpoint has a partition that is none any more.
+    /// True if a checkpoint has a partition that is none any more.
     pub(crate) fn is_stale(&self, known: impl Fn(&str, i32) -> bool) -> bool {
         let mut keys = self.recovery_points.keys().chain(self.log_starts.keys());
         keys.any(|(topic, index)| !known(topic, *index))
@@ -65,7 +65,7 @@ impl UnservedPartitions {
         self.0.is_empty()
     }
 
-    /// How many could not be opened.
+    /// Number of partitions that could not be opened.
     pub(crate) fn failed(&self) -> usize {
         self.0.values().filter(|(_, absence)| *absence == UnservedReason::Failed).count()
     }

@@ -26,7 +26,7 @@ pub(crate) const TRANSACTIONS_TOPIC: &str = "__transaction_state";
 /// Topic and index of a partition, as checkpoints name it.
 pub(crate) type TopicPartition = (String, i32);
 
-/// Whether clients may only read `topic`.
+/// True if clients may only read `topic`.
 pub(crate) fn is_internal(topic: &str) -> bool {
     topic == OFFSETS_TOPIC || topic == TRANSACTIONS_TOPIC
 }
@@ -187,12 +187,12 @@ impl Partition {
         }
     }
 
-    /// Whether the operator is to be told that a marker could not be written here.
+    /// True if the operator is to be told that a marker could not be written here.
     pub(crate) fn untold_marker(&self, now_ms: i64) -> bool {
         self.marker_warning.is_due(now_ms)
     }
 
-    /// Whether its topic has been deleted.
+    /// True if its topic has been deleted.
     pub(crate) fn is_deleted(&self) -> bool {
         self.deleted.load(Ordering::Acquire)
     }

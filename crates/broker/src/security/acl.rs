@@ -69,7 +69,7 @@ codes! {
         User = 7, "USER";
     }
 
-    /// Whether an entry's name is whole.
+    /// The kind of pattern that an entry's name is.
     PatternType {
         Literal = 3, "LITERAL";
         Prefixed = 4, "PREFIXED";
@@ -115,7 +115,7 @@ pub struct Acl {
     pub host: String,
     /// Operation.
     pub operation: Operation,
-    /// Whether it may be.
+    /// Allow or deny.
     pub permission: Permission,
 }
 

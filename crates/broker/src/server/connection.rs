@@ -38,7 +38,7 @@ mod receive;
 
 use self::receive::MEMORY_WAIT;
 
-/// How much is read ahead of what a slow disk is waited for.
+/// Bytes that are read ahead from a slow disk.
 const AHEAD_BYTES: u64 = 1 << 20;
 
 /// So much is kept back at most, in so many pieces, while more requests of the same client are
@@ -50,7 +50,7 @@ const _: () = assert!(KEPT_BACK_BYTES < AHEAD_BYTES, "answers that are kept back
 /// As far as a timer is set.
 const SILENCE_MAX: Duration = Duration::from_secs(24 * 3600);
 
-/// Whether pages that come from the disk stay in the page cache after they were sent.
+/// Fate of pages that come from the disk, once they were sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CachePolicy {
     Keep,
@@ -444,7 +444,7 @@ impl Connection {
         }
     }
 
-    /// Whether old records may stay in the page cache. What this connection asked for itself a
+    /// True if old records may stay in the page cache. What this connection asked for itself a
     /// moment ago is no second reading.
     async fn is_admitted(&self, warm: &Warm) -> bool {
         let broker = self.shard.broker();

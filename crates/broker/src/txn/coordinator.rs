@@ -336,7 +336,7 @@ impl Coordinator {
 }
 
 impl Transaction {
-    /// Whether this producer may use the transaction.
+    /// Checks that this producer may use the transaction.
     fn admit(&self, producer_id: i64, producer_epoch: i16) -> Result<(), TxnError> {
         if self.producer_id != producer_id {
             Err(TxnError::InvalidProducerIdMapping)

@@ -28,7 +28,7 @@ use crate::range::Span;
 /// Most bytes at the end of a range that are held back: a page.
 const TAIL_BYTES: u64 = 4 << 10;
 
-/// How much is read ahead of what a slow disk is waited for.
+/// Bytes that are read ahead from a slow disk.
 const AHEAD_BYTES: u64 = 1 << 20;
 
 impl Connection {

@@ -31,7 +31,7 @@ impl Engine {
     /// An engine with the default thresholds. It opens no pipe and takes no memory before it needs
     /// them.
     ///
-    /// Whether the process ignores `SIGPIPE` is looked up here, once.
+    /// Looks up, once, whether the process ignores `SIGPIPE`.
     pub fn new(caps: &Caps, counters: Arc<Counters>) -> Engine {
         Engine::with_thresholds(caps, counters, Thresholds::default())
     }

@@ -28,7 +28,7 @@ pub(crate) struct Queue {
     detour: Option<SocketPath>,
     /// Bytes of the first piece that are known to be in the cache, or were reported as cold.
     resident_bytes: u64,
-    /// How many bytes beyond its turn the next question asks for.
+    /// Number of bytes beyond its turn that the next question covers.
     lookahead: u64,
     /// Holds the next bytes of the first piece, if a short send left some in it.
     pipe: Option<Pipe>,
@@ -63,7 +63,7 @@ impl Queue {
         self.expects_more
     }
 
-    /// How many bytes the socket has not taken.
+    /// Number of bytes that the socket has not taken.
     pub(crate) fn remaining(&self) -> u64 {
         self.remaining
     }

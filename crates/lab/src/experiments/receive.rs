@@ -111,7 +111,7 @@ impl Received {
         .into()
     }
 
-    /// Whether the file holds every batch, sound, with the offset that it was to get.
+    /// Checks that the file holds every batch, sound, with the offset that it was to get.
     fn check(&self, batch_len: usize) -> Result<Verdict, LabError> {
         use std::os::unix::fs::FileExt;
         let mut bytes = vec![0; batch_len];

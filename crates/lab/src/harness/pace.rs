@@ -39,7 +39,7 @@ impl FixedRate {
         std::thread::sleep(self.due(n).saturating_duration_since(Instant::now()));
     }
 
-    /// How many are due within a time.
+    /// Number of operations that are due within a time.
     pub(crate) fn count(&self, time: Duration) -> u64 {
         (time.as_nanos() / self.period.as_nanos().max(1)).try_into().unwrap_or(u64::MAX)
     }

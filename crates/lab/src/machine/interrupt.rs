@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 static ASKED: AtomicBool = AtomicBool::new(false);
 
-/// Whether the user has asked to stop.
+/// The user's request to stop.
 #[derive(Debug)]
 pub struct Interrupt;
 

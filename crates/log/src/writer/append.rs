@@ -22,7 +22,7 @@ pub struct Append {
     /// Exactly one batch that [`batch::check`] accepted. Base offset and leader epoch are patched
     /// where it lies, and with `LogAppendTime` its timestamp; the caller keeps it.
     pub records: BytesMut,
-    /// Who wrote it.
+    /// Its producer.
     pub source: Source,
     /// The version of the transaction protocol its producer speaks: with 2, an unknown producer
     /// starts a transaction at sequence 0 and every marker raises the epoch.
@@ -57,7 +57,7 @@ pub struct Appended {
     pub log_append_time_ms: i64,
     /// The first offset of the log.
     pub log_start: i64,
-    /// Whether the log had it already.
+    /// True if the log had it already.
     pub duplicate: bool,
 }
 
@@ -79,7 +79,7 @@ struct Pending {
 
 impl Writer {
     /// Appends a group of batches in order, and returns what became of each, in the same order.
-    /// What is appended is readable when this returns; it is durable after a flush. Blocks on the
+    /// The batch is readable when this returns; it is durable after a flush. Blocks on the
     /// disk.
     pub fn append(&mut self, group: &mut [Append], now_ms: i64) -> Vec<Result<Appended, AppendError>> {
         let mut outcomes = Vec::with_capacity(group.len());

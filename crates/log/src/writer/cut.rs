@@ -31,7 +31,7 @@ pub struct Discarded {
 }
 
 impl Discarded {
-    /// How many segments went.
+    /// Number of deleted segments.
     pub fn count(&self) -> usize {
         self.segments.len()
     }

@@ -1,4 +1,4 @@
-//! What a topic's configuration demands of a batch: keys where it is compacted, timestamps near the
+//! Demands of a topic's configuration on a batch: keys where it is compacted, timestamps near the
 //! broker's clock, and its own compression. A topic with defaults costs a comparison with the times
 //! that the check of the batch found in its records; nothing that the header says of timestamps is
 //! believed.

@@ -1,7 +1,7 @@
 //! Crashes at every moment: a broker's life is recorded change by change, and opened again as if it
 //! had ended after each of them, in the middle of a write, with the page cache lost, torn or kept.
-//! What it acknowledged must be there, as its durability promises, and what it serves must be what
-//! was written.
+//! Every acknowledged record must be there, as its durability promises, and every record that is
+//! served must be as it was written.
 //!
 //! Lives are of two kinds. A steady one goes slowly: records, transactions, offsets, topics,
 //! housekeeping, stops. In one of short segments logs are rolled every few batches, the next

@@ -47,7 +47,7 @@ impl ClassicGroup {
         }
     }
 
-    /// Whether the group may be deleted.
+    /// Checks that the group may be deleted.
     pub(in crate::group) fn validate_delete(&self) -> Result<(), GroupError> {
         match self.state {
             State::Empty => Ok(()),
@@ -58,7 +58,8 @@ impl ClassicGroup {
         }
     }
 
-    /// Whether offsets of the group may be removed. Of other protocols it is unknown what they use.
+    /// Checks that offsets of the group may be removed. Of other protocols it is unknown what they
+    /// use.
     pub(in crate::group) fn validate_offset_delete(&self) -> Result<(), GroupError> {
         match self.state {
             State::Dead => Err(GroupError::GroupIdNotFound),

@@ -28,7 +28,7 @@ pub(in crate::group) struct Seated {
 }
 
 impl ConsumerGroup {
-    /// Whether a classic member may come in: if it shares a protocol with all others.
+    /// Checks that a classic member may join: it must share a protocol with all others.
     pub(in crate::group) fn admit(&self, request: &JoinRequest, max_size: usize) -> Result<(), GroupError> {
         if self.members.len() >= max_size && !self.members.contains_key(&request.member_id) {
             return Err(GroupError::GroupMaxSizeReached);

@@ -9,8 +9,8 @@ use crate::group::topics::Topics;
 const KNOWS_MEMBER_EPOCHS: i16 = 9;
 
 impl ConsumerGroup {
-    /// Whether a commit may be stored. A member may commit in an older epoch what it has had since
-    /// then.
+    /// Checks that a commit may be stored. A member may commit in an older epoch what it has had
+    /// since then.
     pub(in crate::group) fn commit(
         &self,
         member_id: &str,
@@ -43,7 +43,7 @@ impl ConsumerGroup {
         if fits { Ok(()) } else { Err(stale(member)) }
     }
 
-    /// Whether offsets may be looked up; those who do not say who they are may always.
+    /// Checks that offsets may be fetched; a request without a member id always may.
     pub(in crate::group) fn fetch(&self, member_id: Option<&str>, epoch: i32) -> Result<(), GroupError> {
         if member_id.is_none() && epoch < 0 {
             return Ok(());

@@ -93,7 +93,7 @@ impl ConsumerGroup {
     }
 }
 
-/// Whether a member that does not join is in the epoch it says. The one before is accepted if the
+/// Checks the epoch of a member that does not join. The epoch before is accepted if the
 /// answer with the newer one may have been lost.
 fn check_epoch(member: &Member, request: &ConsumerHeartbeatRequest) -> Result<(), GroupError> {
     let (said, current) = (request.member_epoch, &member.current);

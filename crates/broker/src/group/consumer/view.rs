@@ -67,7 +67,7 @@ impl ConsumerGroup {
         }
     }
 
-    /// Whether the group may be deleted.
+    /// Checks that the group may be deleted.
     pub(in crate::group) fn validate_delete(&self) -> Result<(), GroupError> {
         if self.members.is_empty() { Ok(()) } else { Err(GroupError::NonEmptyGroup) }
     }

@@ -10,7 +10,7 @@ const MAX_NAME_LEN: usize = 249;
 /// No topic has a longer name.
 pub(crate) const TOPIC_NAME_BYTES_MAX: usize = MAX_NAME_LEN;
 
-/// Whether clients may use the name for a topic.
+/// Checks that clients may use the name for a topic.
 pub fn check_topic_name(name: &str) -> Result<(), Refusal> {
     let problem = if name.is_empty() {
         "the empty string is not allowed".to_owned()

@@ -111,7 +111,7 @@ pub struct AccessControlEntryRecord {
     pub resource_type: i8,
     /// Name of the resource, or how it begins.
     pub resource_name: String,
-    /// Whether the name is whole.
+    /// The kind of pattern that the name is: literal or prefixed.
     pub pattern_type: i8,
     /// For whom: type and name.
     pub principal: String,

@@ -29,10 +29,11 @@ use crate::shutdown::Stop;
 use crate::tls::names::CertifiedName;
 use crate::tls::{Tls, TlsContext};
 
-/// How long a handshake may take, the network included.
+/// Longest duration of a handshake, the network included.
 const TIME_MAX: Duration = Duration::from_secs(10);
 
-/// How many may be under way, and which part of the descriptors of the process they may take.
+/// Number of handshakes that may be under way, and the share of the process's descriptors that they
+/// may take.
 const UNDER_WAY_MAX: u64 = 8192;
 const DESCRIPTORS_PART: u64 = 4;
 

@@ -35,8 +35,8 @@ const REFRESH: &str = "x-levada-refresh";
 /// Longest life of a session, and its life without a page being asked for.
 const SESSION_TIME: Duration = Duration::from_secs(12 * 3600);
 const IDLE_TIME: Duration = Duration::from_secs(3600);
-/// Fields of a form or of a link; a reset of 1 000 partitions has fewer. Each takes some 50 bytes of
-/// memory, however short it is.
+/// Fields of a form or of a link; a reset of 1 000 partitions has fewer. Each takes some 50 bytes
+/// of memory, however short it is.
 const FIELDS_MAX: usize = 8192;
 
 /// The principal who asks for pages, from where, and the proof that its forms carry.

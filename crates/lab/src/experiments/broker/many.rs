@@ -81,7 +81,7 @@ impl<'b> Many<'b> {
         Ok((told, spent, bytes / batch.len() as u64))
     }
 
-    /// Whether everything that was acknowledged is in the logs.
+    /// Checks that everything that was acknowledged is in the logs.
     fn check(&self, case: &Case, rounds: usize) -> Result<Verdict, LabError> {
         let sum = |ends: &[i64]| ends.iter().sum::<i64>();
         let (records, grown, whole) = match self.node(case) {

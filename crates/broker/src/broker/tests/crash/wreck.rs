@@ -258,7 +258,7 @@ impl Names {
     }
 }
 
-/// How many of the changes in order the device got, and whether it got any of them at all in no
+/// Number of the changes in order the device got, and whether it got any of them at all in no
 /// order.
 fn share(count: usize, random: &mut StdRng) -> (usize, bool) {
     match [0, 1, 2, 3].choose(random).copied() {
