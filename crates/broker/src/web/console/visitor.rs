@@ -206,7 +206,8 @@ pub(super) fn unproved() -> Response {
 /// The fields of the form of a POST, of the query of anything else.
 pub(super) async fn fields(request: Request) -> Result<(Request, Fields), Response> {
     if request.method() != Method::POST {
-        refuse_many_fields(request.uri().query().unwrap_or_default().as_bytes())?;
+        let query = request.uri().query().unwrap_or_default();
+        refuse_many_fields(query.as_bytes()).map_err(IntoResponse::into_response)?;
         let (mut parts, body) = request.into_parts();
         let query = Query::<Vec<(String, String)>>::from_request_parts(&mut parts, &()).await;
         let fields = query.map(|Query(fields)| Fields(fields)).map_err(IntoResponse::into_response)?;
@@ -216,7 +217,7 @@ pub(super) async fn fields(request: Request) -> Result<(Request, Fields), Respon
     let head = Request::from_parts(parts.clone(), axum::body::Body::empty());
     let text = Bytes::from_request(Request::from_parts(parts.clone(), body), &()).await;
     let text = text.map_err(IntoResponse::into_response)?;
-    refuse_many_fields(&text)?;
+    refuse_many_fields(&text).map_err(IntoResponse::into_response)?;
     let request = Request::from_parts(parts, text.into());
     let form = Form::<Vec<(String, String)>>::from_request(request, &()).await;
     let Form(fields) = form.map_err(IntoResponse::into_response)?;
@@ -224,13 +225,13 @@ pub(super) async fn fields(request: Request) -> Result<(Request, Fields), Respon
 }
 
 /// Refuses the text of a form or of a query that has too many fields, before it is split.
-fn refuse_many_fields(text: &[u8]) -> Result<(), Response> {
+fn refuse_many_fields(text: &[u8]) -> Result<(), (StatusCode, String)> {
     let count = text.iter().filter(|byte| **byte == b'&').count() + 1;
     if count <= FIELDS_MAX {
         return Ok(());
     }
     let refused = format!("the form has {count} fields; at most {FIELDS_MAX} are allowed\n");
-    Err((StatusCode::PAYLOAD_TOO_LARGE, refused).into_response())
+    Err((StatusCode::PAYLOAD_TOO_LARGE, refused))
 }
 
 fn visitor(console: &Console, headers: &HeaderMap, peer: SocketAddr, uses: bool) -> Option<Visitor> {
