@@ -5,6 +5,7 @@
 //! asks for what Kafka does; checks that only Levada promises are then left out.
 
 pub mod browser;
+pub mod cluster;
 pub mod corpus;
 pub mod files;
 pub mod hostile;
@@ -23,6 +24,7 @@ pub mod tool;
 pub mod trace;
 pub mod transcript;
 
+pub use cluster::Cluster;
 pub use node::Node;
 pub use tool::Tool;
 

@@ -21,10 +21,15 @@ use crate::{Tool, await_some, http, process};
 const START_LIMIT: Duration = Duration::from_secs(60);
 const STOP_LIMIT: Duration = Duration::from_secs(60);
 
+/// Lines of the broker's log that a failed test shows.
+const TAIL_LINES: usize = 400;
+
 /// A broker and its data directory. Dropping it kills the process and removes the directory.
 pub struct Node {
     plan: Plan,
     running: Option<Running>,
+    /// Stderr of the runs that have ended.
+    past: String,
     home: TempDir,
 }
 
@@ -44,6 +49,10 @@ struct Plan {
     environment: Vec<(String, String)>,
     /// A command that runs the broker as its child, such as a tracer.
     wrapper: Vec<String>,
+    /// Largest heap of a real Kafka, in MiB.
+    heap_mib: u32,
+    /// Level from which a real Kafka logs.
+    level: &'static str,
 }
 
 /// Which broker runs.
@@ -104,8 +113,10 @@ impl Node {
             arguments: Vec::new(),
             environment: Vec::new(),
             wrapper: Vec::new(),
+            heap_mib: 768,
+            level: "ERROR",
         };
-        Node { plan, running: None, home }
+        Node { plan, running: None, past: String::new(), home }
     }
 
     /// A running node with default configuration.
@@ -119,6 +130,12 @@ impl Node {
     pub fn option(mut self, key: &str, value: &str) -> Node {
         self.plan.options.retain(|(other, _)| other != key);
         self.plan.options.push((key.to_string(), value.to_string()));
+        self
+    }
+
+    /// A real Kafka with a heap of so many MiB, which logs from this level on.
+    pub fn sized(mut self, heap_mib: u32, level: &'static str) -> Node {
+        (self.plan.heap_mib, self.plan.level) = (heap_mib, level);
         self
     }
 
@@ -164,6 +181,11 @@ impl Node {
     /// Starts the broker and returns when it says that it accepts connections.
     pub fn start(&mut self) {
         self.launch();
+        self.await_start();
+    }
+
+    /// Returns when a launched broker says that it accepts connections.
+    pub fn await_start(&mut self) {
         let ready = match self.plan.kind {
             Kind::Levada => format!("listening on {}", self.plan.kafka),
             Kind::Kafka => kafka::READY.to_string(),
@@ -172,6 +194,13 @@ impl Node {
             self.assert_running("start");
             self.talk().lines().any(|line| line.contains(&ready)).then_some(())
         });
+    }
+
+    /// Writes the configuration of a real Kafka, for who formats the directory before the start.
+    pub fn configure(&self) {
+        if self.plan.kind == Kind::Kafka {
+            kafka::configure(&self.plan, self.home.path());
+        }
     }
 
     /// Starts the broker and returns at once.
@@ -201,6 +230,16 @@ impl Node {
         self.wait();
     }
 
+    /// Stops the process without ending it (SIGSTOP).
+    pub fn suspend(&self) {
+        process::signal(self.pid(), Signal::STOP);
+    }
+
+    /// Continues a suspended process (SIGCONT).
+    pub fn resume(&self) {
+        process::signal(self.pid(), Signal::CONT);
+    }
+
     /// Waits for the end of the broker, which something else has caused.
     pub fn wait(&mut self) -> ExitStatus {
         let running = self.running.as_mut().expect("the node runs");
@@ -210,6 +249,7 @@ impl Node {
             let talk = self.talk();
             assert!(!talk.contains("panicked"), "{talk}");
         }
+        self.past += &self.talk();
         self.running = None;
         status
     }
@@ -295,6 +335,16 @@ impl Node {
         talk.unwrap_or_default()
     }
 
+    /// True between a start and the end that the test has waited for.
+    pub fn is_running(&self) -> bool {
+        self.running.is_some()
+    }
+
+    /// What the broker has written to stderr in all its runs.
+    pub fn history(&self) -> String {
+        format!("{}{}", self.past, self.talk())
+    }
+
     /// GET over HTTP: status and body.
     pub fn http(&self, path: &str) -> (u16, String) {
         http::call(self.plan.http, "GET", path, "").expect("the HTTP address answers")
@@ -339,7 +389,10 @@ impl Default for Node {
 impl Drop for Node {
     fn drop(&mut self) {
         if std::thread::panicking() && self.running.is_some() {
-            eprintln!("---- the broker said:\n{}----", self.talk());
+            let talk = self.talk();
+            let left_out = talk.lines().count().saturating_sub(TAIL_LINES);
+            let tail = talk.lines().skip(left_out).collect::<Vec<_>>().join("\n");
+            eprintln!("---- the broker said (without {left_out} lines before):\n{tail}\n----");
         }
         // Killing a wrapper would leave the broker behind.
         if let Some(pid) = self.running.as_ref().and_then(|running| process::first_child(running.child.id()))

@@ -213,6 +213,25 @@ impl<'a> Decoder<'a> {
         String::from_utf8(self.take(length).to_vec()).expect("UTF-8")
     }
 
+    /// `UNSIGNED_VARINT`; the length of a compact array is one less.
+    pub fn varint(&mut self) -> u32 {
+        let (mut value, mut shift) = (0, 0);
+        loop {
+            let byte = u32::from(self.take(1)[0]);
+            value |= (byte & 0x7f) << shift;
+            if byte & 0x80 == 0 {
+                return value;
+            }
+            shift += 7;
+        }
+    }
+
+    /// `COMPACT_STRING`, empty if null.
+    pub fn compact_string(&mut self) -> String {
+        let length = self.varint().saturating_sub(1) as usize;
+        String::from_utf8(self.take(length).to_vec()).expect("UTF-8")
+    }
+
     /// `BYTES`, empty if null.
     pub fn bytes(&mut self) -> &'a [u8] {
         let length = usize::try_from(self.i32()).unwrap_or(0);

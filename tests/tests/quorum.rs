@@ -14,8 +14,9 @@ use levada_cluster::lifecycle::{
 };
 use levada_cluster::observer::{MetadataRecord, Observer, ObserverAction, ObserverConfig, ObserverEvent};
 use levada_cluster::{Directories, ProducerIds, Quorum, Target};
+use levada_tests::cluster::{Discovery, Shape};
 use levada_tests::node::{Kind, free_port};
-use levada_tests::{Node, Tool, await_some};
+use levada_tests::{Cluster, Node, Tool, await_some};
 use levada_wire::api::controller::{self, ControllerApi};
 use levada_wire::fetch::{FetchRequest, FetchResponse};
 use levada_wire::messages::{
@@ -451,24 +452,12 @@ fn ask_the_controller(seen: &Mutex<Seen>, epoch: i64) {
     assert!(ids.take().is_some(), "{answer:?}");
 }
 
-/// Three controllers without a broker, and `controller.quorum.voters`.
-fn controllers() -> (Vec<Node>, String) {
-    let nodes: Vec<Node> = (0..3).map(|_| Node::of(Kind::Kafka)).collect();
-    let entries = (1..).zip(&nodes).map(|(id, node)| format!("{id}@{}", node.controller_address()));
-    let voters = entries.collect::<Vec<_>>().join(",");
-    let configured = (1..).zip(nodes).map(|(id, node): (i32, Node)| {
-        let listener = format!("CONTROLLER://{}", node.controller_address());
-        let node = node.option("process.roles", "controller").option("node.id", &id.to_string());
-        node.option("listeners", &listener).option("controller.quorum.voters", &voters)
-    });
-    let mut nodes: Vec<Node> = configured.collect();
-    nodes.iter_mut().for_each(Node::launch);
-    (nodes, voters)
-}
-
 #[test]
 fn each_controller_is_killed_in_turn_and_the_broker_stays() {
-    let (mut nodes, voters) = controllers();
+    let shape = Shape { controllers: 3, kafka: 0, levada: 0, discovery: Discovery::Voters };
+    let mut cluster = Cluster::new(shape);
+    cluster.start();
+    let (_, voters) = cluster.discovery();
     let (seen, _observer) = observe(Quorum::from_voters(&voters).expect("voters"), NODE_ID);
     let (reports, broker) = live(identity(), &seen);
     await_report(&reports, &LifecycleAction::CaughtUp);
@@ -483,19 +472,18 @@ fn each_controller_is_killed_in_turn_and_the_broker_stays() {
         let next = (1..4).find(|id| !killed.contains(id)).expect("one is left");
         let victim = if killed.contains(&leader) { next } else { leader };
         killed.insert(victim);
-        let node = &mut nodes[victim as usize - 1];
-        node.kill();
+        cluster.node_mut(victim).kill();
         await_some("records after the death of a controller", LIMIT, || {
             let seen = seen.lock().expect("no panic");
             assert_eq!(seen.stopped, None);
             (seen.applied > applied + 2 && (victim != leader || seen.epoch > epoch)).then_some(())
         });
-        node.launch();
-        await_some("the controller's return", LIMIT, || node.talk().contains("Server started").then_some(()));
+        cluster.node_mut(victim).start();
     }
     // A refusal while there is no active controller is in order; nothing else may have happened.
     let said: Vec<LifecycleAction> = reports.try_iter().collect();
     assert!(said.iter().all(|said| matches!(said, LifecycleAction::Refused { code: 41, .. })), "{said:?}");
     broker.send(LifecycleEvent::Stop);
     await_report(&reports, &LifecycleAction::Shutdown(true));
+    cluster.assert_no_errors();
 }

@@ -12,11 +12,15 @@ pub(super) const READY: &str = "Kafka Server started";
 
 const LOGGING: &str = r#"<Configuration status="ERROR">
   <Appenders>
-    <Console name="stderr" target="SYSTEM_ERR"><PatternLayout pattern="%p %c: %m%n"/></Console>
+    <Console name="stderr" target="SYSTEM_ERR"><PatternLayout pattern="%p %d{HH:mm:ss.SSS} %c: %m%n"/></Console>
   </Appenders>
   <Loggers>
-    <Root level="ERROR"><AppenderRef ref="stderr"/></Root>
+    <Root level="LEVEL"><AppenderRef ref="stderr"/></Root>
     <Logger name="kafka.server.KafkaRaftServer" level="INFO"/>
+    <!-- The values of several hundred keys. -->
+    <Logger name="kafka.server.KafkaConfig" level="WARN"/>
+    <Logger name="org.apache.kafka.clients" level="WARN"/>
+    <Logger name="org.apache.kafka.common.utils.AppInfoParser" level="WARN"/>
   </Loggers>
 </Configuration>
 "#;
@@ -25,8 +29,7 @@ pub(super) fn command(plan: &Plan, home: &Path) -> Command {
     let properties = home.join("server.properties");
     let logging = home.join("log4j2.xml");
     if !properties.exists() {
-        fs::write(&logging, LOGGING).expect("a logging configuration");
-        fs::write(&properties, configuration(plan, home)).expect("a configuration");
+        configure(plan, home);
     }
     if !home.join("data/meta.properties").exists() {
         let mut format = Tool::java("kafka.tools.StorageTool");
@@ -34,10 +37,17 @@ pub(super) fn command(plan: &Plan, home: &Path) -> Command {
         format.arg(properties.display().to_string()).run();
     }
     let mut command = Command::new("java");
-    command.args(["-Xmx768m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]);
+    command.arg(format!("-Xmx{}m", plan.heap_mib)).args(["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]);
     command.arg(format!("-Dlog4j2.configurationFile={}", logging.display()));
     command.arg("-cp").arg(paths::class_path()).arg("kafka.Kafka").arg(properties);
     command
+}
+
+/// Writes the files that the process reads.
+pub(super) fn configure(plan: &Plan, home: &Path) {
+    let logging = LOGGING.replace("LEVEL", plan.level);
+    fs::write(home.join("log4j2.xml"), logging).expect("a logging configuration");
+    fs::write(home.join("server.properties"), configuration(plan, home)).expect("a configuration");
 }
 
 fn configuration(plan: &Plan, home: &Path) -> String {

@@ -1,0 +1,265 @@
+//! A cluster under test: controllers and brokers of a real Kafka, and brokers of Levada, each a
+//! process with a directory of its own.
+//!
+//! A test binary starts one cluster and keeps it: five JVMs take longer to start than most tests
+//! to run.
+
+mod directory;
+mod quorum;
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use crate::node::Kind;
+use crate::raw::{self, Connection, Decoder};
+use crate::tool::Conversation;
+use crate::{Node, Tool, await_some};
+
+pub use quorum::QuorumState;
+
+/// Limit for everything that a test waits for; a quiet machine needs a small part of it.
+pub const LIMIT: Duration = Duration::from_secs(120);
+
+/// Ids of the controllers begin here.
+pub const CONTROLLER: i32 = 1;
+/// Ids of the brokers of a real Kafka begin here.
+pub const KAFKA: i32 = 11;
+/// Ids of the brokers of Levada begin here.
+pub const LEVADA: i32 = 21;
+
+/// Lines that a Kafka may log at ERROR: a part of the line, and the reason.
+const EXPECTED_ERRORS: [(&str, &str); 1] = [(
+    "Unexpected error handling request RequestHeader(apiKey=CONTROLLER_REGISTRATION",
+    "a controller that registers itself at a leader which is replaced at that moment repeats the request",
+)];
+
+/// Key by which the members find the controllers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Discovery {
+    /// `controller.quorum.voters`: a fixed set of voters.
+    Voters,
+    /// `controller.quorum.bootstrap.servers`: the voters are in the metadata log.
+    BootstrapServers,
+}
+
+/// Number of members of each kind.
+#[derive(Clone, Copy, Debug)]
+pub struct Shape {
+    /// Controllers.
+    pub controllers: i32,
+    /// Brokers of a real Kafka.
+    pub kafka: i32,
+    /// Brokers of Levada.
+    pub levada: i32,
+    /// Configuration by which they find the controllers.
+    pub discovery: Discovery,
+}
+
+/// The members, by id. Dropping it kills their processes.
+pub struct Cluster {
+    shape: Shape,
+    nodes: BTreeMap<i32, Node>,
+}
+
+impl Cluster {
+    /// A cluster that is not started yet, with formatted directories.
+    pub fn new(shape: Shape) -> Cluster {
+        let ids = |first: i32, count: i32| first..first + count;
+        let mut nodes = BTreeMap::new();
+        for id in ids(CONTROLLER, shape.controllers).chain(ids(KAFKA, shape.kafka)) {
+            let heap_mib = if id < KAFKA { 160 } else { 256 };
+            nodes.insert(id, Node::of(Kind::Kafka).sized(heap_mib, "INFO"));
+        }
+        nodes.extend(ids(LEVADA, shape.levada).map(|id| (id, Node::of(Kind::Levada))));
+        let mut cluster = Cluster { shape, nodes };
+        let found_by = cluster.discovery();
+        for (id, node) in std::mem::take(&mut cluster.nodes) {
+            cluster.nodes.insert(id, configured(id, node, &found_by));
+        }
+        cluster
+    }
+
+    /// Sets a configuration key of the members whose ids begin at this one: `CONTROLLER`, `KAFKA`
+    /// or `LEVADA`.
+    pub fn option(mut self, first: i32, key: &str, value: &str) -> Cluster {
+        for (id, node) in std::mem::take(&mut self.nodes) {
+            let node = if (first..first + 10).contains(&id) { node.option(key, value) } else { node };
+            self.nodes.insert(id, node);
+        }
+        self
+    }
+
+    /// Formats the directories, starts all members, and returns when the brokers are in service.
+    pub fn start(&mut self) {
+        directory::format(&self.shape, &self.nodes);
+        self.nodes.values_mut().for_each(Node::launch);
+        self.nodes.values_mut().for_each(Node::await_start);
+        self.await_brokers(&self.brokers());
+    }
+
+    /// A member.
+    pub fn node(&self, id: i32) -> &Node {
+        self.nodes.get(&id).unwrap_or_else(|| panic!("the cluster has no member {id}"))
+    }
+
+    /// A member, to be started or stopped.
+    pub fn node_mut(&mut self, id: i32) -> &mut Node {
+        self.nodes.get_mut(&id).unwrap_or_else(|| panic!("the cluster has no member {id}"))
+    }
+
+    /// Ids of the controllers.
+    pub fn controllers(&self) -> Vec<i32> {
+        self.nodes.keys().copied().filter(|id| *id < KAFKA).collect()
+    }
+
+    /// Ids of the brokers.
+    pub fn brokers(&self) -> Vec<i32> {
+        self.nodes.keys().copied().filter(|id| *id >= KAFKA).collect()
+    }
+
+    /// Addresses of all controllers, for `--bootstrap-controller`.
+    pub fn bootstrap_controllers(&self) -> String {
+        let addresses =
+            self.controllers().into_iter().map(|id| self.node(id).controller_address().to_string());
+        addresses.collect::<Vec<_>>().join(",")
+    }
+
+    /// Key and value by which the members find the controllers.
+    pub fn discovery(&self) -> (&'static str, String) {
+        match self.shape.discovery {
+            Discovery::BootstrapServers => {
+                ("controller.quorum.bootstrap.servers", self.bootstrap_controllers())
+            }
+            Discovery::Voters => {
+                let ids = self.controllers().into_iter();
+                let voters = ids.map(|id| format!("{id}@{}", self.node(id).controller_address()));
+                ("controller.quorum.voters", voters.collect::<Vec<_>>().join(","))
+            }
+        }
+    }
+
+    /// State of the quorum as its leader describes it; waits for a leader.
+    pub fn quorum(&self) -> QuorumState {
+        let running = || self.controllers().into_iter().filter(|id| self.node(*id).is_running());
+        await_some("a leader of the quorum", LIMIT, || {
+            running().find_map(|id| quorum::describe(self.node(id).controller_address()))
+        })
+    }
+
+    /// Kafka's own tools in one JVM, which ask this broker.
+    pub fn tools(&self, broker: i32) -> Tools {
+        let node = self.node(broker);
+        let scratch = node.scratch().display().to_string();
+        Tools(Tool::own_java("Tools").args([&node.bootstrap(), &scratch]).spawn())
+    }
+
+    /// Waits until every running broker tells its clients of exactly these brokers.
+    pub fn await_brokers(&self, ids: &[i32]) {
+        for id in ids {
+            let address = self.node(*id).address();
+            await_some(&format!("brokers {ids:?} in the metadata of {id}"), LIMIT, || {
+                (announced(address)? == ids).then_some(())
+            });
+        }
+    }
+
+    /// Fails if a Kafka has logged an error that has no reason in the list, or if a Levada has
+    /// panicked.
+    pub fn assert_no_errors(&self) {
+        let mut found = Vec::new();
+        for (id, node) in &self.nodes {
+            let history = node.history();
+            let is_error = |line: &&str| match node.kind() {
+                Kind::Kafka => line.starts_with("ERROR") || line.starts_with("FATAL"),
+                Kind::Levada => line.contains("panicked"),
+            };
+            let is_expected = |line: &str| EXPECTED_ERRORS.iter().any(|(part, _)| line.contains(part));
+            let errors = history.lines().filter(is_error).filter(|line| !is_expected(line));
+            found.extend(errors.map(|line| format!("{id}: {line}")));
+        }
+        assert!(found.is_empty(), "{} errors in the logs:\n{}", found.len(), found.join("\n"));
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            for (id, node) in &self.nodes {
+                let (kind, address) = (node.kind(), node.address());
+                eprintln!("member {id} ({kind:?}, {address}): running {}", node.is_running());
+            }
+        }
+    }
+}
+
+/// The node with the configuration of its role.
+fn configured(id: i32, node: Node, (key, controllers): &(&'static str, String)) -> Node {
+    let node = node.option("node.id", &id.to_string()).option("controller.listener.names", "CONTROLLER");
+    // A key without its default, so that the one that is not used is empty.
+    let node = match node.kind() {
+        Kind::Kafka => node.option("controller.quorum.voters", ""),
+        Kind::Levada => node,
+    };
+    let node = node.option(key, controllers);
+    if id < KAFKA {
+        let listener = format!("CONTROLLER://{}", node.controller_address());
+        return node.option("process.roles", "controller").option("listeners", &listener);
+    }
+    let listener = format!("PLAINTEXT://{}", node.address());
+    let node = node.option("process.roles", "broker").option("listeners", &listener);
+    let node = node.option("listener.security.protocol.map", "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT");
+    let own = [
+        ("offsets.topic.replication.factor", "1"),
+        ("offsets.topic.num.partitions", "6"),
+        ("transaction.state.log.replication.factor", "1"),
+        ("transaction.state.log.min.isr", "1"),
+        ("transaction.state.log.num.partitions", "6"),
+        ("group.initial.rebalance.delay.ms", "0"),
+    ];
+    own.into_iter().fold(node, |node, (key, value)| node.option(key, value))
+}
+
+/// Ids of the brokers in the metadata that this address sends, in order.
+fn announced(address: SocketAddr) -> Option<Vec<i32>> {
+    let answer = Connection::try_open(address).ok()?.try_call(&raw::metadata("", false)).ok()?;
+    let mut answer = Decoder::new(&answer);
+    answer.i32();
+    answer.i32();
+    let count = answer.i32();
+    let mut ids = Vec::new();
+    for _ in 0..count {
+        ids.push(answer.i32());
+        answer.string();
+        answer.i32();
+        // The rack, which is null.
+        assert_eq!(answer.i16(), -1, "no broker of these tests has a rack");
+    }
+    ids.sort_unstable();
+    Some(ids)
+}
+
+/// Kafka's command-line tools, one after the other in one JVM.
+pub struct Tools(Conversation);
+
+impl Tools {
+    /// Runs a tool, which must succeed; its output.
+    pub fn run(&mut self, line: &str) -> String {
+        let (code, said) = self.outcome(line);
+        assert_eq!(code, 0, "{line}: {said}");
+        said
+    }
+
+    /// Runs a tool; its exit code and output.
+    pub fn outcome(&mut self, line: &str) -> (i32, String) {
+        self.0.say(line);
+        let mut said = String::new();
+        loop {
+            let next = self.0.line(LIMIT);
+            match next.strip_prefix("=== ") {
+                Some(code) => return (code.parse().expect("an exit code"), said),
+                None => said += &(next + "\n"),
+            }
+        }
+    }
+}
