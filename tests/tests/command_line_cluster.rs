@@ -374,6 +374,7 @@ fn json_has_the_fields_that_the_documentation_promises() {
     for (line, expected) in [
         ("topic list", "[{bytes internal name partitions replicas}]"),
         ("cluster info", "{brokers:[{host id port rack}] bytes controller id partitions topics}"),
+        ("cluster brokers", "[{fenced host id leaders port rack replicas}]"),
         ("cluster health", "{healthy problems:[]}"),
         ("group export readers", "[{group offset partition topic}]"),
         ("topic describe clicks --all", &topic),

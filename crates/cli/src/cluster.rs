@@ -278,7 +278,8 @@ fn options() -> ClientOptions {
     ClientOptions { client_id: "levada-cli".to_owned(), ..ClientOptions::default() }
 }
 
-fn address(host: &str, port: i32) -> String {
+/// An address as --brokers takes it.
+pub(crate) fn address(host: &str, port: i32) -> String {
     match host.contains(':') {
         true => format!("[{host}]:{port}"),
         false => format!("{host}:{port}"),

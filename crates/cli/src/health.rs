@@ -1,15 +1,17 @@
-//! `levada cluster info|health`: an overview of the cluster, and its problems.
+//! `levada cluster info|brokers|health`: an overview of the cluster, its brokers, and its problems.
+
+mod brokers;
 
 use std::io::Write;
 
 use clap::Subcommand;
 use indicatif::HumanBytes;
 use levada_wire::messages::{
-    DescribeClusterRequest, DescribeClusterResponse, DescribeLogDirsRequest, MetadataResponse,
-    metadata_response::MetadataResponsePartition,
+    DescribeLogDirsRequest, MetadataResponse, metadata_response::MetadataResponsePartition,
 };
 use serde::Serialize;
 
+use self::brokers::{Brokers, describe};
 use crate::{
     cluster::{Cluster, ClusterCommand},
     failure::Failure,
@@ -22,9 +24,11 @@ use crate::{
 #[derive(Debug, Subcommand)]
 #[command(after_help = "Examples:
   levada cluster info
+  levada cluster brokers
   levada cluster health || echo something is wrong")]
 pub(crate) enum Verb {
     Info(Info),
+    Brokers(Brokers),
     Health(Health),
 }
 
@@ -99,6 +103,7 @@ pub(crate) fn run(args: ClusterCommand<Verb>, out: &mut dyn Write) -> Result<(),
     let mut cluster = Cluster::connect(&args.brokers)?;
     match args.verb {
         Verb::Info(info) => info.run(&mut cluster, out),
+        Verb::Brokers(brokers) => brokers.run(&mut cluster, out),
         Verb::Health(health) => health.run(&mut cluster, out),
     }
 }
@@ -108,7 +113,7 @@ impl Info {
         let described = describe(cluster)?;
         let topics = cluster.metadata(None, false)?.topics;
         let sizes = topic::sizes(cluster)?;
-        let brokers = described.brokers.iter().map(|broker| Broker {
+        let brokers = described.brokers.iter().filter(|broker| !broker.is_fenced).map(|broker| Broker {
             id: broker.broker_id,
             host: broker.host.as_str().to_owned(),
             port: broker.port,
@@ -151,7 +156,10 @@ impl Health {
         let described = describe(cluster)?;
         let mut problems = Vec::new();
         for broker in &described.brokers {
-            problems.extend(broker_problems(cluster, broker.broker_id));
+            problems.extend(match broker.is_fenced {
+                true => vec![fenced(broker.broker_id)],
+                false => broker_problems(cluster, broker.broker_id),
+            });
         }
         problems.extend(partition_problems(&cluster.metadata(None, false)?));
         Verdict { healthy: problems.is_empty(), problems }.tell(self.format.format, out)
@@ -205,14 +213,6 @@ impl Verdict {
     }
 }
 
-fn describe(cluster: &mut Cluster) -> Result<DescribeClusterResponse, Failure> {
-    let mut request = DescribeClusterRequest::default();
-    request.endpoint_type = 1;
-    let response = cluster.ask(&request)?;
-    kafka_error::check(response.error_code, "describe the cluster", response.error_message.as_deref())?;
-    Ok(response)
-}
-
 /// Problems of one broker: it does not answer, or one of its directories failed.
 fn broker_problems(cluster: &mut Cluster, node: i32) -> Vec<Problem> {
     let problem = |what: String| Problem { broker: Some(node), topic: None, partition: None, what };
@@ -229,6 +229,13 @@ fn broker_problems(cluster: &mut Cluster, node: i32) -> Vec<Problem> {
             problem(format!("{}: {}", directory.log_dir.as_str(), kafka_error::name(directory.error_code)))
         })
         .collect()
+}
+
+/// A broker that the metadata does not give to clients, so that it has no address to ask.
+fn fenced(node: i32) -> Problem {
+    let what =
+        "fenced: the controllers get no heartbeats from it, or it is starting; see its /readyz and its log";
+    Problem { broker: Some(node), topic: None, partition: None, what: what.to_owned() }
 }
 
 fn partition_problems(metadata: &MetadataResponse) -> Vec<Problem> {
