@@ -7,10 +7,12 @@
 //! settings and remembers where each value came from; `broker` and `topic` are the typed results;
 //! `describe` is what DescribeConfigs and `levada config show` print; `dynamic` lays what was set
 //! while the broker ran over the rest; `group` and `client_metrics` are what else can be
-//! configured; `security` reads who may come in and what they may do.
+//! configured; `security` reads who may come in and what they may do; `cluster` is the cluster that
+//! the broker joins.
 
 mod broker;
 mod client_metrics;
+mod cluster;
 mod describe;
 mod dynamic;
 mod error;
@@ -32,6 +34,7 @@ mod wording;
 
 pub use broker::{BrokerConfig, CleanerConfig, GroupConfig, OffsetsConfig, TransactionsConfig};
 pub(crate) use client_metrics::{Wrong, check_client_metrics, describe_client_metrics};
+pub use cluster::ClusterConfig;
 pub(crate) use describe::is_sensitive;
 pub use describe::{ConfigSource, Described, Synonym};
 pub(crate) use dynamic::{Values, broker_default, broker_kind};

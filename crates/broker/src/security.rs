@@ -5,6 +5,7 @@ pub mod acl;
 pub mod audit;
 pub mod authorizer;
 pub mod jaas;
+pub mod login;
 mod nonce;
 pub mod oauth;
 mod plain;

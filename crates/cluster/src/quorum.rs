@@ -96,6 +96,13 @@ impl Quorum {
         Ok(Quorum::new(Vec::new(), voters))
     }
 
+    /// The same quorum, which can also be reached by the addresses of `other`.
+    #[must_use]
+    pub fn with_bootstrap_servers(mut self, other: Quorum) -> Quorum {
+        self.bootstrap = other.bootstrap;
+        self
+    }
+
     fn new(bootstrap: Vec<Address>, voters: BTreeMap<i32, Address>) -> Quorum {
         Quorum { bootstrap, voters, epoch: 0, leader: None, next: 0, detour: 0 }
     }

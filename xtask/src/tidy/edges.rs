@@ -7,7 +7,7 @@ use super::{Complaint, Source};
 /// A crate may use these crates of the workspace and no others.
 const EDGES: [(&str, &[&str]); 11] = [
     ("levada", &["levada-broker", "levada-files", "levada-io", "levada-lab", "levada-log", "levada-wire"]),
-    ("levada-broker", &["levada-io", "levada-log", "levada-tls", "levada-wire"]),
+    ("levada-broker", &["levada-cluster", "levada-io", "levada-log", "levada-tls", "levada-wire"]),
     ("levada-cluster", &["levada-log", "levada-wire"]),
     ("levada-files", &["levada-io", "levada-tls"]),
     ("levada-io", &[]),

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::{
-    ConfigError, ConfigErrors, HostPort, Listener, ReplayCache, Settings, Sources, TopicConfig,
+    ClusterConfig, ConfigError, ConfigErrors, HostPort, Listener, ReplayCache, Settings, Sources,
+    TopicConfig, cluster,
     key::words,
     listener::{self, ListenerKeys, ListenerLimits},
     prefix,
@@ -17,6 +18,8 @@ use crate::metadata::store::StoreLimits;
 /// Everything the broker was told, checked.
 #[derive(Clone, Debug)]
 pub struct BrokerConfig {
+    /// The cluster to join; `None` if the broker is its own controller.
+    pub cluster: Option<ClusterConfig>,
     /// `node.id`.
     pub node_id: i32,
     /// `broker.rack`.
@@ -186,7 +189,9 @@ impl BrokerConfig {
         &self.settings
     }
 
-    pub(super) fn from_settings(settings: Settings) -> Result<Self, ConfigErrors> {
+    pub(super) fn from_settings(mut settings: Settings) -> Result<Self, ConfigErrors> {
+        settings
+            .note_without_effect(&cluster::idle_keys(&Reader(&settings)), "the broker is its own controller");
         let read = Reader(&settings);
         let mut errors = Vec::new();
         let listeners = read.listeners().unwrap_or_else(|error| {
@@ -198,8 +203,11 @@ impl BrokerConfig {
             None
         });
         errors.extend(read.security(&listeners).err());
-        errors.extend(read.role().err());
-        errors.extend(read.log_dirs().err().into_iter().chain(read.of_a_cluster()));
+        let cluster = cluster::load(&read, &listeners).unwrap_or_else(|problems| {
+            errors.extend(problems);
+            None
+        });
+        errors.extend(read.log_dirs().err().into_iter().chain(read.unserved()));
         errors.extend(read.session_limits());
         let topic_defaults = TopicConfig::defaults(&settings);
         errors.extend(topic_defaults.check(|name| settings.topic_origin(name)).err());
@@ -210,6 +218,7 @@ impl BrokerConfig {
         let security = read.security(&listeners)?;
         let max_idle_ms = u64::try_from(read.long("connections.max.idle.ms"));
         Ok(Self {
+            cluster,
             node_id: read.int("node.id"),
             rack: settings.text("broker.rack").map(str::to_owned),
             listener_limits: listener::limits(&settings, &listeners),
@@ -263,18 +272,18 @@ const PROTOCOLS: &str = "group.coordinator.rebalance.protocols";
 const HTTP_TOKEN: &str = "levada.http.token";
 
 /// Typed reads of checked settings.
-struct Reader<'a>(&'a Settings);
+pub(super) struct Reader<'a>(pub(super) &'a Settings);
 
 impl Reader<'_> {
-    fn text(&self, name: &str) -> &str {
+    pub(super) fn text(&self, name: &str) -> &str {
         self.0.text(name).unwrap_or_default()
     }
 
-    fn long(&self, name: &str) -> i64 {
+    pub(super) fn long(&self, name: &str) -> i64 {
         self.text(name).parse().expect("the table has an integer default and settings are checked")
     }
 
-    fn int(&self, name: &str) -> i32 {
+    pub(super) fn int(&self, name: &str) -> i32 {
         i32::try_from(self.long(name)).expect("the table keeps INT keys to 32 bits")
     }
 
@@ -286,7 +295,7 @@ impl Reader<'_> {
         self.text(name).parse().expect("the table has a number as default and settings are checked")
     }
 
-    fn is_true(&self, name: &str) -> bool {
+    pub(super) fn is_true(&self, name: &str) -> bool {
         self.text(name) == "true"
     }
 
@@ -398,37 +407,18 @@ impl Reader<'_> {
         }
     }
 
-    fn role(&self) -> Result<(), ConfigError> {
-        match words(self.text("process.roles")).any(|role| role == "broker") {
-            true => Ok(()),
-            false => Err(self.invalid(
-                "process.roles",
-                "a list with broker in it: there is no bare controller".to_owned(),
-            )),
-        }
-    }
-
-    /// Settings that only a cluster of several nodes, or one with several directories, could go by.
-    fn of_a_cluster(&self) -> Vec<ConfigError> {
-        let set = |key: &'static str| self.0.explicit(key).filter(|(value, _)| !value.is_empty());
-        let refused = |key: &'static str, reason: &str| {
-            let (value, origin) = set(key)?;
-            let (key, value) = (key.to_owned(), value.to_owned());
-            Some(ConfigError::Refused { key, value, origin: origin.clone(), reason: reason.to_owned() })
-        };
-        let voters = ["controller.quorum.voters", "controller.quorum.bootstrap.servers"].map(|key| {
-            set(key).filter(|(value, _)| words(value).count() > 1)?;
-            refused(
-                key,
-                "there is one node, which is its own controller: name that one alone, or remove the key",
-            )
+    /// Settings that contradict what this version does.
+    fn unserved(&self) -> Vec<ConfigError> {
+        let elsewhere = self.0.explicit("metadata.log.dir").filter(|(dir, _)| {
+            let is_first =
+                |dirs: Vec<PathBuf>| dirs.first().is_some_and(|first| first.as_path() == Path::new(dir));
+            !dir.is_empty() && self.log_dirs().is_ok_and(|dirs| !is_first(dirs))
         });
-        let elsewhere = set("metadata.log.dir").is_some_and(|(dir, _)| {
-            self.log_dirs()
-                .is_ok_and(|dirs| dirs.first().is_none_or(|first| first.as_path() != Path::new(dir)))
-        });
-        let metadata = elsewhere.then(|| {
-            refused("metadata.log.dir", "the metadata lies in log.dirs: move the directory __cluster_metadata-0 there and remove the key")
+        let metadata = elsewhere.filter(|_| !cluster::is_member(self)).map(|(value, origin)| ConfigError::Refused {
+            key: "metadata.log.dir".to_owned(),
+            value: value.to_owned(),
+            origin: origin.clone(),
+            reason: "the metadata lies in log.dirs: move the directory __cluster_metadata-0 there and remove the key".to_owned(),
         });
         let protocols = (!self.has_protocol("classic")).then(|| {
             self.invalid(
@@ -436,7 +426,7 @@ impl Reader<'_> {
                 "a list with classic in it: that protocol cannot be turned off".to_owned(),
             )
         });
-        voters.into_iter().flatten().chain(metadata.flatten()).chain(protocols).collect()
+        metadata.into_iter().chain(protocols).collect()
     }
 
     fn log_dirs(&self) -> Result<Vec<PathBuf>, ConfigError> {
@@ -485,7 +475,7 @@ impl Reader<'_> {
         std::iter::once(classic).chain(bounded).flatten().collect()
     }
 
-    fn invalid(&self, key: &str, allowed: String) -> ConfigError {
+    pub(super) fn invalid(&self, key: &str, allowed: String) -> ConfigError {
         let row = prefix::row(key);
         debug_assert!(row.is_some(), "{key} is in the table");
         ConfigError::Invalid {

@@ -223,7 +223,7 @@ const NOTED: &[(&str, &[&str])] = &[
         &["log.flush.offset.checkpoint.interval.ms", "log.flush.start.offset.checkpoint.interval.ms"],
     ),
     (
-        "the broker logs in to nobody, and GSSAPI is not served",
+        "the broker logs in to controllers alone, by PLAIN or SCRAM",
         &[
             "sasl.client.callback.handler.class",
             "sasl.kerberos.kinit.cmd",
@@ -242,7 +242,6 @@ const NOTED: &[(&str, &[&str])] = &[
             "sasl.login.refresh.window.jitter",
             "sasl.login.retry.backoff.max.ms",
             "sasl.login.retry.backoff.ms",
-            "sasl.mechanism.controller.protocol",
             "sasl.mechanism.inter.broker.protocol",
             "sasl.oauthbearer.assertion.algorithm",
             "sasl.oauthbearer.assertion.claim.aud",
@@ -262,7 +261,6 @@ const NOTED: &[(&str, &[&str])] = &[
             "sasl.oauthbearer.token.endpoint.url",
         ],
     ),
-    ("the broker connects to no other broker", &["ssl.endpoint.identification.algorithm"]),
     ("random numbers come from the kernel", &["ssl.secure.random.implementation"]),
     (
         "there are no delegation tokens: delegation.token.secret.key is refused",
@@ -372,14 +370,10 @@ const NOTED: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "the broker is its own controller",
+        "the broker is its own controller, or times of requests to controllers are fixed",
         &[
-            "broker.heartbeat.interval.ms",
-            "broker.session.timeout.ms",
-            "controlled.shutdown.enable",
             "controller.quorum.append.linger.ms",
             "controller.quorum.auto.join.enable",
-            "controller.quorum.bootstrap.servers",
             "controller.quorum.election.backoff.max.ms",
             "controller.quorum.election.timeout.ms",
             "controller.quorum.fetch.max.bytes",
@@ -387,12 +381,10 @@ const NOTED: &[(&str, &[&str])] = &[
             "controller.quorum.fetch.timeout.ms",
             "controller.quorum.request.timeout.ms",
             "controller.quorum.retry.backoff.ms",
-            "controller.quorum.voters",
             "controller.quota.window.num",
             "controller.quota.window.size.seconds",
             "controller.socket.timeout.ms",
             "early.start.listeners",
-            "initial.broker.registration.timeout.ms",
             "metadata.log.dir",
             "metadata.max.idle.interval.ms",
         ],
@@ -460,5 +452,4 @@ const NOTED: &[(&str, &[&str])] = &[
     ),
     ("committed offsets are stored uncompressed", &["offsets.topic.compression.codec"]),
     ("compaction reads and writes in steps of its own", &["log.cleaner.io.buffer.size"]),
-    ("a failed data directory stops the broker", &["log.dir.failure.timeout.ms"]),
 ];

@@ -31,6 +31,11 @@ impl Secret {
     pub fn is(&self, shown: &str) -> bool {
         same_secret(self.0.as_bytes(), shown.as_bytes())
     }
+
+    /// The text, which must not be printed.
+    pub(crate) fn reveal(&self) -> &str {
+        &self.0
+    }
 }
 
 impl From<&str> for Secret {
@@ -144,7 +149,7 @@ fn of_listener(settings: &Settings, listener: &str) -> Checked<SaslConfig> {
 }
 
 /// The value for one mechanism of a listener, else for the listener, else for all.
-fn of_mechanism<'a>(
+pub(super) fn of_mechanism<'a>(
     settings: &'a Settings,
     (listener, mechanism): (&str, Mechanism),
     key: &str,

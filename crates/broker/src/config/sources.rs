@@ -251,6 +251,15 @@ impl Settings {
         &self.notes
     }
 
+    /// Notes that these keys, which were set, have no effect.
+    pub(super) fn note_without_effect(&mut self, keys: &[&str], reason: &str) {
+        for key in keys {
+            self.notes.retain(|note| note.key != *key);
+            let origin = self.origin(key).clone();
+            self.notes.push(Note { key: (*key).to_owned(), origin, text: reason.to_owned() });
+        }
+    }
+
     fn assign(&mut self, assignment: Assignment) -> Result<(), ConfigError> {
         let Assignment { key: name, value, origin } = assignment;
         let name = prefix::canonical(&name).into_owned();

@@ -49,10 +49,19 @@ pub const BROKER_KEYS: &[ConfigKey] = &[
         .default("PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL"),
     string("inter.broker.listener.name", "Listener for traffic between brokers. It must be one of `listeners`."),
     string("security.inter.broker.protocol", "Listener for traffic between brokers, chosen by its protocol instead of its name."),
-    list("controller.listener.names", "Listeners of a Kafka controller. The broker does not open them, because it is its own controller."),
-    list("process.roles", "Roles of this process, as in Kafka. The list must contain broker.")
+    list("process.roles", "Roles of this process, as in Kafka. broker alone joins the cluster of the controllers that controller.quorum.bootstrap.servers names. With controller, the broker is its own controller.")
         .default("broker,controller")
         .valid(Valid::SomeOf(&["broker", "controller"])),
+    // Membership in a cluster.
+    list("controller.listener.names", "Listeners of controllers. The broker does not open them. In a cluster the first one is the listener that the broker connects to."),
+    list("controller.quorum.bootstrap.servers", "Addresses of controllers, as host:port. The broker learns the others from them.").default(""),
+    list("controller.quorum.voters", "Controllers of a static quorum, as id@host:port.").default(""),
+    string("sasl.mechanism.controller.protocol", "SASL mechanism for connections to controllers: PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512. Kafka's default, GSSAPI, is not supported.").default("GSSAPI"),
+    int("broker.heartbeat.interval.ms", "Interval between heartbeats to the controller.").default("2000"),
+    int("broker.session.timeout.ms", "Time without a heartbeat after which the controller fences this broker. Set it to the value of the controllers.").default("9000"),
+    int("initial.broker.registration.timeout.ms", "Time for the first registration with the controllers. If it passes, the broker stops.").default("60000"),
+    boolean("controlled.shutdown.enable", "Ask the controller to move leaderships away before the broker stops.").default("true"),
+    long("log.dir.failure.timeout.ms", "Time for the controllers to acknowledge a failed data directory. If it passes, the broker stops.").default("30000").at_least(1),
     string("levada.http.listen", "Listening address for /healthz, /readyz and /metrics, as host:port. An empty value turns HTTP off.").default("127.0.0.1:9644"),
     string("levada.thresholds.file", "File with the transfer thresholds of this machine, as written by `levada lab calibrate`. If unset, the broker reads ~/.config/levada/thresholds or /etc/levada/thresholds if one exists, and uses built-in thresholds otherwise."),
     password("levada.http.token", "Secret for HTTP requests, sent as a bearer token or as the password of any user. Required if levada.http.listen can be reached from other machines."),
@@ -78,6 +87,7 @@ pub const BROKER_KEYS: &[ConfigKey] = &[
     boolean("ssl.allow.san.changes", "Allow a reloaded broker certificate to lack subject alternative names of the previous one.").default("false").per_listener(),
     list("ssl.enabled.protocols", "TLS versions that the broker accepts.").default("TLSv1.2,TLSv1.3").valid(Valid::SomeOf(&["TLSv1.2", "TLSv1.3"])).per_broker(),
     list("ssl.cipher.suites", "Cipher suites by their IANA names. If unset, all that rustls supports.").per_broker(),
+    string("ssl.endpoint.identification.algorithm", "Check of the host name in a controller's certificate: https, or empty for no check.").default("https").per_broker(),
     string("ssl.principal.mapping.rules", "Rules that map the distinguished name of a client certificate to a principal name.").default("DEFAULT").per_listener(),
     string("levada.ssl.kernel.offload", "Encryption of sent data by the kernel: auto (if the kernel supports it) or never.")
         .default("auto")
@@ -87,7 +97,7 @@ pub const BROKER_KEYS: &[ConfigKey] = &[
     list("sasl.enabled.mechanisms", "SASL mechanisms that clients may use: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER. Kafka's default, GSSAPI, is not supported.")
         .default("GSSAPI")
         .per_broker(),
-    password("sasl.jaas.config", "Users and passwords for PLAIN, set as listener.name.NAME.plain.sasl.jaas.config; options for OAUTHBEARER, set as listener.name.NAME.oauthbearer.sasl.jaas.config.").per_broker(),
+    password("sasl.jaas.config", "Users and passwords for PLAIN, set as listener.name.NAME.plain.sasl.jaas.config; options for OAUTHBEARER, set as listener.name.NAME.oauthbearer.sasl.jaas.config. For the listener of the controllers, the user name and the password of this broker.").per_broker(),
     long("connections.max.reauth.ms", "Time after which a client must authenticate again on the same connection; 0 means never.").default("0").per_listener(),
     string("sasl.oauthbearer.jwks.endpoint.url", "URL of the JSON Web Key Set that verifies OAUTHBEARER tokens: file:/…, https://…, or http://… on this machine.").per_listener(),
     long("sasl.oauthbearer.jwks.endpoint.refresh.ms", "Interval at which the broker reloads the signing keys (JWKS).").default("3600000").at_least(1),

@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, fs};
 
 use super::*;
 
+mod cluster;
 mod documentation;
 mod foreign_keys;
 mod security;
@@ -147,7 +148,6 @@ fn a_stock_kafka_file_is_accepted_with_notes() {
     assert_eq!(
         noted,
         [
-            "controller.quorum.bootstrap.servers",
             "num.network.threads",
             "num.io.threads",
             "socket.send.buffer.bytes",
@@ -157,6 +157,7 @@ fn a_stock_kafka_file_is_accepted_with_notes() {
             "share.coordinator.state.topic.min.isr",
             "transaction.state.log.replication.factor",
             "transaction.state.log.min.isr",
+            "controller.quorum.bootstrap.servers",
         ]
     );
 }

@@ -1,0 +1,261 @@
+//! Cluster mode: `process.roles=broker` makes this process a broker in a cluster of Apache Kafka's
+//! controllers. The keys are Kafka's: addresses of the controllers, security of connections to
+//! them, and times of the membership. Without it the broker is its own controller, and several
+//! controllers are refused.
+
+use std::net::IpAddr;
+
+use levada_cluster::lifecycle::LifecycleTimes;
+use levada_cluster::quorum::{AddressError, Quorum};
+
+use super::broker::Reader;
+use super::key::words;
+use super::listener::Protocol;
+use super::prefix::prefixed;
+use super::security::{Secret, of_mechanism};
+use super::table::BROKER_KEYS;
+use super::{ConfigError, Listener};
+use crate::keystore::{ClientTls, SslSettings, TlsError};
+use crate::security::jaas::Jaas;
+use crate::security::login::SaslLogin;
+use crate::security::sasl::Mechanism;
+
+const BOOTSTRAP: &str = "controller.quorum.bootstrap.servers";
+const VOTERS: &str = "controller.quorum.voters";
+const LISTENERS: &str = "controller.listener.names";
+const PROTOCOLS: &str = "listener.security.protocol.map";
+const MECHANISM: &str = "sasl.mechanism.controller.protocol";
+const JAAS: &str = "sasl.jaas.config";
+const ROLES: &str = "process.roles";
+
+/// Keys that have an effect in cluster mode only.
+const CLUSTER_ONLY: [&str; 9] = [
+    "broker.heartbeat.interval.ms",
+    "broker.session.timeout.ms",
+    "controlled.shutdown.enable",
+    BOOTSTRAP,
+    VOTERS,
+    "initial.broker.registration.timeout.ms",
+    "log.dir.failure.timeout.ms",
+    MECHANISM,
+    "ssl.endpoint.identification.algorithm",
+];
+
+/// The cluster that this broker joins.
+#[derive(Clone, Debug)]
+pub struct ClusterConfig {
+    /// The controllers of `controller.quorum.voters` and `controller.quorum.bootstrap.servers`.
+    pub quorum: Quorum,
+    /// The first of `controller.listener.names`, in capitals.
+    pub listener: String,
+    /// The protocol of that listener in `listener.security.protocol.map`.
+    pub protocol: Protocol,
+    /// The credentials for that listener, if its protocol has SASL.
+    pub login: Option<SaslLogin>,
+    /// Times of the membership.
+    pub times: LifecycleTimes,
+    ssl: Vec<(&'static str, Secret)>,
+}
+
+impl ClusterConfig {
+    /// Reads the TLS settings of the controllers' listener and the files that they name; `None` if
+    /// the listener has no TLS. Blocks.
+    ///
+    /// # Errors
+    /// The first setting that cannot be used.
+    pub fn tls(&self) -> Result<Option<ClientTls>, TlsError> {
+        let text = |key: &str| {
+            let found = self.ssl.iter().find(|(name, _)| *name == key);
+            found.map(|(_, value)| value.reveal())
+        };
+        let owner = format!("controller listener {}", self.listener);
+        self.protocol.has_tls().then(|| ClientTls::load(&SslSettings::new(owner, text))).transpose()
+    }
+}
+
+/// True if `process.roles` is `broker` alone.
+pub(super) fn is_member(read: &Reader<'_>) -> bool {
+    let mut roles = words(read.text(ROLES)).peekable();
+    roles.peek().is_some() && roles.all(|role| role == "broker")
+}
+
+/// Keys that were set without effect, since the broker is its own controller.
+pub(super) fn idle_keys(read: &Reader<'_>) -> Vec<&'static str> {
+    match is_member(read) {
+        true => Vec::new(),
+        false => CLUSTER_ONLY.into_iter().filter(|key| read.0.explicit(key).is_some()).collect(),
+    }
+}
+
+/// Reads the cluster that this broker joins; `None` if the broker is its own controller.
+pub(super) fn load(
+    read: &Reader<'_>,
+    listeners: &[Listener],
+) -> Result<Option<ClusterConfig>, Vec<ConfigError>> {
+    if !is_member(read) {
+        let errors = alone(read);
+        return if errors.is_empty() { Ok(None) } else { Err(errors) };
+    }
+    let mut errors = own_address(read, listeners);
+    let quorum = taken(quorum(read), &mut errors);
+    let listener = taken(controller_listener(read), &mut errors);
+    let login = listener.as_ref().and_then(|(name, protocol)| {
+        let needed = protocol.has_sasl().then(|| login(read, name));
+        needed.and_then(|login| taken(login, &mut errors))
+    });
+    let times = taken(times(read), &mut errors);
+    let (Some(quorum), Some((listener, protocol)), Some(times), true) =
+        (quorum, listener, times, errors.is_empty())
+    else {
+        return Err(errors);
+    };
+    let ssl_keys = BROKER_KEYS.iter().filter(|key| key.name.starts_with("ssl."));
+    let ssl = ssl_keys
+        .filter_map(|key| Some((key.name, Secret::from(read.0.listener_text(&listener, key.name)?))))
+        .collect();
+    Ok(Some(ClusterConfig { quorum, listener, protocol, login, times, ssl }))
+}
+
+fn taken<T>(result: Result<T, ConfigError>, errors: &mut Vec<ConfigError>) -> Option<T> {
+    result.map_err(|error| errors.push(error)).ok()
+}
+
+/// Problems of a broker that is its own controller.
+fn alone(read: &Reader<'_>) -> Vec<ConfigError> {
+    let mut errors = Vec::new();
+    if !words(read.text(ROLES)).any(|role| role == "broker") {
+        errors.push(read.invalid(ROLES, "a list with broker in it: there is no bare controller".to_owned()));
+    }
+    let several = [VOTERS, BOOTSTRAP].into_iter().filter_map(|key| {
+        let (value, origin) = read.0.explicit(key).filter(|(value, _)| words(value).count() > 1)?;
+        let reason = "there is one node, which is its own controller: name that one alone, or remove the key; to \
+                      join a cluster, set process.roles=broker";
+        let (key, value, reason) = (key.to_owned(), value.to_owned(), reason.to_owned());
+        Some(ConfigError::Refused { key, value, origin: origin.clone(), reason })
+    });
+    errors.extend(several);
+    errors
+}
+
+/// Problems with the id and the addresses under which the cluster knows the broker.
+fn own_address(read: &Reader<'_>, listeners: &[Listener]) -> Vec<ConfigError> {
+    let mut errors = Vec::new();
+    if read.0.explicit("node.id").is_none() {
+        let must_be = "set to an id that no other node of the cluster has".to_owned();
+        errors.push(read.invalid("node.id", must_be));
+    }
+    let is_everywhere = |host: &str| host.parse::<IpAddr>().is_ok_and(|address| address.is_unspecified());
+    let unnamed =
+        listeners.iter().find(|listener| listener.advertised.is_none() && is_everywhere(&listener.bind.host));
+    if let Some(listener) = unnamed {
+        let must_be = format!(
+            "a list with an address for {}, which other nodes can connect to: {} is every address of this machine",
+            listener.name, listener.bind.host
+        );
+        errors.push(read.invalid("advertised.listeners", must_be));
+    }
+    errors
+}
+
+fn quorum(read: &Reader<'_>) -> Result<Quorum, ConfigError> {
+    let unreadable = |key: &str, error: &AddressError| {
+        let form = if key == VOTERS { "id@host:port" } else { "host:port" };
+        read.invalid(key, format!("a list of {form}, joined by commas ({:?} is not)", error.entry))
+    };
+    let (voters, bootstrap) = (read.text(VOTERS), read.text(BOOTSTRAP));
+    let of_bootstrap =
+        || Quorum::from_bootstrap_servers(bootstrap).map_err(|error| unreadable(BOOTSTRAP, &error));
+    if voters.is_empty() {
+        return match bootstrap.is_empty() {
+            false => of_bootstrap(),
+            true => Err(read.invalid(
+                BOOTSTRAP,
+                "a list of the controllers' addresses as host:port, since process.roles is broker alone; set \
+                 process.roles=broker,controller for a broker that is its own controller"
+                    .to_owned(),
+            )),
+        };
+    }
+    let quorum = Quorum::from_voters(voters).map_err(|error| unreadable(VOTERS, &error))?;
+    let node_id = read.int("node.id");
+    if quorum.is_voter(node_id) {
+        let must_be = format!("another id: {VOTERS} has a controller of id {node_id}");
+        return Err(read.invalid("node.id", must_be));
+    }
+    match bootstrap.is_empty() {
+        true => Ok(quorum),
+        false => Ok(quorum.with_bootstrap_servers(of_bootstrap()?)),
+    }
+}
+
+/// Name and protocol of the listener of the controllers. As in Kafka, its protocol is PLAINTEXT if
+/// the map of protocols is not set.
+fn controller_listener(read: &Reader<'_>) -> Result<(String, Protocol), ConfigError> {
+    let Some(name) = words(read.text(LISTENERS)).next().map(str::to_uppercase) else {
+        let must_be = "set to the name of the controllers' listener, such as CONTROLLER".to_owned();
+        return Err(read.invalid(LISTENERS, must_be));
+    };
+    let mut own = words(read.text("listeners")).filter_map(|word| word.split_once("://"));
+    if own.any(|(listener, _)| listener.eq_ignore_ascii_case(&name)) {
+        let must_be = format!("without {name}: controllers alone have the listeners of {LISTENERS}");
+        return Err(read.invalid("listeners", must_be));
+    }
+    let mut entries = words(read.text(PROTOCOLS)).filter_map(|entry| entry.split_once(':'));
+    let found = entries.find(|(listener, _)| listener.trim().eq_ignore_ascii_case(&name));
+    let protocol = match (found, read.0.explicit(PROTOCOLS)) {
+        (Some((_, protocol)), _) => Protocol::parse(protocol.trim()),
+        (None, None) => Some(Protocol::Plaintext),
+        (None, Some(_)) => None,
+    };
+    let protocol = protocol.ok_or_else(|| {
+        let must_be = format!("a list with the protocol of {name}, such as {name}:SASL_SSL");
+        read.invalid(PROTOCOLS, must_be)
+    })?;
+    Ok((name, protocol))
+}
+
+fn login(read: &Reader<'_>, listener: &str) -> Result<SaslLogin, ConfigError> {
+    const MECHANISMS: &str = "PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512";
+    let named = read.0.listener_text(listener, MECHANISM).unwrap_or_default();
+    let mechanism = Mechanism::from_name(named).filter(|mechanism| *mechanism != Mechanism::OauthBearer);
+    let mechanism = mechanism.ok_or_else(|| read.invalid(MECHANISM, MECHANISMS.to_owned()))?;
+    let own = prefixed(listener, &format!("{}.{JAAS}", mechanism.name().to_lowercase()));
+    let example = match mechanism {
+        Mechanism::Plain => {
+            "org.apache.kafka.common.security.plain.PlainLoginModule required username=\"…\" password=\"…\";"
+        }
+        _ => {
+            "org.apache.kafka.common.security.scram.ScramLoginModule required username=\"…\" password=\"…\";"
+        }
+    };
+    let wrong = |cause: &str| read.invalid(&own, format!("like {example}{cause}"));
+    let text = of_mechanism(read.0, (listener, mechanism), JAAS).ok_or_else(|| wrong(""))?;
+    let jaas = Jaas::parse(text).map_err(|error| wrong(&format!(": {error}")))?;
+    if Some(jaas.module.as_str()) != example.split(' ').next() {
+        return Err(wrong(": the login module is not that of the mechanism"));
+    }
+    let option = |name: &str| {
+        let found = jaas.options.get(name).filter(|text| !text.is_empty()).cloned();
+        found.ok_or_else(|| wrong(&format!(": {name} is missing")))
+    };
+    Ok(SaslLogin::new(mechanism, option("username")?, option("password")?))
+}
+
+fn times(read: &Reader<'_>) -> Result<LifecycleTimes, ConfigError> {
+    const HEARTBEAT: &str = "broker.heartbeat.interval.ms";
+    let (heartbeat_ms, session_ms) = (read.long(HEARTBEAT), read.long("broker.session.timeout.ms"));
+    if !(1..session_ms).contains(&heartbeat_ms) {
+        let must_be = format!("at least 1 and less than broker.session.timeout.ms ({session_ms})");
+        return Err(read.invalid(HEARTBEAT, must_be));
+    }
+    let kafka = LifecycleTimes::default();
+    Ok(LifecycleTimes {
+        heartbeat_ms,
+        session_ms,
+        registration_ms: read.long("initial.broker.registration.timeout.ms"),
+        request_ms: (session_ms / 2).max(1),
+        shutdown_ms: if read.is_true("controlled.shutdown.enable") { kafka.shutdown_ms } else { 0 },
+        directory_ms: read.long("log.dir.failure.timeout.ms"),
+        ..kafka
+    })
+}

@@ -1,0 +1,116 @@
+//! The client side of SASL: credentials, and the tokens that show them to a server. The caller
+//! sends the tokens.
+
+use std::fmt;
+
+use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
+
+use super::nonce;
+use super::sasl::Mechanism;
+use super::scram::{ITERATIONS_MAX, ScramMechanism};
+
+#[cfg(test)]
+mod tests;
+
+/// Credentials for one mechanism.
+#[derive(Clone)]
+pub struct SaslLogin {
+    mechanism: Mechanism,
+    /// Empty for OAUTHBEARER: the token names the user.
+    user: String,
+    /// A password, or a token.
+    secret: String,
+}
+
+impl fmt::Debug for SaslLogin {
+    /// Without the secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SaslLogin").field("mechanism", &self.mechanism).field("user", &self.user).finish()
+    }
+}
+
+/// A server's answer that ends a login.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LoginFault {
+    /// The challenge is malformed, or asks for too much work.
+    #[error("the broker's SCRAM challenge cannot be understood")]
+    Challenge,
+    /// The server does not have the credential.
+    #[error("the broker does not know the password: it is not who it claims to be")]
+    Server,
+    /// The token is refused.
+    #[error("the broker refuses the token")]
+    Token,
+}
+
+impl SaslLogin {
+    /// Credentials of this user.
+    pub fn new(mechanism: Mechanism, user: String, secret: String) -> Self {
+        Self { mechanism, user, secret }
+    }
+
+    /// The mechanism.
+    pub fn mechanism(&self) -> Mechanism {
+        self.mechanism
+    }
+
+    /// The user; empty for OAUTHBEARER.
+    pub fn user(&self) -> &str {
+        &self.user
+    }
+
+    /// Shows the credentials. `send` sends a token and returns the server's answer to it.
+    ///
+    /// # Errors
+    /// A failure of `send`, or an answer that is not acceptable.
+    pub fn show<E: From<LoginFault>>(
+        &self,
+        mut send: impl FnMut(&[u8]) -> Result<Vec<u8>, E>,
+    ) -> Result<(), E> {
+        match self.mechanism {
+            Mechanism::Plain => send(format!("\0{}\0{}", self.user, self.secret).as_bytes()).map(drop),
+            Mechanism::Scram(mechanism) => self.show_by_scram(mechanism, send),
+            Mechanism::OauthBearer => {
+                if send(format!("n,,\x01auth=Bearer {}\x01\x01", self.secret).as_bytes())?.is_empty() {
+                    return Ok(());
+                }
+                // The server reports the refusal as an error after this acknowledgement.
+                send(b"\x01")?;
+                Err(LoginFault::Token.into())
+            }
+        }
+    }
+
+    fn show_by_scram<E: From<LoginFault>>(
+        &self,
+        mechanism: ScramMechanism,
+        mut send: impl FnMut(&[u8]) -> Result<Vec<u8>, E>,
+    ) -> Result<(), E> {
+        let user = self.user.replace('=', "=3D").replace(',', "=2C");
+        let own = nonce();
+        let first = format!("n={user},r={own}");
+        let challenge = send(format!("n,,{first}").as_bytes())?;
+        let challenge = String::from_utf8(challenge).map_err(|_| LoginFault::Challenge)?;
+        let (both, salt, iterations) = read_challenge(&challenge, &own).ok_or(LoginFault::Challenge)?;
+        let salted = mechanism.salted_password(&self.secret, &salt, iterations);
+        let without_proof = format!("c=biws,r={both}");
+        let auth_message = format!("{first},{challenge},{without_proof}");
+        let proof = BASE64.encode(mechanism.client_proof(&salted, &auth_message));
+        let last = send(format!("{without_proof},p={proof}").as_bytes())?;
+        let expected = mechanism.server_signature(&mechanism.server_key(&salted), &auth_message);
+        match last == format!("v={}", BASE64.encode(expected)).as_bytes() {
+            true => Ok(()),
+            false => Err(LoginFault::Server.into()),
+        }
+    }
+}
+
+/// Nonce, salt and iterations of a challenge. A server that asks for more iterations than any
+/// server may would cost time, not prove anything.
+fn read_challenge<'a>(challenge: &'a str, own: &str) -> Option<(&'a str, Vec<u8>, u32)> {
+    let field = |name: &str| challenge.split(',').find_map(|field| field.strip_prefix(name));
+    let both = field("r=").filter(|both| both.starts_with(own))?;
+    let salt = BASE64.decode(field("s=")?).ok()?;
+    let iterations: u32 = field("i=")?.parse().ok()?;
+    (iterations <= ITERATIONS_MAX.unsigned_abs() * 64).then_some((both, salt, iterations))
+}
