@@ -39,9 +39,10 @@ impl RequestClass {
     const ALL: [RequestClass; 4] =
         [RequestClass::Isr, RequestClass::Directories, RequestClass::ProducerIds, RequestClass::Forwarded];
 
-    const fn in_flight_max(self) -> usize {
+    /// Most requests of this kind that are in flight at one time.
+    pub const fn in_flight_max(self) -> usize {
         match self {
-            RequestClass::Forwarded => 8,
+            RequestClass::Forwarded => 4,
             _ => 1,
         }
     }
@@ -82,8 +83,8 @@ pub enum ChannelEvent {
 /// Task for the driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ChannelAction {
-    /// Send the request to this node.
-    Send(u64, Target),
+    /// Send the request, which is of this kind, to the node.
+    Send(u64, RequestClass, Target),
     /// The request is finished: its answer counts.
     Finish(u64),
     /// The request is finished without an answer: REQUEST_TIMED_OUT. An answer that comes later is
@@ -201,7 +202,7 @@ impl Channel {
             let free = queue.class.in_flight_max().saturating_sub(in_flight);
             for request in queue.requests.iter_mut().filter(|request| !request.in_flight).take(free) {
                 request.in_flight = true;
-                actions.push(ChannelAction::Send(request.ticket, controller.clone()));
+                actions.push(ChannelAction::Send(request.ticket, queue.class, controller.clone()));
             }
         }
     }

@@ -36,6 +36,11 @@ impl ProducerIds {
         ProducerIds { retry_ms: i64::MIN, ..ProducerIds::default() }
     }
 
+    /// True if there was a block once.
+    pub fn is_in_use(&self) -> bool {
+        self.prefetch_at > 0
+    }
+
     /// An id that nobody else has; `None` until a block arrives.
     pub fn take(&mut self) -> Option<i64> {
         if self.current.is_empty() {

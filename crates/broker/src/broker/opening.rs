@@ -52,6 +52,11 @@ pub enum OpenError {
     /// The metadata log cannot be opened.
     #[error(transparent)]
     Metadata(#[from] StoreError),
+    /// The broker is to join a cluster.
+    #[error(
+        "process.roles=broker: this version cannot join a cluster yet; set process.roles=broker,controller for a broker that is its own controller"
+    )]
+    Cluster,
     /// A listener's keys or trust cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsError),
@@ -88,9 +93,7 @@ impl Broker {
         bound: &[SocketAddr],
     ) -> Result<Arc<Broker>, OpenError> {
         let started = Instant::now();
-        let [dir] = &config.log_dirs[..] else {
-            return Err(DataDirError::SeveralDirs { count: config.log_dirs.len() }.into());
-        };
+        let dir = only_directory(&config)?;
         let data_dir = DataDir::open((disk.clone(), background), dir)?;
         let (store, report) = Store::open(&store_options(&config, disk, dir.clone()), now_ms())?;
         // Only now: a directory that was refused is as it was.
@@ -188,6 +191,15 @@ impl Broker {
                 security_protocol: 0,
             }],
         }
+    }
+}
+
+/// The data directory of a broker that is its own controller.
+fn only_directory(config: &BrokerConfig) -> Result<&PathBuf, OpenError> {
+    match &config.log_dirs[..] {
+        _ if config.cluster.is_some() => Err(OpenError::Cluster),
+        [dir] => Ok(dir),
+        dirs => Err(DataDirError::SeveralDirs { count: dirs.len() }.into()),
     }
 }
 

@@ -22,13 +22,13 @@ fn one_request_of_a_kind_is_in_flight_and_kinds_do_not_wait_for_each_other() {
     let mut channel = connected();
     assert_eq!(
         channel.step(ChannelEvent::Submit(1, RequestClass::Isr), 0),
-        [ChannelAction::Send(1, node(1))]
+        [ChannelAction::Send(1, RequestClass::Isr, node(1))]
     );
     assert!(channel.step(ChannelEvent::Submit(2, RequestClass::Isr), 0).is_empty());
     let actions = channel.step(ChannelEvent::Submit(3, RequestClass::ProducerIds), 0);
-    assert_eq!(actions, [ChannelAction::Send(3, node(1))]);
+    assert_eq!(actions, [ChannelAction::Send(3, RequestClass::ProducerIds, node(1))]);
     let actions = channel.step(ChannelEvent::Answered(1), 5);
-    assert_eq!(actions, [ChannelAction::Finish(1), ChannelAction::Send(2, node(1))]);
+    assert_eq!(actions, [ChannelAction::Finish(1), ChannelAction::Send(2, RequestClass::Isr, node(1))]);
     assert!(channel.step(ChannelEvent::Answered(1), 6).is_empty(), "answered once");
     assert_eq!(channel.deadline(), None);
 }
@@ -41,13 +41,17 @@ fn a_request_follows_the_controller() {
     assert_eq!(channel.deadline(), Some(60));
     assert_eq!(
         channel.step(ChannelEvent::Tick, 60),
-        [ChannelAction::Send(1, node(1))],
+        [ChannelAction::Send(1, RequestClass::Directories, node(1))],
         "the same node again"
     );
     channel.step(ChannelEvent::Lost(1), 70);
     assert_eq!(channel.deadline(), Some(170), "the pause doubles");
     let actions = channel.step(ChannelEvent::Controller(Some(node(2))), 80);
-    assert_eq!(actions, [ChannelAction::Send(1, node(2))], "another controller is asked at once");
+    assert_eq!(
+        actions,
+        [ChannelAction::Send(1, RequestClass::Directories, node(2))],
+        "another controller is asked at once"
+    );
     channel.step(ChannelEvent::Controller(None), 90);
     assert!(channel.step(ChannelEvent::Lost(1), 100).is_empty());
     assert_eq!(channel.deadline(), None, "there is nobody to ask");
@@ -66,7 +70,11 @@ fn forwarded_requests_have_a_deadline_and_a_limit() {
     let actions = channel.step(ChannelEvent::Tick, 60_010);
     assert_eq!(actions, [1, 2, 3].map(ChannelAction::Expire));
     let actions = channel.step(ChannelEvent::Controller(Some(node(1))), 999_999);
-    assert_eq!(actions, [ChannelAction::Send(5, node(1))], "ISR changes wait as long as it takes");
+    assert_eq!(
+        actions,
+        [ChannelAction::Send(5, RequestClass::Isr, node(1))],
+        "ISR changes wait as long as it takes"
+    );
 }
 
 /// The driver's and the peer's side of a channel.
@@ -84,8 +92,9 @@ impl Script {
     fn step(&mut self, event: ChannelEvent) -> Result<(), TestCaseError> {
         for action in self.channel.step(event, self.now_ms) {
             match action {
-                ChannelAction::Send(ticket, _) => {
+                ChannelAction::Send(ticket, class, _) => {
                     prop_assert!(!self.ended.contains(&ticket), "{ticket} after its end");
+                    prop_assert_eq!(class, self.classes[&ticket]);
                     prop_assert!(self.in_flight.insert(ticket), "{ticket} twice in flight");
                 }
                 ChannelAction::Finish(ticket) => {

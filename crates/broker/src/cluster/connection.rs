@@ -1,0 +1,253 @@
+//! A blocking connection to a controller: TLS and SASL by the configuration in force, versions, and
+//! one request at a time. It is made again when another node is to be asked, and after a failure.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::net::{Shutdown, TcpStream};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use levada_cluster::{Address, Target};
+use levada_wire::api::controller::{self, ControllerApi};
+use levada_wire::fetch::{FetchRequest, FetchResponse};
+use levada_wire::messages::{RequestResponsePair, SaslAuthenticateRequest, SaslHandshakeRequest};
+use levada_wire::{Client, ClientError, ClientOptions, DecodeError, EncodeError, StrBytes};
+use parking_lot::Mutex;
+
+use crate::config::{ClusterConfig, LiveConfig};
+use crate::keystore::TlsError;
+use crate::security::login::{LoginFault, SaslLogin};
+
+/// Part of a SASL session's life, in percent, after which the connection is made again. As in
+/// Kafka's clients, this is before the controller ends the session.
+const SESSION_PERCENT: u64 = 85;
+
+/// Different faults that are logged between two successes.
+const FAULTS_MAX: usize = 32;
+
+/// A connection to one controller after the other.
+pub(super) struct Connection {
+    config: Arc<LiveConfig>,
+    purpose: &'static str,
+    timeout: Duration,
+    cutoff: Cutoff,
+    open: Option<Open>,
+    /// The faults that were logged since the last success.
+    told: BTreeSet<String>,
+    last_correlation_id: i32,
+}
+
+struct Open {
+    to: Address,
+    client: Client,
+    /// The time at which the SASL session must be renewed.
+    renew_at: Option<Instant>,
+}
+
+/// Reason for which a request led to no answer.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ConnectionFault {
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    #[error("cannot connect: {0}")]
+    Tls(#[from] TlsError),
+    #[error(
+        "the controller refuses SASL mechanism {mechanism}; it offers {offered}: set sasl.mechanism.controller.protocol"
+    )]
+    Mechanism { mechanism: &'static str, offered: String },
+    #[error(
+        "the controller refuses user {user} (error {code}): check the credentials in sasl.jaas.config of the controller listener"
+    )]
+    Login { user: String, code: i16 },
+    #[error("cannot authenticate: {0}")]
+    Fault(#[from] LoginFault),
+    #[error("the controller does not offer a version of {api} that Levada sends")]
+    Version { api: &'static str },
+    #[error(transparent)]
+    Request(#[from] EncodeError),
+    #[error(transparent)]
+    Answer(#[from] DecodeError),
+}
+
+impl Connection {
+    /// A connection that is made with the first request. No read, write or connect lasts longer
+    /// than `timeout`.
+    pub(super) fn new(
+        config: Arc<LiveConfig>,
+        purpose: &'static str,
+        timeout: Duration,
+        cutoff: Cutoff,
+    ) -> Self {
+        let (open, told) = (None, BTreeSet::new());
+        Self { config, purpose, timeout, cutoff, open, told, last_correlation_id: 0 }
+    }
+
+    /// Sends a request to the node and waits for its answer. Logs a failure. Blocks.
+    pub(super) fn request<R: RequestResponsePair>(
+        &mut self,
+        to: &Target,
+        api: ControllerApi,
+        request: &R,
+    ) -> Option<R::Response> {
+        self.call(to, |open, _| Ok(open.client.request_at(open.best(api)?, request)?))
+    }
+
+    /// The same for a Fetch.
+    pub(super) fn fetch(&mut self, to: &Target, request: &FetchRequest) -> Option<FetchResponse<Bytes>> {
+        self.call(to, |open, sent| {
+            let version = open.best(controller::FETCH)?;
+            open.client.send(&request.encode(sent, "levada", version)?)?;
+            let (received, response) = FetchResponse::decode(open.client.receive()?, version)?;
+            match received == sent {
+                true => Ok(response),
+                false => Err(ClientError::WrongCorrelation { sent, received }.into()),
+            }
+        })
+    }
+
+    fn call<T>(
+        &mut self,
+        to: &Target,
+        call: impl FnOnce(&mut Open, i32) -> Result<T, ConnectionFault>,
+    ) -> Option<T> {
+        let is_usable = |open: &Open| {
+            open.to == to.address && open.renew_at.is_none_or(|renew_at| Instant::now() < renew_at)
+        };
+        let open = self.open.take().filter(is_usable).map_or_else(|| self.connect(to), Ok);
+        self.last_correlation_id = self.last_correlation_id.wrapping_add(1);
+        let sent = self.last_correlation_id;
+        let called = open.and_then(|mut open| Ok((call(&mut open, sent)?, open)));
+        match called {
+            Ok((answer, open)) => {
+                self.open = Some(open);
+                self.told.clear();
+                Some(answer)
+            }
+            Err(fault) => {
+                self.tell(to, &fault);
+                None
+            }
+        }
+    }
+
+    fn connect(&self, to: &Target) -> Result<Open, ConnectionFault> {
+        let config = self.config.load();
+        let cluster = config.cluster.as_ref().expect("only a broker in a cluster has these connections");
+        let tls = cluster.tls()?;
+        let options = ClientOptions {
+            client_id: format!("broker-{}-{}", config.node_id, self.purpose),
+            timeout: self.timeout,
+            ..ClientOptions::default()
+        };
+        let mut client =
+            Client::connect_over_unnegotiated(&to.address.to_string(), &options, |host, socket| {
+                self.cutoff.hold(&socket, &to.address)?;
+                Ok(match tls {
+                    None => Box::new(socket),
+                    Some(tls) => Box::new(tls.connect(host, socket)?),
+                })
+            })?;
+        client.negotiate()?;
+        let renew_at = login(cluster, &mut client)?;
+        Ok(Open { to: to.address.clone(), client, renew_at })
+    }
+
+    /// Logs a fault, unless the same was logged since the last success: controllers are asked again
+    /// several times a second.
+    fn tell(&mut self, to: &Target, fault: &ConnectionFault) {
+        let (address, purpose) = (&to.address, self.purpose);
+        let is_new = self.told.len() < FAULTS_MAX && self.told.insert(format!("{address} {fault}"));
+        match is_new && !self.cutoff.is_closed() {
+            true => {
+                tracing::warn!(%address, purpose, %fault, "a request to a controller failed; the broker repeats it")
+            }
+            false => tracing::debug!(%address, purpose, %fault, "a request to a controller failed"),
+        }
+    }
+}
+
+impl Open {
+    fn best(&self, api: ControllerApi) -> Result<i16, ConnectionFault> {
+        let offered = self.client.versions().iter().find(|offered| offered.key == api.key);
+        let best = offered.and_then(|offered| api.best(offered.min..=offered.max));
+        best.ok_or(ConnectionFault::Version { api: api.name })
+    }
+}
+
+/// Authenticates, if the listener has SASL, and returns the time at which to do so again.
+fn login(cluster: &ClusterConfig, client: &mut Client) -> Result<Option<Instant>, ConnectionFault> {
+    let Some(login) = &cluster.login else { return Ok(None) };
+    let mechanism = login.mechanism().name();
+    let mut handshake = SaslHandshakeRequest::default();
+    handshake.mechanism = StrBytes::from(mechanism);
+    let offered = client.request(&handshake)?;
+    if offered.error_code != 0 {
+        let names: Vec<&str> = offered.mechanisms.iter().map(StrBytes::as_str).collect();
+        return Err(ConnectionFault::Mechanism { mechanism, offered: names.join(", ") });
+    }
+    let begun = Instant::now();
+    let lifetime_ms = authenticate(login, client)?;
+    let renew_in = lifetime_ms.map(|ms| Duration::from_millis(ms.saturating_mul(SESSION_PERCENT) / 100));
+    Ok(renew_in.and_then(|after| begun.checked_add(after)))
+}
+
+/// Shows the credentials and returns the session's lifetime, if it has one.
+fn authenticate(login: &SaslLogin, client: &mut Client) -> Result<Option<u64>, ConnectionFault> {
+    let mut lifetime_ms = 0;
+    login.show::<ConnectionFault>(|token| {
+        let mut request = SaslAuthenticateRequest::default();
+        request.auth_bytes = Bytes::copy_from_slice(token);
+        let answer = client.request(&request)?;
+        if answer.error_code != 0 {
+            let (user, code) = (login.user().to_owned(), answer.error_code);
+            return Err(ConnectionFault::Login { user, code });
+        }
+        lifetime_ms = answer.session_lifetime_ms;
+        Ok(answer.auth_bytes.to_vec())
+    })?;
+    Ok(u64::try_from(lifetime_ms).ok().filter(|ms| *ms > 0))
+}
+
+/// Ends a connection from another thread, so that a thread which waits for an answer stops waiting.
+#[derive(Clone, Default)]
+pub(super) struct Cutoff(Arc<Mutex<Held>>);
+
+#[derive(Default)]
+struct Held {
+    socket: Option<(TcpStream, Address)>,
+    is_closed: bool,
+}
+
+impl Cutoff {
+    fn hold(&self, socket: &TcpStream, to: &Address) -> io::Result<()> {
+        let mut held = self.0.lock();
+        if held.is_closed {
+            return Err(io::Error::new(io::ErrorKind::ConnectionAborted, "the broker stops"));
+        }
+        held.socket = Some((socket.try_clone()?, to.clone()));
+        Ok(())
+    }
+
+    /// Ends the connection unless it is one to this address: another node is the controller.
+    pub(super) fn keep_only(&self, to: &Address) {
+        let mut held = self.0.lock();
+        if let Some((socket, _)) = held.socket.take_if(|(_, address)| address != to) {
+            // A socket that is closed already is what is wanted.
+            let _ = socket.shutdown(Shutdown::Both);
+        }
+    }
+
+    /// Ends the connection, and those to come.
+    pub(super) fn close(&self) {
+        let mut held = self.0.lock();
+        held.is_closed = true;
+        if let Some((socket, _)) = held.socket.take() {
+            let _ = socket.shutdown(Shutdown::Both);
+        }
+    }
+
+    fn is_closed(&self) -> bool {
+        self.0.lock().is_closed
+    }
+}

@@ -1,0 +1,62 @@
+//! The registration of this broker: listeners, features and directories.
+
+use std::net::SocketAddr;
+
+use levada_cluster::lifecycle::{BrokerIdentity, BrokerListener, FeatureRange};
+use levada_wire::Uuid;
+
+use crate::config::BrokerConfig;
+use crate::metadata::features::{FEATURES, METADATA_VERSION};
+use crate::metadata::uuid;
+
+/// The lowest `metadata.version` of a cluster that this broker can join: that of Kafka 4.0.
+const LOWEST_METADATA_VERSION: i16 = 25;
+
+/// Ids of a broker that lie in its data directory.
+#[derive(Clone, Debug)]
+pub(crate) struct BrokerIds {
+    /// The cluster's id.
+    pub(crate) cluster_id: String,
+    /// The directory's id.
+    pub(crate) directory: Uuid,
+    /// The broker epoch before a clean stop.
+    pub(crate) previous_epoch: Option<i64>,
+}
+
+/// The broker as it registers. `bound` are the addresses of its listeners, in the order of the
+/// configuration. Each call makes another incarnation.
+pub(crate) fn identity(config: &BrokerConfig, bound: &[SocketAddr], ids: BrokerIds) -> BrokerIdentity {
+    let listeners = config.listeners.iter().zip(bound).map(|(listener, bound)| {
+        let (host, port) = match &listener.advertised {
+            Some(address) => (address.host.clone(), address.port),
+            None if bound.ip().is_unspecified() => (host_name(), bound.port()),
+            None => (bound.ip().to_string(), bound.port()),
+        };
+        BrokerListener { name: listener.name.clone(), host, port, security_protocol: listener.protocol.id() }
+    });
+    // Features whose groups are not served are announced nevertheless: a cluster that has finalised
+    // one refuses a broker that does not name it.
+    let features = FEATURES.iter().map(|feature| FeatureRange {
+        name: feature.name.to_owned(),
+        min: match feature.name {
+            METADATA_VERSION => LOWEST_METADATA_VERSION,
+            _ => feature.min_version,
+        },
+        max: feature.max_version,
+    });
+    BrokerIdentity {
+        node_id: config.node_id,
+        cluster_id: ids.cluster_id,
+        incarnation_id: uuid::random(),
+        previous_epoch: ids.previous_epoch,
+        rack: config.rack.clone(),
+        listeners: listeners.collect(),
+        features: features.collect(),
+        directories: vec![ids.directory],
+    }
+}
+
+/// The name of this machine, as Kafka advertises a listener without a host.
+fn host_name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}

@@ -1,0 +1,219 @@
+//! The thread that follows the metadata log: it drives an `Observer` with one connection, turns
+//! committed records into images, and names the active controller to the other threads.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::time::Duration;
+
+use levada_cluster::lifecycle::{BrokerIdentity, IdentityFault};
+use levada_cluster::observer::{
+    Committed, LogPosition, MetadataRecord, Observer, ObserverAction, ObserverConfig, ObserverEvent,
+};
+use levada_wire::api::controller;
+
+use super::ClusterEvent;
+use super::connection::{Connection, Cutoff};
+use super::requests::RequestInput;
+use super::status::Shared;
+use crate::clock::{now_ms, steady_ms};
+use crate::metadata::image::{Image, Position, Replay};
+use crate::metadata::records;
+
+/// Follows the log until the end of the membership.
+pub(super) struct Observation {
+    shared: Arc<Shared>,
+    observer: Observer,
+    connection: Connection,
+    /// Connections that are to end when another node is the controller.
+    cutoffs: Vec<Cutoff>,
+    state: Replay,
+    /// The state that a snapshot builds.
+    fresh: Option<Replay>,
+    /// True if the state has changed since it was published.
+    is_dirty: bool,
+    /// True if the state was complete once.
+    has_published: bool,
+    events: Sender<ClusterEvent>,
+    requests: Sender<RequestInput>,
+}
+
+/// End of the thread: a reason to end the process, or none.
+enum End {
+    Asked,
+    Fatal(String),
+}
+
+impl Observation {
+    /// `cutoffs` are those of all connections, the own one first.
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        identity: &BrokerIdentity,
+        cutoffs: &[Cutoff],
+        (events, requests): (Sender<ClusterEvent>, Sender<RequestInput>),
+    ) -> Self {
+        let config = shared.config.load();
+        let cluster = config.cluster.as_ref().expect("only a broker in a cluster observes");
+        let directory = identity.directories.first().copied().unwrap_or_default();
+        let mut observer = ObserverConfig::new(identity.node_id, directory);
+        observer.cluster_id = Some(identity.cluster_id.clone());
+        observer.listener.clone_from(&cluster.listener);
+        let timeout = Duration::from_millis(observer.request_timeout_ms.unsigned_abs());
+        let connection = Connection::new(shared.config.clone(), "observer", timeout, cutoffs[0].clone());
+        let observer = Observer::new(observer, cluster.quorum.clone());
+        drop(config);
+        let state = Replay::new(Image::empty());
+        Self {
+            shared,
+            observer,
+            connection,
+            cutoffs: cutoffs[1..].to_vec(),
+            state,
+            fresh: None,
+            is_dirty: false,
+            has_published: false,
+            events,
+            requests,
+        }
+    }
+
+    /// Runs until the other side of `alive` is dropped, or until the log cannot be followed.
+    pub(super) fn run(mut self, alive: &Receiver<Infallible>) {
+        if let End::Fatal(reason) = self.follow(alive) {
+            // Without a consumer the membership has ended already.
+            let _ = self.events.send(ClusterEvent::Exit(reason));
+        }
+    }
+
+    fn follow(&mut self, alive: &Receiver<Infallible>) -> End {
+        let mut event = ObserverEvent::Tick;
+        loop {
+            let mut next = None;
+            for action in self.observer.step(event, steady_ms()) {
+                match self.act(action) {
+                    Ok(answer) => next = answer.or(next),
+                    Err(end) => return end,
+                }
+            }
+            if let Err(end) = self.report() {
+                return end;
+            }
+            let Some(deadline) = self.observer.deadline() else { return End::Asked };
+            let wait = if next.is_some() { 0 } else { deadline.saturating_sub(steady_ms()).max(0) };
+            match alive.recv_timeout(Duration::from_millis(wait.unsigned_abs())) {
+                Err(RecvTimeoutError::Timeout) => event = next.unwrap_or(ObserverEvent::Tick),
+                Err(RecvTimeoutError::Disconnected) => return End::Asked,
+                Ok(never) => match never {},
+            }
+        }
+    }
+
+    /// Does a task of the observer. The answer to a request is the next event.
+    fn act(&mut self, action: ObserverAction) -> Result<Option<ObserverEvent>, End> {
+        match action {
+            ObserverAction::Fetch(request, to, body) => {
+                let answer = self.connection.fetch(&to, &body);
+                Ok(Some(match answer {
+                    Some(answer) => {
+                        self.shared.fetched();
+                        ObserverEvent::Fetched(request, answer)
+                    }
+                    None => ObserverEvent::Failed(request),
+                }))
+            }
+            ObserverAction::FetchSnapshot(request, to, body) => {
+                let answer = self.connection.request(&to, controller::FETCH_SNAPSHOT, &body);
+                Ok(Some(match answer {
+                    Some(answer) => ObserverEvent::SnapshotFetched(request, answer),
+                    None => ObserverEvent::Failed(request),
+                }))
+            }
+            ObserverAction::Stop(reason) => Err(End::Fatal(reason)),
+            state => self.take(state).map(|()| None),
+        }
+    }
+
+    /// Applies committed records and snapshots to the state.
+    fn take(&mut self, action: ObserverAction) -> Result<(), End> {
+        match action {
+            ObserverAction::Publish(committed) => self.apply(&committed)?,
+            ObserverAction::SnapshotBegins(id) => {
+                tracing::info!(
+                    end_offset = id.end_offset,
+                    epoch = id.epoch,
+                    "loading a snapshot of the metadata"
+                );
+                self.fresh = Some(Replay::new(Image::empty()));
+            }
+            ObserverAction::SnapshotRecords(records) => {
+                if let Some(fresh) = &mut self.fresh {
+                    records.iter().try_for_each(|record| push(fresh, record))?;
+                }
+            }
+            ObserverAction::SnapshotEnds(id) => {
+                if let Some(mut fresh) = self.fresh.take() {
+                    skip_to(&mut fresh, LogPosition { offset: id.end_offset, epoch: id.epoch });
+                    self.state = fresh;
+                    self.is_dirty = true;
+                }
+            }
+            ObserverAction::SnapshotDropped(_) => self.fresh = None,
+            ObserverAction::LeaderChanged { epoch, leader } => {
+                tracing::info!(epoch, leader, "the quorum has another leader or epoch");
+            }
+            ObserverAction::Unusable { from, reason } => {
+                tracing::debug!(address = %from.address, reason, "a controller's answer is of no use");
+            }
+            ObserverAction::Fetch(..) | ObserverAction::FetchSnapshot(..) | ObserverAction::Stop(_) => {}
+        }
+        Ok(())
+    }
+
+    fn apply(&mut self, committed: &Committed) -> Result<(), End> {
+        committed.records.iter().try_for_each(|record| push(&mut self.state, record))?;
+        // Control records and marks of transactions have offsets of their own.
+        skip_to(&mut self.state, committed.through);
+        self.is_dirty = true;
+        Ok(())
+    }
+
+    /// Tells the other threads of the controller, and the consumer of the image.
+    fn report(&mut self) -> Result<(), End> {
+        let quorum = self.observer.quorum();
+        let controller = quorum.leader_target();
+        if self.shared.observed(controller.as_ref(), quorum.epoch(), self.observer.high_watermark()) {
+            if quorum.is_voter(self.shared.node_id) {
+                let node_id = self.shared.node_id;
+                return Err(End::Fatal(IdentityFault::Voter { node_id }.to_string()));
+            }
+            if let Some(controller) = &controller {
+                self.cutoffs.iter().for_each(|cutoff| cutoff.keep_only(&controller.address));
+            }
+            self.requests.send(RequestInput::Controller(controller)).map_err(|_| End::Asked)?;
+        }
+        let is_complete = self.observer.published().offset >= self.observer.high_watermark();
+        if self.is_dirty && (self.has_published || is_complete) {
+            (self.is_dirty, self.has_published) = (false, true);
+            let image = self.state.image().clone();
+            self.events.send(ClusterEvent::Image(image)).map_err(|_| End::Asked)?;
+        }
+        Ok(())
+    }
+}
+
+fn push(state: &mut Replay, record: &MetadataRecord) -> Result<(), End> {
+    let position = Position { offset: record.offset, epoch: record.epoch, timestamp_ms: now_ms() };
+    let unreadable = |error: &dyn std::fmt::Display| {
+        End::Fatal(format!(
+            "cannot apply the metadata record at offset {}: {error}; upgrade Levada, or report this if it is the newest",
+            record.offset
+        ))
+    };
+    let (decoded, _) = records::decode(record.value.clone()).map_err(|error| unreadable(&error))?;
+    state.push(decoded, position).map_err(|error| unreadable(&error))
+}
+
+/// Passes all records in front of this position.
+fn skip_to(state: &mut Replay, through: LogPosition) {
+    state.skip(Position { offset: through.offset - 1, epoch: through.epoch, timestamp_ms: now_ms() });
+}

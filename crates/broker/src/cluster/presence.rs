@@ -1,0 +1,161 @@
+//! The thread that keeps this broker in the cluster: it drives a `Lifecycle` with a connection of
+//! its own, since a controller handles the requests of one connection one after the other.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::time::Duration;
+
+use levada_cluster::errors;
+use levada_cluster::lifecycle::{BrokerIdentity, Lifecycle, LifecycleAction, LifecycleEvent};
+use levada_wire::api::controller;
+use levada_wire::messages::RequestResponsePair;
+
+use super::ClusterEvent;
+use super::connection::{Connection, Cutoff};
+use super::requests::RequestInput;
+use super::status::Shared;
+use crate::clock::steady_ms;
+
+/// Longest wait for a controller to become known before a request counts as failed.
+const CONTROLLER_WAIT: Duration = Duration::from_millis(500);
+
+/// Sends registrations and heartbeats until the lifecycle has ended.
+pub(super) struct Presence {
+    shared: Arc<Shared>,
+    lifecycle: Lifecycle,
+    session_ms: i64,
+    connection: Connection,
+    events: Sender<ClusterEvent>,
+    requests: Sender<RequestInput>,
+}
+
+impl Presence {
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        identity: BrokerIdentity,
+        cutoff: Cutoff,
+        (events, requests): (Sender<ClusterEvent>, Sender<RequestInput>),
+    ) -> Self {
+        let times = shared.config.load().cluster.as_ref().map(|cluster| cluster.times).unwrap_or_default();
+        let timeout = Duration::from_millis(times.request_ms.unsigned_abs());
+        let connection = Connection::new(shared.config.clone(), "lifecycle", timeout, cutoff);
+        let lifecycle = Lifecycle::new(identity, times, steady_ms());
+        Self { shared, lifecycle, session_ms: times.session_ms, connection, events, requests }
+    }
+
+    /// Runs until the lifecycle has ended, or the other side of `inbox` is dropped.
+    pub(super) fn run(mut self, inbox: &Receiver<LifecycleEvent>) {
+        let mut due = VecDeque::from([LifecycleEvent::Tick]);
+        while !self.shared.is_stopping() {
+            while let Some(event) = due.pop_front() {
+                let applied = LifecycleEvent::Applied(self.shared.applied.load(Ordering::Acquire));
+                let now_ms = steady_ms();
+                let mut actions = self.lifecycle.step(applied, now_ms);
+                actions.extend(self.lifecycle.step(event, now_ms));
+                self.shared.lives(self.lifecycle.phase(), self.lifecycle.is_fenced(), self.lifecycle.epoch());
+                for action in actions {
+                    match self.act(action) {
+                        Ok(answer) => due.extend(answer),
+                        // Nobody listens any more.
+                        Err(_) => return,
+                    }
+                }
+            }
+            let Some(deadline) = self.lifecycle.deadline() else { return };
+            let wait = deadline.saturating_sub(steady_ms()).max(0).unsigned_abs();
+            match inbox.recv_timeout(Duration::from_millis(wait)) {
+                Ok(event) => due.push_back(event),
+                Err(RecvTimeoutError::Timeout) => due.push_back(LifecycleEvent::Tick),
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+            due.extend(inbox.try_iter());
+        }
+    }
+
+    /// Does a task of the lifecycle. The answer to a request is the next event.
+    fn act(&mut self, action: LifecycleAction) -> Result<Option<LifecycleEvent>, Gone> {
+        match action {
+            LifecycleAction::Register(request, body) => {
+                let answer = self.ask(controller::BROKER_REGISTRATION, &body);
+                return Ok(Some(match answer {
+                    Some(answer) => LifecycleEvent::Registered(request, answer),
+                    None => LifecycleEvent::Failed(request),
+                }));
+            }
+            LifecycleAction::Heartbeat(request, body) => {
+                let answer = self.ask(controller::BROKER_HEARTBEAT, &body);
+                if answer.as_ref().is_some_and(|answer| answer.error_code == errors::NONE) {
+                    self.shared.refused(None);
+                }
+                return Ok(Some(match answer {
+                    Some(answer) => LifecycleEvent::Heartbeat(request, answer),
+                    None => LifecycleEvent::Failed(request),
+                }));
+            }
+            LifecycleAction::Registered(epoch) => {
+                tracing::info!(epoch, "registered with the controllers");
+                self.shared.refused(None);
+                self.requests.send(RequestInput::Registered(epoch))?;
+            }
+            LifecycleAction::CaughtUp => self.events.send(ClusterEvent::CaughtUp)?,
+            LifecycleAction::Unfenced => {
+                tracing::info!("the controller has unfenced this broker: it may lead partitions");
+                self.events.send(ClusterEvent::Unfenced)?;
+            }
+            LifecycleAction::Fenced => {
+                tracing::warn!(
+                    "the controller has fenced this broker, since heartbeats did not arrive in time"
+                );
+                self.events.send(ClusterEvent::Fenced)?;
+            }
+            LifecycleAction::Refused { api, code } => self.refused(api, code),
+            LifecycleAction::StopWriting => self.events.send(ClusterEvent::StopWriting)?,
+            LifecycleAction::Shutdown(moved) => self.events.send(ClusterEvent::Shutdown { moved })?,
+            LifecycleAction::Exit(reason) => self.events.send(ClusterEvent::Exit(reason))?,
+        }
+        Ok(None)
+    }
+
+    fn ask<R: RequestResponsePair>(
+        &mut self,
+        api: controller::ControllerApi,
+        request: &R,
+    ) -> Option<R::Response> {
+        let to = self.shared.await_controller(CONTROLLER_WAIT)?;
+        let answer = self.connection.request(&to, api, request);
+        if answer.is_some() {
+            self.shared.heard();
+        }
+        answer
+    }
+
+    /// Logs a refusal, once until another one or a success.
+    fn refused(&self, api: &str, code: i16) {
+        if !self.shared.refused(Some(code)) {
+            return;
+        }
+        match code {
+            errors::DUPLICATE_BROKER_REGISTRATION => tracing::info!(
+                limit_ms = self.session_ms,
+                "waiting for the old session to end: the controllers still count an earlier process as this broker"
+            ),
+            errors::STALE_BROKER_EPOCH => tracing::error!(
+                "the controllers do not know this broker's registration any more (error 77): the broker accepts no writes \
+                 and stops"
+            ),
+            errors::NOT_CONTROLLER => tracing::debug!(api, "the node is not the active controller any more"),
+            code => tracing::warn!(api, code, "{}; the broker repeats the request", errors::remedy(code)),
+        }
+    }
+}
+
+/// The membership's other side is gone.
+struct Gone;
+
+impl<T> From<std::sync::mpsc::SendError<T>> for Gone {
+    fn from(_: std::sync::mpsc::SendError<T>) -> Self {
+        Self
+    }
+}

@@ -1,0 +1,164 @@
+//! State of the membership that its threads share, and its description for operators.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::time::Duration;
+
+use levada_cluster::Target;
+use levada_cluster::lifecycle::BrokerPhase;
+use parking_lot::{Condvar, Mutex};
+
+use crate::clock::steady_ms;
+use crate::config::LiveConfig;
+
+/// The membership as operators see it.
+#[derive(Clone, Debug)]
+pub(crate) struct MembershipStatus {
+    /// The phase of the broker's life in the cluster.
+    pub(crate) phase: BrokerPhase,
+    /// True unless the controller lets the broker lead partitions.
+    pub(crate) is_fenced: bool,
+    /// The epoch of the registration.
+    pub(crate) broker_epoch: Option<i64>,
+    /// The error code of the last refused registration or heartbeat, until the next success.
+    pub(crate) refusal: Option<i16>,
+    /// The active controller, if known.
+    pub(crate) controller: Option<i32>,
+    /// The epoch of the quorum.
+    pub(crate) quorum_epoch: i32,
+    /// The high watermark of the metadata log.
+    pub(crate) high_watermark: i64,
+    /// Offset of the last metadata record that is in force, -1 for none.
+    pub(crate) applied: i64,
+    /// Time since the last answer to a Fetch of the metadata log, ms.
+    pub(crate) since_fetch_ms: Option<i64>,
+    /// Time since the last answer to a heartbeat or registration, ms.
+    pub(crate) since_heartbeat_ms: Option<i64>,
+    /// Clients' requests that the controller has answered.
+    pub(crate) forwarded: u64,
+    /// Clients' requests that led to no answer.
+    pub(crate) forwarding_failed: u64,
+}
+
+/// State that the threads of the membership share.
+pub(super) struct Shared {
+    pub(super) config: Arc<LiveConfig>,
+    pub(super) node_id: i32,
+    state: Mutex<State>,
+    /// Notified when the controller becomes known, and at the end.
+    news: Condvar,
+    /// Offset of the last record that is in force.
+    pub(super) applied: AtomicI64,
+    pub(super) forwarded: AtomicU64,
+    pub(super) forwarding_failed: AtomicU64,
+    stopping: AtomicBool,
+}
+
+struct State {
+    controller: Option<Target>,
+    quorum_epoch: i32,
+    high_watermark: i64,
+    fetched_ms: Option<i64>,
+    phase: BrokerPhase,
+    is_fenced: bool,
+    broker_epoch: Option<i64>,
+    refusal: Option<i16>,
+    heartbeat_ms: Option<i64>,
+}
+
+impl Shared {
+    pub(super) fn new(config: Arc<LiveConfig>, node_id: i32) -> Self {
+        let state = State {
+            controller: None,
+            quorum_epoch: 0,
+            high_watermark: 0,
+            fetched_ms: None,
+            phase: BrokerPhase::Starting,
+            is_fenced: true,
+            broker_epoch: None,
+            refusal: None,
+            heartbeat_ms: None,
+        };
+        Self {
+            config,
+            node_id,
+            state: Mutex::new(state),
+            news: Condvar::new(),
+            applied: AtomicI64::new(-1),
+            forwarded: AtomicU64::new(0),
+            forwarding_failed: AtomicU64::new(0),
+            stopping: AtomicBool::new(false),
+        }
+    }
+
+    /// Makes the threads end.
+    pub(super) fn stop(&self) {
+        self.stopping.store(true, Ordering::SeqCst);
+        let _state = self.state.lock();
+        self.news.notify_all();
+    }
+
+    pub(super) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::SeqCst)
+    }
+
+    /// The active controller. Waits for one to become known, so long at most.
+    pub(super) fn await_controller(&self, limit: Duration) -> Option<Target> {
+        let mut state = self.state.lock();
+        let is_waiting = |state: &mut State| state.controller.is_none() && !self.is_stopping();
+        let _ = self.news.wait_while_for(&mut state, is_waiting, limit);
+        state.controller.clone()
+    }
+
+    /// Notes what an answer of the quorum said; true if the controller is another one.
+    pub(super) fn observed(&self, controller: Option<&Target>, epoch: i32, high_watermark: i64) -> bool {
+        let mut state = self.state.lock();
+        (state.quorum_epoch, state.high_watermark) = (epoch, high_watermark);
+        if state.controller.as_ref() == controller {
+            return false;
+        }
+        state.controller = controller.cloned();
+        self.news.notify_all();
+        true
+    }
+
+    pub(super) fn fetched(&self) {
+        self.state.lock().fetched_ms = Some(steady_ms());
+    }
+
+    pub(super) fn heard(&self) {
+        self.state.lock().heartbeat_ms = Some(steady_ms());
+    }
+
+    pub(super) fn lives(&self, phase: BrokerPhase, is_fenced: bool, broker_epoch: Option<i64>) {
+        let mut state = self.state.lock();
+        (state.phase, state.is_fenced, state.broker_epoch) = (phase, is_fenced, broker_epoch);
+    }
+
+    /// Notes the last refusal, or its end; true if it differs from the one before.
+    pub(super) fn refused(&self, code: Option<i16>) -> bool {
+        std::mem::replace(&mut self.state.lock().refusal, code) != code
+    }
+
+    pub(super) fn broker_epoch(&self) -> Option<i64> {
+        self.state.lock().broker_epoch
+    }
+
+    pub(super) fn status(&self) -> MembershipStatus {
+        let (state, now_ms) = (self.state.lock(), steady_ms());
+        MembershipStatus {
+            phase: state.phase,
+            is_fenced: state.is_fenced,
+            broker_epoch: state.broker_epoch,
+            refusal: state.refusal,
+            controller: state.controller.as_ref().and_then(|controller| controller.node),
+            quorum_epoch: state.quorum_epoch,
+            high_watermark: state.high_watermark,
+            applied: self.applied.load(Ordering::Relaxed),
+            since_fetch_ms: state.fetched_ms.map(|then| now_ms - then),
+            since_heartbeat_ms: state.heartbeat_ms.map(|then| now_ms - then),
+            forwarded: self.forwarded.load(Ordering::Relaxed),
+            forwarding_failed: self.forwarding_failed.load(Ordering::Relaxed),
+        }
+    }
+}
