@@ -4,7 +4,11 @@
 //! `embedded` is the controller itself: each change is decided by `metadata::controller`, written
 //! to the metadata log, acted on by `publishing`, and then visible in the published image. All of
 //! it happens off the shards, one change at a time. The other files check what a request needs
-//! besides the image. A broker in a cluster puts the same requests to another node.
+//! besides the image.
+//!
+//! A broker in a cluster has a `remote` controller instead: clients' requests for changes are
+//! forwarded as they came, before they are decoded. The broker's own requests are the creation of
+//! topics that clients need and the allocation of producer ids.
 
 use std::sync::Arc;
 
@@ -23,49 +27,99 @@ mod embedded;
 mod features;
 mod producer_ids;
 mod quotas;
+mod remote;
 mod rules;
 mod topics;
 
 pub(crate) use self::configs::ConfigChanges;
 use self::embedded::Embedded;
 use self::producer_ids::ProducerIds;
+pub(crate) use self::remote::{ActiveController, ClientRequest, Creator, Forwarded, Remote};
 
 /// The controller as the rest of the broker asks it.
 pub(crate) struct Controller {
     config: Arc<LiveConfig>,
     metadata: Arc<Metadata>,
-    embedded: Embedded,
+    backend: Backend,
     producer_ids: ProducerIds,
 }
 
+/// The decision maker.
+enum Backend {
+    Embedded(Embedded),
+    Remote(Remote),
+}
+
 impl Controller {
+    /// The controller of a broker that is its own.
     pub(crate) fn new(
         config: Arc<LiveConfig>,
         metadata: Arc<Metadata>,
         publisher: Arc<Publisher>,
         store: Store,
     ) -> Self {
-        Self {
-            config,
-            metadata,
-            embedded: Embedded::new(store, publisher),
-            producer_ids: ProducerIds::default(),
+        let backend = Backend::Embedded(Embedded::new(store, publisher));
+        Self { config, metadata, backend, producer_ids: ProducerIds::default() }
+    }
+
+    /// The controller of a broker in a cluster.
+    pub(crate) fn of_cluster(
+        config: Arc<LiveConfig>,
+        metadata: Arc<Metadata>,
+        active: Arc<dyn ActiveController>,
+    ) -> Self {
+        let backend = Backend::Remote(Remote::new(active));
+        Self { config, metadata, backend, producer_ids: ProducerIds::default() }
+    }
+
+    /// The controller of the cluster, if that is another process.
+    pub(crate) fn remote(&self) -> Option<&Remote> {
+        match &self.backend {
+            Backend::Embedded(_) => None,
+            Backend::Remote(remote) => Some(remote),
         }
     }
 
-    /// Records that this node serves, and returns the image to begin with. Blocks.
+    /// True if another process is the controller.
+    pub(crate) fn is_remote(&self) -> bool {
+        self.remote().is_some()
+    }
+
+    /// The controller in this process.
+    ///
+    /// # Errors
+    /// NOT_CONTROLLER if another process is the controller: requests of clients go there before
+    /// they get here.
+    fn embedded(&self) -> Result<&Embedded, Failure> {
+        match &self.backend {
+            Backend::Embedded(embedded) => Ok(embedded),
+            Backend::Remote(_) => Err(ErrorCode::NotController.into()),
+        }
+    }
+
+    /// Records that this node serves, and returns the image to begin with. In a cluster the
+    /// membership registers the node, and the image is the published one. Blocks.
     pub(crate) fn register(&self, node: &Node) -> Result<Image, StoreError> {
-        self.embedded.register(node)
+        match &self.backend {
+            Backend::Embedded(embedded) => embedded.register(node),
+            Backend::Remote(_) => Ok((*self.metadata.image()).clone()),
+        }
     }
 
-    /// Records that this node no longer serves. Blocks.
+    /// Records that this node no longer serves; in a cluster the controlled shutdown has done that.
+    /// Blocks.
     pub(crate) fn retreat(&self) -> Result<(), StoreError> {
-        self.embedded.retreat(self.config.load().node_id)
+        match &self.backend {
+            Backend::Embedded(embedded) => embedded.retreat(self.config.load().node_id),
+            Backend::Remote(_) => Ok(()),
+        }
     }
 
-    /// Keeps the metadata log short. Blocks.
+    /// Keeps the metadata log of this process short. Blocks.
     pub(crate) fn shorten(&self) {
-        self.embedded.shorten();
+        if let Backend::Embedded(embedded) = &self.backend {
+            embedded.shorten();
+        }
     }
 
     /// Runs `work` on a thread that may block, so that no shard does.

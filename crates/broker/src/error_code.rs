@@ -53,6 +53,7 @@ codes! {
     NotLeaderOrFollower = 6 "NOT_LEADER_OR_FOLLOWER",
     RequestTimedOut = 7 "REQUEST_TIMED_OUT",
     BrokerNotAvailable = 8 "BROKER_NOT_AVAILABLE",
+    ReplicaNotAvailable = 9 "REPLICA_NOT_AVAILABLE",
     MessageTooLarge = 10 "MESSAGE_TOO_LARGE",
     OffsetMetadataTooLarge = 12 "OFFSET_METADATA_TOO_LARGE",
     CoordinatorLoadInProgress = 14 "COORDINATOR_LOAD_IN_PROGRESS",

@@ -2,10 +2,10 @@
 //! header version 2 (tagged fields), any other version 1. Version 0 belonged to ControlledShutdown
 //! 0, which no broker serves to clients.
 
-use bytes::{Buf, BytesMut};
+use bytes::{Buf, BufMut, Bytes, BytesMut};
 
 use crate::api::ApiKey;
-use crate::codec::DecodeError;
+use crate::codec::{DecodeError, EncodeError};
 use crate::cursor::Cursor;
 use crate::messages::StrBytes;
 
@@ -48,6 +48,39 @@ impl RequestHeader {
         Ok(RequestHeader { api, version, correlation_id, client_id })
     }
 }
+
+impl RequestHeader {
+    /// The request of this header and an encoded body as the client has sent it, without its size,
+    /// for forwarding. Copies the body. Tagged fields of the header are not repeated: Kafka defines
+    /// none.
+    ///
+    /// # Errors
+    /// None in practice: the header was decoded from such bytes.
+    pub fn in_front_of(&self, body: &[u8]) -> Result<Bytes, EncodeError> {
+        let client_bytes = self.client_id.as_ref().map_or(0, |id| id.len());
+        let mut frame = BytesMut::with_capacity(HEADER_BYTES_MAX + client_bytes + body.len());
+        frame.put_i16(self.api.wire());
+        frame.put_i16(self.version);
+        frame.put_i32(self.correlation_id);
+        match &self.client_id {
+            None => frame.put_i16(-1),
+            Some(id) => {
+                let length =
+                    i16::try_from(id.len()).map_err(|_| EncodeError::TooLarge { bytes: id.len() as u64 })?;
+                frame.put_i16(length);
+                frame.put_slice(id.as_bytes());
+            }
+        }
+        if self.api.is_flexible(self.version) {
+            frame.put_u8(0);
+        }
+        frame.put_slice(body);
+        Ok(frame.freeze())
+    }
+}
+
+/// Bytes of a header besides the client id.
+const HEADER_BYTES_MAX: usize = 11;
 
 #[cfg(test)]
 mod tests;

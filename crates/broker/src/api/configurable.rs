@@ -11,6 +11,7 @@ use levada_wire::StrBytes;
 use crate::api::Context;
 use crate::api::access::forbidden;
 use crate::api::changes::Before;
+use crate::api::forwarding::configs;
 use crate::controller::ConfigChanges;
 use crate::error_code::{ErrorCode, Failure};
 use crate::metadata::image::{ConfigResource, ResourceKind};
@@ -76,13 +77,16 @@ pub(crate) fn permit(
 }
 
 /// What can be configured by that kind and name on this broker, if the keys are as they may be.
-/// Loggers are among it: their levels are no part of the metadata.
+/// Loggers are among it: their levels are no part of the metadata. The controller of a cluster
+/// authorizes changes of everything but loggers.
 pub(crate) fn resource(
     context: &Context,
     (kind, name): Named<'_>,
     keys: &[Given<'_>],
 ) -> Result<ConfigResource, Failure> {
-    if let Some(kind) = ResourceKind::from_id(kind) {
+    let is_remote = context.broker().controller().is_remote();
+    let is_own = |kind: &ResourceKind| !is_remote || *kind == ResourceKind::BrokerLogger;
+    if let Some(kind) = ResourceKind::from_id(kind).filter(is_own) {
         permit(context, Operation::AlterConfigs, (kind, name))?;
     }
     let mut seen = HashSet::new();
@@ -157,6 +161,9 @@ async fn change<T>(
     validate_only: bool,
     kind: impl FnOnce(Vec<(ConfigResource, Vec<T>)>) -> ConfigChanges,
 ) -> Vec<Result<(), Failure>> {
+    if context.broker().controller().is_remote() {
+        return configs::change(context, kind(changes), validate_only).await;
+    }
     let before = Before::of(context);
     let resources: Vec<_> = changes.iter().map(|(resource, _)| resource.clone()).collect();
     let changed = context.broker().controller().change_configs(kind(changes), validate_only).await;

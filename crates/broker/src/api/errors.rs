@@ -123,10 +123,13 @@ errors! {
     UpdateFeaturesResponse [error_code] { results { error_code } }
     DescribeClusterResponse [error_code] {}
     DescribeProducersResponse [] { topics { partitions { error_code } } }
+    UnregisterBrokerResponse [error_code] {}
     DescribeTransactionsResponse [] { transaction_states { error_code } }
     ListTransactionsResponse [error_code] {}
     ConsumerGroupHeartbeatResponse [error_code] {}
     ConsumerGroupDescribeResponse [] { groups { error_code } }
     ListConfigResourcesResponse [error_code] {}
     DescribeTopicPartitionsResponse [] { topics { error_code partitions { error_code } } }
+    AddRaftVoterResponse [error_code] {}
+    RemoveRaftVoterResponse [error_code] {}
 }

@@ -1,6 +1,7 @@
 //! Metadata (key 3), versions 0–13.
 //!
-//! Brokers, controller and topics. All topics when none are named (null; an empty list in version
+//! Live brokers with the endpoint of the client's listener, a controller (any live broker), and
+//! topics. All topics when none are named (null; an empty list in version
 //! 0), by name, or from version 12 on by id. A named topic that does not exist is created if the
 //! client and `auto.create.topics.enable` allow it. As with Kafka the answer still says that it is
 //! unknown, but here it is there for whoever asks after the answer.
@@ -18,12 +19,12 @@ use levada_wire::messages::metadata_response::{
 };
 use levada_wire::messages::{MetadataRequest, MetadataResponse, StrBytes};
 
-use crate::api::Context;
 use crate::api::changes::log_change;
+use crate::api::nodes::{NodeEndpoint, Nodes};
+use crate::api::{Context, text};
 use crate::error_code::ErrorCode;
 use crate::metadata::controller::check_topic_name;
 use crate::metadata::image::{Image, Topic};
-use crate::metadata::records::NO_LEADER;
 use crate::replica::is_internal;
 use crate::security::acl::{Operation, ResourceType};
 
@@ -34,20 +35,20 @@ const ID_VERSION_MIN: i16 = 10;
 /// Older clients expect topics to be created when they ask for them.
 const AUTO_CREATE_FLAG_VERSION_MIN: i16 = 4;
 const OFFLINE_VERSION_MIN: i16 = 5;
+/// From this version on a leader without the client's listener has an error of its own.
+const LISTENER_VERSION_MIN: i16 = 6;
+/// From this version on replicas are listed that are not among the brokers.
+const REACHABLE_VERSION_MIN: i16 = 1;
 const EPOCH_VERSION_MIN: i16 = 7;
 
 pub(crate) async fn answer(context: &Context, request: MetadataRequest) -> MetadataResponse {
     let version = context.version();
     let broker = context.broker();
-    let (host, port) = context.advertised();
+    let image = broker.metadata().image();
+    let nodes = Nodes::of(context, &image);
     let mut response = message!(MetadataResponse {
-        controller_id: broker.node_id(),
-        brokers: vec![message!(MetadataResponseBroker {
-            node_id: broker.node_id(),
-            host: host.as_str().into(),
-            port: i32::from(port),
-            rack: broker.config().rack.as_deref().filter(|_| version >= 1).map(Into::into),
-        })],
+        controller_id: nodes.controller_id(),
+        brokers: nodes.all(false).into_iter().map(|node| show_broker(version, node)).collect(),
     });
     if version >= 2 {
         response.cluster_id = Some(broker.metadata().cluster_id().into());
@@ -57,7 +58,7 @@ pub(crate) async fn answer(context: &Context, request: MetadataRequest) -> Metad
     }
     let named = request.topics.filter(|topics| version > 0 || !topics.is_empty());
     response.topics = match named {
-        None => all(context, &broker.metadata().image()),
+        None => all(context, &image),
         Some(mut topics) => {
             // A topic that is named more than once is described once.
             let mut seen = HashSet::with_capacity(topics.len());
@@ -75,9 +76,19 @@ pub(crate) async fn answer(context: &Context, request: MetadataRequest) -> Metad
     response
 }
 
+fn show_broker(version: i16, node: NodeEndpoint<'_>) -> MetadataResponseBroker {
+    message!(MetadataResponseBroker {
+        node_id: node.broker.broker_id,
+        host: text(node.host),
+        port: i32::from(node.port),
+        rack: node.broker.rack.as_deref().filter(|_| version >= 1).map(Into::into),
+    })
+}
+
 fn all(context: &Context, image: &Image) -> Vec<MetadataResponseTopic> {
     let visible = |topic: &&Arc<Topic>| context.might(Operation::Describe, ResourceType::Topic, topic.name());
-    image.topics().iter().filter(visible).map(|topic| show(context, topic)).collect()
+    let nodes = Nodes::of(context, image);
+    image.topics().iter().filter(visible).map(|topic| show(context, &nodes, topic)).collect()
 }
 
 async fn some(context: &Context, asked: &[MetadataRequestTopic], create: bool) -> Vec<MetadataResponseTopic> {
@@ -93,14 +104,15 @@ async fn some(context: &Context, asked: &[MetadataRequestTopic], create: bool) -
         let may_create = |name: &&str| may_describe(context, name) && may_create(context, name);
         let missing: Vec<_> = missing.filter(may_create).map(str::to_owned).collect();
         if !missing.is_empty() {
-            for (topic, partitions) in broker.controller().auto_create(missing).await {
+            for (topic, partitions) in broker.controller().auto_create(missing, Some(context.creator())).await {
                 log_change!(context, "topic created", topic, partitions, automatic = true,);
             }
         }
     }
     let by_id = asked.iter().any(|topic| !topic.topic_id.is_zero());
     let creates = create && broker.config().auto_create_topics;
-    asked.iter().map(|topic| look_up(context, &image, topic, (by_id, creates))).collect()
+    let nodes = Nodes::of(context, &image);
+    asked.iter().map(|topic| look_up((context, &image, &nodes), topic, (by_id, creates))).collect()
 }
 
 fn may_describe(context: &Context, name: &str) -> bool {
@@ -112,8 +124,7 @@ fn may_create(context: &Context, name: &str) -> bool {
 }
 
 fn look_up(
-    context: &Context,
-    image: &Image,
+    (context, image, nodes): (&Context, &Image, &Nodes<'_>),
     asked: &MetadataRequestTopic,
     (by_id, creates): (bool, bool),
 ) -> MetadataResponseTopic {
@@ -123,7 +134,7 @@ fn look_up(
             Some(topic) if !may_describe(context, topic.name()) => {
                 refuse(context, asked, ErrorCode::TopicAuthorizationFailed)
             }
-            Some(topic) => show(context, topic),
+            Some(topic) => show(context, nodes, topic),
             None => refuse(context, asked, ErrorCode::UnknownTopicId),
         };
     }
@@ -134,7 +145,7 @@ fn look_up(
         return refused;
     }
     match image.topic(name) {
-        Some(topic) => show(context, topic),
+        Some(topic) => show(context, nodes, topic),
         None if creates && !may_create(context, name) => {
             refuse(context, asked, ErrorCode::TopicAuthorizationFailed)
         }
@@ -155,26 +166,35 @@ fn refuse(context: &Context, asked: &MetadataRequestTopic, error: ErrorCode) -> 
     topic
 }
 
-fn show(context: &Context, topic: &Arc<Topic>) -> MetadataResponseTopic {
+fn show(context: &Context, nodes: &Nodes<'_>, topic: &Arc<Topic>) -> MetadataResponseTopic {
     let version = context.version();
-    let (own, is_online) = (context.broker().node_id(), context.broker().replicas().partitions().online(topic.id()));
+    let is_online = context.broker().replicas().partitions().online(topic.id());
     let partitions = topic.partitions().map(|(index, partition)| {
         let online = is_online(index);
         let mut shown = message!(MetadataResponsePartition {
             partition_index: index,
-            leader_id: if partition.leader == own && !online { NO_LEADER } else { partition.leader },
+            leader_id: nodes.leader(partition, online),
             replica_nodes: partition.replicas.clone(),
             isr_nodes: partition.isr.clone(),
         });
+        if version < REACHABLE_VERSION_MIN {
+            // Clients of this version do not expect replicas that are not among the brokers.
+            shown.replica_nodes.retain(|id| nodes.is_reachable(*id));
+            shown.isr_nodes.retain(|id| nodes.is_reachable(*id));
+        }
+        let count = |listed: &MetadataResponsePartition| (listed.replica_nodes.len(), listed.isr_nodes.len());
         if shown.leader_id < 0 {
-            shown.error_code = ErrorCode::LeaderNotAvailable.code();
+            let is_unheard = version >= LISTENER_VERSION_MIN && nodes.lacks_listener(partition.leader);
+            let error = if is_unheard { ErrorCode::ListenerNotFound } else { ErrorCode::LeaderNotAvailable };
+            shown.error_code = error.code();
+        } else if count(&shown) != (partition.replicas.len(), partition.isr.len()) {
+            shown.error_code = ErrorCode::ReplicaNotAvailable.code();
         }
         if version >= EPOCH_VERSION_MIN {
             shown.leader_epoch = partition.leader_epoch;
         }
         if version >= OFFLINE_VERSION_MIN {
-            let replicas = partition.replicas.iter().copied();
-            shown.offline_replicas = replicas.filter(|replica| *replica != own || !online).collect();
+            shown.offline_replicas = nodes.offline(partition, online);
         }
         shown
     });

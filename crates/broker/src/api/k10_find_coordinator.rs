@@ -1,7 +1,9 @@
 //! FindCoordinator (key 10), versions 0–6.
 //!
-//! On a single broker every coordinator is this broker; asking for one also sees to it that
-//! `__consumer_offsets` or `__transaction_state` exists. From version 4 on any number of keys.
+//! The coordinator of a key is the leader of its partition of `__consumer_offsets` or
+//! `__transaction_state`, by the image. The request also has the topic created if there is none: a
+//! controller in the same process creates it before the answer, another one after it, and the
+//! client asks again. From version 4 on any number of keys.
 //!
 //! Asks for Describe on the group or the transactional id, for ClusterAction on behalf of a share.
 //!
@@ -11,8 +13,11 @@ use levada_wire::messages::find_coordinator_response::Coordinator;
 use levada_wire::messages::{FindCoordinatorRequest, FindCoordinatorResponse, StrBytes};
 
 use crate::api::access::forbidden;
+use crate::api::nodes::{NodeEndpoint, Nodes};
 use crate::api::{Context, text};
+use crate::machine::partition_for;
 use crate::error_code::{ErrorCode, Failure};
+use crate::metadata::image::Image;
 use crate::replica::{OFFSETS_TOPIC, TRANSACTIONS_TOPIC};
 use crate::security::acl::{Operation, ResourceType};
 
@@ -32,11 +37,12 @@ pub(crate) async fn answer(context: &Context, request: FindCoordinatorRequest) -
     };
     let coordinators = keys.into_iter().zip(permitted);
     let key_type = request.key_type;
-    let (host, port) = context.advertised();
-    let address = (text(host), i32::from(port));
+    let image = context.broker().metadata().image();
+    let nodes = Nodes::of(context, &image);
     let mut coordinators = coordinators.map(|(key, permitted)| {
-        let found = permitted.and_then(|()| found.clone()).and_then(|()| locate(context, key_type, key.as_str()));
-        show(context, (key, &address), found)
+        let found = permitted.and_then(|()| found.clone());
+        let found = found.and_then(|()| locate(context, (&image, &nodes), (key_type, key.as_str())));
+        show(context, key, found)
     });
     if batched {
         return message!(FindCoordinatorResponse { coordinators: coordinators.collect() });
@@ -56,14 +62,13 @@ pub(crate) async fn answer(context: &Context, request: FindCoordinatorRequest) -
 
 fn show(
     context: &Context,
-    (key, address): (StrBytes, &(StrBytes, i32)),
-    found: Result<(), Failure>,
+    key: StrBytes,
+    found: Result<NodeEndpoint<'_>, Failure>,
 ) -> Coordinator {
-    let (node_id, host, port) = match &found {
-        Ok(()) => (context.broker().node_id(), address.0.clone(), address.1),
-        Err(_) => (-1, text(""), -1),
+    let (node_id, host, port, failure) = match found {
+        Ok(node) => (node.broker.broker_id, text(node.host), i32::from(node.port), None),
+        Err(failure) => (-1, text(""), -1, Some(failure)),
     };
-    let failure = found.err();
     let code = failure.as_ref().map_or(ErrorCode::None, |failure| failure.code).code();
     // Kafka tells of success as well, in one word or in none.
     let nothing = match (&failure, context.version() >= BATCHED_VERSION_MIN) {
@@ -110,14 +115,21 @@ async fn find(context: &Context, key_type: i8) -> Result<(), Failure> {
     }
 }
 
-/// Checks that the partition that coordinates the key is online. Other partitions of the topic may
-/// be offline.
-fn locate(context: &Context, key_type: i8, key: &str) -> Result<(), Failure> {
+/// The live leader of the partition that coordinates the key. If that is this broker, the partition
+/// has to be online; other partitions of the topic may be offline.
+fn locate<'a>(
+    context: &Context,
+    (image, nodes): (&Image, &Nodes<'a>),
+    (key_type, key): (i8, &str),
+) -> Result<NodeEndpoint<'a>, Failure> {
     let broker = context.broker();
-    let (topic, partition) = match key_type {
-        GROUP => (OFFSETS_TOPIC, broker.coordinators().groups().partition_of(key)),
-        _ => (TRANSACTIONS_TOPIC, broker.coordinators().txns().partition_of(key)),
-    };
-    let is_there = partition.is_some_and(|partition| broker.replicas().may_serve(topic, partition));
-    if is_there { Ok(()) } else { Err(ErrorCode::CoordinatorNotAvailable.into()) }
+    let name = if key_type == GROUP { OFFSETS_TOPIC } else { TRANSACTIONS_TOPIC };
+    let found = image.topic(name).and_then(|topic| {
+        let count = i32::try_from(topic.partition_count()).ok().filter(|count| *count > 0)?;
+        let index = partition_for(key, count);
+        let leader = topic.partition(index)?.leader;
+        let is_served = leader != broker.node_id() || broker.replicas().may_serve(name, index);
+        nodes.live(leader).filter(|_| is_served)
+    });
+    found.ok_or_else(|| ErrorCode::CoordinatorNotAvailable.into())
 }

@@ -5,18 +5,23 @@
 //! that the client can ask again (KIP-511); the response header is version 0 always, flexible or
 //! not.
 //!
+//! Of requests that the controller of a cluster answers, the versions are those that both have.
+//!
 //! Features whose lowest level is 0 are left out below version 4, whose clients cannot read them;
-//! so are features whose APIs are not served.
+//! so are features whose APIs are not served. A broker of a cluster tells all finalised features of
+//! the cluster.
 //!
 //! Not done: the cluster id and node id checks of later versions (not advertised).
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use levada_wire::ApiKey;
 use levada_wire::messages::api_versions_response::{ApiVersion, FinalizedFeatureKey, SupportedFeatureKey};
 use levada_wire::messages::{ApiVersionsRequest, ApiVersionsResponse};
 
-use crate::api::{self, Context};
+use crate::api::{self, Context, forwarding};
+use crate::controller::{ActiveController, Remote};
 use crate::error_code::ErrorCode;
 use crate::metadata::features::FEATURES;
 
@@ -45,11 +50,7 @@ pub(crate) async fn answer(context: &Context, request: ApiVersionsRequest) -> Ap
     if !named {
         return response;
     }
-    response.api_keys = api::served()
-        .map(|api| {
-            message!(ApiVersion { api_key: api.key as i16, min_version: api.min, max_version: api.max })
-        })
-        .collect();
+    response.api_keys = offered(context.broker().controller().remote().map(Remote::active));
     if context.version() >= 3 {
         let (name, version) = (&request.client_software_name, &request.client_software_version);
         let software = || Arc::new(context.broker().stats().software(name.as_str(), version.as_str()));
@@ -59,22 +60,39 @@ pub(crate) async fn answer(context: &Context, request: ApiVersionsRequest) -> Ap
     response
 }
 
+/// The served APIs. Of those that the controller of a cluster answers, the versions that it has as
+/// well; all of ours until the broker has learnt the controller's.
+fn offered(controller: Option<&dyn ActiveController>) -> Vec<ApiVersion> {
+    let offered = api::served(controller.is_some()).filter_map(|api| {
+        let theirs = controller.filter(|_| forwarding::depends_on_controller(api.key));
+        let theirs = theirs.and_then(|controller| controller.versions(api.key));
+        let (theirs_min, theirs_max) = theirs.map_or((api.min, api.max), RangeInclusive::into_inner);
+        let (min, max) = (api.min.max(theirs_min), api.max.min(theirs_max));
+        let version =
+            || message!(ApiVersion { api_key: api.key as i16, min_version: min, max_version: max });
+        (min <= max).then(version)
+    });
+    offered.collect()
+}
+
 fn add_features(context: &Context, response: &mut ApiVersionsResponse) {
     let image = context.broker().metadata().image();
     response.finalized_features_epoch = image.offset();
+    let is_remote = context.broker().controller().is_remote();
+    let is_shown = |name: &str| is_remote || SHOWN_FEATURES.contains(&name);
+    for (name, level) in image.features().iter().filter(|(name, level)| **level > 0 && is_shown(name)) {
+        response.finalized_features.push(message!(FinalizedFeatureKey {
+            name: name.as_str().into(),
+            max_version_level: *level,
+            min_version_level: *level,
+        }));
+    }
     for feature in FEATURES.iter().filter(|feature| SHOWN_FEATURES.contains(&feature.name)) {
         if feature.min_version > 0 || context.version() >= ZERO_FEATURES_VERSION_MIN {
             response.supported_features.push(message!(SupportedFeatureKey {
                 name: feature.name.into(),
                 min_version: feature.min_version,
                 max_version: feature.max_version,
-            }));
-        }
-        if let Some(level) = image.features().get(feature.name).filter(|level| **level > 0) {
-            response.finalized_features.push(message!(FinalizedFeatureKey {
-                name: feature.name.into(),
-                max_version_level: *level,
-                min_version_level: *level,
             }));
         }
     }

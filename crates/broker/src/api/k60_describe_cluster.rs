@@ -1,42 +1,67 @@
 //! DescribeCluster (key 60), versions 0–2.
 //!
-//! The cluster id, this broker and (since it is its own controller) the controller. Endpoint type 2
-//! asks for controllers (`--bootstrap-controller`): each listener is the controller's as well, so
-//! that this node is told again. Any other type is Kafka's error.
-//!
-//! Not done: authorized operations are those of a cluster without an authorizer (all of them).
+//! The cluster id, the live brokers (from version 2 on also the fenced ones if asked for), and a
+//! controller: any live broker, since each one takes requests for the controller. Endpoint type 2
+//! asks for controllers (`--bootstrap-controller`): a broker that is its own controller answers with
+//! itself, any other refuses. Any other type is Kafka's error.
 
 use levada_wire::messages::describe_cluster_response::DescribeClusterBroker;
 use levada_wire::messages::{DescribeClusterRequest, DescribeClusterResponse};
 
-use crate::api::Context;
+use crate::api::nodes::{NodeEndpoint, Nodes};
+use crate::api::{Context, text};
 use crate::error_code::ErrorCode;
 
 const BROKERS: i8 = 1;
 const CONTROLLERS: i8 = 2;
+/// From this version on there are errors about the endpoint type.
+const ENDPOINT_VERSION_MIN: i16 = 1;
+/// From this version on fenced brokers can be asked for.
+const FENCED_VERSION_MIN: i16 = 2;
 
 pub(crate) async fn answer(context: &Context, request: DescribeClusterRequest) -> DescribeClusterResponse {
     let broker = context.broker();
     let asked = request.endpoint_type;
     if asked != BROKERS && asked != CONTROLLERS {
-        let text = format!("Unsupported endpoint type {asked}");
-        return message!(DescribeClusterResponse {
-            endpoint_type: BROKERS,
-            error_code: ErrorCode::UnsupportedEndpointType.code(),
-            error_message: Some(text.into()),
-        });
+        return refuse(context, ErrorCode::UnsupportedEndpointType, format!("Unsupported endpoint type {asked}"));
     }
+    if asked == CONTROLLERS && broker.controller().is_remote() {
+        let text = "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER";
+        return refuse(context, ErrorCode::MismatchedEndpointType, text.to_owned());
+    }
+    let image = broker.metadata().image();
+    let nodes = Nodes::of(context, &image);
+    let shown = nodes.all(request.include_fenced_brokers);
     let mut response = message!(DescribeClusterResponse { endpoint_type: asked });
-    let (host, port) = context.advertised();
     response.cluster_id = broker.metadata().cluster_id().into();
-    response.controller_id = broker.node_id();
-    response.brokers = vec![message!(DescribeClusterBroker {
-        broker_id: broker.node_id(),
-        host: host.as_str().into(),
-        port: i32::from(port),
-    })];
+    response.controller_id = nodes.controller_id();
+    response.brokers = shown.into_iter().map(|node| show(context.version(), node)).collect();
+    if !response.brokers.iter().any(|one| one.broker_id == response.controller_id) {
+        // Clients look the controller up among the brokers.
+        response.controller_id = -1;
+    }
     if request.include_cluster_authorized_operations {
         response.cluster_authorized_operations = context.cluster_operations();
     }
     response
+}
+
+fn refuse(context: &Context, error: ErrorCode, text: String) -> DescribeClusterResponse {
+    let is_known = context.version() >= ENDPOINT_VERSION_MIN;
+    let error = if is_known { error } else { ErrorCode::InvalidRequest };
+    message!(DescribeClusterResponse {
+        endpoint_type: BROKERS,
+        error_code: error.code(),
+        error_message: Some(text.into()),
+    })
+}
+
+fn show(version: i16, node: NodeEndpoint<'_>) -> DescribeClusterBroker {
+    message!(DescribeClusterBroker {
+        broker_id: node.broker.broker_id,
+        host: text(node.host),
+        port: i32::from(node.port),
+        rack: node.broker.rack.as_deref().map(Into::into),
+        is_fenced: version >= FENCED_VERSION_MIN && node.broker.fenced,
+    })
 }

@@ -1,12 +1,13 @@
 //! ListConfigResources (key 74), versions 0–1.
 //!
 //! Names what can be configured: client metrics subscriptions in version 0; from 1 on every topic,
-//! this broker and its logger, groups and client metrics subscriptions with something set on them,
+//! all brokers and their loggers, groups and client metrics subscriptions with something set on them,
 //! or those kinds that the request names.
 
 use levada_wire::messages::list_config_resources_response::ConfigResource;
 use levada_wire::messages::{ListConfigResourcesRequest, ListConfigResourcesResponse};
 
+use crate::api::nodes::Nodes;
 use crate::api::{Context, text};
 use crate::error_code::ErrorCode;
 use crate::metadata::image::ResourceKind;
@@ -53,7 +54,10 @@ fn names(context: &Context, kind: ResourceKind) -> Vec<String> {
     let image = context.broker().metadata().image();
     match kind {
         ResourceKind::Topic => image.topics().iter().map(|topic| topic.name().to_string()).collect(),
-        ResourceKind::Broker | ResourceKind::BrokerLogger => vec![context.broker().node_id().to_string()],
+        ResourceKind::Broker | ResourceKind::BrokerLogger => {
+            let brokers = Nodes::of(context, &image).all(true);
+            brokers.into_iter().map(|node| node.broker.broker_id.to_string()).collect()
+        }
         ResourceKind::ClientMetrics | ResourceKind::Group => {
             let configured = image.config_resources().filter(|(resource, _)| resource.kind == kind);
             configured.map(|(resource, _)| resource.name.clone()).collect()

@@ -11,10 +11,10 @@ use levada_wire::messages::describe_topic_partitions_response::{
 use levada_wire::messages::{DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse};
 
 use crate::api::Context;
+use crate::api::nodes::Nodes;
 use crate::error_code::ErrorCode;
 use crate::metadata::controller::{check_topic_name, is_internal};
 use crate::metadata::image::{Image, Topic};
-use crate::metadata::records::NO_LEADER;
 use crate::security::acl::{Operation, ResourceType};
 
 /// Kafka's "not asked for" of authorized operations.
@@ -102,7 +102,7 @@ impl Page {
             Some(topic) => {
                 shown.topic_id = topic.id();
                 shown.is_internal = is_internal(name);
-                shown.partitions = partitions(context, topic, first).take(self.left).collect();
+                shown.partitions = partitions(&Nodes::of(context, image), (context, topic), first).take(self.left).collect();
                 self.left -= shown.partitions.len();
                 next = shown.partitions.last().map(|last| last.partition_index + 1);
                 next = next.filter(|next| topic.partition(*next).is_some());
@@ -121,21 +121,20 @@ impl Page {
 }
 
 fn partitions(
-    context: &Context,
-    topic: &Topic,
+    nodes: &Nodes<'_>,
+    (context, topic): (&Context, &Topic),
     first: i32,
 ) -> impl Iterator<Item = DescribeTopicPartitionsResponsePartition> {
-    let (own, is_online) = (context.broker().node_id(), context.broker().replicas().partitions().online(topic.id()));
+    let is_online = context.broker().replicas().partitions().online(topic.id());
     topic.partitions().filter(move |(index, _)| *index >= first).map(move |(index, partition)| {
         let online = is_online(index);
-        let leader_id = if partition.leader == own && !online { NO_LEADER } else { partition.leader };
+        let leader_id = nodes.leader(partition, online);
         let error = if leader_id >= 0 { ErrorCode::None } else { ErrorCode::LeaderNotAvailable };
-        let replicas = partition.replicas.iter().copied();
         message!(DescribeTopicPartitionsResponsePartition {
             error_code: error.code(),
             partition_index: index,
             leader_id: leader_id,
-            offline_replicas: replicas.filter(|replica| *replica != own || !online).collect(),
+            offline_replicas: nodes.offline(partition, online),
             leader_epoch: partition.leader_epoch,
             replica_nodes: partition.replicas.clone(),
             isr_nodes: partition.isr.clone(),

@@ -23,6 +23,7 @@ use crate::api::errors::Errors;
 use crate::api::large::LargeRequest;
 use crate::blocking::off_shard;
 use crate::broker::Broker;
+use crate::controller::Creator;
 use crate::error_code::ErrorCode;
 use crate::metadata::controller::TOPIC_NAME_BYTES_MAX;
 use crate::quota::Client;
@@ -42,6 +43,7 @@ mod group_order;
 pub(crate) mod large;
 mod merged;
 pub(crate) mod meter;
+mod nodes;
 
 /// Builds a message of the codec crate: its defaults, with these fields set.
 macro_rules! message {
@@ -51,6 +53,8 @@ macro_rules! message {
         message
     }};
 }
+
+mod forwarding;
 
 /// Declares the served APIs: the hot pair answers with pieces by itself, all others map a decoded
 /// request to a response.
@@ -139,9 +143,14 @@ serve! {
     }
 }
 
-/// The served APIs with their versions, for ApiVersions.
-pub(crate) fn served() -> impl Iterator<Item = &'static Api> {
-    SERVED.iter().map(|key| key.api())
+/// The APIs that this broker answers or forwards, for ApiVersions.
+pub(crate) fn served(is_remote: bool) -> impl Iterator<Item = &'static Api> {
+    let mut keys = SERVED.to_vec();
+    if is_remote {
+        keys.extend(forwarding::ONLY_FORWARDED);
+        keys.sort_unstable();
+    }
+    keys.into_iter().map(ApiKey::api)
 }
 
 /// The broker and the signal of its stop, shared by all requests of one shard.
@@ -266,6 +275,16 @@ impl Context {
         Client { user: self.session.user(), client_id: self.client_id() }
     }
 
+    /// The client, for topics that are created because it needs them.
+    fn creator(&self) -> Creator {
+        Creator {
+            client_id: self.header.client_id.as_ref().map(|id| id.as_str().to_owned()),
+            correlation_id: self.header.correlation_id,
+            user: self.session.user().to_owned(),
+            address: self.session.address(),
+        }
+    }
+
     pub(crate) fn client_id(&self) -> &str {
         self.header.client_id.as_ref().map_or("", |id| id.as_str())
     }
@@ -336,6 +355,10 @@ pub(crate) enum RequestError {
         "the response to {api} would take {bytes} bytes, more than the limit of {limit}; ask for fewer resources in one request"
     )]
     TooLarge { api: ApiKey, bytes: usize, limit: usize },
+    #[error(
+        "the controller cannot read version {version} of {api}; the connection is closed so that the client asks for the versions again"
+    )]
+    NotRead { api: ApiKey, version: i16 },
     #[error("cannot encode the response: {0}")]
     Encode(#[from] EncodeError),
     #[error(
@@ -352,6 +375,9 @@ pub(crate) async fn answer(context: &Context, body: BytesMut) -> Result<Reply, R
         unsupported.each(|code| context.count_error(code));
         let bytes = levada_wire::encode_response(header.correlation_id, 0, &unsupported)?;
         return Ok(Reply::Send(vec![Piece::Bytes(bytes)]));
+    }
+    if context.broker().controller().is_remote() && forwarding::is_forwarded(header.api) {
+        return forwarding::forward(context, body).await;
     }
     match &context.service.large {
         Some(large) if body.len() >= LARGE_BYTES && !stays(header.api) => {

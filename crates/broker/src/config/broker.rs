@@ -138,6 +138,8 @@ pub struct OffsetsConfig {
     pub retention_check_interval_ms: i64,
     /// `offsets.topic.num.partitions`.
     pub topic_partitions: i32,
+    /// `offsets.topic.replication.factor`.
+    pub topic_replication_factor: i16,
     /// `offsets.topic.segment.bytes`.
     pub topic_segment_bytes: i32,
 }
@@ -155,6 +157,10 @@ pub struct TransactionsConfig {
     pub expiration_interval_ms: i64,
     /// `transaction.state.log.num.partitions`.
     pub topic_partitions: i32,
+    /// `transaction.state.log.replication.factor`.
+    pub topic_replication_factor: i16,
+    /// `transaction.state.log.min.isr`.
+    pub topic_min_insync_replicas: i32,
     /// `transaction.state.log.segment.bytes`.
     pub topic_segment_bytes: i32,
     /// `transaction.partition.verification.enable`.
@@ -228,8 +234,7 @@ impl BrokerConfig {
             http_token: settings.text(HTTP_TOKEN).filter(|token| !token.is_empty()).map(Secret::from),
             log_dirs,
             num_partitions: read.int("num.partitions"),
-            default_replication_factor: i16::try_from(read.long("default.replication.factor"))
-                .unwrap_or(i16::MAX),
+            default_replication_factor: read.short("default.replication.factor"),
             clamp_replication_factor: read.is_true("levada.replication.factor.clamp"),
             auto_create_topics: read.is_true("auto.create.topics.enable"),
             delete_topics: read.is_true("delete.topic.enable"),
@@ -285,6 +290,10 @@ impl Reader<'_> {
 
     pub(super) fn int(&self, name: &str) -> i32 {
         i32::try_from(self.long(name)).expect("the table keeps INT keys to 32 bits")
+    }
+
+    fn short(&self, name: &str) -> i16 {
+        i16::try_from(self.long(name)).unwrap_or(i16::MAX)
     }
 
     fn size(&self, name: &str) -> u32 {
@@ -345,6 +354,7 @@ impl Reader<'_> {
             retention_ms: self.long("offsets.retention.minutes") * 60_000,
             retention_check_interval_ms: self.long("offsets.retention.check.interval.ms"),
             topic_partitions: self.int("offsets.topic.num.partitions"),
+            topic_replication_factor: self.short("offsets.topic.replication.factor"),
             topic_segment_bytes: self.int("offsets.topic.segment.bytes"),
         }
     }
@@ -356,6 +366,8 @@ impl Reader<'_> {
             abort_interval_ms: self.long("transaction.abort.timed.out.transaction.cleanup.interval.ms"),
             expiration_interval_ms: self.long("transaction.remove.expired.transaction.cleanup.interval.ms"),
             topic_partitions: self.int("transaction.state.log.num.partitions"),
+            topic_replication_factor: self.short("transaction.state.log.replication.factor"),
+            topic_min_insync_replicas: self.int("transaction.state.log.min.isr"),
             topic_segment_bytes: self.int("transaction.state.log.segment.bytes"),
             verify_partitions: self.is_true("transaction.partition.verification.enable"),
         }

@@ -29,7 +29,7 @@ const JAAS: &str = "sasl.jaas.config";
 const ROLES: &str = "process.roles";
 
 /// Keys that have an effect in cluster mode only.
-const CLUSTER_ONLY: [&str; 9] = [
+const CLUSTER_ONLY: [&str; 12] = [
     "broker.heartbeat.interval.ms",
     "broker.session.timeout.ms",
     "controlled.shutdown.enable",
@@ -37,8 +37,11 @@ const CLUSTER_ONLY: [&str; 9] = [
     VOTERS,
     "initial.broker.registration.timeout.ms",
     "log.dir.failure.timeout.ms",
+    "offsets.topic.replication.factor",
     MECHANISM,
     "ssl.endpoint.identification.algorithm",
+    "transaction.state.log.min.isr",
+    "transaction.state.log.replication.factor",
 ];
 
 /// The cluster that this broker joins.

@@ -365,8 +365,6 @@ const NOTED: &[(&str, &[&str])] = &[
             "add.partitions.to.txn.retry.backoff.max.ms",
             "add.partitions.to.txn.retry.backoff.ms",
             "transaction.state.log.load.buffer.size",
-            "transaction.state.log.min.isr",
-            "transaction.state.log.replication.factor",
         ],
     ),
     (
@@ -400,7 +398,6 @@ const NOTED: &[(&str, &[&str])] = &[
             "leader.replication.throttled.rate",
             "num.replica.alter.log.dirs.threads",
             "num.replica.fetchers",
-            "offsets.topic.replication.factor",
             "replica.alter.log.dirs.io.max.bytes.per.second",
             "replica.fetch.backoff.ms",
             "replica.fetch.max.bytes",

@@ -95,6 +95,10 @@ pub(super) const fn password(name: &'static str, doc: &'static str) -> ConfigKey
 }
 
 /// A 32-bit integer key.
+pub(super) const fn short(name: &'static str, doc: &'static str) -> ConfigKey {
+    key(name, ConfigType::Short, doc)
+}
+
 pub(super) const fn int(name: &'static str, doc: &'static str) -> ConfigKey {
     key(name, ConfigType::Int, doc)
 }

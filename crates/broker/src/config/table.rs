@@ -2,7 +2,7 @@
 //! each with a sentence of documentation. A catalogue: all rows have the same form. `foreign` has
 //! Kafka's keys without an effect.
 
-use super::key::{ConfigKey, Valid, boolean, double, int, list, long, password, string};
+use super::key::{ConfigKey, Valid, boolean, double, int, list, long, password, short, string};
 use super::security::AUTHORIZER;
 
 /// A key that a topic may set, and the broker's keys that give its default.
@@ -162,6 +162,7 @@ pub const BROKER_KEYS: &[ConfigKey] = &[
     int("offsets.retention.minutes", "Time that offsets are kept after their group has become empty.").default("10080").at_least(1),
     long("offsets.retention.check.interval.ms", "Interval between searches for expired offsets.").default("600000").at_least(1),
     int("offsets.topic.num.partitions", "Partitions of __consumer_offsets; fixed once it exists.").default("50").at_least(1),
+    short("offsets.topic.replication.factor", "Replicas of __consumer_offsets, if this broker has it created in a cluster.").default("3").at_least(1),
     int("offsets.topic.segment.bytes", "Segment size of __consumer_offsets.").default("104857600").at_least(1),
     // The metadata log.
     long("metadata.log.max.record.bytes.between.snapshots", "Bytes of metadata records between two snapshots.").default("20971520").at_least(1),
@@ -176,6 +177,8 @@ pub const BROKER_KEYS: &[ConfigKey] = &[
     int("transaction.abort.timed.out.transaction.cleanup.interval.ms", "Interval between searches for transactions that have timed out and must be aborted.").default("10000").at_least(1),
     int("transaction.remove.expired.transaction.cleanup.interval.ms", "Interval between searches for expired transactional ids.").default("3600000").at_least(1),
     int("transaction.state.log.num.partitions", "Partitions of __transaction_state; fixed once it exists.").default("50").at_least(1),
+    short("transaction.state.log.replication.factor", "Replicas of __transaction_state, if this broker has it created in a cluster.").default("3").at_least(1),
+    int("transaction.state.log.min.isr", "min.insync.replicas of __transaction_state, if this broker has it created in a cluster.").default("2").at_least(1),
     int("transaction.state.log.segment.bytes", "Segment size of __transaction_state.").default("104857600").at_least(1_048_576),
     boolean("transaction.partition.verification.enable", "Verify with the transaction coordinator before a partition accepts the first records of a transaction.").default("true").cluster_wide(),
     // Producers.

@@ -152,12 +152,12 @@ fn a_stock_kafka_file_is_accepted_with_notes() {
             "num.io.threads",
             "socket.send.buffer.bytes",
             "socket.receive.buffer.bytes",
-            "offsets.topic.replication.factor",
             "share.coordinator.state.topic.replication.factor",
             "share.coordinator.state.topic.min.isr",
-            "transaction.state.log.replication.factor",
-            "transaction.state.log.min.isr",
             "controller.quorum.bootstrap.servers",
+            "offsets.topic.replication.factor",
+            "transaction.state.log.min.isr",
+            "transaction.state.log.replication.factor",
         ]
     );
 }

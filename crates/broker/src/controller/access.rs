@@ -12,7 +12,7 @@ impl Controller {
     /// Adds entries of access control, all or none.
     pub(crate) async fn create_acls(self: &Arc<Self>, acls: Vec<Acl>) -> Result<(), Failure> {
         let created = self.off_shard(move |controller| {
-            controller.embedded.change(|image| create_acls(image, &acls, uuid::random))
+            controller.embedded()?.change(|image| create_acls(image, &acls, uuid::random))
         });
         created.await?.map_err(Failure::from)
     }
@@ -24,7 +24,7 @@ impl Controller {
     ) -> Vec<Result<Vec<Acl>, Failure>> {
         let count = filters.len();
         let deleted = self
-            .off_shard(move |controller| controller.embedded.change(|image| delete_acls(image, &filters)));
+            .off_shard(move |controller| controller.embedded()?.change(|image| delete_acls(image, &filters)));
         flatten(deleted.await, count)
     }
 
@@ -35,7 +35,7 @@ impl Controller {
         users: Vec<String>,
     ) -> Vec<(String, Result<(), Failure>)> {
         let altered = self.off_shard(move |controller| {
-            controller.embedded.change(|image| alter_credentials(image, &changes))
+            controller.embedded()?.change(|image| alter_credentials(image, &changes))
         });
         flatten_keyed(altered.await, users)
     }

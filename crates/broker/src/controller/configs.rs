@@ -6,9 +6,10 @@ use std::sync::Arc;
 use crate::controller::{Controller, flatten};
 use crate::error_code::Failure;
 use crate::metadata::controller::{AlterConfig, Decision, NewValue, Refusal, alter_configs, replace_configs};
-use crate::metadata::image::{ConfigResource, Image};
+use crate::metadata::image::{ConfigResource, Image, ResourceKind};
 
 /// Changes of the configuration of several resources.
+#[derive(Clone)]
 pub(crate) enum ConfigChanges {
     /// Single keys change.
     Single(Vec<(ConfigResource, Vec<AlterConfig>)>),
@@ -17,6 +18,28 @@ pub(crate) enum ConfigChanges {
 }
 
 impl ConfigChanges {
+    /// The resources, in order.
+    pub(crate) fn resources(&self) -> Box<dyn Iterator<Item = &ConfigResource> + '_> {
+        match self {
+            Self::Single(changes) => Box::new(changes.iter().map(|(resource, _)| resource)),
+            Self::Whole(changes) => Box::new(changes.iter().map(|(resource, _)| resource)),
+        }
+    }
+
+    /// The changes of those resources that `keep` is true of, asked in order.
+    pub(crate) fn filter(self, mut keep: impl FnMut(&ConfigResource) -> bool) -> Self {
+        match self {
+            Self::Single(mut changes) => {
+                changes.retain(|(resource, _)| keep(resource));
+                Self::Single(changes)
+            }
+            Self::Whole(mut changes) => {
+                changes.retain(|(resource, _)| keep(resource));
+                Self::Whole(changes)
+            }
+        }
+    }
+
     /// The number of resources.
     fn count(&self) -> usize {
         match self {
@@ -38,9 +61,22 @@ impl Controller {
             if validate_only {
                 return Ok(controller.decide_configs(&controller.metadata.image(), &changes).outcome);
             }
-            controller.embedded.change(|image| controller.decide_configs(image, &changes))
+            controller.embedded()?.change(|image| controller.decide_configs(image, &changes))
         });
         flatten(changed.await, count)
+    }
+
+    /// Checks the changes of brokers' settings without making them; results in the order of
+    /// `changes`, where other resources pass.
+    pub(crate) async fn check_brokers(self: &Arc<Self>, changes: &ConfigChanges) -> Vec<Result<(), Failure>> {
+        let is_broker = |resource: &ConfigResource| resource.kind == ResourceKind::Broker;
+        if !changes.resources().any(is_broker) {
+            return vec![Ok(()); changes.count()];
+        }
+        let of_brokers = changes.clone().filter(is_broker);
+        let mut checked = self.change_configs(of_brokers, true).await.into_iter();
+        let result = |resource| if is_broker(resource) { checked.next().unwrap_or(Ok(())) } else { Ok(()) };
+        changes.resources().map(result).collect()
     }
 
     fn decide_configs(&self, image: &Image, changes: &ConfigChanges) -> Decision<Vec<Result<(), Refusal>>> {

@@ -19,7 +19,7 @@ impl Controller {
                 update_features(&controller.metadata.image(), quorum, &updates)?;
                 return Ok(());
             }
-            controller.embedded.decide(|image| update_features(image, quorum, &updates))
+            controller.embedded()?.decide(|image| update_features(image, quorum, &updates))
         })
         .await
     }

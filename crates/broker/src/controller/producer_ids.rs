@@ -1,4 +1,5 @@
-//! Producer ids, handed out from blocks that the metadata log accounts for.
+//! Producer ids, handed out from blocks that the metadata log accounts for. In a cluster the
+//! membership asks for blocks before they are needed.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -18,6 +19,9 @@ pub(super) struct ProducerIds {
 impl Controller {
     /// An id that nobody has had before. Waits for the metadata log once in a thousand ids.
     pub(crate) async fn next_producer_id(self: &Arc<Self>) -> Result<i64, Failure> {
+        if let Some(remote) = self.remote() {
+            return Ok(remote.active().producer_id().await?);
+        }
         if let Some(id) = self.producer_ids.left.lock().next() {
             return Ok(id);
         }
@@ -28,7 +32,7 @@ impl Controller {
                     return Ok(id);
                 }
                 let node_id = controller.config.load().node_id;
-                let block = controller.embedded.decide(|image| allocate_producer_ids(image, node_id))?;
+                let block = controller.embedded()?.decide(|image| allocate_producer_ids(image, node_id))?;
                 assert!(left.end <= block.start && block.start < block.end, "{block:?} follows {left:?}");
                 *left = block;
             }

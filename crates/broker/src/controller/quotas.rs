@@ -26,7 +26,8 @@ impl Controller {
             let changed = if validate_only {
                 Ok(alter_client_quotas(&controller.metadata.image(), &requests).outcome)
             } else {
-                controller.embedded.change(|image| alter_client_quotas(image, &requests))
+                let embedded = controller.embedded();
+                embedded.and_then(|own| own.change(|image| alter_client_quotas(image, &requests)))
             };
             refused.extend(flatten_keyed(changed, entities));
             refused

@@ -2,6 +2,9 @@
 
 use std::sync::Arc;
 
+use levada_wire::messages::create_topics_request::CreatableTopicConfig;
+
+use crate::controller::remote::{CreatableTopic, Creator};
 use crate::controller::{Controller, flatten, flatten_keyed};
 use crate::error_code::{ErrorCode, Failure};
 use crate::metadata::controller::{
@@ -10,6 +13,26 @@ use crate::metadata::controller::{
 };
 use crate::metadata::uuid;
 use crate::replica::{OFFSETS_TOPIC, TRANSACTIONS_TOPIC};
+
+/// Time that the controller of a cluster gets for a creation: the default of Kafka's
+/// `request.timeout.ms`.
+const CREATION_TIMEOUT_MS: i32 = 30_000;
+
+/// The shape of an internal topic.
+struct Internal {
+    partitions: i32,
+    replication_factor: i16,
+    configs: Vec<(&'static str, String)>,
+    /// Settings that matter only where there are several brokers.
+    of_cluster: Vec<(&'static str, String)>,
+}
+
+fn creatable_config((key, value): (&'static str, String)) -> CreatableTopicConfig {
+    let mut config = CreatableTopicConfig::default();
+    config.name = key.into();
+    config.value = Some(value.into());
+    config
+}
 
 impl Controller {
     /// Creates topics, each or not at all; results in the order of `topics`.
@@ -40,15 +63,15 @@ impl Controller {
             let image = self.metadata.image();
             return Ok(create_topics(&image, topics, rules, uuid::random).outcome);
         }
-        self.embedded.change(|image| create_topics(image, topics, rules, uuid::random))
+        self.embedded()?.change(|image| create_topics(image, topics, rules, uuid::random))
     }
 
     /// Sees to it that `__consumer_offsets` or `__transaction_state` exists. Some of its partitions
-    /// may be offline nevertheless.
+    /// may be offline nevertheless. In a cluster the creation begins, and is not waited for.
     pub(crate) async fn ensure_internal_topic(self: &Arc<Self>, topic: &str) -> Result<(), Failure> {
         let exists = || self.metadata.image().topic(topic).is_some();
         if !exists() {
-            for (topic, partitions) in self.auto_create(vec![topic.to_owned()]).await {
+            for (topic, partitions) in self.auto_create(vec![topic.to_owned()], None).await {
                 tracing::info!(topic, partitions, "topic created");
             }
         }
@@ -56,8 +79,19 @@ impl Controller {
     }
 
     /// Creates the topics that clients asked for without creating them; returns the new ones with
-    /// their numbers of partitions. Failures show in the answer that looks for the topics next.
-    pub(crate) async fn auto_create(self: &Arc<Self>, names: Vec<String>) -> Vec<(String, i32)> {
+    /// their numbers of partitions. Failures show in the answer that looks for the topics next. In
+    /// a cluster the creation begins, with the rights of `client` if there is one, and is not
+    /// waited for.
+    pub(crate) async fn auto_create(
+        self: &Arc<Self>,
+        names: Vec<String>,
+        client: Option<Creator>,
+    ) -> Vec<(String, i32)> {
+        if let Some(remote) = self.remote() {
+            let topics = names.into_iter().map(|name| self.creatable(name)).collect();
+            remote.begin_creation(topics, CREATION_TIMEOUT_MS, client);
+            return Vec::new();
+        }
         let topics = names.iter().map(|name| self.auto_created(name.clone())).collect();
         let (mut created, mut failed) = (Vec::new(), Vec::new());
         for (name, outcome) in names.into_iter().zip(self.create_topics(topics, false).await) {
@@ -75,16 +109,7 @@ impl Controller {
     }
 
     fn auto_created(&self, name: String) -> NewTopic {
-        let config = self.config.load();
-        let (offsets, transactions) = (&config.offsets, &config.transactions);
-        let internal = match name.as_str() {
-            OFFSETS_TOPIC => Some((offsets.topic_partitions, offsets.topic_segment_bytes, "producer")),
-            TRANSACTIONS_TOPIC => {
-                Some((transactions.topic_partitions, transactions.topic_segment_bytes, "uncompressed"))
-            }
-            _ => None,
-        };
-        let Some((partitions, segment_bytes, compression)) = internal else {
+        let Some(internal) = self.internal(&name) else {
             return NewTopic {
                 name,
                 partitions: -1,
@@ -93,13 +118,71 @@ impl Controller {
                 configs: Vec::new(),
             };
         };
-        let configs = [
-            ("cleanup.policy", "compact"),
-            ("compression.type", compression),
-            ("segment.bytes", &segment_bytes.to_string()),
+        let configs =
+            internal.configs.into_iter().map(|(key, value)| (key.to_owned(), Some(value))).collect();
+        NewTopic {
+            name,
+            partitions: internal.partitions,
+            replication_factor: 1,
+            assignments: Vec::new(),
+            configs,
+        }
+    }
+
+    /// The topic as the controller of a cluster is asked for it: as in Kafka with the numbers of
+    /// this broker, not with the controller's.
+    fn creatable(&self, name: String) -> CreatableTopic {
+        let mut topic = CreatableTopic::default();
+        match self.internal(&name) {
+            Some(internal) => {
+                topic.num_partitions = internal.partitions;
+                topic.replication_factor = internal.replication_factor;
+                let of_cluster = internal.of_cluster.into_iter();
+                topic.configs =
+                    internal.configs.into_iter().chain(of_cluster).map(creatable_config).collect();
+            }
+            None => {
+                let config = self.config.load();
+                topic.num_partitions = config.num_partitions;
+                topic.replication_factor = config.default_replication_factor;
+            }
+        }
+        topic.name = name.into();
+        topic
+    }
+
+    /// The shape of `__consumer_offsets` or `__transaction_state`; none for other topics.
+    fn internal(&self, name: &str) -> Option<Internal> {
+        let config = self.config.load();
+        let (offsets, transactions) = (&config.offsets, &config.transactions);
+        let (partitions, replication_factor, segment_bytes, compression) = match name {
+            OFFSETS_TOPIC => (
+                offsets.topic_partitions,
+                offsets.topic_replication_factor,
+                offsets.topic_segment_bytes,
+                "producer",
+            ),
+            TRANSACTIONS_TOPIC => (
+                transactions.topic_partitions,
+                transactions.topic_replication_factor,
+                transactions.topic_segment_bytes,
+                "uncompressed",
+            ),
+            _ => return None,
+        };
+        let configs = vec![
+            ("cleanup.policy", "compact".to_owned()),
+            ("compression.type", compression.to_owned()),
+            ("segment.bytes", segment_bytes.to_string()),
         ];
-        let configs = configs.map(|(key, value)| (key.to_owned(), Some(value.to_owned()))).into();
-        NewTopic { name, partitions, replication_factor: 1, assignments: Vec::new(), configs }
+        let of_cluster = match name {
+            TRANSACTIONS_TOPIC => vec![
+                ("min.insync.replicas", transactions.topic_min_insync_replicas.to_string()),
+                ("unclean.leader.election.enable", "false".to_owned()),
+            ],
+            _ => Vec::new(),
+        };
+        Some(Internal { partitions, replication_factor, configs, of_cluster })
     }
 
     /// Adds partitions to topics; results in the order of `topics`, without repetitions.
@@ -113,7 +196,7 @@ impl Controller {
             if validate_only {
                 return Ok(create_partitions(&controller.metadata.image(), &topics).outcome);
             }
-            controller.embedded.change(|image| create_partitions(image, &topics))
+            controller.embedded()?.change(|image| create_partitions(image, &topics))
         });
         flatten_keyed(created.await, names)
     }
@@ -128,8 +211,8 @@ impl Controller {
             return keys.into_iter().map(|key| (key, Err(refused()))).collect();
         }
         let asked = keys.clone();
-        let deleted =
-            self.off_shard(move |controller| controller.embedded.change(|image| delete_topics(image, &keys)));
+        let deleted = self
+            .off_shard(move |controller| controller.embedded()?.change(|image| delete_topics(image, &keys)));
         flatten_keyed(deleted.await, asked)
     }
 }

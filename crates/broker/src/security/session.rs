@@ -50,6 +50,11 @@ impl Session {
         &self.host
     }
 
+    /// The address.
+    pub fn address(&self) -> IpAddr {
+        self.address
+    }
+
     /// True if `host` is the same address, however an IPv6 address is written.
     pub fn is_at(&self, host: &str) -> bool {
         if host == self.host {

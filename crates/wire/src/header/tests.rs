@@ -62,3 +62,19 @@ fn malformed_headers_are_refused() {
     let order = Malformed::TaggedFieldOrder { previous: 1, current: 1, offset: 13 };
     check(b"\0\x03\0\x09\0\0\0\x07\xff\xff\x02\x01\0\x01\0", malformed(order));
 }
+
+#[test]
+fn an_encoded_header_is_the_one_that_was_decoded() {
+    for bytes in [
+        &b"\0\x03\0\x08\0\0\0\x07\0\x02abXY"[..],
+        b"\0\x03\0\x08\0\0\0\x07\xff\xff",
+        b"\0\x03\0\x08\0\0\0\x07\0\0",
+        b"\0\x03\0\x09\xff\xff\xff\xff\0\x02ab\0XY",
+        b"\0\x03\0\x09\0\0\0\x07\xff\xff\0XY",
+        b"\0\x11\0\x01\0\0\0\x07\xff\xff\0",
+    ] {
+        let mut frame = BytesMut::from(bytes);
+        let header = RequestHeader::decode(&mut frame).unwrap();
+        assert_eq!(header.in_front_of(&frame).unwrap(), bytes);
+    }
+}

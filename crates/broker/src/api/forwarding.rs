@@ -1,0 +1,157 @@
+//! Requests that the controller of a cluster decides: they travel in an Envelope as they came, with
+//! the client's principal and address, and so do the answers. They are not decoded here, and the
+//! controller authorizes them. AlterConfigs and IncrementalAlterConfigs are decoded, because some
+//! of their resources are this broker's own: see `configurable`.
+//!
+//! The mute that a controller asks for holds for the client's connection, as in Kafka. A request
+//! that no controller answers in time is answered with REQUEST_TIMED_OUT for each of its entries.
+
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use levada_io::Piece;
+use levada_wire::ApiKey;
+use levada_wire::messages::{self, KafkaRequest, KafkaResponse};
+
+use crate::api::errors::Errors;
+use crate::api::{Context, Reply, RequestError, encode};
+use crate::controller::{ClientRequest, Forwarded};
+use crate::error_code::{ErrorCode, Failure};
+
+pub(super) mod configs;
+mod refusals;
+#[cfg(test)]
+mod tests;
+
+/// An answer that may ask for a mute of the client's connection.
+pub(super) trait Throttled {
+    /// Time of the mute in milliseconds.
+    fn throttle_ms(&self) -> i32;
+}
+
+/// A request that can be answered without a controller: each entry fails in the same way.
+pub(super) trait Refusable: KafkaRequest {
+    /// Kind of the answer.
+    type Answer: KafkaResponse + Errors + Throttled + Send + 'static;
+
+    /// The answer of a version that refuses all entries.
+    fn refuse(self, version: i16, failure: &Failure) -> Self::Answer;
+}
+
+/// Declares the forwarded APIs: those that a broker without a cluster answers by itself, and those
+/// that it does not have. The forms of their requests are named as in the codec.
+macro_rules! forward {
+    (served { $($served:ident $served_request:ident,)* } only { $($key:ident $request:ident,)* }) => {
+        /// Forwarded APIs that a broker without a cluster does not have.
+        pub(super) const ONLY_FORWARDED: &[ApiKey] = &[$(ApiKey::$key,)*];
+
+        /// True if a broker of a cluster forwards requests of this API without decoding them.
+        pub(super) fn is_forwarded(api: ApiKey) -> bool {
+            matches!(api, $(ApiKey::$served)|* $(| ApiKey::$key)*)
+        }
+
+        async fn reply(context: &Context, body: Bytes, fate: Forwarded) -> Result<Reply, RequestError> {
+            match context.header.api {
+                $(ApiKey::$served => reply_as::<messages::$served_request>(context, body, fate).await,)*
+                $(ApiKey::$key => reply_as::<messages::$request>(context, body, fate).await,)*
+                api => Err(RequestError::NotServed { api }),
+            }
+        }
+    };
+}
+
+forward! {
+    served {
+        CreateTopics CreateTopicsRequest,
+        DeleteTopics DeleteTopicsRequest,
+        CreateAcls CreateAclsRequest,
+        DeleteAcls DeleteAclsRequest,
+        CreatePartitions CreatePartitionsRequest,
+        ElectLeaders ElectLeadersRequest,
+        AlterPartitionReassignments AlterPartitionReassignmentsRequest,
+        ListPartitionReassignments ListPartitionReassignmentsRequest,
+        AlterClientQuotas AlterClientQuotasRequest,
+        AlterUserScramCredentials AlterUserScramCredentialsRequest,
+        DescribeQuorum DescribeQuorumRequest,
+        UpdateFeatures UpdateFeaturesRequest,
+    }
+    only {
+        UnregisterBroker UnregisterBrokerRequest,
+        AddRaftVoter AddRaftVoterRequest,
+        RemoveRaftVoter RemoveRaftVoterRequest,
+    }
+}
+
+/// True if the versions that clients are told of this API are those that the controller has, too.
+pub(super) fn depends_on_controller(api: ApiKey) -> bool {
+    is_forwarded(api) || matches!(api, ApiKey::AlterConfigs | ApiKey::IncrementalAlterConfigs)
+}
+
+/// Forwards a request, whose header has been taken off `body`, and returns the controller's answer.
+pub(super) async fn forward(context: &Context, body: BytesMut) -> Result<Reply, RequestError> {
+    let frame = context.header.in_front_of(&body)?;
+    let body = frame.slice(frame.len() - body.len()..);
+    let fate = send(context, frame).await;
+    // In a box: each connection has room for the largest of the others all the time.
+    Box::pin(reply(context, body, fate)).await
+}
+
+/// Sends a request, header and body, with the identity of the client.
+pub(super) async fn send(context: &Context, frame: Bytes) -> Forwarded {
+    let Some(remote) = context.broker().controller().remote() else {
+        return Forwarded::Failed(ErrorCode::NotController);
+    };
+    let request = ClientRequest {
+        frame,
+        correlation_id: context.header.correlation_id,
+        user: context.session().user().to_owned(),
+        address: context.session().address(),
+    };
+    remote.active().forward(request).await
+}
+
+async fn reply_as<R: Refusable>(
+    context: &Context,
+    body: Bytes,
+    fate: Forwarded,
+) -> Result<Reply, RequestError> {
+    let version = context.version();
+    let answer = match fate {
+        Forwarded::Unreadable => {
+            return Err(RequestError::NotRead { api: context.header.api, version });
+        }
+        Forwarded::Answer(answer) => answer,
+        Forwarded::Failed(error) => {
+            let refused = levada_wire::decode::<R>(body, version)?.refuse(version, &failure(error));
+            return encode(context, refused, false).await;
+        }
+    };
+    let (_, decoded) = match levada_wire::decode_response::<R::Answer>(answer.clone(), version) {
+        Ok(decoded) => decoded,
+        Err(error) => {
+            tracing::warn!(api = context.header.api.name(), %error, "the controller's answer cannot be decoded");
+            let unknown = failure(ErrorCode::UnknownServerError);
+            let refused = levada_wire::decode::<R>(body, version)?.refuse(version, &unknown);
+            return encode(context, refused, false).await;
+        }
+    };
+    mute(context, decoded.throttle_ms());
+    decoded.each(|code| context.count_error(code));
+    let size = u32::try_from(answer.len()).unwrap_or(u32::MAX).to_be_bytes();
+    Ok(Reply::Send(vec![Piece::Bytes(Bytes::copy_from_slice(&size)), Piece::Bytes(answer)]))
+}
+
+/// Has the client's connection muted as the controller asks for.
+pub(super) fn mute(context: &Context, throttle_ms: i32) {
+    context.mute_for(Duration::from_millis(u64::try_from(throttle_ms).unwrap_or(0)));
+}
+
+/// The failure of each entry of a request that has no answer of a controller.
+pub(super) fn failure(error: ErrorCode) -> Failure {
+    let sentence = match error {
+        ErrorCode::RequestTimedOut => "No controller of the cluster has answered in time.",
+        ErrorCode::UnsupportedVersion => "The controller of the cluster cannot read the request.",
+        _ => "The controller does not answer requests that this broker forwards; see the log of the broker.",
+    };
+    Failure::new(error, sentence)
+}

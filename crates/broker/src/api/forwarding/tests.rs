@@ -1,0 +1,92 @@
+//! Tests of `forwarding`: refusals of requests that no controller has answered.
+
+use levada_wire::messages::alter_client_quotas_request::{EntityData, EntryData};
+use levada_wire::messages::alter_partition_reassignments_request::{
+    ReassignablePartition, ReassignableTopic,
+};
+use levada_wire::messages::alter_user_scram_credentials_request::{
+    ScramCredentialDeletion, ScramCredentialUpsertion,
+};
+use levada_wire::messages::create_acls_request::AclCreation;
+use levada_wire::messages::create_partitions_request::CreatePartitionsTopic;
+use levada_wire::messages::create_topics_request::CreatableTopic;
+use levada_wire::messages::delete_acls_request::DeleteAclsFilter;
+use levada_wire::messages::delete_topics_request::DeleteTopicState;
+use levada_wire::messages::elect_leaders_request::TopicPartitions;
+use levada_wire::messages::*;
+
+use super::*;
+
+/// A request of each version with one entry is refused by an answer that the version can carry, and
+/// that tells the error.
+#[track_caller]
+fn check<R: Refusable + Clone>(api: ApiKey, request: impl Fn(i16) -> R) {
+    assert!(is_forwarded(api) && depends_on_controller(api));
+    for version in api.versions() {
+        let refused = request(version).refuse(version, &failure(ErrorCode::RequestTimedOut));
+        let frame = levada_wire::encode_response(7, version, &refused);
+        let frame = frame.unwrap_or_else(|error| panic!("{api} {version}: {error}"));
+        let (_, decoded) = levada_wire::decode_response::<R::Answer>(frame.slice(4..), version).unwrap();
+        let mut codes = Vec::new();
+        decoded.each(|code| codes.push(code));
+        assert!(!codes.is_empty() && codes.iter().all(|code| *code == 7), "{api} {version}: {codes:?}");
+    }
+}
+
+#[test]
+fn every_version_can_carry_a_refusal() {
+    check(ApiKey::CreateTopics, |_| {
+        let topic = message!(CreatableTopic { name: "a".into() });
+        message!(CreateTopicsRequest { topics: vec![topic] })
+    });
+    check(ApiKey::DeleteTopics, |version| {
+        if version < 6 {
+            return message!(DeleteTopicsRequest { topic_names: vec!["a".into()] });
+        }
+        let topic = message!(DeleteTopicState { name: Some("a".into()) });
+        message!(DeleteTopicsRequest { topics: vec![topic] })
+    });
+    check(ApiKey::CreateAcls, |_| message!(CreateAclsRequest { creations: vec![AclCreation::default()] }));
+    check(ApiKey::DeleteAcls, |_| message!(DeleteAclsRequest { filters: vec![DeleteAclsFilter::default()] }));
+    check(ApiKey::CreatePartitions, |_| {
+        message!(CreatePartitionsRequest { topics: vec![CreatePartitionsTopic::default()] })
+    });
+    check(ApiKey::ElectLeaders, |_| {
+        let partitions = message!(TopicPartitions { topic: "a".into(), partitions: vec![0] });
+        message!(ElectLeadersRequest { topic_partitions: Some(vec![partitions]) })
+    });
+    check(ApiKey::AlterPartitionReassignments, |_| {
+        let topic = message!(ReassignableTopic {
+            name: "a".into(),
+            partitions: vec![ReassignablePartition::default()]
+        });
+        message!(AlterPartitionReassignmentsRequest { topics: vec![topic] })
+    });
+    check(ApiKey::ListPartitionReassignments, |_| ListPartitionReassignmentsRequest::default());
+    check(ApiKey::AlterClientQuotas, |_| {
+        let part = message!(EntityData { entity_type: "user".into() });
+        message!(AlterClientQuotasRequest { entries: vec![message!(EntryData { entity: vec![part] })] })
+    });
+    check(ApiKey::AlterUserScramCredentials, |_| {
+        let (gone, set) =
+            (message!(ScramCredentialDeletion { name: "a".into() }), ScramCredentialUpsertion::default());
+        message!(AlterUserScramCredentialsRequest { deletions: vec![gone], upsertions: vec![set] })
+    });
+    check(ApiKey::DescribeQuorum, |_| DescribeQuorumRequest::default());
+    check(ApiKey::UpdateFeatures, |_| UpdateFeaturesRequest::default());
+    check(ApiKey::UnregisterBroker, |_| UnregisterBrokerRequest::default());
+    check(ApiKey::AddRaftVoter, |_| AddRaftVoterRequest::default());
+    check(ApiKey::RemoveRaftVoter, |_| RemoveRaftVoterRequest::default());
+}
+
+#[test]
+fn changes_of_configuration_are_decoded_before_they_are_forwarded() {
+    for api in [ApiKey::AlterConfigs, ApiKey::IncrementalAlterConfigs] {
+        assert!(!is_forwarded(api) && depends_on_controller(api), "{api}");
+    }
+    for api in
+        [ApiKey::Metadata, ApiKey::DescribeConfigs, ApiKey::DescribeCluster, ApiKey::CreateDelegationToken]
+    {
+        assert!(!is_forwarded(api) && !depends_on_controller(api), "{api}");
+    }
+}

@@ -1,0 +1,213 @@
+//! The controller of a cluster, another process: clients' requests are forwarded to it as they came,
+//! and topics that clients need are created by requests of the broker's own.
+
+use std::collections::HashSet;
+use std::future::Future;
+use std::net::IpAddr;
+use std::ops::RangeInclusive;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use levada_wire::ApiKey;
+use levada_wire::messages::{CreateTopicsRequest, CreateTopicsResponse, create_topics_request};
+use parking_lot::Mutex;
+
+use crate::error_code::ErrorCode;
+
+#[cfg(test)]
+mod tests;
+
+/// An answer that takes its time.
+pub(crate) type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// Connection to the active controller of a cluster. It finds the controller again after an
+/// election, and repeats requests that no controller has decided.
+pub(crate) trait ActiveController: Send + Sync {
+    /// Forwards a client's request in an Envelope.
+    fn forward(&self, request: ClientRequest) -> Pending<'_, Forwarded>;
+
+    /// Creates topics with the rights of this broker.
+    fn create_topics(
+        &self,
+        request: CreateTopicsRequest,
+    ) -> Pending<'_, Result<CreateTopicsResponse, ErrorCode>>;
+
+    /// Returns a producer id that no broker has had before.
+    fn producer_id(&self) -> Pending<'_, Result<i64, ErrorCode>>;
+
+    /// The versions of an API that the active controller takes: `None` if no controller has told
+    /// its versions yet, empty if it does not have the API.
+    fn versions(&self, api: ApiKey) -> Option<RangeInclusive<i16>>;
+}
+
+/// A request of a client, and the client.
+#[derive(Clone, Debug)]
+pub(crate) struct ClientRequest {
+    /// Header and body, without the size.
+    pub(crate) frame: Bytes,
+    pub(crate) correlation_id: i32,
+    /// Name of the principal, of type User.
+    pub(crate) user: String,
+    pub(crate) address: IpAddr,
+}
+
+/// Fate of a forwarded request.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Forwarded {
+    /// Header and body of the answer, with the client's correlation id and without the size.
+    Answer(Bytes),
+    /// The controller cannot read the request; as in Kafka the client's connection is closed, so
+    /// that the client asks for the versions again.
+    Unreadable,
+    /// There is no answer: REQUEST_TIMED_OUT, or UNKNOWN_SERVER_ERROR if the controller refuses to
+    /// take requests of clients from this broker.
+    Failed(ErrorCode),
+}
+
+/// The handle on the controller of a cluster.
+pub(crate) struct Remote {
+    active: Arc<dyn ActiveController>,
+    /// Names of topics whose creation is under way.
+    creating: Arc<Mutex<HashSet<String>>>,
+}
+
+/// A topic that is created because a client needs it.
+pub(super) type CreatableTopic = create_topics_request::CreatableTopic;
+
+impl Remote {
+    pub(super) fn new(active: Arc<dyn ActiveController>) -> Self {
+        Self { active, creating: Arc::default() }
+    }
+
+    /// The connection to the controller.
+    pub(crate) fn active(&self) -> &dyn ActiveController {
+        &*self.active
+    }
+
+    /// Begins to create topics, with the rights of a client if the client's request for them is
+    /// given as its header, else with the broker's own. The answer is not waited for: created topics
+    /// come with an image. Topics whose creation is under way are left out.
+    pub(super) fn begin_creation(
+        &self,
+        mut topics: Vec<CreatableTopic>,
+        timeout_ms: i32,
+        client: Option<Creator>,
+    ) {
+        let mut creating = self.creating.lock();
+        topics.retain(|topic| creating.insert(topic.name.as_str().to_owned()));
+        drop(creating);
+        if topics.is_empty() {
+            return;
+        }
+        let names: Vec<String> = topics.iter().map(|topic| topic.name.as_str().to_owned()).collect();
+        let under_way = UnderWay { creating: self.creating.clone(), names };
+        let mut request = CreateTopicsRequest::default();
+        request.topics = topics;
+        request.timeout_ms = timeout_ms;
+        let active = self.active.clone();
+        tokio::spawn(async move {
+            let answer = match client {
+                None => active.create_topics(request).await,
+                Some(creator) => creator.create(&*active, &request).await,
+            };
+            under_way.log(answer);
+        });
+    }
+}
+
+/// Topics whose creation is under way, until this value is dropped.
+struct UnderWay {
+    creating: Arc<Mutex<HashSet<String>>>,
+    names: Vec<String>,
+}
+
+impl UnderWay {
+    /// Writes a line of the log for topics that were created, and one for the first failure.
+    fn log(&self, answer: Result<CreateTopicsResponse, ErrorCode>) {
+        let response = match answer {
+            Ok(response) => response,
+            Err(error) => {
+                let (topic, others) = (&self.names[0], self.names.len() - 1);
+                tracing::warn!(
+                    topic,
+                    others,
+                    error = error.name(),
+                    "the controller has not answered the creation of a topic; the broker asks again when a client does"
+                );
+                return;
+            }
+        };
+        let is_there = |code: i16| code == 0 || code == ErrorCode::TopicAlreadyExists.code();
+        let mut failed = 0_usize;
+        for topic in response.topics {
+            let (name, code) = (topic.name.as_str(), topic.error_code);
+            if code == 0 {
+                tracing::info!(topic = name, partitions = topic.num_partitions, "topic created");
+            } else if !is_there(code) {
+                failed += 1;
+                if failed == 1 {
+                    let error = ErrorCode::of_code(code).map_or("unknown", ErrorCode::name);
+                    let reason = topic.error_message.as_deref();
+                    tracing::warn!(
+                        topic = name,
+                        error,
+                        reason,
+                        "the controller refuses to create a topic automatically"
+                    );
+                }
+            }
+        }
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        let mut creating = self.creating.lock();
+        for name in &self.names {
+            creating.remove(name);
+        }
+    }
+}
+
+/// A client that needs a topic, and the identity of its request: the controller sees the creation
+/// under the same client id and correlation id.
+#[derive(Clone, Debug)]
+pub(crate) struct Creator {
+    pub(crate) client_id: Option<String>,
+    pub(crate) correlation_id: i32,
+    pub(crate) user: String,
+    pub(crate) address: IpAddr,
+}
+
+impl Creator {
+    async fn create(
+        self,
+        active: &dyn ActiveController,
+        request: &CreateTopicsRequest,
+    ) -> Result<CreateTopicsResponse, ErrorCode> {
+        let own = ApiKey::CreateTopics.versions();
+        let version =
+            active.versions(ApiKey::CreateTopics).map_or(*own.end(), |theirs| *theirs.end().min(own.end()));
+        let (correlation_id, client_id) = (self.correlation_id, self.client_id.as_deref());
+        let encoded = levada_wire::encode_request(correlation_id, client_id, version, request);
+        // A version that the controller does not have at all cannot carry the request.
+        let mut frame = encoded.map_err(|_| ErrorCode::UnsupportedVersion)?;
+        let forwarded = ClientRequest {
+            frame: frame.split_off(SIZE_BYTES),
+            correlation_id,
+            user: self.user,
+            address: self.address,
+        };
+        match active.forward(forwarded).await {
+            Forwarded::Answer(answer) => levada_wire::decode_response(answer, version)
+                .map(|(_, response)| response)
+                .map_err(|_| ErrorCode::UnknownServerError),
+            Forwarded::Unreadable => Err(ErrorCode::UnsupportedVersion),
+            Forwarded::Failed(error) => Err(error),
+        }
+    }
+}
+
+/// The size in front of an encoded request.
+const SIZE_BYTES: usize = 4;

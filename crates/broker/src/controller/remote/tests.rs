@@ -1,0 +1,114 @@
+//! Tests of `controller::remote`, with a controller whose answers the test decides.
+
+use std::collections::VecDeque;
+use std::net::Ipv4Addr;
+
+use bytes::BytesMut;
+use levada_wire::RequestHeader;
+use levada_wire::messages::create_topics_response::CreatableTopicResult;
+use tokio::sync::oneshot;
+use tokio::task::yield_now;
+
+use super::*;
+
+/// A controller that answers when the test says so.
+#[derive(Default)]
+struct Fake {
+    /// Highest version of each API; none while no controller is known.
+    version: Option<i16>,
+    asked: Mutex<Vec<Vec<String>>>,
+    forwarded: Mutex<Vec<ClientRequest>>,
+    answers: Mutex<VecDeque<oneshot::Receiver<Result<CreateTopicsResponse, ErrorCode>>>>,
+}
+
+impl Fake {
+    fn expect(&self) -> oneshot::Sender<Result<CreateTopicsResponse, ErrorCode>> {
+        let (answer, answered) = oneshot::channel();
+        self.answers.lock().push_back(answered);
+        answer
+    }
+}
+
+impl ActiveController for Fake {
+    fn forward(&self, request: ClientRequest) -> Pending<'_, Forwarded> {
+        self.forwarded.lock().push(request);
+        Box::pin(async { Forwarded::Failed(ErrorCode::RequestTimedOut) })
+    }
+
+    fn create_topics(
+        &self,
+        request: CreateTopicsRequest,
+    ) -> Pending<'_, Result<CreateTopicsResponse, ErrorCode>> {
+        self.asked.lock().push(request.topics.iter().map(|topic| topic.name.as_str().to_owned()).collect());
+        let answered = self.answers.lock().pop_front().expect("the test expects the request");
+        Box::pin(async { answered.await.unwrap_or(Err(ErrorCode::RequestTimedOut)) })
+    }
+
+    fn producer_id(&self) -> Pending<'_, Result<i64, ErrorCode>> {
+        Box::pin(async { Err(ErrorCode::RequestTimedOut) })
+    }
+
+    fn versions(&self, _: ApiKey) -> Option<RangeInclusive<i16>> {
+        self.version.map(|version| 0..=version)
+    }
+}
+
+fn topic(name: &str) -> CreatableTopic {
+    let mut topic = CreatableTopic::default();
+    topic.name = name.into();
+    topic
+}
+
+/// Lets the tasks that were started come to where they wait.
+async fn settle() {
+    for _ in 0..8 {
+        yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn a_topic_whose_creation_is_under_way_is_not_created_again() {
+    let fake = Arc::new(Fake::default());
+    let remote = Remote::new(fake.clone());
+    let (first, second, third) = (fake.expect(), fake.expect(), fake.expect());
+    remote.begin_creation(vec![topic("a")], 1, None);
+    remote.begin_creation(vec![topic("a"), topic("b")], 1, None);
+    remote.begin_creation(vec![topic("a"), topic("b")], 1, None);
+    settle().await;
+    assert_eq!(*fake.asked.lock(), [["a"], ["b"]]);
+    // Created, refused and unanswered creations can be repeated.
+    let mut refused = CreatableTopicResult::default();
+    refused.error_code = ErrorCode::InvalidReplicationFactor.code();
+    let mut response = CreateTopicsResponse::default();
+    response.topics = vec![refused];
+    first.send(Ok(response)).unwrap();
+    second.send(Err(ErrorCode::RequestTimedOut)).unwrap();
+    settle().await;
+    remote.begin_creation(vec![topic("a"), topic("b")], 1, None);
+    settle().await;
+    assert_eq!(fake.asked.lock()[2..], [["a", "b"]]);
+    drop(third);
+}
+
+#[tokio::test]
+async fn a_client_creates_topics_with_its_own_rights() {
+    for (version, expected) in [(None, 7), (Some(5), 5), (Some(9), 7)] {
+        let fake = Arc::new(Fake { version, ..Fake::default() });
+        let creator = Creator {
+            client_id: Some("client".to_owned()),
+            correlation_id: 23,
+            user: "alice".to_owned(),
+            address: Ipv4Addr::LOCALHOST.into(),
+        };
+        Remote::new(fake.clone()).begin_creation(vec![topic("a")], 1, Some(creator));
+        settle().await;
+        let forwarded = fake.forwarded.lock().pop().unwrap();
+        assert_eq!((forwarded.user.as_str(), forwarded.correlation_id), ("alice", 23));
+        let mut frame = BytesMut::from(&forwarded.frame[..]);
+        let header = RequestHeader::decode(&mut frame).unwrap();
+        assert_eq!((header.api, header.version), (ApiKey::CreateTopics, expected));
+        assert_eq!(header.client_id.as_ref().map(|id| id.as_str()), Some("client"));
+        let request: CreateTopicsRequest = levada_wire::decode(frame.freeze(), expected).unwrap();
+        assert_eq!(request.topics[0].name.as_str(), "a");
+    }
+}
