@@ -9,6 +9,7 @@
 
 use std::convert::Infallible;
 use std::net::IpAddr;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Sender, channel};
@@ -258,6 +259,12 @@ impl ClusterMembership {
         let reply = move |answer| drop(sender.send(answer));
         self.tell(RequestInput::Submit(class, Arc::new(TypedJob::new(api, request, reply))));
         receiver.await.unwrap_or(Err(ErrorCode::RequestTimedOut))
+    }
+
+    /// The versions of an API that the active controller offers: `None` before the first answer of
+    /// a controller, an empty range if it does not have the API.
+    pub(crate) fn versions(&self, key: i16) -> Option<RangeInclusive<i16>> {
+        self.shared.offered(key)
     }
 
     /// A producer id that no other producer of the cluster has.

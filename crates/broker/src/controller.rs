@@ -34,7 +34,7 @@ mod topics;
 pub(crate) use self::configs::ConfigChanges;
 use self::embedded::Embedded;
 use self::producer_ids::ProducerIds;
-pub(crate) use self::remote::{ActiveController, ClientRequest, Creator, Forwarded, Remote};
+pub(crate) use self::remote::{ActiveController, ClientRequest, Creator, Remote};
 
 /// The controller as the rest of the broker asks it.
 pub(crate) struct Controller {

@@ -15,7 +15,8 @@ use levada_wire::messages::{self, KafkaRequest, KafkaResponse};
 
 use crate::api::errors::Errors;
 use crate::api::{Context, Reply, RequestError, encode};
-use crate::controller::{ClientRequest, Forwarded};
+use crate::cluster::Forwarded;
+use crate::controller::{ClientRequest, Creator};
 use crate::error_code::{ErrorCode, Failure};
 
 pub(super) mod configs;
@@ -87,6 +88,18 @@ pub(super) fn depends_on_controller(api: ApiKey) -> bool {
     is_forwarded(api) || matches!(api, ApiKey::AlterConfigs | ApiKey::IncrementalAlterConfigs)
 }
 
+impl Context {
+    /// The client, for topics that are created because it needs them.
+    pub(super) fn creator(&self) -> Creator {
+        Creator {
+            client_id: self.header.client_id.as_ref().map(|id| id.as_str().to_owned()),
+            correlation_id: self.header.correlation_id,
+            user: self.session().user().to_owned(),
+            address: self.session().address(),
+        }
+    }
+}
+
 /// Forwards a request, whose header has been taken off `body`, and returns the controller's answer.
 pub(super) async fn forward(context: &Context, body: BytesMut) -> Result<Reply, RequestError> {
     let frame = context.header.in_front_of(&body)?;
@@ -117,7 +130,7 @@ async fn reply_as<R: Refusable>(
 ) -> Result<Reply, RequestError> {
     let version = context.version();
     let answer = match fate {
-        Forwarded::Unreadable => {
+        Forwarded::CloseConnection => {
             return Err(RequestError::NotRead { api: context.header.api, version });
         }
         Forwarded::Answer(answer) => answer,

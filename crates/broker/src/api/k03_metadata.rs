@@ -112,7 +112,7 @@ async fn some(context: &Context, asked: &[MetadataRequestTopic], create: bool) -
     let by_id = asked.iter().any(|topic| !topic.topic_id.is_zero());
     let creates = create && broker.config().auto_create_topics;
     let nodes = Nodes::of(context, &image);
-    asked.iter().map(|topic| look_up((context, &image, &nodes), topic, (by_id, creates))).collect()
+    asked.iter().map(|topic| look_up(context, &nodes, topic, (by_id, creates))).collect()
 }
 
 fn may_describe(context: &Context, name: &str) -> bool {
@@ -124,12 +124,13 @@ fn may_create(context: &Context, name: &str) -> bool {
 }
 
 fn look_up(
-    (context, image, nodes): (&Context, &Image, &Nodes<'_>),
+    context: &Context,
+    nodes: &Nodes<'_>,
     asked: &MetadataRequestTopic,
     (by_id, creates): (bool, bool),
 ) -> MetadataResponseTopic {
     if by_id {
-        return match image.topic_by_id(asked.topic_id) {
+        return match nodes.image().topic_by_id(asked.topic_id) {
             // An id is no secret, but a name is.
             Some(topic) if !may_describe(context, topic.name()) => {
                 refuse(context, asked, ErrorCode::TopicAuthorizationFailed)
@@ -144,7 +145,7 @@ fn look_up(
         refused.is_internal = false;
         return refused;
     }
-    match image.topic(name) {
+    match nodes.image().topic(name) {
         Some(topic) => show(context, nodes, topic),
         None if creates && !may_create(context, name) => {
             refuse(context, asked, ErrorCode::TopicAuthorizationFailed)

@@ -2,8 +2,8 @@
 //!
 //! The cluster id, the live brokers (from version 2 on also the fenced ones if asked for), and a
 //! controller: any live broker, since each one takes requests for the controller. Endpoint type 2
-//! asks for controllers (`--bootstrap-controller`): a broker that is its own controller answers with
-//! itself, any other refuses. Any other type is Kafka's error.
+//! asks for controllers (`--bootstrap-controller`): a broker that is its own controller answers
+//! with itself, any other refuses. Any other type is Kafka's error.
 
 use levada_wire::messages::describe_cluster_response::DescribeClusterBroker;
 use levada_wire::messages::{DescribeClusterRequest, DescribeClusterResponse};

@@ -1,8 +1,8 @@
 //! ListConfigResources (key 74), versions 0–1.
 //!
 //! Names what can be configured: client metrics subscriptions in version 0; from 1 on every topic,
-//! all brokers and their loggers, groups and client metrics subscriptions with something set on them,
-//! or those kinds that the request names.
+//! all brokers and their loggers, groups and client metrics subscriptions with something set on
+//! them, or those kinds that the request names.
 
 use levada_wire::messages::list_config_resources_response::ConfigResource;
 use levada_wire::messages::{ListConfigResourcesRequest, ListConfigResourcesResponse};

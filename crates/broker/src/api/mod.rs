@@ -23,7 +23,6 @@ use crate::api::errors::Errors;
 use crate::api::large::LargeRequest;
 use crate::blocking::off_shard;
 use crate::broker::Broker;
-use crate::controller::Creator;
 use crate::error_code::ErrorCode;
 use crate::metadata::controller::TOPIC_NAME_BYTES_MAX;
 use crate::quota::Client;
@@ -273,16 +272,6 @@ impl Context {
     /// User and client id, for quotas.
     pub(crate) fn client(&self) -> Client<'_> {
         Client { user: self.session.user(), client_id: self.client_id() }
-    }
-
-    /// The client, for topics that are created because it needs them.
-    fn creator(&self) -> Creator {
-        Creator {
-            client_id: self.header.client_id.as_ref().map(|id| id.as_str().to_owned()),
-            correlation_id: self.header.correlation_id,
-            user: self.session.user().to_owned(),
-            address: self.session.address(),
-        }
     }
 
     pub(crate) fn client_id(&self) -> &str {

@@ -23,6 +23,7 @@ pub(crate) struct NodeEndpoint<'a> {
 /// The brokers of one image, seen through the listener of one client.
 pub(crate) struct Nodes<'a> {
     context: &'a Context,
+    image: &'a Image,
     /// Every registered broker; true if it has the client's listener.
     brokers: HashMap<i32, (&'a BrokerRegistration, bool)>,
 }
@@ -35,7 +36,12 @@ impl<'a> Nodes<'a> {
             broker.broker_id == own || broker.end_points.iter().any(|one| one.name == *name)
         };
         let brokers = image.brokers().iter().map(|broker| (broker.broker_id, (broker, has_listener(broker))));
-        Self { context, brokers: brokers.collect() }
+        Self { context, image, brokers: brokers.collect() }
+    }
+
+    /// The image that the brokers are of.
+    pub(crate) fn image(&self) -> &'a Image {
+        self.image
     }
 
     /// A registered broker and its endpoint, if it has the client's listener.

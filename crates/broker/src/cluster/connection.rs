@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use levada_cluster::{Address, Target};
 use levada_wire::api::controller::{self, ControllerApi};
+use levada_wire::client::OfferedVersions;
 use levada_wire::fetch::{FetchRequest, FetchResponse};
 use levada_wire::messages::{RequestResponsePair, SaslAuthenticateRequest, SaslHandshakeRequest};
 use levada_wire::{Client, ClientError, ClientOptions, DecodeError, EncodeError, StrBytes};
@@ -104,6 +105,11 @@ impl Connection {
                 false => Err(ClientError::WrongCorrelation { sent, received }.into()),
             }
         })
+    }
+
+    /// The versions that the controller of the last request offers; empty without a connection.
+    pub(super) fn versions(&self) -> &[OfferedVersions] {
+        self.open.as_ref().map_or(&[], |open| open.client.versions())
     }
 
     fn call<T>(

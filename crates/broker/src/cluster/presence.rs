@@ -127,6 +127,7 @@ impl Presence {
         let answer = self.connection.request(&to, api, request);
         if answer.is_some() {
             self.shared.heard();
+            self.shared.offers(self.connection.versions());
         }
         answer
     }

@@ -1,11 +1,13 @@
 //! State of the membership that its threads share, and its description for operators.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use levada_cluster::Target;
 use levada_cluster::lifecycle::BrokerPhase;
+use levada_wire::client::OfferedVersions;
 use parking_lot::{Condvar, Mutex};
 
 use crate::clock::steady_ms;
@@ -63,6 +65,7 @@ struct State {
     is_fenced: bool,
     broker_epoch: Option<i64>,
     refusal: Option<i16>,
+    offered: Vec<OfferedVersions>,
     heartbeat_ms: Option<i64>,
 }
 
@@ -77,6 +80,7 @@ impl Shared {
             is_fenced: true,
             broker_epoch: None,
             refusal: None,
+            offered: Vec::new(),
             heartbeat_ms: None,
         };
         Self {
@@ -89,6 +93,24 @@ impl Shared {
             forwarding_failed: AtomicU64::new(0),
             stopping: AtomicBool::new(false),
         }
+    }
+
+    /// The controller offers these versions.
+    pub(super) fn offers(&self, versions: &[OfferedVersions]) {
+        let mut state = self.state.lock();
+        if state.offered != versions {
+            state.offered = versions.to_vec();
+        }
+    }
+
+    /// The versions of an API that the controller offers: `None` before the first answer of a
+    /// controller, an empty range if it does not have the API.
+    pub(super) fn offered(&self, key: i16) -> Option<RangeInclusive<i16>> {
+        let state = self.state.lock();
+        let found = state.offered.iter().find(|offered| offered.key == key);
+        // The range of an API that the controller does not have contains no version.
+        let range = found.map_or(1..=0, |offered| offered.min..=offered.max);
+        (!state.offered.is_empty()).then_some(range)
     }
 
     /// Makes the threads end.

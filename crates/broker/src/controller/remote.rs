@@ -1,5 +1,5 @@
-//! The controller of a cluster, another process: clients' requests are forwarded to it as they came,
-//! and topics that clients need are created by requests of the broker's own.
+//! The controller of a cluster, another process: clients' requests are forwarded to it as they
+//! came, and topics that clients need are created by requests of the broker's own.
 
 use std::collections::HashSet;
 use std::future::Future;
@@ -9,10 +9,14 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use levada_cluster::channel::RequestClass;
+use levada_cluster::envelope::ForwardedPrincipal;
 use levada_wire::ApiKey;
+use levada_wire::api::controller;
 use levada_wire::messages::{CreateTopicsRequest, CreateTopicsResponse, create_topics_request};
 use parking_lot::Mutex;
 
+use crate::cluster::{ClusterMembership, Forwarded};
 use crate::error_code::ErrorCode;
 
 #[cfg(test)]
@@ -52,17 +56,29 @@ pub(crate) struct ClientRequest {
     pub(crate) address: IpAddr,
 }
 
-/// Fate of a forwarded request.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Forwarded {
-    /// Header and body of the answer, with the client's correlation id and without the size.
-    Answer(Bytes),
-    /// The controller cannot read the request; as in Kafka the client's connection is closed, so
-    /// that the client asks for the versions again.
-    Unreadable,
-    /// There is no answer: REQUEST_TIMED_OUT, or UNKNOWN_SERVER_ERROR if the controller refuses to
-    /// take requests of clients from this broker.
-    Failed(ErrorCode),
+impl ActiveController for ClusterMembership {
+    fn forward(&self, request: ClientRequest) -> Pending<'_, Forwarded> {
+        let principal =
+            ForwardedPrincipal { kind: "User".to_owned(), name: request.user, token_authenticated: false };
+        Box::pin(async move {
+            self.forward(request.frame, request.correlation_id, &principal, request.address).await
+        })
+    }
+
+    fn create_topics(
+        &self,
+        request: CreateTopicsRequest,
+    ) -> Pending<'_, Result<CreateTopicsResponse, ErrorCode>> {
+        Box::pin(self.request(RequestClass::Forwarded, controller::CREATE_TOPICS, request))
+    }
+
+    fn producer_id(&self) -> Pending<'_, Result<i64, ErrorCode>> {
+        Box::pin(self.producer_id())
+    }
+
+    fn versions(&self, api: ApiKey) -> Option<RangeInclusive<i16>> {
+        self.versions(api.wire())
+    }
 }
 
 /// The handle on the controller of a cluster.
@@ -85,9 +101,9 @@ impl Remote {
         &*self.active
     }
 
-    /// Begins to create topics, with the rights of a client if the client's request for them is
-    /// given as its header, else with the broker's own. The answer is not waited for: created topics
-    /// come with an image. Topics whose creation is under way are left out.
+    /// Begins to create topics, with the rights of `client` if there is one, else with the broker's
+    /// own. The answer is not waited for: created topics come with an image. Topics whose creation
+    /// is under way are left out.
     pub(super) fn begin_creation(
         &self,
         mut topics: Vec<CreatableTopic>,
@@ -203,7 +219,7 @@ impl Creator {
             Forwarded::Answer(answer) => levada_wire::decode_response(answer, version)
                 .map(|(_, response)| response)
                 .map_err(|_| ErrorCode::UnknownServerError),
-            Forwarded::Unreadable => Err(ErrorCode::UnsupportedVersion),
+            Forwarded::CloseConnection => Err(ErrorCode::UnsupportedVersion),
             Forwarded::Failed(error) => Err(error),
         }
     }

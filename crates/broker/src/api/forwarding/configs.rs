@@ -13,7 +13,8 @@ use levada_wire::{DecodeError, EncodeError};
 
 use crate::api::forwarding::{failure, mute, send};
 use crate::api::{Context, text};
-use crate::controller::{ConfigChanges, Forwarded};
+use crate::cluster::Forwarded;
+use crate::controller::ConfigChanges;
 use crate::error_code::{ErrorCode, Failure};
 use crate::metadata::controller::{AlterConfig, ConfigChange, NewValue};
 use crate::metadata::image::ConfigResource;
@@ -84,7 +85,7 @@ async fn forward(
             tracing::warn!(%error, "the controller's answer about configurations cannot be decoded");
             failure(ErrorCode::UnknownServerError)
         }),
-        Forwarded::Unreadable => Err(failure(ErrorCode::UnsupportedVersion)),
+        Forwarded::CloseConnection => Err(failure(ErrorCode::UnsupportedVersion)),
         Forwarded::Failed(error) => Err(failure(error)),
     }
 }
