@@ -120,6 +120,9 @@ impl Sources {
     /// noted and not refused: containers and orchestrators set such names on their own (a service
     /// called levada gets `LEVADA_PORT`).
     fn environment_layer(&self, notes: &mut Vec<Note>) -> Vec<Assignment> {
+        if self.environment.is_empty() {
+            return Vec::new();
+        }
         let by_variable: BTreeMap<String, &str> = known_names().map(|name| (env_name(name), name)).collect();
         let mut assignments = Vec::new();
         for (variable, value) in &self.environment {
