@@ -298,7 +298,7 @@ fn heartbeat(member_id: &str, member_epoch: i32) -> ConsumerHeartbeatRequest {
     }
 }
 
-/// What a classic member of a consumer group is assigned exists.
+/// Checks that partitions assigned to a classic member of a consumer group exist.
 fn check_assignment(outcome: &SyncOutcome) {
     if outcome.error.is_some() {
         return;

@@ -31,7 +31,7 @@ fn one(bytes: &[u8]) -> Option<usize> {
     assert!(head.host().is_some() || !head.is_1_1);
     assert_eq!(head.all("host").count(), usize::from(head.host().is_some()));
     assert_eq!(head.all("transfer-encoding").count(), 0);
-    // What came before its end was no other request.
+    // No prefix of it was another request.
     for end in [used - 1, used - 2, used / 2] {
         let mut fields = room();
         assert!(matches!(parse(&bytes[..end], &mut fields), Ok(Parsed::Partial)), "whole at two lengths");

@@ -95,7 +95,7 @@ fuzz_target!(|input: &[u8]| {
     files.compare(writer.partition());
 });
 
-/// What lies in the directory before it is opened.
+/// Files in the directory before it is opened.
 struct Files(Vec<(&'static str, Vec<u8>)>);
 
 impl Files {

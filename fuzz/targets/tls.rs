@@ -47,7 +47,7 @@ fuzz_target!(|input: &[u8]| {
     }
 });
 
-/// What everybody here goes by: an authority, a broker's identity, and a client's that somebody
+/// Keys that all sides use: an authority, a broker's identity, and a client's that somebody
 /// else has signed.
 struct Trust {
     authority: String,
@@ -267,7 +267,7 @@ impl Entrance {
         }
     }
 
-    /// What the socket is given.
+    /// Gives the socket its bytes.
     fn say(&mut self) {
         let said = self.session.take_outgoing();
         assert!(said.len() <= SPARE_BYTES + 64 * self.arrived, "{} for {}", said.len(), self.arrived);
@@ -372,7 +372,7 @@ fn changed(bytes: &[u8], how: u8) {
         wire.changes = changes.chunks_exact(3).map(|one| (place(one), one[2])).collect();
     }
     let entrance = wire.entrance.clone();
-    // What the client makes of it is its own business.
+    // The client's verdict is not checked.
     let _ = Forger::new(client(how & 0x3f, how & 0x80 != 0), wire);
     entrance.borrow_mut().end();
     assert!(entrance.borrow().plain.is_empty(), "nobody was let in");

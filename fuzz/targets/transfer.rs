@@ -18,7 +18,7 @@ use libfuzzer_sys::fuzz_target;
 
 const FILE_BYTES: usize = 1 << 20;
 
-/// What moves a byte at a time gets few bytes: one input is one transfer, not a million system
+/// Paths that move a byte at a time get few bytes: one input is one transfer, not a million system
 /// calls.
 const STEPS: usize = 1024;
 

@@ -170,7 +170,7 @@ pub struct Client {
     received: Vec<u8>,
 }
 
-/// What a server said.
+/// A server's answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
     /// The status.

@@ -1,4 +1,4 @@
-//! What producers were promised, held against what the log has: nothing lost, nothing twice,
+//! Acknowledgements to producers beside the contents of the log: nothing lost, nothing twice,
 //! nothing out of order.
 
 use std::collections::HashMap;

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 
-/// How a transaction ended, as far as its writer knows.
+/// End of a transaction, as far as its writer knows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Outcome {
     /// All of its records are there.
@@ -20,11 +20,11 @@ pub enum Outcome {
 /// A transaction that a writer has been through.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Transaction {
-    /// Who wrote it.
+    /// Its writer.
     pub writer: String,
     /// Which of the writer's transactions this is.
     pub number: u64,
-    /// How it ended.
+    /// Its end.
     pub outcome: Outcome,
     /// The records: partition, and the writer's running number within that partition.
     pub records: Vec<(u32, u64)>,
@@ -37,11 +37,11 @@ pub struct Seen {
     pub partition: u32,
     /// Where in the partition.
     pub offset: u64,
-    /// What it says.
+    /// Words of its value.
     pub words: Vec<String>,
 }
 
-/// What one reader saw, by topic, in the reader's order.
+/// Records that one reader saw, by topic, in the reader's order.
 pub type View = HashMap<String, Vec<Seen>>;
 
 /// Reads a writer's journal: lines `transaction outcome partition:number …`.
@@ -89,7 +89,7 @@ fn seen(line: &str) -> (String, Seen) {
 /// A record's identity: writer, partition, number.
 type Identity<'a> = (&'a str, u32, u64);
 
-/// What the writers' transactions say against what was seen of them. A record says
+/// Compares the writers' transactions with the records seen of them. A record says
 /// `writer transaction number`.
 pub fn written(transactions: &[Transaction], seen: &[Seen]) -> Vec<String> {
     let mut complaints = Vec::new();
@@ -116,7 +116,7 @@ fn fate<'a>(transaction: &'a Transaction, times: &mut HashMap<Identity<'a>, usiz
     let writer = transaction.writer.as_str();
     let mut there = 0;
     for &(partition, number) in &transaction.records {
-        // What was seen more than once stays behind, for a complaint of its own.
+        // Records seen more than once stay behind, for a complaint of their own.
         if let Some(1) = times.get(&(writer, partition, number)) {
             times.remove(&(writer, partition, number));
             there += 1;
@@ -143,7 +143,7 @@ pub fn copied(originals: &[Seen], copies: &[Seen]) -> Vec<String> {
     differences("copy", &originals, &copies)
 }
 
-/// What a reader saw while everything went on must be what is there in the end.
+/// Checks that a reader saw during the run the records that are there in the end.
 pub fn same(live: &View, last: &View) -> Vec<String> {
     let flat = |view: &View| {
         let all = view.iter().flat_map(|(topic, seen)| seen.iter().map(move |seen| (topic, seen)));

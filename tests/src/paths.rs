@@ -45,7 +45,7 @@ pub fn go_program(name: &str) -> PathBuf {
     target().join("test-go").join(name)
 }
 
-/// What a foreign suite brings: its sources, or the Python it runs with.
+/// Folder of a foreign suite: its sources, or the Python that runs it.
 pub fn suite(name: &str) -> PathBuf {
     installed("suites").join(name)
 }

@@ -11,7 +11,7 @@ pub struct Authority {
     directory: PathBuf,
 }
 
-/// What is wrong with a certificate.
+/// Fault of a certificate.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Flaw {
     /// Nothing.

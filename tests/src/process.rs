@@ -1,4 +1,4 @@
-//! What the kernel says about a process.
+//! The kernel's figures about a process.
 
 use std::fs;
 

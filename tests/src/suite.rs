@@ -25,7 +25,7 @@ pub struct Suite {
     pub name: &'static str,
     /// Where the tests come from.
     pub source: &'static str,
-    /// How the broker is configured.
+    /// Configuration of the broker.
     options: &'static [(&'static str, &'static str)],
     /// The port that its tests take for granted; then the suite has a network of its own.
     port: Option<u16>,
@@ -63,7 +63,7 @@ impl Suite {
         }
     }
 
-    /// What the last run found.
+    /// Outcomes of the last run.
     pub fn outcomes(&self, kind: Kind) -> Outcomes {
         let log = self.log(kind);
         let said = std::fs::read(&log).unwrap_or_else(|error| panic!("{}: {error}", log.display()));

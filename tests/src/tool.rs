@@ -20,7 +20,7 @@ pub struct Tool {
     stdout: Option<File>,
 }
 
-/// What a program said.
+/// Output of a program.
 #[derive(Debug)]
 pub struct Said {
     /// Empty if it went to a file.

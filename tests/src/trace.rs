@@ -14,7 +14,7 @@ pub struct Call {
     pub name: String,
     /// Its arguments, as strace shows them, with the paths of descriptors.
     pub arguments: String,
-    /// What it returned.
+    /// Its result.
     pub result: u64,
 }
 

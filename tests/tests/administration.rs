@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use levada_tests::{Node, Tool, await_some};
 
-/// What a Java tool of Kafka's prints, given the broker and these arguments.
+/// Output of a Java tool of Kafka's, given the broker and these arguments.
 fn java(node: &Node, class: &str, arguments: &[&str]) -> String {
     let mut tool = Tool::java(class);
     tool.args(["--bootstrap-server", &node.bootstrap()]);

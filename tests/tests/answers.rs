@@ -1,5 +1,5 @@
-//! What a broker answers to requests that are odd, incomplete or wrong, field by field, against
-//! what a real Kafka answers. With `LEVADA_TEST_NODE=kafka` the record of Kafka's answers is itself
+//! Answers to requests that are odd, incomplete or wrong, field by field, against
+//! those of a real Kafka. With `LEVADA_TEST_NODE=kafka` the record of Kafka's answers is itself
 //! put to the test, and with `LEVADA_BLESS=1` as well it is written anew.
 
 use std::collections::BTreeMap;

@@ -11,7 +11,7 @@ use levada_tests::pki::{Authority, Flaw};
 use levada_tests::{Node, Tool};
 use serde_json::json;
 
-/// What a case is about.
+/// Subject of a case.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Kin {
     /// All is well.
@@ -259,7 +259,7 @@ fn offering(mut node: Node, listener: &str, mechanisms: &[&str]) -> Node {
     node
 }
 
-/// What clients show, right and wrong, by every mechanism. What is right comes first.
+/// Clients' credentials, right and wrong, by every mechanism. Right ones come first.
 fn proofs(keys: &Path, other: &Path) -> Vec<(&'static str, Sasl, Kin)> {
     let token = |folder: &Path, seconds: &str| {
         let said = Tool::python("oauth.py").args(["token", &folder.display().to_string(), seconds]).run();

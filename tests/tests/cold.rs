@@ -63,7 +63,7 @@ fn replay(wrapper: &[&str]) {
     for (path, base_offset) in &segments {
         let response = connection.call(&raw::fetch(TOPIC, *base_offset, 16 << 20));
         assert!(response.ends_with(&fs::read(path).expect("the segment")), "{}", path.display());
-        // What the comparison has read is not the broker's doing.
+        // Pages read by the comparison are not the broker's.
         evict(path);
     }
     if node.kind() == Kind::Kafka || evicted < segments.len() {
@@ -90,7 +90,7 @@ fn replay(wrapper: &[&str]) {
 /// Where pages are missing in a segment that is in memory otherwise, and how many bytes.
 const GAP: (u64, u64) = (1 << 20, 256 << 10);
 
-/// How often a round is repeated because the kernel took pages away meanwhile.
+/// Repetitions of a round because the kernel took pages away meanwhile.
 const ATTEMPTS: usize = 5;
 
 /// A finished segment of which the broker is asked for everything, and one like it that nobody asks

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 const LIMIT: Duration = Duration::from_secs(60);
 const GROUPS: &str = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand";
 
-/// What a Java tool of Kafka's prints, given the broker and these words.
+/// Output of a Java tool of Kafka's, given the broker and these words.
 fn java(node: &Node, class: &str, line: &str) -> String {
     let mut tool = Tool::java(class);
     tool.args(["--bootstrap-server", &node.bootstrap()]);

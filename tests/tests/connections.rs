@@ -1,4 +1,4 @@
-//! How many connections a broker takes, and for how long it keeps one that is silent.
+//! Limits of connections, and the time for which a broker keeps a silent one.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What a stopped Levada leaves on disk, Kafka's own dump tool reads without a complaint.
+//! Kafka's own dump tool reads the files of a stopped Levada without a complaint.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -30,7 +30,7 @@ fn dump(files: &[PathBuf], options: &[&str]) -> String {
     let complaints = complaints(&said.stderr);
     assert!(complaints.is_empty(), "{options:?}: {complaints:?}");
     for line in said.stdout.lines() {
-        // What a record itself says is no complaint.
+        // Text of a record is no complaint.
         let own = line.split("payload:").next().unwrap_or_default();
         assert!(!COMPLAINTS.iter().any(|words| own.contains(words)), "{options:?}: {line}");
     }
@@ -40,7 +40,7 @@ fn dump(files: &[PathBuf], options: &[&str]) -> String {
     said.stdout
 }
 
-/// What the tool says on stderr, without what it says of every segment but a log's first: that it
+/// The tool's stderr, without its remark on every segment but a log's first: that it
 /// expected offset 0 there.
 fn complaints(stderr: &str) -> Vec<String> {
     let mut complaints = Vec::new();

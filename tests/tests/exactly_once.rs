@@ -21,7 +21,7 @@ const PARTITIONS: &str = "3";
 const SHORT_RUN: Duration = Duration::from_secs(30);
 /// Long enough for a session and a transaction to time out several times over.
 const LIMIT: Duration = Duration::from_secs(120);
-/// What is read before the next thing goes wrong, of each topic.
+/// Records read of each topic before the next fault.
 const PROGRESS_RECORDS: u64 = 50;
 
 const OLD_COPY: &str = "copied-old";

@@ -5,7 +5,7 @@ use levada_tests::{Node, Tool};
 
 const UNSUPPORTED_VERSION: i16 = 35;
 
-/// What the tool says, and its exit code. `by` is how it comes in.
+/// The tool's output, and its exit code. `by` is its way in.
 fn tool(node: &Node, by: &str, arguments: &str) -> (Option<i32>, String) {
     let mut tool = Tool::java("org.apache.kafka.tools.FeatureCommand");
     tool.args([by, &node.bootstrap()]);
@@ -30,7 +30,7 @@ fn levels(node: &Node, by: &str) -> Vec<(String, String)> {
         .collect()
 }
 
-/// What a member of a consumer group is told that joins.
+/// The error code for a joining member of a consumer group.
 fn join(node: &Node) -> i16 {
     let request = Encoder::default().i16(68).i16(0).i32(1).string("member").raw(&[0]);
     let request = request.compact_string("group").compact_string("").i32(0).raw(&[0, 0]).i32(60_000);

@@ -108,7 +108,7 @@ fn who_speaks_no_tls_is_told_so() {
     let answer = plain.answer(true);
     assert_eq!((answer.status, answer.text()), (400, "400 Bad Request: this port speaks HTTPS\n".to_owned()));
     assert_eq!(plain.rest(), b"");
-    // What is no TLS further on ends the connection, and nobody else's.
+    // Bytes that are no TLS end their own connection only.
     let mut broken = Client::open(address);
     broken.say(b"\x16\x03\x01\x00\x05hello, this is no handshake");
     broken.rest();

@@ -26,7 +26,7 @@ impl Group<'_> {
         tool.spawn()
     }
 
-    /// What members have read so far, all together.
+    /// Entries that all members together have read so far.
     fn read(&self) -> Vec<Entry> {
         let written = self.journals.iter().filter(|journal| journal.exists());
         written.flat_map(|journal| journal::read(journal)).collect()
@@ -88,7 +88,7 @@ fn three_members_a_kill_and_a_rejoin() {
         member.finish(LIMIT);
     }
 
-    // What was read was committed: after a restart nothing old comes again, and everything new
+    // Entries read were committed: after a restart nothing old comes again, and everything new
     // does.
     node.restart();
     fill(&node, 5_000, 10);

@@ -16,7 +16,7 @@ const HALF_OPEN: usize = 20_000;
 const FLOODS: usize = 4;
 /// Floods, each beside one that goes elsewhere.
 const PAIRS: usize = 2;
-/// What the broker may take for them: at most 8192 handshakes are open at once
+/// Memory that the broker may take for them: at most 8192 handshakes are open at once
 /// (`docs/operating/limits.md`), with a few KiB each.
 const HALF_OPEN_BYTES_MAX: u64 = 96 << 20;
 /// Time that a client is watched; by then the broker has ended the last of those that were begun.
@@ -115,8 +115,8 @@ fn twenty_thousand_half_open_handshakes_do_not_slow_a_client_down() {
     let elsewhere = sink.line().parse().expect("an address");
     let quiet = p99(&node, None);
     let before = process::resident_bytes(node.pid());
-    // What floods takes processors as well, on this machine: each flood is held against the same
-    // one elsewhere, right before it, and the best of some pairs counts, because other work
+    // The flooding client takes processors as well, on this machine: each flood is held against the
+    // same one elsewhere, right before it, and the best of some pairs counts, because other work
     // disturbs one side of a pair as readily as the other.
     let pairs: Vec<(Duration, Duration)> =
         (0..PAIRS).map(|_| (p99(&node, Some(elsewhere)), p99(&node, Some(secure)))).collect();

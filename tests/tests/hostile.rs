@@ -329,7 +329,7 @@ fn an_assignment_that_no_log_takes_is_refused_and_the_group_goes_on() {
     node.stop();
 }
 
-/// What a client writes with a request's first fields.
+/// An encoder with the first fields of a request.
 fn head(key: i16, version: i16) -> Encoder {
     Encoder::default().i16(key).i16(version).i32(7).string("raw")
 }

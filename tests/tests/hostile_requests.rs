@@ -31,9 +31,9 @@ const SHARD_MAX: Duration = Duration::from_millis(50);
 const SHARD_YIELDING_MAX: Duration = Duration::from_millis(250);
 /// No promise: a request that takes longer than this has a defect.
 const CPU_MAX: Duration = Duration::from_secs(3);
-/// How often a request is measured whose figures are above a bound.
+/// Measurements of a request whose figures are above a bound.
 const TRIES: usize = 4;
-/// How often another's wait is, until it is within its bound.
+/// Measurements of another client's wait, until it is within its bound.
 const STALL_TRIES: usize = 8;
 /// Memory that a broker has kept beyond its start before another one is measured.
 const KEPT_MAX: u64 = 8 * MIB;
@@ -51,7 +51,7 @@ const ENDING: [i16; 6] = [11, 13, 14, 20, 42, 47];
 const AUTHORIZER: &str = "org.apache.kafka.metadata.authorizer.StandardAuthorizer";
 const PLAIN: &str = "org.apache.kafka.common.security.plain.PlainLoginModule";
 
-/// Who asks.
+/// The client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Who {
     /// Somebody whom no access control entry lets do anything.
@@ -335,7 +335,7 @@ fn is_debug() -> bool {
     paths::binary().components().any(|part| part.as_os_str() == "debug")
 }
 
-/// What has to be measured of an API: all shapes of its newest version; who has no rights is asked
+/// Cases to measure of an API: all shapes of its newest version; a client without rights is asked
 /// after before most of them matter. Of the other versions, the shape that took most of the
 /// processor. A build without optimisation is tried with a few shapes alone.
 fn measure_api(target: &mut Target, who: Who, of_api: &[Layout]) -> Worst {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use levada_tests::node::Kind;
 use levada_tests::{Node, Tool, await_some};
 
-/// What a client can see, line by line.
+/// Everything that a client can see, line by line.
 fn survey(node: &Node) -> Vec<String> {
     let said = Tool::python("inventory.py").args(["survey", &node.bootstrap()]).run();
     said.stdout.lines().map(str::to_string).collect()

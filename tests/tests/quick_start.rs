@@ -113,7 +113,7 @@ fn what_was_backed_up_is_there_after_the_restore() {
     let refused = refusal(&mut restore());
     assert!(refused.contains("is not empty"), "{refused}");
 
-    // What comes after the backup is lost with the directory.
+    // Records after the backup are lost with the directory.
     node.start();
     let mut connection = Connection::open(node.address());
     assert_eq!(raw::produce_error(&connection.call(&raw::produce("kept", -1, &batch))), 0);

@@ -18,7 +18,7 @@ struct Case {
     restrictions: &'static [&'static str],
     /// Paths by which large ranges leave, one of them.
     paths: &'static [&'static str],
-    /// What the doctor misses.
+    /// Capabilities that the doctor misses.
     missing: &'static [&'static str],
 }
 

@@ -1,5 +1,5 @@
-//! What any client writes, any client reads back, byte for byte: keys, values, headers, timestamps,
-//! in all compression types.
+//! Records of any client are read back by any client, byte for byte: keys, values, headers,
+//! timestamps, in all compression types.
 
 use std::path::Path;
 use std::time::Instant;

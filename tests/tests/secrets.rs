@@ -14,7 +14,7 @@ const PLAIN: &str = "org.apache.kafka.common.security.plain.PlainLoginModule";
 const SCRAM: &str = "org.apache.kafka.common.security.scram.ScramLoginModule";
 const OAUTH: &str = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule";
 
-/// What was said, and where.
+/// Collected output, with its origin.
 #[derive(Default)]
 struct Said(Vec<(String, String)>);
 
@@ -206,7 +206,7 @@ impl Deployment {
         }
     }
 
-    /// What the command line says of a configuration, good and bad, from flags, a file and the
+    /// Output of the command line about configurations, good and bad, from flags, a file and the
     /// environment.
     fn show(&self, said: &mut Said) {
         let listeners = ["listeners=CLIENT://:0,SECURE://:0,INLINE://:0", "sasl.enabled.mechanisms=PLAIN"];
@@ -240,7 +240,7 @@ impl Deployment {
             run(&["serve"], &[wrong], 2);
         }
         let data = format!("log.dirs={}", self.node.scratch().join("never").display());
-        // What only the start finds out.
+        // A fault that only the start finds.
         run(&["serve"], &[&data, "listener.name.inline.ssl.keystore.key=planted"], 1);
         run(&["serve"], &[&data, "listener.name.nobody.ssl.key.password=planted"], 1);
         let line = &self.others[0];

@@ -1,4 +1,4 @@
-//! Who comes in and what they may do: clients with right and wrong passwords, and somebody without
+//! Authentication and authorization: clients with right and wrong passwords, and somebody without
 //! leave who tries everything.
 
 use std::collections::BTreeSet;

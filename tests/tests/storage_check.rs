@@ -10,7 +10,7 @@ use levada_tests::raw::{self, Batch, Connection};
 use levada_tests::{Node, Tool};
 use serde_json::Value;
 
-/// What the check says of a directory, and its exit code.
+/// The check's report on a directory, and its exit code.
 fn check(dir: &Path) -> (Option<i32>, Value) {
     let mut tool = Tool::levada();
     let (code, said) =

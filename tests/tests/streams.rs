@@ -21,7 +21,7 @@ struct Scene {
     application: Option<Conversation>,
     /// None when everything has been said.
     speaker: Option<Conversation>,
-    /// How often each word has been said.
+    /// Number of times that each word has been said.
     said: HashMap<&'static str, usize>,
 }
 

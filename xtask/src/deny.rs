@@ -1,5 +1,5 @@
-//! What may be linked: licences, sources and duplicate versions of all dependencies, as `deny.toml`
-//! has them.
+//! Rules for linked code: licences, sources and duplicate versions of all dependencies, as
+//! `deny.toml` has them.
 //!
 //! Where cargo-deny is installed it does all that and asks for advisories as well. Building it
 //! takes longer than all other checks, so that it is not installed for this; the rules that need no
@@ -46,7 +46,7 @@ pub(crate) fn run(root: &Path) -> Result<(), String> {
     }
 }
 
-/// What is wrong with the packages that are linked.
+/// Violations among the packages that are linked.
 fn check(rules: &Table, metadata: &Value) -> Vec<String> {
     let list = |section: &str, key: &str| -> BTreeSet<String> {
         let found = rules.get(section).and_then(|section| section.get(key)).and_then(toml::Value::as_array);

@@ -1,9 +1,9 @@
 //! Installs what the black-box tests run: Debian packages, Python virtual environments, nginx,
 //! Prometheus, Java jars, and the tests' own Java programs.
 //!
-//! What is downloaded lands in one cache directory outside the repository and is stamped with a
+//! Downloads land in one cache directory outside the repository, each stamped with a
 //! hash of the file that lists it, so a second run neither installs anything nor needs a network.
-//! What is compiled lands in the target directory, stamped in the same way.
+//! Compiled clients land in the target directory, stamped in the same way.
 
 use std::collections::hash_map::DefaultHasher;
 use std::fs;
@@ -61,7 +61,7 @@ pub(crate) fn can_install_vm() -> bool {
     works(&["apt-get", "--version"]) && (there || rustix::process::geteuid().is_root())
 }
 
-/// What the virtual machine is made of, unpacked: a kernel with its modules, and busybox. Only qemu
+/// Parts of the virtual machine, unpacked: a kernel with its modules, and busybox. Only qemu
 /// is installed.
 pub(crate) fn install_vm() -> Result<PathBuf, String> {
     packages(&VM_TOOLS)?;
@@ -195,7 +195,7 @@ fn go_programs(folder: &Path, target: &Path) -> Result<(), String> {
     })
 }
 
-/// What the foreign suites need besides: their sources, and what those run with.
+/// Needs of the foreign suites: their sources, and the tools that run them.
 pub(crate) fn install_suites(root: &Path) -> Result<(), String> {
     install(root)?;
     if !works(&["go", "version"]) {
@@ -212,7 +212,7 @@ pub(crate) fn install_suites(root: &Path) -> Result<(), String> {
     stamped(&lists, &cache.join("kafka-python"), |lists, target| kafka_python(&lists[0], &lists[1], target))?;
     let go = suites.join("go");
     run(Command::new("go").args(["mod", "download"]).current_dir(&go))?;
-    // What only the tests of these packages import: kafka-go's run without a network.
+    // Modules that only the tests of these packages import: kafka-go's run without a network.
     let list = [
         "list",
         "-test",

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use crate::{deps, suite};
 
-/// What is run in the machine: a package's unit tests whose names contain one of the words.
+/// Tests for the machine: a package's unit tests whose names contain one of the words.
 struct Suite {
     package: &'static str,
     filters: &'static [&'static str],
@@ -23,7 +23,7 @@ struct Suite {
 }
 
 const SUITES: [Suite; 3] = [
-    // What needs no disk and little time: the paths, and what they fall back to.
+    // Tests that need no disk and little time: the paths, and their fallbacks.
     Suite {
         package: "levada-io",
         filters: &["ktls", "probe", "sealed", "transfer::", "residency"],
@@ -40,10 +40,10 @@ const GIGABYTE: Suite = Suite {
     settings: "LEVADA_TEST_TLS_BYTES=1000000000",
 };
 
-/// How much is run.
+/// Extent of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Extent {
-    /// What a change has to pass.
+    /// The tests that a change has to pass.
     Usual,
     /// The same, and what takes long.
     Full,
@@ -130,7 +130,7 @@ impl Machine {
         images.next().ok_or_else(|| "the kernel's package has no kernel".to_owned())
     }
 
-    /// What the tests see as `LEVADA_VM`.
+    /// The value of `LEVADA_VM` for the tests.
     fn promise(&self) -> Result<&'static str, String> {
         let version = self.version()?;
         let mut numbers = version.split(['.', '-', '+']).map_while(|number| number.parse().ok());

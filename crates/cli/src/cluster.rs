@@ -32,7 +32,7 @@ pub(crate) use self::{
 };
 use crate::{failure::Failure, kafka_error, profile::Profiles};
 
-// What a noun takes whose verbs all ask a cluster: the verb, and whom to ask. No doc comment: it
+// Arguments of a noun whose verbs all ask a cluster: the verb, and the cluster. No doc comment: it
 // would be the help's, in the place of what the verbs say the noun is for.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ClusterCommand<V: Subcommand> {
@@ -74,7 +74,7 @@ impl BrokerArgs {
         if let Some(name) = &self.profile {
             return self.of_profile(name, &Profiles::load()?);
         }
-        // Who names brokers or a login does not mean those of a profile that happens to be current:
+        // Somebody who names brokers or a login does not mean those of the current profile:
         // they are not mixed.
         let brokers = self.brokers.clone();
         let brokers = brokers.or_else(|| Some(variable("LEVADA_BROKERS")?.to_string_lossy().into_owned()));

@@ -11,7 +11,7 @@ use std::{
 pub(crate) enum Style {
     /// Headers.
     Bold,
-    /// What is well.
+    /// Good state.
     Green,
     /// Description of the problem.
     Red,

@@ -63,7 +63,7 @@ impl From<CopyPath> for levada_io::Path {
     }
 }
 
-/// What was done.
+/// Outcome of a copy.
 #[derive(Debug, Serialize)]
 struct Report {
     source: PathBuf,

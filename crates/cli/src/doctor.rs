@@ -37,7 +37,7 @@ pub(crate) struct Args {
     format: FormatArgs,
 }
 
-/// What was found out.
+/// Outcome of all checks.
 #[derive(Debug, Serialize)]
 struct Report {
     kernel: String,

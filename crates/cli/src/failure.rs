@@ -73,7 +73,7 @@ impl Failure {
         }
     }
 
-    /// What is left of a request for several things: each failure is told, the rest was done.
+    /// The failures among several requests: each is told, the rest was done.
     pub(crate) fn all(failures: Vec<Self>) -> Result<(), Self> {
         if failures.is_empty() {
             return Ok(());

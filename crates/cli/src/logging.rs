@@ -44,7 +44,7 @@ pub(crate) struct Logs {
     audit: Sink,
     audit_filter: Filter,
     lines: Arc<Lines>,
-    /// What the variable says, if it speaks of the audit log.
+    /// The variable's directive for the audit log, if it has one.
     asked: Option<String>,
 }
 

@@ -118,8 +118,8 @@ pub(crate) async fn serve(shard: Rc<Shard>, (socket, peer): (Socket, Peer), purp
 enum Closing {
     /// It is closed.
     None,
-    /// What the client still sends is read for a while: closing before would reset the connection,
-    /// and the client might never see the last answer.
+    /// Bytes that the client still sends are read for a while: closing before would reset the
+    /// connection, and the client might never see the last answer.
     Long,
 }
 
@@ -150,7 +150,7 @@ struct Connection {
     pushed: u64,
     /// Of the answers among them.
     notes: Vec<Note>,
-    /// What was waited for, for the request in hand.
+    /// Results of the waits of the request in hand.
     prepared: Vec<Prepared>,
 }
 
@@ -297,7 +297,7 @@ impl Connection {
         })
     }
 
-    /// What the log says of a request, of which there may be no more than its refusal.
+    /// The log line of a request, of which there may be no more than its refusal.
     fn draft(&self, head: Option<&request::Head<'_, '_>>) -> Option<Box<Draft>> {
         let is_noted = self.shard.access_log.is_some() && self.purpose != Purpose::Metrics;
         is_noted.then(|| Box::new(head.map(Draft::of).unwrap_or_default()))

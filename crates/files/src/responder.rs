@@ -276,7 +276,7 @@ impl Responder {
         let path = String::from_utf8_lossy(path);
         let status = match fault {
             Fault::NoDescriptor => {
-                // What is kept open for later can be opened again later.
+                // Files that are kept open for later can be opened again later.
                 self.cache.clear();
                 StatusCode::SERVICE_UNAVAILABLE
             }

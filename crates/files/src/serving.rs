@@ -40,7 +40,7 @@ pub(crate) fn start(
         .build()?;
     std::thread::Builder::new().name(format!("files-{index}")).spawn(move || {
         let shard = Rc::new(Shard::new(shared, access_log));
-        // What a set of tasks is driven by is looked at with every step of one of them: it only
+        // The driver of a set of tasks is polled with every step of one of them: it only
         // waits.
         let work = async move { tokio::task::spawn_local(run(shard, listeners)).await };
         if let Err(error) = LocalSet::new().block_on(&runtime, work) {

@@ -67,7 +67,7 @@ pub(crate) struct Shard {
     pub(crate) responder: Responder,
     pub(crate) clock: Clock,
     pub(crate) access_log: Option<LogHandle>,
-    /// What sockets are read into: a whole request is answered from here, and an idle connection
+    /// The buffer of all sockets: a whole request is answered from here, and an idle connection
     /// has no buffer.
     pub(crate) inbox: RefCell<Vec<u8>>,
     pub(crate) stopping: Cell<bool>,

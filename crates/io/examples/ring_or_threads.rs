@@ -1,4 +1,4 @@
-//! What a ring would change for a server driven by readiness: cold ranges to a socket, small
+//! Effect of a ring on a server driven by readiness: cold ranges to a socket, small
 //! answers, syncs. CPU time of the whole process (kernel workers included, receiver left out), and
 //! how long one waits.
 //!
@@ -27,7 +27,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 type Outcomes<T> = Result<T, Box<dyn Error>>;
 
-/// What is sent in a round, in answers of this size.
+/// Bytes sent in a round, in answers of this size.
 const ROUND_BYTES: u64 = 256 << 20;
 const ANSWER_BYTES: u64 = 1 << 20;
 const ROUNDS: usize = 5;

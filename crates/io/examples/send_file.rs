@@ -20,7 +20,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 
 use levada_io::{Caps, Counters, Engine, Extent, Piece, Transfer, Turn};
 
-/// What one step may send, so that a thread with many connections stays fair.
+/// Most bytes of one step, so that a thread with many connections stays fair.
 const TURN_BYTES: u64 = 1 << 20;
 
 fn main() -> Result<(), Box<dyn Error>> {

@@ -72,7 +72,7 @@ pub enum CopyError {
     Refused {
         /// The path.
         path: Path,
-        /// What was said.
+        /// The kernel's error.
         cause: io::Error,
     },
     /// The source could not be read.

@@ -37,9 +37,9 @@ pub enum Cipher {
 /// Which way keys are for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
-    /// What we send.
+    /// The direction in which this side sends.
     Send,
-    /// What we receive.
+    /// The direction in which this side receives.
     Receive,
 }
 

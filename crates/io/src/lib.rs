@@ -88,7 +88,7 @@
 //! the thread, or with [`Turn::Blocked`] when the socket said `EAGAIN`; the next one goes on at the
 //! very byte.
 //!
-//! What a blocked transfer holds is little: its pieces and, if the socket took less than the pipe
+//! A blocked transfer holds little: its pieces and, if the socket took less than the pipe
 //! held, that pipe. Bytes that were read into memory but not sent are read again. There are few
 //! pipes (they are limited for each user, and cost descriptors), so that readers who block beyond
 //! the last one go by `sendfile`, which needs none.

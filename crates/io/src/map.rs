@@ -154,7 +154,7 @@ impl FileMap {
     /// Waits until the kernel has written the changed pages to the device (`msync`). Blocks.
     ///
     /// # Errors
-    /// What the device reports.
+    /// Errors of the device.
     pub fn flush(&self) -> io::Result<()> {
         self.words.flush()
     }

@@ -81,7 +81,7 @@ pub struct RingFull(pub Vec<Operation>);
 pub struct Completion {
     /// Return value of [`Ring::push`].
     pub key: Key,
-    /// What happened.
+    /// The event.
     pub event: Event,
 }
 
@@ -183,7 +183,7 @@ impl Ring {
     pub fn reap(&mut self) -> Vec<Completion> {
         if self.core.has_work() {
             self.calls += 1;
-            // What cannot be handed over now stays where it is.
+            // Submissions that cannot be handed over now stay where they are.
             let _ = self.core.enter(0, None);
         }
         let mut completions = Vec::new();

@@ -1,4 +1,4 @@
-//! What several test suites of this crate set up: files, sockets, engines, child processes.
+//! Setup that test suites of this crate share: files, sockets, engines, child processes.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read};

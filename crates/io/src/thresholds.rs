@@ -27,7 +27,7 @@ pub struct Thresholds {
     pub zero_copy_send_bytes: usize,
     /// The same for memory in registered buffers.
     pub registered_send_bytes: usize,
-    /// How much of an extent is asked for at a time when cold pages are reported, rounded up to
+    /// Bytes of an extent that are looked up at a time when cold pages are reported, rounded up to
     /// whole pages.
     pub cold_window_bytes: u64,
 }

@@ -19,7 +19,7 @@ pub enum LabError {
     /// A file or directory of the laboratory's own failed.
     #[error("{what} {}: {cause}", path.display())]
     File {
-        /// What was tried.
+        /// The attempted action.
         what: &'static str,
         /// On what.
         path: PathBuf,
@@ -29,7 +29,7 @@ pub enum LabError {
     /// A step of an experiment failed.
     #[error("{what}: {cause}")]
     Step {
-        /// What was tried.
+        /// The attempted action.
         what: String,
         /// Why it failed.
         cause: io::Error,
@@ -44,7 +44,7 @@ pub enum LabError {
         path: PathBuf,
         /// Which line, from 1.
         line: usize,
-        /// What is wrong with it.
+        /// The fault.
         what: String,
     },
     /// The user asked to stop.

@@ -68,7 +68,7 @@ pub struct Run {
     pub environment: Environment,
 }
 
-/// What an experiment says of itself.
+/// Description of an experiment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Announced {
     /// One word.
@@ -123,7 +123,7 @@ pub struct Flame {
     pub group: String,
     /// Which case of that.
     pub case: String,
-    /// What looked.
+    /// The tool that looked.
     pub with: String,
     /// Number of samples of each stack.
     pub stacks: Seen,

@@ -1,4 +1,4 @@
-//! What the tests of all experiments do.
+//! Parts that tests of all experiments share.
 
 use crate::record::{Line, Recorder};
 use crate::{Bench, Experiment, Limits, Method, summary};

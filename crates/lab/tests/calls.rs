@@ -23,10 +23,10 @@ const MOVE: [&str; 12] = [
     "io_uring_enter",
 ];
 
-/// What mapping takes besides.
+/// Further calls of mapping.
 const MAP: [&str; 2] = ["mmap", "munmap"];
 
-/// What waiting for a notification takes besides.
+/// Further calls of waiting for a notification.
 const WAIT: [&str; 2] = ["poll", "ppoll"];
 
 /// Runs a case once; our count and the kernel's.

@@ -147,7 +147,7 @@ struct Check<'a> {
     names: Names,
     checked: Checked,
     producers: Producers,
-    /// What their file says.
+    /// Epochs as their file has them.
     epochs: Epochs,
     next_offset: i64,
     /// The first absent offsets, and how often there are some.

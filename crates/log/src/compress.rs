@@ -75,7 +75,7 @@ pub enum CompressError {
     Damaged {
         /// The codec that refused.
         codec: Compression,
-        /// What it said.
+        /// The codec's message.
         detail: String,
     },
     /// The output would be larger than the caller allows.
@@ -150,7 +150,7 @@ pub fn compress_at(
 /// From this level on zstd would take windows and tables of up to 700 MiB for an input that is
 /// large enough.
 const ZSTD_GREEDY_LEVEL: i32 = 20;
-/// What it gets instead, as for the level below: as a power of two.
+/// The window in its place, that of the level below, as a power of two.
 const ZSTD_WINDOW_LOG_MAX: u32 = 23;
 
 /// A compressor for one input of so many bytes, whose memory is in proportion to them.

@@ -175,7 +175,7 @@ impl ReadFiles for NonBlockingReads<'_> {
 pub struct DirEntry {
     /// The directory's path and the name.
     pub path: PathBuf,
-    /// What it leads to.
+    /// Kind of the entry.
     pub kind: Kind,
 }
 

@@ -99,7 +99,7 @@ pub enum ReadError {
         /// The offset after the last.
         log_end: i64,
     },
-    /// What has to be looked at is not in the page cache, and the reader said that it does not
+    /// The bytes are not in the page cache, and the reader said that it does not
     /// wait.
     #[error("the data is not in the page cache")]
     Cold,
@@ -119,7 +119,7 @@ pub enum ReadError {
 }
 
 impl ReadError {
-    /// What the error means to one who does not wait.
+    /// The same error for a reader that does not wait.
     pub(crate) fn or_cold(self) -> ReadError {
         match self {
             ReadError::Storage(LogError::Io { source, .. }) if source.kind() == io::ErrorKind::WouldBlock => {
@@ -169,7 +169,7 @@ pub enum AppendError {
         producer_id: i64,
         /// The batch's first sequence.
         sequence: i32,
-        /// What should have come.
+        /// The value that should have come.
         expected: i32,
     },
     /// Data outside a transaction while the producer has one open, or a client's control batch.
@@ -177,7 +177,7 @@ pub enum AppendError {
     TransactionState {
         /// The producer.
         producer_id: i64,
-        /// What is not allowed.
+        /// The part that is not allowed.
         what: &'static str,
     },
     /// A marker from a coordinator that has been replaced.

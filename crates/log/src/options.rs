@@ -26,11 +26,11 @@ pub struct OpenOptions {
     pub high_watermark: Option<i64>,
     /// True if the directory was shut down cleanly. Then nothing is scanned.
     pub clean: bool,
-    /// How files are reached.
+    /// Access to files.
     pub disk: Arc<dyn Disk>,
     /// Counts the bytes that are read and checked while they are.
     pub checked_bytes: Arc<AtomicU64>,
-    /// Who prepares what [`crate::AppendBy::Mapped`] writes to.
+    /// Threads that prepare the pages to which [`crate::AppendBy::Mapped`] writes.
     pub background: Background,
 }
 

@@ -107,12 +107,12 @@ pub(crate) struct Completed {
 }
 
 impl Completed {
-    /// What holds the last stable offset back until the marker is replicated.
+    /// The part that holds the last stable offset back until the marker is replicated.
     pub(crate) fn ended(&self) -> Ended {
         Ended { first_offset: self.first_offset, marker_offset: self.last_offset }
     }
 
-    /// What the transaction index keeps of it, if it was aborted. `first_unstable` is that of the
+    /// Its entry in the transaction index, if it was aborted. `first_unstable` is that of the
     /// producers with this transaction ended.
     pub(crate) fn aborted(&self, first_unstable: Option<i64>) -> Option<Aborted> {
         (self.marker == Marker::Abort).then(|| Aborted {

@@ -61,7 +61,7 @@ impl OpenReport {
 pub(crate) struct Opened {
     pub(crate) segments: Vec<Arc<Segment>>,
     pub(crate) epochs: Epochs,
-    /// What the epochs' file says.
+    /// Epochs as their file has them.
     pub(crate) stored_epochs: Epochs,
     pub(crate) producers: Producers,
     pub(crate) report: OpenReport,

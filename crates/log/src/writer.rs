@@ -44,7 +44,7 @@ pub struct Writer {
     producers: Producers,
     // The offset of the last producer snapshot on disk, -1 if there is none.
     snapshot_at: i64,
-    // What a checkpoint may still say of the recovery point after a truncation, -1 without one.
+    // The recovery point that a checkpoint may still have after a truncation, -1 without one.
     stale_recovery_point: i64,
     active: Active,
     background: Background,

@@ -1,4 +1,4 @@
-//! What a real Kafka wrote opens as it is, and what Levada builds from its records are the bytes
+//! Logs that a real Kafka wrote open as they are, and Levada builds from their records the bytes
 //! that Kafka wrote.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]

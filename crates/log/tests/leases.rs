@@ -184,7 +184,7 @@ fn first_file(partition: &Partition) -> File {
     File::options().write(true).open(path).unwrap()
 }
 
-/// What is done to a file, and how.
+/// Name of a change to a file, and the change.
 type Mutation = (&'static str, fn(&File));
 
 #[test]

@@ -307,7 +307,7 @@ fn outcome(written: Result<usize, EncryptError>) -> Result<usize, Option<usize>>
 /// Has something written behind the end of `bytes`, with as much room as it asks for.
 fn append(bytes: &mut Vec<u8>, mut write: impl FnMut(&mut [u8]) -> Result<usize, usize>) {
     let start = bytes.len();
-    // What the writing asks for at first is room enough, so that it is asked twice at most.
+    // The room that the first attempt asks for is enough, so that there are two attempts at most.
     for _ in 0..2 {
         match write(&mut bytes[start..]) {
             Ok(written) => {

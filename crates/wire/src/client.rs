@@ -19,7 +19,7 @@ const UNSUPPORTED_VERSION: i16 = 35;
 /// The version of ApiVersions asked first; a broker that does not know it answers with version 0.
 const FIRST_API_VERSIONS: i16 = 4;
 
-/// How to connect.
+/// Options of a connection.
 #[derive(Clone, Debug)]
 pub struct ClientOptions {
     /// The client's name for itself.
@@ -80,7 +80,7 @@ impl Client {
     /// The same, over what `channel` makes of the host's name and the socket, such as TLS.
     ///
     /// # Errors
-    /// What [`connect`](Client::connect) or `channel` fails with.
+    /// As [`connect`](Client::connect), and errors of `channel`.
     pub fn connect_over(
         address: &str,
         options: &ClientOptions,
@@ -294,7 +294,7 @@ pub enum ClientError {
     Lost {
         /// Where to.
         address: String,
-        /// How.
+        /// The kernel's error.
         source: io::Error,
     },
     /// The broker closed the connection, as Kafka does with requests it cannot read.

@@ -12,7 +12,7 @@ use crate::messages::StrBytes;
 /// A decoded request header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestHeader {
-    /// What is asked.
+    /// The API.
     pub api: ApiKey,
     /// The request's version; served (see [`ApiKey::serves`]), except that an ApiVersions request
     /// of any non-negative version gets here, because Kafka answers those it does not know with

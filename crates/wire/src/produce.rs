@@ -162,7 +162,7 @@ impl Default for ProducedPartition {
 pub struct RecordError {
     /// Position of the record in its batch, from 0.
     pub batch_index: i32,
-    /// What is wrong with it.
+    /// The fault.
     pub message: Option<StrBytes>,
 }
 

@@ -11,7 +11,7 @@ const ELEMENTS_MAX: usize = 1 << 17;
 /// Elements of all arrays together of Produce and Fetch.
 const HOT_ELEMENTS: usize = 1 << 16;
 
-/// What the names are.
+/// Kind of names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Names {
     /// Empty.
@@ -32,7 +32,7 @@ pub struct Shape {
     /// The array that is filled, by the names of the fields that lead there; empty for bytes and
     /// strings alone.
     pub fills: String,
-    /// What the names are.
+    /// Kind of names.
     pub names: Names,
 }
 
@@ -105,7 +105,7 @@ impl Shape {
         let most = if layout.key <= 1 { HOT_ELEMENTS } else { ELEMENTS_MAX - 1 };
         let room = REQUEST_BYTES.saturating_sub(one);
         let fit = room.checked_div(element).unwrap_or(0).max(1);
-        // What does not fit into one array within another goes into several.
+        // Entries that do not fit into one array within another go into several.
         writer.around = if array > 0 && layout.key > 1 { fit.div_ceil(most) } else { 1 };
         let beside = (writer.around - 1) * array;
         let fit = room.saturating_sub(beside).checked_div(element * writer.around).unwrap_or(0);

@@ -12,15 +12,15 @@ pub struct Batch {
     pub values: Vec<Vec<u8>>,
     /// Producer id, epoch and first sequence; -1 each without idempotence.
     pub producer: (i64, i16, i32),
-    /// What the header claims instead of the number of records.
+    /// The header's claim instead of the number of records.
     pub claimed_count: Option<i32>,
-    /// What the header claims instead of the last offset's distance.
+    /// The header's claim instead of the last offset's distance.
     pub claimed_last_delta: Option<i32>,
     /// Compression type and flags.
     pub attributes: i16,
     /// Compresses the records, which sets the attribute.
     pub gzip: bool,
-    /// What the header claims to be the first offset.
+    /// The header's first offset.
     pub base_offset: i64,
     /// Changes the checksum.
     pub break_crc: bool,

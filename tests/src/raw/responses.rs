@@ -1,4 +1,4 @@
-//! What the answers to those requests say.
+//! Answers to those requests.
 
 use super::Decoder;
 

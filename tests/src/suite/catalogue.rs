@@ -74,7 +74,7 @@ impl Known {
 
 const SHARE: &str = "share groups (KIP-932) are not served yet, so the suite skips it";
 
-/// What is known not to pass.
+/// Tests that are known not to pass.
 pub const KNOWN: &[Known] = &[
     Known { suite: "kgo", test: "TestShareGroup*", reason: SHARE },
     Known { suite: "kgo", test: "TestConsumeRegexShareSkipsInternal", reason: SHARE },

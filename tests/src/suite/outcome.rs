@@ -1,8 +1,8 @@
-//! What became of each test, read from what the test runners print.
+//! The outcome of each test, read from the output of the test runners.
 
 use std::collections::BTreeMap;
 
-/// What became of a test.
+/// Outcome of a test.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Outcome {
     /// It passed.

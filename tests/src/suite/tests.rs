@@ -1,4 +1,4 @@
-//! What the runners print, and what counts as a difference.
+//! Outputs of the runners, and the differences that count.
 
 use super::outcome::{Outcome, Outcomes, go, pytest};
 use super::unexpected;

@@ -18,7 +18,7 @@ pub(crate) struct Entry {
     pub(crate) is_config: bool,
 }
 
-/// What an entry is.
+/// Kind of an entry.
 #[derive(Clone, Debug)]
 pub(crate) enum Content {
     Directory,

@@ -67,7 +67,7 @@ struct Record {
 
 struct Runner {
     queue: Queue,
-    /// What the queue's indices mean; `None` once it has started.
+    /// Jobs by the queue's indices; `None` once a job has started.
     jobs: Vec<Option<Job>>,
     running: Vec<(usize, Running)>,
     records: Vec<Record>,

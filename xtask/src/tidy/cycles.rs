@@ -51,7 +51,7 @@ fn check_crate(files: &[(&Source, Vec<String>)]) -> Vec<Complaint> {
     let mut uses = Uses::new();
     for (source, module) in files {
         let Some(user) = module.first() else { continue };
-        // What is no Rust is complained of elsewhere.
+        // Files that are not Rust are reported elsewhere.
         let Ok(tokens) = source.text.parse() else { continue };
         let mut names = Vec::new();
         scan(tokens, module.len(), &mut names);

@@ -1,4 +1,4 @@
-//! What the repository says to people: links lead somewhere, the changelog is kept, nothing is left
+//! Rules for text that people read: links lead somewhere, the changelog is kept, nothing is left
 //! "to do", and nobody's own machine shows through.
 
 use std::collections::BTreeSet;
@@ -13,7 +13,7 @@ const MACHINE: [&str; 4] =
 /// A note to oneself belongs in the tracker. Split for the same reason.
 const UNFINISHED: [&str; 3] = [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X")];
 
-/// What a merge leaves at the start of a line where it wants a decision. Split for the same reason.
+/// Markers that a merge leaves at the start of a line. Split for the same reason.
 const MERGE: [&str; 2] = [concat!("<<<<", "<<< "), concat!(">>>>", ">>> ")];
 
 /// Hosts that documents may link to: specifications, manuals and sources that people can look up.

@@ -86,7 +86,7 @@ pub(super) enum Goal {
     Shift(i64),
 }
 
-/// What is done to one partition.
+/// Change of one partition.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Move {
     pub(super) topic: String,

@@ -35,7 +35,7 @@ pub(super) struct Args {
     run: RunArgs,
 }
 
-/// What was found.
+/// Outcome of a calibration.
 #[derive(Debug, Serialize)]
 struct Report<'a> {
     file: Option<&'a Path>,

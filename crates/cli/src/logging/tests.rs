@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use super::*;
 
-/// What a line of the log has when this is in it.
+/// The line of the log with this value in it.
 fn line(value: &str) -> String {
     #[derive(Clone, Default)]
     struct Kept(Arc<Mutex<Vec<u8>>>);

@@ -128,7 +128,7 @@ impl Description {
     }
 }
 
-/// What an acknowledgement says about the device.
+/// The promise of an acknowledgement about the device.
 fn durability(settings: &[Setting]) -> String {
     let value = |key: &str| settings.iter().find(|one| one.key == key).and_then(|one| one.value.as_deref());
     let every_ack = value("levada.ack.durability") == Some("fdatasync");

@@ -49,7 +49,7 @@ fn a_path_that_leads_elsewhere_is_refused() {
     for path in ["/..", "/a/../b", "/%2e%2e/a", "/a/%2E.", "/a%2fb", "/a%00", "/%", "/%4", "/%zz", "/%+1"] {
         assert!(normal(path).is_err(), "{path}");
     }
-    // What would decode to something else a second time is the name of a file.
+    // A name that would decode to something else a second time is the name of a file.
     assert_eq!(normal("/%252e%252e/a").unwrap().0, "%2e%2e/a");
 }
 

@@ -156,7 +156,7 @@ fn a_peer_that_resets_is_its_own_fault() {
         let extent = Extent { file, offset: 0, len: 4 << 20 };
         let mut transfer = Transfer::into_kernel_tls([Piece::Extent(extent)]);
         assert_ne!(transfer.step(&mut engine, one.as_fd(), 64 << 10).unwrap(), Turn::Done);
-        // What it has not read makes its kernel answer with a reset.
+        // Bytes that it has not read make its kernel answer with a reset.
         drop(other);
         let error = loop {
             match transfer.step(&mut engine, one.as_fd(), 1 << 20) {

@@ -10,7 +10,7 @@ use crate::sys::writing::Writing;
 /// A shared mapping of a range of a file, written to by its owner and read by nobody: readers go by
 /// the file, whose page cache it is.
 ///
-/// What is written outlives the process as after `pwrite`, and `fdatasync` on the file brings it to
+/// Written bytes outlive the process as after `pwrite`, and `fdatasync` on the file brings them to
 /// the device. A page that cannot be brought in, because the file was cut or its disk failed,
 /// raises no signal but loses what is written to it: ask [`WriteMap::is_lost`] after each write.
 /// The range must have blocks (`fallocate`), or a full disk is such a loss as well.
@@ -61,7 +61,7 @@ impl WriteMap {
         self.writing.is_lost()
     }
 
-    /// What brings all pages in ahead of the writes, for another thread to do: it may wait for the
+    /// A task that brings all pages in ahead of the writes, for another thread: it may wait for the
     /// disk, changes no byte, and keeps the mapping until it is done. Where the kernel cannot
     /// (before 5.14) or a page cannot be had, writes find out for themselves.
     pub fn populate(&self) -> impl FnOnce() + Send + use<> {

@@ -27,10 +27,10 @@ use crate::sys::buf::{Buffer, BufferPool};
 /// Way to read files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InflowOptions {
-    /// What happens to the pages. [`Caching::Drop`] becomes [`Caching::Keep`] where it is not
+    /// Fate of the pages. [`Caching::Drop`] becomes [`Caching::Keep`] where it is not
     /// known.
     pub caching: Caching,
-    /// What offsets, lengths and buffers are multiples of: 1, or for files opened with `O_DIRECT`
+    /// Alignment of offsets, lengths and buffers: 1, or for files opened with `O_DIRECT`
     /// what `statx` says (`dio_offset_align`; 4096 does on all common devices). More than needed is
     /// read then, and left out again.
     pub alignment: u64,

@@ -235,7 +235,7 @@ impl Outbox {
                     self.taken(count);
                 }
                 Some(Err(error)) => match error.raw_os_error() {
-                    // What comes behind a link that failed or stopped short.
+                    // Completion of an operation behind a link that failed or stopped short.
                     Some(libc::ECANCELED) => {}
                     Some(libc::ENOBUFS | libc::ENOMEM) if link.mode != SendMode::Copied => {
                         counters.fell_back(Fallback::NoLockedMemory);

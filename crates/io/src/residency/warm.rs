@@ -58,7 +58,7 @@ impl Warm {
 pub struct Warmed {
     /// Number of bytes of its range that are there now: fewer than it has if the file ends before.
     pub there: u64,
-    /// What was missing of the range and of what lies ahead, if the reader reads
+    /// Missing pages of the range and of the bytes ahead of it, if the reader reads
     /// [once](Warm::once): the pages that are in the cache because of this request. Nothing where
     /// nobody can say what was there before.
     pub brought_in: Vec<Extent>,

@@ -286,7 +286,7 @@ fn an_event_loop_that_waits_is_woken() {
             let key = ring.push(Operation::read(Arc::new(reader), 0, 10, pool.take().unwrap())).unwrap();
             ring.submit().unwrap();
             assert!(ring.reap().is_empty());
-            // What earlier rounds have left to tell.
+            // Completions that earlier rounds have left.
             while woken(0) {}
             let late = std::thread::spawn(move || io::Write::write_all(&mut writer, b"x").map(|()| writer));
             while ring.in_flight() > 0 {

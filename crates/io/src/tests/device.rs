@@ -69,7 +69,7 @@ fn references_are_not_copied_where_the_device_takes_them() {
     }
 }
 
-/// What messages cost.
+/// Cost of messages.
 struct Cost {
     /// CPU time of this thread, of the best of some rounds.
     micros: f64,

@@ -12,7 +12,7 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use super::role;
 
-/// How two ends are connected.
+/// A connection of two ends.
 #[derive(Debug)]
 pub(crate) enum Link {
     Loopback,

@@ -15,7 +15,7 @@ use super::links::{Link, Place, Veth, in_namespaces, skipped};
 use super::ways::{self, Bench, Goods, OFFSET, Way};
 use crate::path::SocketPath;
 
-/// How a receiver behaves.
+/// Behaviour of a receiver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Peer {
     Reads,
@@ -29,7 +29,7 @@ const PEERS: [Peer; 3] = [Peer::Reads, Peer::ReadsSlowly, Peer::Resets];
 
 const SMALL: [usize; 4] = [1, 4097, 65_537, (1 << 20) + 1];
 
-/// What no pair of sockets holds: a sender that has sent it has been read from.
+/// More bytes than a pair of sockets holds: a sender that has sent them has been read from.
 const LARGE: usize = 64 << 20;
 
 fn is_full() -> bool {

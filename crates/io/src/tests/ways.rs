@@ -49,7 +49,7 @@ pub(crate) enum From {
     Registered,
 }
 
-/// How a ring reads the file.
+/// A ring's way to read the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum How {
     Buffered,
@@ -101,7 +101,7 @@ impl Way {
         }
     }
 
-    /// What goes before and behind the range.
+    /// Bytes sent before and behind the range.
     pub(crate) fn frame(self) -> &'static [u8] {
         if matches!(self, Way::Transfer(_)) { FRAME } else { b"" }
     }
@@ -109,7 +109,7 @@ impl Way {
 
 const FRAME: &[u8] = b"frame";
 
-/// What is sent: a range of a file, and the same bytes in memory.
+/// The payload: a range of a file, and the same bytes in memory.
 #[derive(Debug)]
 pub(crate) struct Goods {
     pub(crate) bytes: Bytes,
@@ -146,7 +146,7 @@ impl Goods {
     }
 }
 
-/// How it ended at the sender.
+/// Outcome at the sender.
 pub(crate) type Sent = (Result<(), String>, Snapshot);
 
 /// Sends `len` bytes of the goods, and closes the socket.
@@ -292,7 +292,7 @@ pub(crate) struct Bench {
 }
 
 impl Bench {
-    /// What `way` needs, if it needs a ring.
+    /// The ring for `way`, if it needs one.
     pub(crate) fn of(way: Way) -> std::io::Result<Option<Bench>> {
         let mode = if way == Way::Ring(From::Polled) { Mode::Polled { idle_ms: 1 } } else { Mode::Deferred };
         let registered = match way {

@@ -1,4 +1,4 @@
-//! What is written is read, what is left out keeps its default, and what is wrong is named.
+//! Written values are read, missing ones keep their default, and wrong ones are named.
 
 use super::*;
 

@@ -25,9 +25,9 @@ impl Job<'_> {
         queue.sent(count);
     }
 
-    /// How much of `extent` to move after its first `done` bytes: what the budget allows, but never
-    /// a part of a page that the extent has whole. A cut within a page would make every later step
-    /// of the extent touch one page more.
+    /// Bytes of `extent` to move after its first `done` bytes: as many as the budget allows, but
+    /// never a part of a page that the extent has whole. A cut within a page would make every later
+    /// step of the extent touch one page more.
     pub(crate) fn allowance(&self, extent: &Extent, done: u64) -> u64 {
         let left = extent.len - done;
         let start = extent.offset.saturating_add(done);

@@ -144,7 +144,7 @@ impl Queue {
         self.resident_bytes = self.resident_bytes.min(self.done.saturating_add(window.len));
     }
 
-    /// What is missing of the window, where the first piece came upon pages that are not in the
+    /// Missing pages of the window, where the first piece came upon pages that are not in the
     /// cache. It is not asked about again.
     pub(crate) fn missing(&mut self, engine: &Engine) -> Option<Extent> {
         let mut window = self.window(engine, engine.thresholds.cold_window_bytes)?;
@@ -172,7 +172,7 @@ impl Queue {
             Some(Piece::Volatile(_)) => Piece::Volatile(rest),
             _ => Piece::Extent(rest),
         };
-        // What the pipe holds, if anything, is among the bytes.
+        // Bytes in the pipe, if any, are among them.
         (self.done, self.resident_bytes, self.detour, self.pipe) = (0, 0, None, None);
         if !rest.is_empty() {
             self.pieces.push_front(rest);

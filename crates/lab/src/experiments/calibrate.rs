@@ -66,7 +66,7 @@ pub const EXPERIMENTS: [Begin; 3] = [
     |bench| Ok(Box::new(Sends::over(bench, &[Route::Ifb], SENDS.to_vec()))),
 ];
 
-/// What is to be found out.
+/// A threshold to calibrate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Question {
     Extents,

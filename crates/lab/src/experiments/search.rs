@@ -80,7 +80,7 @@ const WAYS: [(&str, Search); 3] = [
 /// A way to search: from a position on, for an offset, counting reads and bytes.
 type Search = fn(&File, u64, i64, &mut Reads) -> io::Result<Found>;
 
-/// What was read.
+/// Result of the reads.
 #[derive(Debug, Default)]
 struct Reads {
     calls: u64,

@@ -45,7 +45,7 @@ impl<'a> Workers<'a> {
     }
 }
 
-/// What this machine lacks for a way, with a remedy; none if it has everything.
+/// The capability that this machine lacks for a way, with a remedy; none if it has everything.
 fn missing(bench: &Bench, how: How) -> Option<String> {
     let caps = bench.caps();
     let needed = match how {

@@ -56,7 +56,7 @@ impl Bench {
         Ok(())
     }
 
-    /// How much is to be done.
+    /// Amount of work.
     pub fn scale(&self) -> Scale {
         self.scale
     }
@@ -66,7 +66,7 @@ impl Bench {
         self.dir.path()
     }
 
-    /// What this machine allows.
+    /// Capabilities of this machine.
     pub fn caps(&self) -> &Caps {
         &self.caps
     }

@@ -149,7 +149,7 @@ impl Sent {
         .into()
     }
 
-    /// What the check came to. Where nobody receives, that every send was taken whole is all that
+    /// Result of the check. Where nobody receives, that every send was taken whole is all that
     /// can be known.
     pub(crate) fn verdict(&self) -> Verdict {
         match self.arrived {

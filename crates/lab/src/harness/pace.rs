@@ -107,7 +107,7 @@ impl Latencies {
     }
 }
 
-/// What is told of a latency, the most telling first.
+/// Reported quantiles of a latency, the most telling first.
 const QUANTILES: [(&str, f64); 4] = [("p99", 0.99), ("p50", 0.5), ("p99.9", 0.999), ("max", 1.0)];
 
 /// The metrics that [`Latencies::put`] yields.

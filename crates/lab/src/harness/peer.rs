@@ -36,7 +36,7 @@ pub enum ReceiveMode {
     Check,
 }
 
-/// What the receiver is told.
+/// An order to the receiver.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Request {
@@ -51,7 +51,7 @@ enum Request {
     Send(Load),
 }
 
-/// What it says.
+/// An answer of the receiver.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Answer {
@@ -264,7 +264,7 @@ pub(crate) fn program_by(by: &[&str]) -> Result<Command, LabError> {
 /// Tells a test program that it is the second process.
 const ROLE: &str = "LEVADA_LAB_ROLE";
 
-/// What the second process does: obeys its standard input until that closes.
+/// Runs the second process, which obeys its standard input until that closes.
 ///
 /// # Errors
 /// The socket to the parent failed.
@@ -282,7 +282,7 @@ pub fn serve() -> io::Result<()> {
     Ok(())
 }
 
-/// What the second process has.
+/// State of the second process.
 struct PeerProcess {
     answers: UnixStream,
     listener: Option<TcpListener>,
@@ -321,7 +321,7 @@ impl PeerProcess {
 
 fn listen(address: IpAddr) -> io::Result<(TcpListener, u16)> {
     let listener = TcpListener::bind((address, 0))?;
-    // What it accepts inherits that; recorded as the environment's if it is not allowed.
+    // Accepted sockets inherit that; recorded as the environment's if it is not allowed.
     let _ = sockopt::set_tcp_congestion(&listener, CONGESTION);
     let port = listener.local_addr()?.port();
     Ok((listener, port))

@@ -117,7 +117,7 @@ impl Environment {
     }
 }
 
-/// What a socket that was set to [`CONGESTION`] then has, and what it had before.
+/// Congestion control of a socket after it was set to [`CONGESTION`], and before.
 fn congestion() -> (String, String) {
     let unknown = || "unknown".to_owned();
     let Ok(socket) = TcpListener::bind("127.0.0.1:0") else { return (unknown(), unknown()) };

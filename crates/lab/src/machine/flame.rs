@@ -91,7 +91,7 @@ fn install(sampler: Sampler) {
 /// Ends, and returns what was seen.
 ///
 /// # Errors
-/// What perf has written cannot be read.
+/// The output of perf cannot be read.
 pub fn finish() -> Result<Seen, LabError> {
     SAMPLING.store(false, Ordering::Release);
     match SAMPLER.lock().take() {

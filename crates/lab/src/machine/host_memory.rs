@@ -13,7 +13,7 @@ use crate::machine::interrupt::Interrupt;
 /// More than one in so many free bytes of memory is much.
 pub(crate) const MUCH: u64 = 8;
 
-/// What is still free in the end, one in so many bytes: taking the last page makes everybody wait
+/// The part left free, one in so many bytes: taking the last page makes everybody wait
 /// for the kernel's reclaim.
 const SPARE: u64 = 16;
 

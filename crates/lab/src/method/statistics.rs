@@ -18,7 +18,7 @@ pub struct Interval {
     pub count: usize,
 }
 
-/// What is asked for.
+/// Confidence level of intervals.
 const CONFIDENCE: f64 = 0.95;
 
 impl Interval {

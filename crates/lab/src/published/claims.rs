@@ -1,5 +1,5 @@
-//! What articles on moving bytes claim, held against records of a machine: a row for each claim,
-//! with what was measured, whether that confirms it, and why.
+//! Claims of articles on moving bytes beside records of a machine: a row for each claim,
+//! with the measured value, whether that confirms it, and why.
 //!
 //! Everything is made of [what is kept](kept()) of records: of each experiment the cases that a
 //! claim or a picture needs. That is small enough to lie in the repository, so that whoever doubts
@@ -21,7 +21,7 @@ use table::CLAIMS;
 pub struct Picture {
     /// Of the file, without its end.
     pub name: &'static str,
-    /// What it is of.
+    /// The experiment that measures it.
     pub experiment: &'static str,
     /// Which group of that, or which panel of its curves.
     pub group: &'static str,
@@ -295,7 +295,7 @@ pub(crate) fn unit(lines: &[&Line], metric: Sum, at: At) -> String {
     }
 }
 
-/// What the record says of a case that it has no figures of.
+/// The record's reason for a case without figures.
 fn why_not(claim: &Claim, lines: &[&Line]) -> String {
     let cases = claim.says.cases();
     let note = lines.iter().find_map(|line| match line {
@@ -335,7 +335,7 @@ fn needed(at: (&str, &str, &str)) -> bool {
         || CLAIMS.iter().any(|claim| claim.says.needs(at))
 }
 
-/// What claims and pictures need of records, by experiment: a record each. Of an experiment that
+/// Records that claims and pictures need, by experiment: one each. Of an experiment that
 /// several records have the first one counts.
 pub fn kept(records: &[Vec<Line>]) -> BTreeMap<String, Vec<Line>> {
     let mut kept: BTreeMap<String, Vec<Line>> = BTreeMap::new();

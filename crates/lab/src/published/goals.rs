@@ -1,5 +1,5 @@
-//! What the broker is meant to cost, held against records of `levada lab broker`: a row for each
-//! goal, with what was measured, whether that reaches it, and if not, why.
+//! Goals for the broker's cost beside records of `levada lab broker`: a row for each
+//! goal, with the measured value, whether that reaches it, and if not, why.
 //!
 //! The records lie in the repository beside the page, so that whoever doubts a row can compute it
 //! again.
@@ -20,7 +20,7 @@ use table::GOALS;
 
 const GROWTH: &str = "broker-growth";
 
-/// What a request costs as what surrounds it grows, drawn beside the page.
+/// Cost of a request as its surroundings grow, drawn beside the page.
 pub const PICTURES: [Picture; 4] = [
     Picture {
         name: "growth-connections",
@@ -117,7 +117,7 @@ impl Bound {
 }
 
 impl At {
-    /// What tells this case from the others: where systems are groups, the group as well.
+    /// The name that distinguishes this case: where systems are groups, the group as well.
     fn name(&self) -> String {
         match self.group {
             "levada" | "kafka" => format!("{}, {}", self.group, self.case),
@@ -192,8 +192,8 @@ fn times(factor: f64) -> String {
     }
 }
 
-/// What is kept of records, by experiment: all that is about the broker. Of an experiment that
-/// several records have, the last one counts.
+/// Parts of records that are kept, by experiment: all that is about the broker. Of an experiment
+/// that several records have, the last one counts.
 pub fn kept(records: &[Vec<Line>]) -> BTreeMap<String, Vec<Line>> {
     let mut kept = BTreeMap::new();
     for record in records {

@@ -15,8 +15,9 @@ use crate::record::{Announced, Better, Line, Metric, Sample};
 /// Smaller changes are what a machine does by itself from one run to the next.
 pub const LEAST_CHANGE: f64 = 0.05;
 
-/// What all cases of an experiment share is the machine's too, up to here: another run has other
-/// pages of memory and other neighbours. A case has to differ from what it shares as well.
+/// Differences that all cases of an experiment share are the machine's too, up to here: another run
+/// has other pages of memory and other neighbours. A case has to differ from what it shares as
+/// well.
 pub const LEAST_SHARED_CHANGE: f64 = 0.1;
 
 /// From so many cases on there is something that they share.
@@ -35,7 +36,7 @@ pub struct Compared {
     pub group: String,
     /// Which case of that.
     pub case: String,
-    /// What is compared.
+    /// The compared metric.
     pub metric: Metric,
     /// The median before.
     pub before: f64,
@@ -43,7 +44,7 @@ pub struct Compared {
     pub after: f64,
     /// After by before, with its ends; none with too few values for any.
     pub change: Option<Change>,
-    /// What that comes to.
+    /// The verdict.
     pub verdict: ComparisonVerdict,
 }
 
@@ -122,7 +123,7 @@ fn of_experiment(announced: &Announced, before: &[Line], after: &[Line]) -> Vec<
     compared
 }
 
-/// What all cases share, if that is little enough to be the machine's; else 1.
+/// The ratio that all cases share, if it is small enough to be the machine's; else 1.
 fn shared(compared: &[Compared]) -> f64 {
     let mut quotients: Vec<f64> = compared.iter().filter_map(|one| Some(one.change?.quotient)).collect();
     quotients.sort_by(f64::total_cmp);

@@ -1,4 +1,4 @@
-//! What a record comes to: for each case the median of each metric, and how it stands to the first
+//! Summary of a record: for each case the median of each metric, and its ratio to the first
 //! case of its group.
 //!
 //! Relations are made of pairs: the two cases' values of the same round are divided, and the median
@@ -17,7 +17,7 @@ use crate::record::{Better, Line, Metric, Sample, Sweep};
 pub struct Summary {
     /// One word.
     pub name: String,
-    /// What it shows.
+    /// The statement that it supports.
     pub shows: String,
     /// Its metrics; the first one ranks.
     pub metrics: Vec<Metric>,
@@ -34,7 +34,7 @@ pub struct Summary {
 /// Cases that are compared.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Group {
-    /// What they have in common.
+    /// Name of the group.
     pub name: String,
     /// In the order of the announcement; those that were skipped are left out.
     pub rows: Vec<Row>,

@@ -25,7 +25,7 @@ pub struct Batches<'a> {
     window_at: u64,
 }
 
-/// What comes next.
+/// The next thing in a segment.
 #[derive(Debug)]
 pub enum Next<'a> {
     /// Bytes that have the form of a batch; whether their checksum is right is for the caller to

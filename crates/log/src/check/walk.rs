@@ -132,7 +132,7 @@ impl Check<'_> {
         let batch = match check_stored(bytes) {
             Ok(batch) => batch,
             Err(error) => {
-                // What the indexes say of it, or of what lies behind, cannot be held against them.
+                // Index entries of it, or of bytes behind it, cannot be checked.
                 (segment.offsets, segment.times) = (None, None);
                 return segment.broken.push((position, self.next_offset, error.to_string()));
             }
@@ -215,7 +215,7 @@ impl Check<'_> {
 
     fn judge_indexes(&mut self, segment: &mut Segment) {
         if !segment.broken.is_empty() {
-            // What the index says of batches that cannot be read cannot be held against it.
+            // Index entries of batches that cannot be read cannot be checked.
             return;
         }
         let sealed = segment.at + 1 < self.names.bases.len();

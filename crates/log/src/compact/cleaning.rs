@@ -19,14 +19,14 @@ use crate::producers::Producers;
 use crate::segment::{Head, SWEEP, Scan, Segment};
 use crate::{LogConfig, LogError, recover};
 
-/// What is to be done.
+/// Task of one cleaning.
 #[derive(Clone, Debug)]
 pub struct Job {
     /// The log.
     pub partition: Arc<Partition>,
     /// Its configuration.
     pub config: LogConfig,
-    /// How far compaction goes; should be fresh.
+    /// The section to compact; should be fresh.
     pub dirt: DirtySection,
     /// `log.cleaner.dedupe.buffer.size`, shared by all that work at once: 24 bytes a key.
     pub memory_bytes: usize,

@@ -43,7 +43,7 @@ pub fn lock_to_read(path: &Path) -> io::Result<ReadLock> {
 /// ends.
 ///
 /// # Errors
-/// What the kernel says.
+/// Errors of the kernel.
 pub fn lock(path: &Path) -> io::Result<Option<File>> {
     regular_if_there(path)?;
     let file = File::options().create(true).truncate(false).write(true).mode(FILE_MODE).open(path)?;

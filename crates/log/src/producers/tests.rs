@@ -1,4 +1,4 @@
-//! Who may write what next, table by table; and snapshots against a real Kafka's.
+//! Sequence and epoch checks of producers, table by table; and snapshots against a real Kafka's.
 
 use std::path::Path;
 
@@ -42,7 +42,7 @@ fn writing(batches: i32, first_sequence: i32) -> Producers {
     producers
 }
 
-/// What becomes of a batch, in a few words.
+/// The verdict on a batch, in a few words.
 fn judge(producers: &Producers, bytes: &[u8], version: u8) -> String {
     let view = BatchView::parse(bytes).unwrap();
     let source = if view.is_control() { Source::Coordinator } else { Source::Client };

@@ -57,7 +57,7 @@ fn segments_below_the_log_start_go_but_never_the_last() {
     check(&segments, (-1, -1), (9, 30), 0);
     check(&segments, (-1, -1), (10, 30), 1);
     check(&segments, (-1, -1), (30, 30), 2);
-    // What the start took counts no more against the size.
+    // Bytes that the raised start has taken count no more against the size.
     check(&segments, (150, -1), (10, 30), 1);
     check(&segments, (149, -1), (10, 30), 1);
     check(&segments, (50, -1), (10, 30), 2);

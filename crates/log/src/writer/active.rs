@@ -23,7 +23,7 @@ pub(super) struct Active {
     pub(super) progress: Progress,
     /// Where mapped appends write.
     pub(super) windows: Windows,
-    // What a segment found on disk holds is looked up when the first batch is appended.
+    // Contents of a segment found on disk are looked up when the first batch is appended.
     known: bool,
     // The last entry that this writer has given the offset index, as (delta, position).
     indexed: Option<(u32, u32)>,

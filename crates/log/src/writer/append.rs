@@ -89,7 +89,7 @@ impl Writer {
             let outcome = outcome.and_then(|()| self.admit(group, member, &mut pending, now_ms));
             outcomes.push(outcome);
         }
-        // What failed has been told to the members it concerns.
+        // Members have their failures already.
         let _ = self.commit(group, pending, &mut outcomes);
         outcomes
     }

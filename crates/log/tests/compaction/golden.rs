@@ -1,5 +1,5 @@
-//! What Apache Kafka's own cleaner makes of the same log; see `testdata/README.md` for how it was
-//! told.
+//! The result of Apache Kafka's own cleaner on the same log; `testdata/README.md` says how it was
+//! obtained.
 
 use std::fs;
 use std::path::Path;

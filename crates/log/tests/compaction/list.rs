@@ -85,7 +85,7 @@ pub(crate) struct Producer {
     pub(crate) last: Option<i64>,
 }
 
-/// How a compaction was done.
+/// Circumstances of one compaction.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Round {
     pub(crate) first_dirty: i64,
@@ -167,7 +167,7 @@ impl List {
         !item.control && txn.is_some_and(|(_, marker)| marker == Marker::Abort)
     }
 
-    /// What compaction leaves.
+    /// Applies a compaction to the list.
     pub(crate) fn clean(&mut self, round: Round) {
         let mut last = BTreeMap::new();
         for item in self.items.iter().filter(|item| !item.control && !self.is_aborted(item)) {

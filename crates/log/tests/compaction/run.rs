@@ -226,7 +226,7 @@ impl Life {
         assert!(fits, "neither as before nor compacted: {found:#?}");
     }
 
-    /// What can be read.
+    /// Records that can be read.
     fn stored(&self) -> Vec<Item> {
         let partition = self.partition();
         let mut found = Vec::new();

@@ -1,4 +1,4 @@
-//! What may happen to a compacted log, as data that proptest can shrink.
+//! Events in the life of a compacted log, as data that proptest can shrink.
 
 use levada_log::LogConfig;
 use proptest::collection::vec;

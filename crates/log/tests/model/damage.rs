@@ -1,4 +1,4 @@
-//! What a crash does to the files of a log: only to bytes behind the recovery point, and to files
+//! Damage of a crash to the files of a log: only to bytes behind the recovery point, and to files
 //! that can be built again.
 
 use std::fs;
@@ -42,7 +42,7 @@ pub(crate) fn apply(dir: &Path, recovery_point: i64, damage: &Damage) -> Option<
             let mut bytes = batches(&path);
             let (batch, _) = batch_at(&bytes, position);
             let offset = base_of_batch(&bytes, batch);
-            // What was zero anyway would be no damage.
+            // Zeroing bytes that are zero anyway would be no damage.
             let from = position.min(bytes.len() - 1).min(batch + HEADER_LEN - 4);
             bytes[from..].fill(0);
             fs::write(&path, bytes).unwrap();

@@ -1,4 +1,4 @@
-//! What may happen to a log, as data that proptest can shrink.
+//! Events in the life of a log, as data that proptest can shrink.
 
 use levada_log::compress::Compression;
 use levada_log::{AppendBy, LogConfig};
@@ -22,7 +22,7 @@ pub(crate) enum Step {
     Crash(Damage),
 }
 
-/// What a crash does beside ending the process.
+/// Damage that a crash does beside ending the process.
 #[derive(Clone, Debug)]
 pub(crate) enum Damage {
     None,

@@ -127,7 +127,8 @@ fn crash(writer: Writer, damage: &Damage, model: &mut Model, config: &LogConfig)
 fn append(writer: &mut Writer, group: &[Batch], model: &mut Model) {
     let mut expected = Vec::new();
     let mut appends = Vec::new();
-    // What each batch meets depends on those before it in the group, so that the vector goes ahead.
+    // The state that each batch meets depends on those before it in the group: the model goes
+    // ahead.
     let mut ahead = Model { producers: model.producers.clone(), end: model.end, ..Model::default() };
     for one in group {
         let (append, wanted) = build(one, &ahead);

@@ -7,7 +7,7 @@ use super::*;
 use crate::messages::{HeartbeatRequest, HeartbeatResponse, api_versions_response::ApiVersion};
 use crate::{ApiKey, RequestHeader, encode_response};
 
-/// What a listener is to do with the next request it gets.
+/// Reaction of a listener to the next request.
 type Answer = Box<dyn Fn(&RequestHeader) -> Vec<u8> + Send>;
 
 /// Answers one connection's requests in order, then closes it; joins to the headers received.

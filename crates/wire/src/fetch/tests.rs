@@ -10,7 +10,7 @@ use crate::samples::{Random, samples};
 
 const VERSIONS: std::ops::RangeInclusive<i16> = 4..=18;
 
-/// What our decoder should make of the codec crate's message.
+/// The result of our decoder that the codec crate's message should lead to.
 fn request(message: fetch_request::FetchRequest, version: i16) -> FetchRequest {
     let tagged = message.replica_state;
     FetchRequest {

@@ -9,7 +9,7 @@ use crate::samples::samples;
 
 const VERSIONS: std::ops::RangeInclusive<i16> = 3..=13;
 
-/// What our decoder should make of the codec crate's message.
+/// The result of our decoder that the codec crate's message should lead to.
 fn request(message: produce_request::ProduceRequest) -> ProduceRequest {
     let partition = |partition: produce_request::PartitionProduceData| ProducePartition {
         index: partition.index,

@@ -74,7 +74,7 @@ fn drive(
     (copies, None)
 }
 
-/// What arrives, until the sender has closed.
+/// Received bytes, until the sender has closed.
 fn receive(mut receiver: impl Read + Send + 'static) -> std::thread::JoinHandle<Vec<u8>> {
     std::thread::spawn(move || {
         let mut arrived = Vec::new();
@@ -240,7 +240,7 @@ fn a_reset_fails_and_leaves_a_prefix() {
         assert!(failure.is_some());
         assert!(outbox.queued_bytes() > 0);
         assert!(expected.starts_with(&reader.join().unwrap()));
-        // What is parked comes back although nobody is interested any more.
+        // Parked buffers come back although their owner is gone.
         drop(outbox);
         while ring.in_flight() > 0 {
             ring.submit_and_wait(1, Some(Duration::from_secs(20))).unwrap();

@@ -28,7 +28,7 @@ fn a_run_ends_where_it_should() {
         (".", 4, PageRun::Missing(1)),
         ("###...", 4, PageRun::There(3)),
         ("...###", 0, PageRun::Missing(3)),
-        // What is there up to the end of the range is nobody's island, and is not read along.
+        // Resident pages up to the end of the range are no island, and are not read along.
         ("...###", 4, PageRun::Missing(3)),
         ("..#..########..", 4, PageRun::Missing(5)),
         ("..#..####..", 0, PageRun::Missing(2)),

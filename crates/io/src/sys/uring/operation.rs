@@ -117,7 +117,7 @@ pub struct Operation {
     pub(crate) verb: Verb,
 }
 
-/// What is done.
+/// Kind of an operation.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Verb {
     Nothing,

@@ -2,7 +2,7 @@
 //!
 //! Each operation has a slot, and the operation's *key* is the slot's index with the generation of
 //! its use, so that a completion can never be taken for that of a later operation in the same slot.
-//! What the operation refers to stays in the slot until the kernel has said its last word about it:
+//! Everything that the operation refers to stays in the slot until its last completion:
 //!
 //! ```text
 //!            insert                result without F_MORE
@@ -29,7 +29,7 @@ pub(crate) struct Slots<T> {
 pub struct Key(u64);
 
 impl Key {
-    /// What travels through the kernel.
+    /// The number that travels through the kernel.
     pub(crate) fn user_data(self) -> u64 {
         self.0
     }

@@ -82,7 +82,7 @@ fn gather<'a>(job: &Job<'_>, queue: &'a Queue, scratch: &'a mut [u8]) -> Result<
     let mut batch =
         Batch { slices: [IoSlice::new(&[]); SLICES], read: [false; SLICES], count: 0, len: 0, cold: false };
     let mut free = scratch;
-    // What may be waited for: all, or what was reported as cold before.
+    // Bytes that may be waited for: all, or those reported as cold before.
     let mut patience = if job.engine.reports_cold { queue.resident_bytes() } else { u64::MAX };
     for (piece, path, done) in queue.unsent(job.engine) {
         let left = job.budget - batch.len;
@@ -122,7 +122,7 @@ fn gather<'a>(job: &Job<'_>, queue: &'a Queue, scratch: &'a mut [u8]) -> Result<
     Ok(batch)
 }
 
-/// What is to be read: from `done` bytes after the extent's start, and whether the disk may be
+/// A read: from `done` bytes after the extent's start, and whether the disk may be
 /// waited for.
 pub(crate) struct Span<'a> {
     pub(crate) extent: &'a Extent,

@@ -27,7 +27,7 @@ use crate::transfer::queue::Queue;
 /// further than to pages that are not in the cache; how much that is.
 pub(crate) fn gather(engine: &Engine, queue: &Queue, into: &mut [u8]) -> Result<usize, TransferError> {
     let mut gathered = 0;
-    // What may be waited for: all, or what was reported as cold before.
+    // Bytes that may be waited for: all, or those reported as cold before.
     let mut patience = if engine.reports_cold { queue.resident_bytes() } else { u64::MAX };
     for (piece, _, done) in queue.unsent(engine) {
         let left = usize::try_from(piece.len() - done).unwrap_or(usize::MAX);

@@ -53,7 +53,7 @@ struct Subject {
     topics: Topics,
 }
 
-/// What is read.
+/// The data read.
 #[derive(Debug)]
 struct Topics {
     small: Filled,

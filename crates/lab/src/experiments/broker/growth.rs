@@ -101,7 +101,7 @@ impl<'b> Growth<'b> {
         Ok(&self.nodes[at].1)
     }
 
-    /// What is read in a case, written when it is first needed.
+    /// The data read in a case, written when first needed.
     fn filled(&mut self, kind: Kind, count: usize) -> Result<Filled, LabError> {
         if let Some((_, filled)) = self.filled.iter().find(|(of, _)| *of == (kind, count)) {
             return Ok(filled.clone());

@@ -117,7 +117,7 @@ impl<'b> Java<'b> {
     }
 }
 
-/// What ProducerPerformance says in the end: a line about all records, and one about those after
+/// The last output of ProducerPerformance: a line about all records, and one about those after
 /// the warm-up, if there was one.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct PerformanceSummary {

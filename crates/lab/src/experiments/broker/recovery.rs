@@ -38,7 +38,7 @@ pub struct Recovery<'b> {
     systems: Systems,
     partitions: i32,
     bytes: u64,
-    /// What was killed, and what is in each of its partitions; made when it is first needed.
+    /// The killed broker, and the contents of each of its partitions; made when first needed.
     left: Option<(Node, Filled)>,
 }
 
@@ -60,7 +60,7 @@ impl<'b> Recovery<'b> {
     /// The directory that a killed broker left, on the device.
     fn left(&mut self) -> Result<(PathBuf, Filled), LabError> {
         if self.left.is_none() {
-            // What was killed, and one copy at a time.
+            // The killed broker's data, and one copy at a time.
             self.bench.reserve(2 * self.bytes)?;
             let mut node = Node::new(self.bench, &self.systems, System::Levada)?.anywhere();
             node.start(self.bench)?;
@@ -181,7 +181,7 @@ impl Experiment for Recovery<'_> {
     }
 }
 
-/// What is in another partition: the same.
+/// Contents of another partition: the same.
 fn of(filled: &Filled, partition: i32) -> Filled {
     Filled { place: TopicPartition { partition, ..filled.place.clone() }, ..filled.clone() }
 }

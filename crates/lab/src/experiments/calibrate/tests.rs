@@ -96,7 +96,7 @@ fn memory_goes_by_reference_where_that_is_surely_better() {
             decide(&[summary("send", "SEND_ZC registered", "message_bytes", relations)]);
         assert_eq!(thresholds.registered_send_bytes, expected, "{findings:?}");
         assert_eq!(thresholds.zero_copy_send_bytes, Thresholds::default().zero_copy_send_bytes);
-        // What is decided may be written down and read again.
+        // Decisions may be written down and read again.
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("thresholds");
         std::fs::write(&path, thresholds.to_text("")).unwrap();

@@ -39,7 +39,7 @@ impl Faults {
         }
     }
 
-    /// What came since.
+    /// Faults since then.
     pub(super) fn since(self) -> Faults {
         let now = Faults::now();
         Faults {

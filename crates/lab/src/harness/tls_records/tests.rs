@@ -1,4 +1,4 @@
-//! What is sealed can be opened, and what was changed cannot.
+//! Sealed records can be opened, and changed ones cannot.
 
 use std::io::Write;
 use std::net::TcpListener;

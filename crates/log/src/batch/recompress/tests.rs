@@ -1,4 +1,4 @@
-//! What is recompressed holds the same records and the same promises.
+//! Recompressed batches hold the same records and keep the same promises.
 
 use super::*;
 use crate::batch::{self, Builder};

@@ -21,7 +21,7 @@ fn the_first_abort_of_a_segment_is_refused_without_a_descriptor_and_taken_with_o
         assert!(matches!(abort(&mut writer, 9), Err(AppendError::Storage(LogError::Io { .. }))), "{errno}");
         let partition = writer.partition().clone();
         assert_eq!((partition.log_end(), partition.last_stable(), partition.is_offline()), (2, 0, false));
-        // What needs no new file is taken meanwhile.
+        // Batches that need no new file are taken meanwhile.
         assert_eq!(plain(&mut writer).unwrap(), 2, "{errno}");
         kit.disk.heal();
         assert_eq!(abort(&mut writer, 9).unwrap(), 3, "{errno}");

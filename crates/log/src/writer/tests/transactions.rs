@@ -1,4 +1,4 @@
-//! What readers of committed data are told while the log changes under them, and where it has gaps.
+//! Answers to readers of committed data while the log changes under them, and where it has gaps.
 
 use super::*;
 

@@ -94,7 +94,7 @@ fn what_does_not_fit_comes_back() {
     assert_eq!(slots.drain().collect::<Vec<i32>>(), [4, 2]);
 }
 
-/// What the kernel may do next: start, answer with or without `F_MORE`, notify, or repeat itself.
+/// The kernel's next move: start, complete with or without `F_MORE`, notify, or repeat itself.
 #[derive(Debug, Clone, Copy)]
 enum Move {
     Start,

@@ -103,7 +103,7 @@ pub(crate) fn fetch(place: &TopicPartition, wanted: Wanted) -> Result<Bytes, Lab
     frame.map_err(|error| LabError::step("cannot encode Fetch")(io::Error::other(error)))
 }
 
-/// How far before a [`fetch`]'s end its offset lies: that, log start, bytes, no forgotten topics,
+/// Distance of the offset from a [`fetch`]'s end: offset, log start, bytes, no forgotten topics,
 /// no rack.
 pub(crate) const FETCH_OFFSET_FROM_END: usize = 8 + 8 + 4 + 4 + 2;
 

@@ -28,7 +28,7 @@ pub(crate) struct Live {
     pub(crate) record_len: usize,
 }
 
-/// What it came to.
+/// Outcome.
 #[derive(Debug)]
 pub(crate) struct LiveResult {
     /// From when a record was due until it was acknowledged.
