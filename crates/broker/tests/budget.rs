@@ -1,4 +1,4 @@
-//! What a request may cost in memory allocations, counted over the whole process while a client
+//! Memory allocations of a request, counted over the whole process while a client
 //! that allocates nothing asks the same over and over. Counts do not depend on how fast or how busy
 //! the machine is: a regression shows at once.
 
@@ -20,7 +20,7 @@ const TOPIC: &str = "budget";
 /// them.
 const COUNT: u32 = 2000;
 
-/// What one request may allocate.
+/// Most allocations of one request.
 struct Budget {
     allocations: f64,
     bytes: f64,

@@ -101,7 +101,7 @@ impl BrokerConfig {
         names.into_iter().map(|name| self.describe_broker_key(name)).collect()
     }
 
-    /// What was set on all brokers while they ran, in order of name.
+    /// Settings made on all brokers while they ran, in order of name.
     pub fn describe_cluster(&self) -> Vec<Described> {
         let cluster = &self.settings().dynamic().cluster;
         let rows = cluster.iter().map(|(name, value)| {
@@ -208,7 +208,7 @@ fn from_main(main: &str, layers: Vec<Synonym>) -> Vec<Synonym> {
     layers.into_iter().skip_while(|synonym| synonym.name != main).collect()
 }
 
-/// What was set, from the strongest layer down, then the defaults.
+/// Settings from the strongest layer down, then the defaults.
 pub(super) fn layers(
     settings: &Settings,
     names: impl Iterator<Item = Cow<'static, str>> + Clone,

@@ -107,8 +107,8 @@ pub enum ConfigError {
     },
 }
 
-/// What of a text may be the name of a key. What comes behind a name may be a secret, as may a line
-/// of a private key before which a backslash was forgotten.
+/// The part of a text that may be the name of a key. Text behind a name may be a secret, as may a
+/// line of a private key before which a backslash was forgotten.
 pub(super) fn name_of(text: &str) -> String {
     let is_named = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     let (name, rest) = text.split_at(text.find(|c| !is_named(c)).unwrap_or(text.len()));

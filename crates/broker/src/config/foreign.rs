@@ -37,7 +37,7 @@ pub(super) fn verdict(name: &str, value: &str) -> Option<Foreign> {
     reason(bare).map(Foreign::Noted)
 }
 
-/// What stands after the listener and the mechanism, if it is a key of Kafka's.
+/// The part after the listener and the mechanism, if it is a key of Kafka's.
 pub(super) fn bare_foreign(name: &str) -> &str {
     let bare = prefix::bare(name).unwrap_or(name);
     let behind_mechanism =
@@ -189,7 +189,7 @@ const REFUSED: &[Refusal] = &[
         &["X509", "X.509"],
         "certificates are checked as PKIX says: remove the key",
     ),
-    // What is not served.
+    // Keys that are not served.
     refused("config.providers", "values from providers are not resolved: write the values themselves"),
     refused("cordoned.log.dirs", "data directories cannot be cordoned: remove the key"),
     refused(

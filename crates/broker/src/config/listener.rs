@@ -142,7 +142,7 @@ impl fmt::Display for HostPort {
     }
 }
 
-/// What the keys around listeners say, as texts.
+/// Values of the keys around listeners, as texts.
 pub(super) struct ListenerKeys<'a> {
     pub(super) listeners: &'a str,
     pub(super) advertised: &'a str,

@@ -462,7 +462,7 @@ fn dynamic_layers_lie_over_the_file_and_under_the_topic() {
         self::own(&[("log.retention.ms", "2"), ("message.max.bytes", "2000"), ("log.roll.ms", "-9")]);
     let broker = fixed.with_dynamic(&own, &cluster).unwrap();
     assert_eq!((broker.topic_defaults.retention_ms, broker.topic_defaults.max_message_bytes), (3, 2000));
-    // What the table does not allow counts as not set.
+    // Values that the table does not allow count as not set.
     assert_eq!((broker.node_id, broker.topic_defaults.segment_ms), (1, 604_800_000));
 
     let layers = |rows: Vec<Described>, name: &str| -> Vec<String> {

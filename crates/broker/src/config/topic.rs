@@ -10,7 +10,7 @@ use super::{
     table::{TOPIC_KEYS, TopicConfigKey, topic_key},
 };
 
-/// What a topic's logs are told, checked.
+/// Settings of a topic's logs, checked.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TopicConfig {
     /// `cleanup.policy`.
@@ -67,7 +67,7 @@ pub struct TopicConfig {
     pub unclean_leader_election: bool,
 }
 
-/// What happens to old records.
+/// Fate of old records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CleanupPolicy {
     /// Segments past their retention are deleted.
@@ -102,7 +102,7 @@ pub enum TimestampType {
     LogAppendTime,
 }
 
-/// What an acknowledgement of every in-sync replica says about the device: nothing (`page-cache`),
+/// Promise of an acknowledgement by every in-sync replica about the device: none (`page-cache`),
 /// that the records are on it (`fdatasync`), or that at most so many are not.
 pub fn durability_label(every_ack: bool, flush_messages: i64) -> Cow<'static, str> {
     match flush_messages {

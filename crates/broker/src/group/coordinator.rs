@@ -51,7 +51,7 @@ pub struct Coordinator {
     /// Consumer groups that are being written, and what waits for that.
     writing: BTreeMap<String, HeldEvents>,
     topics: Arc<dyn Topics>,
-    /// What single groups set in place of the configuration.
+    /// Settings of single groups in place of the configuration.
     own_settings: Arc<OwnSettings>,
     offsets: OffsetStore,
     timers: Timers,

@@ -16,7 +16,7 @@ use super::timers::{Alarm, TimerKey, Timers};
 /// Lines of the log at once about rebalances of one coordinator's groups; then one a second.
 pub(super) const REBALANCES_AT_ONCE: u32 = 100;
 
-/// What a group may use while it handles one event.
+/// Means of a group while it handles one event.
 pub(super) struct StepContext<'a> {
     /// The time of the event, by the wall clock.
     pub(super) now_ms: i64,
@@ -24,7 +24,7 @@ pub(super) struct StepContext<'a> {
     pub(super) config: &'a GroupConfig,
     /// The coordinator's alarms.
     pub(super) timers: &'a mut Timers,
-    /// What the driver will be asked to do.
+    /// Actions for the driver.
     pub(super) actions: &'a mut Vec<Action>,
     /// The rebalances of this turn, for the log.
     pub(super) rebalances: &'a mut Rebalances,
@@ -77,7 +77,7 @@ impl StepContext<'_> {
 pub(super) struct PendingWrite {
     /// The records.
     pub(super) records: Vec<Record>,
-    /// What follows.
+    /// The continuation.
     pub(super) then: Continuation,
 }
 
@@ -121,7 +121,7 @@ impl AnyGroup {
     }
 }
 
-/// What a leader has assigned.
+/// A leader's assignments.
 #[derive(Debug)]
 pub(super) struct Assignment {
     /// The group.
@@ -147,7 +147,7 @@ pub(super) struct Returned {
     pub(super) old_member_id: String,
     /// The leader before.
     pub(super) old_leader: Option<String>,
-    /// What it could do before.
+    /// Its former protocols.
     pub(super) old_protocols: Vec<Protocol>,
     /// Its rebalance timeout before.
     pub(super) old_rebalance_timeout_ms: i32,

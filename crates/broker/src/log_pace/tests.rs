@@ -1,4 +1,4 @@
-//! How many lines are told.
+//! Numbers of lines that are logged.
 
 use super::*;
 

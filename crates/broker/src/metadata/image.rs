@@ -101,8 +101,8 @@ impl Image {
         if Arc::ptr_eq(&self.configs, &before.configs) {
             return Vec::new();
         }
-        // What a record sets is copied first, so that values which nobody has set since are those
-        // of the earlier image.
+        // Values that a record sets are copied first, so that values which nobody has set since are
+        // those of the earlier image.
         let is_set = |(resource, values): &(&'a ConfigResource, &Arc<BTreeMap<String, String>>)| {
             before.configs.get(*resource).is_none_or(|earlier| {
                 let is_same = || resource.kind != ResourceKind::Broker && earlier == *values;

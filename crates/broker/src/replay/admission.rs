@@ -1,4 +1,4 @@
-//! Whether what a reader of old records brings in from the disk may stay in the page cache.
+//! Decides if pages that a reader of old records brings in from the disk may stay in the cache.
 //!
 //! - *Free*: there is memory that nobody uses. What is read stays, since nobody is displaced, until
 //!   that memory is down to a reserve.

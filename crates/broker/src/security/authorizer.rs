@@ -13,7 +13,7 @@ use crate::security::acl::{
 #[cfg(test)]
 mod tests;
 
-/// What holds beside the entries.
+/// Rules beside the entries.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AuthorizerConfig {
     /// `super.users`: principals that may do everything.

@@ -23,11 +23,11 @@ impl fmt::Debug for Jaas {
     }
 }
 
-/// What is wrong with a JAAS configuration. Never repeats its text.
+/// Fault of a JAAS configuration. Never repeats its text.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("expected {expected} at character {at}")]
 pub struct JaasError {
-    /// What should be there.
+    /// The expected token.
     pub expected: &'static str,
     /// Where, in characters from 1.
     pub at: usize,
@@ -39,7 +39,7 @@ impl Jaas {
     /// Reads a configuration with exactly one login module, which Kafka asks for as well.
     ///
     /// # Errors
-    /// What is expected where.
+    /// The first place at which another token is expected.
     pub fn parse(text: &str) -> Result<Self, JaasError> {
         let mut tokens = Tokens::read(text)?;
         let module = tokens.word("the name of a login module")?;

@@ -13,7 +13,7 @@ mod tests;
 use self::jwks::Jwks;
 use self::jwt::JwtError;
 
-/// What a token has to be like.
+/// Requirements for tokens.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct OauthConfig {
     /// Where the keys are that tokens are signed with.
@@ -46,7 +46,7 @@ pub enum OauthError {
     /// The message is not of this mechanism.
     #[error("malformed OAUTHBEARER message: expected {expected}")]
     Malformed {
-        /// What should be there.
+        /// The expected value.
         expected: &'static str,
     },
     /// The client knows that its token was refused.
@@ -62,7 +62,7 @@ pub enum OauthError {
     },
 }
 
-/// What a client is told of a token that is refused.
+/// Message to a client whose token is refused.
 pub const INVALID_TOKEN: &str = "{\"status\":\"invalid_token\"}";
 
 /// One exchange.

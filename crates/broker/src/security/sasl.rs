@@ -24,7 +24,7 @@ use crate::security::scram::{self, Credential, ScramError, ScramServer};
 #[cfg(test)]
 mod tests;
 
-/// How clients show who they are.
+/// SASL mechanisms.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Mechanism {
     /// User and password in clear.
@@ -75,7 +75,7 @@ pub struct SaslConfig {
     pub offers: Vec<Offer>,
     /// Users and passwords for PLAIN.
     pub passwords: BTreeMap<String, String>,
-    /// What tokens have to be like for OAUTHBEARER.
+    /// Requirements for tokens of OAUTHBEARER.
     pub tokens: OauthConfig,
 }
 
@@ -99,7 +99,7 @@ impl SaslConfig {
     }
 }
 
-/// Who came in how.
+/// An authenticated user, and the way of authentication.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AuthenticatedUser {
     /// The user's name.
@@ -108,19 +108,19 @@ pub struct AuthenticatedUser {
     pub mechanism: Mechanism,
 }
 
-/// What the surroundings know at the time of a frame.
+/// Context of a frame.
 pub struct FrameContext<'a> {
     /// The time, in milliseconds since 1970.
     pub now_ms: i64,
     /// Looks a user's SCRAM credential up.
     pub credential: &'a dyn Fn(&str, scram::ScramMechanism) -> Option<Credential>,
-    /// What nobody else knows, for what users are told that do not exist.
+    /// A secret from which the answers to users that do not exist are derived.
     pub secret: &'a str,
     /// The keys that were last had from an address, for tokens.
     pub keys: &'a dyn Fn(&KeySource) -> Arc<Jwks>,
 }
 
-/// What a frame leads to.
+/// Outcome of a frame.
 #[derive(Debug)]
 pub enum SaslOutcome {
     /// An ApiVersions request, to be answered as any other.
@@ -131,7 +131,7 @@ pub enum SaslOutcome {
     Done {
         /// The answer.
         reply: Bytes,
-        /// Who it is.
+        /// The client's identity.
         identity: AuthenticatedUser,
         /// When the session ends, if ever.
         expires_ms: Option<i64>,
@@ -184,7 +184,7 @@ pub struct Exchange {
     /// Tokens come inside SaslAuthenticate.
     framed: bool,
     nonce: String,
-    /// Who the client was before; it must stay the same.
+    /// The client's identity before; it must stay the same.
     before: Option<AuthenticatedUser>,
 }
 
@@ -208,10 +208,10 @@ enum Server {
     Oauth(OauthServer),
 }
 
-/// What a mechanism makes of a client's message.
+/// Outcome of a client's message.
 #[derive(Debug, PartialEq)]
 pub struct Step {
-    /// What the client is sent.
+    /// Message to the client.
     pub challenge: Vec<u8>,
     /// The user, once it has shown who it is.
     pub user: Option<String>,
@@ -415,7 +415,7 @@ impl Server {
 }
 
 impl SaslError {
-    /// What the client is told, in Kafka's words: nothing that helps to guess.
+    /// Message to the client, in Kafka's words: nothing that helps to guess.
     fn told(&self, mechanism: Mechanism, again: bool) -> String {
         match self {
             Self::Plain(error) => error.to_string(),

@@ -146,7 +146,7 @@ impl Rules {
     /// is to be in small letters or capitals, or `DEFAULT`; separated by commas.
     ///
     /// # Errors
-    /// What is wrong with the first rule that is not understood.
+    /// The first rule that is not understood.
     pub fn parse(text: &str) -> Result<Rules, String> {
         let mut rules = Vec::new();
         let mut rest = text.trim();
@@ -203,7 +203,7 @@ impl Rule {
     }
 }
 
-/// What comes before the next slash that no backslash escapes, and what comes after it.
+/// The text before the next slash that no backslash escapes, and the text after it.
 fn until_slash(text: &str) -> Option<(&str, &str)> {
     let mut escaped = false;
     for (at, character) in text.char_indices() {

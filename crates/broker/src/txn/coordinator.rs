@@ -223,7 +223,8 @@ impl Coordinator {
                 );
             }
             Ok(Decision::Prepare(next)) => {
-                // Who asked for something else must ask again when the transaction is over.
+                // A producer that asked for something else must ask again when the transaction is
+                // over.
                 let then = if asked_to_end {
                     appends::Continuation::End(ticket)
                 } else {
@@ -251,7 +252,7 @@ impl Coordinator {
         Ok(Decision::Transit(current.with_partitions(&request.partitions, request.protocol, now_ms)))
     }
 
-    /// What is on its way does not matter: the log of the partition has the last word.
+    /// Changes on their way do not matter: the log of the partition has the last word.
     fn verify(&self, request: &VerifyRequest) -> Result<Decision, TxnError> {
         let current = &self.named(&request.transactional_id)?.current;
         current.admit(request.producer_id, request.producer_epoch)?;
@@ -284,8 +285,8 @@ impl Coordinator {
         self.actions.push(Action::Work(Work::ProducerId));
     }
 
-    /// What has waited longest goes on. It may not need the producer id any more: then it is kept
-    /// for the next.
+    /// The request that has waited longest goes on. It may not need the producer id any more: then
+    /// it is kept for the next.
     fn producer_id(&mut self, result: Result<i64, TxnError>, now_ms: i64) {
         let held = self.held.pop_front();
         match (result, held) {
@@ -311,7 +312,7 @@ impl Coordinator {
             self.carry_out(&transactional_id, now_ms);
         }
         for entry in self.entries.values_mut() {
-            // How long it had been open before the restart only the dates can tell.
+            // Only the dates tell for how long it had been open before the restart.
             let open_ms = now_ms.saturating_sub(entry.current.start_ms).max(0);
             entry.opened_ms = self.alarms.now_ms().saturating_sub(open_ms);
         }

@@ -36,9 +36,9 @@ pub struct Value {
     pub producer_epoch: i16,
     /// A transaction open for longer than this is aborted.
     pub timeout_ms: i32,
-    /// How far the transaction is.
+    /// State of the transaction.
     pub state: TxnState,
-    /// What the transaction covers, topic by topic; none where Kafka writes null: in state `Empty`.
+    /// Partitions of the transaction by topic; none where Kafka writes null: in state `Empty`.
     #[serde(serialize_with = "record_json::topics")]
     pub topics: Option<Topics>,
     /// When anything changed last.
@@ -60,7 +60,7 @@ pub enum RecordError {
     Malformed {
         /// Which part of the record.
         part: &'static str,
-        /// What is wrong with it.
+        /// The fault.
         cause: DecodeError,
     },
     /// The value has a version this broker does not know.

@@ -18,7 +18,7 @@ const LAST_EPOCH: i16 = i16::MAX - 1;
 /// Version of the protocol that this broker itself speaks (`transaction.version`).
 const EPOCH_BUMP_VERSION: i16 = 2;
 
-/// What a coordinator knows about one transactional id.
+/// A coordinator's state of one transactional id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transaction {
     /// The producer id that owns the transactional id.
@@ -34,7 +34,7 @@ pub struct Transaction {
     pub last_producer_epoch: i16,
     /// A transaction open for longer than this is aborted.
     pub timeout_ms: i32,
-    /// How far the transaction is.
+    /// State of the transaction.
     pub state: TxnState,
     /// The partitions the transaction covers; while it ends, those whose marker is not written yet.
     pub partitions: BTreeSet<TopicPartition>,
@@ -47,7 +47,7 @@ pub struct Transaction {
     pub client_version: i16,
 }
 
-/// How far a transaction is.
+/// State of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum TxnState {
     /// The producer has its epoch and no transaction yet.
@@ -128,7 +128,7 @@ impl Transaction {
         }
     }
 
-    /// Who owns the id.
+    /// Owner of the id.
     pub(super) fn owner(&self) -> ProducerIdentity {
         ProducerIdentity { producer_id: self.producer_id, producer_epoch: self.producer_epoch }
     }
@@ -146,7 +146,7 @@ impl Transaction {
             || (producer_id == self.previous_producer_id && epoch >= LAST_EPOCH)
     }
 
-    /// What the last answer to EndTxn made of the producer, if this is what it was when it asked.
+    /// True if the last answer to EndTxn went to this producer, so that it repeats its request.
     pub(super) fn is_retried_by(&self, producer_id: i64, epoch: i16) -> bool {
         self.ran_over_from(producer_id, epoch) || i32::from(self.producer_epoch) == i32::from(epoch) + 1
     }
@@ -233,7 +233,7 @@ impl Transaction {
             next.producer_epoch = self.producer_epoch.saturating_add(1);
             next.last_producer_epoch = self.producer_epoch;
         }
-        // Who aborts before the first partition has begun just now.
+        // An abort before the first partition begins the transaction now.
         next.start_ms = if self.state == TxnState::Ongoing { self.start_ms } else { now_ms };
         next.next_producer_id = next_producer_id;
         next.last_update_ms = now_ms;

@@ -1,4 +1,4 @@
-//! What a broker does to the device while it has nothing to do.
+//! Writes to the device by an idle broker.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What clients are told while logs are checked after an unclean stop.
+//! Answers to clients while logs are checked after an unclean stop.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What the broker does to its logs beside the requests: no segments by the clock, no producers for
+//! The broker's upkeep of its logs beside the requests: no segments by the clock, no producers for
 //! ever, no searches on a shard.
 
 use std::sync::Arc;

@@ -76,7 +76,7 @@ fn values_of_keys_without_effect_are_checked_and_shown() {
     assert_eq!((threads.value.as_deref(), threads.source), (Some("4"), ConfigSource::StaticBroker));
     assert_eq!(threads.synonyms.len(), 2);
     assert!(row("sasl.oauthbearer.client.credentials.client.secret").sensitive);
-    // What is printed for an operator leaves out what neither has an effect nor is set.
+    // Output for an operator leaves out keys that neither have an effect nor are set.
     let own: Vec<_> = config.describe().into_iter().map(|row| row.name).collect();
     assert!(own.contains(&"num.io.threads".into()) && !own.contains(&"num.network.threads".into()));
 }

@@ -1,4 +1,4 @@
-//! What members of a classic group see, scenario by scenario.
+//! Members of a classic group, scenario by scenario.
 
 use crate::group::config::GroupConfig;
 use crate::group::error::GroupError;
@@ -171,7 +171,7 @@ fn followers_get_their_assignment_when_the_leaders_is_in_the_log() {
     assert_eq!(assignment(answer), members[1]);
     assert_eq!(assignment(rig.answer::<SyncRequest>(leader_ticket).unwrap()), members[0]);
     assert_eq!(rig.state(), "Stable");
-    // Who asks again gets the same.
+    // A repeated request gets the same answer.
     assert_eq!(assignment(rig.ask(sync(&members[1], generation, &[]))), members[1]);
 }
 

@@ -111,7 +111,7 @@ fn advance(
             if has(&kept) {
                 continue;
             }
-            // What the member itself has just given up is free.
+            // Partitions that the member itself has just given up are free.
             if taken(*topic, *index) && !has(&now.revoking) {
                 unreleased = true;
             } else {

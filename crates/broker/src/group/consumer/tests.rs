@@ -335,7 +335,7 @@ fn a_new_expression_is_matched_after_its_member_has_been_answered() {
     rig.finish_append(None);
     let answered = rig.answer::<ConsumerHeartbeatRequest>(waiting).unwrap().unwrap();
     assert_eq!((answered.member_epoch, group(&rig).epoch), (1, 1));
-    // What it matches cannot be written: the next heartbeat has it matched again.
+    // Its matches cannot be written: the next heartbeat has it matched again.
     rig.finish_append(Some(PersistFailure::Unavailable));
     assert_eq!(group(&rig).epoch, 1);
     rig.hold_appends = false;

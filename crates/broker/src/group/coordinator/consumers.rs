@@ -59,7 +59,7 @@ impl DraftedGroup {
     }
 }
 
-/// What is wrong with a heartbeat whatever the state of its group.
+/// The fault of a heartbeat whatever the state of its group.
 pub(super) fn invalid(request: &ConsumerHeartbeatRequest) -> Option<GroupError> {
     let blank = |text: &str| text.trim().is_empty();
     let what = |what| Some(GroupError::InvalidRequest(what));

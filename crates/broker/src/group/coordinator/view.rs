@@ -62,7 +62,7 @@ pub struct DescribedConsumer {
     pub topics: Vec<String>,
     /// The expression it selects topics by.
     pub regex: Option<String>,
-    /// What it may use.
+    /// Partitions that it may use.
     pub assigned: Partitions,
     /// Target assignment.
     pub target: Partitions,

@@ -24,17 +24,17 @@ pub type EpochPartitions = BTreeMap<Uuid, BTreeMap<i32, i32>>;
 pub enum ConsumerRecord {
     /// The group's epoch.
     Epoch(Option<EpochValue>),
-    /// What brokers before 4.1 knew of the topics; kept only to be removed.
+    /// Topics as brokers before 4.1 knew them; kept only to be removed.
     Topics(Option<Bytes>),
     /// A member and what it wants.
     Member(String, Option<MemberMetadata>),
     /// The epoch of the target assignment.
     TargetEpoch(Option<TargetEpoch>),
-    /// What a member shall have.
+    /// Target assignment of a member.
     Target(String, Option<Partitions>),
-    /// What a member has.
+    /// Current assignment of a member.
     Current(String, Option<CurrentValue>),
-    /// What a regular expression matches.
+    /// Topics that a regular expression matches.
     Regex(String, Option<RegexValue>),
 }
 
@@ -66,16 +66,16 @@ pub struct MemberMetadata {
     pub rebalance_timeout_ms: i32,
     /// The assignor it prefers.
     pub assignor: Option<String>,
-    /// What it can do if it speaks the classic protocol.
+    /// Its protocols if it speaks the classic protocol.
     pub classic: Option<ClassicMember>,
 }
 
-/// What a member of the classic protocol can do.
+/// A member of the classic protocol.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ClassicMember {
     /// A member silent for so long is removed.
     pub session_timeout_ms: i32,
-    /// What it can do, best first.
+    /// Its protocols, best first.
     pub protocols: Vec<Protocol>,
 }
 
@@ -88,7 +88,7 @@ pub struct TargetEpoch {
     pub timestamp_ms: i64,
 }
 
-/// What a member has.
+/// Current assignment of a member.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct CurrentValue {
     /// The epoch the member is in.
@@ -97,15 +97,15 @@ pub struct CurrentValue {
     pub previous_epoch: i32,
     /// 0 stable, 1 unrevoked, 2 unreleased partitions; others are unknown.
     pub state: i8,
-    /// What it may use.
+    /// Partitions that it may use.
     #[serde(serialize_with = "record_json::by_topic")]
     pub assigned: EpochPartitions,
-    /// What it must give up.
+    /// Partitions that it must give up.
     #[serde(serialize_with = "record_json::by_topic")]
     pub revoking: EpochPartitions,
 }
 
-/// What a regular expression matches.
+/// Topics that a regular expression matches.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct RegexValue {
     /// Names of topics.

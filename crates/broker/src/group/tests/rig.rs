@@ -20,7 +20,7 @@ use crate::machine::{EncodedRecord, PersistFailure, PersistId, Request, Ticket};
 /// The group all tests use unless they say otherwise.
 pub(in crate::group) const GROUP: &str = "g";
 
-/// What a batch in the log consists of.
+/// Contents of a batch in the log.
 #[derive(Clone, Debug)]
 pub(in crate::group) enum Logged {
     /// A record, and the producer of its transaction.
@@ -183,7 +183,7 @@ impl Rig {
         ticket
     }
 
-    /// What became of a transaction's end.
+    /// Outcome of a transaction's end.
     pub(in crate::group) fn end_txn(&mut self, ticket: Ticket) -> Option<Result<(), GroupError>> {
         self.answers.remove(&ticket).map(|outcome| match outcome {
             Outcome::EndTxn(result) => result,
@@ -335,7 +335,7 @@ pub(in crate::group) fn sync(member_id: &str, generation: i32, assigned: &[Strin
     }
 }
 
-/// What a member finds in a good sync.
+/// The assignment in a good sync.
 pub(in crate::group) fn assignment(outcome: SyncOutcome) -> Bytes {
     assert_eq!(outcome.error, None);
     outcome.assignment

@@ -106,10 +106,10 @@ struct World {
     rig: Rig,
     random: Random,
     clients: Vec<Client>,
-    /// How often the broker has started or the group has been deleted: generations count anew from
+    /// Starts of the broker and deletions of the group: generations count anew from
     /// then.
     incarnation: u32,
-    /// Who leads each generation.
+    /// Leader of each generation.
     leaders: BTreeMap<(u32, i32), String>,
     commits: BTreeMap<Ticket, i64>,
     deletions: BTreeMap<Ticket, i64>,
@@ -415,7 +415,7 @@ impl World {
         self.rig.committed(GROUP, "t")
     }
 
-    /// What must hold at any time.
+    /// Checks the invariants.
     fn check(&mut self) {
         let group = self.rig.coordinator.describe(GROUP);
         let mut instances: Vec<_> =

@@ -13,7 +13,7 @@ use crate::metadata::records::{ConfigRecord, Record};
 pub struct AlterConfig {
     /// The key.
     pub key: String,
-    /// What happens to it.
+    /// Its change.
     pub change: ConfigChange,
 }
 

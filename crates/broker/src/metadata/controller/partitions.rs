@@ -183,7 +183,7 @@ pub(super) fn place(
 }
 
 /// Takes the replicas that the request gives. `factor` is how many other partitions have.
-/// Whether a partition can be where these replicas are.
+/// Checks that a partition can be where these replicas are.
 pub fn check_replicas(image: &Image, index: i32, replicas: &[i32]) -> Result<(), Refusal> {
     place_manually(image, index, replicas, None).map(drop)
 }

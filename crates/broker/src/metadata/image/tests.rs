@@ -80,7 +80,7 @@ fn a_removed_topic_takes_its_configuration_along() {
     image.apply(&RemoveTopicRecord { topic_id }.into(), Position::default()).unwrap();
     assert!(image.topics().is_empty() && image.topic_by_id(topic_id).is_none());
     assert_eq!(image.configs(&ConfigResource::topic("t")), None);
-    // Who still holds the earlier image sees no change.
+    // A holder of the earlier image sees no change.
     assert!(before.topic("t").is_some() && before.configs(&ConfigResource::topic("t")).is_some());
 }
 

@@ -16,7 +16,7 @@ pub struct UserScramCredentialRecord {
     pub name: String,
     /// 1 for SCRAM-SHA-256, 2 for SCRAM-SHA-512.
     pub mechanism: i8,
-    /// What the password was salted with.
+    /// Salt of the password.
     #[serde(skip)]
     pub salt: Vec<u8>,
     /// The hash of the client's key.
@@ -25,7 +25,7 @@ pub struct UserScramCredentialRecord {
     /// The server's key.
     #[serde(skip)]
     pub server_key: Vec<u8>,
-    /// How often the password was hashed.
+    /// Number of iterations of the hash.
     pub iterations: i32,
 }
 
@@ -117,7 +117,7 @@ pub struct AccessControlEntryRecord {
     pub principal: String,
     /// From where.
     pub host: String,
-    /// What.
+    /// The operation.
     pub operation: i8,
     /// Allowed or denied.
     pub permission_type: i8,

@@ -161,7 +161,7 @@ impl Body for RegisterBrokerRecord {
     }
 }
 
-/// What changed in a broker's registration; defaults mean "as before".
+/// Changes in a broker's registration; defaults mean "as before".
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct BrokerRegistrationChangeRecord {
     /// Node id.

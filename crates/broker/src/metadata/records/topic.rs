@@ -103,7 +103,7 @@ pub struct PartitionRecord {
     pub directories: Vec<Uuid>,
     /// Replicas that may lead though not in sync (from version 2).
     pub eligible_leader_replicas: Option<Vec<i32>>,
-    /// Who could lead last (from version 2).
+    /// Replicas that could lead last (from version 2).
     pub last_known_elr: Option<Vec<i32>>,
 }
 
@@ -168,7 +168,7 @@ impl Body for PartitionRecord {
     }
 }
 
-/// What changed in one partition; absent fields stay as they are.
+/// Changes in one partition; absent fields stay as they are.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PartitionChangeRecord {
     /// Index within the topic.

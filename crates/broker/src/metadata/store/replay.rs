@@ -27,7 +27,7 @@ pub(super) struct Loaded {
     pub(super) passed_over: Option<StoreError>,
 }
 
-/// Who decides about the log.
+/// The quorum of the log.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Quorum {
     /// 1 if the voters are in the log, 0 if they are in the configuration.

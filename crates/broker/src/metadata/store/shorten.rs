@@ -132,7 +132,7 @@ impl DueSnapshot {
     }
 }
 
-/// What lies in a directory beside the latest snapshot and the log behind it.
+/// Files in a directory beside the latest snapshot and the log behind it.
 struct Past<'a> {
     disk: &'a dyn Disk,
     dir: &'a Path,

@@ -145,7 +145,7 @@ pub(super) fn each_record(
         detail: format!("offset {offset}: {detail}"),
     };
     let base = batch.base_offset();
-    // What lies uncompressed in a log of our own needs no bound of its own: it is in memory
+    // Uncompressed records of a log of our own need no bound of their own: they are in memory
     // already.
     let expanded_max = MAX_EXPANDED.max(batch.bytes().len());
     let list = records_within(batch.bytes(), expanded_max);

@@ -204,7 +204,7 @@ fn a_real_kafkas_directory_goes_on() {
     assert_eq!(names(store.image()), ["al.pha", "alpha", "beta", "ours"]);
     let brokers = store.image().configs(&ConfigResource::all_brokers()).unwrap();
     assert_eq!(brokers.get("log.retention.ms").map(|value| &**value), Some("12345"));
-    // What was there before is untouched.
+    // Earlier contents are untouched.
     let log = fs::read(dir.path().join(SEGMENT)).unwrap();
     assert!(log.starts_with(&fs::read(golden().join(SEGMENT)).unwrap()));
 }
@@ -453,7 +453,7 @@ fn records_are_written_as_the_metadata_version_knows_them() {
         add(&mut store, "a", 1);
         store.update(2_000, |image, _| Decision { records: stop_node(image, 1), outcome: () }).unwrap();
         drop(store);
-        // What a start reads is what was there, and the partition has its leader again.
+        // A start reads what was there, and the partition has its leader again.
         let (mut store, _) = open(dir.path());
         assert!(!store.image().topic("a").unwrap().partition(0).unwrap().has_leader());
         store

@@ -1,4 +1,4 @@
-//! Who gets a log, what is remembered of it, and how bytes are spread over time.
+//! Choice of logs, memory of past cleanings, and bytes spread over time.
 
 use super::*;
 

@@ -31,7 +31,7 @@ fn batch() -> Append {
     Append::client(batch.build().unwrap())
 }
 
-/// What is durable when each of six batches is acknowledged, one after the other.
+/// Checks the durable offsets when each of six batches is acknowledged, one after the other.
 fn check(own: &[(&str, &str)], durable: [i64; 6]) {
     let dir = tempfile::tempdir().unwrap();
     let partition = partition(&dir, own);

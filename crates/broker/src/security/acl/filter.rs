@@ -9,7 +9,7 @@ pub struct AclFilter {
     pub resource_type: Option<ResourceType>,
     /// Name of the resource.
     pub resource_name: Option<String>,
-    /// How the name is compared.
+    /// Comparison of the name.
     pub pattern: PatternFilter,
     /// Type and name of the principal.
     pub principal: Option<String>,
@@ -21,7 +21,7 @@ pub struct AclFilter {
     pub permission: Option<Permission>,
 }
 
-/// How a filter's name is compared with an entry's.
+/// Comparison of a filter's name with an entry's.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum PatternFilter {
     /// Equal, in entries of either kind.

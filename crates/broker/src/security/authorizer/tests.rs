@@ -62,7 +62,7 @@ fn decisions() {
     }
     check(&["TOPIC:LITERAL:a ALLOW ALTER_CONFIGS"], DescribeConfigs, "a", true);
     check(&["TOPIC:LITERAL:a ALLOW DESCRIBE", "TOPIC:LITERAL:a DENY READ"], Describe, "a", true);
-    // What denies wins, wherever it stands.
+    // An entry that denies wins, wherever it stands.
     let all = "TOPIC:LITERAL:* ALLOW ALL";
     for deny in
         ["TOPIC:LITERAL:a DENY READ", "TOPIC:PREFIXED:a DENY ALL", "TOPIC:LITERAL:* DENY READ User:alice"]

@@ -41,7 +41,7 @@ const DESCRIPTORS_PART: u64 = 4;
 /// wants.
 const HANDSHAKES_NICE: i32 = 10;
 
-/// How long a client that was refused has to take the reason, and how much it may still send
+/// Time for which a refused client may take the reason, and bytes that it may still send
 /// meanwhile.
 const FAREWELL: Duration = Duration::from_secs(2);
 const FAREWELL_BYTES: usize = 256 << 10;
@@ -70,7 +70,7 @@ enum Failed {
     Io(#[from] std::io::Error),
 }
 
-/// What the handshakes of the thread share.
+/// State that the handshakes of the thread share.
 struct Shared {
     broker: Arc<Broker>,
     shards: Vec<mpsc::Sender<Accepted>>,

@@ -3,7 +3,7 @@
 //! A classic client keeps its epoch, so that a repeated request looks like the first one: it is
 //! answered by the state alone. A client of the other protocol has a new epoch after every end; a
 //! request under the epoch before is a repetition, one under the current epoch is the next end.
-//! What it gets in a state of rest:
+//! Answers in a state of rest:
 //!
 //! | state          | abort, repeated | abort    | commit, repeated | commit            |
 //! |----------------|-----------------|----------|------------------|-------------------|

@@ -38,12 +38,12 @@ struct World {
     /// Two processes for each id: one will fence the other.
     clients: BTreeMap<(usize, usize), Client>,
     classic: bool,
-    /// Who has been told that its transaction is committed (or aborted).
+    /// Producers that know that their transaction is committed (or aborted).
     told: Vec<((i64, i16), bool)>,
     reached: Reached,
 }
 
-/// How often what was to be shown has happened.
+/// Counts of the events that have to happen.
 #[derive(Default)]
 struct Reached {
     records: usize,
@@ -54,7 +54,7 @@ struct Reached {
     lost: usize,
 }
 
-/// What was decided under a producer id and epoch: commit or abort, and where.
+/// Decisions under a producer id and epoch: commit or abort, and the partitions.
 type Decided = BTreeMap<(i64, i16), Vec<(bool, BTreeSet<TopicPartition>)>>;
 
 impl World {

@@ -38,7 +38,7 @@ macro_rules! ensure {
     };
 }
 
-/// What one log holds.
+/// Contents of one log.
 #[derive(Default)]
 struct Found {
     batches: Vec<Batch>,
@@ -178,7 +178,7 @@ fn check_log(partition: &Partition, topic: &TopicFact, life: Ended<'_>) -> Check
     ensure!(found.start <= start, "the log starts at {}, not before {start}", found.start);
     let least = topic.kept_start(partition.index(), moment);
     ensure!(found.start >= least, "the log starts at {}, a checkpoint had {least}", found.start);
-    // What nobody waited for may have been made durable since.
+    // Records that nobody waited for may have become durable since.
     let flushed_to = topic.flushed_to(partition.index(), moment);
     let stays = |batch: &BatchFact| (life.keeps || batch.last < flushed_to) && batch.last >= found.start;
     if topic.policy.compacts() {
@@ -306,7 +306,7 @@ fn check_holes<'a, A: Iterator<Item = &'a BatchFact>>(
     Ok(())
 }
 
-/// What the log knows of transactions is what its batches say. Where its beginning is gone, so may
+/// Compares the log's transactions with those of its batches. Where its beginning is gone, so may
 /// be the beginnings of transactions.
 fn check_state<'a, A: Iterator<Item = &'a BatchFact>>(
     partition: &Partition,
@@ -404,7 +404,7 @@ fn check_epochs(partition: &Partition, found: &Found) -> Check {
 
 fn check_commits(now: &Incarnation, life: Ended<'_>) -> Check {
     let known = life.facts.commits.iter().map(|(group, ..)| group.clone());
-    // What is committed in transactions that are given up is never seen.
+    // Offsets committed in transactions that are given up are never seen.
     let groups: BTreeSet<String> = known.chain(["t0", "t1"].map(copier)).collect();
     for group in &groups {
         let request = FetchRequest {

@@ -1,4 +1,4 @@
-//! What happens in a life, how often, and whether it really happened.
+//! Events of a life with their frequencies, and the proof that each really happened.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -76,7 +76,7 @@ impl Event {
         Event::Die,
     ];
 
-    /// How often it happens, in a steady life and in one of short segments.
+    /// Its frequency, in a steady life and in one of short segments.
     fn weight(self, is_short: bool) -> u32 {
         let (steady, short) = match self {
             Event::Produce => (45, 36),
@@ -120,7 +120,7 @@ impl Event {
 /// told.
 type Sight = (&'static str, fn(&Op) -> bool);
 
-/// What else is to be found among the changes on disk.
+/// Further sights among the changes on disk.
 static SIGHTS: [Sight; 10] = [
     (
         "a segment was begun",
@@ -160,7 +160,7 @@ fn ends(path: &Path, suffix: &str) -> bool {
     path.to_str().is_some_and(|path| path.ends_with(suffix))
 }
 
-/// How often something happened: an event that had an effect, or what was seen on disk.
+/// Counts of events that had an effect, and of sights on disk.
 #[derive(Debug, Default)]
 pub(super) struct Happened {
     events: BTreeMap<Event, usize>,
@@ -185,7 +185,7 @@ impl Happened {
         other.sights.iter().for_each(|(sight, count)| *self.sights.entry(*sight).or_default() += count);
     }
 
-    /// What should have happened in lives with short segments, and did not.
+    /// Events that should have happened in lives with short segments, and did not.
     pub(super) fn missing(&self) -> Vec<String> {
         let never = |count: Option<&usize>| count.is_none_or(|count| *count == 0);
         let events = Event::ALL.iter().filter(|event| never(self.events.get(*event)));

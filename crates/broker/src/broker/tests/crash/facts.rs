@@ -1,5 +1,5 @@
-//! What a life did, and when: enough to say what must be there, what may be, and what must not,
-//! whenever it ends.
+//! The events of a life with their times: enough to say what must be there, what may be, and what
+//! must not, whenever it ends.
 
 use levada_wire::Uuid;
 
@@ -34,9 +34,9 @@ pub(super) struct Facts {
     /// Group, offset, and from when on it may be there: what transactions were to commit for
     /// partition 0, whatever became of them.
     pub(super) proposed: Vec<(String, i64, usize)>,
-    /// What was asked for a transactional id, in order; a decision says which.
+    /// Requests for a transactional id, in order; a decision says which.
     pub(super) transactions: Vec<(String, Option<bool>, Span)>,
-    /// How each transaction ended, by its number; `None` if nobody said so: then it is given up
+    /// The end of each transaction, by its number; `None` if nobody ended it: then it is given up
     /// some time.
     pub(super) ends: Vec<Option<(bool, Span)>>,
     pub(super) happened: Happened,
@@ -94,7 +94,7 @@ pub(super) struct TopicFact {
     pub(super) deleted: Option<Span>,
     /// By partition count.
     pub(super) grown: Vec<(i32, Span)>,
-    /// What a key was set to.
+    /// Values that keys were set to.
     pub(super) configured: Vec<(&'static str, String, Span)>,
     pub(super) batches: Vec<BatchFact>,
     /// Partition and first offset.

@@ -36,7 +36,7 @@ mod upkeep;
 
 pub(super) use transactions::{copier, settle};
 
-/// How a broker writes, and what of it is drawn from the seed.
+/// A broker's ways of writing, drawn from the seed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::broker::tests) struct Ways {
     /// Acknowledgements wait for the device.
@@ -46,7 +46,7 @@ pub(in crate::broker::tests) struct Ways {
     /// Segments have so many bytes at most, fewer than a configuration may say, and logs lose their
     /// beginnings; without, neither.
     pub(super) segment_bytes: Option<u32>,
-    /// What the broker does beside is done beside. Then a seed does not mean one order of changes.
+    /// Background work runs on threads. Then a seed does not mean one order of changes.
     pub(super) threads: bool,
     /// Files that are out of a log stay until the next start, and what is deleted from a compacted
     /// one goes with the next compaction.

@@ -139,7 +139,7 @@ impl Recorder {
         assert!(!is_broken, "on purpose");
     }
 
-    /// How often the names in the recorder's own directory were synced.
+    /// Number of syncs of the names in the recorder's own directory.
     pub(in crate::broker::tests) fn syncs_of_names(&self) -> usize {
         let is_root = |op: &&Op| matches!(op, Op::SyncDir { path } if path.as_os_str().is_empty());
         self.state.lock().ops.iter().filter(is_root).count()
@@ -196,7 +196,7 @@ impl State {
 
     /// Writes down what mappings have done to their files since the last look.
     fn look_at_mappings(&mut self) {
-        // What has no name any more leaves no trace.
+        // Files without a name leave no trace.
         self.mapped.retain(|_, (file, _)| file.metadata().unwrap().nlink() > 0);
         for (number, (file, known)) in &mut self.mapped {
             let mut now = vec![0; file.metadata().unwrap().len() as usize];

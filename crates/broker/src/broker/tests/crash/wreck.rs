@@ -1,5 +1,5 @@
-//! What a crash leaves of a recorded directory: of all changes up to a moment, those that were
-//! synced, and of the others what chance decides.
+//! The remains of a recorded directory after a crash: of all changes up to a moment, those that
+//! were synced, and of the others what chance decides.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsString;
@@ -11,7 +11,7 @@ use rand::{RngExt, seq::IndexedRandom};
 
 use super::recorder::Op;
 
-/// What became of the page cache.
+/// Fate of the page cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Crash {
     /// Only the process died: everything that was done is there, the last write perhaps not to its
@@ -55,7 +55,7 @@ pub(super) struct World {
 struct Contents {
     now: Vec<u8>,
     durable: Vec<u8>,
-    /// What makes the one of the other.
+    /// Changes that lead from the one to the other.
     since: Vec<Change>,
 }
 
@@ -119,7 +119,7 @@ impl World {
         }
     }
 
-    /// What a crash leaves; with `under_way` in the middle of that change.
+    /// The remains after a crash; with `under_way` in the middle of that change.
     pub(super) fn crash(&mut self, crash: Crash, under_way: Option<&Op>, random: &mut StdRng) -> Tree {
         let torn = match under_way {
             Some(Op::Write { file, position, bytes }) if random.random_bool(0.5) => {
@@ -196,7 +196,7 @@ impl Change {
         }
     }
 
-    /// What the device got of it.
+    /// The part of it that reached the device.
     fn torn(&self, random: &mut StdRng) -> Change {
         let Change::Write(position, bytes) = self else { return self.clone() };
         let mut bytes = bytes.clone();

@@ -27,7 +27,7 @@ fn parts(partitions: &[i32]) -> Partitions {
     [(id_of("t"), partitions.iter().copied().collect())].into()
 }
 
-/// What a classic member is assigned.
+/// Number of partitions assigned to a classic member.
 fn synced(rig: &mut Rig, member_id: &str, generation: i32) -> Result<usize, GroupError> {
     let outcome = rig.ask(sync(member_id, generation, &[]));
     let topics = Catalogue(BTreeMap::from([("t".to_owned(), 4)]));

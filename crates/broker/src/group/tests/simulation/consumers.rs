@@ -74,9 +74,9 @@ struct Client {
     life: u32,
     member_id: String,
     epoch: i32,
-    /// What it reads from now.
+    /// Partitions that it reads from now.
     owned: Partitions,
-    /// What it has been told to read from; it takes time to get there.
+    /// Partitions assigned to it; it takes time to get there.
     told: Option<Partitions>,
     asked: Option<(Ticket, i32)>,
     heard_ms: i64,

@@ -78,7 +78,7 @@ impl<S: Read + Write> Forger<S> {
         Ok(Forger { socket, tls, sealer, opener, numbers: [sent, received], incoming })
     }
 
-    /// What a record of this kind is on the wire.
+    /// Bytes of a record of this kind on the wire.
     pub(crate) fn seal(&mut self, kind: u8, payload: &[u8]) -> io::Result<Vec<u8>> {
         let message = OutboundPlainMessage {
             typ: ContentType::from(kind),
@@ -168,7 +168,7 @@ fn parts(secrets: ConnectionTrafficSecrets) -> (AeadKey, Iv) {
     }
 }
 
-/// How much of a vector is fixed in TLS 1.2; the rest begins each record.
+/// Length of the fixed part of a vector in TLS 1.2; the rest begins each record.
 fn fixed(suite: &rustls::Tls12CipherSuite) -> usize {
     suite.aead_alg.key_block_shape().fixed_iv_len
 }

@@ -105,7 +105,7 @@ fn alerts(client: &mut Forger) -> Vec<Vec<u8>> {
         match client.hear() {
             Ok(Some((ALERT, alert))) => said.push(alert),
             Ok(None) => return said,
-            // What the broker had not read when it hung up.
+            // Bytes that the broker had not read when it hung up.
             Err(error) if error.kind() == ErrorKind::ConnectionReset => return said,
             other => panic!("{other:?} after {said:?}"),
         }
@@ -127,7 +127,7 @@ fn check_records_that_have_no_place(rig: &Rig) {
         let by_kernel = rig.is_offloaded(suite);
         let check = |kind: u8, payload: &[u8], level: Option<u8>| {
             let mut client = rig.forged(suite);
-            // What a handshake leaves behind has been heard then.
+            // Messages behind a handshake have been read then.
             assert!(fetched_by(&mut client, "t", |_| {}).0 == expected);
             client.say(kind, payload).unwrap();
             let said = alerts(&mut client);
@@ -138,7 +138,7 @@ fn check_records_that_have_no_place(rig: &Rig) {
             assert!(level.is_none_or(|level| told == Some(level)), "{suite:?} {kind} {payload:?}: {said:?}");
         };
         check(ALERT, &CLOSE_NOTIFY, Some(CLOSE_NOTIFY[0]));
-        // Who sends a fatal alert waits for nothing.
+        // A sender of a fatal alert waits for nothing.
         check(ALERT, &[2, 40], None);
         check(ALERT, &[2], None);
         check(99, b"?", Some(2));

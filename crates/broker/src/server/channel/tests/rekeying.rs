@@ -92,7 +92,7 @@ fn new_keys_wait_for_room_in_a_full_socket() {
                 match kind {
                     DATA => data.extend_from_slice(&payload),
                     HANDSHAKE if payload == KEY_UPDATE => renewed.push(data.len()),
-                    // What follows a handshake.
+                    // Messages that follow a handshake.
                     HANDSHAKE => {}
                     other => panic!("a record of kind {other}"),
                 }

@@ -1,4 +1,4 @@
-//! What a coordinator does by itself, and by which clock: the steady one, or the one that people
+//! A coordinator's own actions, and the clock of each: the steady one, or the one that people
 //! set.
 
 use crate::txn::config::TxnConfig;

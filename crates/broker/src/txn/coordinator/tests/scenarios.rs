@@ -416,7 +416,7 @@ fn nobody_is_left_waiting_when_the_partition_goes_away() {
         assert_eq!(answer, Some(Err(TxnError::NotCoordinator)), "{ticket:?}");
     }
     assert!(rig.waiting.is_empty());
-    // What comes late is for nobody.
+    // A late outcome has no receiver.
     rig.finish_append(None);
     rig.finish_id(None);
     assert_eq!(rig.held_markers.len(), 0);

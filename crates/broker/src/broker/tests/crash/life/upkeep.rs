@@ -1,4 +1,4 @@
-//! What keeps a life's logs in order and takes from them what is not wanted any more.
+//! Upkeep of a life's logs: compaction, retention, deletion of records.
 
 use std::sync::Arc;
 
