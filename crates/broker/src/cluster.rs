@@ -40,6 +40,8 @@ mod observing;
 mod presence;
 mod requests;
 mod status;
+#[cfg(test)]
+mod tests;
 
 use self::connection::{Connection, Cutoff};
 pub(crate) use self::job::ControllerAnswer;

@@ -20,6 +20,9 @@ use crate::config::{ClusterConfig, LiveConfig};
 use crate::keystore::TlsError;
 use crate::security::login::{LoginFault, SaslLogin};
 
+#[cfg(test)]
+mod tests;
+
 /// Part of a SASL session's life, in percent, after which the connection is made again. As in
 /// Kafka's clients, this is before the controller ends the session.
 const SESSION_PERCENT: u64 = 85;
