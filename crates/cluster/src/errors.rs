@@ -73,7 +73,8 @@ pub fn remedy(code: i16) -> &'static str {
             "the controllers refuse the request as malformed (error 42): their version is not supported"
         }
         UNSUPPORTED_VERSION => {
-            "the cluster has finalised a feature that this version does not have (error 35): upgrade Levada first"
+            "Levada does not support a finalised level of the cluster (error 35): list the levels with kafka-features.sh \
+             describe; upgrade Levada, or the cluster if its metadata.version is below 4.0-IV3"
         }
         INVALID_REGISTRATION => {
             "the controllers refuse the registration (error 119): check that no other broker has this log directory's id"

@@ -12,7 +12,10 @@ use levada_cluster::{Address, Target};
 use levada_wire::api::controller::{self, ControllerApi};
 use levada_wire::client::OfferedVersions;
 use levada_wire::fetch::{FetchRequest, FetchResponse};
-use levada_wire::messages::{RequestResponsePair, SaslAuthenticateRequest, SaslHandshakeRequest};
+use levada_wire::messages::{
+    BrokerHeartbeatRequest, BrokerHeartbeatResponse, RequestResponsePair, SaslAuthenticateRequest,
+    SaslHandshakeRequest,
+};
 use levada_wire::{Client, ClientError, ClientOptions, DecodeError, EncodeError, StrBytes};
 use parking_lot::Mutex;
 
@@ -26,6 +29,9 @@ mod tests;
 /// Part of a SASL session's life, in percent, after which the connection is made again. As in
 /// Kafka's clients, this is before the controller ends the session.
 const SESSION_PERCENT: u64 = 85;
+
+/// The first version of a heartbeat with cordoned directories.
+const CORDONS: i16 = 2;
 
 /// Different faults that are logged between two successes.
 const FAULTS_MAX: usize = 32;
@@ -95,6 +101,20 @@ impl Connection {
         request: &R,
     ) -> Option<R::Response> {
         self.call(to, |open, _| Ok(open.client.request_at(open.best(api)?, request)?))
+    }
+
+    /// The same for a heartbeat. A controller before Kafka 4.3 does not know cordoned directories.
+    pub(super) fn heartbeat(
+        &mut self,
+        to: &Target,
+        request: &BrokerHeartbeatRequest,
+    ) -> Option<BrokerHeartbeatResponse> {
+        self.call(to, |open, _| {
+            let version = open.best(controller::BROKER_HEARTBEAT)?;
+            let mut request = request.clone();
+            request.cordoned_log_dirs.take_if(|_| version < CORDONS);
+            Ok(open.client.request_at(version, &request)?)
+        })
     }
 
     /// The same for a Fetch.

@@ -7,10 +7,10 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::Duration;
 
-use levada_cluster::errors;
 use levada_cluster::lifecycle::{BrokerIdentity, Lifecycle, LifecycleAction, LifecycleEvent};
+use levada_cluster::{Target, errors};
+use levada_wire::Uuid;
 use levada_wire::api::controller;
-use levada_wire::messages::RequestResponsePair;
 
 use super::ClusterEvent;
 use super::connection::{Connection, Cutoff};
@@ -25,6 +25,9 @@ const CONTROLLER_WAIT: Duration = Duration::from_millis(500);
 pub(super) struct Presence {
     shared: Arc<Shared>,
     lifecycle: Lifecycle,
+    /// Directories of the broker, and those that were last reported as cordoned.
+    directories: Vec<Uuid>,
+    cordoned: Option<Vec<Uuid>>,
     session_ms: i64,
     connection: Connection,
     events: Sender<ClusterEvent>,
@@ -41,8 +44,10 @@ impl Presence {
         let times = shared.config.load().cluster.as_ref().map(|cluster| cluster.times).unwrap_or_default();
         let timeout = Duration::from_millis(times.request_ms.unsigned_abs());
         let connection = Connection::new(shared.config.clone(), "lifecycle", timeout, cutoff);
+        let directories = identity.directories.clone();
         let lifecycle = Lifecycle::new(identity, times, steady_ms());
-        Self { shared, lifecycle, session_ms: times.session_ms, connection, events, requests }
+        let session_ms = times.session_ms;
+        Self { shared, lifecycle, directories, cordoned: None, session_ms, connection, events, requests }
     }
 
     /// Runs until the lifecycle has ended, or the other side of `inbox` is dropped.
@@ -53,6 +58,9 @@ impl Presence {
                 let applied = LifecycleEvent::Applied(self.shared.applied.load(Ordering::Acquire));
                 let now_ms = steady_ms();
                 let mut actions = self.lifecycle.step(applied, now_ms);
+                if let Some(cordoned) = self.cordons(&event) {
+                    actions.extend(self.lifecycle.step(cordoned, now_ms));
+                }
                 actions.extend(self.lifecycle.step(event, now_ms));
                 self.shared.lives(self.lifecycle.phase(), self.lifecycle.is_fenced(), self.lifecycle.epoch());
                 for action in actions {
@@ -74,18 +82,35 @@ impl Presence {
         }
     }
 
+    /// The directories that are cordoned by the configuration in force, if the controller does not
+    /// know them yet. It keeps those that it has until the dynamic configuration is known: then the
+    /// broker is ready. A directory that is cordoned by the file is cordoned from the first
+    /// heartbeat on, since a fenced broker can be given replicas.
+    fn cordons(&mut self, event: &LifecycleEvent) -> Option<LifecycleEvent> {
+        let config = self.shared.config.load();
+        let is_cordoned = config.cluster.as_ref().is_some_and(|cluster| cluster.cordoned);
+        let cordoned = if is_cordoned { self.directories.clone() } else { Vec::new() };
+        let is_known = is_cordoned || self.cordoned.is_some() || matches!(event, LifecycleEvent::Ready);
+        if !is_known || self.cordoned.as_ref() == Some(&cordoned) {
+            return None;
+        }
+        self.cordoned = Some(cordoned.clone());
+        Some(LifecycleEvent::Cordoned(cordoned))
+    }
+
     /// Does a task of the lifecycle. The answer to a request is the next event.
     fn act(&mut self, action: LifecycleAction) -> Result<Option<LifecycleEvent>, Gone> {
         match action {
             LifecycleAction::Register(request, body) => {
-                let answer = self.ask(controller::BROKER_REGISTRATION, &body);
+                let answer =
+                    self.ask(|connection, to| connection.request(to, controller::BROKER_REGISTRATION, &body));
                 return Ok(Some(match answer {
                     Some(answer) => LifecycleEvent::Registered(request, answer),
                     None => LifecycleEvent::Failed(request),
                 }));
             }
             LifecycleAction::Heartbeat(request, body) => {
-                let answer = self.ask(controller::BROKER_HEARTBEAT, &body);
+                let answer = self.ask(|connection, to| connection.heartbeat(to, &body));
                 if answer.as_ref().is_some_and(|answer| answer.error_code == errors::NONE) {
                     self.shared.refused(None);
                 }
@@ -118,13 +143,9 @@ impl Presence {
         Ok(None)
     }
 
-    fn ask<R: RequestResponsePair>(
-        &mut self,
-        api: controller::ControllerApi,
-        request: &R,
-    ) -> Option<R::Response> {
+    fn ask<T>(&mut self, call: impl FnOnce(&mut Connection, &Target) -> Option<T>) -> Option<T> {
         let to = self.shared.await_controller(CONTROLLER_WAIT)?;
-        let answer = self.connection.request(&to, api, request);
+        let answer = call(&mut self.connection, &to);
         if answer.is_some() {
             self.shared.heard();
             self.shared.offers(self.connection.versions());

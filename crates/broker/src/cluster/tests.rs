@@ -24,12 +24,17 @@ struct Member {
 
 /// A broker that follows these controllers, of which none is a voter that it knows.
 fn join(controllers: &[&Controller]) -> Member {
+    join_with(controllers, "cordoned.log.dirs=")
+}
+
+fn join_with(controllers: &[&Controller], flag: &str) -> Member {
     let addresses: Vec<String> = controllers.iter().map(|one| one.address.to_string()).collect();
     let flags = [
         "process.roles=broker",
         "node.id=77",
         "controller.listener.names=CONTROLLER",
         "broker.heartbeat.interval.ms=50",
+        flag,
         &format!("controller.quorum.bootstrap.servers={}", addresses.join(",")),
     ];
     let config = BrokerConfig::load(&Sources::flags(flags)).unwrap();
@@ -115,6 +120,39 @@ fn directories_are_reported_before_the_broker_asks_to_be_unfenced() {
         assert!(state.heartbeats.iter().all(|heartbeat| heartbeat.want_fence));
         state.acknowledges = true;
     });
+    assert!(matches!(member.event(), ClusterEvent::Unfenced));
+}
+
+#[test]
+fn cordoned_directories_are_reported_from_the_first_heartbeat_on() {
+    let controller = Controller::start(1);
+    let member = join_with(&[&controller], "cordoned.log.dirs=*");
+    member.catch_up();
+    controller.wait(|state| {
+        let first = state.heartbeats.first()?;
+        assert_eq!(first.cordoned_log_dirs, Some(vec![DIRECTORY]));
+        Some(())
+    });
+    // Without the key the controller keeps what it has until the dynamic configuration is known.
+    let other = Controller::start(1);
+    let member = join(&[&other]);
+    member.catch_up();
+    member.membership.ready();
+    assert!(matches!(member.event(), ClusterEvent::Unfenced));
+    other.wait(|state| {
+        assert_eq!(state.heartbeats[0].cordoned_log_dirs, None);
+        (state.heartbeats.last()?.cordoned_log_dirs == Some(Vec::new())).then_some(())
+    });
+}
+
+/// A controller before Kafka 4.3 does not know the field, and a request with it cannot be encoded.
+#[test]
+fn heartbeats_reach_a_controller_without_cordoned_directories() {
+    let controller = Controller::start(1);
+    controller.change(|state| state.heartbeat_version = Some(1));
+    let member = join_with(&[&controller], "cordoned.log.dirs=*");
+    member.catch_up();
+    member.membership.ready();
     assert!(matches!(member.event(), ClusterEvent::Unfenced));
 }
 

@@ -441,7 +441,7 @@ impl Reader<'_> {
         metadata.into_iter().chain(protocols).collect()
     }
 
-    fn log_dirs(&self) -> Result<Vec<PathBuf>, ConfigError> {
+    pub(super) fn log_dirs(&self) -> Result<Vec<PathBuf>, ConfigError> {
         let key = if self.text("log.dirs").is_empty() { "log.dir" } else { "log.dirs" };
         let dirs: Vec<PathBuf> = words(self.text(key)).map(PathBuf::from).collect();
         let twice = dirs.iter().enumerate().any(|(at, dir)| dirs[..at].contains(dir));

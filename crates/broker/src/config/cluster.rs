@@ -4,6 +4,7 @@
 //! controllers are refused.
 
 use std::net::IpAddr;
+use std::path::{Path, PathBuf};
 
 use levada_cluster::lifecycle::LifecycleTimes;
 use levada_cluster::quorum::{AddressError, Quorum};
@@ -26,6 +27,7 @@ const LISTENERS: &str = "controller.listener.names";
 const PROTOCOLS: &str = "listener.security.protocol.map";
 const MECHANISM: &str = "sasl.mechanism.controller.protocol";
 const JAAS: &str = "sasl.jaas.config";
+const CORDONED: &str = "cordoned.log.dirs";
 const ROLES: &str = "process.roles";
 
 /// Keys that have an effect in cluster mode only.
@@ -55,6 +57,8 @@ pub struct ClusterConfig {
     pub protocol: Protocol,
     /// The credentials for that listener, if its protocol has SASL.
     pub login: Option<SaslLogin>,
+    /// True if `cordoned.log.dirs` names the data directory.
+    pub cordoned: bool,
     /// Times of the membership.
     pub times: LifecycleTimes,
     ssl: Vec<(&'static str, Secret)>,
@@ -106,9 +110,10 @@ pub(super) fn load(
         let needed = protocol.has_sasl().then(|| login(read, name));
         needed.and_then(|login| taken(login, &mut errors))
     });
+    let cordoned = taken(cordoned(read), &mut errors);
     let times = taken(times(read), &mut errors);
-    let (Some(quorum), Some((listener, protocol)), Some(times), true) =
-        (quorum, listener, times, errors.is_empty())
+    let (Some(quorum), Some((listener, protocol)), Some(cordoned), Some(times), true) =
+        (quorum, listener, cordoned, times, errors.is_empty())
     else {
         return Err(errors);
     };
@@ -116,7 +121,7 @@ pub(super) fn load(
     let ssl = ssl_keys
         .filter_map(|key| Some((key.name, Secret::from(read.0.listener_text(&listener, key.name)?))))
         .collect();
-    Ok(Some(ClusterConfig { quorum, listener, protocol, login, times, ssl }))
+    Ok(Some(ClusterConfig { quorum, listener, protocol, login, cordoned, times, ssl }))
 }
 
 fn taken<T>(result: Result<T, ConfigError>, errors: &mut Vec<ConfigError>) -> Option<T> {
@@ -137,6 +142,10 @@ fn alone(read: &Reader<'_>) -> Vec<ConfigError> {
         Some(ConfigError::Refused { key, value, origin: origin.clone(), reason })
     });
     errors.extend(several);
+    if !read.text(CORDONED).is_empty() {
+        let must_be = "empty: the broker is its own controller, and has no other directory".to_owned();
+        errors.push(read.invalid(CORDONED, must_be));
+    }
     errors
 }
 
@@ -242,6 +251,17 @@ fn login(read: &Reader<'_>, listener: &str) -> Result<SaslLogin, ConfigError> {
         found.ok_or_else(|| wrong(&format!(": {name} is missing")))
     };
     Ok(SaslLogin::new(mechanism, option("username")?, option("password")?))
+}
+
+/// True if a data directory is cordoned. A broker in a cluster has one.
+fn cordoned(read: &Reader<'_>) -> Result<bool, ConfigError> {
+    let own: Vec<PathBuf> = read.log_dirs().unwrap_or_default();
+    let mut named = words(read.text(CORDONED)).peekable();
+    let is_cordoned = named.peek().is_some();
+    match named.all(|dir| dir == "*" || own.iter().any(|own| own == Path::new(dir))) {
+        true => Ok(is_cordoned),
+        false => Err(read.invalid(CORDONED, "a list of directories of log.dirs, or *".to_owned())),
+    }
 }
 
 fn times(read: &Reader<'_>) -> Result<LifecycleTimes, ConfigError> {

@@ -191,7 +191,6 @@ const REFUSED: &[Refusal] = &[
     ),
     // Keys that are not served.
     refused("config.providers", "values from providers are not resolved: write the values themselves"),
-    refused("cordoned.log.dirs", "data directories cannot be cordoned: remove the key"),
     refused(
         "delegation.token.secret.key",
         "delegation tokens are not served: remove the key and give clients users of their own (levada user set)",

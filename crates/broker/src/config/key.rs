@@ -173,6 +173,12 @@ impl ConfigKey {
         self.per_listener()
     }
 
+    /// The same key, which may be changed on a broker while it runs.
+    pub(super) const fn own(mut self) -> Self {
+        self.dynamic = Dynamic::PerBroker;
+        self
+    }
+
     /// True if its value must not be shown.
     pub fn is_secret(&self) -> bool {
         self.kind == ConfigType::Password

@@ -117,6 +117,7 @@ pub const BROKER_KEYS: &[ConfigKey] = &[
     // Data directories.
     list("log.dirs", "Data directories. If unset, log.dir is used."),
     list("log.dir", "Data directory, used if log.dirs is unset.").default("./levada-data"),
+    list("cordoned.log.dirs", "In a cluster, data directories on which the controllers place no new replicas; * means all.").default("").own(),
     // Topics.
     int("num.partitions", "Partitions of a topic that is created without a partition count.").default("1").at_least(1),
     int("default.replication.factor", "Replicas of a topic that is created without a replication factor.").default("1").valid(Valid::Range(1, 32767)),

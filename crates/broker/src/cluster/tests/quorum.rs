@@ -43,6 +43,8 @@ pub(super) struct State {
     /// Requests received, by API.
     pub(super) received: Vec<i16>,
     pub(super) heartbeats: Vec<BrokerHeartbeatRequest>,
+    /// The highest version of a heartbeat that it knows, if not that of Levada.
+    pub(super) heartbeat_version: Option<i16>,
     next_producer_id: i64,
 }
 
@@ -171,6 +173,9 @@ impl Controller {
         let rows = CONTROLLER_APIS.iter().map(|api| {
             let mut row = api_versions_response::ApiVersion::default();
             (row.api_key, row.min_version, row.max_version) = (api.key, api.min, api.max);
+            if api.key == controller::BROKER_HEARTBEAT.key {
+                row.max_version = self.state.lock().heartbeat_version.unwrap_or(api.max);
+            }
             row
         });
         let mut response = ApiVersionsResponse::default();

@@ -107,6 +107,20 @@ fn contradictions_of_a_cluster_are_named() {
 }
 
 #[test]
+fn directories_can_be_cordoned_in_a_cluster_only() {
+    assert!(!member(&[]).unwrap().cordoned);
+    for named in ["*", "/data", "/data,*"] {
+        assert!(member(&["log.dirs=/data", &format!("cordoned.log.dirs={named}")]).unwrap().cordoned);
+    }
+    check(
+        &["log.dirs=/data", "cordoned.log.dirs=/other"],
+        "cordoned.log.dirs=/other (flag -o): must be a list of directories of log.dirs, or *",
+    );
+    let alone = load(&["cordoned.log.dirs=*"]).unwrap_err().to_string();
+    assert!(alone.starts_with("cordoned.log.dirs=* (flag -o): must be empty"), "{alone}");
+}
+
+#[test]
 fn credentials_for_controllers_are_those_of_the_listener() {
     const MAP: &str = "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:SASL_PLAINTEXT";
     const SCRAM: &str =

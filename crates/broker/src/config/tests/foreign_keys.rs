@@ -24,7 +24,6 @@ fn security_classes_that_would_be_ignored_are_refused() {
         "metric.reporters",
         "kafka.metrics.reporters",
         "group.consumer.assignors",
-        "cordoned.log.dirs",
         "quota.window.num",
         "quota.window.size.seconds",
     ] {
