@@ -104,13 +104,35 @@ impl Coordinators {
     }
 
     /// Loads the coordinator that lives in this partition, if one does, and opens it for requests.
+    /// This broker leads the partition. Blocks.
     pub(crate) fn load(&self, partition: &Arc<Partition>) {
+        let repeat = || self.announcements.repeat(&self.groups, partition.index());
         match partition.topic() {
-            OFFSETS_TOPIC => {
-                self.announcements.repeat(&self.groups, partition.index());
-                self.groups.load(partition);
-            }
-            TRANSACTIONS_TOPIC => self.txns.load(partition),
+            OFFSETS_TOPIC => self.groups.load(partition, repeat),
+            TRANSACTIONS_TOPIC => self.txns.load(partition, || {}),
+            _ => {}
+        }
+    }
+
+    /// Ends the term of the coordinator that lives in this partition, if the leadership that it
+    /// began with is over. Returns true if a new term is to begin, with [`Coordinators::load`].
+    pub(crate) fn follow(&self, partition: &Partition) -> bool {
+        let is_outdated = match partition.topic() {
+            OFFSETS_TOPIC => self.groups.is_outdated(partition),
+            TRANSACTIONS_TOPIC => self.txns.is_outdated(partition),
+            _ => false,
+        };
+        if is_outdated {
+            self.resign_at(partition.topic(), partition.index());
+        }
+        is_outdated && partition.leadership().is_leader()
+    }
+
+    /// Ends the term of the coordinator of this partition, if one lives there.
+    pub(crate) fn resign_at(&self, topic: &str, index: i32) {
+        match topic {
+            OFFSETS_TOPIC => self.groups.resign_at(index),
+            TRANSACTIONS_TOPIC => self.txns.resign_at(index),
             _ => {}
         }
     }

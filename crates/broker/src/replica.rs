@@ -122,9 +122,10 @@ impl Replicas {
         match self.unopened.lock().unserved_reason(topic, index) {
             // What Kafka says of a partition that it does not lead yet: clients look for the leader
             // again, and wait.
-            Some(UnservedReason::Recovering) => ErrorCode::NotLeaderOrFollower,
+            Some(UnservedReason::Recovering | UnservedReason::Replicated) => ErrorCode::NotLeaderOrFollower,
             Some(UnservedReason::Failed) => ErrorCode::KafkaStorageError,
-            // It never was there, or is going with its topic.
+            // Another broker has it, or it is about to be opened or to go with its topic.
+            None if self.metadata.has_partition(topic, index) => ErrorCode::NotLeaderOrFollower,
             None => ErrorCode::UnknownTopicOrPartition,
         }
     }

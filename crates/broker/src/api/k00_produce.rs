@@ -17,6 +17,8 @@
 //! 12 on (KIP-890) it makes the partition part of it, up to version 11 the client has done so
 //! before.
 //!
+//! A client that asks a broker which does not lead is told the leader (KIP-951).
+//!
 //! Asks for Write on each topic, and on the transactional id if there are transactional records.
 
 use std::sync::Arc;
@@ -33,6 +35,7 @@ use levada_wire::produce::{
     ProducePartition, ProduceRequest, ProduceResponse, ProducedPartition, ProducedTopic, RecordError,
 };
 
+use crate::api::leaders::Leaders;
 use crate::api::{Context, RequestError, Reply, text};
 use crate::transaction::Membership;
 use crate::clock::now_ms;
@@ -51,6 +54,8 @@ mod validate;
 const ZSTD_VERSION_MIN: i16 = 7;
 /// From this version on a batch makes its partition part of the transaction.
 const EPOCH_BUMP_VERSION_MIN: i16 = 12;
+/// From this version on a refusal names the leader.
+const LEADER_VERSION_MIN: i16 = 10;
 /// From this version on a client knows that it must abort the transaction.
 const ABORTABLE_VERSION_MIN: i16 = 11;
 
@@ -112,15 +117,20 @@ pub(crate) async fn answer(context: &Context, body: BytesMut) -> Result<Reply, R
         started.push((topic.name, topic.topic_id, partitions));
     }
     let mut response = ProduceResponse { throttle_time_ms, ..ProduceResponse::default() };
+    let mut leaders = Leaders::default();
     for (name, topic_id, partitions) in started {
         let mut produced = Vec::with_capacity(partitions.len());
         for (index, one) in partitions {
-            let one = finish(index, one).await;
+            let mut one = finish(index, one).await;
             context.count_error(one.error_code);
+            if context.version() >= LEADER_VERSION_MIN {
+                one.current_leader = leaders.of_refusal(context, (&name, topic_id), index, one.error_code);
+            }
             produced.push(one);
         }
         response.topics.push(ProducedTopic { name, topic_id, partitions: produced });
     }
+    response.node_endpoints = leaders.into_nodes();
     if envelope.acks == 0 {
         return silent(&response);
     }
@@ -358,7 +368,7 @@ async fn finish(index: i32, started: Started) -> ProducedPartition {
         Started::Refused(partition, failure) => (partition, Err(failure)),
         Started::Submitted(partition, submitted, bytes) => {
             let result = submitted.wait().await.map_err(|error| match partition.is_deleted() {
-                true => Rejected::from(ErrorCode::UnknownTopicOrPartition),
+                true => Rejected::from(partition.absence()),
                 false => Failure::from(error).into(),
             });
             if let Ok(Appended { base_offset, last_offset, duplicate: false, .. }) = &result {

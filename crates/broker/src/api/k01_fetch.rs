@@ -14,6 +14,8 @@
 //! Records of segments that are no longer written to and come from the disk count as read once:
 //! they leave no trace in the page cache.
 //!
+//! A client that asks a broker which does not lead is told the leader (KIP-951).
+//!
 //! Asks for Read on each topic, or for ClusterAction if a replica fetches.
 //!
 //! Not done: replicas other than consumers do not exist; preferred read replicas neither.
@@ -30,6 +32,7 @@ use levada_wire::messages::StrBytes;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use crate::api::leaders::Leaders;
 use crate::api::{Context, RequestError, Reply};
 use crate::blocking::off_shard;
 use crate::error_code::ErrorCode;
@@ -41,6 +44,8 @@ mod once;
 mod session;
 
 const READ_COMMITTED: i8 = 1;
+/// From this version on a refusal names the leader.
+const LEADER_VERSION_MIN: i16 = 16;
 
 /// Records of a response: a range of a segment file, sent from there.
 #[derive(Clone, Debug)]
@@ -74,6 +79,9 @@ pub(crate) async fn answer(context: &Context, body: BytesMut) -> Result<Reply, R
             }
             let targets = resolve(context, &request);
             response.topics = fetch(context, request, &targets).await;
+            if context.version() >= LEADER_VERSION_MIN {
+                name_leaders(context, &mut response);
+            }
             let (wait, postponed) = context.broker().quotas().book_answer(context.client(), bytes_of(&response));
             response.throttle_time_ms = context.mute_for(wait);
             if postponed {
@@ -101,6 +109,18 @@ pub(crate) async fn answer(context: &Context, body: BytesMut) -> Result<Reply, R
     });
     let pieces = pieces.collect();
     Ok(if tail { Reply::Send(pieces) } else { Reply::SendOld(pieces) })
+}
+
+/// Adds the leaders of the partitions that this broker does not lead.
+fn name_leaders(context: &Context, response: &mut FetchResponse<Records>) {
+    let mut leaders = Leaders::default();
+    for topic in &mut response.topics {
+        for one in &mut topic.partitions {
+            let key = (&topic.name, topic.topic_id);
+            one.current_leader = leaders.of_refusal(context, key, one.index, one.error_code);
+        }
+    }
+    response.node_endpoints = leaders.into_nodes();
 }
 
 /// Counts the code of each partition, or that of the whole answer if it has no partitions.

@@ -54,7 +54,8 @@ fn show(asked: &DeleteRecordsPartition, deleted: Result<i64, ErrorCode>) -> Dele
 }
 
 /// The partition's first offset afterwards.
-fn delete_before(replicas: &Replicas, partition: &Partition, offset: i64) -> Result<i64, ErrorCode> {
+pub(crate) fn delete_before(replicas: &Replicas, partition: &Partition, offset: i64) -> Result<i64, ErrorCode> {
+    partition.check_leader(-1)?;
     if !partition.config().cleanup_policy.delete {
         return Err(ErrorCode::PolicyViolation);
     }

@@ -40,6 +40,7 @@ pub(crate) mod connection_info;
 mod errors;
 mod group_order;
 pub(crate) mod large;
+mod leaders;
 mod merged;
 pub(crate) mod meter;
 mod nodes;
@@ -80,6 +81,9 @@ macro_rules! serve {
         }
     };
 }
+
+#[cfg(test)]
+pub(crate) use self::k21_delete_records::delete_before;
 
 serve! {
     hot {

@@ -5,4 +5,5 @@ mod crash;
 mod idle;
 mod recovering;
 mod reindexing;
+mod shared_images;
 mod upkeep;

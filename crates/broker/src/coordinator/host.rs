@@ -4,9 +4,13 @@
 //! A slot's lock covers a step of the machine and the hand-over of its records to the partition's
 //! append lane, so that records enter the log in the order of the steps. No thread waits under it.
 //! Work that takes longer (markers, producer ids) is a [`Job`] for the admin thread.
+//!
+//! A machine serves for one *term*: from the load in one leader epoch until it resigns. Each load has
+//! a new machine, and results of an earlier term are dropped.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use levada_log::{Append, AppendError};
 use parking_lot::Mutex;
@@ -28,11 +32,14 @@ pub(crate) struct Host<M: Machine> {
     alarm: Arc<Notify>,
     jobs: mpsc::UnboundedSender<Job<M>>,
     unclaimed: Mutex<Option<mpsc::UnboundedReceiver<Job<M>>>>,
+    /// The broker stops: nothing is loaded any more.
+    is_unloaded: AtomicBool,
 }
 
 /// Work outside the coordinator, and the coordinator that hears of its end.
 pub(crate) struct Job<M: Machine> {
     slot: Arc<Slot<M>>,
+    term: u64,
     work: M::Work,
 }
 
@@ -45,10 +52,16 @@ struct Slot<M: Machine> {
 
 struct State<M: Machine> {
     machine: M,
+    /// Counts loads and resignations.
+    term: u64,
+    /// The leader epoch in which the machine was loaded, or is being loaded.
+    leader_epoch: Option<i32>,
+    /// Announcements that came during the load; none while nothing is loaded.
+    held: Option<Vec<M::Event>>,
     /// The machine's partition, and the leader epoch in which it was loaded; none until then, and
     /// after it is unloaded.
     partition: Option<(Arc<Partition>, i32)>,
-    /// The partition is being recovered.
+    /// The partition is being recovered, or its log replayed.
     is_expected: bool,
     waiting: HashMap<Ticket, oneshot::Sender<M::Outcome>>,
     next_ticket: u64,
@@ -59,7 +72,8 @@ impl<M: Machine> Host<M> {
     pub(crate) fn new(settings: M::Settings) -> Self {
         let (jobs, receiver) = mpsc::unbounded_channel();
         let unclaimed = Mutex::new(Some(receiver));
-        Self { settings, slots: Slots::default(), alarm: Arc::default(), jobs, unclaimed }
+        let (slots, alarm, is_unloaded) = Default::default();
+        Self { settings, slots, alarm, jobs, unclaimed, is_unloaded }
     }
 
     /// Makes a coordinator for each of so many partitions that has none, and returns how many had
@@ -72,7 +86,9 @@ impl<M: Machine> Host<M> {
     /// Removes all coordinators, because the topic is deleted. Every waiting request is answered.
     pub(crate) fn resign(&self) {
         let slots = self.slots.take();
-        slots.iter().for_each(|slot| slot.step(Signal::Unload.into()));
+        slots.iter().for_each(|slot| {
+            slot.resign();
+        });
         tracing::info!(
             partitions = slots.len(),
             "{} coordinators resigned: their topic is deleted",
@@ -82,7 +98,29 @@ impl<M: Machine> Host<M> {
 
     /// Answers every waiting request; nothing is served afterwards.
     pub(crate) fn unload(&self) {
-        self.slots.all().iter().for_each(|slot| slot.step(Signal::Unload.into()));
+        self.is_unloaded.store(true, Ordering::SeqCst);
+        self.slots.all().iter().for_each(|slot| {
+            slot.resign();
+        });
+    }
+
+    /// Ends the term of the coordinator of partition `index`, if it has one: this broker does not
+    /// lead the partition any more, or leads it in another epoch. Every waiting request is answered.
+    pub(crate) fn resign_at(&self, index: i32) {
+        if let Some(slot) = self.slots.at(index)
+            && slot.resign()
+        {
+            tracing::info!(partition = index, "{} coordinator resigned", M::SUBJECT);
+        }
+    }
+
+    /// True if the coordinator of this partition has, or begins, a term in another leader epoch than
+    /// the partition's, or has none although this broker leads.
+    pub(crate) fn is_outdated(&self, partition: &Partition) -> bool {
+        let leadership = partition.leadership();
+        let led_in = leadership.is_leader().then(|| leadership.leader_epoch());
+        let slot = self.slots.at(partition.index());
+        slot.is_some_and(|slot| slot.state.lock().leader_epoch != led_in)
     }
 
     /// Partition of the topic that a key belongs to; none before the topic exists.
@@ -129,13 +167,13 @@ impl<M: Machine> Host<M> {
 
     /// Steps every coordinator, loaded or not.
     pub(crate) fn tell_all(&self, event: impl Fn() -> M::Event) {
-        self.slots.all().iter().for_each(|slot| slot.step(event()));
+        self.slots.all().iter().for_each(|slot| slot.tell(event()));
     }
 
     /// Steps the coordinator of partition `index`, loaded or not.
     pub(crate) fn tell(&self, index: i32, event: M::Event) {
         if let Some(slot) = self.slots.at(index) {
-            slot.step(event);
+            slot.tell(event);
         }
     }
 
@@ -154,12 +192,17 @@ impl<M: Machine> Host<M> {
     }
 
     /// Replays `partition` into its coordinator, which must have been provided, and opens it for
-    /// requests.
-    pub(crate) fn load(&self, partition: &Arc<Partition>) {
+    /// requests, which are refused meanwhile. `announce` tells a new coordinator, by
+    /// [`Host::tell`], what the former one knew. Blocks for as long as it takes to read the log.
+    pub(crate) fn load(&self, partition: &Arc<Partition>, announce: impl FnOnce()) {
         match self.slots.at(partition.index()) {
             Some(slot) => {
-                slot.load(partition);
-                self.tell_if_complete();
+                let (leader_epoch, term) = slot.begin_term(M::new(&self.settings), partition);
+                announce();
+                if !self.is_unloaded.load(Ordering::SeqCst) {
+                    slot.load(M::new(&self.settings), partition, (leader_epoch, term));
+                    self.tell_if_complete();
+                }
             }
             None => tracing::error!(
                 partition = partition.name(),
@@ -197,7 +240,7 @@ impl<M: Machine> Job<M> {
 
     /// Tells the coordinator how the work has ended.
     pub(crate) fn done(self, event: M::Event) {
-        self.slot.step(event);
+        self.slot.step_in(self.term, event);
     }
 }
 
@@ -210,22 +253,46 @@ impl<M: Machine> State<M> {
 
 impl<M: Machine> Slot<M> {
     fn new(machine: M, alarm: Arc<Notify>, jobs: mpsc::UnboundedSender<Job<M>>) -> Self {
+        let (partition, leader_epoch, held) = (None, None, None);
+        let (term, is_expected, waiting, next_ticket) = (0, false, HashMap::new(), 0);
         let state =
-            State { machine, partition: None, is_expected: false, waiting: HashMap::new(), next_ticket: 0 };
+            State { machine, term, leader_epoch, held, partition, is_expected, waiting, next_ticket };
         Self { state: Mutex::new(state), due: Due::never(alarm), jobs }
     }
 
-    /// Replays the partition's log and opens the coordinator for requests. If the log cannot be
-    /// read, the coordinator stays closed: no answer is better than one from half of the state.
-    fn load(self: &Arc<Self>, partition: &Arc<Partition>) {
+    /// Begins a term in the partition's leader epoch. `machine` refuses requests until the load has
+    /// ended.
+    fn begin_term(self: &Arc<Self>, machine: M, partition: &Partition) -> (i32, u64) {
         let mut state = self.state.lock();
-        state.is_expected = false;
-        let machine = &mut state.machine;
+        self.end_term(&mut state);
         let leader_epoch = partition.leadership().leader_epoch();
+        state.machine = machine;
+        (state.leader_epoch, state.held, state.is_expected) = (Some(leader_epoch), Some(Vec::new()), true);
+        (leader_epoch, state.term)
+    }
+
+    /// Replays the partition's log into `machine` and opens the coordinator for requests, unless its
+    /// term has ended meanwhile. If the log cannot be read, the coordinator stays closed: no answer
+    /// is better than one from half of the state. The lock is not held during the replay.
+    fn load(
+        self: &Arc<Self>,
+        mut machine: M,
+        partition: &Arc<Partition>,
+        (leader_epoch, term): (i32, u64),
+    ) {
         machine.begin(leader_epoch);
-        match replay(partition.log(), |batch| machine.replay(batch)) {
+        let replayed = replay(partition.log(), |batch| machine.replay(batch));
+        let mut state = self.state.lock();
+        if state.term != term {
+            return;
+        }
+        state.is_expected = false;
+        let held = state.held.take().unwrap_or_default();
+        match replayed {
             Ok(()) => {
+                state.machine = machine;
                 state.partition = Some((partition.clone(), leader_epoch));
+                held.into_iter().for_each(|event| self.step_locked(&mut state, event));
                 self.step_locked(&mut state, Signal::Loaded.into());
             }
             Err(error) => tracing::error!(
@@ -255,8 +322,38 @@ impl<M: Machine> Slot<M> {
         Some(receiver)
     }
 
+    /// Ends the term, if there is one, and returns true if the coordinator was loaded.
+    fn resign(self: &Arc<Self>) -> bool {
+        self.end_term(&mut self.state.lock())
+    }
+
+    fn end_term(self: &Arc<Self>, state: &mut State<M>) -> bool {
+        let was_loaded = state.partition.is_some();
+        self.step_locked(state, Signal::Unload.into());
+        state.term += 1;
+        (state.leader_epoch, state.held, state.is_expected) = (None, None, false);
+        was_loaded
+    }
+
     fn step(self: &Arc<Self>, event: M::Event) {
         self.step_locked(&mut self.state.lock(), event);
+    }
+
+    /// Steps the machine of this term; that of a later one does not hear of it.
+    fn step_in(self: &Arc<Self>, term: u64, event: M::Event) {
+        let mut state = self.state.lock();
+        if state.term == term {
+            self.step_locked(&mut state, event);
+        }
+    }
+
+    /// Steps the machine, or the one that is being loaded as soon as it is.
+    fn tell(self: &Arc<Self>, event: M::Event) {
+        let mut state = self.state.lock();
+        match &mut state.held {
+            Some(held) => held.push(event),
+            None => self.step_locked(&mut state, event),
+        }
     }
 
     fn step_locked(self: &Arc<Self>, state: &mut State<M>, event: M::Event) {
@@ -274,7 +371,7 @@ impl<M: Machine> Slot<M> {
                         actions.extend(state.machine.step(reported, Now::read()));
                     }
                 }
-                Action::Work(work) => self.post(work),
+                Action::Work(work) => self.post(state.term, work),
             }
         }
         if state.machine.is_unloaded() {
@@ -286,8 +383,8 @@ impl<M: Machine> Slot<M> {
 
     /// Hands work to the admin thread. After that thread has ended no work is done; the next start
     /// takes it up again.
-    fn post(self: &Arc<Self>, work: M::Work) {
-        let _ = self.jobs.send(Job { slot: self.clone(), work });
+    fn post(self: &Arc<Self>, term: u64, work: M::Work) {
+        let _ = self.jobs.send(Job { slot: self.clone(), term, work });
     }
 
     /// Appends a batch; returns the result, or none if a later step reports it.
@@ -309,10 +406,10 @@ impl<M: Machine> Slot<M> {
         match partition.append(batch, now) {
             Submitted::Done(result) => Some(stored::<M>(partition, result)),
             queued => {
-                let (slot, partition) = (self.clone(), partition.clone());
+                let (slot, partition, term) = (self.clone(), partition.clone(), state.term);
                 tokio::spawn(async move {
                     let result = stored::<M>(&partition, queued.wait().await);
-                    slot.step(Signal::Persisted(id, result).into());
+                    slot.step_in(term, Signal::Persisted(id, result).into());
                 });
                 None
             }

@@ -1,6 +1,6 @@
 //! The cluster's metadata as the running broker uses it: one published image, read without a lock,
 //! which `publishing` replaces by the next one. Where images come from is not known here:
-//! `controller` makes them of the metadata log.
+//! `controller` makes them of the metadata log, or a cluster's controllers send them.
 
 use std::sync::Arc;
 
@@ -60,12 +60,30 @@ impl Metadata {
     /// If the next image is older than the published one.
     pub(crate) fn replace<T>(&self, next: &Image, act: impl FnOnce(&Image) -> T) -> T {
         let _alone = self.replacing.lock();
-        let before = self.image();
-        let (old, new) = (before.offset(), next.offset());
-        assert!(old <= new, "an image at {new} follows one at {old}");
+        let before = self.before(next);
         let acted = act(&before);
         self.published.store(Arc::new(next.clone()));
         acted
+    }
+
+    /// As [`Metadata::replace`], but publishes the next image before it is acted on: other brokers
+    /// have shown it to clients already.
+    ///
+    /// # Panics
+    /// As there.
+    pub(crate) fn replace_first<T>(&self, next: &Image, act: impl FnOnce(&Image) -> T) -> T {
+        let _alone = self.replacing.lock();
+        let before = self.before(next);
+        self.published.store(Arc::new(next.clone()));
+        act(&before)
+    }
+
+    /// The published image, which the next one must not precede.
+    fn before(&self, next: &Image) -> Arc<Image> {
+        let before = self.image();
+        let (old, new) = (before.offset(), next.offset());
+        assert!(old <= new, "an image at {new} follows one at {old}");
+        before
     }
 
     /// Acts on the published image while nobody can replace it.

@@ -1,23 +1,28 @@
 //! Applies the changes from one image to the next, and publishes the next image.
 //!
-//! The order for each image is: stop deleted topics and rename their directories, apply
-//! configuration and quotas, change leaders of partitions, open new partitions, publish the image.
-//! After that, without a lock, [`Publisher::finish`] tells group coordinators about changed topics
-//! and removes the directories of deleted topics. One image is applied at a time.
+//! The order for each image is: stop deleted topics and replicas that have left this node and
+//! rename their directories, apply configuration and quotas, change leaders of partitions, open new
+//! partitions, publish the image. After that, without a lock, [`Publisher::finish`] tells group
+//! coordinators about changed topics and removes the directories of what was stopped. One image is
+//! applied at a time.
+//!
+//! An image that other brokers have as well is published before it is applied: clients come with it.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use levada_log::LogError;
 use levada_wire::Uuid;
+use tokio::runtime::Handle;
 
 use crate::metadata::image::Image;
 use crate::publishing::Publisher;
 use crate::publishing::diff::{Change, DeletedTopic, diff};
-use crate::replica::Leadership;
+use crate::replica::{Leadership, Partition};
 
 /// The rest of a publication, for [`Publisher::finish`].
 #[derive(Default)]
-#[must_use = "deleted topics leave their directories, and coordinators are not told of topics"]
+#[must_use = "what was stopped leaves its directories, and coordinators are not told of topics"]
 pub(crate) struct Aftermath {
     has_topics_changed: bool,
     doomed: Vec<PathBuf>,
@@ -31,14 +36,20 @@ impl Publisher {
     /// # Panics
     /// If the next image is older than the published one.
     pub(crate) fn publish(&self, next: &Image) -> Aftermath {
-        let node_id = self.config.load().node_id;
-        self.metadata.replace(next, |before| {
-            let mut aftermath = Aftermath::default();
-            diff(before, next, node_id)
-                .into_iter()
-                .for_each(|change| self.apply(change, next, &mut aftermath));
-            aftermath
-        })
+        self.metadata.replace(next, |before| self.apply_all(before, next))
+    }
+
+    /// As [`Publisher::publish`], for an image of a cluster with other brokers: it is visible before
+    /// it is acted on. Until then clients are told that this broker does not lead.
+    pub(crate) fn publish_shared(&self, next: &Image) -> Aftermath {
+        self.metadata.replace_first(next, |before| self.apply_all(before, next))
+    }
+
+    fn apply_all(&self, before: &Image, next: &Image) -> Aftermath {
+        let mut aftermath = Aftermath::default();
+        let changes = diff(before, next, self.config.load().node_id);
+        changes.into_iter().for_each(|change| self.apply(change, next, &mut aftermath));
+        aftermath
     }
 
     /// Does what remains after a publication. The error is the first partition's that could not be
@@ -55,35 +66,84 @@ impl Publisher {
     /// Acts on one change of those that lead to `image`.
     pub(super) fn apply(&self, change: Change, image: &Image, aftermath: &mut Aftermath) {
         match change {
-            Change::Delete(topics) => aftermath.doomed = self.drop_topics(&topics),
+            Change::Delete(topics) => aftermath.doomed.extend(self.drop_topics(&topics)),
+            Change::Stop(replicas) => aftermath.doomed.extend(self.stop_replicas(image, &replicas)),
             Change::BrokerConfig => {
                 self.apply_broker_config(image);
                 image.topics().iter().for_each(|topic| self.apply_topic_config(image, topic));
             }
             Change::GroupConfigs => self.apply_group_configs(image),
             Change::Quotas => self.quotas.set_limits(image.quotas()),
-            Change::Lead(partitions) => {
-                partitions.iter().for_each(|(id, index)| self.apply_leadership(image, *id, *index));
-            }
+            Change::Lead(partitions) => aftermath.failure = self.apply_leaderships(image, &partitions).err(),
             Change::Serve(topics) => {
-                let served = self.serve_missing(image, topics.into_iter());
-                aftermath.failure = served.err();
+                let served = self.serve_missing(image, &topics);
+                aftermath.failure = served.err().or(aftermath.failure.take());
             }
             Change::TopicConfigs(topics) => {
                 let topics = topics.iter().filter_map(|id| image.topic_by_id(*id));
                 topics.for_each(|topic| self.apply_topic_config(image, topic));
             }
-            Change::Topics => aftermath.has_topics_changed = true,
+            Change::Topics => {
+                // Topics of which this node has no replica have coordinators elsewhere, but their
+                // number decides which of them is whose.
+                self.coordinators.provide(image);
+                aftermath.has_topics_changed = true;
+            }
         }
     }
 
-    /// Has a partition that is served take the leadership that it has in the image.
-    fn apply_leadership(&self, image: &Image, topic: Uuid, index: i32) {
-        let partition = self.replicas.partitions().by_id(topic, index);
-        let registered = image.topic_by_id(topic).and_then(|topic| topic.partition(index));
-        if let (Some(partition), Some(registered)) = (partition, registered) {
-            partition.lead(Leadership::of(registered, self.config.load().node_id));
+    /// Has partitions take the leadership that they have in the image. Their coordinators end or
+    /// begin their terms; those that begin are loaded beside. What was not served before may be now.
+    fn apply_leaderships(&self, image: &Image, partitions: &[(Uuid, i32)]) -> Result<(), LogError> {
+        let (mut unserved, mut to_load) = (Vec::new(), Vec::new());
+        for (topic, index) in partitions {
+            let Some(partition) = self.replicas.partitions().by_id(*topic, *index) else {
+                unserved.push(*topic);
+                continue;
+            };
+            let registered = image.topic_by_id(*topic).and_then(|topic| topic.partition(*index));
+            if let Some(registered) = registered {
+                partition.lead(Leadership::of(registered, self.config.load().node_id));
+            }
+            to_load.extend(self.coordinators.follow(&partition).then_some(partition));
         }
+        self.load_beside(to_load);
+        unserved.dedup();
+        self.serve_missing(image, &unserved)
+    }
+
+    /// Loads coordinators one after the other, on a thread that may block; on this one where there
+    /// is no runtime.
+    fn load_beside(&self, partitions: Vec<Arc<Partition>>) {
+        let coordinators = self.coordinators.clone();
+        let load = move || partitions.iter().for_each(|partition| coordinators.load(partition));
+        match Handle::try_current() {
+            Ok(runtime) => drop(runtime.spawn_blocking(load)),
+            Err(_) => load(),
+        }
+    }
+
+    /// Takes replicas that have left this node out of service, and returns their directories for
+    /// removal. Kafka deletes them too.
+    fn stop_replicas(&self, image: &Image, replicas: &[(Uuid, i32)]) -> Vec<PathBuf> {
+        let mut stopped = Vec::with_capacity(replicas.len());
+        for (topic, index) in replicas {
+            let Some(topic) = image.topic_by_id(*topic) else { continue };
+            if let Some(partition) = self.replicas.partitions().by_id(topic.id(), *index) {
+                let registered = topic.partition(*index);
+                let node_id = self.config.load().node_id;
+                registered.into_iter().for_each(|one| partition.lead(Leadership::of(one, node_id)));
+                self.coordinators.resign_at(topic.name(), *index);
+                stopped.extend(self.replicas.partitions().remove_one(topic.id(), *index));
+            }
+            self.replicas.unopened().lock().forget(&(topic.name().to_string(), *index));
+        }
+        let doomed = self.replicas.mark_deleted(&stopped);
+        // As with a deleted topic: the replica may come back, and begins anew then.
+        if !doomed.is_empty() {
+            self.replicas.store_checkpoints();
+        }
+        doomed
     }
 
     /// Takes topics that the metadata no longer has out of service, and returns their directories

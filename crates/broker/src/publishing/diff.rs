@@ -3,8 +3,7 @@
 //!
 //! Any number of records may lie between the two images, so a snapshot needs no special case.
 //! Credentials, access control entries, features and broker registrations are not changes, because
-//! each request reads them from the published image. A replica that leaves this node while its
-//! topic remains is not a change yet, because no decision of `metadata::controller` makes one.
+//! each request reads them from the published image.
 
 use levada_wire::Uuid;
 
@@ -16,6 +15,8 @@ pub(super) enum Change {
     /// Topics are deleted. A topic that was deleted and created again counts here, under its former
     /// id.
     Delete(Vec<DeletedTopic>),
+    /// Partitions of which this node has no replica any more, while their topics remain.
+    Stop(Vec<(Uuid, i32)>),
     /// A configuration of this broker, or of all brokers, was set.
     BrokerConfig,
     /// Settings of single groups.
@@ -45,7 +46,7 @@ pub(super) struct DeletedTopic {
 pub(super) fn diff(old: &Image, new: &Image, node_id: i32) -> Vec<Change> {
     let is_same = old.topics().is_same(new.topics());
     let deleted = if is_same { Vec::new() } else { deleted(old, new) };
-    let Partitions { to_lead, to_serve, has_more } = match is_same {
+    let Partitions { to_stop, to_lead, to_serve, has_more } = match is_same {
         true => Partitions::default(),
         false => partitions(old, new, node_id),
     };
@@ -55,6 +56,7 @@ pub(super) fn diff(old: &Image, new: &Image, node_id: i32) -> Vec<Change> {
     let are_others = has_more || !deleted.is_empty();
     let changes = [
         unless_empty(deleted, Change::Delete),
+        unless_empty(to_stop, Change::Stop),
         resources.iter().any(|one| own.contains(one)).then_some(Change::BrokerConfig),
         resources.iter().any(is_group).then_some(Change::GroupConfigs),
         (!old.quotas().is_same(new.quotas())).then_some(Change::Quotas),
@@ -83,6 +85,7 @@ fn deleted(old: &Image, new: &Image) -> Vec<DeletedTopic> {
 /// What has become of the partitions.
 #[derive(Default)]
 struct Partitions {
+    to_stop: Vec<(Uuid, i32)>,
     to_lead: Vec<(Uuid, i32)>,
     to_serve: Vec<Uuid>,
     /// Some topic has more partitions than before.
@@ -95,6 +98,10 @@ fn partitions(old: &Image, new: &Image, node_id: i32) -> Partitions {
     for topic in new.topics().changed_since(old.topics()) {
         let before = old.topic_by_id(topic.id());
         found.has_more |= before.is_none_or(|before| before.partition_count() < topic.partition_count());
+        let former = before.into_iter().flat_map(|before| before.partitions());
+        let former = former.filter(|(_, partition)| is_ours(partition));
+        let left = former.filter(|(index, _)| topic.partition(*index).filter(is_ours).is_none());
+        found.to_stop.extend(left.map(|(index, _)| (topic.id(), index)));
         let mut is_to_serve = false;
         for (index, partition) in topic.partitions().filter(|(_, partition)| is_ours(partition)) {
             match before.and_then(|before| before.partition(index)).filter(is_ours) {

@@ -31,7 +31,9 @@ impl Publisher {
         missing.sort_by_key(|one| !is_internal(&one.identity.topic));
         for one in &missing {
             let key = one.key();
-            self.coordinators.expect(&key);
+            if one.identity.leadership.is_leader() {
+                self.coordinators.expect(&key);
+            }
             let left = left.of(&key);
             self.replicas.unopened().lock().expect(key, left);
         }

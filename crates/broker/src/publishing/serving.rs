@@ -25,7 +25,10 @@ impl Publisher {
             match change {
                 // A start has read it before it opened anything.
                 Change::BrokerConfig => {}
-                Change::Serve(topics) => missing = self.replicas.missing(image, topics.into_iter()),
+                Change::Serve(topics) => {
+                    missing = self.replicas.missing(image, topics.iter().copied());
+                    self.replicas.refuse_replicated(image, topics.into_iter(), |key| left.of(key));
+                }
                 change => self.apply(change, image, &mut aftermath),
             }
         }
@@ -33,8 +36,10 @@ impl Publisher {
         // have failed.
         let _ = self.finish(aftermath);
         self.coordinators.provide(image);
-        let known =
-            |topic: &str, index| image.topic(topic).is_some_and(|topic| topic.partition(index).is_some());
+        let known = |topic: &str, index| {
+            let partition = image.topic(topic).and_then(|topic| topic.partition(index));
+            partition.is_some_and(|partition| partition.replicas.contains(&node_id))
+        };
         self.replicas.quarantine_strays(known)?;
         let stale = left.is_stale(known);
         if !left.clean && !missing.is_empty() {
@@ -51,14 +56,13 @@ impl Publisher {
     }
 
     /// Opens those partitions of the topics that are not served yet.
-    pub(super) fn serve_missing(
-        &self,
-        image: &Image,
-        topics: impl Iterator<Item = Uuid>,
-    ) -> Result<(), LogError> {
+    pub(super) fn serve_missing(&self, image: &Image, topics: &[Uuid]) -> Result<(), LogError> {
         self.coordinators.provide(image);
-        let missing = self.replicas.missing(image, topics);
-        self.open_and_serve(missing, |_| PartitionAtShutdown::default())
+        let missing = self.replicas.missing(image, topics.iter().copied());
+        let nothing = |_: &TopicPartition| PartitionAtShutdown::default();
+        self.replicas.refuse_replicated(image, topics.iter().copied(), nothing);
+        let left = self.replicas.unopened().lock().clone();
+        self.open_and_serve(missing, |key| left.of(key))
     }
 
     /// Tries to open what could not be opened before.
@@ -97,7 +101,8 @@ impl Publisher {
         left: impl Fn(&TopicPartition) -> PartitionAtShutdown,
     ) -> Result<(), LogError> {
         let served = self.replicas.enter(opened, left)?;
-        served.iter().for_each(|partition| self.coordinators.load(partition));
+        let led = served.iter().filter(|partition| partition.leadership().is_leader());
+        led.for_each(|partition| self.coordinators.load(partition));
         Ok(())
     }
 
@@ -106,6 +111,8 @@ impl Publisher {
     /// it is visible: later the name may be another topic's.
     pub(super) fn drop_topic(&self, topic: &DeletedTopic) -> Vec<PathBuf> {
         let removed = self.replicas.partitions().remove(topic.id);
+        let unserved = topic.partitions.iter().map(|index| (topic.name.clone(), *index));
+        self.replicas.unopened().lock().forget_replicated(unserved);
         self.coordinators.resign(&topic.name);
         // Those too that are not served yet: their logs are being checked, or cannot be opened.
         self.coordinators.partitions_deleted(&[(topic.name.clone(), topic.partitions.clone())]);

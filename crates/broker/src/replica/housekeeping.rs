@@ -105,7 +105,7 @@ impl Replicas {
     /// Closes every log, leaves the checkpoints and the marker of a clean shutdown. Nobody may
     /// append any more. Blocks.
     pub(crate) fn close(&self, broker_epoch: i64) {
-        let mut clean = self.unopened.lock().is_empty();
+        let mut clean = self.unopened.lock().are_clean();
         for partition in self.partitions.all() {
             let Some(writer) = partition.lane().take_writer() else { continue };
             if let Err(error) = writer.close() {

@@ -49,7 +49,8 @@ pub(crate) struct Partition {
     config: ArcSwap<TopicConfig>,
     marker_warning: RepeatedWarning,
     traffic: Traffic,
-    /// Its topic has been deleted; whoever still holds it must be told so.
+    /// Its topic has been deleted, or its replica has left this node; whoever still holds it must be
+    /// told so.
     deleted: AtomicBool,
 }
 
@@ -192,7 +193,7 @@ impl Partition {
         self.marker_warning.is_due(now_ms)
     }
 
-    /// True if its topic has been deleted.
+    /// True if its topic has been deleted, or its replica has left this node.
     pub(crate) fn is_deleted(&self) -> bool {
         self.deleted.load(Ordering::Acquire)
     }
@@ -201,9 +202,25 @@ impl Partition {
     /// none) is ours, and that this node leads it.
     pub(crate) fn check_leader(&self, known: i32) -> Result<(), ErrorCode> {
         if self.is_deleted() {
-            return Err(ErrorCode::UnknownTopicOrPartition);
+            return Err(self.absence());
         }
         self.leadership.load().check(known)
+    }
+
+    /// The error for clients that hold a partition which is not served any more. A replica that has
+    /// left this node has lost the leadership before that.
+    pub(crate) fn absence(&self) -> ErrorCode {
+        match self.leadership.load().is_leader() {
+            true => ErrorCode::UnknownTopicOrPartition,
+            false => ErrorCode::NotLeaderOrFollower,
+        }
+    }
+}
+
+impl Partition {
+    fn leave_service(&self) {
+        self.deleted.store(true, Ordering::Release);
+        self.waiters.wake();
     }
 }
 
@@ -294,10 +311,31 @@ impl Partitions {
             }
             tables
         });
-        for partition in removed.iter() {
-            partition.deleted.store(true, Ordering::Release);
-            partition.waiters.wake();
-        }
+        removed.iter().for_each(|partition| partition.leave_service());
+        removed
+    }
+
+    /// Takes one partition out of service and wakes those who wait for it.
+    pub(crate) fn remove_one(&self, topic_id: Uuid, index: i32) -> Option<Arc<Partition>> {
+        let mut removed = None;
+        self.tables.rcu(|tables| {
+            let mut tables = Tables::clone(tables);
+            let Some(topic) = tables.by_id.get(&topic_id) else { return tables };
+            removed = pick(topic, index);
+            let mut left = topic.to_vec();
+            left.retain(|partition| partition.index != index);
+            let name = topic.first().map(|partition| partition.topic.clone());
+            if left.is_empty() {
+                tables.by_id.remove(&topic_id);
+                name.and_then(|name| tables.by_name.remove(&name));
+            } else if let Some(name) = name {
+                let left = Arc::new(left);
+                tables.by_id.insert(topic_id, left.clone());
+                tables.by_name.insert(name, left);
+            }
+            tables
+        });
+        removed.iter().for_each(|partition| partition.leave_service());
         removed
     }
 }

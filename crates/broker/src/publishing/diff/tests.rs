@@ -24,6 +24,8 @@ enum Operation {
     Grow(u8, Vec<bool>),
     /// Gives each partition of a topic a leader, in a new epoch.
     Elect(u8, i32),
+    /// Gives one partition of a topic other replicas; true if this node is among them.
+    Reassign(u8, i32, bool),
     Configure(ResourceKind, u8, Option<u8>),
     Limit(u8, Option<u8>),
 }
@@ -36,6 +38,8 @@ fn operation() -> impl Strategy<Value = Operation> {
         2 => (0..3_u8).prop_map(Operation::Delete),
         2 => (0..3_u8, replicas()).prop_map(|(name, ours)| Operation::Grow(name, ours)),
         2 => (0..3_u8, -1..3_i32).prop_map(|(name, leader)| Operation::Elect(name, leader)),
+        3 => (0..3_u8, 0..3, any::<bool>())
+            .prop_map(|(name, index, is_ours)| Operation::Reassign(name, index, is_ours)),
         4 => (prop::sample::select(kinds.to_vec()), 0..3_u8, prop::option::of(0..2_u8))
             .prop_map(|(kind, name, value)| Operation::Configure(kind, name, value)),
         1 => (0..2_u8, prop::option::of(0..2_u8)).prop_map(|(user, limit)| Operation::Limit(user, limit)),
@@ -56,13 +60,17 @@ fn resource(kind: ResourceKind, name: u8) -> ConfigResource {
     }
 }
 
+fn replicas(is_ours: bool) -> Vec<i32> {
+    if is_ours { vec![2, NODE] } else { vec![2] }
+}
+
 /// The operation's records; none if the image does not allow it.
 fn records(image: &Image, operation: &Operation) -> Vec<Record> {
     let partitions = |topic_id, first: usize, ours: &[bool]| -> Vec<Record> {
         let of = |(at, is_ours): (usize, &bool)| PartitionRecord {
             topic_id,
             partition_id: (first + at) as i32,
-            replicas: if *is_ours { vec![2, NODE] } else { vec![2] },
+            replicas: replicas(*is_ours),
             ..PartitionRecord::default()
         };
         ours.iter().enumerate().map(|one| of(one).into()).collect()
@@ -93,6 +101,17 @@ fn records(image: &Image, operation: &Operation) -> Vec<Record> {
                 topic.partitions().map(|(index, _)| change(topic.id(), index).into()).collect()
             };
             topic.flat_map(of).collect()
+        }
+        Operation::Reassign(name, index, is_ours) => {
+            let topic = image.topic(&topic_name(*name));
+            let topic = topic.filter(|topic| topic.partition(*index).is_some());
+            let change = |topic: &Arc<Topic>| PartitionChangeRecord {
+                topic_id: topic.id(),
+                partition_id: *index,
+                replicas: Some(replicas(*is_ours)),
+                ..PartitionChangeRecord::default()
+            };
+            topic.map(change).map(Record::from).into_iter().collect()
         }
         Operation::Configure(ResourceKind::Topic, name, _) if image.topic(&topic_name(*name)).is_none() => {
             Vec::new()
@@ -177,6 +196,10 @@ impl Model {
                     self.led.remove(&key);
                 });
             }
+            Change::Stop(replicas) => replicas.iter().for_each(|key| {
+                assert!(self.served.remove(key).is_some(), "{key:?} is not served");
+                self.led.remove(key);
+            }),
             Change::BrokerConfig => {
                 self.broker = [ConfigResource::broker(NODE), ConfigResource::all_brokers()].map(configs);
             }
@@ -269,13 +292,14 @@ proptest! {
 fn place(change: &Change) -> usize {
     match change {
         Change::Delete(_) => 0,
-        Change::BrokerConfig => 1,
-        Change::GroupConfigs => 2,
-        Change::Quotas => 3,
-        Change::Lead(_) => 4,
-        Change::Serve(_) => 5,
-        Change::TopicConfigs(_) => 6,
-        Change::Topics => 7,
+        Change::Stop(_) => 1,
+        Change::BrokerConfig => 2,
+        Change::GroupConfigs => 3,
+        Change::Quotas => 4,
+        Change::Lead(_) => 5,
+        Change::Serve(_) => 6,
+        Change::TopicConfigs(_) => 7,
+        Change::Topics => 8,
     }
 }
 
@@ -298,4 +322,15 @@ fn a_topic_of_the_same_name_takes_the_place_of_a_deleted_one() {
     let deleted = DeletedTopic { id: former, name: "topic-0".to_owned(), partitions: vec![0, 1] };
     let expected = [Change::Delete(vec![deleted]), Change::Serve(vec![latter]), Change::Topics];
     assert_eq!(diff(&first, &second, NODE), expected);
+}
+
+#[test]
+fn a_replica_that_leaves_this_node_stops_and_one_that_comes_is_served() {
+    let first = images(&[Operation::Create(0, vec![true, true])]).pop().unwrap();
+    let topic = first.topic("topic-0").unwrap().id();
+    let left = after(&first, &records(&first, &Operation::Reassign(0, 1, false)));
+    assert_eq!(diff(&first, &left, NODE), [Change::Stop(vec![(topic, 1)])]);
+    let back = after(&left, &records(&left, &Operation::Reassign(0, 1, true)));
+    assert_eq!(diff(&left, &back, NODE), [Change::Serve(vec![topic])]);
+    assert_eq!(diff(&first, &back, NODE), [Change::Lead(vec![(topic, 1)])], "it has its log all the time");
 }

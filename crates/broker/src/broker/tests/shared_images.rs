@@ -1,0 +1,214 @@
+//! Images of a cluster with other brokers: leaders change, replicas come and leave.
+
+use std::sync::Arc;
+
+use levada_log::Append;
+use levada_log::batch::Builder;
+use levada_wire::Uuid;
+
+use super::crash::directory;
+use super::crash::life::{Incarnation, Ways};
+use super::crash::recorder::Recorder;
+use crate::error_code::ErrorCode;
+use crate::group::GroupError;
+use crate::group::request::{CommitPartition, CommitRequest, CommitTopic, FetchRequest};
+use crate::metadata::image::{Image, Position};
+use crate::metadata::records::{
+    LEADER_UNCHANGED, PartitionChangeRecord, PartitionRecord, Record, RemoveTopicRecord, TopicRecord,
+};
+use crate::replica::OFFSETS_TOPIC;
+
+const TOPIC: Uuid = Uuid::from_bytes([7; 16]);
+const OFFSETS: Uuid = Uuid::from_bytes([8; 16]);
+const OTHER: i32 = 9;
+
+/// A broker that is given images, as if controllers elsewhere had sent them.
+struct Member {
+    now: Incarnation,
+    image: Image,
+    node: i32,
+    _home: tempfile::TempDir,
+}
+
+impl Member {
+    fn start() -> Member {
+        let home = directory();
+        let disk = Arc::new(Recorder::new(home.path()));
+        let now = Incarnation::begin(disk, home.path(), Ways::default()).unwrap();
+        let (image, node) = (Image::clone(&now.broker.metadata().image()), now.broker.node_id());
+        Member { now, image, node, _home: home }
+    }
+
+    fn publish(&mut self, records: &[Record]) {
+        for record in records {
+            let position = Position { offset: self.image.offset() + 1, ..Position::default() };
+            self.image.apply(record, position).unwrap();
+        }
+        // Outside the runtime: what is loaded beside is loaded when this returns.
+        let publisher = self.now.broker.publisher();
+        publisher.finish(publisher.publish_shared(&self.image)).unwrap();
+    }
+
+    fn create(&mut self, topic_id: Uuid, name: &str, replicas: &[i32]) {
+        let topic = TopicRecord { name: name.to_owned(), topic_id };
+        let partition = PartitionRecord {
+            topic_id,
+            partition_id: 0,
+            replicas: replicas.to_vec(),
+            isr: replicas.to_vec(),
+            leader: replicas[0],
+            ..PartitionRecord::default()
+        };
+        self.publish(&[topic.into(), partition.into()]);
+    }
+
+    fn elect(&mut self, topic_id: Uuid, leader: i32) {
+        let change = PartitionChangeRecord { topic_id, partition_id: 0, leader, ..PartitionChangeRecord::default() };
+        self.publish(&[change.into()]);
+    }
+
+    /// Replaces the replicas; all of them are in sync.
+    fn reassign(&mut self, topic_id: Uuid, replicas: &[i32]) {
+        let change = PartitionChangeRecord {
+            topic_id,
+            partition_id: 0,
+            replicas: Some(replicas.to_vec()),
+            isr: Some(replicas.to_vec()),
+            leader: replicas.first().copied().unwrap_or(LEADER_UNCHANGED),
+            ..PartitionChangeRecord::default()
+        };
+        self.publish(&[change.into()]);
+    }
+
+    fn write(&self, topic: &str) -> Result<i64, ErrorCode> {
+        let partition = self.now.broker.replicas().partition(topic, 0)?;
+        partition.check_leader(-1)?;
+        let mut batch = Builder::new();
+        batch.push(0, None, Some(b"one"));
+        let append = Append::client(batch.build().unwrap());
+        Ok(self.now.run(async { partition.append(append, 0).wait().await }).unwrap().base_offset)
+    }
+
+    fn commit(&self, offset: i64) -> Result<(), GroupError> {
+        let partitions = vec![CommitPartition { index: 0, offset, leader_epoch: -1, metadata: None }];
+        let topics = vec![CommitTopic { name: "t".to_owned(), topic_id: Uuid::ZERO, partitions }];
+        let request = CommitRequest {
+            api_version: 8,
+            group_id: "group".to_owned(),
+            member_id: String::new(),
+            group_instance_id: None,
+            generation: -1,
+            retention_ms: None,
+            topics,
+        };
+        let committed = self.now.run(self.now.broker.coordinators().groups().ask(request))?;
+        committed[0].partitions[0].1.map_or(Ok(()), Err)
+    }
+
+    fn committed(&self) -> Result<i64, GroupError> {
+        let request = FetchRequest {
+            group_id: "group".to_owned(),
+            member_id: None,
+            member_epoch: -1,
+            topics: None,
+            require_stable: false,
+        };
+        let fetched = self.now.run(self.now.broker.coordinators().groups().ask(request))?;
+        Ok(fetched[0].partitions[0].offset)
+    }
+
+    fn has_directory(&self, name: &str) -> bool {
+        self.now.broker.replicas().data_path().join(name).exists()
+    }
+}
+
+#[test]
+fn a_replica_that_leaves_this_node_is_deleted_and_its_clients_are_sent_on() {
+    let mut member = Member::start();
+    let node = member.node;
+    member.create(TOPIC, "t", &[node]);
+    assert_eq!((member.write("t"), member.write("t")), (Ok(0), Ok(1)));
+    let held = member.now.broker.replicas().partition("t", 0).unwrap();
+    member.reassign(TOPIC, &[OTHER]);
+    assert_eq!(member.write("t"), Err(ErrorCode::NotLeaderOrFollower));
+    assert_eq!(held.check_leader(-1), Err(ErrorCode::NotLeaderOrFollower), "long polls hear it too");
+    assert!(!member.has_directory("t-0"));
+    assert_eq!(member.write("u"), Err(ErrorCode::UnknownTopicOrPartition));
+    // It comes back, and begins anew.
+    member.reassign(TOPIC, &[node]);
+    assert_eq!(member.write("t"), Ok(0));
+}
+
+#[test]
+fn a_partition_that_needs_replication_is_not_served_until_it_needs_none() {
+    let mut member = Member::start();
+    let node = member.node;
+    member.create(TOPIC, "t", &[node, OTHER]);
+    assert_eq!(member.write("t"), Err(ErrorCode::NotLeaderOrFollower));
+    assert!(!member.has_directory("t-0"));
+    assert_eq!(member.now.broker.replicas().offline(), 0, "no disk has failed");
+    member.reassign(TOPIC, &[node]);
+    assert_eq!(member.write("t"), Ok(0));
+    // The other one is to get a copy, and does not lead: all that is in sync is here.
+    let change = PartitionChangeRecord {
+        topic_id: TOPIC,
+        partition_id: 0,
+        replicas: Some(vec![node, OTHER]),
+        adding_replicas: Some(vec![OTHER]),
+        ..PartitionChangeRecord::default()
+    };
+    member.publish(&[change.into()]);
+    assert_eq!(member.write("t"), Ok(1));
+}
+
+#[test]
+fn a_topic_that_needed_replication_is_forgotten_when_it_is_deleted() {
+    let mut member = Member::start();
+    let node = member.node;
+    member.create(TOPIC, "t", &[OTHER, node]);
+    member.publish(&[RemoveTopicRecord { topic_id: TOPIC }.into()]);
+    assert_eq!(member.write("t"), Err(ErrorCode::UnknownTopicOrPartition));
+    assert!(member.now.broker.replicas().unopened().lock().is_empty());
+}
+
+#[test]
+fn a_coordinator_serves_while_its_partition_is_led_here_and_loads_again_in_each_epoch() {
+    let mut member = Member::start();
+    let node = member.node;
+    member.create(OFFSETS, OFFSETS_TOPIC, &[node]);
+    assert_eq!((member.commit(3), member.committed()), (Ok(()), Ok(3)));
+    member.elect(OFFSETS, -1);
+    assert_eq!((member.commit(4), member.committed()), (
+        Err(GroupError::NotCoordinator),
+        Err(GroupError::NotCoordinator)
+    ));
+    member.elect(OFFSETS, node);
+    assert_eq!(member.committed(), Ok(3), "of the log");
+    // The epoch before this one may have been another broker's for a moment.
+    member.elect(OFFSETS, node);
+    assert_eq!((member.commit(5), member.committed()), (Ok(()), Ok(5)));
+    member.reassign(OFFSETS, &[OTHER]);
+    assert_eq!(member.committed(), Err(GroupError::NotCoordinator));
+}
+
+#[test]
+fn topics_elsewhere_decide_which_coordinator_is_whose() {
+    let mut member = Member::start();
+    member.create(OFFSETS, OFFSETS_TOPIC, &[OTHER]);
+    assert_eq!(member.now.broker.coordinators().groups().partition_of("group"), Some(0));
+    assert_eq!(member.commit(1), Err(GroupError::NotCoordinator));
+}
+
+#[test]
+fn records_of_a_partition_that_is_led_elsewhere_are_not_deleted_here() {
+    let mut member = Member::start();
+    let node = member.node;
+    member.create(TOPIC, "t", &[node]);
+    member.write("t").unwrap();
+    member.elect(TOPIC, -1);
+    let partition = member.now.broker.replicas().partition("t", 0).unwrap();
+    assert_eq!(partition.check_leader(-1), Err(ErrorCode::NotLeaderOrFollower));
+    let deleted = crate::api::delete_before(member.now.broker.replicas(), &partition, 1);
+    assert_eq!(deleted, Err(ErrorCode::NotLeaderOrFollower));
+    assert_eq!(partition.log().log_start(), 0);
+}
