@@ -10,6 +10,7 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Semaphore;
 
 use crate::access::Access;
+use crate::cluster::ClusterMembership;
 use crate::config::{BrokerConfig, LiveConfig};
 use crate::controller::Controller;
 use crate::coordinator::Coordinators;
@@ -26,10 +27,12 @@ use crate::transaction::Transactions;
 use crate::transfers::Transfers;
 
 mod housekeeping;
+mod member;
 mod opening;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use self::member::Following;
 pub use self::opening::OpenError;
 
 /// One broker.
@@ -51,6 +54,7 @@ pub(crate) struct Broker {
     stats: Stats,
     change_log: LogPace,
     stopping: AtomicBool,
+    membership: Option<Arc<ClusterMembership>>,
 }
 
 impl Broker {
@@ -102,6 +106,11 @@ impl Broker {
     /// TLS settings of the listeners.
     pub(crate) fn tls(&self) -> &Tls {
         &self.tls
+    }
+
+    /// The membership in a cluster; none if the broker is its own controller.
+    pub(crate) fn membership(&self) -> Option<&Arc<ClusterMembership>> {
+        self.membership.as_ref()
     }
 
     /// Use of clients, and its limits.

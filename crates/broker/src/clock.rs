@@ -4,6 +4,8 @@
 use std::sync::LazyLock;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
+use rustix::time::{ClockId, clock_gettime};
+
 /// A moment, by both clocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Now {
@@ -24,6 +26,13 @@ impl Now {
 pub(crate) fn steady_ms() -> i64 {
     static BEGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
     i64::try_from(BEGIN.elapsed().as_millis()).unwrap_or(i64::MAX)
+}
+
+/// Milliseconds since the machine was started. Unlike the steady clock, this one also counts the
+/// time for which the machine was suspended.
+pub(crate) fn uptime_ms() -> i64 {
+    let now = clock_gettime(ClockId::Boottime);
+    now.tv_sec.saturating_mul(1000).saturating_add(now.tv_nsec / 1_000_000)
 }
 
 /// Wall-clock time in milliseconds since 1970, as Kafka's timestamps have it.

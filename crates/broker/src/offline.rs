@@ -45,6 +45,12 @@ pub enum StorageError {
         /// The directory.
         path: PathBuf,
     },
+    /// A broker of a cluster has to be told which.
+    #[error("process.roles=broker joins a cluster, whose id is not known here")]
+    NoClusterId,
+    /// First users are records of a new cluster.
+    #[error("process.roles=broker joins a cluster, which has its users already")]
+    MemberUsers,
     /// It cannot be locked, or more than one is configured.
     #[error(transparent)]
     DataDir(#[from] DataDirError),
@@ -58,11 +64,12 @@ pub enum StorageError {
 
 /// Gives the configured directory its identity and the first records of a cluster, as
 /// `kafka-storage format --standalone` does. Without `cluster_id` the cluster gets a random one;
-/// `users` are its first. Blocks.
+/// `users` are its first. The directory of a broker in a cluster gets its identity alone, for which
+/// the cluster's id is needed. Blocks.
 ///
 /// # Errors
 /// [`StoreError::Formatted`] if it has one already; a directory that is in use or cannot be
-/// written.
+/// written; a broker in a cluster without the cluster's id, or with users.
 pub fn format(
     config: &BrokerConfig,
     cluster_id: Option<&str>,
@@ -71,6 +78,13 @@ pub fn format(
     let dir = directory(config)?;
     RealDisk.create_dir(dir).map_err(|source| StorageError::Unreadable { path: dir.to_owned(), source })?;
     let _locked = lock(dir)?;
+    if config.cluster.is_some() {
+        if !users.is_empty() {
+            return Err(StorageError::MemberUsers);
+        }
+        let cluster_id = cluster_id.ok_or(StorageError::NoClusterId)?;
+        return Ok(Store::format_member(&RealDisk, dir, (cluster_id, config.node_id))?);
+    }
     let options = StoreOptions {
         disk: Arc::new(RealDisk),
         dir: dir.to_owned(),

@@ -30,6 +30,7 @@ mod housekeeping;
 pub(crate) mod lane;
 pub(crate) mod last_shutdown;
 mod leadership;
+mod lease;
 pub(crate) mod log_config;
 pub(crate) mod opening;
 mod partition;
@@ -49,6 +50,7 @@ use self::data_dir::DataDir;
 use self::discarded::PendingRemoval;
 use self::last_shutdown::{LastShutdown, UnservedPartitions, UnservedReason};
 pub(crate) use self::leadership::Leadership;
+pub(crate) use self::lease::Lease;
 pub(crate) use self::partition::{
     OFFSETS_TOPIC, Partition, PartitionIdentity, Partitions, TRANSACTIONS_TOPIC, TopicPartition, is_internal,
 };
@@ -70,6 +72,8 @@ pub(crate) struct Replicas {
     waiting: PendingRemoval,
     searches: Searches,
     upkeep: Arc<Upkeep>,
+    /// The right to act as a leader; none is needed while no other node can lead.
+    lease: Option<Arc<Lease>>,
 }
 
 impl Replicas {
@@ -80,7 +84,9 @@ impl Replicas {
         data_dir: DataDir,
         left: &LastShutdown,
     ) -> Self {
+        let lease = config.load().cluster.as_ref().map(|cluster| Lease::new(cluster.times.session_ms));
         Self {
+            lease: lease.map(Arc::new),
             node_id: config.load().node_id,
             config,
             metadata,
@@ -158,6 +164,16 @@ impl Replicas {
         unopened
             .recovering()
             .fold((0, 0), |(all, internal), (topic, _)| (all + 1, internal + usize::from(is_internal(topic))))
+    }
+
+    /// The right to act as a leader; none is needed while no other node can lead.
+    pub(crate) fn lease(&self) -> Option<&Arc<Lease>> {
+        self.lease.as_ref()
+    }
+
+    /// Begins to use the data directory: from now on it counts as not closed in good order.
+    pub(crate) fn begin_use(&self) -> Result<LastShutdown, data_dir::DataDirError> {
+        self.data_dir.begin()
     }
 
     /// The partitions that are not served.

@@ -50,13 +50,17 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     if let Some(address) = server.http_address() {
         announce(format_args!("http on {address}"));
     }
-    announce(format_args!("ready in {} ms", started.elapsed().as_millis()));
+    match server.is_joining() {
+        false => announce(format_args!("ready in {} ms", started.elapsed().as_millis())),
+        true => announce(format_args!(
+            "waiting for the controllers of the cluster; connections are accepted once the metadata is here"
+        )),
+    }
     let recovery = server.recovery();
     if recovery.progress().left > 0 {
         std::thread::spawn(move || show_recovery(&recovery));
     }
-    server.wait(&signals, || args.sources.read());
-    Ok(())
+    server.wait(&signals, || args.sources.read()).map_err(Failure::new)
 }
 
 /// Writes a line to stderr. The broker serves without it too: the terminal may be gone.

@@ -73,6 +73,13 @@ impl From<StorageError> for Failure {
             StorageError::Unformatted { .. } => {
                 Self::with_next(what, "name a data directory, or make one with levada storage format")
             }
+            StorageError::NoClusterId => Self::with_next(
+                what,
+                "name it with --cluster-id: it is cluster.id in meta.properties of the controllers",
+            ),
+            StorageError::MemberUsers => {
+                Self::with_next(what, "leave --add-scram out; add users with levada user set")
+            }
             StorageError::Store(StoreError::Formatted { .. }) => {
                 Self::with_next(what, "leave it as it is with --ignore-formatted, or name another directory")
             }

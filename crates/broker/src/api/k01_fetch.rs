@@ -18,7 +18,8 @@
 //!
 //! Asks for Read on each topic, or for ClusterAction if a replica fetches.
 //!
-//! Not done: replicas other than consumers do not exist; preferred read replicas neither.
+//! Not done: preferred read replicas; replicas of other brokers. In a cluster, the fetch of a
+//! follower is refused, and the log says so.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,6 +36,7 @@ use tokio::time::Instant;
 use crate::api::leaders::Leaders;
 use crate::api::{Context, RequestError, Reply};
 use crate::blocking::off_shard;
+use crate::clock::now_ms;
 use crate::error_code::ErrorCode;
 use crate::replica::Partition;
 use crate::security::acl::Operation;
@@ -244,6 +246,7 @@ fn resolve(context: &Context, request: &FetchRequest) -> Arc<Vec<Target>> {
     let mut targets = Vec::with_capacity(request.topics.iter().map(|topic| topic.partitions.len()).sum());
     let replica = request.replica_id >= 0 && context.broker().access().has_authorizer();
     let replica = replica.then(|| context.may_cluster(Operation::ClusterAction));
+    let is_follower = request.replica_id >= 0 && context.broker().membership().is_some();
     for topic in &request.topics {
         let key = (&topic.name, topic.topic_id);
         let permitted = match replica {
@@ -253,10 +256,27 @@ fn resolve(context: &Context, request: &FetchRequest) -> Arc<Vec<Target>> {
         };
         for wanted in &topic.partitions {
             let partition = permitted.and_then(|()| context.partition(key, wanted.index));
+            let partition = match is_follower {
+                true => partition.and_then(|partition| Err(refuse_follower(&partition, request.replica_id))),
+                false => partition,
+            };
             targets.push(Target { wanted: wanted.clone(), partition });
         }
     }
     Arc::new(targets)
+}
+
+/// A follower would count on replication, which needs more than its fetches. It asks again and
+/// again.
+fn refuse_follower(partition: &Partition, replica_id: i32) -> ErrorCode {
+    if partition.untold_follower(now_ms()) {
+        tracing::error!(
+            partition = partition.name(),
+            broker = replica_id,
+            "a follower is refused: this version of Levada does not replicate; next: take the broker out of the replicas with kafka-reassign-partitions"
+        );
+    }
+    ErrorCode::NotLeaderOrFollower
 }
 
 /// How a log is read: [`levada_log::Partition::read`], or the one that does not wait for the disk.

@@ -11,10 +11,10 @@ use levada_wire::messages::{DeleteRecordsRequest, DeleteRecordsResponse};
 use crate::api::Context;
 use crate::blocking::off_shard;
 use crate::error_code::ErrorCode;
-use crate::replica::{Partition, Replicas, is_internal};
+use crate::replica::{Replicas, is_internal};
 use crate::security::acl::{Operation, ResourceType};
 
-/// Stands for the high watermark in a request, and for "unknown" in an answer.
+/// Stands for "unknown" in an answer.
 const NONE: i64 = -1;
 
 pub(crate) async fn answer(context: &Context, request: DeleteRecordsRequest) -> DeleteRecordsResponse {
@@ -39,7 +39,7 @@ pub(crate) async fn answer(context: &Context, request: DeleteRecordsRequest) -> 
 fn delete(replicas: &Replicas, topic: &str, asked: &DeleteRecordsPartition) -> DeleteRecordsPartitionResult {
     let deleted = match replicas.partition(topic, asked.partition_index) {
         Ok(_) if is_internal(topic) => Err(ErrorCode::InvalidTopic),
-        Ok(partition) => delete_before(replicas, &partition, asked.offset),
+        Ok(partition) => replicas.delete_records(&partition, asked.offset),
         Err(error) => Err(error),
     };
     show(asked, deleted)
@@ -51,29 +51,4 @@ fn show(asked: &DeleteRecordsPartition, deleted: Result<i64, ErrorCode>) -> Dele
         low_watermark: deleted.unwrap_or(NONE),
         error_code: deleted.err().unwrap_or(ErrorCode::None).code(),
     })
-}
-
-/// The partition's first offset afterwards.
-pub(crate) fn delete_before(replicas: &Replicas, partition: &Partition, offset: i64) -> Result<i64, ErrorCode> {
-    partition.check_leader(-1)?;
-    if !partition.config().cleanup_policy.delete {
-        return Err(ErrorCode::PolicyViolation);
-    }
-    let high_watermark = partition.log().high_watermark();
-    let offset = if offset == NONE { high_watermark } else { offset };
-    if !(0..=high_watermark).contains(&offset) {
-        return Err(ErrorCode::OffsetOutOfRange);
-    }
-    let advanced = partition.lane().with_writer(|writer| writer.advance_log_start(offset));
-    let discarded = advanced.ok_or(ErrorCode::NotLeaderOrFollower)?;
-    // Files are renamed outside the lane: appends go on meanwhile.
-    let removed = discarded.and_then(|discarded| replicas.retire(partition, discarded));
-    partition.waiters().wake();
-    match removed {
-        Ok(()) => Ok(partition.log().log_start()),
-        Err(error) => {
-            tracing::error!(partition = partition.name(), %error, "cannot delete records");
-            Err(ErrorCode::KafkaStorageError)
-        }
-    }
 }

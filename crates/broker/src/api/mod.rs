@@ -82,9 +82,6 @@ macro_rules! serve {
     };
 }
 
-#[cfg(test)]
-pub(crate) use self::k21_delete_records::delete_before;
-
 serve! {
     hot {
         Produce => k00_produce,

@@ -1,7 +1,7 @@
 //! Opening and closing a broker, room by room.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant, SystemTime};
@@ -16,6 +16,7 @@ use tokio::sync::Semaphore;
 use crate::access::Access;
 use crate::broker::Broker;
 use crate::clock::now_ms;
+use crate::cluster::ClusterMembership;
 use crate::config::{BrokerConfig, LiveConfig, thresholds};
 use crate::controller::Controller;
 use crate::coordinator::Coordinators;
@@ -32,6 +33,7 @@ use crate::publishing::Publisher;
 use crate::quota::QuotaBook;
 use crate::replica::Replicas;
 use crate::replica::data_dir::{DataDir, DataDirError};
+use crate::replica::last_shutdown::LastShutdown;
 use crate::stats::Stats;
 use crate::tls::Tls;
 use crate::transaction::Transactions;
@@ -52,14 +54,15 @@ pub enum OpenError {
     /// The metadata log cannot be opened.
     #[error(transparent)]
     Metadata(#[from] StoreError),
-    /// The broker is to join a cluster.
-    #[error(
-        "process.roles=broker: this version cannot join a cluster yet; set process.roles=broker,controller for a broker that is its own controller"
-    )]
-    Cluster,
     /// A listener's keys or trust cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsError),
+    /// The broker cannot join its cluster.
+    #[error("cannot join the cluster: {reason}")]
+    Membership {
+        /// The key or file to change.
+        reason: String,
+    },
 }
 
 /// On a thread of the runtime's that may wait; at once where there is no runtime.
@@ -80,8 +83,8 @@ const EXPANSIONS_AT_ONCE: usize = 2;
 const CHANGES_AT_ONCE: u32 = 1000;
 
 impl Broker {
-    /// Opens everything; when this returns the broker can serve requests. `bound` are the
-    /// listeners' addresses, in the order of the configuration.
+    /// Opens a broker that is its own controller; when this returns it can serve requests. `bound`
+    /// are the listeners' addresses, in the order of the configuration.
     pub(crate) fn open(config: BrokerConfig, bound: &[SocketAddr]) -> Result<Arc<Broker>, OpenError> {
         Broker::open_on((Arc::new(RealDisk), Background::new(beside)), config, bound)
     }
@@ -93,21 +96,42 @@ impl Broker {
         bound: &[SocketAddr],
     ) -> Result<Arc<Broker>, OpenError> {
         let started = Instant::now();
-        let dir = only_directory(&config)?;
-        let data_dir = DataDir::open((disk.clone(), background), dir)?;
-        let (store, report) = Store::open(&store_options(&config, disk, dir.clone()), now_ms())?;
+        let dir = only_dir(&config)?.to_owned();
+        let data_dir = DataDir::open((disk.clone(), background), &dir)?;
+        let (store, report) = Store::open(&store_options(&config, disk, dir), now_ms())?;
         // Only now: a directory that was refused is as it was.
         let left = data_dir.begin()?;
         warn_of(&report);
-        let config = current_config(config, store.image());
-        let transfers = Transfers::new(thresholds_in_force(&config)?);
-        let tls = Arc::new(Tls::load(&config, None)?);
-        let fetch_sessions = Mutex::new(Sessions::new(config.fetch_session_slots as usize));
-
-        let config = Arc::new(LiveConfig::new(config));
+        let config = Arc::new(LiveConfig::new(current_config(config, store.image())));
         let metadata = Arc::new(Metadata::new(store.identity().clone(), store.kraft_version()));
+        let broker = Broker::assemble(config, metadata, (data_dir, &left), Source::Embedded(store))?;
+        let first = broker.controller.register(&broker.node(bound))?;
+        let (clean, is_new) = (left.clean, report.unused);
+        broker.publisher.begin(&first, left)?;
+        broker.replicas.recovery().wait(RECOVERY_GRACE);
+        let recovering = broker.replicas.recovery().progress().left;
+        let (took_ms, partitions) = (started.elapsed().as_millis(), broker.replicas.partitions().count());
+        match is_new {
+            true => tracing::info!(took_ms, "new data directory"),
+            false => tracing::info!(partitions, recovering, clean, took_ms, "data directory open"),
+        }
+        Ok(broker)
+    }
+
+    /// Makes the rooms of a broker. It serves nothing yet.
+    pub(super) fn assemble(
+        config: Arc<LiveConfig>,
+        metadata: Arc<Metadata>,
+        (data_dir, left): (DataDir, &LastShutdown),
+        source: Source,
+    ) -> Result<Arc<Broker>, OpenError> {
+        let loaded = config.load();
+        let transfers = Transfers::new(thresholds_in_force(&loaded)?);
+        let tls = Arc::new(Tls::load(&loaded, None)?);
+        let fetch_sessions = Mutex::new(Sessions::new(loaded.fetch_session_slots as usize));
+        drop(loaded);
         let quotas = Arc::<QuotaBook>::default();
-        let replicas = Arc::new(Replicas::new(config.clone(), metadata.clone(), data_dir, &left));
+        let replicas = Arc::new(Replicas::new(config.clone(), metadata.clone(), data_dir, left));
         let coordinators = Arc::new(Coordinators::new(config.clone()));
         let publisher = Arc::new(Publisher {
             config: config.clone(),
@@ -117,9 +141,15 @@ impl Broker {
             quotas: quotas.clone(),
             tls: tls.clone(),
         });
-        let controller =
-            Arc::new(Controller::new(config.clone(), metadata.clone(), publisher.clone(), store));
-        let broker = Arc::new(Self {
+        let (rules, image) = (config.clone(), metadata.clone());
+        let (controller, membership) = match source {
+            Source::Embedded(store) => (Controller::new(rules, image, publisher.clone(), store), None),
+            Source::Member(membership) => {
+                (Controller::of_cluster(rules, image, membership.clone()), Some(membership))
+            }
+        };
+        let controller = Arc::new(controller);
+        Ok(Arc::new(Self {
             transactions: Arc::new(Transactions::new(
                 config.clone(),
                 replicas.clone(),
@@ -142,24 +172,19 @@ impl Broker {
             stats: Stats::new(SystemTime::now()),
             change_log: LogPace::of(CHANGES_AT_ONCE),
             stopping: AtomicBool::new(false),
-        });
-        let first = broker.controller.register(&broker.node(bound))?;
-        let (clean, is_new) = (left.clean, report.unused);
-        broker.publisher.begin(&first, left)?;
-        broker.replicas.recovery().wait(RECOVERY_GRACE);
-        let recovering = broker.replicas.recovery().progress().left;
-        let (took_ms, partitions) = (started.elapsed().as_millis(), broker.replicas.partitions().count());
-        match is_new {
-            true => tracing::info!(took_ms, "new data directory"),
-            false => tracing::info!(partitions, recovering, clean, took_ms, "data directory open"),
-        }
-        Ok(broker)
+            membership,
+        }))
     }
 
     /// Closes every log and tells the metadata log of the stop. Nobody may append any more. Blocks.
     pub(crate) fn close(&self) {
-        let registered = self.metadata.image();
-        let broker_epoch = registered.brokers().broker(self.node_id()).map_or(-1, |one| one.broker_epoch);
+        let broker_epoch = match &self.membership {
+            Some(membership) => membership.broker_epoch().unwrap_or(-1),
+            None => {
+                let registered = self.metadata.image();
+                registered.brokers().broker(self.node_id()).map_or(-1, |one| one.broker_epoch)
+            }
+        };
         if let Err(error) = self.controller.retreat() {
             tracing::error!(%error, "cannot record the shutdown in the metadata log");
         }
@@ -194,12 +219,19 @@ impl Broker {
     }
 }
 
-/// The data directory of a broker that is its own controller.
-fn only_directory(config: &BrokerConfig) -> Result<&PathBuf, OpenError> {
+/// Origin of the metadata.
+pub(super) enum Source {
+    /// The metadata log of this process.
+    Embedded(Store),
+    /// The controllers of a cluster.
+    Member(Arc<ClusterMembership>),
+}
+
+/// The one data directory.
+pub(super) fn only_dir(config: &BrokerConfig) -> Result<&Path, DataDirError> {
     match &config.log_dirs[..] {
-        _ if config.cluster.is_some() => Err(OpenError::Cluster),
         [dir] => Ok(dir),
-        dirs => Err(DataDirError::SeveralDirs { count: dirs.len() }.into()),
+        dirs => Err(DataDirError::SeveralDirs { count: dirs.len() }),
     }
 }
 

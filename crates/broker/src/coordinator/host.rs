@@ -5,8 +5,8 @@
 //! append lane, so that records enter the log in the order of the steps. No thread waits under it.
 //! Work that takes longer (markers, producer ids) is a [`Job`] for the admin thread.
 //!
-//! A machine serves for one *term*: from the load in one leader epoch until it resigns. Each load has
-//! a new machine, and results of an earlier term are dropped.
+//! A machine serves for one *term*: from the load in one leader epoch until it resigns. Each load
+//! has a new machine, and results of an earlier term are dropped.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -105,7 +105,8 @@ impl<M: Machine> Host<M> {
     }
 
     /// Ends the term of the coordinator of partition `index`, if it has one: this broker does not
-    /// lead the partition any more, or leads it in another epoch. Every waiting request is answered.
+    /// lead the partition any more, or leads it in another epoch. Every waiting request is
+    /// answered.
     pub(crate) fn resign_at(&self, index: i32) {
         if let Some(slot) = self.slots.at(index)
             && slot.resign()
@@ -114,8 +115,8 @@ impl<M: Machine> Host<M> {
         }
     }
 
-    /// True if the coordinator of this partition has, or begins, a term in another leader epoch than
-    /// the partition's, or has none although this broker leads.
+    /// True if the coordinator of this partition has, or begins, a term in another leader epoch
+    /// than the partition's, or has none although this broker leads.
     pub(crate) fn is_outdated(&self, partition: &Partition) -> bool {
         let leadership = partition.leadership();
         let led_in = leadership.is_leader().then(|| leadership.leader_epoch());
@@ -247,7 +248,7 @@ impl<M: Machine> Job<M> {
 impl<M: Machine> State<M> {
     /// True if the partition is served, or is being recovered.
     fn is_open(&self) -> bool {
-        self.partition.is_some() || self.is_expected
+        self.partition.as_ref().is_some_and(|(partition, _)| partition.has_lease()) || self.is_expected
     }
 }
 
@@ -255,8 +256,7 @@ impl<M: Machine> Slot<M> {
     fn new(machine: M, alarm: Arc<Notify>, jobs: mpsc::UnboundedSender<Job<M>>) -> Self {
         let (partition, leader_epoch, held) = (None, None, None);
         let (term, is_expected, waiting, next_ticket) = (0, false, HashMap::new(), 0);
-        let state =
-            State { machine, term, leader_epoch, held, partition, is_expected, waiting, next_ticket };
+        let state = State { machine, term, leader_epoch, held, partition, is_expected, waiting, next_ticket };
         Self { state: Mutex::new(state), due: Due::never(alarm), jobs }
     }
 
@@ -271,15 +271,10 @@ impl<M: Machine> Slot<M> {
         (leader_epoch, state.term)
     }
 
-    /// Replays the partition's log into `machine` and opens the coordinator for requests, unless its
-    /// term has ended meanwhile. If the log cannot be read, the coordinator stays closed: no answer
-    /// is better than one from half of the state. The lock is not held during the replay.
-    fn load(
-        self: &Arc<Self>,
-        mut machine: M,
-        partition: &Arc<Partition>,
-        (leader_epoch, term): (i32, u64),
-    ) {
+    /// Replays the partition's log into `machine` and opens the coordinator for requests, unless
+    /// its term has ended meanwhile. If the log cannot be read, the coordinator stays closed: no
+    /// answer is better than one from half of the state. The lock is not held during the replay.
+    fn load(self: &Arc<Self>, mut machine: M, partition: &Arc<Partition>, (leader_epoch, term): (i32, u64)) {
         machine.begin(leader_epoch);
         let replayed = replay(partition.log(), |batch| machine.replay(batch));
         let mut state = self.state.lock();

@@ -130,7 +130,7 @@ impl Store {
                 format::format(options, now_ms)?
             }
         };
-        check_identity(options, &identity)?;
+        check_owner(dir, &identity, (options.node_id, options.cluster_id.as_deref()))?;
         let path = dir.join(METADATA_DIR);
         disk.create_dir(&path).map_err(|source| StoreError::io("create", &path, source))?;
         let loaded = replay::load(disk, &path, options.limits.segment())?;
@@ -178,15 +178,41 @@ impl Store {
     /// # Errors
     /// A directory that has been formatted, or holds what no metadata would know; a failing disk.
     pub fn format(options: &StoreOptions, now_ms: i64) -> Result<MetaProperties, StoreError> {
-        let (disk, dir) = (&*options.disk, &options.dir);
-        disk.create_dir(dir).map_err(|source| StoreError::io("create", dir, source))?;
-        if MetaProperties::load(disk, dir)?.is_some() {
-            return Err(StoreError::Formatted { dir: dir.clone() });
-        }
-        if format::is_used(disk, dir) {
-            return Err(StoreError::Unidentified { dir: dir.clone() });
-        }
+        check_unformatted(&*options.disk, &options.dir)?;
         format::format(options, now_ms)
+    }
+
+    /// Gives a directory the identity of a broker in this cluster. It gets no metadata log: the
+    /// controllers have it.
+    ///
+    /// # Errors
+    /// As [`Store::format`].
+    pub fn format_member(
+        disk: &dyn Disk,
+        dir: &Path,
+        (cluster_id, node_id): (&str, i32),
+    ) -> Result<MetaProperties, StoreError> {
+        check_unformatted(disk, dir)?;
+        format::format_member(disk, dir, (cluster_id, node_id))
+    }
+
+    /// Identity of the directory of a broker in a cluster. Nothing in the directory is changed.
+    ///
+    /// # Errors
+    /// A directory without identity, of another node, or with the metadata log of a cluster of one.
+    pub fn member_identity(disk: &dyn Disk, dir: &Path, node_id: i32) -> Result<MetaProperties, StoreError> {
+        let identity = match MetaProperties::load(disk, dir)? {
+            Some(identity) => identity,
+            None if format::is_used(disk, dir) => {
+                return Err(StoreError::Unidentified { dir: dir.to_owned() });
+            }
+            None => return Err(StoreError::Unformatted { dir: dir.to_owned() }),
+        };
+        check_owner(dir, &identity, (node_id, None))?;
+        match files::read_leader(disk, &dir.join(METADATA_DIR))? {
+            Some(leader) if leader == node_id => Err(StoreError::Alone { dir: dir.to_owned() }),
+            _ => Ok(identity),
+        }
     }
 
     /// Identity of the directory.
@@ -291,20 +317,36 @@ impl Store {
     }
 }
 
-fn check_identity(options: &StoreOptions, identity: &MetaProperties) -> Result<(), StoreError> {
+/// Makes the directory if it is missing, and refuses one that has been formatted or has logs.
+fn check_unformatted(disk: &dyn Disk, dir: &Path) -> Result<(), StoreError> {
+    disk.create_dir(dir).map_err(|source| StoreError::io("create", dir, source))?;
+    if MetaProperties::load(disk, dir)?.is_some() {
+        return Err(StoreError::Formatted { dir: dir.to_owned() });
+    }
+    match format::is_used(disk, dir) {
+        true => Err(StoreError::Unidentified { dir: dir.to_owned() }),
+        false => Ok(()),
+    }
+}
+
+fn check_owner(
+    dir: &Path,
+    identity: &MetaProperties,
+    (node_id, cluster_id): (i32, Option<&str>),
+) -> Result<(), StoreError> {
     let differs = |what: &'static str, found: &str, wanted: &str| {
         Err(StoreError::OtherOwner {
-            dir: options.dir.clone(),
+            dir: dir.to_owned(),
             what,
             found: found.to_owned(),
             wanted: wanted.to_owned(),
         })
     };
-    if identity.node_id != options.node_id {
-        return differs("node.id", &identity.node_id.to_string(), &options.node_id.to_string());
+    if identity.node_id != node_id {
+        return differs("node.id", &identity.node_id.to_string(), &node_id.to_string());
     }
-    match &options.cluster_id {
-        Some(wanted) if *wanted != identity.cluster_id => differs("cluster.id", &identity.cluster_id, wanted),
+    match cluster_id {
+        Some(wanted) if wanted != identity.cluster_id => differs("cluster.id", &identity.cluster_id, wanted),
         _ => Ok(()),
     }
 }
@@ -373,6 +415,26 @@ pub enum StoreError {
         dir.display()
     )]
     Unidentified {
+        /// The directory.
+        dir: PathBuf,
+    },
+    /// The directory of a broker in a cluster has no identity.
+    #[error(
+        "{} is not formatted; format it with the id of the cluster (cluster.id in meta.properties of the controllers): \
+         levada storage format --cluster-id ID, with the configuration of this broker",
+        dir.display()
+    )]
+    Unformatted {
+        /// The directory.
+        dir: PathBuf,
+    },
+    /// The directory of a broker that is its own controller is offered to a cluster.
+    #[error(
+        "{} is the directory of a broker that is its own controller; to join a cluster, name an empty directory in \
+         log.dirs, or set process.roles=broker,controller to go on alone",
+        dir.display()
+    )]
+    Alone {
         /// The directory.
         dir: PathBuf,
     },

@@ -1,5 +1,7 @@
 //! Directories that a broker has left, and what became of them since.
 
+mod member;
+
 use std::fs;
 use std::path::Path;
 

@@ -6,7 +6,8 @@
 //! coordinators about changed topics and removes the directories of what was stopped. One image is
 //! applied at a time.
 //!
-//! An image that other brokers have as well is published before it is applied: clients come with it.
+//! An image that other brokers have as well is published before it is applied: clients come with
+//! it.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -39,8 +40,8 @@ impl Publisher {
         self.metadata.replace(next, |before| self.apply_all(before, next))
     }
 
-    /// As [`Publisher::publish`], for an image of a cluster with other brokers: it is visible before
-    /// it is acted on. Until then clients are told that this broker does not lead.
+    /// As [`Publisher::publish`], for an image of a cluster with other brokers: it is visible
+    /// before it is acted on. Until then clients are told that this broker does not lead.
     pub(crate) fn publish_shared(&self, next: &Image) -> Aftermath {
         self.metadata.replace_first(next, |before| self.apply_all(before, next))
     }
@@ -93,7 +94,8 @@ impl Publisher {
     }
 
     /// Has partitions take the leadership that they have in the image. Their coordinators end or
-    /// begin their terms; those that begin are loaded beside. What was not served before may be now.
+    /// begin their terms; those that begin are loaded beside. What was not served before may be
+    /// now.
     fn apply_leaderships(&self, image: &Image, partitions: &[(Uuid, i32)]) -> Result<(), LogError> {
         let (mut unserved, mut to_load) = (Vec::new(), Vec::new());
         for (topic, index) in partitions {

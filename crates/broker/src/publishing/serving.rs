@@ -55,6 +55,13 @@ impl Publisher {
         Ok(())
     }
 
+    /// As [`Publisher::begin`], for an image of a cluster's controllers. It also has the
+    /// configuration of this broker, which a broker of its own has read before.
+    pub(crate) fn begin_shared(&self, image: &Image, left: LastShutdown) -> Result<(), DataDirError> {
+        self.apply_broker_config(image);
+        self.begin(image, left)
+    }
+
     /// Opens those partitions of the topics that are not served yet.
     pub(super) fn serve_missing(&self, image: &Image, topics: &[Uuid]) -> Result<(), LogError> {
         self.coordinators.provide(image);

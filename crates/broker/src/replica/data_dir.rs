@@ -6,6 +6,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use levada_log::checkpoint::{CleanShutdown, OffsetCheckpoint, PartitionMetadata};
 use levada_log::disk::{self, Disk, Kind};
@@ -65,6 +66,8 @@ pub(crate) struct DataDir {
     /// True if there may be directories whose names are not on the device: those found at the
     /// start, and those made since.
     has_new_names: Mutex<bool>,
+    /// True from [`DataDir::begin`] on. Until then nothing is written.
+    is_in_use: AtomicBool,
     /// Held, not read: the kernel lets go of the lock when the process ends, however it ends.
     _lock: File,
 }
@@ -84,21 +87,37 @@ impl DataDir {
             background,
             stored: Mutex::default(),
             has_new_names: Mutex::new(true),
+            is_in_use: AtomicBool::new(false),
             _lock: lock,
         })
     }
 
     /// Takes the clean-shutdown marker away: from now on the directory counts as in use.
     pub(crate) fn begin(&self) -> Result<LastShutdown, DataDirError> {
+        let left = self.left(CleanShutdown::take)?;
+        self.is_in_use.store(true, Ordering::Release);
+        Ok(left)
+    }
+
+    /// How the directory was left. Nothing in it is changed.
+    pub(crate) fn look(&self) -> Result<LastShutdown, DataDirError> {
+        self.left(CleanShutdown::load)
+    }
+
+    fn left(
+        &self,
+        mark: fn(&dyn Disk, &Path) -> Result<Option<CleanShutdown>, LogError>,
+    ) -> Result<LastShutdown, DataDirError> {
         let (disk, path) = (&*self.disk, &*self.path);
         let checkpoint = |which| checkpoint(disk, which, path);
-        Ok(LastShutdown {
-            recovery_points: checkpoint(OffsetCheckpoint::RecoveryPoint),
-            log_starts: checkpoint(OffsetCheckpoint::LogStart),
-            high_watermarks: checkpoint(OffsetCheckpoint::Replication),
-            cleaned: checkpoint(OffsetCheckpoint::Cleaner),
-            clean: CleanShutdown::take(disk, path)?.is_some(),
-        })
+        let (recovery_points, log_starts) =
+            (checkpoint(OffsetCheckpoint::RecoveryPoint), checkpoint(OffsetCheckpoint::LogStart));
+        let (high_watermarks, cleaned) =
+            (checkpoint(OffsetCheckpoint::Replication), checkpoint(OffsetCheckpoint::Cleaner));
+        let mark = mark(disk, path)?;
+        let broker_epoch = mark.map(|mark| mark.broker_epoch).filter(|epoch| *epoch >= 0);
+        let clean = mark.is_some();
+        Ok(LastShutdown { clean, broker_epoch, recovery_points, log_starts, high_watermarks, cleaned })
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -204,6 +223,9 @@ impl DataDir {
     /// Replaces a checkpoint, unless it has these offsets already: a broker with nothing to do
     /// leaves the device alone. Flushed when this returns.
     pub(super) fn store(&self, checkpoint: OffsetCheckpoint, offsets: &Offsets) -> Result<(), LogError> {
+        if !self.is_in_use.load(Ordering::Acquire) {
+            return Ok(());
+        }
         let mut hasher = DefaultHasher::new();
         offsets.hash(&mut hasher);
         let hash = hasher.finish();
@@ -218,8 +240,12 @@ impl DataDir {
         Ok(())
     }
 
-    /// Leaves the marker that says that every log was closed in good order.
+    /// Leaves the marker that says that every log was closed in good order. A directory that was
+    /// not used stays as it was.
     pub(super) fn mark_clean(&self, broker_epoch: i64) -> Result<(), LogError> {
+        if !self.is_in_use.load(Ordering::Acquire) {
+            return Ok(());
+        }
         CleanShutdown { broker_epoch }.store(&*self.disk, &self.path)
     }
 }

@@ -13,6 +13,8 @@ pub(crate) type Offsets = BTreeMap<TopicPartition, i64>;
 pub(crate) struct LastShutdown {
     /// Every log was closed in good order.
     pub(crate) clean: bool,
+    /// The epoch of the registration that the process had, if the logs were closed in good order.
+    pub(crate) broker_epoch: Option<i64>,
     pub(crate) recovery_points: Offsets,
     pub(crate) log_starts: Offsets,
     pub(crate) high_watermarks: Offsets,
@@ -127,7 +129,8 @@ impl UnservedPartitions {
         }
     }
 
-    /// True if the next start needs to check none of these logs: they are as a clean stop left them.
+    /// True if the next start needs to check none of these logs: they are as a clean stop left
+    /// them.
     pub(crate) fn are_clean(&self) -> bool {
         self.0.values().all(|(left, absence)| *absence == UnservedReason::Replicated && left.clean)
     }

@@ -29,8 +29,8 @@ impl Missing {
 }
 
 impl Replicas {
-    /// Those partitions of the topics that this broker has to serve and does not yet. Partitions that
-    /// need replication are not among them.
+    /// Those partitions of the topics that this broker has to serve and does not yet. Partitions
+    /// that need replication are not among them.
     pub(crate) fn missing(&self, image: &Image, topics: impl Iterator<Item = Uuid>) -> Vec<Missing> {
         let mut missing = Vec::new();
         for topic in topics.filter_map(|id| image.topic_by_id(id)) {
@@ -56,8 +56,8 @@ impl Replicas {
         missing
     }
 
-    /// Notes partitions of the topics that this broker has to serve as one of several replicas, which
-    /// it cannot, and writes a line of the log for each that is new.
+    /// Notes partitions of the topics that this broker has to serve as one of several replicas,
+    /// which it cannot, and writes a line of the log for each that is new.
     pub(crate) fn refuse_replicated(
         &self,
         image: &Image,
@@ -167,7 +167,8 @@ impl Replicas {
         if let Some(cut) = &report.cut {
             tracing::warn!(partition = %format_args!("{topic}-{index}"), ?cut, "truncated a torn batch at the end of the log");
         }
-        Ok(Partition::new(identity, writer, config, self.upkeep.clone()))
+        let partition = Partition::new(identity, writer, config, self.upkeep.clone());
+        Ok(partition.leased(self.lease.clone()))
     }
 
     /// Adds opened partitions to those that are served.

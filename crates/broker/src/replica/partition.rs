@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use arc_swap::{ArcSwap, Guard};
-use levada_log::{Append, Writer};
+use levada_log::{Append, AppendError, Writer};
 use levada_wire::Uuid;
 use tokio::sync::RwLock;
 
@@ -16,6 +16,7 @@ use crate::error_code::ErrorCode;
 use crate::replica::durability::Syncs;
 use crate::replica::lane::{AppendLane, Backlog, RepeatedWarning, Submitted};
 use crate::replica::leadership::Leadership;
+use crate::replica::lease::Lease;
 use crate::replica::tally::{Traffic, Upkeep};
 use crate::replica::waiters::Waiters;
 
@@ -48,10 +49,12 @@ pub(crate) struct Partition {
     transactions: RwLock<()>,
     config: ArcSwap<TopicConfig>,
     marker_warning: RepeatedWarning,
+    follower_warning: RepeatedWarning,
     traffic: Traffic,
-    /// Its topic has been deleted, or its replica has left this node; whoever still holds it must be
-    /// told so.
+    /// Its topic has been deleted, or its replica has left this node; whoever still holds it must
+    /// be told so.
     deleted: AtomicBool,
+    lease: Option<Arc<Lease>>,
 }
 
 /// What names a partition.
@@ -83,9 +86,16 @@ impl Partition {
             transactions: RwLock::default(),
             config: ArcSwap::new(config),
             marker_warning: RepeatedWarning::default(),
+            follower_warning: RepeatedWarning::default(),
             traffic: Traffic::default(),
             deleted: AtomicBool::new(false),
+            lease: None,
         }
+    }
+
+    /// The same partition, served as long as the lease is valid.
+    pub(crate) fn leased(self, lease: Option<Arc<Lease>>) -> Self {
+        Self { lease, ..self }
     }
 
     pub(crate) fn topic(&self) -> &str {
@@ -169,6 +179,10 @@ impl Partition {
     /// wants that, the answer waits until the batch is on the device. A batch that was checked in
     /// another leader epoch is refused.
     pub(crate) fn append(self: &Arc<Self>, append: Append, now_ms: i64) -> Submitted {
+        if !self.has_lease() {
+            let checked = append.leader_epoch;
+            return Submitted::Done(Err(AppendError::LeaderEpoch { checked, led: -1 }));
+        }
         let (submitted, left) = self.lane.submit(append, now_ms, || self.waiters.wake());
         if left == Backlog::Remaining {
             let partition = self.clone();
@@ -193,6 +207,11 @@ impl Partition {
         self.marker_warning.is_due(now_ms)
     }
 
+    /// True if the operator is to be told that a follower was refused.
+    pub(crate) fn untold_follower(&self, now_ms: i64) -> bool {
+        self.follower_warning.is_due(now_ms)
+    }
+
     /// True if its topic has been deleted, or its replica has left this node.
     pub(crate) fn is_deleted(&self) -> bool {
         self.deleted.load(Ordering::Acquire)
@@ -204,7 +223,13 @@ impl Partition {
         if self.is_deleted() {
             return Err(self.absence());
         }
-        self.leadership.load().check(known)
+        self.leadership.load().check(known)?;
+        if self.has_lease() { Ok(()) } else { Err(ErrorCode::NotLeaderOrFollower) }
+    }
+
+    /// True unless another node may have taken the leadership while this process was stopped.
+    pub(crate) fn has_lease(&self) -> bool {
+        self.lease.as_ref().is_none_or(|lease| lease.is_valid(clock::uptime_ms()))
     }
 
     /// The error for clients that hold a partition which is not served any more. A replica that has

@@ -5,9 +5,43 @@ use std::time::Duration;
 
 use crate::blocking::off_shard;
 use crate::clock::now_ms;
+use crate::error_code::ErrorCode;
 use crate::replica::{Partition, Replicas};
 
+/// Stands for the high watermark in a request to delete records.
+const HIGH_WATERMARK: i64 = -1;
+
 impl Replicas {
+    /// Deletes the records of a partition before an offset (-1: the high watermark), and returns
+    /// the partition's first offset afterwards. Blocks.
+    ///
+    /// # Errors
+    /// This broker does not lead the partition, its topic keeps records by their keys, or the
+    /// offset is not in the log.
+    pub(crate) fn delete_records(&self, partition: &Partition, offset: i64) -> Result<i64, ErrorCode> {
+        partition.check_leader(-1)?;
+        if !partition.config().cleanup_policy.delete {
+            return Err(ErrorCode::PolicyViolation);
+        }
+        let high_watermark = partition.log().high_watermark();
+        let offset = if offset == HIGH_WATERMARK { high_watermark } else { offset };
+        if !(0..=high_watermark).contains(&offset) {
+            return Err(ErrorCode::OffsetOutOfRange);
+        }
+        let advanced = partition.lane().with_writer(|writer| writer.advance_log_start(offset));
+        let discarded = advanced.ok_or(ErrorCode::NotLeaderOrFollower)?;
+        // Files are renamed outside the lane: appends go on meanwhile.
+        let removed = discarded.and_then(|discarded| self.retire(partition, discarded));
+        partition.waiters().wake();
+        match removed {
+            Ok(()) => Ok(partition.log().log_start()),
+            Err(error) => {
+                tracing::error!(partition = partition.name(), %error, "cannot delete records");
+                Err(ErrorCode::KafkaStorageError)
+            }
+        }
+    }
+
     /// Looks for old segments every `log.retention.check.interval.ms`; never returns.
     pub(crate) async fn run_retention(self: Arc<Self>) {
         loop {

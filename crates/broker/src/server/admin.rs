@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use tokio::runtime::Runtime;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::task::LocalSet;
 
 use crate::broker::Broker;
@@ -25,6 +25,8 @@ pub(crate) struct Duties {
     pub(crate) listeners: Vec<(Arc<Listener>, TcpListener)>,
     pub(crate) inboxes: Vec<mpsc::Sender<Accepted>>,
     pub(crate) handshakes: Option<mpsc::Sender<Accepted>>,
+    /// True when the listeners may accept connections and the logs are open.
+    pub(crate) accept: watch::Receiver<bool>,
     /// Signs of life, if the service manager asks for them.
     pub(crate) pulse: Option<Arc<Pulse>>,
 }
@@ -50,10 +52,14 @@ pub(crate) fn start(runtime: Runtime, duties: Duties) -> Result<JoinHandle<()>, 
 }
 
 async fn run(duties: Duties) {
-    let Duties { broker, stop, listeners, inboxes, handshakes, pulse } = duties;
+    let Duties { broker, stop, listeners, inboxes, handshakes, mut accept, pulse } = duties;
     if let Some(pulse) = pulse {
         // The shards are counted first.
         tokio::task::spawn_local(pulse.beat(inboxes.len()));
+    }
+    tokio::select! {
+        accepts = accept.wait_for(|accepts| *accepts) => if accepts.is_err() { return },
+        () = stop.signalled() => return,
     }
     let acceptor = Acceptor::new(broker.clone(), (inboxes, handshakes), stop.clone());
     for (listener, socket) in listeners {

@@ -6,14 +6,17 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Instant;
 
+use tokio::sync::watch;
+
 pub use self::signals::Signals;
 use crate::api::large;
-use crate::broker::Broker;
 pub use crate::broker::OpenError;
+use crate::broker::{Broker, Following};
 use crate::config::{BrokerConfig, ConfigErrors, Differences, Listener};
 use crate::publishing::ReloadError;
 pub use crate::replica::{Recovery, RecoveryProgress};
 use crate::server::channel::handshakes::{self, Handshakes};
+use crate::server::follower::Follower;
 use crate::server::handed::Handed;
 pub use crate::server::handed::HandedError;
 use crate::server::shard::ShardHandle;
@@ -29,6 +32,7 @@ mod cold_lane;
 mod connection;
 mod connection_limits;
 mod dump;
+mod follower;
 mod handed;
 mod listener;
 pub(crate) mod shard;
@@ -47,6 +51,8 @@ pub struct Server {
     large: JoinHandle<()>,
     handshakes: Option<Handshakes>,
     admin: JoinHandle<()>,
+    /// In a cluster.
+    follower: Option<Follower>,
     supervisor: Supervisor,
 }
 
@@ -115,8 +121,20 @@ fn sockets(config: &BrokerConfig) -> Result<(Vec<TcpListener>, Option<TcpListene
     Ok((listeners, http))
 }
 
+/// Opens the broker; in a cluster with the task of following it.
+fn open_broker(
+    config: BrokerConfig,
+    bound: &[SocketAddr],
+) -> Result<(Arc<Broker>, Option<Following>), OpenError> {
+    match config.cluster {
+        None => Ok((Broker::open(config, bound)?, None)),
+        Some(_) => Broker::join(config, bound).map(|(broker, following)| (broker, Some(following))),
+    }
+}
+
 impl Server {
-    /// Starts a broker and returns once it accepts connections.
+    /// Starts a broker and returns once it accepts connections. A broker in a cluster accepts them
+    /// later, when the controllers have sent it the metadata.
     ///
     /// # Errors
     /// If an address is taken, the data directory is damaged or in use, or threads cannot be made.
@@ -130,11 +148,13 @@ impl Server {
         let (http_listen, http_token) = (config.http_listen.clone(), config.http_token.clone());
         let open: Vec<Arc<Listener>> = config.listeners.iter().cloned().map(Arc::new).collect();
         let runtime = admin::runtime()?;
-        let broker = {
+        let (broker, following) = {
             // Coordinators that are opened have things to write and to wait for already.
             let _entered = runtime.enter();
-            Broker::open(config, &kafka_addresses)?
+            open_broker(config, &kafka_addresses)?
         };
+        let (accepting, accept) = watch::channel(following.is_none());
+        let handle = runtime.handle().clone();
         directories.iter().for_each(|directory| warn_if_exposed(directory));
         let stop = Stop::new();
         let (web, console) = match http_listen {
@@ -169,9 +189,12 @@ impl Server {
             listeners: open.into_iter().zip(listeners).collect(),
             inboxes,
             handshakes: handshake_inbox,
+            accept,
             pulse,
         };
         let admin = admin::start(runtime, duties)?;
+        let follower = following.map(|following| follower::start(following, (handle, accepting)));
+        let follower = follower.transpose()?;
         Ok(Server {
             broker,
             stop,
@@ -182,8 +205,16 @@ impl Server {
             large,
             handshakes,
             admin,
+            follower,
             supervisor,
         })
+    }
+
+    /// True if the broker is in a cluster, and accepts connections once the controllers have sent
+    /// it the metadata.
+    #[must_use]
+    pub fn is_joining(&self) -> bool {
+        self.follower.is_some()
     }
 
     /// Where Kafka clients connect, one address for each listener.
@@ -206,8 +237,18 @@ impl Server {
 
     /// Serves until a signal asks for the stop, then stops in order. `read` reads the configuration
     /// again when a signal asks for that. Blocks.
-    pub fn wait(mut self, signals: &Signals, read: impl Fn() -> Result<BrokerConfig, ConfigErrors>) {
+    ///
+    /// # Errors
+    /// The reason for which a broker could not stay in its cluster.
+    pub fn wait(
+        mut self,
+        signals: &Signals,
+        read: impl Fn() -> Result<BrokerConfig, ConfigErrors>,
+    ) -> Result<(), String> {
         self.supervisor.ready();
+        if let Some(follower) = &self.follower {
+            follower.order_by(signals.sender());
+        }
         loop {
             match signals.next(self.supervisor.pause(Instant::now())) {
                 None => {}
@@ -220,12 +261,14 @@ impl Server {
                     dump::log_state(&self.broker, &self.shards);
                     break;
                 }
-                Some(Order::Stop) => break,
+                Some(Order::Stop | Order::Leave) => break,
             }
             self.supervisor.keep_alive(Instant::now());
         }
         self.supervisor.stopping();
+        let reason = self.follower.as_ref().and_then(Follower::reason);
         self.stop();
+        reason.map_or(Ok(()), Err)
     }
 
     /// Goes by a configuration that was read again, or says why it does not.
@@ -247,10 +290,15 @@ impl Server {
         }
     }
 
-    /// Stops in order: no new connections, requests in flight finish within a grace period, groups
-    /// answer those who wait, logs are closed and marked clean. Blocks until all that is done.
+    /// Stops in order: in a cluster, other brokers take the leaderships over; no new connections,
+    /// requests in flight finish within a grace period, groups answer those who wait, logs are
+    /// closed and marked clean. Blocks until all that is done.
     pub fn stop(self) {
         tracing::info!("stop requested");
+        if let Some(follower) = self.follower {
+            follower.shut_down();
+            follower.join();
+        }
         self.broker.begin_stop();
         self.stop.raise();
         self.broker.replicas().recovery().halt();

@@ -26,6 +26,7 @@ const STOP_LIMIT: Duration = Duration::from_secs(120);
 /// The broker's signals, which from now on no longer end the process.
 pub struct Signals {
     orders: Receiver<Order>,
+    sender: Sender<Order>,
 }
 
 /// A signal's request to the running broker.
@@ -37,6 +38,8 @@ pub(super) enum Order {
     Stop,
     /// Write the state to the log, then stop in order.
     DumpAndStop,
+    /// Stop in order: the broker cannot go on in its cluster.
+    Leave,
 }
 
 /// Something that the thread of the signals has waited for.
@@ -124,9 +127,14 @@ impl Signals {
             Caught::catch()?
         };
         let (sender, orders) = channel();
-        let name = "signals".to_owned();
-        std::thread::Builder::new().name(name).spawn(move || watch(&runtime, caught, &sender))?;
-        Ok(Signals { orders })
+        let (name, own) = ("signals".to_owned(), sender.clone());
+        std::thread::Builder::new().name(name).spawn(move || watch(&runtime, caught, &own))?;
+        Ok(Signals { orders, sender })
+    }
+
+    /// A way to give orders beside signals.
+    pub(super) fn sender(&self) -> Sender<Order> {
+        self.sender.clone()
     }
 
     /// The next order; none if there is none within `limit`. Blocks.

@@ -19,6 +19,9 @@ use crate::{config::SourceArgs, failure::Failure};
 /// `levada serve` does this by itself for a new directory; this way the cluster's id is yours to
 /// choose. Does what `kafka-storage format --standalone` does: either program starts on what the
 /// other has formatted.
+///
+/// With process.roles=broker the directory is that of a broker in an existing cluster. It gets its
+/// identity alone, and needs the cluster's id, as with `kafka-storage format`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   levada storage format -o log.dirs=/var/lib/levada

@@ -27,22 +27,30 @@ impl CleanShutdown {
         replace(disk, &dir.join(Self::FILE_NAME), text.as_bytes(), Rights::Writable)
     }
 
-    /// Takes the mark away and returns it; `None` if the last stop was no clean one. An unreadable
-    /// mark counts, but knows no epoch.
+    /// Reads the mark; `None` if the last stop was no clean one. An unreadable mark counts, but
+    /// knows no epoch.
     ///
     /// # Errors
     /// A failing disk.
-    pub fn take(disk: &dyn Disk, dir: &Path) -> Result<Option<CleanShutdown>, LogError> {
-        let path = dir.join(Self::FILE_NAME);
-        let text = match lines::read_text(disk, &path) {
+    pub fn load(disk: &dyn Disk, dir: &Path) -> Result<Option<CleanShutdown>, LogError> {
+        let text = match lines::read_text(disk, &dir.join(Self::FILE_NAME)) {
             Ok(None) => return Ok(None),
             Err(LogError::Corrupt { .. }) => String::new(),
             other => other?.unwrap_or_default(),
         };
-        remove_if_there(disk, &path)?;
+        Ok(Some(CleanShutdown { broker_epoch: broker_epoch(&text).unwrap_or(-1) }))
+    }
+
+    /// Takes the mark away and returns it, as [`CleanShutdown::load`].
+    ///
+    /// # Errors
+    /// A failing disk.
+    pub fn take(disk: &dyn Disk, dir: &Path) -> Result<Option<CleanShutdown>, LogError> {
+        let Some(mark) = Self::load(disk, dir)? else { return Ok(None) };
+        remove_if_there(disk, &dir.join(Self::FILE_NAME))?;
         // Were the removal lost, a crash would look like a clean stop.
         disk.sync_dir(dir).at("sync", dir)?;
-        Ok(Some(CleanShutdown { broker_epoch: broker_epoch(&text).unwrap_or(-1) }))
+        Ok(Some(mark))
     }
 }
 

@@ -38,8 +38,10 @@ fn image() -> Image {
     };
     let leaders = [partition(0, 1), partition(1, 2), partition(2, -1)];
     let mut image = Image::empty();
-    for (offset, record) in
-        [broker(1, false), broker(2, false), broker(3, true), topic.into()].into_iter().chain(leaders).enumerate()
+    for (offset, record) in [broker(1, false), broker(2, false), broker(3, true), topic.into()]
+        .into_iter()
+        .chain(leaders)
+        .enumerate()
     {
         image.apply(&record, Position { offset: offset as i64, ..Position::default() }).unwrap();
     }

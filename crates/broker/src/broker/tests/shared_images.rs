@@ -63,7 +63,8 @@ impl Member {
     }
 
     fn elect(&mut self, topic_id: Uuid, leader: i32) {
-        let change = PartitionChangeRecord { topic_id, partition_id: 0, leader, ..PartitionChangeRecord::default() };
+        let change =
+            PartitionChangeRecord { topic_id, partition_id: 0, leader, ..PartitionChangeRecord::default() };
         self.publish(&[change.into()]);
     }
 
@@ -178,10 +179,10 @@ fn a_coordinator_serves_while_its_partition_is_led_here_and_loads_again_in_each_
     member.create(OFFSETS, OFFSETS_TOPIC, &[node]);
     assert_eq!((member.commit(3), member.committed()), (Ok(()), Ok(3)));
     member.elect(OFFSETS, -1);
-    assert_eq!((member.commit(4), member.committed()), (
-        Err(GroupError::NotCoordinator),
-        Err(GroupError::NotCoordinator)
-    ));
+    assert_eq!(
+        (member.commit(4), member.committed()),
+        (Err(GroupError::NotCoordinator), Err(GroupError::NotCoordinator))
+    );
     member.elect(OFFSETS, node);
     assert_eq!(member.committed(), Ok(3), "of the log");
     // The epoch before this one may have been another broker's for a moment.
@@ -208,7 +209,7 @@ fn records_of_a_partition_that_is_led_elsewhere_are_not_deleted_here() {
     member.elect(TOPIC, -1);
     let partition = member.now.broker.replicas().partition("t", 0).unwrap();
     assert_eq!(partition.check_leader(-1), Err(ErrorCode::NotLeaderOrFollower));
-    let deleted = crate::api::delete_before(member.now.broker.replicas(), &partition, 1);
+    let deleted = member.now.broker.replicas().delete_records(&partition, 1);
     assert_eq!(deleted, Err(ErrorCode::NotLeaderOrFollower));
     assert_eq!(partition.log().log_start(), 0);
 }

@@ -28,6 +28,14 @@ pub(super) fn read_quorum_epoch(disk: &dyn Disk, dir: &Path) -> Result<i32, Stor
     i32::try_from(epoch).ok().filter(|epoch| *epoch >= 0).ok_or_else(|| damaged("leaderEpoch out of range"))
 }
 
+/// The last leader that `quorum-state` names; none if there is no such file, or no leader in it.
+pub(super) fn read_leader(disk: &dyn Disk, dir: &Path) -> Result<Option<i32>, StoreError> {
+    let text = read_text(disk, &dir.join(QUORUM_STATE))?.unwrap_or_default();
+    let state: Option<Value> = serde_json::from_str(&text).ok();
+    let leader = state.and_then(|state| state.get("leaderId").and_then(Value::as_i64));
+    Ok(leader.and_then(|leader| i32::try_from(leader).ok()).filter(|leader| *leader >= 0))
+}
+
 /// The leader of the metadata log.
 pub(super) struct Leader {
     pub(super) node_id: i32,

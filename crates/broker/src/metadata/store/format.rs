@@ -57,6 +57,20 @@ pub(super) fn format(options: &StoreOptions, now_ms: i64) -> Result<MetaProperti
     Ok(identity)
 }
 
+/// Writes the identity of a broker whose metadata is elsewhere.
+pub(super) fn format_member(
+    disk: &dyn Disk,
+    dir: &Path,
+    (cluster_id, node_id): (&str, i32),
+) -> Result<MetaProperties, StoreError> {
+    let directory_id = uuid::random().to_bytes();
+    let identity = MetaProperties { cluster_id: cluster_id.to_owned(), node_id, directory_id };
+    let parent = dir.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    sync_together(disk, &[Synced::Dir(parent)])?;
+    identity.store(disk, dir)?;
+    Ok(identity)
+}
+
 /// The levels that a new cluster finalises.
 fn first_levels() -> Vec<Record> {
     FEATURES

@@ -1,0 +1,199 @@
+//! A broker in a cluster of Kafka's controllers: it is opened without logs, and follows the images
+//! that the membership brings.
+//!
+//! Logs are opened when the controllers count the broker as caught up. Until then nothing in the
+//! data directory is changed, and nothing there is compared with an image.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Instant;
+
+use levada_cluster::directories::ReplicaKey;
+use levada_log::Background;
+use levada_log::disk::{Disk, RealDisk};
+use levada_wire::Uuid;
+
+use super::opening::{Source, beside, only_dir};
+use crate::broker::{Broker, OpenError};
+use crate::clock::uptime_ms;
+use crate::cluster::identity::{BrokerIds, identity};
+use crate::cluster::{ClusterEvent, ClusterMembership};
+use crate::config::{BrokerConfig, LiveConfig};
+use crate::metadata::Metadata;
+use crate::metadata::image::{Image, PartitionRegistration, Topic};
+use crate::metadata::store::Store;
+use crate::replica::data_dir::{DataDir, DataDirError};
+
+mod confirmation;
+#[cfg(test)]
+mod tests;
+
+use self::confirmation::{Confirmation, Heard};
+
+/// The voters of the quorum are in its log.
+const KRAFT_VERSION: i16 = 1;
+
+impl Broker {
+    /// Opens a broker in a cluster, and begins to register it under the addresses of its listeners,
+    /// in the order of the configuration. It serves once it has followed the cluster that far.
+    pub(crate) fn join(
+        config: BrokerConfig,
+        bound: &[SocketAddr],
+    ) -> Result<(Arc<Broker>, Following), OpenError> {
+        let disk: Arc<dyn Disk> = Arc::new(RealDisk);
+        let dir = only_dir(&config)?.to_owned();
+        let data_dir = DataDir::open((disk.clone(), Background::new(beside)), &dir)?;
+        let stored = Store::member_identity(&*disk, &dir, config.node_id)?;
+        let left = data_dir.look()?;
+        let ids = BrokerIds {
+            cluster_id: stored.cluster_id.clone(),
+            directory: Uuid::from_bytes(stored.directory_id),
+            previous_epoch: left.broker_epoch,
+        };
+        let registration = identity(&config, bound, ids);
+        let named = QUORUM.iter().filter_map(|key| config.settings().text(key));
+        tracing::info!(
+            cluster = stored.cluster_id,
+            node = config.node_id,
+            controllers = named.filter(|list| !list.is_empty()).next(),
+            "cluster mode (process.roles=broker): joining the cluster of these controllers"
+        );
+        let config = Arc::new(LiveConfig::new(config));
+        let (sender, events) = channel();
+        let membership = ClusterMembership::start(&config, registration, sender)
+            .map_err(|error| OpenError::Membership { reason: error.to_string() })?;
+        let metadata = Arc::new(Metadata::new(stored, KRAFT_VERSION));
+        let source = Source::Member(membership.clone());
+        let broker = Broker::assemble(config, metadata, (data_dir, &left), source)?;
+        let following = Following {
+            broker: broker.clone(),
+            membership,
+            events,
+            latest: None,
+            has_begun: false,
+            confirmation: Confirmation::default(),
+            started: Instant::now(),
+        };
+        Ok((broker, following))
+    }
+}
+
+/// The keys that name the controllers.
+const QUORUM: [&str; 2] = ["controller.quorum.bootstrap.servers", "controller.quorum.voters"];
+
+/// The one consumer of the membership's events. It has the broker go by them, in order.
+pub(crate) struct Following {
+    broker: Arc<Broker>,
+    pub(crate) membership: Arc<ClusterMembership>,
+    pub(crate) events: Receiver<ClusterEvent>,
+    /// The last image that came before the broker was caught up.
+    latest: Option<Image>,
+    /// Logs are open, and images are acted on.
+    has_begun: bool,
+    confirmation: Confirmation,
+    started: Instant,
+}
+
+impl Following {
+    /// True once the logs are open and checked.
+    pub(crate) fn is_open(&self) -> bool {
+        let progress = self.broker.replicas().recovery().progress();
+        self.has_begun && progress.left == 0
+    }
+
+    /// Acts on an image. Before the broker is caught up it is only kept: what the data directory
+    /// has may belong to topics of later ones. Blocks.
+    pub(crate) fn follow(&mut self, image: Image) {
+        let offset = image.offset();
+        match self.has_begun {
+            true => {
+                let before = self.broker.metadata().image();
+                let publisher = self.broker.publisher();
+                if let Err(error) = publisher.finish(publisher.publish_shared(&image)) {
+                    tracing::error!(%error, "a partition of this broker cannot be opened; the broker retries every few seconds");
+                }
+                self.report_directories(&before, &image);
+            }
+            false => self.latest = Some(image),
+        }
+        self.membership.applied(offset);
+    }
+
+    /// Opens the logs of the partitions that the latest image has here. Blocks; logs that were not
+    /// closed in good order are checked beside.
+    pub(crate) fn begin(&mut self) -> Result<(), DataDirError> {
+        let image = self.latest.take().unwrap_or_else(Image::empty);
+        let left = self.broker.replicas().begin_use()?;
+        let clean = left.clean;
+        self.broker.publisher().begin_shared(&image, left)?;
+        self.has_begun = true;
+        self.report_directories(&Image::empty(), &image);
+        tracing::info!(
+            topics = image.topics().len(),
+            partitions_here = self.broker.replicas().partitions().count(),
+            recovering = self.broker.replicas().recovery().progress().left,
+            clean,
+            metadata_offset = image.offset(),
+            took_ms = self.started.elapsed().as_millis(),
+            "caught up with the metadata of the cluster; data directory open"
+        );
+        Ok(())
+    }
+
+    /// Reports replicas of which the metadata does not know that they are in this directory.
+    fn report_directories(&self, before: &Image, image: &Image) {
+        let (node_id, directory) = (self.broker.node_id(), self.broker.metadata().directory_id());
+        let of = |image: &Image, other: &Image| -> BTreeSet<ReplicaKey> {
+            let changed = image.topics().changed_since(other.topics());
+            changed.flat_map(|topic| misplaced(topic, node_id, directory)).collect()
+        };
+        let (earlier, now) = (of(before, image), of(image, before));
+        earlier.difference(&now).for_each(|replica| self.membership.forget(*replica));
+        now.difference(&earlier).for_each(|replica| self.membership.assign(*replica, directory));
+    }
+
+    /// Notes that the process runs, and takes leaderships up again that were in doubt after a pause
+    /// as soon as the metadata was read anew. To be called several times a second.
+    pub(crate) fn tick(&mut self) {
+        let Some(lease) = self.broker.replicas().lease() else { return };
+        if lease.tick(uptime_ms()) {
+            tracing::warn!(
+                "the process was stopped for longer than broker.session.timeout.ms; partitions are not served until the \
+                 metadata was read again"
+            );
+            self.confirmation.ask(uptime_ms());
+        }
+        let status = self.membership.status();
+        let heard = Heard {
+            since_fetch_ms: status.since_fetch_ms,
+            high_watermark: status.high_watermark,
+            applied: status.applied,
+        };
+        if self.confirmation.hears(heard, uptime_ms()) {
+            lease.confirm();
+            tracing::info!(
+                is_fenced = status.is_fenced,
+                "the metadata was read after the pause; partitions are served"
+            );
+        }
+    }
+
+    /// Refuses all writes and reads from now on: another process is this broker.
+    pub(crate) fn revoke(&self) {
+        if let Some(lease) = self.broker.replicas().lease() {
+            lease.revoke();
+        }
+    }
+}
+
+/// Replicas of this node that the metadata has in another directory.
+fn misplaced(topic: &Topic, node_id: i32, directory: Uuid) -> Vec<ReplicaKey> {
+    let is_elsewhere = |partition: &PartitionRegistration| {
+        let at = partition.replicas.iter().position(|replica| *replica == node_id);
+        at.and_then(|at| partition.directories.get(at)).is_some_and(|recorded| *recorded != directory)
+    };
+    let elsewhere = topic.partitions().filter(|(_, partition)| is_elsewhere(partition));
+    elsewhere.map(|(index, _)| ReplicaKey::new(topic.id(), index)).collect()
+}

@@ -1,0 +1,75 @@
+//! The directory of a broker in a cluster: its format, and who may have it.
+
+use super::*;
+
+const CLUSTER: &str = "MkU3OEVBNTcwNTJENDM2Qk";
+
+fn member(dir: &Path) -> BrokerConfig {
+    let mut flags: Vec<String> = [
+        "process.roles=broker",
+        "node.id=1",
+        "controller.quorum.bootstrap.servers=c1:9093",
+        "controller.listener.names=CONTROLLER",
+    ]
+    .map(str::to_owned)
+    .to_vec();
+    flags.push(format!("log.dirs={}", dir.display()));
+    BrokerConfig::load(&Sources::flags(flags)).unwrap()
+}
+
+fn names(dir: &Path) -> Vec<String> {
+    let entries = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<String> = entries.collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn the_directory_of_a_broker_in_a_cluster_gets_its_identity_alone() {
+    let dir = tempdir().unwrap();
+    let formatted = format(&member(dir.path()), Some(CLUSTER), (Vec::new(), 0)).unwrap();
+    assert_eq!((formatted.cluster_id.as_str(), formatted.node_id), (CLUSTER, 1));
+    assert_eq!(names(dir.path()), [LOCK_FILE, MetaProperties::FILE_NAME]);
+    assert_eq!(Store::member_identity(&RealDisk, dir.path(), 1).unwrap(), formatted);
+    let again = format(&member(dir.path()), Some(CLUSTER), (Vec::new(), 0)).unwrap_err();
+    assert!(matches!(again, StorageError::Store(StoreError::Formatted { .. })), "{again}");
+    let other = Store::member_identity(&RealDisk, dir.path(), 2).unwrap_err().to_string();
+    assert!(other.contains("node.id 1, but 2 is configured"), "{other}");
+}
+
+#[test]
+fn a_broker_in_a_cluster_is_formatted_with_the_id_of_the_cluster_and_without_users() {
+    let dir = tempdir().unwrap();
+    let refused = format(&member(dir.path()), None, (Vec::new(), 0)).unwrap_err();
+    assert!(matches!(refused, StorageError::NoClusterId), "{refused}");
+    let users = vec![UserScramCredentialRecord { name: "alice".to_owned(), ..Default::default() }];
+    let refused = format(&member(dir.path()), Some(CLUSTER), (users, 0)).unwrap_err();
+    assert!(matches!(refused, StorageError::MemberUsers), "{refused}");
+}
+
+#[test]
+fn a_broker_in_a_cluster_is_told_how_to_format_its_directory() {
+    let dir = tempdir().unwrap();
+    let error = Store::member_identity(&RealDisk, dir.path(), 1).unwrap_err().to_string();
+    assert!(error.contains("levada storage format --cluster-id ID"), "{error}");
+    assert_eq!(names(dir.path()), [""; 0], "nothing is written");
+}
+
+#[test]
+fn the_directory_of_a_broker_of_its_own_does_not_join_a_cluster() {
+    let dir = tempdir().unwrap();
+    with_records(dir.path(), topic("t", Vec::new()));
+    let error = Store::member_identity(&RealDisk, dir.path(), 1).unwrap_err();
+    assert!(matches!(error, StoreError::Alone { .. }), "{error}");
+}
+
+#[test]
+fn a_broker_of_kafka_leaves_a_metadata_log_of_its_own_to_its_successor() {
+    let dir = tempdir().unwrap();
+    let formatted = format(&member(dir.path()), Some(CLUSTER), (Vec::new(), 0)).unwrap();
+    let metadata = dir.path().join("__cluster_metadata-0");
+    fs::create_dir(&metadata).unwrap();
+    let state = r#"{"leaderId":3000,"leaderEpoch":2,"votedId":-1,"votedDirectoryId":"AAAAAAAAAAAAAAAAAAAAAA","data_version":1}"#;
+    fs::write(metadata.join("quorum-state"), state).unwrap();
+    assert_eq!(Store::member_identity(&RealDisk, dir.path(), 1).unwrap(), formatted);
+}

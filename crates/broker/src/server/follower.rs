@@ -1,0 +1,175 @@
+//! The thread that has the broker follow its cluster: it takes the events of the membership one
+//! after the other, and tells the rest of the process when to accept connections and when to stop.
+
+use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, Sender};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
+use tokio::runtime::Handle;
+use tokio::sync::watch;
+
+use crate::broker::Following;
+use crate::cluster::{ClusterEvent, ClusterMembership};
+use crate::server::StartError;
+use crate::server::signals::Order;
+
+/// The pause between two looks at the clock.
+const TICK: Duration = Duration::from_millis(500);
+
+/// Longest wait for the controllers to move leaderships away before the stop. The whole stop has
+/// two minutes.
+const SHUTDOWN_LIMIT: Duration = Duration::from_secs(60);
+
+/// The thread, as the rest of the process sees it.
+pub(super) struct Follower {
+    membership: Arc<ClusterMembership>,
+    shared: Arc<Shared>,
+    thread: JoinHandle<()>,
+}
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    /// The controlled shutdown has ended.
+    has_ended: bool,
+    /// The broker cannot go on, for this reason.
+    reason: Option<String>,
+    /// The thread is to end.
+    is_stopping: bool,
+    orders: Option<Sender<Order>>,
+}
+
+impl Shared {
+    fn leave(&self, reason: String) {
+        tracing::error!(reason, "the broker leaves its cluster and stops");
+        let mut state = self.state.lock();
+        state.reason.get_or_insert(reason);
+        state.has_ended = true;
+        state.announce();
+        self.changed.notify_all();
+    }
+
+    fn end(&self) {
+        self.state.lock().has_ended = true;
+        self.changed.notify_all();
+    }
+}
+
+impl State {
+    fn announce(&self) {
+        if let (Some(orders), Some(_)) = (&self.orders, &self.reason) {
+            // A process that stops already takes no orders.
+            let _ = orders.send(Order::Leave);
+        }
+    }
+}
+
+/// Starts the thread. What coordinators do beside goes on in `runtime`; `accepting` becomes true
+/// when the listeners are to accept connections.
+pub(super) fn start(
+    following: Following,
+    (runtime, accepting): (Handle, watch::Sender<bool>),
+) -> Result<Follower, StartError> {
+    let membership = following.membership.clone();
+    let shared = Arc::<Shared>::default();
+    let own = shared.clone();
+    let follow = Follow { following, membership: membership.clone(), accepting, shared: own };
+    let run = move || {
+        let _entered = runtime.enter();
+        follow.run();
+    };
+    let thread = std::thread::Builder::new().name("cluster-follow".to_owned()).spawn(run);
+    let thread = thread.map_err(|source| StartError::Runtime { source })?;
+    Ok(Follower { membership, shared, thread })
+}
+
+impl Follower {
+    /// Has the reason to leave the cluster, should there be one, stop the process.
+    pub(super) fn order_by(&self, orders: Sender<Order>) {
+        let mut state = self.shared.state.lock();
+        state.orders = Some(orders);
+        state.announce();
+    }
+
+    /// The reason for which the broker has left its cluster.
+    pub(super) fn reason(&self) -> Option<String> {
+        self.shared.state.lock().reason.clone()
+    }
+
+    /// Has the controllers move the leaderships to other brokers, which they are asked meanwhile.
+    /// Requests are still served. Blocks for a minute at most.
+    pub(super) fn shut_down(&self) {
+        self.membership.begin_stop();
+        let mut state = self.shared.state.lock();
+        let is_waiting = |state: &mut State| !state.has_ended;
+        if self.shared.changed.wait_while_for(&mut state, is_waiting, SHUTDOWN_LIMIT).timed_out() {
+            tracing::warn!("the controllers have not moved all leaderships away in time; the broker stops");
+        }
+    }
+
+    /// Ends the thread. Blocks.
+    pub(super) fn join(self) {
+        self.shared.state.lock().is_stopping = true;
+        if self.thread.join().is_err() {
+            tracing::error!("the thread that follows the cluster has panicked");
+        }
+    }
+}
+
+/// What the thread works with.
+struct Follow {
+    following: Following,
+    membership: Arc<ClusterMembership>,
+    accepting: watch::Sender<bool>,
+    shared: Arc<Shared>,
+}
+
+impl Follow {
+    fn run(mut self) {
+        while !self.shared.state.lock().is_stopping {
+            match self.following.events.recv_timeout(TICK) {
+                Ok(event) => self.take(event),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+            self.following.tick();
+            if !*self.accepting.borrow() && self.following.is_open() {
+                // Connections that come before the next line wait in the listeners' backlogs.
+                self.accepting.send_replace(true);
+                self.membership.ready();
+            }
+        }
+    }
+
+    fn take(&mut self, event: ClusterEvent) {
+        match event {
+            ClusterEvent::Image(image) => self.following.follow(image),
+            ClusterEvent::CaughtUp => {
+                if let Err(error) = self.following.begin() {
+                    self.shared.leave(error.to_string());
+                }
+            }
+            // The membership has a line of the log for them. Leaderships come with images.
+            ClusterEvent::Unfenced | ClusterEvent::Fenced => {}
+            ClusterEvent::StopWriting => {
+                self.following.revoke();
+                tracing::error!(
+                    "registration lost: another process has registered with this node.id, or the broker was unregistered; \
+                     partitions are not served any more"
+                );
+            }
+            ClusterEvent::Shutdown { moved } => {
+                tracing::info!(moved, "controlled shutdown ended");
+                self.shared.end();
+            }
+            ClusterEvent::Exit(reason) => self.shared.leave(reason),
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! Levada as a broker in a cluster of a real Kafka: partitions that it leads alone are served,
+//! survive its crashes, and are taken away and given back by the controllers.
+
+use std::sync::{LazyLock, Mutex, MutexGuard};
+use std::time::Duration;
+
+use levada_tests::cluster::{Cluster, Discovery, KAFKA, LEVADA, LIMIT, Shape};
+use levada_tests::raw::{self, Batch, Connection};
+use levada_tests::{Node, Tool, await_some, journal};
+
+const NONE: i16 = 0;
+const UNKNOWN_TOPIC_OR_PARTITION: i16 = 3;
+const NOT_LEADER_OR_FOLLOWER: i16 = 6;
+const PARTITIONS: &str = "2";
+
+/// The one cluster of this binary; each test has topics of its own.
+static CLUSTER: LazyLock<Mutex<Cluster>> = LazyLock::new(|| {
+    let shape = Shape { controllers: 1, kafka: 1, levada: 1, discovery: Discovery::BootstrapServers };
+    let mut cluster = Cluster::new(shape);
+    cluster.start();
+    Mutex::new(cluster)
+});
+
+/// The cluster, with the broker of Levada running. A test that has failed before leaves its mark.
+fn cluster() -> MutexGuard<'static, Cluster> {
+    let mut cluster = CLUSTER.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    if !cluster.node(LEVADA).is_running() {
+        cluster.node_mut(LEVADA).start();
+    }
+    cluster
+}
+
+fn produce(address: std::net::SocketAddr, topic: &str) -> Option<i16> {
+    let request = raw::produce(topic, -1, &Batch::of(&[b"one"]).encode());
+    let answer = Connection::try_open(address).ok()?.try_call(&request).ok()?;
+    Some(raw::produce_error(&answer))
+}
+
+/// Creates a topic whose partitions have these replicas, by Kafka's tool and a broker of Kafka's.
+fn create(cluster: &Cluster, topic: &str, assignment: &str) {
+    let line = format!("TopicCommand --create --topic {topic} --replica-assignment {assignment}");
+    let said = cluster.tools(KAFKA).run(&line);
+    assert!(said.contains("Created topic"), "{said}");
+}
+
+fn await_served(node: &Node, topic: &str) {
+    await_some(&format!("{topic} is served"), LIMIT, || {
+        produce(node.address(), topic).filter(|error| *error == NONE)
+    });
+}
+
+#[test]
+fn clients_reach_a_partition_here_through_any_broker() {
+    let cluster = cluster();
+    create(&cluster, "reached", &format!("{LEVADA}"));
+    for bootstrap in [KAFKA, LEVADA] {
+        let said = cluster.tools(bootstrap).run("produce reached 0 10");
+        assert!(!said.contains("Exception"), "{said}");
+    }
+    let mut consumer = Tool::java("org.apache.kafka.tools.consumer.ConsoleConsumer");
+    consumer.args(["--bootstrap-server", &cluster.node(KAFKA).bootstrap(), "--topic", "reached"]);
+    let said = consumer.args(["--from-beginning", "--max-messages", "20", "--timeout-ms", "60000"]).run();
+    assert_eq!(said.stdout.lines().count(), 20, "{}", said.stdout);
+    cluster.assert_no_errors();
+}
+
+#[test]
+fn what_was_acknowledged_survives_crashes_under_load() {
+    let mut cluster = cluster();
+    create(&cluster, "crashed", &format!("{LEVADA},{LEVADA}"));
+    let (kafka, scratch) = (cluster.node(KAFKA).bootstrap(), cluster.node(LEVADA).scratch().to_owned());
+    let (acknowledged, found) = (scratch.join("acknowledged"), scratch.join("found"));
+    let mut load = Tool::python("load.py");
+    load.args([&kafka, "crashed", PARTITIONS, &acknowledged.display().to_string(), "idempotent"]);
+    let mut load = load.spawn();
+    for _ in 0..2 {
+        while load.line_now().is_some() {}
+        assert!(load.line(LIMIT).parse::<u64>().is_ok());
+        cluster.node_mut(LEVADA).kill();
+        cluster.node_mut(LEVADA).start();
+        await_served(cluster.node(LEVADA), "crashed");
+    }
+    load.say("stop");
+    load.finish(Duration::from_secs(150));
+    Tool::python("journal.py").args([&kafka, "crashed", PARTITIONS]).stdout(&found).run();
+    let lost = journal::lost(&journal::read(&acknowledged), &journal::read(&found));
+    assert!(lost.is_empty(), "{} lost, first {:?}", lost.len(), lost.first());
+    cluster.assert_no_errors();
+}
+
+#[test]
+fn a_controlled_shutdown_hands_its_leaderships_over_and_takes_them_up_again() {
+    let mut cluster = cluster();
+    create(&cluster, "stopped", &format!("{LEVADA}"));
+    await_served(cluster.node(LEVADA), "stopped");
+    cluster.node_mut(LEVADA).stop();
+    let history = cluster.node(LEVADA).history();
+    assert!(history.contains("controlled shutdown ended moved=true"), "{history}");
+    let mark = std::fs::read_to_string(cluster.node(LEVADA).data().join(".kafka_cleanshutdown")).unwrap();
+    assert!(mark.starts_with("{\"version\":0,\"brokerEpoch\":") && !mark.contains("-1"), "{mark}");
+    cluster.node_mut(LEVADA).start();
+    await_served(cluster.node(LEVADA), "stopped");
+    cluster.assert_no_errors();
+}
+
+#[test]
+fn a_process_that_wakes_after_its_session_does_not_lead_what_it_has_lost() {
+    let cluster = cluster();
+    create(&cluster, "woken", &format!("{LEVADA}"));
+    await_served(cluster.node(LEVADA), "woken");
+    cluster.node(LEVADA).suspend();
+    cluster.await_brokers(&[KAFKA]);
+    cluster.tools(KAFKA).run("TopicCommand --delete --topic woken");
+    create(&cluster, "woken", &format!("{KAFKA}"));
+    await_served(cluster.node(KAFKA), "woken");
+    // The request waits in the socket when the process goes on.
+    let mut connection = Connection::open(cluster.node(LEVADA).address());
+    connection.send_frame(&raw::produce("woken", 1, &Batch::of(&[b"two"]).encode())).unwrap();
+    cluster.node(LEVADA).resume();
+    let error = raw::produce_error(&connection.response().unwrap());
+    assert!([NOT_LEADER_OR_FOLLOWER, UNKNOWN_TOPIC_OR_PARTITION].contains(&error), "{error}");
+    create(&cluster, "after", &format!("{LEVADA}"));
+    await_served(cluster.node(LEVADA), "after");
+    assert_eq!(produce(cluster.node(LEVADA).address(), "woken"), Some(NOT_LEADER_OR_FOLLOWER));
+    cluster.assert_no_errors();
+}
+
+#[test]
+fn a_partition_with_other_replicas_is_refused_by_name() {
+    let cluster = cluster();
+    create(&cluster, "replicated", &format!("{KAFKA}:{LEVADA}"));
+    await_served(cluster.node(KAFKA), "replicated");
+    await_some("the refusal", LIMIT, || {
+        let talk = cluster.node(LEVADA).talk();
+        let refused = talk.lines().find(|line| line.contains("does not replicate"))?;
+        refused.contains("replicated").then_some(())
+    });
+    assert_eq!(produce(cluster.node(LEVADA).address(), "replicated"), Some(NOT_LEADER_OR_FOLLOWER));
+    cluster.assert_no_errors();
+}
