@@ -21,6 +21,7 @@ const NAMES: &[&str] = &[
     "levada_broker.access",
     "levada_broker.api",
     "levada_broker.broker",
+    "levada_broker.cluster",
     "levada_broker.config",
     "levada_broker.controller",
     "levada_broker.coordinator",

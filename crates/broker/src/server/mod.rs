@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Instant;
 
+use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
 pub use self::signals::Signals;
@@ -123,9 +124,12 @@ fn sockets(config: &BrokerConfig) -> Result<(Vec<TcpListener>, Option<TcpListene
 
 /// Opens the broker; in a cluster with the task of following it.
 fn open_broker(
+    runtime: &Runtime,
     config: BrokerConfig,
     bound: &[SocketAddr],
 ) -> Result<(Arc<Broker>, Option<Following>), OpenError> {
+    // Coordinators that are opened have things to write and to wait for already.
+    let _entered = runtime.enter();
     match config.cluster {
         None => Ok((Broker::open(config, bound)?, None)),
         Some(_) => Broker::join(config, bound).map(|(broker, following)| (broker, Some(following))),
@@ -148,11 +152,7 @@ impl Server {
         let (http_listen, http_token) = (config.http_listen.clone(), config.http_token.clone());
         let open: Vec<Arc<Listener>> = config.listeners.iter().cloned().map(Arc::new).collect();
         let runtime = admin::runtime()?;
-        let (broker, following) = {
-            // Coordinators that are opened have things to write and to wait for already.
-            let _entered = runtime.enter();
-            open_broker(config, &kafka_addresses)?
-        };
+        let (broker, following) = open_broker(&runtime, config, &kafka_addresses)?;
         let (accepting, accept) = watch::channel(following.is_none());
         let handle = runtime.handle().clone();
         directories.iter().for_each(|directory| warn_if_exposed(directory));
