@@ -147,6 +147,16 @@ impl Replicas {
         partition.map_or_else(|| self.is_recovering(topic, index), |partition| !partition.log().is_offline())
     }
 
+    /// True if another broker of the cluster leads the partition, or will: this one has no replica.
+    pub(crate) fn is_led_elsewhere(&self, topic: &str, index: i32) -> bool {
+        let (image, own) = (self.metadata.image(), self.config.load().node_id);
+        let found = image.topic(topic).and_then(|topic| topic.partition(index));
+        found.is_some_and(|partition| match partition.has_leader() {
+            true => partition.leader != own,
+            false => !partition.replicas.contains(&own),
+        })
+    }
+
     /// True if the partition's log is being checked, or will be.
     pub(crate) fn is_recovering(&self, topic: &str, index: i32) -> bool {
         self.unopened.lock().unserved_reason(topic, index) == Some(UnservedReason::Recovering)

@@ -8,15 +8,16 @@ use levada_log::Append;
 use tokio::sync::RwLockReadGuard;
 use tokio::time::Instant;
 
-use crate::clock::now_ms;
+use crate::clock::{now_ms, steady_ms};
 use crate::config::LiveConfig;
 use crate::controller::Controller;
 use crate::coordinator::Coordinators;
 use crate::error_code::{ErrorCode, Failure};
 use crate::group::request::EndTxnRequest;
 use crate::group::{GroupError, Producer};
+use crate::log_pace::LogPace;
 use crate::replica::lane::Submitted;
-use crate::replica::{OFFSETS_TOPIC, Partition, Replicas};
+use crate::replica::{OFFSETS_TOPIC, Partition, Replicas, TRANSACTIONS_TOPIC};
 use crate::txn::event::{Event, MarkerResult, Markers};
 use crate::txn::request::{AddRequest, ProducerIdentity, Protocol, VerifyRequest};
 use crate::txn::{TopicPartition, TxnError, Work};
@@ -41,7 +42,12 @@ pub(crate) struct Transactions {
     replicas: Arc<Replicas>,
     coordinators: Arc<Coordinators>,
     controller: Arc<Controller>,
+    /// Pace of log lines about coordinators that are not asked.
+    unasked: LogPace,
 }
+
+/// Log lines at once about coordinators that are not asked.
+const UNASKED_AT_ONCE: u32 = 10;
 
 impl Transactions {
     pub(crate) fn new(
@@ -50,7 +56,7 @@ impl Transactions {
         coordinators: Arc<Coordinators>,
         controller: Arc<Controller>,
     ) -> Self {
-        Self { config, replicas, coordinators, controller }
+        Self { config, replicas, coordinators, controller, unasked: LogPace::of(UNASKED_AT_ONCE) }
     }
 
     /// Appends a batch of a transaction whose claim holds. If the partition has records of the
@@ -107,6 +113,15 @@ impl Transactions {
     async fn confirm(&self, partition: &Partition, claim: Membership<'_>) -> Result<(), TxnError> {
         let transactional_id = claim.transactional_id.to_owned();
         let ProducerIdentity { producer_id, producer_epoch } = claim.producer;
+        let coordinator = self.coordinators.txns().partition_of(&transactional_id);
+        let is_asked =
+            claim.protocol == Protocol::EpochBump || self.config.load().transactions.verify_partitions;
+        if is_asked
+            && coordinator.is_some_and(|index| self.replicas.is_led_elsewhere(TRANSACTIONS_TOPIC, index))
+        {
+            self.tell_unasked(partition);
+            return Err(TxnError::TransactionAbortable);
+        }
         let partitions =
             vec![TopicPartition { topic: partition.topic().to_owned(), partition: partition.index() }];
         if claim.protocol == Protocol::EpochBump {
@@ -120,6 +135,18 @@ impl Transactions {
         let verify = VerifyRequest { transactional_id, producer_id, producer_epoch, partitions };
         let missing = self.coordinators.txns().ask(verify).await?.into_iter().flatten().next();
         missing.map_or(Ok(()), Err)
+    }
+
+    /// Logs that a coordinator on another broker cannot be asked, unless that was logged a moment
+    /// ago.
+    fn tell_unasked(&self, partition: &Partition) {
+        if let Some(left_out) = self.unasked.admit(steady_ms()) {
+            tracing::warn!(
+                partition = partition.name(),
+                left_out,
+                "refused a transaction: its coordinator is on another broker, which Levada does not ask yet"
+            );
+        }
     }
 
     /// Does what the transaction coordinators have to wait for, until the broker stops.
@@ -156,10 +183,14 @@ impl Transactions {
         for partition in &markers.partitions {
             let (transactions, target) = (self.clone(), partition.clone());
             under_way.push(tokio::task::spawn_local(async move {
+                let is_elsewhere = transactions.replicas.is_led_elsewhere(&target.topic, target.partition);
                 let partition = match transactions.replicas.partition(&target.topic, target.partition) {
                     Ok(partition) => partition,
-                    Err(ErrorCode::UnknownTopicOrPartition) => return (target, MarkerResult::Gone),
-                    // Offline: the transaction ends there once it is back.
+                    Err(ErrorCode::UnknownTopicOrPartition) if !is_elsewhere => {
+                        return (target, MarkerResult::Gone);
+                    }
+                    // Offline, or led by another broker since: the transaction ends there once the
+                    // partition is back.
                     Err(_) => return (target, MarkerResult::Failed),
                 };
                 let result = match transactions.write_marker(&partition, end).await {

@@ -22,21 +22,30 @@ pub(crate) struct NodeEndpoint<'a> {
 
 /// The brokers of one image, seen through the listener of one client.
 pub(crate) struct Nodes<'a> {
-    context: &'a Context,
+    own: i32,
+    /// Host and port of this broker for the client.
+    advertised: (String, u16),
+    listener: &'a str,
     image: &'a Image,
     /// Every registered broker; true if it has the client's listener.
     brokers: HashMap<i32, (&'a BrokerRegistration, bool)>,
 }
 
 impl<'a> Nodes<'a> {
+    /// The brokers as the client of a request sees them.
     pub(crate) fn of(context: &'a Context, image: &'a Image) -> Self {
-        let own = context.broker().node_id();
-        let name = &context.info.listener.name;
+        let own = (context.broker().node_id(), context.advertised());
+        Self::new(own, &context.info.listener.name, image)
+    }
+
+    /// The brokers through a listener; `own` is the id of this broker and its address for the
+    /// client.
+    fn new((own, advertised): (i32, (String, u16)), listener: &'a str, image: &'a Image) -> Self {
         let has_listener = |broker: &BrokerRegistration| {
-            broker.broker_id == own || broker.end_points.iter().any(|one| one.name == *name)
+            broker.broker_id == own || broker.end_points.iter().any(|one| one.name == *listener)
         };
         let brokers = image.brokers().iter().map(|broker| (broker.broker_id, (broker, has_listener(broker))));
-        Self { context, image, brokers: brokers.collect() }
+        Self { own, advertised, listener, image, brokers: brokers.collect() }
     }
 
     /// The image that the brokers are of.
@@ -47,12 +56,11 @@ impl<'a> Nodes<'a> {
     /// A registered broker and its endpoint, if it has the client's listener.
     pub(crate) fn endpoint(&self, node_id: i32) -> Option<NodeEndpoint<'a>> {
         let (broker, _) = *self.brokers.get(&node_id)?;
-        if node_id == self.context.broker().node_id() {
-            let (host, port) = self.context.advertised();
+        if node_id == self.own {
+            let (host, port) = self.advertised.clone();
             return Some(NodeEndpoint { broker, host, port });
         }
-        let name = &self.context.info.listener.name;
-        let found = broker.end_points.iter().find(|one| one.name == *name)?;
+        let found = broker.end_points.iter().find(|one| one.name == *self.listener)?;
         Some(NodeEndpoint { broker, host: found.host.clone(), port: found.port })
     }
 
@@ -94,18 +102,17 @@ impl<'a> Nodes<'a> {
     pub(crate) fn leader(&self, partition: &PartitionRegistration, is_online: bool) -> i32 {
         let leader = partition.leader;
         let has_listener = self.brokers.get(&leader).is_some_and(|(_, has_listener)| *has_listener);
-        let is_closed = leader == self.context.broker().node_id() && !is_online;
+        let is_closed = leader == self.own && !is_online;
         if has_listener && !is_closed { leader } else { NO_LEADER }
     }
 
     /// Replicas that cannot serve. `is_online` is true if this broker's replica is open.
     pub(crate) fn offline(&self, partition: &PartitionRegistration, is_online: bool) -> Vec<i32> {
-        let own = self.context.broker().node_id();
         let directories = partition.directories.iter().copied().map(Some).chain(std::iter::repeat(None));
         let replicas = partition.replicas.iter().copied().zip(directories);
         let is_offline = |(id, directory): &(i32, Option<Uuid>)| match self.brokers.get(id) {
             _ if !self.is_reachable(*id) => true,
-            _ if *id == own => !is_online,
+            _ if *id == self.own => !is_online,
             Some((broker, _)) => directory.is_some_and(|directory| !has_directory(broker, directory)),
             None => true,
         };
@@ -128,3 +135,6 @@ fn reserved(id: u8) -> Uuid {
     bytes[15] = id;
     Uuid::from_bytes(bytes)
 }
+
+#[cfg(test)]
+mod tests;
