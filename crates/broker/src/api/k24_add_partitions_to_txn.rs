@@ -2,11 +2,10 @@
 //!
 //! Makes partitions part of a producer's open transaction, or opens it. All of a transaction's
 //! partitions are added or none: one that does not exist, or is one of the broker's own, makes the
-//! others `OPERATION_NOT_ATTEMPTED`. So is one that another broker of the cluster leads, because the
-//! coordinator writes markers to partitions of its own broker only: the error is
-//! `TRANSACTION_ABORTABLE`. Versions 4 and 5 are for brokers: many transactions at once,
-//! which may also only ask whether they cover the partitions; their answers name an error for each
-//! partition.
+//! others `OPERATION_NOT_ATTEMPTED`. So does one that another broker of the cluster leads, because
+//! the coordinator writes markers to partitions of its own broker only; its error is
+//! `TRANSACTION_ABORTABLE`. Versions 4 and 5 are for brokers: many transactions at once, which may
+//! also only ask whether they cover the partitions; their answers name an error for each partition.
 
 use std::collections::HashMap;
 

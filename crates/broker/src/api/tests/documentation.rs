@@ -15,7 +15,7 @@ use crate::security::acl::ResourceType;
 const SHARE: &str = "share groups (KIP-932) are not served yet";
 const STREAMS: &str = "streams groups (KIP-1071) are not served yet; Streams uses classic groups";
 const TOKENS: &str = "delegation tokens are not offered";
-const QUORUM: &str = "the broker is its own controller, alone in its quorum";
+const QUORUM: &str = "only in a cluster of Kafka's controllers, to which it is forwarded";
 
 /// Why an API of Kafka's is not served.
 const REASONS: &[(ApiKey, &str)] = &[

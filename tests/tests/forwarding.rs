@@ -1,0 +1,106 @@
+//! A broker of Levada in a cluster of a real Kafka: requests that the controller decides, sent by
+//! Kafka's tools to Levada's listener, and requests that Levada refuses because another broker
+//! would have to take part.
+
+use std::sync::{LazyLock, Mutex, MutexGuard};
+
+use levada_tests::Cluster;
+use levada_tests::await_some;
+use levada_tests::cluster::{Discovery, KAFKA, LEVADA, LIMIT, Shape, Tools};
+
+/// The one cluster of this binary, and the tools that ask the broker of Levada; each test has
+/// resources of its own.
+static CLUSTER: LazyLock<Mutex<(Cluster, Tools)>> = LazyLock::new(|| {
+    let shape = Shape { controllers: 1, kafka: 1, levada: 1, discovery: Discovery::BootstrapServers };
+    let mut cluster = Cluster::new(shape);
+    cluster.start();
+    let tools = cluster.tools(LEVADA);
+    Mutex::new((cluster, tools))
+});
+
+fn cluster() -> MutexGuard<'static, (Cluster, Tools)> {
+    CLUSTER.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// Fails if one of the words is missing in what a tool has printed.
+#[track_caller]
+fn assert_has(said: &str, words: &[&str]) {
+    let missing: Vec<_> = words.iter().filter(|word| !said.contains(**word)).collect();
+    assert!(missing.is_empty(), "{missing:?} missing in: {said}");
+}
+
+#[test]
+fn the_controller_answers_requests_about_quorum_features_and_reassignments() {
+    let (cluster, tools) = &mut *cluster();
+    assert_has(&tools.run("MetadataQuorumCommand describe --replication"), &["Leader", "Observer"]);
+    assert_has(&tools.run("FeatureCommand describe"), &["metadata.version", "FinalizedVersionLevel"]);
+    tools.run(&format!("TopicCommand --create --topic moved --replica-assignment {LEVADA}"));
+    let listed = tools.run("ReassignPartitionsCommand --list");
+    assert_has(&listed, &["No partition reassignments found."]);
+    // The controller refuses by itself: no node has this id.
+    let (code, said) = tools.outcome("ClusterTool unregister --id 99");
+    assert!(said.contains("99"), "{code}: {said}");
+    let endpoints = tools.run("ClusterTool list-endpoints");
+    assert_has(&endpoints, &[&KAFKA.to_string(), &LEVADA.to_string()]);
+    cluster.assert_no_errors();
+}
+
+#[test]
+fn settings_of_brokers_are_checked_here_and_decided_by_the_controller() {
+    let (cluster, tools) = &mut *cluster();
+    let alter = |entity: &str, change: &str| format!("ConfigCommand --alter {entity} {change}");
+    let own = format!("--entity-type brokers --entity-name {LEVADA}");
+    tools.run(&alter(&own, "--add-config log.cleaner.threads=2"));
+    await_some("the setting of this broker", LIMIT, || {
+        let described = tools.run(&format!("ConfigCommand --describe {own}"));
+        described.contains("log.cleaner.threads=2").then_some(())
+    });
+    // Levada refuses values that its own rules do not allow: the controller has none for brokers.
+    let (code, said) = tools.outcome(&alter(&own, "--add-config log.cleaner.threads=no"));
+    assert!(code != 0 || said.contains("Invalid"), "{code}: {said}");
+    // Levels of loggers are no metadata, and need no controller.
+    let loggers = format!("--entity-type broker-loggers --entity-name {LEVADA}");
+    tools.run(&alter(&loggers, "--add-config levada_broker=INFO"));
+    tools.run(&alter("--entity-type brokers --entity-default", "--add-config message.max.bytes=1000012"));
+    await_some("the setting of all brokers", LIMIT, || {
+        let described = tools.run("ConfigCommand --describe --entity-type brokers --entity-default");
+        described.contains("message.max.bytes=1000012").then_some(())
+    });
+    cluster.assert_no_errors();
+}
+
+#[test]
+fn a_topic_that_a_client_needs_is_created_by_the_controller() {
+    let (cluster, tools) = &mut *cluster();
+    let said = tools.run("produce made-for-a-client 0 10");
+    assert!(!said.contains("Exception"), "{said}");
+    assert_has(&tools.run("TopicCommand --describe --topic made-for-a-client"), &["ReplicationFactor: 1"]);
+    cluster.assert_no_errors();
+}
+
+#[test]
+fn a_transaction_with_a_partition_of_another_broker_is_refused() {
+    let (cluster, tools) = &mut *cluster();
+    tools.run(&format!("TopicCommand --create --topic near --replica-assignment {LEVADA}"));
+    tools.run(&format!("TopicCommand --create --topic far --replica-assignment {KAFKA}"));
+    // Ids whose coordinators are on either broker; each transaction ends in a commit or a refusal.
+    let mut refused = 0;
+    for id in 0..8 {
+        for topic in ["near", "far"] {
+            let (code, said) = tools.outcome(&format!("begin {topic}-{id} {topic}-0"));
+            if code == 0 && !said.contains("Exception") {
+                let (code, said) = tools.outcome(&format!("commit {topic}-{id}"));
+                refused += i32::from(code != 0 || said.contains("Exception"));
+            } else {
+                refused += 1;
+            }
+            tools.outcome(&format!("forget {topic}-{id}"));
+        }
+    }
+    let history = cluster.node(LEVADA).history();
+    let told = history.matches("refused a partition of a transaction").count()
+        + history.matches("refused a transaction").count();
+    assert_eq!(refused > 0, told > 0, "{refused} transactions refused, {told} lines of the log");
+    assert!(refused < 16, "transactions within one broker are committed");
+    cluster.assert_no_errors();
+}
