@@ -74,6 +74,7 @@ impl Broker {
             latest: None,
             has_begun: false,
             confirmation: Confirmation::default(),
+            pauses: 0,
             started: Instant::now(),
         };
         Ok((broker, following))
@@ -93,6 +94,8 @@ pub(crate) struct Following {
     /// Logs are open, and images are acted on.
     has_begun: bool,
     confirmation: Confirmation,
+    /// Pauses of the process that were noticed.
+    pauses: u64,
     started: Instant,
 }
 
@@ -154,15 +157,17 @@ impl Following {
         now.difference(&earlier).for_each(|replica| self.membership.assign(*replica, directory));
     }
 
-    /// Notes that the process runs, and takes leaderships up again that were in doubt after a pause
-    /// as soon as the metadata was read anew. To be called several times a second.
+    /// Takes leaderships up again that were in doubt after a pause of the process, as soon as the
+    /// metadata was read anew. To be called several times a second.
     pub(crate) fn tick(&mut self) {
         let Some(lease) = self.broker.replicas().lease() else { return };
-        if lease.tick(uptime_ms()) {
+        let pauses = lease.pauses();
+        if pauses != self.pauses {
             tracing::warn!(
                 "the process was stopped for longer than broker.session.timeout.ms; partitions are not served until the \
                  metadata was read again"
             );
+            self.pauses = pauses;
             self.confirmation.ask(uptime_ms());
         }
         let status = self.membership.status();
@@ -172,11 +177,9 @@ impl Following {
             applied: status.applied,
         };
         if self.confirmation.hears(heard, uptime_ms()) {
-            lease.confirm();
-            tracing::info!(
-                is_fenced = status.is_fenced,
-                "the metadata was read after the pause; partitions are served"
-            );
+            lease.confirm(pauses);
+            let is_fenced = status.is_fenced;
+            tracing::info!(is_fenced, "the metadata was read after the pause; partitions are served");
         }
     }
 

@@ -6,14 +6,10 @@
 //! The lease is valid again once the metadata was read anew. As in Kafka, it stays valid while the
 //! process runs and no controller answers.
 
-use std::sync::atomic::{AtomicI64, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 #[cfg(test)]
 mod tests;
-
-const VALID: u8 = 0;
-const PAUSED: u8 = 1;
-const REVOKED: u8 = 2;
 
 /// The right to act as a leader. Times are milliseconds of a clock that nobody stops.
 #[derive(Debug)]
@@ -21,42 +17,56 @@ pub(crate) struct Lease {
     session_ms: i64,
     /// The last time that the process was known to run; none before the first.
     seen_ms: AtomicI64,
-    state: AtomicU8,
+    /// Number of pauses that were longer than a session.
+    pauses: AtomicU64,
+    /// Number of pauses after which the metadata was read.
+    confirmed: AtomicU64,
+    is_revoked: AtomicBool,
 }
 
 impl Lease {
     /// A valid lease that outlives pauses of up to `session_ms`.
     pub(crate) fn new(session_ms: i64) -> Self {
-        Self { session_ms, seen_ms: AtomicI64::new(i64::MAX), state: AtomicU8::new(VALID) }
+        Self {
+            session_ms,
+            seen_ms: AtomicI64::new(i64::MAX),
+            pauses: AtomicU64::new(0),
+            confirmed: AtomicU64::new(0),
+            is_revoked: AtomicBool::new(false),
+        }
     }
 
     /// True if this process may act as a leader.
     pub(crate) fn is_valid(&self, now_ms: i64) -> bool {
-        // In this order: who sees the time after a pause also sees what was noted before it.
+        // In this order: a reader of the time after a pause also reads the pause.
         let seen_ms = self.seen_ms.load(Ordering::Acquire);
-        now_ms.saturating_sub(seen_ms) <= self.session_ms && self.state.load(Ordering::Acquire) == VALID
+        now_ms.saturating_sub(seen_ms) <= self.session_ms
+            && self.confirmed.load(Ordering::Acquire) == self.pauses.load(Ordering::Acquire)
+            && !self.is_revoked.load(Ordering::Acquire)
     }
 
-    /// Notes that the process runs; to be called several times in a session. Returns true if the
-    /// process has paused for longer than a session: the lease is not valid until
-    /// [`Lease::confirm`].
-    pub(crate) fn tick(&self, now_ms: i64) -> bool {
-        let has_paused = now_ms.saturating_sub(self.seen_ms.load(Ordering::Acquire)) > self.session_ms;
-        if has_paused {
-            // A lease that was revoked stays so.
-            let _ = self.state.compare_exchange(VALID, PAUSED, Ordering::AcqRel, Ordering::Acquire);
+    /// Notes that the process runs. After a pause of more than a session the lease is not valid
+    /// until [`Lease::confirm`]. Only one task calls this.
+    pub(crate) fn tick(&self, now_ms: i64) {
+        if now_ms.saturating_sub(self.seen_ms.load(Ordering::Acquire)) > self.session_ms {
+            self.pauses.fetch_add(1, Ordering::AcqRel);
         }
         self.seen_ms.store(now_ms, Ordering::Release);
-        has_paused
     }
 
-    /// The leaderships are those of the metadata after the pause.
-    pub(crate) fn confirm(&self) {
-        let _ = self.state.compare_exchange(PAUSED, VALID, Ordering::AcqRel, Ordering::Acquire);
+    /// Number of pauses so far.
+    pub(crate) fn pauses(&self) -> u64 {
+        self.pauses.load(Ordering::Acquire)
     }
 
-    /// Another process has the registration of this one: the lease is never valid again.
+    /// Notes that the metadata was read after so many pauses, so that its leaderships are those in
+    /// force.
+    pub(crate) fn confirm(&self, pauses: u64) {
+        self.confirmed.store(pauses, Ordering::Release);
+    }
+
+    /// Ends the lease for ever: another process has the registration of this one.
     pub(crate) fn revoke(&self) {
-        self.state.store(REVOKED, Ordering::Release);
+        self.is_revoked.store(true, Ordering::Release);
     }
 }

@@ -79,7 +79,7 @@ impl Replicas {
                         topic = &**topic.name(),
                         partition = index,
                         replicas = ?partition.replicas,
-                        "partition not served: this version of Levada does not replicate; next: assign the partition to this broker alone, or to other brokers, with kafka-reassign-partitions"
+                        "partition not served: this version of Levada does not replicate; next: assign the partition to this broker alone, or to other brokers, with kafka-reassign-partitions; cordoned.log.dirs=* keeps new replicas away"
                     );
                 }
             }

@@ -11,7 +11,9 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::LocalSet;
 
 use crate::broker::Broker;
+use crate::clock::uptime_ms;
 use crate::config::Listener;
+use crate::replica::Lease;
 use crate::server::StartError;
 use crate::server::listener::Acceptor;
 use crate::server::shard::Accepted;
@@ -31,6 +33,9 @@ pub(crate) struct Duties {
     pub(crate) pulse: Option<Arc<Pulse>>,
 }
 
+/// Interval at which the lease of leadership is told that the process runs.
+const LEASE_TICK: Duration = Duration::from_millis(500);
+
 /// Interval between flushes of sealed segments and writes of checkpoints.
 const HOUSEKEEPING: Duration = Duration::from_secs(5);
 
@@ -49,6 +54,15 @@ pub(crate) fn start(runtime: Runtime, duties: Duties) -> Result<JoinHandle<()>, 
         .name("admin".to_owned())
         .spawn(move || LocalSet::new().block_on(&runtime, run(duties)))
         .map_err(failed)
+}
+
+/// Notes several times in a session that the process runs; never returns. No task of this thread
+/// waits for a disk.
+async fn keep_lease(lease: Arc<Lease>) {
+    loop {
+        lease.tick(uptime_ms());
+        tokio::time::sleep(LEASE_TICK).await;
+    }
 }
 
 async fn run(duties: Duties) {
@@ -71,6 +85,9 @@ async fn run(duties: Duties) {
         }
     }
     drop(acceptor);
+    if let Some(lease) = broker.replicas().lease().cloned() {
+        tokio::task::spawn_local(keep_lease(lease));
+    }
     let groups = broker.coordinators().clone();
     tokio::task::spawn_local(async move { groups.groups().run_clock().await });
     tokio::task::spawn_local(broker.replicas().clone().run_retention());

@@ -7,7 +7,7 @@ const SESSION_MS: i64 = 9_000;
 fn lease() -> Lease {
     let lease = Lease::new(SESSION_MS);
     assert!(lease.is_valid(1_000), "nothing was seen yet");
-    assert!(!lease.tick(1_000));
+    lease.tick(1_000);
     lease
 }
 
@@ -17,30 +17,34 @@ fn a_process_that_was_stopped_for_longer_than_a_session_answers_nothing_when_it_
     assert!(lease.is_valid(1_000 + SESSION_MS));
     let woken_ms = 1_001 + SESSION_MS;
     assert!(!lease.is_valid(woken_ms), "before any thread has noted the pause");
-    assert!(lease.tick(woken_ms));
+    lease.tick(woken_ms);
+    assert_eq!(lease.pauses(), 1);
     assert!(!lease.is_valid(woken_ms), "nor after it");
-    assert!(!lease.tick(woken_ms + 500));
+    lease.tick(woken_ms + 500);
     assert!(!lease.is_valid(woken_ms + 500), "time alone heals nothing");
-    lease.confirm();
+    lease.confirm(1);
     assert!(lease.is_valid(woken_ms + 500));
 }
 
 #[test]
-fn a_second_pause_needs_a_second_confirmation() {
+fn a_pause_amid_a_confirmation_needs_another_one() {
     let lease = lease();
     lease.tick(20_000);
-    lease.confirm();
-    assert!(lease.tick(40_000));
+    lease.tick(40_000);
+    lease.confirm(1);
     assert!(!lease.is_valid(40_000));
+    lease.confirm(2);
+    assert!(lease.is_valid(40_000));
 }
 
 #[test]
 fn a_process_that_runs_keeps_its_lease_without_controllers() {
     let lease = lease();
     for now_ms in (1_000..600_000).step_by(500) {
-        assert!(!lease.tick(now_ms));
+        lease.tick(now_ms);
         assert!(lease.is_valid(now_ms + 499));
     }
+    assert_eq!(lease.pauses(), 0);
 }
 
 #[test]
@@ -49,6 +53,6 @@ fn a_revoked_lease_stays_so() {
     lease.revoke();
     assert!(!lease.is_valid(1_000));
     lease.tick(20_000);
-    lease.confirm();
+    lease.confirm(1);
     assert!(!lease.is_valid(20_000));
 }
