@@ -1,7 +1,6 @@
 //! Levada as a broker in a cluster of a real Kafka: partitions that it leads alone are served,
 //! survive its crashes, and are taken away and given back by the controllers.
 
-use std::sync::{LazyLock, Mutex, MutexGuard};
 use std::time::Duration;
 
 use levada_tests::cluster::{Cluster, Discovery, KAFKA, LEVADA, LIMIT, Shape};
@@ -12,23 +11,6 @@ const NONE: i16 = 0;
 const UNKNOWN_TOPIC_OR_PARTITION: i16 = 3;
 const NOT_LEADER_OR_FOLLOWER: i16 = 6;
 const PARTITIONS: &str = "2";
-
-/// The one cluster of this binary; each test has topics of its own.
-static CLUSTER: LazyLock<Mutex<Cluster>> = LazyLock::new(|| {
-    let shape = Shape { controllers: 1, kafka: 1, levada: 1, discovery: Discovery::BootstrapServers };
-    let mut cluster = Cluster::new(shape);
-    cluster.start();
-    Mutex::new(cluster)
-});
-
-/// The cluster, with the broker of Levada running. A test that has failed before leaves its mark.
-fn cluster() -> MutexGuard<'static, Cluster> {
-    let mut cluster = CLUSTER.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    if !cluster.node(LEVADA).is_running() {
-        cluster.node_mut(LEVADA).start();
-    }
-    cluster
-}
 
 fn produce(address: std::net::SocketAddr, topic: &str) -> Option<i16> {
     let request = raw::produce(topic, -1, &Batch::of(&[b"one"]).encode());
@@ -49,10 +31,21 @@ fn await_served(node: &Node, topic: &str) {
     });
 }
 
+/// One test, since a cluster takes longer to start than most of its parts to run.
 #[test]
-fn clients_reach_a_partition_here_through_any_broker() {
-    let cluster = cluster();
-    create(&cluster, "reached", &format!("{LEVADA}"));
+fn a_broker_of_a_cluster_leads_what_it_has_alone() {
+    let shape = Shape { controllers: 1, kafka: 1, levada: 1, discovery: Discovery::BootstrapServers };
+    let mut cluster = Cluster::new(shape);
+    cluster.start();
+    clients_reach_a_partition_here_through_any_broker(&cluster);
+    what_was_acknowledged_survives_crashes_under_load(&mut cluster);
+    a_controlled_shutdown_hands_its_leaderships_over_and_takes_them_up_again(&mut cluster);
+    a_process_that_wakes_after_its_session_does_not_lead_what_it_has_lost(&cluster);
+    a_partition_with_other_replicas_is_refused_by_name(&cluster);
+}
+
+fn clients_reach_a_partition_here_through_any_broker(cluster: &Cluster) {
+    create(cluster, "reached", &format!("{LEVADA}"));
     for bootstrap in [KAFKA, LEVADA] {
         let said = cluster.tools(bootstrap).run("produce reached 0 10");
         assert!(!said.contains("Exception"), "{said}");
@@ -64,10 +57,8 @@ fn clients_reach_a_partition_here_through_any_broker() {
     cluster.assert_no_errors();
 }
 
-#[test]
-fn what_was_acknowledged_survives_crashes_under_load() {
-    let mut cluster = cluster();
-    create(&cluster, "crashed", &format!("{LEVADA},{LEVADA}"));
+fn what_was_acknowledged_survives_crashes_under_load(cluster: &mut Cluster) {
+    create(cluster, "crashed", &format!("{LEVADA},{LEVADA}"));
     let (kafka, scratch) = (cluster.node(KAFKA).bootstrap(), cluster.node(LEVADA).scratch().to_owned());
     let (acknowledged, found) = (scratch.join("acknowledged"), scratch.join("found"));
     let mut load = Tool::python("load.py");
@@ -88,10 +79,8 @@ fn what_was_acknowledged_survives_crashes_under_load() {
     cluster.assert_no_errors();
 }
 
-#[test]
-fn a_controlled_shutdown_hands_its_leaderships_over_and_takes_them_up_again() {
-    let mut cluster = cluster();
-    create(&cluster, "stopped", &format!("{LEVADA}"));
+fn a_controlled_shutdown_hands_its_leaderships_over_and_takes_them_up_again(cluster: &mut Cluster) {
+    create(cluster, "stopped", &format!("{LEVADA}"));
     await_served(cluster.node(LEVADA), "stopped");
     cluster.node_mut(LEVADA).stop();
     let history = cluster.node(LEVADA).history();
@@ -103,15 +92,13 @@ fn a_controlled_shutdown_hands_its_leaderships_over_and_takes_them_up_again() {
     cluster.assert_no_errors();
 }
 
-#[test]
-fn a_process_that_wakes_after_its_session_does_not_lead_what_it_has_lost() {
-    let cluster = cluster();
-    create(&cluster, "woken", &format!("{LEVADA}"));
+fn a_process_that_wakes_after_its_session_does_not_lead_what_it_has_lost(cluster: &Cluster) {
+    create(cluster, "woken", &format!("{LEVADA}"));
     await_served(cluster.node(LEVADA), "woken");
     cluster.node(LEVADA).suspend();
     cluster.await_brokers(&[KAFKA]);
     cluster.tools(KAFKA).run("TopicCommand --delete --topic woken");
-    create(&cluster, "woken", &format!("{KAFKA}"));
+    create(cluster, "woken", &format!("{KAFKA}"));
     await_served(cluster.node(KAFKA), "woken");
     // The request waits in the socket when the process goes on.
     let mut connection = Connection::open(cluster.node(LEVADA).address());
@@ -119,16 +106,14 @@ fn a_process_that_wakes_after_its_session_does_not_lead_what_it_has_lost() {
     cluster.node(LEVADA).resume();
     let error = raw::produce_error(&connection.response().unwrap());
     assert!([NOT_LEADER_OR_FOLLOWER, UNKNOWN_TOPIC_OR_PARTITION].contains(&error), "{error}");
-    create(&cluster, "after", &format!("{LEVADA}"));
+    create(cluster, "after", &format!("{LEVADA}"));
     await_served(cluster.node(LEVADA), "after");
     assert_eq!(produce(cluster.node(LEVADA).address(), "woken"), Some(NOT_LEADER_OR_FOLLOWER));
     cluster.assert_no_errors();
 }
 
-#[test]
-fn a_partition_with_other_replicas_is_refused_by_name() {
-    let cluster = cluster();
-    create(&cluster, "replicated", &format!("{KAFKA}:{LEVADA}"));
+fn a_partition_with_other_replicas_is_refused_by_name(cluster: &Cluster) {
+    create(cluster, "replicated", &format!("{KAFKA}:{LEVADA}"));
     await_served(cluster.node(KAFKA), "replicated");
     await_some("the refusal", LIMIT, || {
         let talk = cluster.node(LEVADA).talk();

@@ -53,11 +53,11 @@ impl Broker {
             previous_epoch: left.broker_epoch,
         };
         let registration = identity(&config, bound, ids);
-        let named = QUORUM.iter().filter_map(|key| config.settings().text(key));
+        let mut named = QUORUM.iter().filter_map(|key| config.settings().text(key));
         tracing::info!(
             cluster = stored.cluster_id,
             node = config.node_id,
-            controllers = named.filter(|list| !list.is_empty()).next(),
+            controllers = named.find(|list| !list.is_empty()),
             "cluster mode (process.roles=broker): joining the cluster of these controllers"
         );
         let config = Arc::new(LiveConfig::new(config));

@@ -104,7 +104,8 @@ impl Broker {
         warn_of(&report);
         let config = Arc::new(LiveConfig::new(current_config(config, store.image())));
         let metadata = Arc::new(Metadata::new(store.identity().clone(), store.kraft_version()));
-        let broker = Broker::assemble(config, metadata, (data_dir, &left), Source::Embedded(store))?;
+        let broker =
+            Broker::assemble(config, metadata, (data_dir, &left), Source::Embedded(Box::new(store)))?;
         let first = broker.controller.register(&broker.node(bound))?;
         let (clean, is_new) = (left.clean, report.unused);
         broker.publisher.begin(&first, left)?;
@@ -143,7 +144,7 @@ impl Broker {
         });
         let (rules, image) = (config.clone(), metadata.clone());
         let (controller, membership) = match source {
-            Source::Embedded(store) => (Controller::new(rules, image, publisher.clone(), store), None),
+            Source::Embedded(store) => (Controller::new(rules, image, publisher.clone(), *store), None),
             Source::Member(membership) => {
                 (Controller::of_cluster(rules, image, membership.clone()), Some(membership))
             }
@@ -222,7 +223,7 @@ impl Broker {
 /// Origin of the metadata.
 pub(super) enum Source {
     /// The metadata log of this process.
-    Embedded(Store),
+    Embedded(Box<Store>),
     /// The controllers of a cluster.
     Member(Arc<ClusterMembership>),
 }
