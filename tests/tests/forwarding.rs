@@ -100,7 +100,7 @@ fn a_transaction_with_a_partition_of_another_broker_is_refused() {
     let history = cluster.node(LEVADA).history();
     let told = history.matches("refused a partition of a transaction").count()
         + history.matches("refused a transaction").count();
-    assert_eq!(refused > 0, told > 0, "{refused} transactions refused, {told} lines of the log");
-    assert!(refused < 16, "transactions within one broker are committed");
+    assert!((1..16).contains(&refused), "{refused} of 16 transactions refused");
+    assert!(told > 0, "the log does not name the refused partitions");
     cluster.assert_no_errors();
 }

@@ -46,7 +46,7 @@ pub(crate) struct Controller {
 
 /// The decision maker.
 enum Backend {
-    Embedded(Embedded),
+    Embedded(Box<Embedded>),
     Remote(Remote),
 }
 
@@ -58,7 +58,7 @@ impl Controller {
         publisher: Arc<Publisher>,
         store: Store,
     ) -> Self {
-        let backend = Backend::Embedded(Embedded::new(store, publisher));
+        let backend = Backend::Embedded(Box::new(Embedded::new(store, publisher)));
         Self { config, metadata, backend, producer_ids: ProducerIds::default() }
     }
 

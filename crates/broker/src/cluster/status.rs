@@ -109,7 +109,7 @@ impl Shared {
         let state = self.state.lock();
         let found = state.offered.iter().find(|offered| offered.key == key);
         // The range of an API that the controller does not have contains no version.
-        let range = found.map_or(1..=0, |offered| offered.min..=offered.max);
+        let range = found.map_or(RangeInclusive::new(1, 0), |offered| offered.min..=offered.max);
         (!state.offered.is_empty()).then_some(range)
     }
 
