@@ -19,13 +19,13 @@ use crate::{Node, Tool, await_some};
 pub use quorum::QuorumState;
 
 /// Limit for everything that a test waits for; a quiet machine needs a small part of it.
-pub const LIMIT: Duration = Duration::from_secs(120);
+pub const LIMIT: Duration = Duration::from_secs(180);
 
 /// Ids of the controllers begin here.
 pub const CONTROLLER: i32 = 1;
 /// Ids of the brokers of a real Kafka begin here.
 pub const KAFKA: i32 = 11;
-/// Ids of the brokers of Levada begin here.
+/// Ids of the brokers under test begin here: of Levada, or of a real Kafka as the reference.
 pub const LEVADA: i32 = 21;
 
 /// Lines that a Kafka may log at ERROR: a part of the line, and the reason.
@@ -67,11 +67,11 @@ impl Cluster {
     pub fn new(shape: Shape) -> Cluster {
         let ids = |first: i32, count: i32| first..first + count;
         let mut nodes = BTreeMap::new();
-        for id in ids(CONTROLLER, shape.controllers).chain(ids(KAFKA, shape.kafka)) {
-            let heap_mib = if id < KAFKA { 160 } else { 256 };
-            nodes.insert(id, Node::of(Kind::Kafka).sized(heap_mib, "INFO"));
+        for id in ids(CONTROLLER, shape.controllers) {
+            nodes.insert(id, Node::of(Kind::Kafka).sized(160, "INFO"));
         }
-        nodes.extend(ids(LEVADA, shape.levada).map(|id| (id, Node::of(Kind::Levada))));
+        nodes.extend(ids(KAFKA, shape.kafka).map(|id| (id, Node::of(Kind::Kafka).sized(256, "INFO"))));
+        nodes.extend(ids(LEVADA, shape.levada).map(|id| (id, Node::new().sized(256, "INFO"))));
         let mut cluster = Cluster { shape, nodes };
         let found_by = cluster.discovery();
         for (id, node) in std::mem::take(&mut cluster.nodes) {
@@ -88,6 +88,12 @@ impl Cluster {
             self.nodes.insert(id, node);
         }
         self
+    }
+
+    /// Opens another listener of every broker; its addresses by broker.
+    pub fn listen(&mut self, name: &str, protocol: &str) -> BTreeMap<i32, SocketAddr> {
+        let brokers = self.nodes.iter_mut().filter(|(id, _)| **id >= KAFKA);
+        brokers.map(|(id, node)| (*id, node.listen(name, protocol))).collect()
     }
 
     /// Formats the directories, starts all members, and returns when the brokers are in service.
@@ -206,9 +212,7 @@ fn configured(id: i32, node: Node, (key, controllers): &(&'static str, String)) 
         let listener = format!("CONTROLLER://{}", node.controller_address());
         return node.option("process.roles", "controller").option("listeners", &listener);
     }
-    let listener = format!("PLAINTEXT://{}", node.address());
-    let node = node.option("process.roles", "broker").option("listeners", &listener);
-    let node = node.option("listener.security.protocol.map", "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT");
+    let node = node.option("process.roles", "broker");
     let own = [
         ("offsets.topic.replication.factor", "1"),
         ("offsets.topic.num.partitions", "6"),

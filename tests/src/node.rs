@@ -18,7 +18,7 @@ use tempfile::TempDir;
 
 use crate::{Tool, await_some, http, process};
 
-const START_LIMIT: Duration = Duration::from_secs(60);
+const START_LIMIT: Duration = Duration::from_secs(180);
 const STOP_LIMIT: Duration = Duration::from_secs(60);
 
 /// Lines of the broker's log that a failed test shows.
@@ -76,20 +76,32 @@ impl Kind {
 }
 
 impl Plan {
-    /// `listeners` and `listener.security.protocol.map`; Kafka has a listener for its controller as
-    /// well.
+    /// `listeners` and `listener.security.protocol.map`. A Kafka that is its own controller has a
+    /// listener for it as well; a broker in a cluster knows its protocol.
     fn listeners(&self, controller: Option<SocketAddr>) -> [String; 2] {
         let mut all = vec![("PLAINTEXT", "PLAINTEXT", self.kafka)];
         all.extend(controller.map(|address| ("CONTROLLER", "PLAINTEXT", address)));
         all.extend(self.listeners.iter().map(|(name, protocol, address)| (&**name, &**protocol, *address)));
         let addresses: Vec<_> = all.iter().map(|(name, _, address)| format!("{name}://{address}")).collect();
-        let protocols: Vec<_> = all.iter().map(|(name, protocol, _)| format!("{name}:{protocol}")).collect();
+        let mut protocols: Vec<_> =
+            all.iter().map(|(name, protocol, _)| format!("{name}:{protocol}")).collect();
+        if self.is_member() {
+            protocols.push("CONTROLLER:PLAINTEXT".to_string());
+        }
         [addresses.join(","), protocols.join(",")]
+    }
+
+    /// True for a broker whose controllers are other processes.
+    fn is_member(&self) -> bool {
+        self.options.iter().any(|(key, value)| key == "process.roles" && value == "broker")
     }
 }
 
 struct Running {
     child: Child,
+    /// A process that kills the broker of a cluster when this process has ended: a cluster that
+    /// several tests share is never dropped.
+    guard: Option<Child>,
     /// What the broker has written to stderr.
     talk: Arc<Mutex<String>>,
 }
@@ -210,7 +222,11 @@ impl Node {
             Kind::Levada => levada::command(&self.plan, &self.data()),
             Kind::Kafka => kafka::command(&self.plan, self.home.path()),
         };
-        self.running = Some(Running::launch(command, &self.plan.wrapper));
+        let mut running = Running::launch(command, &self.plan.wrapper);
+        if self.plan.options.iter().any(|(key, _)| key == "process.roles") {
+            running.guard = Some(process::guard(running.child.id()));
+        }
+        self.running = Some(running);
     }
 
     /// Stops the broker as an operator does, by SIGTERM, and waits for it.
@@ -422,7 +438,7 @@ impl Running {
                 record.lock().expect("no panic").push_str(&(line + "\n"));
             }
         });
-        Running { child, talk }
+        Running { child, guard: None, talk }
     }
 }
 
@@ -431,6 +447,10 @@ impl Drop for Running {
         // Both fail only when the process has ended already, which is what is wanted.
         let _ = self.child.kill();
         let _ = self.child.wait();
+        if let Some(guard) = &mut self.guard {
+            let _ = guard.kill();
+            let _ = guard.wait();
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! The kernel's figures about a process.
 
 use std::fs;
+use std::process::{Child, Command, Stdio};
 
 use rustix::process::{Pid, Signal};
 
@@ -13,6 +14,16 @@ pub fn signal(pid: u32, signal: Signal) {
 pub fn signal_if_there(pid: u32, signal: Signal) -> bool {
     let pid = Pid::from_raw(pid.cast_signed()).expect("a child has a pid");
     rustix::process::kill_process(pid, signal).is_ok()
+}
+
+/// A process that kills another one as soon as this process has ended. Kill the guard when the
+/// other process has ended by itself.
+pub fn guard(pid: u32) -> Child {
+    let mut command = Command::new("sh");
+    command.args(["-c", "read -r _; kill -KILL \"$1\"", "guard", &pid.to_string()]);
+    // The pipe is closed with the last process that has its other end.
+    command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.spawn().expect("a shell")
 }
 
 /// The process that this one has started first, of those that still run.

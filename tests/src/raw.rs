@@ -12,7 +12,8 @@ use std::time::Duration;
 pub use batch::Batch;
 pub use requests::{
     ApiKey, alter_broker, api_versions, create_topic, delete_topic, fetch, find_coordinator,
-    future_api_versions, join_group, list_end_offset, metadata, produce, samples, sync_group, waiting_fetch,
+    future_api_versions, join_group, list_end_offset, metadata, produce, produce_to, samples, sync_group,
+    waiting_fetch,
 };
 pub use responses::{Joined, fetch_error, joined, listed_offset, produce_error, sync_error, topic_error};
 

@@ -463,22 +463,29 @@ fn each_controller_is_killed_in_turn_and_the_broker_stays() {
     await_report(&reports, &LifecycleAction::CaughtUp);
     broker.send(LifecycleEvent::Ready);
     await_report(&reports, &LifecycleAction::Unfenced);
-    let mut killed = BTreeSet::new();
-    while killed.len() < 3 {
-        let (leader, epoch, applied) = {
-            let seen = seen.lock().expect("no panic");
-            (seen.leader.as_ref().and_then(|leader| leader.node).expect("a voter"), seen.epoch, seen.applied)
-        };
-        let next = (1..4).find(|id| !killed.contains(id)).expect("one is left");
-        let victim = if killed.contains(&leader) { next } else { leader };
-        killed.insert(victim);
-        cluster.node_mut(victim).kill();
-        await_some("records after the death of a controller", LIMIT, || {
-            let seen = seen.lock().expect("no panic");
-            assert_eq!(seen.stopped, None);
-            (seen.applied > applied + 2 && (victim != leader || seen.epoch > epoch)).then_some(())
-        });
-        cluster.node_mut(victim).start();
+    let rounds = std::env::var("LEVADA_TEST_ROUNDS").map_or(1, |given| given.parse().expect("a number"));
+    for _ in 0..rounds {
+        let mut killed = BTreeSet::new();
+        while killed.len() < 3 {
+            let (leader, epoch, applied) = {
+                let seen = seen.lock().expect("no panic");
+                (
+                    seen.leader.as_ref().and_then(|leader| leader.node).expect("a voter"),
+                    seen.epoch,
+                    seen.applied,
+                )
+            };
+            let next = (1..4).find(|id| !killed.contains(id)).expect("one is left");
+            let victim = if killed.contains(&leader) { next } else { leader };
+            killed.insert(victim);
+            cluster.node_mut(victim).kill();
+            await_some("records after the death of a controller", LIMIT, || {
+                let seen = seen.lock().expect("no panic");
+                assert_eq!(seen.stopped, None);
+                (seen.applied > applied + 2 && (victim != leader || seen.epoch > epoch)).then_some(())
+            });
+            cluster.node_mut(victim).start();
+        }
     }
     // A refusal while there is no active controller is in order; nothing else may have happened.
     let said: Vec<LifecycleAction> = reports.try_iter().collect();

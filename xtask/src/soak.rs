@@ -32,7 +32,7 @@ struct Long {
     is_repeated: bool,
 }
 
-const LONG: [Long; 15] = [
+const LONG: [Long; 17] = [
     Long::once("levada-broker", "levada_broker", "crash::seeds_by_hand", ("LEVADA_CRASH_MINUTES", "MINUTES")),
     Long::again("levada-broker", "levada_broker", "simulation", ("LEVADA_SIMULATION_SEED", "random")),
     Long::again("levada-log", "model", "", ("LEVADA_MODEL_CASES", "500")),
@@ -41,6 +41,8 @@ const LONG: [Long; 15] = [
     Long::once("levada-broker", "remembered", "", ("LEVADA_SOAK_COUNT", "100000")),
     Long::once("levada-tests", "exactly_once", "", ("LEVADA_EOS_MINUTES", "MINUTES")),
     Long::again("levada-tests", "crash", "", ("LEVADA_TEST_ROUNDS", "50")),
+    Long::once("levada-tests", "cluster", "", ("LEVADA_TEST_ROUNDS", "20")),
+    Long::again("levada-tests", "quorum", "", ("LEVADA_TEST_ROUNDS", "3")),
     Long::again("levada-tests", "streams", "", ("LEVADA_TEST_ROUNDS", "20")),
     Long::again("levada-tests", "connect", "", ("LEVADA_TEST_ROUNDS", "20")),
     Long::again("levada-tests", "hostile", "mutated_requests", ("LEVADA_TEST_MUTATIONS", "10000")),

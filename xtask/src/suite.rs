@@ -21,8 +21,20 @@ const ALONE: [&str; 7] =
 
 /// Test binaries that take longest, the longest first: they start first, so that none of them is
 /// left over at the end.
-const LONG: [&str; 6] =
-    ["exactly_once", "streams", "lab_broker", "authentication", "restricted", "compaction"];
+const LONG: [&str; 8] = [
+    "cluster",
+    "cluster_quorum",
+    "exactly_once",
+    "streams",
+    "lab_broker",
+    "authentication",
+    "restricted",
+    "compaction",
+];
+
+/// Black-box suites that only a soak runs: those whose subject a faster suite covers as well.
+/// `cluster` and `cluster_quorum` run the state machines of `quorum` in the binary.
+const SOAK_ONLY: [&str; 1] = ["quorum"];
 
 /// Has Cargo name the test binaries.
 pub(crate) const MESSAGES: &str = "--message-format=json-render-diagnostics";
@@ -94,6 +106,7 @@ fn tests_build(root: &Path, packages: &[&str]) -> Job {
     let arguments = [&["test", "--locked", "--no-run", MESSAGES], packages].concat();
     let follow = |output: &str| {
         let mut binaries = binaries(output)?;
+        binaries.retain(|binary| !SOAK_ONLY.contains(&binary.target.as_str()));
         let place =
             |binary: &TestBinary| LONG.iter().position(|name| *name == binary.target).unwrap_or(LONG.len());
         binaries.sort_by_key(place);

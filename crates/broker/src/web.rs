@@ -8,12 +8,14 @@
 //! Hot paths count in [`Stats`], plain atomics; a scrape reads them through a [`Source`].
 
 pub(crate) mod console;
+mod membership;
 mod metrics;
 mod process;
 mod readiness;
 mod scrape;
 mod stall;
 
+pub use self::membership::MembershipState;
 pub use self::metrics::{GroupState, GroupStates, Lag, LogState, TransactionStates, UpkeepState};
 pub(crate) use self::process::resident_bytes;
 pub use self::readiness::Readiness;
@@ -116,6 +118,9 @@ pub trait Source: Send + Sync + 'static {
 
     /// State of the parts of the broker that clients need.
     fn readiness(&self) -> Readiness;
+
+    /// Membership in a cluster; none for a broker that is its own controller.
+    fn membership(&self) -> Option<MembershipState>;
 }
 
 /// The served HTTP address; stops and waits for its thread when dropped.

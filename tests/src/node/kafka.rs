@@ -18,7 +18,7 @@ const LOGGING: &str = r#"<Configuration status="ERROR">
     <Root level="LEVEL"><AppenderRef ref="stderr"/></Root>
     <Logger name="kafka.server.KafkaRaftServer" level="INFO"/>
     <!-- The values of several hundred keys. -->
-    <Logger name="kafka.server.KafkaConfig" level="WARN"/>
+    <Logger name="org.apache.kafka.common.config" level="WARN"/>
     <Logger name="org.apache.kafka.clients" level="WARN"/>
     <Logger name="org.apache.kafka.common.utils.AppInfoParser" level="WARN"/>
   </Loggers>
@@ -54,7 +54,7 @@ fn configuration(plan: &Plan, home: &Path) -> String {
     let controller = plan.controller;
     let given = plan.options.iter().find(|(key, _)| key == "node.id");
     let node_id = given.map_or("1", |(_, value)| value);
-    let [listeners, protocols] = plan.listeners(Some(controller));
+    let [listeners, protocols] = plan.listeners((!plan.is_member()).then_some(controller));
     let mut lines = vec![
         "process.roles=broker,controller".to_string(),
         format!("node.id={node_id}"),

@@ -37,8 +37,13 @@ pub fn metadata(topic: &str, create: bool) -> Vec<u8> {
 
 /// Produce 8 of one batch to partition 0.
 pub fn produce(topic: &str, acks: i16, batch: &[u8]) -> Vec<u8> {
+    produce_to((topic, 0), acks, batch)
+}
+
+/// Produce 8 of one batch to a partition.
+pub fn produce_to((topic, partition): (&str, i32), acks: i16, batch: &[u8]) -> Vec<u8> {
     let request = head(0, 8).i16(-1).i16(acks).i32(5_000);
-    request.i32(1).string(topic).i32(1).i32(0).bytes(batch).done()
+    request.i32(1).string(topic).i32(1).i32(partition).bytes(batch).done()
 }
 
 /// Fetch 11 of partition 0, which does not wait.

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{ALONE, LONG, split_at_dashes};
+use super::{ALONE, LONG, SOAK_ONLY, split_at_dashes};
 
 #[test]
 fn arguments_split_at_the_first_dashes() {
@@ -28,7 +28,7 @@ fn arguments_split_at_the_first_dashes() {
 #[test]
 fn suites_with_a_place_of_their_own_exist() {
     let suites = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/tests");
-    for name in ALONE.iter().chain(&LONG) {
+    for name in ALONE.iter().chain(&LONG).chain(&SOAK_ONLY) {
         assert!(suites.join(name).with_extension("rs").exists(), "tests/tests/{name}.rs is not there");
     }
 }

@@ -63,7 +63,6 @@ fn describe(image: &Image, user: StrBytes, twice: bool) -> DescribeUserScramCred
     });
     message!(DescribeUserScramCredentialsResult {
         user: user,
-        error_message: None,
         credential_infos: infos.collect(),
     })
 }

@@ -1,6 +1,7 @@
 //! Data of the running broker for the HTTP address.
 
 mod groups;
+mod membership;
 
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use crate::broker::Broker;
 use crate::replay::ReplayStats;
 use crate::replica::{CleanerStats, Partition, RecoveryProgress, TrafficTotals, Work};
 use crate::stats::Stats;
-use crate::web::{GroupStates, LogState, Readiness, Source, TransactionStates, UpkeepState};
+use crate::web::{GroupStates, LogState, MembershipState, Readiness, Source, TransactionStates, UpkeepState};
 
 impl Source for Broker {
     fn transfers(&self) -> levada_io::Snapshot {
@@ -80,7 +81,12 @@ impl Source for Broker {
             recovering_partitions: recovering as u64,
             loading_coordinators: coordinators as u64,
             offline_partitions: self.replicas().offline() as u64,
+            membership: Source::membership(self),
         }
+    }
+
+    fn membership(&self) -> Option<MembershipState> {
+        Some(Broker::membership(self)?.status().into())
     }
 
     fn unhealthy(&self) -> Option<String> {

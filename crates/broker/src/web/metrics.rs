@@ -13,6 +13,7 @@ use prometheus_client::{
 };
 
 mod catalogue;
+mod cluster;
 mod exposition;
 mod groups;
 mod requests;
@@ -63,6 +64,9 @@ impl Collector for Scrape {
         families.transactions(&self.source.transactions())?;
         families.cleaner(self.source.cleaner())?;
         families.recovery(self.source.recovery())?;
+        if let Some(state) = self.source.membership() {
+            families.cluster(&state)?;
+        }
         families.process(&Process::read(), self.source.stats().started())
     }
 }

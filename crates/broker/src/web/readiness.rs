@@ -6,8 +6,10 @@ use axum::{
 };
 use serde_json::json;
 
+use super::MembershipState;
+
 /// State of the parts of the broker that clients need.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Readiness {
     /// The broker has begun to stop.
     pub stopping: bool,
@@ -17,6 +19,8 @@ pub struct Readiness {
     pub loading_coordinators: u64,
     /// Partitions that are offline after a failure of their storage.
     pub offline_partitions: u64,
+    /// Membership in a cluster; none for a broker that is its own controller.
+    pub membership: Option<MembershipState>,
 }
 
 impl Readiness {
@@ -29,6 +33,7 @@ impl Readiness {
         let offline = "partitions are offline after a failure of their storage; see the log";
         let reasons = [
             stopping,
+            self.membership.as_ref().and_then(MembershipState::reason),
             counted(self.recovering_partitions, recovering),
             counted(self.loading_coordinators, loading),
             counted(self.offline_partitions, offline),
@@ -47,6 +52,7 @@ impl IntoResponse for Readiness {
             "recovering_partitions": self.recovering_partitions,
             "loading_coordinators": self.loading_coordinators,
             "offline_partitions": self.offline_partitions,
+            "cluster": self.membership.as_ref().map(MembershipState::to_json),
         });
         (status, [(header::CONTENT_TYPE, "application/json")], format!("{body}\n")).into_response()
     }

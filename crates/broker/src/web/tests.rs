@@ -3,7 +3,10 @@
 use std::{
     io::{Read, Write},
     net::TcpStream,
-    sync::atomic::{AtomicBool, AtomicU64, Ordering},
+    sync::{
+        Mutex,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
     time::{Duration, UNIX_EPOCH},
 };
 
@@ -16,6 +19,7 @@ pub(super) struct Fake {
     stats: Stats,
     sick: AtomicBool,
     recovering: AtomicU64,
+    membership: Mutex<Option<MembershipState>>,
     /// Number of topics with a partition each; 0 for a few that differ.
     topics: usize,
 }
@@ -23,7 +27,13 @@ pub(super) struct Fake {
 impl Default for Fake {
     fn default() -> Self {
         let stats = Stats::new(UNIX_EPOCH + Duration::from_secs(5));
-        Self { stats, sick: AtomicBool::default(), recovering: AtomicU64::default(), topics: 0 }
+        Self {
+            stats,
+            sick: AtomicBool::default(),
+            recovering: AtomicU64::default(),
+            membership: Mutex::default(),
+            topics: 0,
+        }
     }
 }
 
@@ -136,7 +146,12 @@ impl Source for Fake {
     fn readiness(&self) -> Readiness {
         let recovering_partitions = self.recovering.load(Ordering::Relaxed);
         let loading_coordinators = recovering_partitions / 2;
-        Readiness { recovering_partitions, loading_coordinators, ..Readiness::default() }
+        let membership = self.membership();
+        Readiness { recovering_partitions, loading_coordinators, membership, ..Readiness::default() }
+    }
+
+    fn membership(&self) -> Option<MembershipState> {
+        self.membership.lock().unwrap().clone()
     }
 
     fn unhealthy(&self) -> Option<String> {
@@ -202,6 +217,40 @@ fn readiness_tells_its_reasons() {
         ])
     );
     assert_eq!(ask(&server, "GET", "/healthz").0, "HTTP/1.1 200 OK", "a broker that recovers is alive");
+}
+
+#[test]
+fn a_fenced_broker_is_not_ready_and_shows_its_membership() {
+    let (fake, server) = start();
+    assert!(
+        !ask(&server, "GET", "/metrics").2.contains("levada_cluster_"),
+        "the broker is its own controller"
+    );
+    let mut state = MembershipState { phase: "recovery", is_fenced: true, ..MembershipState::default() };
+    (state.broker_epoch, state.controller, state.high_watermark) = (Some(12), Some(3), 100);
+    (state.applied, state.since_heartbeat_ms) = (90, Some(1500));
+    *fake.membership.lock().unwrap() = Some(state);
+    let (status, _, body) = ask(&server, "GET", "/readyz");
+    assert_eq!(status, "HTTP/1.1 503 Service Unavailable");
+    let ready: serde_json::Value = serde_json::from_str(&body).unwrap();
+    assert_eq!(ready["reasons"], serde_json::json!(["the controllers fence this broker"]));
+    let expected = serde_json::json!(
+        {"phase": "recovery", "fenced": true, "broker_epoch": 12, "controller": 3, "lag": 9}
+    );
+    assert_eq!(ready["cluster"], expected);
+    let text = ask(&server, "GET", "/metrics").2;
+    for sample in [
+        "levada_cluster_phase{phase=\"recovery\"} 1\n",
+        "levada_cluster_phase{phase=\"running\"} 0\n",
+        "levada_cluster_fenced 1\n",
+        "levada_cluster_active_controller 3\n",
+        "levada_cluster_metadata_lag 9\n",
+        "levada_cluster_heartbeat_age_seconds 1.5\n",
+        "levada_cluster_forwarded_requests_total{result=\"failed\"} 0\n",
+    ] {
+        assert!(text.contains(sample), "{sample}: {text}");
+    }
+    assert!(!text.contains("levada_cluster_metadata_age_seconds "), "no controller has answered yet");
 }
 
 #[test]

@@ -112,6 +112,18 @@ families! {
     TRANSACTIONAL_IDS Gauge "levada_transactional_ids" ["state"] "Transactional ids by state of their transaction; Ongoing is open" "";
     TRANSACTIONS Counter "levada_transactions" ["outcome"] "Transactions that were committed or aborted" "";
     LATE_TRANSACTION_PARTITIONS Gauge "levada_late_transaction_partitions" [] "Partitions with a hanging transaction: open for longer than transaction.max.timeout.ms and 5 minutes" "kafka.server:type=ReplicaManager,name=PartitionsWithLateTransactionsCount";
+    // Membership in a cluster.
+    CLUSTER_PHASE Gauge "levada_cluster_phase" ["phase"] "1 for the phase of this broker's life in the cluster, else 0; only in a cluster, as all levada_cluster metrics" "kafka.server:type=KafkaServer,name=BrokerState";
+    CLUSTER_FENCED Gauge "levada_cluster_fenced" [] "1 while the controllers do not let this broker lead partitions" "";
+    CLUSTER_BROKER_EPOCH Gauge "levada_cluster_broker_epoch" [] "Epoch of the registration, or -1" "";
+    CLUSTER_CONTROLLER Gauge "levada_cluster_active_controller" [] "Id of the active controller, or -1" "kafka.server:type=raft-metrics,name=current-leader";
+    CLUSTER_QUORUM_EPOCH Gauge "levada_cluster_quorum_epoch" [] "Epoch of the quorum of controllers" "kafka.server:type=raft-metrics,name=current-epoch";
+    CLUSTER_HIGH_WATERMARK Gauge "levada_cluster_metadata_high_watermark" [] "High watermark of the metadata log" "kafka.server:type=raft-metrics,name=high-watermark";
+    CLUSTER_APPLIED Gauge "levada_cluster_metadata_offset" [] "Offset of the last metadata record that is in force, or -1" "kafka.server:type=broker-metadata-metrics,name=last-applied-record-offset";
+    CLUSTER_LAG Gauge "levada_cluster_metadata_lag" [] "Committed metadata records that are not in force yet" "";
+    CLUSTER_METADATA_AGE Gauge "levada_cluster_metadata_age_seconds" [] "Time since a controller answered with the end of the metadata log or with records" "kafka.server:type=broker-metadata-metrics,name=last-applied-record-lag-ms";
+    CLUSTER_HEARTBEAT_AGE Gauge "levada_cluster_heartbeat_age_seconds" [] "Time since a controller answered a heartbeat or a registration" "";
+    CLUSTER_FORWARDED Counter "levada_cluster_forwarded_requests" ["result"] "Clients' requests that were sent to the active controller: answered or failed" "kafka.server:type=ForwardingManager,name=RemoteTimeMs";
     // The process.
     PROCESS_START_TIME Gauge "process_start_time_seconds" [] "Start of the process, in seconds since 1970" "java.lang:type=Runtime,name=StartTime";
     PROCESS_RESIDENT_MEMORY_BYTES Gauge "process_resident_memory_bytes" [] "Resident memory" "java.lang:type=Memory,name=HeapMemoryUsage";

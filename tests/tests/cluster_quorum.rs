@@ -1,0 +1,164 @@
+//! A broker of Levada in the cluster of three controllers of a real Kafka, without another broker:
+//! it follows the metadata log, the controllers' elections and their snapshots.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Instant;
+
+use levada_tests::cluster::{CONTROLLER, Discovery, LEVADA, LIMIT, Shape};
+use levada_tests::{Cluster, Tool, await_some};
+use serde_json::Value;
+
+/// Topics that are created while the lag is watched.
+const TOPICS: usize = 1000;
+/// Topics in one request.
+const BATCH: usize = 100;
+
+#[test]
+fn the_metadata_is_followed_through_a_thousand_topics_elections_and_snapshots() {
+    let shape = Shape { controllers: 3, kafka: 0, levada: 1, discovery: Discovery::Voters };
+    let mut cluster = Cluster::new(shape)
+        .option(CONTROLLER, "metadata.log.max.record.bytes.between.snapshots", "20000")
+        .option(LEVADA, "num.partitions", "1");
+    cluster.start();
+    topics_leave_no_lag(&cluster);
+    let mut tools = cluster.tools(LEVADA);
+    let said = tools.run("MetadataQuorumCommand describe --replication");
+    let rows = said.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let row = rows.into_iter().find(|row| row.first() == Some(&&*LEVADA.to_string()));
+    assert_eq!(row.and_then(|row| row.last().copied()), Some("Observer"), "{said}");
+    each_controller_is_killed(&mut cluster);
+    the_view_of_the_tools_agrees(&cluster);
+    // A new process begins with the snapshot.
+    cluster.node_mut(LEVADA).restart();
+    cluster.await_brokers(&[LEVADA]);
+    the_view_of_the_tools_agrees(&cluster);
+    let said = cluster.node(LEVADA).talk();
+    assert!(said.contains("snapshot"), "the log names the snapshot: {said}");
+    cluster.node_mut(LEVADA).stop();
+    cluster.assert_no_errors();
+}
+
+/// Creates topics through Levada; after each request its lag returns to 0.
+fn topics_leave_no_lag(cluster: &Cluster) {
+    let node = cluster.node(LEVADA);
+    let (start, mut longest) = (Instant::now(), 0.0_f64);
+    for first in (0..TOPICS).step_by(BATCH) {
+        let names: Vec<String> = (first..first + BATCH).map(|number| format!("t{number}")).collect();
+        node.levada(&format!("topic create {}", names.join(" "))).run();
+        let created = Instant::now();
+        await_some("lag 0 of the observer", LIMIT, || {
+            (cluster.quorum().lag(LEVADA) == Some(0)).then_some(())
+        });
+        longest = longest.max(created.elapsed().as_secs_f64());
+    }
+    println!("{TOPICS} topics in {:?}; lag 0 after {longest:.3} s at most", start.elapsed());
+}
+
+/// Kills one controller after the other, the active one first, and starts it again.
+fn each_controller_is_killed(cluster: &mut Cluster) {
+    let mut left: BTreeSet<i32> = cluster.controllers().into_iter().collect();
+    while !left.is_empty() {
+        let before = cluster.quorum();
+        let victim = if left.contains(&before.leader) { before.leader } else { *left.first().expect("one") };
+        left.remove(&victim);
+        cluster.node_mut(victim).kill();
+        let killed = Instant::now();
+        let elected = cluster.quorum();
+        let known = Instant::now();
+        assert!(victim != before.leader || elected.epoch > before.epoch, "{before:?}, then {elected:?}");
+        let node = cluster.node(LEVADA);
+        await_some("the active controller in Levada's metrics", LIMIT, || {
+            let seen = (metric(node.metrics(), "active_controller"), metric(node.metrics(), "quorum_epoch"));
+            (seen == (f64::from(elected.leader), f64::from(elected.epoch))).then_some(())
+        });
+        println!(
+            "controller {victim} of {} killed: elected after {:?}, followed {:?} later",
+            before.leader,
+            known - killed,
+            known.elapsed()
+        );
+        node.levada(&format!("topic create after-{victim}")).run();
+        cluster.node_mut(victim).start();
+        cluster.await_brokers(&[LEVADA]);
+    }
+}
+
+fn metric(samples: Vec<(String, f64)>, name: &str) -> f64 {
+    let name = format!("levada_cluster_{name}");
+    let found = samples.iter().find(|(other, _)| *other == name);
+    found.unwrap_or_else(|| panic!("no sample {name}")).1
+}
+
+/// Compares the topics, their ids and their partitions' leaders with the records of the metadata
+/// log, decoded by Kafka's tool from the newest snapshot and the log after it.
+fn the_view_of_the_tools_agrees(cluster: &Cluster) {
+    let leader = cluster.quorum().leader;
+    let records = records(cluster, leader);
+    let mut expected = BTreeMap::new();
+    for record in &records {
+        let data = &record["data"];
+        match record["type"].as_str() {
+            Some("TOPIC_RECORD") => {
+                let name = data["name"].as_str().expect("a name").to_owned();
+                expected.insert(data["topicId"].as_str().expect("an id").to_owned(), (name, BTreeMap::new()));
+            }
+            Some("PARTITION_RECORD") => {
+                let topic = expected.get_mut(data["topicId"].as_str().expect("an id")).expect("its topic");
+                topic.1.insert(data["partitionId"].as_i64(), data["replicas"].clone());
+            }
+            _ => {}
+        }
+    }
+    assert!(expected.len() >= TOPICS, "{} topics in {} records", expected.len(), records.len());
+    let names: Vec<String> = expected.values().map(|(name, _)| name.clone()).collect();
+    let described = cluster.node(LEVADA).levada_json(&format!("topic describe {}", names.join(" ")));
+    let described = described.as_array().expect("topics").iter();
+    let seen: BTreeMap<String, (String, BTreeMap<Option<i64>, Value>)> = described
+        .map(|topic| {
+            let partitions = topic["partitions"].as_array().expect("partitions").iter();
+            let replicas =
+                partitions.map(|one| (one["partition"].as_i64(), one["replicas"].clone())).collect();
+            let name = topic["name"].as_str().expect("a name").to_owned();
+            (topic["id"].as_str().expect("an id").to_owned(), (name, replicas))
+        })
+        .collect();
+    assert_eq!(seen.len(), expected.len());
+    for (id, topic) in &expected {
+        assert_eq!(seen.get(id), Some(topic), "{id}");
+    }
+}
+
+/// Records of the metadata log as Kafka's tool decodes them, from the newest snapshot on.
+fn records(cluster: &Cluster, controller: i32) -> Vec<Value> {
+    let folder = cluster.node(controller).data().join("__cluster_metadata-0");
+    let files = |ending: &str| {
+        let entries = std::fs::read_dir(&folder).expect("the metadata log");
+        let paths = entries.map(|entry| entry.expect("an entry").path().display().to_string());
+        let mut paths: Vec<String> = paths.filter(|path| path.ends_with(ending)).collect();
+        paths.sort();
+        paths
+    };
+    let snapshot = files(".checkpoint").pop().expect("a snapshot was forced");
+    let name = snapshot.rsplit('/').next().and_then(|name| name.split('-').next());
+    let end: i64 = name.and_then(|digits| digits.parse().ok()).expect("an offset");
+    println!("the newest snapshot ends at {end}");
+    let mut all = vec![snapshot.clone()];
+    all.extend(files(".log"));
+    let mut tool = Tool::java("org.apache.kafka.tools.DumpLogSegments");
+    let said = tool.args(["--cluster-metadata-decoder", "--files", &all.join(",")]).run().stdout;
+    let mut first = 0;
+    let mut records = Vec::new();
+    for line in said.lines() {
+        if let Some(file) = line.strip_prefix("Dumping ") {
+            // Records of segments before its end are in the snapshot.
+            first = if file == snapshot { 0 } else { end };
+        }
+        let Some((head, payload)) = line.split_once(" payload: ") else { continue };
+        let offset =
+            head.split_once("offset: ").and_then(|(_, rest)| rest.split(' ').next()?.parse::<i64>().ok());
+        if offset.is_some_and(|offset| offset >= first) {
+            records.extend(serde_json::from_str::<Value>(payload));
+        }
+    }
+    records
+}
