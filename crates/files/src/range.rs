@@ -71,7 +71,7 @@ pub fn resolve(field: &[u8], len: u64) -> Ranges {
         _ if asked == 0 => Ranges::Whole,
         0 => Ranges::Unsatisfiable,
         1 => spans().next().map_or(Ranges::Whole, Ranges::One),
-        _ if spans().fold(0, |sum: u64, span| sum.saturating_add(span.len())) > len => Ranges::Whole,
+        _ if spans().map(|span| u128::from(span.len())).sum::<u128>() > u128::from(len) => Ranges::Whole,
         _ => Ranges::Many(spans().collect()),
     }
 }

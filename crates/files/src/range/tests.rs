@@ -47,6 +47,11 @@ fn a_field_that_makes_no_sense_is_passed_over() {
 }
 
 #[test]
+fn ranges_whose_sum_exceeds_the_largest_number_are_not_served() {
+    assert_eq!(resolve(b"bytes=7-,44-,4-", u64::MAX), Ranges::Whole);
+}
+
+#[test]
 fn ranges_that_are_more_than_the_file_are_not_served() {
     assert_eq!(resolve(b"bytes=0-9,0-9", 10), Ranges::Whole);
     let many = vec!["0-0"; RANGES_MAX + 1].join(",");

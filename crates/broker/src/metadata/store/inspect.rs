@@ -34,7 +34,7 @@ pub fn inspect(disk: &dyn Disk, dir: &Path) -> Option<Contents> {
     let mut reader = Reader::new(&path);
     let read = read(disk, &mut reader, &path);
     let (end_offset, fault) = match read {
-        Ok(end_offset) => (end_offset, reader.passed_over.take().map(|error| error.to_string())),
+        Ok(end_offset) => (end_offset, reader.passed_over.take().map(|passed| passed.fault.to_string())),
         Err(error) => (reader.replay.image().offset() + 1, Some(error.to_string())),
     };
     let voters = reader.quorum.voters();

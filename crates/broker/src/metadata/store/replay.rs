@@ -23,8 +23,23 @@ pub(super) struct Loaded {
     /// Bytes of the log behind the snapshot.
     pub(super) bytes: u64,
     pub(super) torn: Option<TornTail>,
-    /// Why a later snapshot was passed over.
+    /// The fault of a later snapshot, of which the log has everything.
     pub(super) passed_over: Option<StoreError>,
+}
+
+/// A damaged snapshot that is later than the one that was read.
+pub(super) struct PassedOver {
+    /// The offset behind the last record that it covers.
+    end_offset: i64,
+    pub(super) fault: StoreError,
+}
+
+impl PassedOver {
+    /// True if a log with all records up to `end_offset` has what the snapshot had. The one that a
+    /// log begins with has what no log has: the voters, and records from before the first one.
+    fn is_covered(&self, end_offset: i64) -> bool {
+        (1..=end_offset).contains(&self.end_offset)
+    }
 }
 
 /// The quorum of the log.
@@ -70,15 +85,19 @@ pub(super) fn load(disk: &Arc<dyn Disk>, path: &Path, limits: SegmentLimits) -> 
     let mut reader = Reader::new(path);
     let start_offset = reader.read_snapshot(&**disk)?;
     let opened = Journal::open(disk, path, (start_offset, limits), |batch| reader.take(batch));
-    let (journal, torn) = match (opened, reader.passed_over.take()) {
-        // Without that snapshot the log is not whole.
-        (Err(StoreError::Damaged { .. }), Some(passed_over)) => return Err(passed_over),
-        (opened, passed_over) => {
-            reader.passed_over = passed_over;
-            opened?
+    let (journal, torn, passed_over) = match (opened, reader.passed_over.take()) {
+        (opened, None) => {
+            let (journal, torn) = opened?;
+            (journal, torn, None)
         }
+        (Ok((journal, torn)), Some(passed)) if passed.is_covered(journal.end_offset()) => {
+            (journal, torn, Some(passed.fault))
+        }
+        // Without that snapshot the log is not whole.
+        (Ok(_) | Err(StoreError::Damaged { .. }), Some(passed)) => return Err(passed.fault),
+        (Err(error), Some(_)) => return Err(error),
     };
-    let Reader { replay, quorum, epochs, records, bytes, passed_over, .. } = reader;
+    let Reader { replay, quorum, epochs, records, bytes, .. } = reader;
     Ok(Loaded { journal, replay, quorum, epochs, records, bytes, torn, passed_over })
 }
 
@@ -90,8 +109,8 @@ pub(super) struct Reader {
     epochs: Vec<(i32, i64)>,
     pub(super) records: u64,
     bytes: u64,
-    /// Why a later snapshot than the one that was read was not.
-    pub(super) passed_over: Option<StoreError>,
+    /// The latest of the damaged snapshots.
+    pub(super) passed_over: Option<PassedOver>,
 }
 
 impl Reader {
@@ -112,8 +131,8 @@ impl Reader {
         for id in snapshots(disk, &self.path)?.into_iter().rev() {
             match Snapshot::read(disk, &id.path(&self.path)) {
                 Ok(snapshot) => return self.take_over(id, snapshot),
-                Err(error @ StoreError::Damaged { .. }) => {
-                    self.passed_over.get_or_insert(error);
+                Err(fault @ StoreError::Damaged { .. }) => {
+                    self.passed_over.get_or_insert(PassedOver { end_offset: id.end_offset, fault });
                 }
                 Err(error) => return Err(error),
             }

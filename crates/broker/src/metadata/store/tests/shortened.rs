@@ -156,6 +156,30 @@ fn a_damaged_snapshot_is_passed_over_where_the_log_goes_back_far_enough() {
 }
 
 #[test]
+fn a_damaged_snapshot_whose_records_no_log_has_is_refused_instead_of_an_empty_start() {
+    for name in ["00000000000000000000-0000000000.checkpoint", "00000000000000000005-0000000001.checkpoint"] {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut store, _) = open(dir.path());
+        add(&mut store, "t", 1);
+        let log_end = store.image().offset() + 1;
+        drop(store);
+        let path = dir.path().join(METADATA_DIR);
+        // The first one beside a log that begins at 0, the second one beside none.
+        if !name.starts_with("00000000000000000000") {
+            assert!(log_end >= 5, "the log would have it all");
+            for log in files(dir.path(), ".log") {
+                fs::remove_file(path.join(log)).unwrap();
+            }
+        }
+        fs::write(path.join(name), b"half").unwrap();
+        let fault = inspect(&RealDisk, dir.path()).unwrap().fault.expect("a damaged snapshot");
+        let refused = Store::open(&options(dir.path()), 1_000).err().expect("refused");
+        assert_eq!(refused.to_string(), fault);
+        assert!(fault.contains(name), "{fault}");
+    }
+}
+
+#[test]
 fn time_alone_takes_a_snapshot_where_anything_changed() {
     let dir = tempfile::tempdir().unwrap();
     let (mut store, _) = open(dir.path());
