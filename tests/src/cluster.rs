@@ -96,12 +96,27 @@ impl Cluster {
         brokers.map(|(id, node)| (*id, node.listen(name, protocol))).collect()
     }
 
+    /// Sets a configuration key of one member.
+    pub fn member_option(mut self, id: i32, key: &str, value: &str) -> Cluster {
+        let node = self.nodes.remove(&id).unwrap_or_else(|| panic!("the cluster has no member {id}"));
+        self.nodes.insert(id, node.option(key, value));
+        self
+    }
+
     /// Formats the directories, starts all members, and returns when the brokers are in service.
     pub fn start(&mut self) {
+        self.start_except(&[]);
+    }
+
+    /// The same without these brokers, which stay stopped.
+    pub fn start_except(&mut self, left_out: &[i32]) {
         directory::format(&self.shape, &self.nodes);
-        self.nodes.values_mut().for_each(Node::launch);
-        self.nodes.values_mut().for_each(Node::await_start);
-        self.await_brokers(&self.brokers());
+        let mut started: Vec<&mut Node> =
+            self.nodes.iter_mut().filter(|(id, _)| !left_out.contains(id)).map(|(_, node)| node).collect();
+        started.iter_mut().for_each(|node| node.launch());
+        started.iter_mut().for_each(|node| node.await_start());
+        let brokers: Vec<i32> = self.brokers().into_iter().filter(|id| !left_out.contains(id)).collect();
+        self.await_brokers(&brokers);
     }
 
     /// A member.

@@ -50,6 +50,7 @@ pub(super) struct Connection {
 
 struct Open {
     to: Address,
+    client_id: String,
     client: Client,
     /// The time at which the SASL session must be renewed.
     renew_at: Option<Instant>,
@@ -121,7 +122,7 @@ impl Connection {
     pub(super) fn fetch(&mut self, to: &Target, request: &FetchRequest) -> Option<FetchResponse<Bytes>> {
         self.call(to, |open, sent| {
             let version = open.best(controller::FETCH)?;
-            open.client.send(&request.encode(sent, "levada", version)?)?;
+            open.client.send(&request.encode(sent, &open.client_id, version)?)?;
             let (received, response) = FetchResponse::decode(open.client.receive()?, version)?;
             match received == sent {
                 true => Ok(response),
@@ -164,11 +165,9 @@ impl Connection {
         let config = self.config.load();
         let cluster = config.cluster.as_ref().expect("only a broker in a cluster has these connections");
         let tls = cluster.tls()?;
-        let options = ClientOptions {
-            client_id: format!("broker-{}-{}", config.node_id, self.purpose),
-            timeout: self.timeout,
-            ..ClientOptions::default()
-        };
+        let client_id = format!("broker-{}-{}", config.node_id, self.purpose);
+        let options =
+            ClientOptions { client_id: client_id.clone(), timeout: self.timeout, ..ClientOptions::default() };
         let mut client =
             Client::connect_over_unnegotiated(&to.address.to_string(), &options, |host, socket| {
                 self.cutoff.hold(&socket, &to.address)?;
@@ -179,7 +178,7 @@ impl Connection {
             })?;
         client.negotiate()?;
         let renew_at = login(cluster, &mut client)?;
-        Ok(Open { to: to.address.clone(), client, renew_at })
+        Ok(Open { to: to.address.clone(), client_id, client, renew_at })
     }
 
     /// Logs a fault, unless the same was logged since the last success: controllers are asked again
