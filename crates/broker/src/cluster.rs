@@ -191,11 +191,6 @@ impl ClusterMembership {
         self.live(LifecycleEvent::Stop);
     }
 
-    /// Reports a log directory that has failed.
-    pub(crate) fn directory_failed(&self, id: Uuid) {
-        self.live(LifecycleEvent::DirectoryFailed(id));
-    }
-
     /// Reports the directory of a replica, which the metadata does not say.
     pub(crate) fn assign(&self, replica: ReplicaKey, directory: Uuid) {
         self.tell(RequestInput::Assign(replica, directory));

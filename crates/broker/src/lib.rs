@@ -5,7 +5,6 @@ mod api;
 mod blocking;
 mod broker;
 pub mod clock;
-#[expect(dead_code, reason = "the broker in a cluster, which uses it, follows")]
 mod cluster;
 pub mod config;
 mod controller;

@@ -31,14 +31,13 @@ const CORDONED: &str = "cordoned.log.dirs";
 const ROLES: &str = "process.roles";
 
 /// Keys that have an effect in cluster mode only.
-const CLUSTER_ONLY: [&str; 12] = [
+const CLUSTER_ONLY: [&str; 11] = [
     "broker.heartbeat.interval.ms",
     "broker.session.timeout.ms",
     "controlled.shutdown.enable",
     BOOTSTRAP,
     VOTERS,
     "initial.broker.registration.timeout.ms",
-    "log.dir.failure.timeout.ms",
     "offsets.topic.replication.factor",
     MECHANISM,
     "ssl.endpoint.identification.algorithm",
@@ -278,7 +277,6 @@ fn times(read: &Reader<'_>) -> Result<LifecycleTimes, ConfigError> {
         registration_ms: read.long("initial.broker.registration.timeout.ms"),
         request_ms: (session_ms / 2).max(1),
         shutdown_ms: if read.is_true("controlled.shutdown.enable") { kafka.shutdown_ms } else { 0 },
-        directory_ms: read.long("log.dir.failure.timeout.ms"),
         ..kafka
     })
 }

@@ -448,4 +448,5 @@ const NOTED: &[(&str, &[&str])] = &[
     ),
     ("committed offsets are stored uncompressed", &["offsets.topic.compression.codec"]),
     ("compaction reads and writes in steps of its own", &["log.cleaner.io.buffer.size"]),
+    ("a failed data directory stops the broker", &["log.dir.failure.timeout.ms"]),
 ];

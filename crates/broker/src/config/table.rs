@@ -61,7 +61,6 @@ pub const BROKER_KEYS: &[ConfigKey] = &[
     int("broker.session.timeout.ms", "Time without a heartbeat after which the controller fences this broker. Set it to the value of the controllers.").default("9000"),
     int("initial.broker.registration.timeout.ms", "Time for the first registration with the controllers. If it passes, the broker stops.").default("60000"),
     boolean("controlled.shutdown.enable", "Ask the controller to move leaderships away before the broker stops.").default("true"),
-    long("log.dir.failure.timeout.ms", "Time for the controllers to acknowledge a failed data directory. If it passes, the broker stops.").default("30000").at_least(1),
     string("levada.http.listen", "Listening address for /healthz, /readyz and /metrics, as host:port. An empty value turns HTTP off.").default("127.0.0.1:9644"),
     string("levada.thresholds.file", "File with the transfer thresholds of this machine, as written by `levada lab calibrate`. If unset, the broker reads ~/.config/levada/thresholds or /etc/levada/thresholds if one exists, and uses built-in thresholds otherwise."),
     password("levada.http.token", "Secret for HTTP requests, sent as a bearer token or as the password of any user. Required if levada.http.listen can be reached from other machines."),
