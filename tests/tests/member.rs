@@ -85,7 +85,8 @@ fn a_controlled_shutdown_hands_its_leaderships_over_and_takes_them_up_again(clus
     cluster.node_mut(LEVADA).stop();
     let history = cluster.node(LEVADA).history();
     assert!(history.contains("controlled shutdown ended moved=true"), "{history}");
-    let mark = std::fs::read_to_string(cluster.node(LEVADA).data().join(".kafka_cleanshutdown")).unwrap();
+    let mark = cluster.node(LEVADA).data().join(".kafka_cleanshutdown");
+    let mark = std::fs::read_to_string(mark).expect("the mark of a clean stop");
     assert!(mark.starts_with("{\"version\":0,\"brokerEpoch\":") && !mark.contains("-1"), "{mark}");
     cluster.node_mut(LEVADA).start();
     await_served(cluster.node(LEVADA), "stopped");
@@ -102,9 +103,11 @@ fn a_process_that_wakes_after_its_session_does_not_lead_what_it_has_lost(cluster
     await_served(cluster.node(KAFKA), "woken");
     // The request waits in the socket when the process goes on.
     let mut connection = Connection::open(cluster.node(LEVADA).address());
-    connection.send_frame(&raw::produce("woken", 1, &Batch::of(&[b"two"]).encode())).unwrap();
+    connection
+        .send_frame(&raw::produce("woken", 1, &Batch::of(&[b"two"]).encode()))
+        .expect("room in the socket");
     cluster.node(LEVADA).resume();
-    let error = raw::produce_error(&connection.response().unwrap());
+    let error = raw::produce_error(&connection.response().expect("an answer"));
     assert!([NOT_LEADER_OR_FOLLOWER, UNKNOWN_TOPIC_OR_PARTITION].contains(&error), "{error}");
     create(cluster, "after", &format!("{LEVADA}"));
     await_served(cluster.node(LEVADA), "after");
