@@ -128,7 +128,7 @@ fn a_predecessors_session_is_waited_for_in_short_steps() {
 
 #[test]
 fn registration_is_given_up_after_its_time_with_the_last_cause() {
-    for (answer, cause) in [(Some(35), "upgrade Levada first"), (None, "no controller answered")] {
+    for (answer, cause) in [(Some(35), "upgrade Levada"), (None, "no controller answered")] {
         let mut broker = broker();
         let mut exits = Vec::new();
         let mut pauses = Vec::new();
