@@ -9,7 +9,7 @@ pub(super) const PHASES: [&str; 6] =
 /// State of the membership in a cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MembershipState {
-    /// One of [`PHASES`].
+    /// One of `PHASES`.
     pub phase: &'static str,
     /// True while the controllers do not let this broker lead partitions.
     pub is_fenced: bool,
