@@ -130,8 +130,12 @@ impl Replicas {
             // again, and wait.
             Some(UnservedReason::Recovering | UnservedReason::Replicated) => ErrorCode::NotLeaderOrFollower,
             Some(UnservedReason::Failed) => ErrorCode::KafkaStorageError,
-            // Another broker has it, or it is about to be opened or to go with its topic.
-            None if self.metadata.has_partition(topic, index) => ErrorCode::NotLeaderOrFollower,
+            None if self.is_led_elsewhere(topic, index) => ErrorCode::NotLeaderOrFollower,
+            // In a cluster the image is ahead of the logs: the partition is about to be opened.
+            None if self.lease.is_some() && self.metadata.has_partition(topic, index) => {
+                ErrorCode::NotLeaderOrFollower
+            }
+            // It never was there, or is going with its topic.
             None => ErrorCode::UnknownTopicOrPartition,
         }
     }
