@@ -62,6 +62,9 @@ pub struct Cluster {
     nodes: BTreeMap<i32, Node>,
 }
 
+/// Lines of a log that are shown of an error.
+const CAUSE_LINES: usize = 12;
+
 impl Cluster {
     /// A cluster that is not started yet, with formatted directories.
     pub fn new(shape: Shape) -> Cluster {
@@ -196,8 +199,11 @@ impl Cluster {
                 Kind::Levada => line.contains("panicked"),
             };
             let is_expected = |line: &str| EXPECTED_ERRORS.iter().any(|(part, _)| line.contains(part));
-            let errors = history.lines().filter(is_error).filter(|line| !is_expected(line));
-            found.extend(errors.map(|line| format!("{id}: {line}")));
+            let lines: Vec<&str> = history.lines().collect();
+            let errors = (0..lines.len()).filter(|at| is_error(&lines[*at]) && !is_expected(lines[*at]));
+            // With the first lines of the stack, which name the cause.
+            let told = |at: usize| lines[at..lines.len().min(at + CAUSE_LINES)].join("\n    ");
+            found.extend(errors.map(|at| format!("{id}: {}", told(at))));
         }
         assert!(found.is_empty(), "{} errors in the logs:\n{}", found.len(), found.join("\n"));
     }
@@ -231,6 +237,9 @@ fn configured(id: i32, node: Node, (key, controllers): &(&'static str, String)) 
     let own = [
         ("offsets.topic.replication.factor", "1"),
         ("offsets.topic.num.partitions", "6"),
+        // A broker of Kafka allocates another buffer when settings change: two of the usual size are
+        // more than its heap.
+        ("log.cleaner.dedupe.buffer.size", "4194304"),
         ("transaction.state.log.replication.factor", "1"),
         ("transaction.state.log.min.isr", "1"),
         ("transaction.state.log.num.partitions", "6"),
