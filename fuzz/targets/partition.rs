@@ -73,11 +73,11 @@ fuzz_target!(|input: &[u8]| {
     question(writer.partition());
     // Batches from here on, which an opening may have cut off, make room for new ones.
     let found_end = writer.partition().log_end();
-    files.compare(writer.partition(), found_end);
+    files.compare(writer.partition(), (found_end, clean));
     if !append(&mut writer, &files, whole) {
         return;
     }
-    files.compare(writer.partition(), found_end);
+    files.compare(writer.partition(), (found_end, clean));
     let end = writer.partition().log_end();
     if flags & 16 != 0 {
         let partition = writer.partition().clone();
@@ -85,7 +85,7 @@ fuzz_target!(|input: &[u8]| {
         if writer.truncate(middle, 0).is_ok() {
             assert!(partition.log_end() <= middle);
             question(&partition);
-            files.compare(&partition, found_end);
+            files.compare(&partition, (found_end, clean));
         }
     }
     let end = writer.partition().log_end();
@@ -94,7 +94,7 @@ fuzz_target!(|input: &[u8]| {
     // Damage in what is the last segment now has a start look closer, and end the log there.
     assert!(!closed || !whole || writer.partition().log_end() == end);
     question(writer.partition());
-    files.compare(writer.partition(), found_end);
+    files.compare(writer.partition(), (found_end, clean && closed));
 });
 
 /// Files in the directory before it is opened.
@@ -126,10 +126,16 @@ impl Files {
         self.logs().any(|(bytes, _)| bytes.windows(wanted.len()).any(|window| window == wanted))
     }
 
-    /// Checks that a partition serves the untouched batches below `found_end` as they are.
-    fn compare(&self, partition: &Partition, found_end: i64) {
+    /// Checks that a partition serves the untouched batches below `found_end` as they are. After an
+    /// unclean stop, damage ends the log: segments behind a damaged one are gone.
+    fn compare(&self, partition: &Partition, (found_end, clean): (i64, bool)) {
         let end = partition.log_end().min(found_end);
+        let mut is_damaged = false;
         for (bytes, golden) in self.logs() {
+            if is_damaged && !clean {
+                break;
+            }
+            is_damaged |= bytes != golden;
             let same = bytes.iter().zip(golden).take_while(|(one, other)| one == other).count();
             let mut at = 0;
             while let Ok(view) = BatchView::parse(&golden[at..]) {
