@@ -356,7 +356,7 @@ impl Node {
         self.running.is_some()
     }
 
-    /// What the broker has written to stderr in all its runs.
+    /// Text that the broker has written to stderr in all its runs.
     pub fn history(&self) -> String {
         format!("{}{}", self.past, self.talk())
     }

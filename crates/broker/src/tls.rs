@@ -184,7 +184,7 @@ impl TlsContext {
     /// Names in a peer's certificate, the first of `certificates`; none if it showed none.
     ///
     /// # Errors
-    /// Those of `TlsContext::certified_name`.
+    /// Errors of `TlsContext::certified_name`.
     pub fn peer(
         &self,
         certificates: Option<&[CertificateDer<'static>]>,

@@ -29,7 +29,7 @@ impl Missing {
 }
 
 impl Replicas {
-    /// Those partitions of the topics that this broker has to serve and does not yet. Partitions
+    /// Partitions of the topics that this broker has to serve and does not yet. Partitions
     /// that need replication are not among them.
     pub(crate) fn missing(&self, image: &Image, topics: impl Iterator<Item = Uuid>) -> Vec<Missing> {
         let mut missing = Vec::new();

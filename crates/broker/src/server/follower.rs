@@ -123,7 +123,7 @@ impl Follower {
     }
 }
 
-/// What the thread works with.
+/// State of the thread.
 struct Follow {
     following: Following,
     membership: Arc<ClusterMembership>,
