@@ -13,16 +13,24 @@ child, terminal = pty.fork()
 if child == 0:
     os.execvp(command[0], command)
 shown = b""
-while True:
-    try:
-        read = os.read(terminal, 4096)
-    except OSError:
-        break
-    if not read:
-        break
-    shown += read
-    if lines and (shown.endswith(b": ") or shown.endswith(b"] ")):
-        os.write(terminal, lines.pop(0).encode() + b"\n")
-        shown += b"<typed>"
+
+
+def read_to_end():
+    global shown
+    while True:
+        try:
+            read = os.read(terminal, 4096)
+        except OSError:
+            return
+        shown += read
+        if lines and (shown.endswith(b": ") or shown.endswith(b"] ")):
+            os.write(terminal, lines.pop(0).encode() + b"\n")
+            shown += b"<typed>"
+
+
+read_to_end()
+_, status = os.waitpid(child, 0)
+# A read may fail because the command has ended although its last line arrived in the same instant: that line is still there.
+read_to_end()
 sys.stdout.write(shown.decode())
-sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+sys.exit(os.waitstatus_to_exitcode(status))

@@ -202,11 +202,12 @@ impl Browser {
         }
     }
 
-    /// Clicks an element that leads to another page, and waits for that page.
+    /// Clicks an element that leads to another page, and waits until that page is loaded. The page that is
+    /// left is marked, because its own load may be reported only after the click.
     pub fn follow(&mut self, selector: &str) {
-        self.forget_loads();
+        self.eval("window.levadaLeft = true");
         self.click(selector);
-        self.await_load(selector);
+        self.await_true("window.levadaLeft !== true && document.readyState === 'complete'");
     }
 
     /// Types text into the first element that matches, in place of its text.

@@ -464,7 +464,8 @@ fn the_laboratory_runs_beside_the_broker_and_its_report_is_read() {
     // Another one ends by itself, and the page tells it.
     visit.browser.choose("select[name=experiment]", "search");
     visit.browser.follow("form.card button");
-    visit.browser.await_true("document.querySelector(\"a[href='/laboratory/report']\") !== null");
+    let ended = "document.querySelector(\"a[href='/laboratory/report']\") !== null";
+    visit.browser.await_true(&format!("document.readyState === 'complete' && {ended}"));
     visit.browser.follow("a[href='/laboratory/report']");
     assert!(visit.browser.text().contains("search"), "{}", visit.browser.text());
     assert_eq!(visit.browser.complaints(), [""; 0]);

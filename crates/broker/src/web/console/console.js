@@ -185,17 +185,16 @@ class Refreshed {
     if (status === 401) return location.reload();
     const fresh = status === 200 && page ? page.getElementById(this.box.id) : null;
     if (fresh === null || this.isUsed()) return this.wait();
+    if (fresh.dataset.refresh === undefined) return location.reload();
     const now = performance.now();
     rates(this.box, fresh, (now - this.at) / 1000);
     const scrolled = Array.from(this.box.querySelectorAll(".scroll"), (one) => one.scrollLeft);
     this.at = now;
-    const ended = fresh.dataset.refresh === undefined;
     fresh.dataset.count = String(Number(this.box.dataset.count || 0) + 1);
     this.box.replaceWith(document.adoptNode(fresh));
     this.box = fresh;
     fresh.querySelectorAll(".scroll").forEach((one, index) => { one.scrollLeft = scrolled[index] || 0; });
-    if (ended) location.reload();
-    else this.wait();
+    this.wait();
   }
 }
 
