@@ -8,8 +8,10 @@ use crate::metadata::image::PartitionRegistration;
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Leadership {
     is_leader: bool,
+    leader: i32,
     leader_epoch: i32,
     partition_epoch: i32,
+    replicas: Vec<i32>,
     isr: Vec<i32>,
 }
 
@@ -18,8 +20,10 @@ impl Leadership {
     pub(crate) fn of(partition: &PartitionRegistration, node_id: i32) -> Self {
         Self {
             is_leader: partition.leader == node_id,
+            leader: partition.leader,
             leader_epoch: partition.leader_epoch,
             partition_epoch: partition.partition_epoch,
+            replicas: partition.replicas.clone(),
             isr: partition.isr.clone(),
         }
     }
@@ -27,6 +31,16 @@ impl Leadership {
     /// True if this node leads.
     pub(crate) fn is_leader(&self) -> bool {
         self.is_leader
+    }
+
+    /// The node that leads, or -1 if none does.
+    pub(crate) fn leader(&self) -> i32 {
+        self.leader
+    }
+
+    /// The nodes that have a replica, in order of preference.
+    pub(crate) fn replicas(&self) -> &[i32] {
+        &self.replicas
     }
 
     pub(crate) fn leader_epoch(&self) -> i32 {

@@ -155,6 +155,13 @@ impl Partition {
     pub(crate) fn lead(&self, next: Leadership) {
         self.lane.with_writer(|writer| {
             if next.follows(&self.leadership.load()) {
+                tracing::debug!(
+                    partition = self.name(),
+                    leader = next.leader(),
+                    epoch = next.leader_epoch(),
+                    replicas = ?next.replicas(),
+                    "leadership changed"
+                );
                 take_role(writer, &next);
                 self.leadership.store(Arc::new(next));
             }
