@@ -202,8 +202,8 @@ impl Browser {
         }
     }
 
-    /// Clicks an element that leads to another page, and waits until that page is loaded. The page that is
-    /// left is marked, because its own load may be reported only after the click.
+    /// Clicks an element that leads to another page, and waits until that page is loaded. The page
+    /// that is left is marked, because its own load may be reported only after the click.
     pub fn follow(&mut self, selector: &str) {
         self.eval("window.levadaLeft = true");
         self.click(selector);
