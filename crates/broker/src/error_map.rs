@@ -99,6 +99,7 @@ impl From<AppendError> for Failure {
             AppendError::TransactionState { .. } => ErrorCode::InvalidTxnState,
             AppendError::CoordinatorEpoch { .. } => ErrorCode::TransactionCoordinatorFenced,
             AppendError::LeaderEpoch { .. } => ErrorCode::NotLeaderOrFollower,
+            AppendError::Order { .. } => ErrorCode::CorruptMessage,
             AppendError::Storage(_) => ErrorCode::KafkaStorageError,
         };
         Self::new(code, error.to_string())

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::LogError;
 use crate::checkpoint::lines::Lines;
-use crate::checkpoint::{LEADER_EPOCHS, Replacement, Rights, leader_epochs_text, read_text};
+use crate::checkpoint::{self, LEADER_EPOCHS, Replacement, Rights, leader_epochs_text, read_text};
 use crate::disk::{At, Disk};
 
 #[cfg(test)]
@@ -110,6 +110,12 @@ impl Epochs {
         let path = dir.join(LEADER_EPOCHS);
         let text = leader_epochs_text(&self.entries);
         Replacement::write(disk, &path, text.as_bytes(), Rights::Writable)?.publish()
+    }
+
+    /// As [`Epochs::store`], and the new file is on the device when this returns.
+    pub(crate) fn replace(&self, disk: &dyn Disk, dir: &Path) -> Result<(), LogError> {
+        let text = leader_epochs_text(&self.entries);
+        checkpoint::replace(disk, &dir.join(LEADER_EPOCHS), text.as_bytes(), Rights::Writable)
     }
 
     /// Waits until the file is on the device, if there is one.

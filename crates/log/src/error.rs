@@ -198,6 +198,21 @@ pub enum AppendError {
         /// Epoch in which the log is led, -1 if it is not.
         led: i32,
     },
+    /// A batch of the leader that cannot lie behind the batches of the log: offsets and leader
+    /// epochs never go back.
+    #[error(
+        "batch of the leader at offset {offset} has leader epoch {epoch}, but the log ends at offset {log_end} in leader epoch {latest}"
+    )]
+    Order {
+        /// The batch's first offset.
+        offset: i64,
+        /// The batch's leader epoch.
+        epoch: i32,
+        /// End offset of the log, or of the batches before this one.
+        log_end: i64,
+        /// Leader epoch at that end.
+        latest: i32,
+    },
     /// The disk failed; the log is as it was before, or offline.
     #[error(transparent)]
     Storage(#[from] LogError),

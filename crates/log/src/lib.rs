@@ -30,4 +30,4 @@ pub use options::OpenOptions;
 pub use partition::{AbortedTransaction, Partition, Slice, TimestampOffset};
 pub use producers::{ProducerState, Source};
 pub use recover::{OpenReport, Reindexed, TruncatedTail};
-pub use writer::{ANY_LEADER_EPOCH, Append, Appended, Discarded, Retired, Writer};
+pub use writer::{ANY_LEADER_EPOCH, Append, Appended, Discarded, ReplicaAppended, Retired, Writer};

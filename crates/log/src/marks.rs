@@ -146,6 +146,19 @@ impl Marks {
         self.settle(&ended);
     }
 
+    /// Lets a log without records begin and end at `offset`. All marks lie at it or before, lowered
+    /// by the caller.
+    pub(crate) fn restart(&self, offset: i64) {
+        let mut ended = self.ended.lock();
+        ended.clear();
+        self.first_open.store(NONE, Ordering::Relaxed);
+        self.settle(&ended);
+        for mark in [&self.log_end, &self.high_watermark, &self.durable, &self.recovery_point] {
+            mark.fetch_max(offset, Ordering::AcqRel);
+        }
+        self.log_start.fetch_max(offset, Ordering::AcqRel);
+    }
+
     /// Publishes what follows from the transactions. Under the lock.
     fn settle(&self, ended: &BTreeMap<i64, i64>) {
         let first_ended = ended.first_key_value().map_or(NONE, |(first, _)| *first);

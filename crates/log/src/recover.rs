@@ -1,6 +1,7 @@
 //! Opening a partition's directory: finds its segments, and after a crash checks all batches beyond
 //! the recovery point, truncates torn or damaged data, and rebuilds indexes, producers and epochs.
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::io;
 use std::ops::Range;
@@ -155,6 +156,17 @@ pub(crate) fn producers_at(
     recovery.load_producers(log_end)?;
     recovery.remove_snapshots(log_end)?;
     Ok((recovery.producers, recovery.snapshot_at))
+}
+
+/// Files of all segments and all snapshots in a directory. The last segment comes first: a crash
+/// while they are removed in this order leaves no hole in the log.
+pub(crate) fn log_files(disk: &dyn Disk, dir: &Path) -> Result<Vec<PathBuf>, LogError> {
+    let order = ["log", "index", "timeindex", "txnindex", "snapshot"];
+    let place = |path: &Path| order.iter().position(|file| *file == extension(path));
+    let mut found: Vec<(i64, usize, PathBuf)> =
+        files(disk, dir)?.filter_map(|path| Some((base_of(&path)?, place(&path)?, path))).collect();
+    found.sort_by_key(|(base, place, _)| (Reverse(*base), *place));
+    Ok(found.into_iter().map(|(.., path)| path).collect())
 }
 
 /// The snapshots of producers at these offsets.

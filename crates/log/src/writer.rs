@@ -16,6 +16,8 @@ mod active;
 mod append;
 mod cut;
 mod mapped;
+mod replica;
+mod restart;
 mod roll;
 mod swap;
 #[cfg(test)]
@@ -23,6 +25,7 @@ mod tests;
 
 pub use append::{ANY_LEADER_EPOCH, Append, Appended};
 pub use cut::Discarded;
+pub use replica::ReplicaAppended;
 pub use swap::Retired;
 
 use active::Active;
@@ -37,6 +40,9 @@ pub struct Writer {
     leader_epoch: i32,
     // The epoch in which this broker leads the partition, as it was told; none while it does not.
     led_in: Option<i32>,
+    // The log's end when [`Writer::lead`] began this epoch; none if nothing else than an append
+    // stores the epoch.
+    led_from: Option<i64>,
     // Nobody else has to have what is appended: the high watermark follows the log's end.
     sole_replica: bool,
     // The epochs in memory are those on disk: a new epoch goes there with its first batch.
@@ -95,6 +101,7 @@ impl Writer {
             config,
             leader_epoch,
             led_in: Some(options.leader_epoch),
+            led_from: None,
             sole_replica,
             epochs_stored,
             producers,
@@ -130,6 +137,7 @@ impl Writer {
 
     /// Begins a leader epoch at the log's end. An older one than the log has seen is ignored. It is
     /// kept on disk once something is written in it; an epoch without a batch leaves no trace.
+    /// [`Writer::lead`] is for a log that has other replicas.
     pub fn set_leader_epoch(&mut self, epoch: i32) {
         let mut epochs = Epochs::clone(&self.partition.epochs.load());
         if epochs.assign(epoch, self.partition.log_end()) {
@@ -137,13 +145,38 @@ impl Writer {
             self.epochs_stored = false;
         }
         self.leader_epoch = self.leader_epoch.max(epoch);
-        self.led_in = Some(epoch);
+        (self.led_in, self.led_from) = (Some(epoch), None);
     }
 
-    /// Refuses every append until [`Writer::set_leader_epoch`]: this broker leads the partition no
-    /// longer.
+    /// Begins a leader epoch at the log's end, which it returns. The epoch and this offset are on
+    /// the device before it returns, also if no batch follows: a follower that asks where the epoch
+    /// before ended gets the same answer after a crash. Repeated for the same epoch, it returns the
+    /// same offset and does nothing. Blocks.
+    ///
+    /// # Errors
+    /// A failing disk, or a partition that is offline: the log is led as it was before.
+    pub fn lead(&mut self, epoch: i32) -> Result<i64, LogError> {
+        if let Some(first) = self.led_from.filter(|_| self.led_in == Some(epoch)) {
+            return Ok(first);
+        }
+        self.refuse_offline()?;
+        let first = self.partition.log_end();
+        let mut epochs = Epochs::clone(&self.partition.epochs.load());
+        epochs.assign(epoch, first);
+        self.epochs_stored = false;
+        epochs.replace(&*self.disk, self.partition.dir())?;
+        self.epochs_stored = true;
+        self.partition.publish_epochs(epochs);
+        self.leader_epoch = self.leader_epoch.max(epoch);
+        (self.led_in, self.led_from) = (Some(epoch), Some(first));
+        Ok(first)
+    }
+
+    /// Refuses every append but [`Writer::append_replica`] until [`Writer::lead`] or
+    /// [`Writer::set_leader_epoch`]: this broker leads the partition no longer, and all leader
+    /// epochs of the log come from batches.
     pub fn resign(&mut self) {
-        self.led_in = None;
+        (self.led_in, self.led_from) = (None, None);
         self.sole_replica = false;
     }
 
@@ -214,6 +247,18 @@ impl Writer {
             self.partition.note_new_name();
         }
         self.partition.flush()
+    }
+
+    /// Forgets epochs that begin at the log's new end or behind it. A log that is led here keeps
+    /// its own epoch, from that end on.
+    fn cut_epochs(&mut self, log_end: i64) -> Result<(), LogError> {
+        let known = self.partition.epochs.load_full();
+        let mut epochs = Epochs::clone(&known);
+        epochs.truncate_end(log_end);
+        if self.led_in.is_some() {
+            epochs.assign(self.leader_epoch, log_end);
+        }
+        if epochs == *known { Ok(()) } else { self.store_epochs(epochs) }
     }
 
     /// Keeps the current epoch on disk, before the first batch that has it.

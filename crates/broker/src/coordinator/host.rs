@@ -426,7 +426,7 @@ fn stored<M: Machine>(partition: &Partition, result: AppendResult) -> Result<i64
         AppendError::LeaderEpoch { .. } => PersistFailure::Unavailable,
         // The lane tells the operator.
         AppendError::Storage(error) if may_be_repeated(partition, &error) => PersistFailure::Unavailable,
-        AppendError::Batch(_) | AppendError::Storage(_) => {
+        AppendError::Batch(_) | AppendError::Order { .. } | AppendError::Storage(_) => {
             tracing::error!(
                 partition = partition.name(),
                 %error,

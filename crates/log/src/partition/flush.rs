@@ -29,7 +29,10 @@ impl Partition {
     /// # Errors
     /// As [`Partition::flush`].
     pub fn flush_sealed(&self) -> Result<i64, LogError> {
-        self.flush_to(|partition| partition.segments.load().last().map_or(0, |active| active.base()))
+        // A follower's segment may begin behind the log's end until its first batch is there.
+        let sealed =
+            |partition: &Partition| partition.segments.load().last().map_or(0, |active| active.base());
+        self.flush_to(|partition| sealed(partition).min(partition.log_end()))
     }
 
     /// Makes the records below the log's end durable, and only them: the next opening reads more

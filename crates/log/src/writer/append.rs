@@ -64,17 +64,24 @@ pub struct Appended {
 type Outcome = Result<Appended, AppendError>;
 
 /// Batches that have offsets and wait for the write.
-struct Pending {
+pub(super) struct Pending {
     // Outcomes before this one do not depend on the write.
     first_outcome: usize,
     first_offset: i64,
     next_offset: i64,
     members: Vec<usize>,
-    bytes: u64,
-    progress: Progress,
+    pub(super) bytes: u64,
+    pub(super) progress: Progress,
     entries: Vec<((u32, u32), TimeEntry)>,
     aborted: Vec<Aborted>,
     ended: Vec<Ended>,
+}
+
+/// The part of a batch on which the decision about a new segment depends.
+pub(super) struct Incoming {
+    pub(super) size_bytes: u64,
+    pub(super) last_offset: i64,
+    pub(super) timestamp: i64,
 }
 
 impl Writer {
@@ -94,7 +101,7 @@ impl Writer {
         outcomes
     }
 
-    fn pending(&self, first_outcome: usize) -> Pending {
+    pub(super) fn pending(&self, first_outcome: usize) -> Pending {
         let offset = self.partition.log_end();
         Pending {
             first_outcome,
@@ -133,7 +140,15 @@ impl Writer {
         if pending.members.is_empty() {
             pending.progress = self.active.progress.clone();
         }
-        if self.is_roll_due(&batch, pending, now_ms)? {
+        let incoming = Incoming {
+            size_bytes,
+            last_offset: pending.next_offset + i64::from(batch.last_offset_delta()),
+            timestamp: match self.config.timestamp_type {
+                TimestampType::CreateTime => batch.max_timestamp(),
+                TimestampType::LogAppendTime => now_ms,
+            },
+        };
+        if self.is_roll_due(&incoming, pending, now_ms)? {
             let done = std::mem::replace(pending, self.pending(outcomes.len()));
             let committed = self.commit(group, done, outcomes);
             *pending = self.pending(outcomes.len());
@@ -153,25 +168,25 @@ impl Writer {
         }
     }
 
-    fn is_roll_due(&self, batch: &BatchView<'_>, pending: &Pending, now_ms: i64) -> Result<bool, LogError> {
+    /// True if the batch does not belong in the active segment any more.
+    pub(super) fn is_roll_due(
+        &self,
+        incoming: &Incoming,
+        pending: &Pending,
+        now_ms: i64,
+    ) -> Result<bool, LogError> {
         let size = self.active.size + pending.bytes;
-        let base = self.active.segment.base();
-        let last_offset = pending.next_offset + i64::from(batch.last_offset_delta());
-        if last_offset - base > i64::from(i32::MAX) {
+        if incoming.last_offset - self.active.segment.base() > i64::from(i32::MAX) {
             return Ok(true);
         }
         if size == 0 {
             return Ok(false);
         }
-        let timestamp = match self.config.timestamp_type {
-            TimestampType::CreateTime => batch.max_timestamp(),
-            TimestampType::LogAppendTime => now_ms,
-        };
         let waited_ms = match pending.progress.first_timestamp {
-            Some(first) if first >= 0 => timestamp.saturating_sub(first),
+            Some(first) if first >= 0 => incoming.timestamp.saturating_sub(first),
             _ => now_ms.saturating_sub(self.active.created_ms),
         };
-        Ok(size + batch.size_bytes() as u64 > u64::from(self.config.segment_bytes)
+        Ok(size + incoming.size_bytes > u64::from(self.config.segment_bytes)
             || waited_ms > self.roll_after_ms()
             || self.active.is_index_full(&*self.disk, &self.config, pending.entries.len())?)
     }
@@ -206,7 +221,15 @@ impl Writer {
         let batch = whole(&append.records)?;
         debug_assert_eq!(batch.base_offset(), pending.next_offset, "offsets of a group are contiguous");
         debug_assert!(batch.last_offset() >= batch.base_offset(), "a batch that was checked has a record");
-        let completed = self.producers.note(&batch, now_ms);
+        let (base_offset, last_offset) = (batch.base_offset(), batch.last_offset());
+        self.line_up(&batch, pending, now_ms);
+        pending.members.push(member);
+        Ok(Appended { base_offset, last_offset, log_append_time_ms, log_start, duplicate: false })
+    }
+
+    /// Notes a batch that has its offsets: its producer, its index entries, its size.
+    pub(super) fn line_up(&mut self, batch: &BatchView<'_>, pending: &mut Pending, now_ms: i64) {
+        let completed = self.producers.note(batch, now_ms);
         let first_unstable = self.producers.first_unstable();
         pending.aborted.extend(completed.and_then(|completed| completed.aborted(first_unstable)));
         pending.ended.extend(completed.map(|completed| completed.ended()));
@@ -214,12 +237,9 @@ impl Writer {
         let position = self.active.size + pending.bytes;
         let delta = segment.delta(batch.last_offset());
         let interval = self.config.index_interval_bytes;
-        pending.entries.extend(pending.progress.advance(&batch, delta, position, interval));
-        pending.members.push(member);
+        pending.entries.extend(pending.progress.advance(batch, delta, position, interval));
         pending.bytes += batch.size_bytes() as u64;
         pending.next_offset = batch.last_offset() + 1;
-        let (base_offset, last_offset) = (batch.base_offset(), batch.last_offset());
-        Ok(Appended { base_offset, last_offset, log_append_time_ms, log_start, duplicate: false })
     }
 
     /// Writes what is pending and publishes it, or undoes it and tells the members so.
@@ -232,7 +252,9 @@ impl Writer {
         if pending.members.is_empty() {
             return Ok(());
         }
-        let written = self.store_new_epoch().and_then(|()| self.write(group, &pending));
+        let mut parts: Vec<IoSlice<'_>> =
+            pending.members.iter().map(|member| IoSlice::new(&group[*member].records)).collect();
+        let written = self.store_new_epoch().and_then(|()| self.write(&mut parts, &pending));
         if let Err(error) = written {
             self.producers.roll_back();
             for outcome in &mut outcomes[pending.first_outcome..] {
@@ -243,6 +265,12 @@ impl Writer {
             }
             return Err(error);
         }
+        self.publish(pending);
+        Ok(())
+    }
+
+    /// Shows batches that have been written.
+    pub(super) fn publish(&mut self, pending: Pending) {
         self.producers.commit();
         assert_eq!(pending.first_offset, self.partition.log_end(), "a group begins at the log's end");
         self.active.size += pending.bytes;
@@ -262,24 +290,22 @@ impl Writer {
         // After the segment's size: readers who see the mark see the bytes below it.
         self.publish_high_watermark();
         self.prepare_segment();
-        Ok(())
     }
 
-    fn write(&mut self, group: &[Append], pending: &Pending) -> Result<(), LogError> {
+    /// Writes the bytes of what is pending behind the active segment's end, or leaves no trace.
+    pub(super) fn write(&mut self, parts: &mut [IoSlice<'_>], pending: &Pending) -> Result<(), LogError> {
         self.prepare_aborted(&pending.aborted)?;
         let segment = &self.active.segment;
         let file = segment.file(&*self.disk)?;
-        let mut parts: Vec<IoSlice<'_>> =
-            pending.members.iter().map(|member| IoSlice::new(&group[*member].records)).collect();
         debug_assert_eq!(parts.iter().map(|part| part.len() as u64).sum::<u64>(), pending.bytes);
         debug_assert!(pending.aborted.is_sorted_by(|one, next| one.last_offset < next.last_offset));
         let written = match self.config.append_by {
-            AppendBy::Pwrite => self.disk.write_at(file, segment.path(), &mut parts, self.active.size),
+            AppendBy::Pwrite => self.disk.write_at(file, segment.path(), parts, self.active.size),
             AppendBy::Mapped => {
                 let (disk, path, background) = (&*self.disk, segment.path(), &self.background);
                 let segment_bytes = self.config.segment_bytes.into();
                 let target = Target { disk, file, path, segment_bytes, background };
-                self.active.windows.write(&target, &parts, self.active.size)
+                self.active.windows.write(&target, parts, self.active.size)
             }
         };
         let written = written.at("append to", segment.path());

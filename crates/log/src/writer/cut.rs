@@ -9,10 +9,12 @@ use std::sync::Arc;
 
 use super::active::Active;
 use super::{Retired, Writer};
+
 use crate::batch::NO_TIMESTAMP;
 use crate::disk::{At, Disk, remove_if_there};
 use crate::epochs::Epochs;
 use crate::index::TimeEntry;
+use crate::partition::Partition;
 use crate::recover;
 use crate::retention::{self, SegmentAge};
 use crate::segment::{Built, SWEEP, Segment};
@@ -26,7 +28,7 @@ use crate::{LogError, OpenOptions};
 #[derive(Debug)]
 #[must_use = "the files stay until they are removed"]
 pub struct Discarded {
-    disk: Arc<dyn Disk>,
+    partition: Arc<Partition>,
     segments: Vec<Arc<Segment>>,
 }
 
@@ -46,11 +48,12 @@ impl Discarded {
     /// # Errors
     /// A failing disk; what is left comes back with the next opening.
     pub fn retire(self) -> Result<Retired, LogError> {
-        for segment in &self.segments {
-            segment.hold_aborted(&*self.disk);
-        }
-        let files = self.segments.iter().flat_map(|segment| segment.files().chain([segment.snapshot()]));
-        Retired::rename(&self.disk, files)
+        let _held = self.partition.hold_flushes();
+        let disk = &self.partition.disk;
+        let gone: Vec<_> = self.out_of_log().collect();
+        gone.iter().for_each(|segment| segment.hold_aborted(&**disk));
+        let files = gone.iter().flat_map(|segment| segment.files().chain([segment.snapshot()]));
+        Retired::rename(disk, files)
     }
 
     /// Removes the files at once, the oldest first. Blocks.
@@ -58,10 +61,21 @@ impl Discarded {
     /// # Errors
     /// A failing disk; what is left comes back with the next opening.
     pub fn remove(self) -> Result<(), LogError> {
-        self.segments.iter().try_for_each(|segment| {
-            segment.hold_aborted(&*self.disk);
-            segment.remove(&*self.disk)
+        let _held = self.partition.hold_flushes();
+        let disk = &*self.partition.disk;
+        self.out_of_log().try_for_each(|segment| {
+            segment.hold_aborted(disk);
+            segment.remove(disk)
         })
+    }
+
+    /// Segments whose names no other segment has taken since: a log that was restarted below its
+    /// start may have one that begins at the same offset. Under the lock that keeps the log from
+    /// being restarted.
+    fn out_of_log(&self) -> impl Iterator<Item = &Arc<Segment>> {
+        let segments = self.partition.segments.load_full();
+        let is_taken = move |base: i64| segments.iter().any(|segment| segment.base() == base);
+        self.segments.iter().filter(move |segment| !is_taken(segment.base()))
     }
 }
 
@@ -75,20 +89,23 @@ struct CutPoint {
 
 impl Writer {
     /// Cuts the log so that no batch in it reaches `offset`; returns the end, which lies at the
-    /// offset or before. At or behind the end it does nothing. Epochs, producers, indexes and the
-    /// recovery point follow. Blocks; copies the head of one segment.
+    /// offset or before. Epochs, producers, indexes and the recovery point follow. At or behind the
+    /// end it does nothing but forget epochs without a batch, which a former leader may have there.
+    /// Before the log's start nothing is left: it does [`Writer::restart_at`]. Blocks; copies the
+    /// head of one segment.
     ///
     /// # Errors
-    /// An offset before the log's start, or a failing disk: then the partition is offline.
+    /// A negative offset, or a failing disk: then the partition is offline.
     pub fn truncate(&mut self, offset: i64, now_ms: i64) -> Result<i64, LogError> {
         self.refuse_offline()?;
         let partition = self.partition.clone();
-        let _held = partition.hold_flushes();
-        let (log_start, log_end) = (partition.log_start(), partition.log_end());
-        if offset < log_start {
-            return Err(LogError::OutOfRange { offset, log_start, log_end });
+        if offset < partition.log_start() {
+            return self.restart_at(offset, now_ms)?.remove().map(|()| offset);
         }
+        let _held = partition.hold_flushes();
+        let log_end = partition.log_end();
         if offset >= log_end {
+            self.cut_epochs(log_end)?;
             return Ok(log_end);
         }
         let cut = self.cut_point(offset)?;
@@ -124,7 +141,7 @@ impl Writer {
         if !gone.is_empty() {
             self.partition.publish_segments(segments);
         }
-        Ok(Discarded { disk: self.disk.clone(), segments: gone })
+        Ok(Discarded { partition: self.partition.clone(), segments: gone })
     }
 
     /// Takes out the segments that `retention.ms` and `retention.bytes` let go, and moves the log's
@@ -217,10 +234,7 @@ impl Writer {
         if shortened || !gone.is_empty() {
             self.active = Active::resume(last, now_ms);
         }
-        let mut epochs = Epochs::clone(&self.partition.epochs.load());
-        if epochs.truncate_end(cut.end) | epochs.assign(self.leader_epoch, cut.end) {
-            self.store_epochs(epochs)?;
-        }
+        self.cut_epochs(cut.end)?;
         let options = OpenOptions {
             config: self.config.clone(),
             disk: self.disk.clone(),

@@ -25,7 +25,12 @@ impl Writer {
     /// # Errors
     /// A failing disk, or no descriptor left for the new files; the old segment goes on then.
     pub fn roll(&mut self, now_ms: i64) -> Result<(), LogError> {
-        let base = self.partition.log_end();
+        self.roll_at(self.partition.log_end(), now_ms)
+    }
+
+    /// The same, with a segment that begins at the log's end or behind it, where the next batch
+    /// begins.
+    pub(super) fn roll_at(&mut self, base: i64, now_ms: i64) -> Result<(), LogError> {
         if self.active.segment.base() == base {
             return Ok(());
         }

@@ -14,6 +14,8 @@ use crate::disk::faulty::FaultyDisk;
 use crate::{AppendError, LogConfig, LogError, TimestampType};
 
 mod marks;
+mod replica;
+mod restart;
 mod shortage;
 mod times;
 mod transactions;
@@ -277,7 +279,7 @@ fn offsets_outside_the_log_are_refused() {
     append(&mut writer, records(Builder::new(), 4)).unwrap();
     let _ = writer.advance_log_start(2).unwrap();
     assert!(matches!(writer.advance_log_start(5), Err(LogError::OutOfRange { log_end: 4, .. })));
-    assert!(matches!(writer.truncate(1, NOW_MS), Err(LogError::OutOfRange { log_start: 2, .. })));
+    assert!(matches!(writer.truncate(-1, NOW_MS), Err(LogError::OutOfRange { log_start: 2, .. })));
     assert_eq!(writer.truncate(9, NOW_MS).unwrap(), 4);
     assert_eq!(writer.advance_log_start(1).unwrap().count(), 0);
     assert_eq!(writer.partition().log_start(), 2);

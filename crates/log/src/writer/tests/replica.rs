@@ -1,0 +1,269 @@
+//! Appends of a follower, and the epochs of a log whose role changes.
+
+use super::*;
+
+/// A batch as a leader has it.
+fn led(builder: Builder, (offset, epoch): (i64, i32), count: usize) -> Vec<u8> {
+    records(builder.base_offset(offset).leader_epoch(epoch), count).to_vec()
+}
+
+fn plain_led(offset: i64, epoch: i32) -> Vec<u8> {
+    led(Builder::new(), (offset, epoch), 2)
+}
+
+impl Kit {
+    fn follow(&self) -> Writer {
+        self.follow_with(LogConfig { index_interval_bytes: 100, ..LogConfig::default() })
+    }
+
+    fn follow_with(&self, config: LogConfig) -> Writer {
+        let options =
+            OpenOptions { config, disk: self.disk.clone(), ..OpenOptions::new(self.dir.path().join("t-0")) };
+        let mut writer = Writer::open(options, NOW_MS).unwrap().0;
+        writer.resign();
+        self.disk.take_done();
+        writer
+    }
+
+    fn epochs(&self) -> String {
+        let text = fs::read_to_string(self.dir.path().join("t-0/leader-epoch-checkpoint")).unwrap();
+        text.lines().skip(2).collect::<Vec<_>>().join(", ")
+    }
+}
+
+#[test]
+fn a_follower_takes_over_what_it_is_given() {
+    let kit = Kit::new();
+    let mut writer = kit.follow();
+    let answer = [plain_led(0, 3), plain_led(2, 3), plain_led(4, 5)].concat();
+    let torn = [&answer[..], &plain_led(6, 5)[..70]].concat();
+    kit.disk.take_done();
+    let appended = writer.append_replica(&torn, 5, NOW_MS).unwrap();
+    assert_eq!((appended.log_end, appended.batches, appended.max_timestamp), (6, 3, 5));
+    assert_eq!(appended.bytes, answer.len() as u64);
+    let writes = kit.disk.take_done().into_iter().filter(|done| done.starts_with("write_at")).count();
+    assert_eq!(writes, 1, "one write for all batches of a segment");
+    let partition = writer.partition().clone();
+    assert_eq!(partition.read_batches(0, 1 << 20).unwrap(), answer);
+    assert_eq!((partition.high_watermark(), partition.latest_epoch()), (0, 5));
+    assert_eq!(partition.epoch_end_offset(3), (3, 4));
+    assert_eq!(kit.epochs(), "3 0, 5 4");
+    let again = writer.append_replica(&plain_led(6, 5)[..70], 5, NOW_MS).unwrap();
+    assert_eq!((again.log_end, again.bytes, again.batches), (6, 0, 0));
+}
+
+#[test]
+fn batches_of_a_later_epoch_than_that_of_the_fetch_are_left_out() {
+    let kit = Kit::new();
+    let mut writer = kit.follow();
+    let mut later = plain_led(4, 6);
+    later[70] ^= 1;
+    let answer = [plain_led(0, 4), plain_led(2, 5), later, plain_led(6, 5)].concat();
+    let appended = writer.append_replica(&answer, 5, NOW_MS).unwrap();
+    assert_eq!((appended.log_end, appended.batches), (4, 2));
+    assert_eq!((writer.partition().latest_epoch(), kit.epochs()), (5, "4 0, 5 2".to_owned()));
+}
+
+#[test]
+fn a_damaged_batch_keeps_all_batches_beside_it_out_of_the_log() {
+    let kit = Kit::new();
+    let mut writer = kit.follow();
+    let mut damaged = plain_led(2, 0);
+    damaged[70] ^= 1;
+    let answer = [plain_led(0, 0), damaged].concat();
+    assert!(matches!(writer.append_replica(&answer, 0, NOW_MS), Err(AppendError::Batch(_))));
+    let mut format = plain_led(2, 0);
+    format[16] = 1;
+    let answer = [plain_led(0, 0), format].concat();
+    assert!(matches!(writer.append_replica(&answer, 0, NOW_MS), Err(AppendError::Batch(_))));
+    assert_eq!((writer.partition().log_end(), writer.partition().size_bytes()), (0, 0));
+    assert_eq!(writer.append_replica(&plain_led(0, 0), 0, NOW_MS).unwrap().log_end, 2);
+}
+
+#[test]
+fn offsets_and_epochs_of_a_follower_never_go_back() {
+    let kit = Kit::new();
+    let mut writer = kit.follow();
+    writer.append_replica(&[plain_led(0, 2), plain_led(2, 4)].concat(), 4, NOW_MS).unwrap();
+    let refused = [(3, 4), (0, 4), (4, 3), (4, -1), (-2, 4), (i64::MAX - 1, 4), (i64::MAX / 2, 4)];
+    for (offset, epoch) in refused {
+        let answer = plain_led(offset, epoch);
+        let outcome = writer.append_replica(&answer, 4, NOW_MS);
+        assert!(matches!(outcome, Err(AppendError::Order { .. })), "{offset} {epoch}: {outcome:?}");
+        let answer = [plain_led(4, 4), plain_led(5, 4)].concat();
+        assert!(matches!(writer.append_replica(&answer, 4, NOW_MS), Err(AppendError::Order { .. })));
+    }
+    assert_eq!((writer.partition().log_end(), writer.partition().latest_epoch()), (4, 4));
+}
+
+#[test]
+fn a_compacted_leader_leaves_gaps_of_any_width() {
+    let kit = Kit::new();
+    let mut writer = kit.follow();
+    let far = 5 << 32;
+    let answer = [plain_led(7, 0), plain_led(100, 0), plain_led(far, 1)].concat();
+    assert_eq!(writer.append_replica(&answer, 1, NOW_MS).unwrap().log_end, far + 2);
+    let partition = writer.partition().clone();
+    partition.raise_high_watermark(far + 2);
+    assert_eq!(partition.segment_count(), 2);
+    assert_eq!(partition.read_batches(far, 1).unwrap(), plain_led(far, 1));
+    assert_eq!(partition.read_batches(9, 1).unwrap(), plain_led(100, 0));
+    assert_eq!(partition.flush_sealed().unwrap(), far);
+    drop(writer);
+    let writer = kit.follow();
+    assert_eq!((writer.partition().log_end(), writer.partition().segment_count()), (far + 2, 2));
+    assert_eq!(writer.partition().read_batches(far, 1).unwrap(), plain_led(far, 1));
+}
+
+#[test]
+fn one_role_is_not_the_other() {
+    let kit = Kit::new();
+    let mut writer = kit.follow();
+    assert!(matches!(plain(&mut writer), Err(AppendError::LeaderEpoch { led: -1, .. })));
+    assert_eq!(writer.lead(3).unwrap(), 0);
+    assert!(matches!(
+        writer.append_replica(&plain_led(0, 2), 2, NOW_MS),
+        Err(AppendError::LeaderEpoch { checked: 2, led: 3 })
+    ));
+    assert_eq!(plain(&mut writer).unwrap(), 0);
+    writer.resign();
+    assert_eq!(writer.append_replica(&plain_led(1, 4), 4, NOW_MS).unwrap().log_end, 3);
+}
+
+#[test]
+fn a_leader_epoch_without_a_batch_is_on_the_device() {
+    let kit = Kit::new();
+    let mut writer = kit.follow();
+    writer.append_replica(&plain_led(0, 1), 1, NOW_MS).unwrap();
+    kit.disk.take_done();
+    assert_eq!(writer.lead(4).unwrap(), 2);
+    let synced = ["sync leader-epoch-checkpoint.tmp", "rename leader-epoch-checkpoint", "sync_dir "];
+    assert_eq!(kit.disk.take_done(), [&["write_file leader-epoch-checkpoint.tmp"], &synced[..]].concat());
+    assert_eq!((kit.epochs(), writer.partition().epoch_end_offset(1)), ("1 0, 4 2".to_owned(), (1, 2)));
+    plain(&mut writer).unwrap();
+    kit.disk.take_done();
+    assert_eq!(writer.lead(4).unwrap(), 2, "the end of the log when the epoch began");
+    assert_eq!(kit.disk.take_done(), [""; 0]);
+    assert_eq!(writer.lead(6).unwrap(), 3);
+    assert_eq!(kit.epochs(), "1 0, 4 2, 6 3");
+}
+
+#[test]
+fn a_failed_disk_leaves_the_leadership_as_it_was() {
+    let kit = Kit::new();
+    let mut writer = kit.follow();
+    writer.append_replica(&plain_led(0, 1), 1, NOW_MS).unwrap();
+    kit.disk.fail("sync", "checkpoint.tmp", EIO);
+    writer.lead(4).unwrap_err();
+    assert!(matches!(plain(&mut writer), Err(AppendError::LeaderEpoch { led: -1, .. })));
+    assert_eq!(writer.partition().latest_epoch(), 1);
+    kit.disk.heal();
+    assert_eq!(writer.lead(4).unwrap(), 2);
+}
+
+#[test]
+fn a_truncation_to_the_logs_end_forgets_the_epoch_of_a_failed_leader() {
+    let kit = Kit::new();
+    let mut writer = kit.follow();
+    writer.append_replica(&plain_led(0, 1), 1, NOW_MS).unwrap();
+    writer.lead(4).unwrap();
+    assert_eq!(writer.truncate(2, NOW_MS).unwrap(), 2);
+    assert_eq!((writer.partition().latest_epoch(), kit.epochs()), (4, "1 0, 4 2".to_owned()), "still led");
+    writer.resign();
+    assert_eq!(writer.truncate(9, NOW_MS).unwrap(), 2);
+    assert_eq!((writer.partition().latest_epoch(), kit.epochs()), (1, "1 0".to_owned()));
+    writer.append_replica(&plain_led(2, 3), 3, NOW_MS).unwrap();
+    assert_eq!(writer.truncate(2, NOW_MS).unwrap(), 2);
+    assert_eq!(kit.epochs(), "1 0", "a follower begins no epoch where it is cut");
+}
+
+#[test]
+fn a_full_disk_leaves_a_follower_as_it_was() {
+    let kit = Kit::new();
+    let mut writer = kit.follow();
+    let sequenced = |offset, epoch| led(Builder::new().producer(9, 0, offset as i32), (offset, epoch), 2);
+    writer.append_replica(&sequenced(0, 1), 1, NOW_MS).unwrap();
+    kit.disk.fail("write_at", ".log", ENOSPC);
+    assert!(matches!(writer.append_replica(&sequenced(2, 2), 2, NOW_MS), Err(AppendError::Storage(_))));
+    kit.disk.heal();
+    let partition = writer.partition().clone();
+    assert_eq!((partition.log_end(), partition.latest_epoch(), partition.is_offline()), (2, 1, false));
+    assert_eq!(writer.producer_states()[0].last_sequence, 1);
+    // The epoch that was not written does not come back with the file.
+    writer.append_replica(&sequenced(2, 1), 3, NOW_MS).unwrap();
+    assert_eq!(kit.epochs(), "1 0");
+    assert_eq!(writer.producer_states()[0].last_sequence, 3);
+}
+
+#[test]
+fn segments_of_a_follower_end_by_its_own_limits() {
+    let kit = Kit::new();
+    let config = LogConfig { segment_bytes: 600, index_interval_bytes: 100, ..LogConfig::default() };
+    let mut writer = kit.follow_with(config);
+    let large = led(Builder::new(), (20, 0), 9);
+    let batches: Vec<Vec<u8>> = (0..10).map(|at| plain_led(at * 2, 0)).chain([large]).collect();
+    assert_eq!(writer.append_replica(&batches.concat(), 0, NOW_MS).unwrap().log_end, 29);
+    let partition = writer.partition().clone();
+    assert_eq!(partition.segment_count(), 6, "the last one is larger than a segment");
+    let mut read = Vec::new();
+    for at in (0..20).step_by(2).chain([20]) {
+        read.extend_from_slice(&partition.read_batches(at, 1).unwrap());
+    }
+    assert_eq!(read, batches.concat());
+}
+
+#[test]
+fn old_records_with_the_brokers_time_do_not_get_a_segment_each() {
+    let kit = Kit::new();
+    let config =
+        LogConfig { timestamp_type: TimestampType::LogAppendTime, segment_ms: 1_000, ..LogConfig::default() };
+    let mut writer = kit.follow_with(config);
+    let batches: Vec<u8> = (0..10).flat_map(|at| plain_led(at * 2, 0)).collect();
+    writer.append_replica(&batches, 0, 5_000_000).unwrap();
+    assert_eq!(writer.partition().segment_count(), 1);
+}
+
+#[test]
+fn an_empty_log_restarts_at_the_batch_that_reaches_over_its_end() {
+    let kit = Kit::new();
+    let mut writer = kit.follow();
+    let _ = writer.restart_at(11, NOW_MS).unwrap();
+    let before = led(Builder::new(), (8, 3), 3);
+    assert!(matches!(writer.append_replica(&before, 3, NOW_MS), Err(AppendError::Order { .. })));
+    // The leader's log begins in the middle of this batch.
+    let answer = [led(Builder::new(), (8, 3), 5), plain_led(13, 4)].concat();
+    assert_eq!(writer.append_replica(&answer, 4, NOW_MS).unwrap().log_end, 15);
+    let partition = writer.partition().clone();
+    assert_eq!((partition.log_start(), partition.high_watermark(), partition.log_end()), (8, 8, 15));
+    assert_eq!(
+        (partition.read_batches(8, 1 << 20).unwrap().to_vec(), kit.epochs()),
+        (answer, "3 8, 4 13".to_owned())
+    );
+}
+
+#[test]
+fn a_follower_knows_the_aborted_transactions_of_its_leader() {
+    let kit = Kit::new();
+    let mut writer = kit.follow();
+    let transactional = led(Builder::new().producer(9, 0, 0).transactional(), (0, 0), 2);
+    let end = EndMarker {
+        marker: Marker::Abort,
+        producer_id: 9,
+        producer_epoch: 0,
+        coordinator_epoch: 0,
+        timestamp_ms: 5,
+    };
+    let mut marker = end.build().unwrap().to_vec();
+    marker[..8].copy_from_slice(&2_i64.to_be_bytes());
+    marker[12..16].copy_from_slice(&0_i32.to_be_bytes());
+    writer.append_replica(&transactional, 0, NOW_MS).unwrap();
+    let partition = writer.partition().clone();
+    partition.raise_high_watermark(2);
+    assert_eq!(partition.last_stable(), 0);
+    writer.append_replica(&marker, 0, NOW_MS).unwrap();
+    assert_eq!(partition.last_stable(), 0, "the marker is not below the high watermark");
+    partition.raise_high_watermark(3);
+    assert_eq!(partition.last_stable(), 3);
+    let aborted = partition.aborted(0, 3).unwrap();
+    assert_eq!(aborted.iter().map(|one| (one.producer_id, one.first_offset)).collect::<Vec<_>>(), [(9, 0)]);
+}
