@@ -35,7 +35,7 @@ public final class Tools {
         {"\\d{4}[-/]\\d\\d[-/]\\d\\d[ T]\\d\\d:\\d\\d:\\d\\d[.:,]\\d{3}(Z|[+-]\\d\\d:?\\d\\d)?", "DATE"},
         {"(?<=HighWatermark: {0,20}|Epoch: )\\d+(?=\\n)", "NUMBER"},
         {"(?m)^(\\d+ *\\t\\S+ *\\t)\\d+( *\\t0 *\\tTIME *\\tTIME)", "$1NUMBER$2"},
-        // What Kafka does not have.
+        // Kafka does not have these.
         {"(?m)^ +levada\\..*\\n", ""},
         // A set of Kafka's, in any order.
         {"\\[1,0\\]", "[0,1]"},

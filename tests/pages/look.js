@@ -1,4 +1,4 @@
-// What a person would see at once: texts of a picture that lie on each other or outside of it, letters that can hardly be told from the paper, a page
+// Faults that a reader would see at once: texts of a picture that lie on each other or outside of it, letters that can hardly be told from the paper, a page
 // that is wider than its window. Written into the page for the test that has opened it.
 const complaints = [];
 

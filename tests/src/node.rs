@@ -33,7 +33,7 @@ pub struct Node {
     home: TempDir,
 }
 
-/// How to start the broker; the addresses stay the same over restarts.
+/// Settings of the start; the addresses stay the same over restarts.
 #[derive(Clone)]
 struct Plan {
     kind: Kind,
@@ -65,7 +65,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// What this run of the suites tests.
+    /// The broker that this run of the suites tests.
     pub fn under_test() -> Kind {
         match std::env::var("LEVADA_TEST_NODE").as_deref() {
             Err(_) | Ok("levada") => Kind::Levada,
@@ -102,7 +102,7 @@ struct Running {
     /// A process that kills the broker of a cluster when this process has ended: a cluster that
     /// several tests share is never dropped.
     guard: Option<Child>,
-    /// What the broker has written to stderr.
+    /// Output of the broker on stderr.
     talk: Arc<Mutex<String>>,
 }
 
@@ -325,7 +325,7 @@ impl Node {
         tool
     }
 
-    /// What a reading command says as JSON.
+    /// JSON output of a reading command.
     pub fn levada_json(&self, line: &str) -> serde_json::Value {
         let said = self.levada(&format!("{line} --output json")).run();
         serde_json::from_str(&said.stdout).unwrap_or_else(|error| panic!("{line}: {error}: {}", said.stdout))
@@ -345,7 +345,7 @@ impl Node {
         await_some("the wrapped broker", START_LIMIT, || process::first_child(child))
     }
 
-    /// What the broker has written to stderr since its start.
+    /// Output of the broker on stderr since its start.
     pub fn talk(&self) -> String {
         let talk = self.running.as_ref().map(|running| running.talk.lock().expect("no panic").clone());
         talk.unwrap_or_default()

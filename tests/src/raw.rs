@@ -24,7 +24,7 @@ pub struct Connection {
     stream: TcpStream,
 }
 
-/// What came of a request.
+/// Outcome of a request.
 #[derive(Debug, PartialEq)]
 pub enum Outcome {
     /// A response frame, without its length.
@@ -91,7 +91,7 @@ impl Connection {
         Ok(body)
     }
 
-    /// What happens next, within `limit`.
+    /// The next event, within `limit`.
     pub fn outcome(&mut self, limit: Duration) -> Outcome {
         self.stream.set_read_timeout(Some(limit)).expect("a timeout");
         let outcome = match self.response() {
@@ -113,7 +113,7 @@ pub struct Encoder {
 }
 
 impl Encoder {
-    /// What has been written.
+    /// The bytes that were written.
     pub fn done(self) -> Vec<u8> {
         self.bytes
     }

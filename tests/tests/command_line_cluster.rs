@@ -131,7 +131,7 @@ fn settings_of_topics_brokers_and_clients() {
     refused(&node, "config set quota user=alice producer_byte_rate=fast", 2, "expected a number");
 }
 
-/// What a member of the group `paced` is told by a ConsumerGroupHeartbeat 1: its epoch and the
+/// The answer to a ConsumerGroupHeartbeat 1 of a member of the group `paced`: its epoch and the
 /// interval.
 fn beat(node: &Node, epoch: i32) -> (i32, i32) {
     const MEMBER: &str = "member-of-22-character";

@@ -1,6 +1,6 @@
-//! What the broker is told: one table of keys with Kafka's names, the layers that may set them
-//! (flags over environment over file over default), and the typed configuration the rest of the
-//! broker reads.
+//! The configuration of the broker: one table of keys with Kafka's names, the layers that may set
+//! them (flags over environment over file over default), and the typed configuration the rest of
+//! the broker reads.
 //!
 //! `table` says everything about every key that has an effect, `kafka` what Kafka says about all of
 //! its own, `foreign` what becomes of those without an effect; `sources` turns layers into checked

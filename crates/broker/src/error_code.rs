@@ -149,8 +149,8 @@ codes! {
 pub struct Failure {
     /// Error code for the client.
     pub code: ErrorCode,
-    /// What its user reads. Most sentences are the same for each of many entries, and take no
-    /// memory for each.
+    /// Message for the user. Most messages are constants, so that many entries with the same one
+    /// take no memory for it.
     pub message: Option<Cow<'static, str>>,
 }
 

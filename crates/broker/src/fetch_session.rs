@@ -28,8 +28,8 @@ const IDLE_MS: i64 = 600_000;
 /// not exist, with names of any length: the slots alone would let a few requests fill the memory.
 const BYTES_MAX: usize = 64 << 20;
 
-/// What a partition takes beside its topic's name, which is counted with each partition although
-/// those of a request share it.
+/// Memory of a partition besides its topic's name. The name is counted with each partition,
+/// although the partitions of a request share it.
 const PARTITION_BYTES: usize = 270;
 const _: () = assert!(EVICTION_MS < IDLE_MS, "a session gives way before it ends");
 

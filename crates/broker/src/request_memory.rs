@@ -5,7 +5,8 @@
 //! Requests that are half there could use up all of it, and none could ever become whole. So one
 //! request at a time may exceed the limit until it is answered ([`RequestMemory::room`]).
 //!
-//! What clients send before they have authenticated counts apart ([`Newcomers`]).
+//! Bytes that clients send before they have authenticated have a limit of their own
+//! ([`Newcomers`]).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -119,9 +119,9 @@ impl TlsContext {
         TlsContext::of(&view, client_auth(settings, listener), before)
     }
 
-    /// What the settings come to, and the files that they name. Clients show certificates as
-    /// `client_auth` says: `none`, `requested`, or else `required`. A certificate must be for whom
-    /// the one `before` was. Blocks for files.
+    /// The context of these settings and of the files that they name. `client_auth` decides about
+    /// certificates of clients: `none`, `requested`, or else `required`. The certificate must have
+    /// the subject and names of the one in `before`. Blocks for files.
     ///
     /// # Errors
     /// The first setting that cannot be used.

@@ -64,7 +64,7 @@ use crate::descriptors;
 const CONNECTIONS_MAX: u64 = 64;
 const DESCRIPTORS_PART: u64 = 16;
 
-/// How long the head of a request may take, the wait for it included, and a connection in all.
+/// Time limits of the head of a request, with the wait for it, and of a connection as a whole.
 const HEAD_TIME: Duration = Duration::from_secs(10);
 const CONNECTION_TIME: Duration = Duration::from_secs(300);
 
@@ -77,10 +77,10 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// State of a running broker, for the HTTP address. Scrapes call it on a thread that may wait,
 /// other requests on the HTTP thread.
 pub trait Source: Send + Sync + 'static {
-    /// What was moved by which path.
+    /// Bytes and calls by path.
     fn transfers(&self) -> levada_io::Snapshot;
 
-    /// What clients asked for.
+    /// Counts and times of requests.
     fn stats(&self) -> &Stats;
 
     /// Partitions on this broker.
@@ -101,13 +101,13 @@ pub trait Source: Send + Sync + 'static {
     /// Transactional ids, and transactions that have ended.
     fn transactions(&self) -> TransactionStates;
 
-    /// What compaction has done.
+    /// Work of the compaction.
     fn cleaner(&self) -> CleanerStats;
 
-    /// What became of old records that were read from the disk.
+    /// Admission to the page cache of old records that were read from the disk.
     fn replays(&self) -> ReplayStats;
 
-    /// How far the recovery after an unclean stop has come.
+    /// Progress of the recovery after an unclean stop.
     fn recovery(&self) -> RecoveryProgress;
 
     /// The longest times that works had the writer of a partition, in the order of [`Work::ALL`].
@@ -143,7 +143,7 @@ pub enum WebError {
     Bind {
         /// The address as configured.
         listen: HostPort,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
     /// The system gives no thread or no event queue.
@@ -273,7 +273,7 @@ async fn own_machine(State(own): State<Arc<str>>, request: Request, next: Next) 
     let header = request.headers().get(header::HOST);
     let named = match (request.uri(), header) {
         (uri, _) if uri.authority().is_some() => uri.authority().cloned(),
-        // What no browser sends.
+        // Browsers always send the header.
         (_, None) => return next.run(request).await,
         (_, Some(host)) => host.to_str().ok().and_then(|host| host.parse::<Authority>().ok()),
     };

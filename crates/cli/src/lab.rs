@@ -117,7 +117,7 @@ enum Command {
     Peer,
 }
 
-/// How to run, the same for every experiment.
+/// Options of every experiment.
 #[derive(Debug, clap::Args)]
 pub(crate) struct RunArgs {
     /// Few rounds and small files, in seconds
@@ -155,7 +155,7 @@ pub(crate) struct RunArgs {
     format: FormatArgs,
 }
 
-/// How to run what Kafka's classes can do as well.
+/// Options of the experiments that can also run on Kafka's classes.
 #[derive(Debug, clap::Args)]
 pub(crate) struct KafkaClassesArgs {
     /// Directory with Kafka's jars, whose own search of offsets is measured beside; needs java

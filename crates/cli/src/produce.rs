@@ -86,7 +86,7 @@ struct Separator {
     bytes: Vec<u8>,
 }
 
-/// How batches are compressed.
+/// Compression of the batches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Codec {
     None,

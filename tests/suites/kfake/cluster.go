@@ -57,7 +57,7 @@ func BrokerConfigs(configs map[string]string) Opt {
 	}
 }
 
-// What takes a second key on a real broker: the fake sets no bounds, and one size for groups of both kinds.
+// Settings that need a second key on a real broker: the fake sets no bounds, and has one size for groups of both kinds.
 var seconds = map[string]string{
 	"group.max.size":                       "group.consumer.max.size",
 	"group.consumer.heartbeat.interval.ms": "group.consumer.min.heartbeat.interval.ms",

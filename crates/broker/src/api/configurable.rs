@@ -76,9 +76,9 @@ pub(crate) fn permit(
     if may { Ok(()) } else { Err(forbidden(error)) }
 }
 
-/// What can be configured by that kind and name on this broker, if the keys are as they may be.
-/// Loggers are among it: their levels are no part of the metadata. The controller of a cluster
-/// authorizes changes of everything but loggers.
+/// The resource of this kind and name, if it can be configured on this broker with these keys.
+/// Loggers are resources too, although their levels are no part of the metadata. The controller of
+/// a cluster authorizes changes of everything but loggers.
 pub(crate) fn resource(
     context: &Context,
     (kind, name): Named<'_>,

@@ -25,7 +25,7 @@ pub(crate) async fn answer(context: &Context, request: CreateTopicsRequest) -> C
     let all = context.might_cluster(Operation::Create);
     let mut seen = HashSet::new();
     let repeated: HashSet<&StrBytes> = names.iter().filter(|name| !seen.insert(*name)).collect();
-    // What is wrong for everybody is told to everybody.
+    // An error that does not depend on the client's rights comes before authorization.
     let forbidden = |name: &StrBytes| {
         !all && name.as_str() != METADATA_TOPIC
             && !repeated.contains(name)

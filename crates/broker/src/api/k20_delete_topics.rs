@@ -53,7 +53,7 @@ pub(crate) async fn answer(context: &Context, request: DeleteTopicsRequest) -> D
     message!(DeleteTopicsResponse { responses: results.collect() })
 }
 
-/// What has become of a topic.
+/// Result of the deletion of one topic.
 type TopicDeletion = (TopicKey, Result<DeletedTopic, Failure>);
 
 /// The topics that the client may delete, and refusals of the others. Whether a topic exists, or
@@ -67,7 +67,7 @@ fn sort_out(context: &Context, keys: Vec<TopicKey>) -> (Vec<TopicKey>, Vec<Topic
     for mut key in keys {
         let named = key.name.is_some();
         let name = key.name.clone().or_else(|| Some(image.topic_by_id(key.topic_id)?.name().to_string()));
-        // What is wrong for everybody is told to everybody.
+        // An error that does not depend on the client's rights comes before authorization.
         let (Some(name), false) = (name, named && !key.topic_id.is_zero()) else {
             permitted.push(key);
             continue;
@@ -86,7 +86,7 @@ fn sort_out(context: &Context, keys: Vec<TopicKey>) -> (Vec<TopicKey>, Vec<Topic
     (permitted, refused)
 }
 
-/// What Kafka says of an unknown topic.
+/// Kafka's message for an unknown topic.
 fn unexplained(code: ErrorCode) -> Option<&'static str> {
     match code {
         ErrorCode::UnknownTopicOrPartition => Some("This server does not host this topic-partition."),

@@ -31,7 +31,7 @@ const KIND_VERSION_MIN: i16 = 3;
 /// Kafka's own text for `INVALID_REQUEST`.
 const MALFORMED: &str = "This most likely occurs because of a request being malformed by the client library or the message was sent to an incompatible broker. See the broker logs for more details.";
 
-/// What of each value the client wants.
+/// The parts of each value that the client asked for.
 struct Shape {
     synonyms: bool,
     documentation: bool,

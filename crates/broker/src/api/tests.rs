@@ -1,3 +1,3 @@
-//! What is served, against what Kafka serves.
+//! The served APIs and versions, compared with Kafka's.
 
 mod documentation;

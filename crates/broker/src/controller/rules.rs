@@ -76,7 +76,7 @@ fn check_topic(broker: &BrokerConfig, values: &Values) -> Result<(), String> {
     TopicConfig::resolve(broker, values).map(drop).map_err(|error| in_kafkas_words(broker, values, &error))
 }
 
-/// What remains after names and values have been checked one by one.
+/// The message for an error that only names and values together show.
 fn in_kafkas_words(broker: &BrokerConfig, values: &Values, error: &ConfigError) -> String {
     match error {
         ConfigError::Invalid { key, .. } if key == "remote.storage.enable" => {

@@ -82,7 +82,7 @@ fn deleted(old: &Image, new: &Image) -> Vec<DeletedTopic> {
     told.collect()
 }
 
-/// What has become of the partitions.
+/// Changes of the partitions.
 #[derive(Default)]
 struct Partitions {
     to_stop: Vec<(Uuid, i32)>,

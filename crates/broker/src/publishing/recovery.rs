@@ -50,8 +50,7 @@ impl Publisher {
             let runtime = Handle::try_current().ok();
             let work = move || {
                 let _done = ThreadDone(&counted);
-                // What coordinators have to write, and what the device is waited for, goes on
-                // there.
+                // Writes of coordinators, and waits for the device, need a runtime.
                 let _entered = runtime.as_ref().map(Handle::enter);
                 // Whoever waits for the recovery may want the replicas' last owner to be gone.
                 let publisher = publisher;

@@ -99,7 +99,7 @@ impl DataDir {
         Ok(left)
     }
 
-    /// How the directory was left. Nothing in it is changed.
+    /// State in which the directory was left. Nothing in it is changed.
     pub(crate) fn look(&self) -> Result<LastShutdown, DataDirError> {
         self.left(CleanShutdown::load)
     }
@@ -124,12 +124,12 @@ impl DataDir {
         &self.path
     }
 
-    /// How files are reached.
+    /// The way to the files.
     pub(crate) fn disk(&self) -> &Arc<dyn Disk> {
         &self.disk
     }
 
-    /// Who prepares files before they are needed.
+    /// The thread that prepares files before they are needed.
     pub(super) fn background(&self) -> &Background {
         &self.background
     }
@@ -233,7 +233,7 @@ impl DataDir {
         if stored.get(checkpoint.file_name()) == Some(&hash) {
             return Ok(());
         }
-        // What a failure leaves is not known.
+        // After a failure the state on the device is unknown.
         stored.remove(checkpoint.file_name());
         checkpoint.store(&*self.disk, &self.path, offsets)?;
         stored.insert(checkpoint.file_name(), hash);

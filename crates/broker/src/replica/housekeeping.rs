@@ -13,7 +13,7 @@ use crate::clock::now_ms;
 use crate::replica::last_shutdown::{Offsets, PartitionAtShutdown};
 use crate::replica::{Partition, Replicas};
 
-/// How often topics with `flush.ms` are looked for, at most and at least.
+/// Longest and shortest pause between two looks for topics with `flush.ms`.
 const FLUSHES_MS: i64 = 5_000;
 const FLUSHES_MIN_MS: i64 = 50;
 
@@ -79,7 +79,7 @@ impl Replicas {
 
     /// Writes down what a crash must not change. Blocks.
     pub(crate) fn store_checkpoints(&self) {
-        // Who looked before a topic was deleted must not write after whoever deleted it.
+        // A thread that read the list before a topic was deleted must not write after the deletion.
         let _storing = self.storing_checkpoint.lock();
         // In this order: one that is opened meanwhile is in both.
         let unopened = self.unopened.lock().clone();

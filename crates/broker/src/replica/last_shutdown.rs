@@ -9,7 +9,7 @@ use crate::replica::TopicPartition;
 /// Offsets by partition, as checkpoints have them.
 pub(crate) type Offsets = BTreeMap<TopicPartition, i64>;
 
-/// How the directory was left by the process before.
+/// State in which the process before left the directory.
 pub(crate) struct LastShutdown {
     /// Every log was closed in good order.
     pub(crate) clean: bool,
@@ -22,7 +22,7 @@ pub(crate) struct LastShutdown {
     pub(crate) cleaned: Offsets,
 }
 
-/// How one partition was left; the default is that of one that is new.
+/// State in which one partition was left; the default is that of a new one.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct PartitionAtShutdown {
     pub(crate) clean: bool,
@@ -32,7 +32,7 @@ pub(crate) struct PartitionAtShutdown {
 }
 
 impl LastShutdown {
-    /// How one partition was left.
+    /// State in which one partition was left.
     pub(crate) fn of(&self, key: &TopicPartition) -> PartitionAtShutdown {
         let offset = |offsets: &Offsets| offsets.get(key).copied().unwrap_or(0);
         PartitionAtShutdown {
@@ -50,7 +50,7 @@ impl LastShutdown {
     }
 }
 
-/// What is known of the partitions that are not served. Their checkpoints stay as they were found.
+/// States of the partitions that are not served. Their checkpoints stay as they were found.
 #[derive(Clone, Default)]
 pub(crate) struct UnservedPartitions(BTreeMap<TopicPartition, (PartitionAtShutdown, UnservedReason)>);
 

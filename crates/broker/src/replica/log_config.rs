@@ -15,7 +15,7 @@ pub(crate) fn topic_config(broker: &BrokerConfig, topic: &str, own: Option<&Valu
 
 /// The configuration of the log of a topic's partition.
 pub(crate) fn log_config(broker: &BrokerConfig, topic: &TopicConfig) -> LogConfig {
-    // What a topic keeps for its keys does not go because of age or size.
+    // A topic that is only compacted loses nothing because of age or size.
     let limit = |value: i64| if topic.cleanup_policy.delete { value } else { -1 };
     LogConfig {
         segment_bytes: topic.segment_bytes,

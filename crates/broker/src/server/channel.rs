@@ -28,7 +28,7 @@ pub(crate) enum Channel {
     Kernel(Box<KernelSession>),
 }
 
-/// What came.
+/// Result of one receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Received {
     /// Perhaps data, perhaps only a part of what makes some.

@@ -110,7 +110,7 @@ impl ColdLane {
                 break;
             }
             self.ring.borrow_mut().submit().ok()?;
-            // What completes while it is submitted wakes nobody.
+            // An operation that completes during its submission wakes nobody.
             self.hand_out();
             reader.there.notified().await;
             for completion in reader.completed.take() {

@@ -133,7 +133,7 @@ async fn run(shard: &Rc<Shard>, accepted: Accepted) -> Result<(), CloseReason> {
     ended
 }
 
-/// What `work` comes to if it has nothing to wait for.
+/// The result of `work` if it has nothing to wait for.
 async fn at_once<T>(mut work: Pin<&mut impl Future<Output = T>>) -> Option<T> {
     std::future::poll_fn(|context| {
         Poll::Ready(match work.as_mut().poll(context) {
@@ -210,7 +210,7 @@ impl Connection {
             }
             AuthStep::Closed { answer, after, error } => {
                 self.send_kept_back().await?;
-                // What a client learns by guessing, it learns slowly.
+                // The delay slows down a client that guesses passwords.
                 tokio::select! {
                     () = tokio::time::sleep(after) => {}
                     () = self.shard.stop().signalled() => {}
@@ -276,8 +276,8 @@ impl Connection {
         }
     }
 
-    /// What a request comes to. As soon as it has to wait, the answers that were kept back leave
-    /// beside it.
+    /// The reply to a request. As soon as the request has to wait, the answers that were kept back
+    /// are sent while it waits.
     async fn replied(
         &mut self,
         work: impl Future<Output = Result<Reply, RequestError>>,
@@ -312,7 +312,7 @@ impl Connection {
         let more = match self.channel {
             _ if self.received.pending() > 0 => true,
             Channel::Plain => self.stream.peek(&mut [0]).await.is_ok_and(|received| received > 0),
-            // What says goodbye is encrypted, so that a look does not tell it from a request.
+            // A close_notify is encrypted: only decryption tells it from a request.
             _ => self.received_more().await,
         };
         if more {

@@ -27,7 +27,7 @@ const BACKLOG: i32 = 1024;
 /// Pause after a failed accept (descriptors used up): the backlog holds the rest meanwhile.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// How often it is looked whether a descriptor has become free.
+/// Pause between two looks for a free descriptor.
 const DESCRIPTOR_PAUSE: Duration = Duration::from_millis(100);
 
 /// Binds the address that configuration key `key` named; does not accept yet. An empty host is

@@ -69,7 +69,7 @@ pub enum StartError {
         address: String,
         /// The configuration key that named it.
         key: &'static str,
-        /// What the kernel said.
+        /// Error of the kernel.
         source: std::io::Error,
     },
     /// A socket of the service manager cannot be used.
@@ -78,7 +78,7 @@ pub enum StartError {
     /// A thread or its runtime cannot be made.
     #[error("cannot start a thread: {source}")]
     Runtime {
-        /// What the kernel said.
+        /// Error of the kernel.
         source: std::io::Error,
     },
     /// The HTTP address cannot be served.

@@ -24,7 +24,7 @@ use crate::server::connection_limits::ConnectionPermit;
 use crate::server::supervisor::Pulse;
 use crate::shutdown::Stop;
 
-/// What the connections of one shard share; never leaves its thread.
+/// State that the connections of one shard share; never leaves its thread.
 pub(crate) struct Shard {
     pub(crate) service: Rc<Service>,
     pub(crate) engine: RefCell<Engine>,
@@ -49,7 +49,7 @@ pub(crate) struct Accepted {
     pub(crate) stream: std::net::TcpStream,
     pub(crate) info: ConnectionInfo,
     pub(crate) permit: ConnectionPermit,
-    /// How it is secured; on a TLS listener, after the handshake.
+    /// The channel over the socket; on a TLS listener, after the handshake.
     pub(crate) channel: Channel,
 }
 
@@ -93,8 +93,8 @@ pub(crate) fn start(
             let requests = broker.stats().recorder();
             let service = Rc::new(Service { broker, stop, large: Some(large), requests });
             let shard = Rc::new(Shard { service, engine, cold_lane, told: LogPace::default() });
-            // What a set of tasks is driven by is looked at with every step of one of them: it only
-            // waits.
+            // A `LocalSet` polls its main future with every step of one of its tasks, so the main
+            // future only waits.
             let work = async move {
                 if let Some(pulse) = pulse {
                     tokio::task::spawn_local(pulse.beat(index));

@@ -132,5 +132,5 @@ request!(AddRequest, Add -> ());
 // For each partition asked about, in that order, why it is not part of the transaction; none if it
 // is.
 request!(VerifyRequest, Verify -> Vec<Option<TxnError>>);
-// What the producer is from now on; nobody to a classic client, which stays what it is.
+// The producer id and epoch from now on; none for a classic client, which keeps its own.
 request!(EndRequest, End -> ProducerIdentity);

@@ -10,7 +10,7 @@ use crate::failure::Failure;
 /// Which records, and where to.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// What `levada lab broker` has recorded
+    /// Record of `levada lab broker`
     #[arg(required = true)]
     records: Vec<PathBuf>,
     /// Directory of the documentation

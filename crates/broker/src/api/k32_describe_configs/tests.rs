@@ -1,4 +1,4 @@
-//! What a request asks for, without its repetitions.
+//! The resources and keys of a request, each once.
 
 use super::*;
 

@@ -15,7 +15,7 @@ use crate::replica::Leadership;
 
 const NODE: i32 = 1;
 
-/// What somebody changes; names are few, so that they come again.
+/// One change of the metadata; names are few, so that they come again.
 #[derive(Clone, Debug)]
 enum Operation {
     /// Creates a topic; each item is a partition, true if this node has a replica.

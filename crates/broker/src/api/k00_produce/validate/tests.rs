@@ -1,4 +1,4 @@
-//! What is refused, with whose words, and what is compressed anew.
+//! Refused batches with their messages, and batches that are compressed again.
 
 use std::collections::BTreeMap;
 

@@ -116,8 +116,8 @@ impl Event {
     }
 }
 
-/// What shows in a change to the disk that something was reached: a name for it, and how it is
-/// told.
+/// The name of a state that a life should reach, and the test that recognises it by a change to
+/// the disk.
 type Sight = (&'static str, fn(&Op) -> bool);
 
 /// Further sights among the changes on disk.
