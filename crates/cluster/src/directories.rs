@@ -33,6 +33,16 @@ impl ReplicaKey {
     pub fn new(topic_id: Uuid, partition: i32) -> ReplicaKey {
         ReplicaKey { topic: topic_id.to_bytes(), partition }
     }
+
+    /// The topic's id.
+    pub fn topic_id(&self) -> Uuid {
+        Uuid::from_bytes(self.topic)
+    }
+
+    /// The partition's number.
+    pub fn partition(&self) -> i32 {
+        self.partition
+    }
 }
 
 /// The reports of one broker.

@@ -3,6 +3,8 @@
 
 /// No error.
 pub const NONE: i16 = 0;
+/// The controller does not have the topic or the partition.
+pub const UNKNOWN_TOPIC_OR_PARTITION: i16 = 3;
 /// A request could not be processed in time.
 pub const REQUEST_TIMED_OUT: i16 = 7;
 /// The node is not the leader of the partition.
@@ -16,20 +18,30 @@ pub const UNSUPPORTED_VERSION: i16 = 35;
 pub const NOT_CONTROLLER: i16 = 41;
 /// The request is malformed.
 pub const INVALID_REQUEST: i16 = 42;
+/// The controller has not attempted the change.
+pub const OPERATION_NOT_ATTEMPTED: i16 = 55;
 /// The request's leader epoch is older than the node's.
 pub const FENCED_LEADER_EPOCH: i16 = 74;
 /// The request's leader epoch is newer than the node's.
 pub const UNKNOWN_LEADER_EPOCH: i16 = 75;
 /// The broker's registration has been replaced by another.
 pub const STALE_BROKER_EPOCH: i16 = 77;
+/// The request's partition epoch is older than the controller's.
+pub const INVALID_UPDATE_VERSION: i16 = 95;
 /// The envelope's principal cannot be read.
 pub const PRINCIPAL_DESERIALIZATION_FAILURE: i16 = 97;
+/// The controller does not have a topic of this id.
+pub const UNKNOWN_TOPIC_ID: i16 = 100;
 /// Another incarnation of the broker is still registered.
 pub const DUPLICATE_BROKER_REGISTRATION: i16 = 101;
 /// The broker id has no registration.
 pub const BROKER_ID_NOT_REGISTERED: i16 = 102;
 /// The node belongs to another cluster.
 pub const INCONSISTENT_CLUSTER_ID: i16 = 104;
+/// A member of the requested ISR may not be in it: it is fenced, stops, or has another broker epoch.
+pub const INELIGIBLE_REPLICA: i16 = 107;
+/// The change was made, and with it another broker leads.
+pub const NEW_LEADER_ELECTED: i16 = 108;
 /// The registration itself is not valid.
 pub const INVALID_REGISTRATION: i16 = 119;
 

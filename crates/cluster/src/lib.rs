@@ -13,6 +13,7 @@ pub mod lifecycle;
 pub mod observer;
 pub mod producer_ids;
 pub mod quorum;
+pub mod replication;
 
 pub use channel::Channel;
 pub use directories::Directories;

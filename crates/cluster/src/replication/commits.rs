@@ -1,0 +1,68 @@
+//! Those who wait until the high watermark of a partition covers their records. Each is given back
+//! exactly once: when the high watermark has come, when the leadership is lost, or when it is
+//! cancelled.
+
+use std::collections::BTreeMap;
+
+#[cfg(test)]
+mod tests;
+
+/// Names one who waits, for [`Commits::cancel`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct CommitTicket {
+    /// The high watermark that is waited for.
+    offset: i64,
+    number: u64,
+}
+
+/// The waiters of one partition, in the order of their offsets.
+#[derive(Debug)]
+pub struct Commits<W> {
+    waiting: BTreeMap<CommitTicket, W>,
+    last_number: u64,
+}
+
+impl<W> Default for Commits<W> {
+    fn default() -> Commits<W> {
+        Commits { waiting: BTreeMap::new(), last_number: 0 }
+    }
+}
+
+impl<W> Commits<W> {
+    /// Adds one who waits until the high watermark is at least `offset`.
+    pub fn wait(&mut self, offset: i64, waiter: W) -> CommitTicket {
+        self.last_number += 1;
+        let ticket = CommitTicket { offset, number: self.last_number };
+        self.waiting.insert(ticket, waiter);
+        ticket
+    }
+
+    /// Removes those who wait for this high watermark or a lower one.
+    pub fn reached(&mut self, high_watermark: i64) -> impl Iterator<Item = W> + use<W> {
+        let left = match high_watermark.checked_add(1) {
+            Some(offset) => self.waiting.split_off(&CommitTicket { offset, number: 0 }),
+            None => BTreeMap::new(),
+        };
+        std::mem::replace(&mut self.waiting, left).into_values()
+    }
+
+    /// Removes all: the leadership is lost.
+    pub fn lost(&mut self) -> impl Iterator<Item = W> + use<W> {
+        std::mem::take(&mut self.waiting).into_values()
+    }
+
+    /// Removes one who no longer waits; `None` if the waiter was removed before.
+    pub fn cancel(&mut self, ticket: CommitTicket) -> Option<W> {
+        self.waiting.remove(&ticket)
+    }
+
+    /// Number of those who wait.
+    pub fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// True if nobody waits.
+    pub fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+}
