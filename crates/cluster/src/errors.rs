@@ -38,7 +38,7 @@ pub const DUPLICATE_BROKER_REGISTRATION: i16 = 101;
 pub const BROKER_ID_NOT_REGISTERED: i16 = 102;
 /// The node belongs to another cluster.
 pub const INCONSISTENT_CLUSTER_ID: i16 = 104;
-/// A member of the requested ISR may not be in it: it is fenced, stops, or has another broker epoch.
+/// A member of the requested ISR may not be in it: it is fenced, stops, or has another epoch.
 pub const INELIGIBLE_REPLICA: i16 = 107;
 /// The change was made, and with it another broker leads.
 pub const NEW_LEADER_ELECTED: i16 = 108;

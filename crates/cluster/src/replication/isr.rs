@@ -2,7 +2,7 @@
 //! changes that are made meanwhile go with the next one.
 //!
 //! The driver sends the request of [`IsrUpdates::poll`], passes its answer to
-//! [`IsrUpdates::answered`], and gives each result to the [`Leader`](super::Leader) of the partition.
+//! [`IsrUpdates::answered`], and gives each result to the partition's [`Leader`](super::Leader).
 //! A change whose answer is missing or an error of the whole request stays, and is sent again after
 //! a pause.
 

@@ -3,8 +3,8 @@
 //!
 //! A change of the ISR counts only once the controller has committed it. Until then the *maximal*
 //! ISR (the committed one and a replica that is about to join) limits the high watermark, so that
-//! the high watermark is right whatever the controller decides. A replica that has caught up and may
-//! join limits it as well: otherwise the high watermark would run away from it.
+//! the high watermark is right whatever the controller decides. A replica that has caught up and
+//! may join limits it as well: otherwise the high watermark would run away from it.
 //!
 //! The high watermark never falls while this broker leads, and it stands still while the ISR is
 //! smaller than the effective `min.insync.replicas`.
@@ -19,138 +19,14 @@ use crate::errors;
 #[cfg(test)]
 mod tests;
 
+mod events;
 mod replica;
 
+pub use self::events::{
+    BrokerStanding, ChangeOutcome, CommittedIsr, Effects, FetchRefusal, FollowerFetch, IsrChange,
+    LeaderLimits, LedLog, LedRegistration, NO_BROKER_EPOCH, Standings,
+};
 use self::replica::Follower;
-
-/// Broker epoch of a follower that does not name one; the controller then checks none.
-pub const NO_BROKER_EPOCH: i64 = -1;
-
-/// State of a broker in the metadata.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BrokerStanding {
-    /// Epoch of its registration.
-    pub epoch: i64,
-    /// True if it is fenced: not counted as alive.
-    pub is_fenced: bool,
-    /// True if it is in a controlled shutdown.
-    pub is_stopping: bool,
-}
-
-/// Looks a broker up in the latest metadata.
-pub type Standings<'a> = &'a dyn Fn(i32) -> Option<BrokerStanding>;
-
-/// Registration of the partition in the metadata.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LedRegistration {
-    /// Grows with every leader.
-    pub leader_epoch: i32,
-    /// Grows with every change.
-    pub partition_epoch: i32,
-    /// All replicas, this broker's included.
-    pub replicas: Vec<i32>,
-    /// The replicas in sync. May be empty.
-    pub isr: Vec<i32>,
-}
-
-/// Limits from the configuration.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LeaderLimits {
-    /// `min.insync.replicas` of the topic.
-    pub min_insync_replicas: u32,
-    /// `replica.lag.time.max.ms`.
-    pub lag_ms_max: i64,
-}
-
-/// Fetch of a follower, after the log was read for it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FollowerFetch {
-    /// Broker id of the follower.
-    pub replica: i32,
-    /// Its broker epoch, [`NO_BROKER_EPOCH`] if the request has none.
-    pub broker_epoch: i64,
-    /// Offset of the fetch: the follower's log end.
-    pub offset: i64,
-    /// The follower's log start.
-    pub log_start: i64,
-    /// This broker's log end before the log was read.
-    pub leader_end: i64,
-}
-
-/// Reason for which a follower's fetch is refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum FetchRefusal {
-    /// The metadata of one of the two brokers is older than that of the other.
-    #[error("broker {0} has no replica of the partition")]
-    NotAssigned(i32),
-    /// The fetch is one of an earlier life of the broker.
-    #[error(
-        "the fetch of broker {replica} has broker epoch {fetched}, which epoch {registered} has replaced"
-    )]
-    StaleBrokerEpoch {
-        /// Broker id of the follower.
-        replica: i32,
-        /// Broker epoch of the fetch.
-        fetched: i64,
-        /// Broker epoch in the metadata.
-        registered: i64,
-    },
-}
-
-/// Change of the ISR that the controller has to commit.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct IsrChange {
-    /// Number of the change, never used twice by one machine.
-    pub number: u64,
-    /// Leader epoch in which the change was decided.
-    pub leader_epoch: i32,
-    /// Partition epoch that the change follows.
-    pub partition_epoch: i32,
-    /// The next ISR with the broker epochs by which its members were judged. This broker's own entry
-    /// has [`NO_BROKER_EPOCH`]; [`IsrUpdates`](super::IsrUpdates) fills it in.
-    pub isr: Vec<(i32, i64)>,
-}
-
-/// ISR that the controller has committed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CommittedIsr {
-    /// Leader epoch at the controller.
-    pub leader_epoch: i32,
-    /// Partition epoch after the change. It equals the one before if nothing had to change.
-    pub partition_epoch: i32,
-    /// The replicas in sync.
-    pub isr: Vec<i32>,
-}
-
-/// Result of an event, for the driver.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[must_use = "the log has to take the high watermark, and the controller the change"]
-pub struct Effects {
-    /// The high watermark, if it has risen.
-    pub high_watermark: Option<i64>,
-    /// A change for the controller.
-    pub change: Option<IsrChange>,
-}
-
-/// Result of an answer of the controller.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ChangeOutcome {
-    /// The ISR is that of the answer.
-    Committed {
-        /// Number of replicas that have joined.
-        joined: usize,
-        /// Number of replicas that have left.
-        left: usize,
-    },
-    /// The change was not made, and the committed ISR is in force again.
-    Reset,
-    /// The fate of the change shows in later metadata. It limits the high watermark until then.
-    Unsettled,
-    /// Send the same change again after a pause.
-    Retry(IsrChange),
-    /// The answer is about a change that is no longer pending, or older than the metadata.
-    Stale,
-}
 
 /// A change that the controller has not answered.
 #[derive(Clone, Debug)]
@@ -178,37 +54,36 @@ pub struct Leader {
 }
 
 impl Leader {
-    /// The leader of a partition from this registration on. `epoch_start` is the log end at which
-    /// the log has durably begun the leader epoch, `high_watermark` that of the log.
+    /// The leader of a partition from this registration on.
     pub fn new(
         node_id: i32,
         limits: LeaderLimits,
         registered: &LedRegistration,
-        (epoch_start, high_watermark): (i64, i64),
+        log: LedLog,
         now_ms: i64,
     ) -> Leader {
         let mut leader = Leader {
             node_id,
             limits,
             leader_epoch: registered.leader_epoch,
-            epoch_start,
+            epoch_start: log.log_end,
             partition_epoch: registered.partition_epoch,
             followers: Vec::new(),
             committed: registered.isr.clone(),
             pending: None,
-            last_change: 0,
-            log_end: epoch_start,
-            high_watermark: high_watermark.min(epoch_start),
+            last_change: u64::from(registered.leader_epoch.unsigned_abs()) << 32,
+            log_end: log.log_end,
+            high_watermark: log.high_watermark.min(log.log_end),
         };
         leader.assign(registered);
         leader.followers.iter_mut().for_each(|follower| {
-            follower.begin_epoch(registered.isr.contains(&follower.id), epoch_start, now_ms);
+            follower.begin_epoch(registered.isr.contains(&follower.id), log.log_end, now_ms);
         });
         leader
     }
 
-    /// Takes a registration in which this broker still leads, also the one that [`Leader::new`] had:
-    /// the high watermark may rise at once. `log_end` is the present one; with a later leader epoch
+    /// Takes a registration in which this broker still leads, also that of [`Leader::new`]: the
+    /// high watermark may rise at once. `log_end` is the present one; with a later leader epoch
     /// the log has durably begun that epoch there. A registration that is older than an answer of
     /// the controller changes nothing.
     pub fn lead(
@@ -290,8 +165,8 @@ impl Leader {
         Ok(Effects { change, ..effects })
     }
 
-    /// Finds replicas that lag for too long, and takes them out of the ISR. `log_end` is the present
-    /// one.
+    /// Finds replicas that lag for too long, and takes them out of the ISR. `log_end` is the
+    /// present one.
     pub fn check_lag(&mut self, log_end: i64, now_ms: i64) -> Effects {
         self.extend(log_end);
         if self.pending.is_some() {

@@ -21,7 +21,7 @@ fn answer(results: &[(u8, i32, i16)]) -> AlterPartitionResponse {
         let mut partition = alter_partition_response::PartitionData::default();
         (partition.partition_index, partition.error_code) = (*index, *error_code);
         (partition.leader_epoch, partition.partition_epoch) = (5, 8);
-        partition.isr = vec![NODE.into(), 2.into()];
+        partition.isr = vec![NODE, 2];
         let mut data = alter_partition_response::TopicData::default();
         data.topic_id = Uuid::from_bytes([*topic; 16]);
         data.partitions = vec![partition];
@@ -44,18 +44,15 @@ fn a_request_has_all_changes_with_the_brokers_own_epoch() {
     updates.submit(key(1, 4), change(1));
     updates.submit(key(1, 3), change(1));
     let (_, request) = updates.poll(NODE, EPOCH, 0).expect("changes wait");
-    assert_eq!((request.broker_id, request.broker_epoch), (NODE.into(), EPOCH));
+    assert_eq!((request.broker_id, request.broker_epoch), (NODE, EPOCH));
     let indexes = |topic: &alter_partition_request::TopicData| {
         topic.partitions.iter().map(|partition| partition.partition_index).collect::<Vec<_>>()
     };
     assert_eq!(request.topics.iter().map(indexes).collect::<Vec<_>>(), [vec![3, 4], vec![0]]);
     let partition = &request.topics[0].partitions[0];
     assert_eq!((partition.leader_epoch, partition.partition_epoch), (5, 7));
-    let isr: Vec<_> = partition
-        .new_isr_with_epochs
-        .iter()
-        .map(|state| (i32::from(state.broker_id), state.broker_epoch))
-        .collect();
+    let isr: Vec<_> =
+        partition.new_isr_with_epochs.iter().map(|state| (state.broker_id, state.broker_epoch)).collect();
     assert_eq!(isr, [(NODE, EPOCH), (2, 30)]);
 }
 

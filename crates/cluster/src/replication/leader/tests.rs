@@ -6,6 +6,7 @@ mod model;
 
 const LIMITS: LeaderLimits = LeaderLimits { min_insync_replicas: 1, lag_ms_max: 30_000 };
 const EPOCH: i64 = 100;
+const LOG: LedLog = LedLog { log_end: 10, high_watermark: 4 };
 
 fn alive(_: i32) -> Option<BrokerStanding> {
     Some(BrokerStanding { epoch: EPOCH, is_fenced: false, is_stopping: false })
@@ -21,7 +22,7 @@ fn leader(isr: &[i32]) -> Leader {
 }
 
 fn leader_with(limits: LeaderLimits, isr: &[i32]) -> Leader {
-    Leader::new(1, limits, &registration(7, isr), (10, 4), 0)
+    Leader::new(1, limits, &registration(7, isr), LOG, 0)
 }
 
 fn fetch(replica: i32, offset: i64, leader_end: i64) -> FollowerFetch {
@@ -85,14 +86,14 @@ fn the_high_watermark_stands_still_below_the_minimum_of_replicas_in_sync() {
 fn the_minimum_of_replicas_in_sync_is_at_most_the_number_of_replicas() {
     let limits = LeaderLimits { min_insync_replicas: 3, ..LIMITS };
     let registered = LedRegistration { replicas: vec![1, 2], ..registration(7, &[1, 2]) };
-    let mut leader = Leader::new(1, limits, &registered, (10, 4), 0);
+    let mut leader = Leader::new(1, limits, &registered, LOG, 0);
     assert_eq!(leader.effective_min_insync(), 2);
     assert_eq!(fetched(&mut leader, (2, 10), 10, 1).high_watermark, Some(10));
 }
 
 #[test]
 fn a_replica_joins_at_the_high_watermark_and_at_the_start_of_the_epoch() {
-    // Log end of the follower, and true if it joins. The epoch begins at 10, the high watermark is 4.
+    // Log end of the follower, and true if it joins. The epoch begins at 10.
     for (offset, joins) in [(3, false), (4, false), (9, false), (10, true), (12, true)] {
         let mut leader = leader(&[1, 2]);
         let _ = leader.appended(12, &alive, 0);
@@ -271,7 +272,8 @@ fn answers_that_count_and_answers_that_do_not() {
     let retry = |change: &IsrChange| ChangeOutcome::Retry(change.clone());
     let unsettled = |_: &IsrChange| ChangeOutcome::Unsettled;
     let reset = |_: &IsrChange| ChangeOutcome::Reset;
-    let table: [(i16, &dyn Fn(&IsrChange) -> ChangeOutcome); 10] = [
+    type Expected<'a> = &'a dyn Fn(&IsrChange) -> ChangeOutcome;
+    let table: [(i16, Expected<'_>); 10] = [
         (errors::UNKNOWN_TOPIC_OR_PARTITION, &unsettled),
         (errors::UNKNOWN_TOPIC_ID, &unsettled),
         (errors::FENCED_LEADER_EPOCH, &unsettled),

@@ -73,7 +73,7 @@ impl Model {
             isr: NODES.to_vec(),
         };
         Model {
-            leader: Leader::new(1, LIMITS, &truth, (0, 0), 0),
+            leader: Leader::new(1, LIMITS, &truth, LedLog { log_end: 0, high_watermark: 0 }, 0),
             log_end: 0,
             followers: [0; 2],
             truth,
