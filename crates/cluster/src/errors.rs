@@ -3,6 +3,8 @@
 
 /// No error.
 pub const NONE: i16 = 0;
+/// The offset lies outside the leader's log.
+pub const OFFSET_OUT_OF_RANGE: i16 = 1;
 /// The controller does not have the topic or the partition.
 pub const UNKNOWN_TOPIC_OR_PARTITION: i16 = 3;
 /// A request could not be processed in time.
@@ -20,6 +22,8 @@ pub const NOT_CONTROLLER: i16 = 41;
 pub const INVALID_REQUEST: i16 = 42;
 /// The controller has not attempted the change.
 pub const OPERATION_NOT_ATTEMPTED: i16 = 55;
+/// The leader does not have the fetch session.
+pub const FETCH_SESSION_ID_NOT_FOUND: i16 = 70;
 /// The request's leader epoch is older than the node's.
 pub const FENCED_LEADER_EPOCH: i16 = 74;
 /// The request's leader epoch is newer than the node's.
@@ -30,10 +34,12 @@ pub const STALE_BROKER_EPOCH: i16 = 77;
 pub const INVALID_UPDATE_VERSION: i16 = 95;
 /// The envelope's principal cannot be read.
 pub const PRINCIPAL_DESERIALIZATION_FAILURE: i16 = 97;
-/// The controller does not have a topic of this id.
+/// The node does not have a topic of this id.
 pub const UNKNOWN_TOPIC_ID: i16 = 100;
 /// Another incarnation of the broker is still registered.
 pub const DUPLICATE_BROKER_REGISTRATION: i16 = 101;
+/// The leader has the records in tiered storage only.
+pub const OFFSET_MOVED_TO_TIERED_STORAGE: i16 = 109;
 /// The broker id has no registration.
 pub const BROKER_ID_NOT_REGISTERED: i16 = 102;
 /// The node belongs to another cluster.

@@ -1,5 +1,6 @@
-//! Membership of a broker in a KRaft quorum, sans-I/O: events and the time go in, actions come out.
-//! A driver owns sockets, clock and disk, and translates actions to I/O.
+//! Membership of a broker in a KRaft quorum, and replication between its brokers, sans-I/O: events
+//! and the time go in, actions come out. A driver owns sockets, clock and disk, and translates
+//! actions to I/O.
 //!
 //! Each machine has `step(event, now_ms) -> Vec<action>` and a deadline at which it wants to be
 //! stepped without an event. Times are milliseconds of one monotonic clock; requests carry a number

@@ -1,13 +1,20 @@
 //! Replication between brokers, as state machines: `leader` decides for a partition that this
 //! broker leads, `isr` sends its changes of in-sync replicas to the controller, and `commits` keeps
-//! the order of those who wait for the high watermark.
+//! the order of those who wait for the high watermark. `follower` has the state of one partition
+//! that another broker leads, and `fetcher` follows all partitions of one leader over one
+//! connection.
 //!
-//! The machines own no log. They take its offsets as numbers, and return the high watermark.
+//! The machines own no log. They take its offsets as numbers, and return the high watermark, or
+//! tasks for the log.
 
 pub mod commits;
+pub mod fetcher;
+pub mod follower;
 pub mod isr;
 pub mod leader;
 
 pub use commits::Commits;
+pub use fetcher::Fetcher;
+pub use follower::Follower;
 pub use isr::IsrUpdates;
 pub use leader::Leader;

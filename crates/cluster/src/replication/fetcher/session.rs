@@ -1,0 +1,115 @@
+//! The fetching side of a fetch session (KIP-227): a full request opens one, and the next ones name
+//! only partitions that are asked for otherwise than before, and those that are not wanted any
+//! more.
+
+use std::collections::BTreeMap;
+
+use levada_wire::fetch::FetchPartition;
+
+use super::PartitionKey;
+use crate::errors;
+
+#[cfg(test)]
+mod tests;
+
+/// The epoch of a request that opens a session.
+const FULL: i32 = 0;
+
+/// A session with one leader.
+#[derive(Debug, Default)]
+pub struct Session {
+    id: i32,
+    epoch: i32,
+    asked: BTreeMap<PartitionKey, FetchPartition>,
+}
+
+/// The session part of a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SessionRequest {
+    /// The session, 0 for none.
+    pub id: i32,
+    /// The number of the request in the session; 0 opens a session.
+    pub epoch: i32,
+    /// Partitions that the request names, in the order of the caller.
+    pub send: Vec<(PartitionKey, FetchPartition)>,
+    /// Partitions that the session shall forget.
+    pub forget: Vec<PartitionKey>,
+}
+
+/// The session part of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SessionAnswer {
+    /// The error of the whole request.
+    pub error_code: i16,
+    /// The session, 0 for none.
+    pub id: i32,
+}
+
+/// Cause for which an answer does not count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SessionFault {
+    /// The leader has refused the request with this error code.
+    Refused(i16),
+    /// The answer is about partitions that were not asked for, or leaves out some.
+    Partitions,
+}
+
+impl Session {
+    /// The request that asks for these partitions and no others.
+    pub fn request(&mut self, wanted: Vec<(PartitionKey, FetchPartition)>) -> SessionRequest {
+        let (id, epoch) = (self.id, self.epoch);
+        let mut before = std::mem::take(&mut self.asked);
+        let mut send = Vec::with_capacity(wanted.len());
+        for (key, partition) in wanted {
+            let is_known = before.remove(&key).is_some_and(|asked| asked == partition);
+            if epoch == FULL || !is_known {
+                send.push((key, partition.clone()));
+            }
+            self.asked.insert(key, partition);
+        }
+        let forget = if epoch == FULL { Vec::new() } else { before.into_keys().collect() };
+        SessionRequest { id, epoch, send, forget }
+    }
+
+    /// The last request for a partition.
+    pub fn asked(&self, key: &PartitionKey) -> Option<&FetchPartition> {
+        self.asked.get(key)
+    }
+
+    /// Takes an answer that is about these partitions.
+    ///
+    /// # Errors
+    /// The answer does not count; the next request opens a session.
+    pub fn answered<'a>(
+        &mut self,
+        answer: SessionAnswer,
+        partitions: impl ExactSizeIterator<Item = &'a PartitionKey>,
+    ) -> Result<(), SessionFault> {
+        if answer.error_code != errors::NONE {
+            if answer.error_code == errors::FETCH_SESSION_ID_NOT_FOUND {
+                self.id = 0;
+            }
+            self.epoch = FULL;
+            return Err(SessionFault::Refused(answer.error_code));
+        }
+        let (count, mut partitions) = (partitions.len(), partitions);
+        let is_complete = self.epoch != FULL || count == self.asked.len();
+        if !is_complete || !partitions.all(|key| self.asked.contains_key(key)) {
+            self.epoch = FULL;
+            return Err(SessionFault::Partitions);
+        }
+        // Session 0: the leader has no room for one, or the session was closed.
+        self.id = answer.id;
+        self.epoch = match answer.id {
+            0 => FULL,
+            _ => self.epoch.checked_add(1).unwrap_or(1),
+        };
+        Ok(())
+    }
+
+    /// Takes the absence of an answer. The next request opens a session, and ends this one if the
+    /// leader still has it.
+    pub fn lost(&mut self) {
+        self.epoch = FULL;
+    }
+}

@@ -1,0 +1,169 @@
+//! Several partitions of one leader.
+
+use levada_wire::fetch::{FetchedPartition, FetchedTopic};
+
+use super::*;
+use crate::errors;
+use crate::replication::follower::Bound;
+
+const TOPIC: Uuid = Uuid::from_bytes([1; 16]);
+const BACKOFF_MS: i64 = 1000;
+
+/// A broker whose logs begin at 3, with these partitions left out.
+struct Broker(Vec<i32>);
+
+impl Local for Broker {
+    fn broker_epoch(&self) -> i64 {
+        44
+    }
+
+    fn log_start(&self, partition: &PartitionKey, is_in_sync: bool) -> Option<i64> {
+        (is_in_sync || !self.0.contains(&partition.1)).then_some(3)
+    }
+}
+
+const ALL: Broker = Broker(Vec::new());
+
+fn fetcher(partitions: i32) -> Fetcher {
+    let config = FetcherConfig {
+        node_id: 7,
+        max_wait_ms: 500,
+        min_bytes: 1,
+        max_bytes: 1000,
+        partition_max_bytes: 100,
+        backoff_ms: BACKOFF_MS,
+    };
+    let mut fetcher = Fetcher::new(config);
+    for index in 0..partitions {
+        assert_eq!(fetcher.follow((TOPIC, index), 5, LogEnd { offset: 10, epoch: 4 }, 10), None);
+    }
+    fetcher
+}
+
+fn named(request: &FetchRequest) -> Vec<i32> {
+    request.topics.iter().flat_map(|topic| &topic.partitions).map(|partition| partition.index).collect()
+}
+
+fn response(partitions: Vec<FetchedPartition<Bytes>>) -> FetchResponse<Bytes> {
+    FetchResponse {
+        throttle_time_ms: 0,
+        error_code: 0,
+        session_id: 6,
+        topics: vec![FetchedTopic { name: StrBytes::default(), topic_id: TOPIC, partitions }],
+        node_endpoints: Vec::new(),
+    }
+}
+
+fn empty(index: i32) -> FetchedPartition<Bytes> {
+    FetchedPartition { high_watermark: 12, log_start_offset: 3, ..FetchedPartition::new(index) }
+}
+
+fn with_records(index: i32) -> FetchedPartition<Bytes> {
+    FetchedPartition { records: Some(Bytes::from_static(b"batches")), ..empty(index) }
+}
+
+#[test]
+fn a_request_names_this_broker_and_where_each_log_ends() {
+    let mut fetcher = fetcher(2);
+    let request = fetcher.poll(&ALL, 0).unwrap();
+    assert_eq!((request.replica_id, request.replica_epoch), (7, 44));
+    assert_eq!((request.max_wait_ms, request.min_bytes, request.max_bytes), (500, 1, 1000));
+    assert_eq!((request.session_id, request.session_epoch, named(&request)), (0, 0, vec![0, 1]));
+    let partition = &request.topics[0].partitions[0];
+    assert_eq!((partition.current_leader_epoch, partition.fetch_offset), (5, 10));
+    assert_eq!((partition.last_fetched_epoch, partition.log_start_offset, partition.max_bytes), (4, 3, 100));
+    assert_eq!(request.topics.len(), 1);
+    assert_eq!((fetcher.poll(&ALL, 0), fetcher.deadline()), (None, None), "one request at a time");
+}
+
+#[test]
+fn partitions_with_records_come_last_in_the_next_full_request() {
+    let mut fetcher = fetcher(3);
+    fetcher.poll(&ALL, 0).unwrap();
+    let told = vec![with_records(0), empty(1), empty(2)];
+    let tasks = fetcher.answered(response(told), 0).unwrap();
+    assert_eq!(tasks.iter().map(|task| task.partition.1).collect::<Vec<_>>(), [0, 1, 2]);
+    assert!(tasks.iter().all(|task| task.leader_epoch == 5));
+    let end = LogEnd { offset: 11, epoch: 5 };
+    assert_eq!(fetcher.done(&tasks[0], Outcome::Done(end), 0), None);
+    let request = fetcher.poll(&ALL, 0).unwrap();
+    assert_eq!((request.session_id, request.session_epoch, named(&request)), (6, 1, vec![0]));
+    // The answer is lost: all partitions are named again.
+    fetcher.failed(0);
+    assert_eq!((fetcher.poll(&ALL, BACKOFF_MS - 1), fetcher.deadline()), (None, Some(BACKOFF_MS)));
+    let request = fetcher.poll(&ALL, BACKOFF_MS).unwrap();
+    assert_eq!((request.session_epoch, named(&request)), (0, vec![1, 2, 0]));
+}
+
+#[test]
+fn partitions_that_are_forgotten_or_delayed_leave_the_session() {
+    let mut fetcher = fetcher(3);
+    fetcher.poll(&ALL, 0).unwrap();
+    let failed = FetchedPartition { error_code: errors::NOT_LEADER_OR_FOLLOWER, ..FetchedPartition::new(0) };
+    let tasks = fetcher.answered(response(vec![failed, empty(1), empty(2)]), 0).unwrap();
+    assert_eq!(tasks.len(), 2);
+    fetcher.forget(&(TOPIC, 1));
+    let request = fetcher.poll(&ALL, 0).unwrap();
+    assert_eq!((named(&request), &request.forgotten[0].partitions), (vec![], &vec![0, 1]));
+    // Outcomes of a partition that is gone lead to nothing.
+    assert_eq!(fetcher.done(&tasks[0], Outcome::Located(0), 0), None);
+    fetcher.answered(response(vec![]), 0).unwrap();
+    assert_eq!(fetcher.deadline(), Some(BACKOFF_MS));
+    assert_eq!(named(&fetcher.poll(&ALL, BACKOFF_MS).unwrap()), [0]);
+}
+
+#[test]
+fn a_partition_followed_anew_ignores_outcomes_from_before() {
+    let mut fetcher = fetcher(1);
+    fetcher.poll(&ALL, 0).unwrap();
+    let out_of_range =
+        FetchedPartition { error_code: errors::OFFSET_OUT_OF_RANGE, ..FetchedPartition::new(0) };
+    let tasks = fetcher.answered(response(vec![out_of_range]), 0).unwrap();
+    assert_eq!(tasks[0].task, Task::Locate(Bound::Latest));
+    // The same epoch goes on as it is.
+    fetcher.follow((TOPIC, 0), 5, LogEnd { offset: 0, epoch: 0 }, 0);
+    assert_eq!(fetcher.done(&tasks[0], Outcome::Located(8), 0).unwrap().task, Task::Truncate(8));
+    fetcher.follow((TOPIC, 0), 6, LogEnd { offset: 10, epoch: 4 }, 10);
+    assert_eq!(fetcher.done(&tasks[0], Outcome::Located(8), 0), None);
+}
+
+#[test]
+fn a_partition_that_was_halted_is_followed_again_in_the_same_epoch() {
+    let mut fetcher = fetcher(1);
+    fetcher.poll(&ALL, 0).unwrap();
+    let fenced = FetchedPartition { error_code: errors::FENCED_LEADER_EPOCH, ..FetchedPartition::new(0) };
+    assert_eq!(fetcher.answered(response(vec![fenced]), 0), Ok(vec![]));
+    fetcher.poll(&ALL, BACKOFF_MS);
+    fetcher.answered(response(vec![]), BACKOFF_MS).unwrap();
+    assert_eq!((fetcher.poll(&ALL, BACKOFF_MS), fetcher.deadline()), (None, None));
+    fetcher.follow((TOPIC, 0), 5, LogEnd { offset: 10, epoch: 4 }, 10);
+    assert_eq!(named(&fetcher.poll(&ALL, BACKOFF_MS).unwrap()), [0]);
+}
+
+#[test]
+fn a_throttled_partition_waits_unless_it_is_in_sync() {
+    let mut fetcher = fetcher(2);
+    let throttled = Broker(vec![1]);
+    assert_eq!(named(&fetcher.poll(&throttled, 0).unwrap()), [0]);
+    fetcher.answered(response(vec![empty(0)]), 0).unwrap();
+    assert_eq!(fetcher.deadline(), Some(BACKOFF_MS));
+    let request = fetcher.poll(&ALL, BACKOFF_MS).unwrap();
+    assert_eq!(named(&request), [1]);
+    let in_sync = FetchedPartition { high_watermark: 10, ..empty(1) };
+    fetcher.answered(response(vec![in_sync]), BACKOFF_MS).unwrap();
+    let request = fetcher.poll(&throttled, BACKOFF_MS).unwrap();
+    assert!(request.forgotten.is_empty(), "{request:?}");
+}
+
+#[test]
+fn a_lost_session_is_opened_again_at_once_and_a_refused_opening_is_not() {
+    let mut fetcher = fetcher(1);
+    fetcher.poll(&ALL, 0).unwrap();
+    fetcher.answered(response(vec![empty(0)]), 0).unwrap();
+    fetcher.poll(&ALL, 0).unwrap();
+    let refused = |error_code| FetchResponse { error_code, topics: Vec::new(), ..response(vec![]) };
+    fetcher.answered(refused(errors::FETCH_SESSION_ID_NOT_FOUND), 0).unwrap_err();
+    assert_eq!(fetcher.poll(&ALL, 0).unwrap().session_epoch, 0);
+    fetcher.answered(refused(errors::CLUSTER_AUTHORIZATION_FAILED), 0).unwrap_err();
+    assert_eq!((fetcher.poll(&ALL, 0), fetcher.deadline()), (None, Some(BACKOFF_MS)));
+}

@@ -1,0 +1,269 @@
+//! One partition that another broker leads: the offset to fetch next, truncation to the point where
+//! the logs diverge, offsets that the leader does not have, errors and delays.
+//!
+//! An answer of the leader leads to at most one [`Task`] for the log; its [`Outcome`] may lead to
+//! another. An answer counts only if it belongs to the present offset and leader epoch.
+
+use bytes::Bytes;
+use levada_wire::fetch::{EpochEnd, FetchedPartition};
+
+use crate::errors;
+
+#[cfg(test)]
+mod tests;
+
+/// End of the local log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogEnd {
+    /// The offset of the next record.
+    pub offset: i64,
+    /// The latest leader epoch that the log knows, -1 for none.
+    pub epoch: i32,
+}
+
+/// Offsets of the leader that a follower takes over after an append.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeaderMarks {
+    /// The high watermark. The follower's is the lower of this and its log's end.
+    pub high_watermark: i64,
+    /// The start of the log.
+    pub log_start: i64,
+}
+
+/// An end of the leader's log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bound {
+    /// The offset of the next record.
+    Latest,
+    /// The first offset.
+    Earliest,
+}
+
+/// Work of the driver for a partition. It is done only while the partition still follows in the
+/// leader epoch that [`Follower::leader_epoch`] had.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Task {
+    /// Append these batches, which may be none, then take over the marks.
+    Append {
+        /// Whole batches as the leader has them; the last one may be cut short.
+        records: Bytes,
+        /// Offsets of the leader.
+        marks: LeaderMarks,
+    },
+    /// Truncate the log to [`truncation_offset`]: the leader's epoch ends here.
+    Diverged(EpochEnd),
+    /// Truncate the log to this offset.
+    Truncate(i64),
+    /// Delete the log, and begin an empty one at this offset.
+    Restart(i64),
+    /// Ask the leader for an end of its log (ListOffsets).
+    Locate(Bound),
+}
+
+/// Outcome of a [`Task`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The log has changed, and ends here.
+    Done(LogEnd),
+    /// The leader's log ends or begins at this offset.
+    Located(i64),
+    /// The leader, or the way to it, has failed with this error code.
+    Refused(i16),
+    /// The batches are damaged or do not continue the log, which is unchanged.
+    Damaged,
+    /// The storage has failed.
+    Offline,
+    /// The partition does not follow in this leader epoch any more, so nothing was done.
+    Superseded,
+}
+
+/// Cause for which a partition is not fetched until the metadata changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Halt {
+    /// The leader has a later leader epoch than this broker's metadata.
+    Fenced,
+    /// The storage of this broker has failed.
+    Offline,
+    /// The leader has moved the records to tiered storage, which Levada does not read.
+    Tiered,
+}
+
+/// State of a partition that another broker leads.
+#[derive(Clone, Debug)]
+pub struct Follower {
+    leader_epoch: i32,
+    end: LogEnd,
+    until_ms: Option<i64>,
+    halt: Option<Halt>,
+    lag: Option<i64>,
+    errors: u64,
+}
+
+/// Offset and epochs that a fetch named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// The leader epoch.
+    pub leader_epoch: i32,
+    /// The first offset wanted.
+    pub offset: i64,
+    /// The epoch of the last record before it.
+    pub last_epoch: i32,
+}
+
+/// Offset to which a follower truncates its log, where the leader's largest epoch not above the
+/// follower's last one ends at `leader`. `own` is the same in the follower's log, (-1, -1) if it
+/// does not know: its largest epoch not above the leader's, and the end of that. After a cut to an
+/// epoch that the leader does not have, the next fetch compares again.
+pub fn truncation_offset(leader: EpochEnd, own: (i32, i64), log_end: i64) -> i64 {
+    let (own_epoch, own_end) = own;
+    match own_epoch {
+        -1 => leader.end_offset.min(log_end),
+        epoch if epoch == leader.epoch => own_end.min(leader.end_offset).min(log_end),
+        _ => own_end.min(log_end),
+    }
+}
+
+impl Follower {
+    /// A partition that is led in this epoch. The log ends here; a log that knows no leader epoch
+    /// first loses what is above its high watermark, since nothing can be compared.
+    pub fn new(leader_epoch: i32, end: LogEnd, high_watermark: i64) -> (Follower, Option<Task>) {
+        let cut = (end.epoch < 0 && high_watermark < end.offset).then_some(Task::Truncate(high_watermark));
+        (Follower { leader_epoch, end, until_ms: None, halt: None, lag: None, errors: 0 }, cut)
+    }
+
+    /// The leader epoch that is followed.
+    pub fn leader_epoch(&self) -> i32 {
+        self.leader_epoch
+    }
+
+    /// Number of records up to the leader's high watermark; none before the first answer.
+    pub fn lag(&self) -> Option<i64> {
+        self.lag
+    }
+
+    /// True if the log has reached the leader's high watermark.
+    pub fn is_in_sync(&self) -> bool {
+        self.lag == Some(0)
+    }
+
+    /// The cause for which the partition is not fetched until the metadata changes.
+    pub fn halt(&self) -> Option<Halt> {
+        self.halt
+    }
+
+    /// Number of answers and tasks that failed.
+    pub fn errors(&self) -> u64 {
+        self.errors
+    }
+
+    /// The end of a delay.
+    pub fn delayed_until(&self) -> Option<i64> {
+        self.until_ms.filter(|_| self.halt.is_none())
+    }
+
+    /// What to fetch next; none while the partition is halted or delayed.
+    pub fn wanted(&self, now_ms: i64) -> Option<Asked> {
+        let is_ready = self.halt.is_none() && self.until_ms.is_none_or(|until_ms| until_ms <= now_ms);
+        is_ready.then_some(self.asks())
+    }
+
+    fn asks(&self) -> Asked {
+        Asked { leader_epoch: self.leader_epoch, offset: self.end.offset, last_epoch: self.end.epoch }
+    }
+
+    /// Does not fetch before this time.
+    pub fn delay(&mut self, until_ms: i64) {
+        self.until_ms = Some(self.until_ms.map_or(until_ms, |already| already.max(until_ms)));
+    }
+
+    /// Takes the answer to a fetch that asked for this. A failure delays the next fetch until
+    /// `retry_ms`.
+    pub fn answered(&mut self, asked: Asked, answer: FetchedPartition<Bytes>, retry_ms: i64) -> Option<Task> {
+        if asked != self.asks() || self.halt.is_some() {
+            return None;
+        }
+        self.until_ms = None;
+        match answer.error_code {
+            errors::NONE => match answer.diverging_epoch {
+                Some(end) => Some(Task::Diverged(end)),
+                None => {
+                    let records = answer.records.unwrap_or_default();
+                    let (high_watermark, log_start) = (answer.high_watermark, answer.log_start_offset);
+                    if records.is_empty() {
+                        self.note_lag(high_watermark);
+                    }
+                    Some(Task::Append { records, marks: LeaderMarks { high_watermark, log_start } })
+                }
+            },
+            errors::OFFSET_OUT_OF_RANGE => Some(Task::Locate(Bound::Latest)),
+            code => {
+                self.refused(code, retry_ms);
+                None
+            }
+        }
+    }
+
+    /// Takes the outcome of a task. A failure delays the next fetch until `retry_ms`.
+    pub fn done(&mut self, task: &Task, outcome: Outcome, retry_ms: i64) -> Option<Task> {
+        match (outcome, task) {
+            (Outcome::Done(end), _) => {
+                let before = std::mem::replace(&mut self.end, end);
+                match task {
+                    Task::Append { records, marks } => {
+                        // Batches of a later epoch than the one asked with are not appended: the
+                        // metadata with it is on its way.
+                        if !records.is_empty() && before.offset == end.offset {
+                            self.failed(retry_ms);
+                        }
+                        self.note_lag(marks.high_watermark);
+                    }
+                    // The same again would lead to the same answer.
+                    _ if before == end => self.failed(retry_ms),
+                    _ => {}
+                }
+                None
+            }
+            (Outcome::Located(offset), Task::Locate(Bound::Latest)) if offset < self.end.offset => {
+                Some(Task::Truncate(offset))
+            }
+            (Outcome::Located(_), Task::Locate(Bound::Latest)) => Some(Task::Locate(Bound::Earliest)),
+            (Outcome::Located(offset), _) if offset > self.end.offset => Some(Task::Restart(offset)),
+            (Outcome::Located(_) | Outcome::Damaged, _) => {
+                self.failed(retry_ms);
+                None
+            }
+            (Outcome::Refused(code), _) => {
+                self.refused(code, retry_ms);
+                None
+            }
+            (Outcome::Offline, _) => {
+                self.errors += 1;
+                self.halt = Some(Halt::Offline);
+                None
+            }
+            // The driver is about to hear what is followed instead.
+            (Outcome::Superseded, _) => {
+                self.delay(retry_ms);
+                None
+            }
+        }
+    }
+
+    fn note_lag(&mut self, high_watermark: i64) {
+        self.lag = Some(high_watermark.saturating_sub(self.end.offset).max(0));
+    }
+
+    fn failed(&mut self, retry_ms: i64) {
+        self.errors += 1;
+        self.delay(retry_ms);
+    }
+
+    fn refused(&mut self, code: i16, retry_ms: i64) {
+        match code {
+            errors::FENCED_LEADER_EPOCH => self.halt = Some(Halt::Fenced),
+            errors::OFFSET_MOVED_TO_TIERED_STORAGE => self.halt = Some(Halt::Tiered),
+            _ => {}
+        }
+        self.failed(retry_ms);
+    }
+}

@@ -1,0 +1,332 @@
+//! A follower against tables, and against model leaders with random epochs.
+
+use levada_wire::produce::LeaderEpoch;
+use proptest::prelude::*;
+
+use super::*;
+
+const RETRY_MS: i64 = 1000;
+
+fn follower(offset: i64, epoch: i32) -> Follower {
+    let (follower, task) = Follower::new(9, LogEnd { offset, epoch }, 0);
+    assert_eq!(task, None);
+    follower
+}
+
+fn answer(error_code: i16) -> FetchedPartition<Bytes> {
+    FetchedPartition { error_code, high_watermark: 7, log_start_offset: 2, ..FetchedPartition::new(0) }
+}
+
+#[test]
+fn a_log_without_epochs_is_cut_to_its_high_watermark() {
+    let (mut follower, task) = Follower::new(9, LogEnd { offset: 8, epoch: -1 }, 5);
+    assert_eq!(task, Some(Task::Truncate(5)));
+    follower.done(&Task::Truncate(5), Outcome::Done(LogEnd { offset: 5, epoch: -1 }), RETRY_MS);
+    assert_eq!(follower.wanted(0), Some(Asked { leader_epoch: 9, offset: 5, last_epoch: -1 }));
+    assert_eq!(Follower::new(9, LogEnd { offset: 0, epoch: -1 }, 0).1, None);
+}
+
+#[test]
+fn records_lead_to_an_append_with_the_leaders_marks() {
+    let mut follower = follower(5, 3);
+    let asked = follower.wanted(0).unwrap();
+    let records = Bytes::from_static(b"batches");
+    let fetched = FetchedPartition { records: Some(records.clone()), ..answer(0) };
+    let task = follower.answered(asked, fetched, RETRY_MS).unwrap();
+    let marks = LeaderMarks { high_watermark: 7, log_start: 2 };
+    assert_eq!(task, Task::Append { records, marks });
+    assert!(!follower.is_in_sync());
+    assert_eq!(follower.done(&task, Outcome::Done(LogEnd { offset: 6, epoch: 4 }), RETRY_MS), None);
+    assert_eq!((follower.lag(), follower.is_in_sync()), (Some(1), false));
+    assert_eq!(follower.wanted(0), Some(Asked { leader_epoch: 9, offset: 6, last_epoch: 4 }));
+}
+
+#[test]
+fn an_empty_answer_keeps_the_last_epoch_and_tells_the_lag() {
+    let mut follower = follower(7, 3);
+    let asked = follower.wanted(0).unwrap();
+    let task = follower.answered(asked, answer(0), RETRY_MS).unwrap();
+    let marks = LeaderMarks { high_watermark: 7, log_start: 2 };
+    assert_eq!(task, Task::Append { records: Bytes::new(), marks });
+    assert!(follower.is_in_sync());
+    follower.done(&task, Outcome::Done(LogEnd { offset: 7, epoch: 3 }), RETRY_MS);
+    assert_eq!(follower.wanted(0), Some(asked));
+}
+
+#[test]
+fn records_that_the_log_does_not_take_delay_the_next_fetch() {
+    for outcome in [Outcome::Done(LogEnd { offset: 5, epoch: 3 }), Outcome::Damaged] {
+        let mut follower = follower(5, 3);
+        let fetched = FetchedPartition { records: Some(Bytes::from_static(b"later epoch")), ..answer(0) };
+        let asked = follower.wanted(0).unwrap();
+        let task = follower.answered(asked, fetched, RETRY_MS).unwrap();
+        assert_eq!(follower.done(&task, outcome, RETRY_MS), None);
+        assert_eq!((follower.wanted(RETRY_MS - 1), follower.wanted(RETRY_MS)), (None, Some(asked)));
+        assert_eq!((follower.errors(), follower.delayed_until()), (1, Some(RETRY_MS)));
+    }
+}
+
+#[test]
+fn an_answer_to_another_question_does_not_count() {
+    let asked = follower(5, 3).wanted(0).unwrap();
+    let others =
+        [Asked { offset: 4, ..asked }, Asked { leader_epoch: 8, ..asked }, Asked { last_epoch: 2, ..asked }];
+    for other in others {
+        assert_eq!(follower(5, 3).answered(other, answer(0), RETRY_MS), None, "{other:?}");
+    }
+}
+
+#[test]
+fn errors_delay_or_halt() {
+    for (code, halt) in [
+        (errors::NOT_LEADER_OR_FOLLOWER, None),
+        (errors::UNKNOWN_LEADER_EPOCH, None),
+        (errors::UNKNOWN_TOPIC_ID, None),
+        (56, None),
+        (-1, None),
+        (errors::FENCED_LEADER_EPOCH, Some(Halt::Fenced)),
+        (errors::OFFSET_MOVED_TO_TIERED_STORAGE, Some(Halt::Tiered)),
+    ] {
+        let mut follower = follower(5, 3);
+        let asked = follower.wanted(0).unwrap();
+        // The leader that an error names is the metadata's business.
+        let current_leader = Some(LeaderEpoch { leader_id: 4, leader_epoch: 10 });
+        let fetched = FetchedPartition { current_leader, ..answer(code) };
+        assert_eq!(follower.answered(asked, fetched, RETRY_MS), None);
+        assert_eq!((follower.halt(), follower.wanted(RETRY_MS - 1)), (halt, None), "{code}");
+        assert_eq!(follower.wanted(RETRY_MS), Some(asked).filter(|_| halt.is_none()), "{code}");
+        assert_eq!(follower.delayed_until(), Some(RETRY_MS).filter(|_| halt.is_none()), "{code}");
+    }
+}
+
+#[test]
+fn a_failed_disk_halts_the_partition() {
+    let mut follower = follower(5, 3);
+    let task = follower.answered(follower.wanted(0).unwrap(), answer(0), RETRY_MS).unwrap();
+    assert_eq!(follower.done(&task, Outcome::Offline, RETRY_MS), None);
+    assert_eq!((follower.halt(), follower.wanted(i64::MAX)), (Some(Halt::Offline), None));
+}
+
+#[test]
+fn an_offset_out_of_range_is_compared_with_both_ends_of_the_leaders_log() {
+    // The latest offset, the earliest one, and what follows.
+    for (latest, earliest, task) in [
+        (4, None, Some(Task::Truncate(4))),
+        (9, Some(6), Some(Task::Restart(6))),
+        (9, Some(5), None),
+        (5, Some(0), None),
+    ] {
+        let mut follower = follower(5, 3);
+        let asked = follower.wanted(0).unwrap();
+        let first = follower.answered(asked, answer(errors::OFFSET_OUT_OF_RANGE), RETRY_MS).unwrap();
+        assert_eq!(first, Task::Locate(Bound::Latest));
+        let mut next = follower.done(&first, Outcome::Located(latest), RETRY_MS);
+        if let Some(earliest) = earliest {
+            let locate = next.unwrap();
+            assert_eq!(locate, Task::Locate(Bound::Earliest));
+            next = follower.done(&locate, Outcome::Located(earliest), RETRY_MS);
+        }
+        assert_eq!(next, task, "{latest} {earliest:?}");
+        // Nothing to do: the same question again at once would get the same answer.
+        assert_eq!(follower.delayed_until(), task.is_none().then_some(RETRY_MS));
+    }
+}
+
+#[test]
+fn a_refused_offset_delays_or_halts() {
+    for (code, halt) in
+        [(errors::NOT_LEADER_OR_FOLLOWER, None), (errors::FENCED_LEADER_EPOCH, Some(Halt::Fenced))]
+    {
+        let mut follower = follower(5, 3);
+        let locate = Task::Locate(Bound::Latest);
+        assert_eq!(follower.done(&locate, Outcome::Refused(code), RETRY_MS), None);
+        assert_eq!((follower.wanted(RETRY_MS - 1), follower.halt()), (None, halt));
+    }
+}
+
+#[test]
+fn truncation_goes_to_the_end_of_the_last_common_epoch() {
+    let leader = EpochEnd { epoch: 4, end_offset: 20 };
+    for (own, log_end, expected) in [
+        // The epoch is known: the shorter one of both counts.
+        ((4, 15), 30, 15),
+        ((4, 25), 30, 20),
+        ((4, 25), 18, 18),
+        // It is not: everything of the follower's later epochs goes, and the next fetch compares.
+        ((2, 12), 30, 12),
+        ((2, 40), 30, 30),
+        // The log knows no epoch so early.
+        ((-1, -1), 30, 20),
+        ((-1, -1), 10, 10),
+    ] {
+        assert_eq!(truncation_offset(leader, own, log_end), expected, "{own:?} {log_end}");
+    }
+}
+
+/// A log whose records are their epochs.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Log {
+    start: i64,
+    records: Vec<i32>,
+    epochs: Vec<(i32, i64)>,
+}
+
+impl Log {
+    fn end(&self) -> i64 {
+        self.start + self.records.len() as i64
+    }
+
+    fn state(&self) -> LogEnd {
+        LogEnd { offset: self.end(), epoch: self.epochs.last().map_or(-1, |entry| entry.0) }
+    }
+
+    /// Begins an epoch, and appends records in it.
+    fn lead(&mut self, epoch: i32, count: usize) {
+        self.epochs.push((epoch, self.end()));
+        self.records.extend(std::iter::repeat_n(epoch, count));
+    }
+
+    fn append(&mut self, epoch: i32) {
+        if self.state().epoch < epoch {
+            self.epochs.push((epoch, self.end()));
+        }
+        self.records.push(epoch);
+    }
+
+    fn truncate(&mut self, offset: i64) {
+        self.records.truncate((offset - self.start).max(0) as usize);
+        let end = self.end();
+        self.epochs.retain(|entry| entry.1 < end);
+    }
+
+    fn restart(&mut self, offset: i64) {
+        *self = Log { start: offset, ..Log::default() };
+    }
+
+    /// As Kafka's cache of epochs answers.
+    fn epoch_end(&self, epoch: i32) -> (i32, i64) {
+        let after = self.epochs.partition_point(|entry| entry.0 <= epoch);
+        match (after.checked_sub(1).map(|at| self.epochs[at]), self.epochs.get(after)) {
+            (Some((latest, _)), None) if latest == epoch => (epoch, self.end()),
+            (_, None) => (-1, -1),
+            (None, Some(next)) => (epoch, next.1),
+            (Some(floor), Some(next)) => (floor.0, next.1),
+        }
+    }
+
+    /// The answer of a Kafka leader to a follower, with at most three records.
+    fn serve(&self, asked: Asked) -> FetchedPartition<Bytes> {
+        let answer = FetchedPartition {
+            high_watermark: self.end(),
+            log_start_offset: self.start,
+            ..FetchedPartition::new(0)
+        };
+        let out_of_range =
+            FetchedPartition { error_code: errors::OFFSET_OUT_OF_RANGE, ..FetchedPartition::new(0) };
+        if asked.offset < self.start {
+            return out_of_range;
+        }
+        if asked.last_epoch >= 0 {
+            let (epoch, end_offset) = self.epoch_end(asked.last_epoch);
+            if epoch == -1 {
+                return out_of_range;
+            }
+            if epoch < asked.last_epoch || end_offset < asked.offset {
+                return FetchedPartition { diverging_epoch: Some(EpochEnd { epoch, end_offset }), ..answer };
+            }
+        }
+        if asked.offset > self.end() {
+            return out_of_range;
+        }
+        let left = self.records[(asked.offset - self.start) as usize..].iter().take(3);
+        let records: Vec<u8> = left.flat_map(|epoch| epoch.to_be_bytes()).collect();
+        FetchedPartition { records: (!records.is_empty()).then(|| records.into()), ..answer }
+    }
+}
+
+fn execute(log: &mut Log, leader: &Log, task: &Task) -> Outcome {
+    match task {
+        Task::Append { records, .. } => {
+            records.chunks(4).for_each(|record| log.append(i32::from_be_bytes(record.try_into().unwrap())));
+        }
+        Task::Diverged(end) => {
+            log.truncate(truncation_offset(*end, log.epoch_end(end.epoch), log.end()));
+        }
+        Task::Truncate(offset) => log.truncate(*offset),
+        Task::Restart(offset) => log.restart(*offset),
+        Task::Locate(Bound::Latest) => return Outcome::Located(leader.end()),
+        Task::Locate(Bound::Earliest) => return Outcome::Located(leader.start),
+    }
+    Outcome::Done(log.state())
+}
+
+/// Fetches until an answer is empty; the number of requests.
+fn catch_up(log: &mut Log, leader: &Log, rounds_max: usize) -> usize {
+    let (mut follower, mut task) = Follower::new(leader.state().epoch, log.state(), log.start);
+    for round in 0..rounds_max {
+        while let Some(given) = task.take() {
+            let outcome = execute(log, leader, &given);
+            task = follower.done(&given, outcome, 0);
+        }
+        let asked = follower.wanted(0).unwrap();
+        let answer = leader.serve(asked);
+        let is_idle = answer.error_code == 0 && answer.diverging_epoch.is_none() && answer.records.is_none();
+        if is_idle {
+            return round;
+        }
+        task = follower.answered(asked, answer, 0);
+    }
+    panic!("no end after {rounds_max} rounds: {log:?} follows {leader:?}");
+}
+
+/// A leader's log and a follower's with a common beginning. Each later epoch was led by one of
+/// them, and some led without a record.
+fn diverged() -> impl Strategy<Value = (Log, Log)> {
+    let common = prop::collection::vec(0..5usize, 0..4);
+    let later = prop::collection::vec((any::<bool>(), 0..4usize), 0..8);
+    (common, 0..5usize, later, 0..12i64).prop_map(|(common, more, later, start)| {
+        let mut leader = Log::default();
+        let mut epoch = 0;
+        for count in common {
+            leader.lead(epoch, count);
+            epoch += 2;
+        }
+        let mut follower = leader.clone();
+        // The last common epoch may go on in one of the logs.
+        if let Some((last, _)) = leader.epochs.last().copied() {
+            let longer = if more % 2 == 0 { &mut leader } else { &mut follower };
+            longer.records.extend(std::iter::repeat_n(last, more));
+        }
+        for (led_here, count) in later {
+            if led_here {
+                leader.lead(epoch, count)
+            } else {
+                follower.lead(epoch, count)
+            }
+            epoch += 1;
+        }
+        leader.lead(epoch, 2);
+        // The leader's retention.
+        let cut = start.min(leader.end()) as usize;
+        leader.records.drain(..cut);
+        leader.start = cut as i64;
+        (leader, follower)
+    })
+}
+
+proptest! {
+    #[test]
+    fn a_follower_ends_as_its_leader_in_a_bounded_number_of_rounds((leader, mut log) in diverged()) {
+        let rounds_max = 2 * log.epochs.len() + leader.records.len() + 6;
+        catch_up(&mut log, &leader, rounds_max);
+        let shared = leader.start.max(log.start);
+        let from = |log: &Log| log.records[(shared - log.start) as usize..].to_vec();
+        prop_assert_eq!(log.end(), leader.end());
+        prop_assert_eq!(from(&log), from(&leader));
+        // It could take over, and be followed by the former leader.
+        let mut former = leader.clone();
+        log.lead(leader.state().epoch + 1, 1);
+        catch_up(&mut former, &log, rounds_max);
+        prop_assert_eq!(former.end(), log.end());
+    }
+}
