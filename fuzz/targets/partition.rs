@@ -2,7 +2,8 @@
 //! any bytes. Checksums may be made right again after the edits. It must open, with its marks in
 //! order; every question gets an answer or an error; what is appended can be read, before and after
 //! another opening. Batches that lie before the first changed byte of their file are served as they
-//! are.
+//! are. A log that follows a leader takes the same files as answers of the leader: no batch with a
+//! wrong checksum is published.
 
 #![no_main]
 
@@ -10,7 +11,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::OnceLock;
 
-use levada_log::batch::{BatchView, Builder};
+use levada_log::batch::{self, BatchView, Builder};
 use levada_log::{Append, LogConfig, OpenOptions, Partition, ReadError, Writer};
 use libfuzzer_sys::fuzz_target;
 use tempfile::TempDir;
@@ -74,6 +75,9 @@ fuzz_target!(|input: &[u8]| {
     // Batches from here on, which an opening may have cut off, make room for new ones.
     let found_end = writer.partition().log_end();
     files.compare(writer.partition(), (found_end, clean));
+    if flags & 32 != 0 {
+        return follow(&mut writer, &files);
+    }
     if !append(&mut writer, &files, whole) {
         return;
     }
@@ -247,6 +251,38 @@ fn question(partition: &Partition) {
     for epoch in [-1, 0, 1, i32::MAX] {
         let (_, epoch_end) = partition.epoch_end_offset(epoch);
         assert!(epoch_end <= end);
+    }
+}
+
+/// Takes the files as answers of a leader, behind what is there and in an empty log.
+fn follow(writer: &mut Writer, files: &Files) {
+    writer.resign();
+    let offset = writer.partition().log_end();
+    for restarts in [false, true] {
+        if restarts && writer.restart_at(offset % 97, 0).and_then(|files| files.remove()).is_err() {
+            return;
+        }
+        let start = writer.partition().log_end();
+        for (bytes, _) in files.logs() {
+            for answer in [bytes, bytes.get(bytes.len() / 3..).unwrap_or_default()] {
+                let before = writer.partition().log_end();
+                match writer.append_replica(answer, 5, 0) {
+                    Ok(appended) => {
+                        assert!(appended.log_end >= before && appended.bytes <= answer.len() as u64)
+                    }
+                    Err(_) => assert_eq!(writer.partition().log_end(), before),
+                }
+            }
+        }
+        let partition = writer.partition().clone();
+        question(&partition);
+        let mut at = start.max(partition.log_start());
+        while at < partition.log_end() {
+            let bytes = partition.read_batches(at, 1).expect("it was appended just now");
+            let batch = batch::check_stored(&bytes).expect("its checksum was checked");
+            assert!(batch.last_offset() >= at && batch.leader_epoch() <= 5);
+            at = batch.last_offset() + 1;
+        }
     }
 }
 

@@ -8,6 +8,10 @@ pub mod compact;
 pub mod compress;
 pub mod disk;
 
+#[cfg(any(test, feature = "testing"))]
+#[path = "tests/crash_disk/mod.rs"]
+pub mod crash_disk;
+
 mod background;
 mod config;
 mod epochs;

@@ -13,6 +13,8 @@ use crate::batch::{BatchView, Builder, EndMarker, Marker};
 use crate::disk::faulty::FaultyDisk;
 use crate::{AppendError, LogConfig, LogError, TimestampType};
 
+mod crashes;
+mod following;
 mod marks;
 mod replica;
 mod restart;

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use levada_log::Append;
 use levada_log::batch::Builder;
+use levada_log::crash_disk::Recorder;
 use levada_wire::Uuid;
 
 use super::crash::directory;
 use super::crash::life::{Incarnation, Ways};
-use super::crash::recorder::Recorder;
 use crate::clock::now_ms;
 use crate::error_code::ErrorCode;
 use crate::group::request::{CommitPartition, CommitRequest, CommitTopic, FetchRequest};

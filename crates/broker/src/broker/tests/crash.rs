@@ -24,6 +24,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use levada_log::crash_disk::{Crash, Op, Recorder, Tree, World, lay_out};
 use levada_log::disk::{Disk, RealDisk};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -32,15 +33,11 @@ use tempfile::TempDir;
 use check::Ended;
 use event::Happened;
 use life::{Incarnation, Life, Ways};
-use recorder::{Op, Recorder};
-use wreck::{Crash, Tree, World};
 
 mod check;
 mod event;
 mod facts;
 pub(super) mod life;
-pub(super) mod recorder;
-mod wreck;
 
 /// Things that happen in a steady life, and in one of short segments.
 const STEPS: usize = 60;
@@ -90,12 +87,12 @@ fn survive(
     random: &mut StdRng,
 ) -> Result<(), String> {
     let home = directory();
-    wreck::lay_out(tree, home.path());
+    lay_out(tree, home.path());
     let survived = survive_in(home.path(), ended, (ways, crash), random);
     survived.map_err(|what| {
         // For a closer look: what was found, not what became of it.
         let kept = directory();
-        wreck::lay_out(tree, kept.path());
+        lay_out(tree, kept.path());
         format!("{what}; see {}", kept.keep().display())
     })
 }
@@ -145,7 +142,7 @@ fn crash_again(
     ops[..at].iter().for_each(|op| world.apply(op));
     let tree = world.crash(crash, ops.get(at), random);
     let home = directory();
-    wreck::lay_out(&tree, home.path());
+    lay_out(&tree, home.path());
     let now = open(Arc::new(RealDisk), home.path(), ways).map_err(|what| format!("again at {at}: {what}"))?;
     check::check(&now, ended).map_err(|what| format!("again at {at} ({:?}): {what}", ops.get(at)))
 }

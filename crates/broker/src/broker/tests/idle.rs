@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use levada_log::Append;
 use levada_log::batch::Builder;
+use levada_log::crash_disk::Recorder;
 
 use super::crash::directory;
 use super::crash::life::{Incarnation, Ways};
-use super::crash::recorder::Recorder;
 use crate::metadata::controller::NewTopic;
 
 #[test]

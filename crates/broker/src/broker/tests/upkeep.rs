@@ -6,11 +6,11 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use levada_log::batch::Builder;
+use levada_log::crash_disk::Recorder;
 use levada_log::{Append, ProducerState};
 
 use super::crash::directory;
 use super::crash::life::{Incarnation, Ways};
-use super::crash::recorder::Recorder;
 use crate::clock::now_ms;
 use crate::controller::ConfigChanges;
 use crate::metadata::controller::{AlterConfig, ConfigChange, NewTopic};

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use levada_log::crash_disk::Op;
 use rand::RngExt;
 use rand::rngs::StdRng;
 
-use super::recorder::Op;
 use crate::metadata::store::METADATA_DIR;
 
 /// Something that a life does.

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use levada_log::batch::Builder;
+use levada_log::crash_disk::Recorder;
 use levada_log::disk::Disk;
 use levada_log::{Append, Appended, Background, LogConfig};
 use levada_wire::Uuid;
@@ -19,7 +20,6 @@ use tokio::task::LocalSet;
 
 use super::event::Event;
 use super::facts::{BatchFact, Facts, Policy, Span, TopicFact};
-use super::recorder::Recorder;
 use crate::broker::Broker;
 use crate::broker::opening::beside;
 use crate::clock::now_ms;

@@ -1,5 +1,5 @@
-//! A disk that writes down every change in the order in which it happened: what is known of a data
-//! directory at any moment, and of what was on the device by then.
+//! A disk that writes down every change in the order in which it happens: the contents of a
+//! directory at any moment, and the part of them that is on the device, follow from it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
@@ -11,48 +11,70 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::SystemTime;
 
 use levada_io::map::WriteMap;
-use levada_log::disk::{DirEntry, Disk, Kind, ReadFiles, RealDisk};
 use parking_lot::{Condvar, Mutex};
 
-/// One change that cannot be torn, but for a write. Files are numbered in the order of their
+use crate::disk::{DirEntry, Disk, Kind, ReadFiles, RealDisk};
+
+/// One change. A crash can tear none of them but a write. Files are numbered in the order of their
 /// creation: names change.
 #[derive(Clone, Debug)]
-pub(super) enum Op {
+pub enum Op {
+    /// A new file.
     Create {
+        /// Its path.
         path: PathBuf,
+        /// Its number.
         file: usize,
     },
+    /// Bytes written to a file.
     Write {
+        /// Number of the file.
         file: usize,
+        /// Position of the first byte.
         position: usize,
+        /// The bytes.
         bytes: Vec<u8>,
     },
+    /// A file cut, or lengthened by zeroes.
     Truncate {
+        /// Number of the file.
         file: usize,
+        /// Its length, bytes.
         len: usize,
     },
+    /// Contents of a file brought to the device.
     Sync {
+        /// Number of the file.
         file: usize,
     },
+    /// A new directory.
     CreateDir {
+        /// Its path.
         path: PathBuf,
     },
+    /// Names in a directory brought to the device.
     SyncDir {
+        /// Path of the directory.
         path: PathBuf,
     },
+    /// Another name for a file.
     Rename {
+        /// The name before.
         from: PathBuf,
+        /// The name after.
         to: PathBuf,
     },
     /// A file, or a directory that is empty.
     Remove {
+        /// Its path.
         path: PathBuf,
     },
 }
 
-/// See above. Paths are relative to the recorder's directory; nothing waits for a device.
+/// A disk below one directory that records its changes. Paths in them are relative to the
+/// directory; nothing waits for a device.
 #[derive(Debug)]
-pub(in crate::broker::tests) struct Recorder {
+pub struct Recorder {
     root: PathBuf,
     state: Mutex<State>,
     /// Whoever lists a directory of this name waits.
@@ -78,7 +100,7 @@ struct State {
 impl Recorder {
     /// Records what happens below `root`. What is there already is said first, as if it had just
     /// been written and synced.
-    pub(in crate::broker::tests) fn new(root: &Path) -> Recorder {
+    pub fn new(root: &Path) -> Recorder {
         let recorder = Recorder {
             root: root.to_owned(),
             state: Mutex::default(),
@@ -113,24 +135,24 @@ impl Recorder {
     }
 
     /// Lets everybody wait who lists a directory of this name, or nobody any more.
-    pub(in crate::broker::tests) fn hold(&self, name: Option<&'static str>) {
+    pub fn hold(&self, name: Option<&'static str>) {
         *self.held.lock() = name;
         self.let_go.notify_all();
     }
 
     /// Lets the disk be full for the log in a directory of this name, or for none any more.
-    pub(in crate::broker::tests) fn fill(&self, name: Option<&'static str>) {
+    pub fn fill(&self, name: Option<&'static str>) {
         *self.full.lock() = name;
     }
 
     /// Number of writes that have found the disk full.
-    pub(in crate::broker::tests) fn refused(&self) -> usize {
+    pub fn refused(&self) -> usize {
         self.refused.load(Ordering::Relaxed)
     }
 
     /// Lets everybody panic who lists a directory of this name or syncs a file in it, or nobody any
     /// more.
-    pub(in crate::broker::tests) fn break_down(&self, name: Option<&'static str>) {
+    pub fn break_down(&self, name: Option<&'static str>) {
         *self.broken.lock() = name;
     }
 
@@ -140,20 +162,20 @@ impl Recorder {
     }
 
     /// Number of syncs of the names in the recorder's own directory.
-    pub(in crate::broker::tests) fn syncs_of_names(&self) -> usize {
+    pub fn syncs_of_names(&self) -> usize {
         let is_root = |op: &&Op| matches!(op, Op::SyncDir { path } if path.as_os_str().is_empty());
         self.state.lock().ops.iter().filter(is_root).count()
     }
 
     /// Number of changes so far.
-    pub(in crate::broker::tests) fn count(&self) -> usize {
+    pub fn count(&self) -> usize {
         let mut state = self.state.lock();
         state.look_at_mappings();
         state.ops.len()
     }
 
     /// Every change so far.
-    pub(super) fn ops(&self) -> Vec<Op> {
+    pub fn ops(&self) -> Vec<Op> {
         self.state.lock().ops.clone()
     }
 

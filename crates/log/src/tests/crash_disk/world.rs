@@ -1,5 +1,5 @@
-//! The remains of a recorded directory after a crash: of all changes up to a moment, those that
-//! were synced, and of the others what chance decides.
+//! Contents of a recorded directory after a crash: of all changes up to a moment, those that were
+//! synced, and a random part of the others.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsString;
@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 use rand::rngs::StdRng;
 use rand::{RngExt, seq::IndexedRandom};
 
-use super::recorder::Op;
+use super::Op;
 
-/// Fate of the page cache.
+/// Part of the changes that a crash leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Crash {
+pub enum Crash {
     /// Only the process died: everything that was done is there, the last write perhaps not to its
     /// end.
     Killed,
@@ -26,10 +26,10 @@ pub(super) enum Crash {
 }
 
 /// A directory's contents, by relative path; `None` is a directory.
-pub(super) type Tree = BTreeMap<PathBuf, Option<Vec<u8>>>;
+pub type Tree = BTreeMap<PathBuf, Option<Vec<u8>>>;
 
 /// Writes a tree into an empty directory.
-pub(super) fn lay_out(tree: &Tree, dir: &Path) {
+pub fn lay_out(tree: &Tree, dir: &Path) {
     for (path, contents) in tree {
         match contents {
             None => fs::create_dir(dir.join(path)).unwrap(),
@@ -45,13 +45,13 @@ enum Node {
 }
 
 /// The directory as the recorded process saw it, and as the device has it.
-#[derive(Default)]
-pub(super) struct World {
+#[derive(Debug)]
+pub struct World {
     files: HashMap<usize, Contents>,
     dirs: Vec<Names>,
 }
 
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default)]
 struct Contents {
     now: Vec<u8>,
     durable: Vec<u8>,
@@ -59,33 +59,40 @@ struct Contents {
     since: Vec<Change>,
 }
 
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 enum Change {
     Write(usize, Vec<u8>),
     Truncate(usize),
 }
 
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default)]
 struct Names {
     now: BTreeMap<OsString, Node>,
     durable: BTreeMap<OsString, Node>,
     since: Vec<NameChange>,
 }
 
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 enum NameChange {
     Set(OsString, Node),
     Unset(OsString),
     Move(OsString, OsString, Node),
 }
 
+impl Default for World {
+    fn default() -> World {
+        World::new()
+    }
+}
+
 impl World {
-    pub(super) fn new() -> World {
+    /// An empty directory.
+    pub fn new() -> World {
         World { files: HashMap::new(), dirs: vec![Names::default()] }
     }
 
     /// Does one change.
-    pub(super) fn apply(&mut self, op: &Op) {
+    pub fn apply(&mut self, op: &Op) {
         match op {
             Op::Create { path, file } => {
                 self.files.insert(*file, Contents::default());
@@ -119,8 +126,8 @@ impl World {
         }
     }
 
-    /// The remains after a crash; with `under_way` in the middle of that change.
-    pub(super) fn crash(&mut self, crash: Crash, under_way: Option<&Op>, random: &mut StdRng) -> Tree {
+    /// Contents after a crash; with `under_way`, in the middle of that change.
+    pub fn crash(&mut self, crash: Crash, under_way: Option<&Op>, random: &mut StdRng) -> Tree {
         let torn = match under_way {
             Some(Op::Write { file, position, bytes }) if random.random_bool(0.5) => {
                 let part = bytes[..random.random_range(0..=bytes.len())].to_vec();
