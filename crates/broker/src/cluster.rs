@@ -4,7 +4,7 @@
 //!
 //! `observing` follows the metadata log, `presence` registers the broker and sends heartbeats,
 //! `requests` sends everything else to the active controller. One consumer gets what they report
-//! ([`ClusterEvent`]). `connection` is the way to a controller, `identity` the registration, and
+//! ([`ClusterEvent`]). `events` is their queue, `connection` the way to a controller, `identity` the registration, and
 //! `status` the state for operators.
 
 use std::convert::Infallible;
@@ -34,6 +34,7 @@ use crate::keystore::TlsError;
 use crate::metadata::image::Image;
 
 mod connection;
+pub(crate) mod events;
 pub(crate) mod identity;
 mod job;
 mod observing;
@@ -44,6 +45,7 @@ mod status;
 mod tests;
 
 use self::connection::{Connection, Cutoff};
+use self::events::EventSender;
 pub(crate) use self::job::ControllerAnswer;
 use self::job::TypedJob;
 use self::observing::Observation;
@@ -68,7 +70,7 @@ const PRODUCER_ID_WAIT: Duration = Duration::from_secs(5);
 /// News of the membership, for one consumer.
 #[derive(Debug)]
 pub(crate) enum ClusterEvent {
-    /// A committed state of the metadata. Offsets never fall.
+    /// A committed state of the metadata. Offsets never fall; states in between may be left out.
     Image(Image),
     /// The controller counts the broker as caught up: open logs and listeners, then call
     /// [`ClusterMembership::ready`].
@@ -131,7 +133,7 @@ impl ClusterMembership {
     pub(crate) fn start(
         config: &Arc<LiveConfig>,
         identity: BrokerIdentity,
-        events: Sender<ClusterEvent>,
+        events: EventSender,
     ) -> Result<Arc<Self>, MembershipError> {
         let loaded = config.load();
         let cluster = loaded.cluster.as_ref().expect("the configuration is that of cluster mode");

@@ -7,7 +7,6 @@
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, channel};
 use std::time::Instant;
 
 use levada_cluster::directories::ReplicaKey;
@@ -18,8 +17,9 @@ use levada_wire::Uuid;
 use super::opening::{Source, beside, only_dir};
 use crate::broker::{Broker, OpenError};
 use crate::clock::uptime_ms;
+use crate::cluster::ClusterMembership;
+use crate::cluster::events::{self, EventReceiver};
 use crate::cluster::identity::{BrokerIds, identity};
-use crate::cluster::{ClusterEvent, ClusterMembership};
 use crate::config::{BrokerConfig, LiveConfig};
 use crate::metadata::Metadata;
 use crate::metadata::image::{Image, PartitionRegistration, Topic};
@@ -61,7 +61,7 @@ impl Broker {
             "cluster mode (process.roles=broker): joining the cluster of these controllers"
         );
         let config = Arc::new(LiveConfig::new(config));
-        let (sender, events) = channel();
+        let (sender, events) = events::queue();
         let membership = ClusterMembership::start(&config, registration, sender)
             .map_err(|error| OpenError::Membership { reason: error.to_string() })?;
         let metadata = Arc::new(Metadata::new(stored, KRAFT_VERSION));
@@ -88,7 +88,7 @@ const QUORUM: [&str; 2] = ["controller.quorum.bootstrap.servers", "controller.qu
 pub(crate) struct Following {
     broker: Arc<Broker>,
     pub(crate) membership: Arc<ClusterMembership>,
-    pub(crate) events: Receiver<ClusterEvent>,
+    pub(crate) events: EventReceiver,
     /// The last image that came before the broker was caught up.
     latest: Option<Image>,
     /// Logs are open, and images are acted on.

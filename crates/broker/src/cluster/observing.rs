@@ -14,6 +14,7 @@ use levada_wire::api::controller;
 
 use super::ClusterEvent;
 use super::connection::{Connection, Cutoff};
+use super::events::EventSender;
 use super::requests::RequestInput;
 use super::status::Shared;
 use crate::clock::{now_ms, steady_ms};
@@ -34,7 +35,7 @@ pub(super) struct Observation {
     is_dirty: bool,
     /// True if the state was complete once.
     has_published: bool,
-    events: Sender<ClusterEvent>,
+    events: EventSender,
     requests: Sender<RequestInput>,
 }
 
@@ -50,7 +51,7 @@ impl Observation {
         shared: Arc<Shared>,
         identity: &BrokerIdentity,
         cutoffs: &[Cutoff],
-        (events, requests): (Sender<ClusterEvent>, Sender<RequestInput>),
+        (events, requests): (EventSender, Sender<RequestInput>),
     ) -> Self {
         let config = shared.config.load();
         let cluster = config.cluster.as_ref().expect("only a broker in a cluster observes");

@@ -14,6 +14,7 @@ use levada_wire::api::controller;
 
 use super::ClusterEvent;
 use super::connection::{Connection, Cutoff};
+use super::events::{ConsumerGone, EventSender};
 use super::requests::RequestInput;
 use super::status::Shared;
 use crate::clock::steady_ms;
@@ -30,7 +31,7 @@ pub(super) struct Presence {
     cordoned: Option<Vec<Uuid>>,
     session_ms: i64,
     connection: Connection,
-    events: Sender<ClusterEvent>,
+    events: EventSender,
     requests: Sender<RequestInput>,
 }
 
@@ -39,7 +40,7 @@ impl Presence {
         shared: Arc<Shared>,
         identity: BrokerIdentity,
         cutoff: Cutoff,
-        (events, requests): (Sender<ClusterEvent>, Sender<RequestInput>),
+        (events, requests): (EventSender, Sender<RequestInput>),
     ) -> Self {
         let times = shared.config.load().cluster.as_ref().map(|cluster| cluster.times).unwrap_or_default();
         let timeout = Duration::from_millis(times.request_ms.unsigned_abs());
@@ -175,6 +176,12 @@ impl Presence {
 
 /// The membership's other side is gone.
 struct Gone;
+
+impl From<ConsumerGone> for Gone {
+    fn from(_: ConsumerGone) -> Self {
+        Self
+    }
+}
 
 impl<T> From<std::sync::mpsc::SendError<T>> for Gone {
     fn from(_: std::sync::mpsc::SendError<T>) -> Self {

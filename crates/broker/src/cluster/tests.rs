@@ -2,13 +2,14 @@
 
 mod quorum;
 
-use std::sync::mpsc::Receiver;
+use std::sync::mpsc::RecvTimeoutError;
 use std::time::Instant;
 
 use levada_cluster::lifecycle::BrokerPhase;
 use levada_wire::api::controller::{ASSIGN_REPLICAS_TO_DIRS, BROKER_HEARTBEAT, ENVELOPE, FETCH};
 
 use self::quorum::{Controller, TOPIC_OFFSET};
+use super::events::EventReceiver;
 use super::identity::{BrokerIds, identity};
 use super::*;
 use crate::config::{BrokerConfig, Sources};
@@ -19,7 +20,7 @@ const DIRECTORY: Uuid = Uuid::from_bytes([5; 16]);
 /// A membership and its news.
 struct Member {
     membership: Arc<ClusterMembership>,
-    events: Receiver<ClusterEvent>,
+    events: EventReceiver,
 }
 
 /// A broker that follows these controllers, of which none is a voter that it knows.
@@ -40,7 +41,7 @@ fn join_with(controllers: &[&Controller], flag: &str) -> Member {
     let config = BrokerConfig::load(&Sources::flags(flags)).unwrap();
     let ids = BrokerIds { cluster_id: "cluster".to_owned(), directory: DIRECTORY, previous_epoch: None };
     let identity = identity(&config, &["127.0.0.1:9092".parse().unwrap()], ids);
-    let (sender, events) = channel();
+    let (sender, events) = events::queue();
     let membership = ClusterMembership::start(&Arc::new(LiveConfig::new(config)), identity, sender).unwrap();
     Member { membership, events }
 }
@@ -229,8 +230,8 @@ fn the_end_of_a_membership_waits_for_no_controller() {
     drop(membership);
     assert!(wait_for(receiver).is_ok(), "the request has no outcome");
     // All threads have ended: nobody can send any more.
-    while events.try_recv().is_ok() {}
-    assert!(matches!(events.try_recv(), Err(std::sync::mpsc::TryRecvError::Disconnected)));
+    while events.recv_timeout(Duration::ZERO).is_ok() {}
+    assert!(matches!(events.recv_timeout(Duration::ZERO), Err(RecvTimeoutError::Disconnected)));
 }
 
 #[test]

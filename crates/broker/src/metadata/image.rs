@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use levada_wire::primitives::Uuid;
 
-use super::records::{ConfigRecord, Opaque, Record};
+use super::records::{ConfigRecord, DelegationTokenRecord, Opaque, Record};
 
 pub use self::access::{Acls, Credentials};
 pub use self::brokers::{BrokerRegistration, Brokers};
@@ -40,7 +40,10 @@ pub struct Image {
     quotas: Quotas,
     credentials: Credentials,
     acls: Acls,
-    kept: Arc<Vec<Opaque>>,
+    /// Delegation tokens by id.
+    tokens: Arc<BTreeMap<String, DelegationTokenRecord>>,
+    /// The latest record of each kind that is kept but not acted on, by the number of the kind.
+    kept: Arc<BTreeMap<u16, Opaque>>,
 }
 
 impl Image {
@@ -139,9 +142,14 @@ impl Image {
         &self.acls
     }
 
-    /// Records that are kept but not acted on, in the order in which they came.
-    pub fn kept(&self) -> &[Opaque] {
-        &self.kept
+    /// Delegation tokens by id.
+    pub fn tokens(&self) -> &BTreeMap<String, DelegationTokenRecord> {
+        &self.tokens
+    }
+
+    /// The latest record of each kind that is kept but not acted on.
+    pub fn kept(&self) -> impl Iterator<Item = &Opaque> {
+        self.kept.values()
     }
 
     /// Applies the record at `position`. On an error the image is unchanged.
@@ -191,7 +199,16 @@ impl Image {
                 self.brokers.set_fenced(broker.broker_id, broker.broker_epoch, false)?;
             }
             Record::RegisterController(controller) => self.brokers.register_controller(controller),
-            Record::Opaque(opaque) => Arc::make_mut(&mut self.kept).push(opaque.clone()),
+            Record::DelegationToken(token) => {
+                Arc::make_mut(&mut self.tokens).insert(token.token_id.clone(), token.clone());
+            }
+            // Kafka's controller also removes tokens that it has removed before.
+            Record::RemoveDelegationToken(token) => {
+                Arc::make_mut(&mut self.tokens).remove(&token.token_id);
+            }
+            Record::Opaque(opaque) => {
+                Arc::make_mut(&mut self.kept).insert(opaque.api_key, opaque.clone());
+            }
             Record::NoOp(_)
             | Record::BeginTransaction(_)
             | Record::EndTransaction(_)

@@ -15,6 +15,7 @@ mod node;
 mod quota;
 #[cfg(test)]
 mod tests;
+mod token;
 mod topic;
 
 use levada_wire::primitives::{Bytes, BytesMut, DecodeError, DecodeLimits, Decoder, EncodeError, Encoder};
@@ -35,6 +36,7 @@ pub use self::node::{
     RegisterControllerRecord, SupportedFeature, UnfenceBrokerRecord, UnregisterBrokerRecord,
 };
 pub use self::quota::ClientQuotaRecord;
+pub use self::token::{DelegationTokenRecord, RemoveDelegationTokenRecord};
 pub use self::topic::{
     ClearElrRecord, LEADER_UNCHANGED, NO_LEADER, PartitionChangeRecord, PartitionRecord, RemoveTopicRecord,
     TopicRecord,
@@ -127,10 +129,12 @@ records! {
     RemoveUserScramCredential(RemoveUserScramCredentialRecord),
     AccessControlEntry(AccessControlEntryRecord),
     RemoveAccessControlEntry(RemoveAccessControlEntryRecord),
+    DelegationToken(DelegationTokenRecord),
+    RemoveDelegationToken(RemoveDelegationTokenRecord),
 }
 
-/// Delegation tokens (10, 26) and the state of a finished migration from ZooKeeper (21).
-const KEPT_API_KEYS: [u16; 3] = [10, 21, 26];
+/// The state of a finished migration from ZooKeeper.
+const KEPT_API_KEYS: [u16; 1] = [21];
 
 /// A record that is kept byte for byte.
 #[derive(Clone, Debug, PartialEq, Serialize)]

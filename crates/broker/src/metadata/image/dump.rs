@@ -33,7 +33,8 @@ impl Image {
             self.acls.iter().map(|(id, acl)| Record::from(AccessControlEntryRecord::of_acl(id, acl))),
         );
         records.extend(self.credential_records());
-        records.extend(self.kept.iter().cloned().map(Record::Opaque));
+        records.extend(self.tokens.values().cloned().map(Record::from));
+        records.extend(self.kept.values().cloned().map(Record::Opaque));
         records
     }
 

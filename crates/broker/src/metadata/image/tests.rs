@@ -1,6 +1,7 @@
 //! Images made of records.
 
 use levada_log::batch::{BatchView, records as batch_records};
+use levada_wire::primitives::Bytes;
 
 use super::*;
 use crate::metadata::records::{self, *};
@@ -52,7 +53,7 @@ fn a_real_log_adds_up_to_what_kafka_had() {
     assert_eq!(image.features().get("metadata.version"), Some(&30));
     assert_eq!(image.features().get("transaction.version"), Some(&2));
     assert_eq!(image.next_producer_id(), 1000);
-    assert!(image.kept().is_empty());
+    assert!(image.kept().next().is_none() && image.tokens().is_empty());
     let acls: Vec<String> = image.acls().iter().map(|(_, acl)| acl.to_string()).collect();
     assert_eq!(acls, ["ALLOW READ on TOPIC:LITERAL:alpha for User:bob from *"]);
     let users: Vec<&str> = image.credentials().iter().map(|(user, _, _)| user).collect();
@@ -171,4 +172,34 @@ fn of_several_parts_of_a_kind_the_last_names_the_entity() {
     assert_eq!(entity, other);
     assert_eq!((entity.len(), entity.get("user")), (2, Some(&Some("bob".to_owned()))));
     assert_eq!(entity.get("ip"), None);
+}
+
+/// The latest record of a token is enough: a client that renews its token every minute must not
+/// add a record to the image each time.
+#[test]
+fn each_renewal_of_a_delegation_token_added_a_record_to_the_image() {
+    let token = |id: &str, expiration_timestamp| DelegationTokenRecord {
+        owner: "User:a".to_owned(),
+        requester: "User:a".to_owned(),
+        renewers: vec!["User:b".to_owned()],
+        expiration_timestamp,
+        token_id: id.to_owned(),
+        ..DelegationTokenRecord::default()
+    };
+    let mut image = Image::empty();
+    let mut apply = |record: Record| {
+        let record = records::decode(records::encode(&record).unwrap()).unwrap().0;
+        image.apply(&record, Position::default()).unwrap();
+    };
+    apply(token("other", 7).into());
+    (0..1_000).for_each(|time| apply(token("renewed", time).into()));
+    apply(token("removed", 9).into());
+    (0..2).for_each(|_| apply(RemoveDelegationTokenRecord { token_id: "removed".to_owned() }.into()));
+    (0..3).for_each(|_| {
+        apply(Record::Opaque(Opaque { api_key: 21, version: 0, body: Bytes::from_static(&[2, 0]) }))
+    });
+    let times: Vec<(&str, i64)> =
+        image.tokens().values().map(|token| (&*token.token_id, token.expiration_timestamp)).collect();
+    assert_eq!(times, [("other", 7), ("renewed", 999)]);
+    assert_eq!(image.to_records().len(), 3);
 }

@@ -10,6 +10,8 @@ const LEAVING: i16 = 7;
 const MIGRATION: i16 = 8;
 /// 3.6-IV1: metadata transactions.
 pub const TRANSACTIONS: i16 = 13;
+/// 3.6-IV2: delegation tokens.
+const TOKENS: i16 = 14;
 /// 3.7-IV0: controllers register.
 const CONTROLLERS: i16 = 15;
 /// 3.7-IV2: replicas have directories.
@@ -38,6 +40,7 @@ impl Record {
             }),
             Self::BrokerRegistrationChange(change) => registration_change(change, level),
             Self::RegisterController(_) => (level >= CONTROLLERS).then_some(0),
+            Self::DelegationToken(_) | Self::RemoveDelegationToken(_) => (level >= TOKENS).then_some(0),
             Self::BeginTransaction(_) | Self::EndTransaction(_) | Self::AbortTransaction(_) => {
                 (level >= TRANSACTIONS).then_some(0)
             }

@@ -263,6 +263,22 @@ fn any_small() -> impl Strategy<Value = Record> {
             }
         ),
         any_uuid().prop_map(|id| RemoveAccessControlEntryRecord { id }.into()),
+        (".{0,8}", prop::collection::vec(".{0,8}", 0..3), any::<[i64; 3]>(), ".{0,8}").prop_map(
+            |(owner, renewers, [issue_timestamp, max_timestamp, expiration_timestamp], token_id)| {
+                let requester = owner.clone();
+                let record = DelegationTokenRecord {
+                    owner,
+                    requester,
+                    renewers,
+                    issue_timestamp,
+                    max_timestamp,
+                    expiration_timestamp,
+                    token_id,
+                };
+                record.into()
+            }
+        ),
+        ".{0,8}".prop_map(|token_id| RemoveDelegationTokenRecord { token_id }.into()),
         any::<Vec<u8>>().prop_map(|body| Record::Opaque(Opaque {
             api_key: 21,
             version: 0,

@@ -1,0 +1,49 @@
+//! Events as their consumer receives them.
+
+use super::*;
+use crate::metadata::image::Position;
+use crate::metadata::records::{NoOpRecord, Record};
+
+fn image(offset: i64) -> ClusterEvent {
+    let mut image = Image::empty();
+    let position = Position { offset, ..Position::default() };
+    image.apply(&Record::from(NoOpRecord), position).unwrap();
+    ClusterEvent::Image(image)
+}
+
+/// Everything that the consumer receives until the senders are gone: offsets of images, and names
+/// of other events.
+fn received(receiver: &EventReceiver) -> Vec<String> {
+    let next = || receiver.recv_timeout(Duration::from_secs(60)).ok();
+    let name = |event| match event {
+        ClusterEvent::Image(image) => image.offset().to_string(),
+        other => format!("{other:?}"),
+    };
+    std::iter::from_fn(next).map(name).collect()
+}
+
+#[test]
+fn images_that_waited_for_a_slow_consumer_were_all_applied_one_by_one() {
+    let (sender, receiver) = queue();
+    (0..1_000).for_each(|offset| sender.send(image(offset)).unwrap());
+    sender.send(ClusterEvent::CaughtUp).unwrap();
+    (1_000..2_000).for_each(|offset| sender.send(image(offset)).unwrap());
+    sender.send(ClusterEvent::Unfenced).unwrap();
+    drop(sender);
+    // The last image counts for all of them, and no other event is lost.
+    assert_eq!(received(&receiver), ["1999", "CaughtUp", "Unfenced"]);
+}
+
+#[test]
+fn an_image_after_a_received_one_is_an_event_of_its_own() {
+    let (sender, receiver) = queue();
+    let limit = Duration::from_secs(60);
+    for offset in 0..3 {
+        sender.send(image(offset)).unwrap();
+        let event = receiver.recv_timeout(limit).unwrap();
+        assert!(matches!(event, ClusterEvent::Image(image) if image.offset() == offset));
+    }
+    assert!(matches!(receiver.recv_timeout(Duration::ZERO), Err(RecvTimeoutError::Timeout)));
+    drop(receiver);
+    assert!(sender.send(image(3)).is_err() && sender.send(ClusterEvent::Fenced).is_err());
+}
