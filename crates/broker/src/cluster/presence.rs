@@ -137,7 +137,10 @@ impl Presence {
                 self.events.send(ClusterEvent::Fenced)?;
             }
             LifecycleAction::Refused { api, code } => self.refused(api, code),
-            LifecycleAction::StopWriting => self.events.send(ClusterEvent::StopWriting)?,
+            LifecycleAction::StopWriting => {
+                self.requests.send(RequestInput::Replaced)?;
+                self.events.send(ClusterEvent::StopWriting)?;
+            }
             LifecycleAction::Shutdown(moved) => self.events.send(ClusterEvent::Shutdown { moved })?,
             LifecycleAction::Exit(reason) => self.events.send(ClusterEvent::Exit(reason))?,
         }

@@ -32,6 +32,8 @@ pub(super) enum RequestInput {
     Controller(Option<Target>),
     /// The broker is registered under this epoch.
     Registered(i64),
+    /// Another process has the broker's registration: requests of the old epoch have no effect.
+    Replaced,
     /// Send this request.
     Submit(RequestClass, Arc<dyn Job>),
     /// A worker has sent a request.
@@ -131,6 +133,7 @@ impl Requests {
         match input {
             RequestInput::Controller(controller) => self.step(ChannelEvent::Controller(controller)),
             RequestInput::Registered(epoch) => self.broker_epoch = Some(epoch),
+            RequestInput::Replaced => self.broker_epoch = None,
             RequestInput::Submit(class, job) => self.submit(class, job),
             RequestInput::Called(ticket, called) => self.step(match called {
                 Called::Answered => ChannelEvent::Answered(ticket),

@@ -124,6 +124,22 @@ fn directories_are_reported_before_the_broker_asks_to_be_unfenced() {
     assert!(matches!(member.event(), ClusterEvent::Unfenced));
 }
 
+/// Kafka's controller logs each of these requests as an error.
+#[test]
+fn a_replaced_broker_went_on_with_requests_of_its_old_epoch() {
+    let controller = Controller::start(1);
+    let member = join_with(&[&controller], "broker.session.timeout.ms=500");
+    member.catch_up();
+    member.membership.ready();
+    assert!(matches!(member.event(), ClusterEvent::Unfenced));
+    controller.change(|state| state.heartbeat_error = levada_cluster::errors::STALE_BROKER_EPOCH);
+    assert!(matches!(member.event(), ClusterEvent::StopWriting));
+    member.membership.assign(ReplicaKey::new(Uuid::from_bytes([9; 16]), 0), DIRECTORY);
+    // The session is time enough for a request.
+    assert!(matches!(member.event(), ClusterEvent::Exit(_)));
+    controller.change(|state| assert!(!state.received.contains(&ASSIGN_REPLICAS_TO_DIRS.key)));
+}
+
 #[test]
 fn cordoned_directories_are_reported_from_the_first_heartbeat_on() {
     let controller = Controller::start(1);

@@ -43,6 +43,8 @@ pub(super) struct State {
     /// Requests received, by API.
     pub(super) received: Vec<i16>,
     pub(super) heartbeats: Vec<BrokerHeartbeatRequest>,
+    /// Error code of the answers to heartbeats.
+    pub(super) heartbeat_error: i16,
     /// The highest version of a heartbeat that it knows, if not that of Levada.
     pub(super) heartbeat_version: Option<i16>,
     next_producer_id: i64,
@@ -144,6 +146,7 @@ impl Controller {
             response.is_caught_up = request.current_metadata_offset >= TOPIC_OFFSET;
             response.is_fenced = request.want_fence;
             response.should_shut_down = request.want_shut_down;
+            response.error_code = self.state.lock().heartbeat_error;
             self.change(|state| state.heartbeats.push(request));
             return encoded(correlation_id, version, &response);
         }
