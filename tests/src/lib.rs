@@ -18,6 +18,7 @@ pub mod paths;
 pub mod pki;
 pub mod process;
 pub mod prometheus;
+pub mod quorum;
 pub mod raw;
 pub mod suite;
 pub mod tool;

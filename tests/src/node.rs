@@ -1,5 +1,6 @@
 //! One broker under test, on a data directory that outlives it: Levada, or a real Kafka.
 
+mod controllers;
 mod kafka;
 mod levada;
 
@@ -28,6 +29,8 @@ const TAIL_LINES: usize = 400;
 pub struct Node {
     plan: Plan,
     running: Option<Running>,
+    /// Controllers of the cluster that this broker is alone in.
+    controllers: Vec<Node>,
     /// Stderr of the runs that have ended.
     past: String,
     home: TempDir,
@@ -128,7 +131,7 @@ impl Node {
             heap_mib: 768,
             level: "ERROR",
         };
-        Node { plan, running: None, past: String::new(), home }
+        Node { plan, running: None, controllers: Vec::new(), past: String::new(), home }
     }
 
     /// A running node with default configuration.
@@ -206,6 +209,9 @@ impl Node {
             self.assert_running("start");
             self.talk().lines().any(|line| line.contains(&ready)).then_some(())
         });
+        if !self.controllers.is_empty() {
+            controllers::await_service(self);
+        }
     }
 
     /// Writes the configuration of a real Kafka, for who formats the directory before the start.
@@ -218,6 +224,9 @@ impl Node {
     /// Starts the broker and returns at once.
     pub fn launch(&mut self) {
         assert!(self.running.is_none(), "the node runs already");
+        if controllers::is_wanted(self) {
+            self.controllers = controllers::join(self);
+        }
         let command = match self.plan.kind {
             Kind::Levada => levada::command(&self.plan, &self.data()),
             Kind::Kafka => kafka::command(&self.plan, self.home.path()),

@@ -26,7 +26,10 @@ pub fn replay(node: &Node, name: &str) {
     let mut tools = Tool::own_java("Tools");
     tools.args([&node.bootstrap(), &node.scratch().display().to_string()]);
     let mut tools = tools.spawn();
-    replay_by(name, &mut |command| ask(&mut tools, command));
+    replay_by(name, &mut |command| {
+        node.await_metadata();
+        ask(&mut tools, command)
+    });
     tools.finish(LIMIT);
 }
 

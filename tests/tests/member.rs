@@ -1,5 +1,6 @@
 //! Levada as a broker in a cluster of a real Kafka: partitions that it leads alone are served,
-//! survive its crashes, and are taken away and given back by the controllers.
+//! survive its crashes, and are taken away and given back by the controllers. A process whose
+//! registration is lost ends.
 
 use std::time::Duration;
 
@@ -42,6 +43,8 @@ fn a_broker_of_a_cluster_leads_what_it_has_alone() {
     a_controlled_shutdown_hands_its_leaderships_over_and_takes_them_up_again(&mut cluster);
     a_process_that_wakes_after_its_session_does_not_lead_what_it_has_lost(&cluster);
     a_partition_with_other_replicas_is_refused_by_name(&cluster);
+    a_second_process_waits_for_the_session_and_then_replaces_the_first(&mut cluster);
+    an_unregistered_broker_stops_writing_and_ends(&mut cluster);
 }
 
 fn clients_reach_a_partition_here_through_any_broker(cluster: &Cluster) {
@@ -125,4 +128,47 @@ fn a_partition_with_other_replicas_is_refused_by_name(cluster: &Cluster) {
     });
     assert_eq!(produce(cluster.node(LEVADA).address(), "replicated"), Some(NOT_LEADER_OR_FOLLOWER));
     cluster.assert_no_errors();
+}
+
+fn a_second_process_waits_for_the_session_and_then_replaces_the_first(cluster: &mut Cluster) {
+    create(cluster, "contended", &format!("{LEVADA}"));
+    await_served(cluster.node(LEVADA), "contended");
+    let mut second = cluster.twin(LEVADA);
+    second.launch();
+    let await_line = |node: &Node, line: &str| {
+        await_some(line, LIMIT, || node.talk().contains(line).then_some(()));
+    };
+    await_line(&second, "waiting for the old session to end");
+    assert_eq!(produce(cluster.node(LEVADA).address(), "contended"), Some(NONE));
+    cluster.node(LEVADA).suspend();
+    await_line(&second, "the controller has unfenced this broker");
+    cluster.node(LEVADA).resume();
+    assert_leaves(cluster.node_mut(LEVADA));
+    second.stop();
+    cluster.node_mut(LEVADA).start();
+    await_served(cluster.node(LEVADA), "contended");
+    cluster.assert_no_errors();
+}
+
+fn an_unregistered_broker_stops_writing_and_ends(cluster: &mut Cluster) {
+    create(cluster, "unregistered", &format!("{LEVADA}"));
+    await_served(cluster.node(LEVADA), "unregistered");
+    cluster.tools(KAFKA).run(&format!("ClusterTool unregister --id {LEVADA}"));
+    let address = cluster.node(LEVADA).address();
+    await_some("a refusal", LIMIT, || (produce(address, "unregistered") != Some(NONE)).then_some(()));
+    assert_leaves(cluster.node_mut(LEVADA));
+    cluster.await_brokers(&[KAFKA]);
+    cluster.node_mut(LEVADA).start();
+    await_served(cluster.node(LEVADA), "unregistered");
+    cluster.assert_no_errors();
+}
+
+/// The process of a lost registration ends by itself, and names the reason.
+fn assert_leaves(node: &mut Node) {
+    let status = node.wait();
+    let history = node.history();
+    let last_run = history.rsplit("joining the cluster").next().expect("at least one part");
+    assert!(!status.success(), "{status}\n{history}");
+    let reason = "another process has registered with this broker's id, or the broker was unregistered";
+    assert!(last_run.contains("registration lost") && last_run.contains(reason), "{history}");
 }

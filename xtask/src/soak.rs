@@ -32,7 +32,10 @@ struct Long {
     is_repeated: bool,
 }
 
-const LONG: [Long; 17] = [
+/// Has each node of a suite be a broker in a cluster of its own, with this number of controllers.
+const CONTROLLERS: (&str, &str) = ("LEVADA_TEST_CONTROLLERS", "3");
+
+const LONG: [Long; 26] = [
     Long::once("levada-broker", "levada_broker", "crash::seeds_by_hand", ("LEVADA_CRASH_MINUTES", "MINUTES")),
     Long::again("levada-broker", "levada_broker", "simulation", ("LEVADA_SIMULATION_SEED", "random")),
     Long::again("levada-log", "model", "", ("LEVADA_MODEL_CASES", "500")),
@@ -50,6 +53,15 @@ const LONG: [Long; 17] = [
     Long::once("levada-tests", "remembered", "", ("LEVADA_SOAK_COUNT", "10000")),
     Long::again("levada-tests", "files_hostile", "", ("LEVADA_TEST_HOSTILE", "100000")),
     Long::again("levada-tests", "files_clients", "mirrors", ("LEVADA_TEST_FILES", "10000")),
+    Long::once("levada-tests", "round_trip", "", CONTROLLERS),
+    Long::once("levada-tests", "groups", "", CONTROLLERS),
+    Long::once("levada-tests", "transactions", "", CONTROLLERS),
+    Long::once("levada-tests", "administration", "", CONTROLLERS),
+    Long::once("levada-tests", "configuration", "", CONTROLLERS),
+    Long::once("levada-tests", "tools", "", CONTROLLERS),
+    Long::once("levada-tests", "streams", "", CONTROLLERS),
+    Long::once("levada-tests", "connect", "", CONTROLLERS),
+    Long::once("levada-tests", "exactly_once", "", CONTROLLERS),
 ];
 
 impl Long {
@@ -73,7 +85,8 @@ impl Long {
 
     fn name(&self) -> String {
         let target = if self.target.starts_with("levada_") { self.filter } else { self.target };
-        format!("{} {target}", self.package).trim_end().to_owned()
+        let place = if self.setting == CONTROLLERS { " in a cluster" } else { "" };
+        format!("{} {target}", self.package).trim_end().to_owned() + place
     }
 
     /// The job, if this binary has these tests.
@@ -89,6 +102,10 @@ impl Long {
         command.env(variable, &value).arg("--nocapture");
         if !self.filter.is_empty() {
             command.arg(self.filter);
+        }
+        if self.setting == CONTROLLERS {
+            // Several clusters at a time are more than a small machine has room for.
+            command.arg("--test-threads=1");
         }
         let target = match binary.kind {
             Kind::Test => format!("--test {}", self.target),

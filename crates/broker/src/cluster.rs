@@ -4,8 +4,8 @@
 //!
 //! `observing` follows the metadata log, `presence` registers the broker and sends heartbeats,
 //! `requests` sends everything else to the active controller. One consumer gets what they report
-//! ([`ClusterEvent`]). `events` is their queue, `connection` the way to a controller, `identity` the registration, and
-//! `status` the state for operators.
+//! ([`ClusterEvent`]). `events` is their queue, `connection` the way to a controller, `identity`
+//! the registration, and `status` the state for operators.
 
 use std::convert::Infallible;
 use std::net::IpAddr;
