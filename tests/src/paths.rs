@@ -28,6 +28,21 @@ pub fn class_path() -> String {
     format!("{}/*", kafka_libs().display())
 }
 
+/// Flags of a JVM that starts soon and uses little memory.
+pub const JVM_FLAGS: [&str; 2] = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"];
+
+/// [`JVM_FLAGS`], with the archive of Kafka's classes if there is one: for programs of Kafka's.
+/// Archived classes have their methods in another order, which shows where a program asks for them.
+pub fn kafka_flags() -> Vec<String> {
+    let mut flags: Vec<String> = JVM_FLAGS.map(str::to_owned).into();
+    let archive = cache().join("kafka/classes.jsa");
+    if archive.exists() {
+        flags.push(format!("-XX:SharedArchiveFile={}", archive.display()));
+        flags.push("-Xlog:cds=off,cds+dynamic=off".to_owned());
+    }
+    flags
+}
+
 /// The directory with Kafka's jars.
 pub fn kafka_libs() -> PathBuf {
     installed("kafka/libs")

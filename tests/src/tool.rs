@@ -32,18 +32,18 @@ pub struct Said {
 impl Tool {
     /// The main class of one of the Java tools.
     pub fn java(class: &str) -> Tool {
-        Tool::jvm(&paths::class_path(), &[], class)
+        Tool::jvm(&paths::class_path(), paths::kafka_flags(), class)
     }
 
     /// A program of `tests/java`. It logs nothing.
     pub fn own_java(class: &str) -> Tool {
-        Tool::jvm(&paths::own_class_path(), &["-Dlog4j2.level=OFF"], class)
+        let flags = paths::JVM_FLAGS.into_iter().chain(["-Dlog4j2.level=OFF"]);
+        Tool::jvm(&paths::own_class_path(), flags.map(str::to_owned).collect(), class)
     }
 
-    fn jvm(class_path: &str, flags: &[&str], class: &str) -> Tool {
+    fn jvm(class_path: &str, flags: Vec<String>, class: &str) -> Tool {
         let mut command = Command::new("java");
-        command.args(["-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]);
-        command.args(flags).arg("-cp").arg(class_path).arg(class);
+        command.arg("-Xmx512m").args(flags).arg("-cp").arg(class_path).arg(class);
         Tool::new(command, class.rsplit('.').next().unwrap_or(class))
     }
 

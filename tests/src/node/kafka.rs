@@ -37,7 +37,7 @@ pub(super) fn command(plan: &Plan, home: &Path) -> Command {
         format.arg(properties.display().to_string()).run();
     }
     let mut command = Command::new("java");
-    command.arg(format!("-Xmx{}m", plan.heap_mib)).args(["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]);
+    command.arg(format!("-Xmx{}m", plan.heap_mib)).args(paths::kafka_flags());
     command.arg(format!("-Dlog4j2.configurationFile={}", logging.display()));
     command.arg("-cp").arg(paths::class_path()).arg("kafka.Kafka").arg(properties);
     command
