@@ -62,6 +62,7 @@ codes! {
     InvalidTopic = 17 "INVALID_TOPIC_EXCEPTION",
     RecordListTooLarge = 18 "RECORD_LIST_TOO_LARGE",
     NotEnoughReplicas = 19 "NOT_ENOUGH_REPLICAS",
+    NotEnoughReplicasAfterAppend = 20 "NOT_ENOUGH_REPLICAS_AFTER_APPEND",
     InvalidRequiredAcks = 21 "INVALID_REQUIRED_ACKS",
     IllegalGeneration = 22 "ILLEGAL_GENERATION",
     InconsistentGroupProtocol = 23 "INCONSISTENT_GROUP_PROTOCOL",

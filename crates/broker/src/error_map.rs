@@ -8,6 +8,8 @@ use crate::error_code::{ErrorCode, Failure, sentence};
 use crate::group::GroupError;
 use crate::metadata::controller::{Reason, Refusal};
 use crate::metadata::store::StoreError;
+use crate::replica::lane::SubmitError;
+use crate::replica::led::CommitFailure;
 use crate::txn::TxnError;
 
 impl From<GroupError> for ErrorCode {
@@ -103,6 +105,21 @@ impl From<AppendError> for Failure {
             AppendError::Storage(_) => ErrorCode::KafkaStorageError,
         };
         Self::new(code, error.to_string())
+    }
+}
+
+impl From<SubmitError> for Failure {
+    fn from(error: SubmitError) -> Self {
+        let failure = match error {
+            SubmitError::Refused(error) => return error.into(),
+            SubmitError::Uncommitted(failure) => failure,
+        };
+        let code = match failure {
+            CommitFailure::LeadershipLost => ErrorCode::NotLeaderOrFollower,
+            CommitFailure::NotEnoughReplicas => ErrorCode::NotEnoughReplicasAfterAppend,
+            CommitFailure::TimedOut => ErrorCode::RequestTimedOut,
+        };
+        Self::new(code, sentence(failure.to_string()))
     }
 }
 

@@ -31,10 +31,12 @@ pub(crate) mod lane;
 pub(crate) mod last_shutdown;
 mod leadership;
 mod lease;
+pub(crate) mod led;
 pub(crate) mod log_config;
 pub(crate) mod opening;
 mod partition;
 mod recovery;
+pub(crate) mod replication;
 mod retention;
 mod searches;
 mod tally;
@@ -54,6 +56,8 @@ pub(crate) use self::lease::Lease;
 pub(crate) use self::partition::{
     OFFSETS_TOPIC, Partition, PartitionIdentity, Partitions, TRANSACTIONS_TOPIC, TopicPartition, is_internal,
 };
+use self::replication::Replication;
+pub use self::replication::ReplicationState;
 use self::searches::Searches;
 use self::tally::Upkeep;
 
@@ -72,6 +76,7 @@ pub(crate) struct Replicas {
     waiting: PendingRemoval,
     searches: Searches,
     upkeep: Arc<Upkeep>,
+    replication: Arc<Replication>,
     /// The right to act as a leader; none is needed while no other node can lead.
     lease: Option<Arc<Lease>>,
 }
@@ -87,6 +92,7 @@ impl Replicas {
         let lease = config.load().cluster.as_ref().map(|cluster| Lease::new(cluster.times.session_ms));
         Self {
             lease: lease.map(Arc::new),
+            replication: Arc::new(Replication::new(config.clone(), metadata.clone())),
             node_id: config.load().node_id,
             config,
             metadata,
@@ -178,6 +184,11 @@ impl Replicas {
         unopened
             .recovering()
             .fold((0, 0), |(all, internal), (topic, _)| (all + 1, internal + usize::from(is_internal(topic))))
+    }
+
+    /// State that all replicated partitions share.
+    pub(crate) fn replication(&self) -> &Arc<Replication> {
+        &self.replication
     }
 
     /// The right to act as a leader; none is needed while no other node can lead.

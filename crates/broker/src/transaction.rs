@@ -22,6 +22,9 @@ use crate::txn::event::{Event, MarkerResult, Markers};
 use crate::txn::request::{AddRequest, ProducerIdentity, Protocol, VerifyRequest};
 use crate::txn::{TopicPartition, TxnError, Work};
 
+/// Longest wait of a marker for the replicas in sync, as Kafka's `request.timeout.ms`.
+const MARKER_WAIT: Duration = Duration::from_secs(30);
+
 /// A partition that the transaction before it has not quite left is asked again after so long
 /// (`add.partitions.to.txn.retry.backoff.ms`), and for so long in all (`….max.ms`).
 const RETRY: Duration = Duration::from_millis(20);
@@ -224,10 +227,15 @@ impl Transactions {
             let (groups, at) = (self.coordinators.groups(), Some(partition.index()));
             return Ok(groups.ask_at(at, end, GroupError::CoordinatorNotAvailable).await?);
         }
+        let led = partition.led();
+        if led.as_ref().is_some_and(|led| led.shortage().is_some()) {
+            return Err(ErrorCode::NotEnoughReplicas);
+        }
         let append = end.append(now_ms()).expect("a batch of one small record can be built");
         // A batch that came before the marker is in the log would find the transaction open, and
         // open it again behind the marker.
-        let written = partition.append(append, now_ms()).written().await;
+        let submitted = partition.append(append, now_ms()).committed(led, || Instant::now() + MARKER_WAIT);
+        let written = submitted.written().await;
         drop(alone);
         written.wait().await.map(drop).map_err(|error| Failure::from(error).code)
     }

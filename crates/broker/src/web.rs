@@ -21,7 +21,7 @@ pub(crate) use self::process::resident_bytes;
 pub use self::readiness::Readiness;
 pub use crate::{
     replay::ReplayStats,
-    replica::{CleanerStats, RecoveryProgress, Work},
+    replica::{CleanerStats, RecoveryProgress, ReplicationState, Work},
     stats::Stats,
 };
 
@@ -115,6 +115,9 @@ pub trait Source: Send + Sync + 'static {
 
     /// Why the broker cannot serve, if it cannot.
     fn unhealthy(&self) -> Option<String>;
+
+    /// Partitions that this broker leads among other replicas.
+    fn replication(&self) -> ReplicationState;
 
     /// State of the parts of the broker that clients need.
     fn readiness(&self) -> Readiness;

@@ -3,9 +3,10 @@
 //!
 //! Each partition's batch is checked on the connection's shard (size, magic, checksum, structure),
 //! then goes through the partition's lane, which assigns its offsets. Partitions of a request are
-//! independent: one may fail while the others are written. acks=1 and acks=all are the same on a
-//! single broker, but for `min.insync.replicas`; with acks=0 there is no response, and an error
-//! closes the connection, the only way left to tell.
+//! independent: one may fail while the others are written. With acks=all the answer waits until the
+//! replicas in sync have the batch, or for `timeout_ms`, and `min.insync.replicas` is checked
+//! before and after; on a partition with one replica it is the same as acks=1 otherwise. With
+//! acks=0 there is no response, and an error closes the connection, the only way left to tell.
 //!
 //! The topic decides: keyless records in a compacted topic and timestamps too far from the clock
 //! are refused one by one (`record_errors`), `LogAppendTime` stamps, and a `compression.type` other
@@ -34,6 +35,7 @@ use levada_wire::messages::StrBytes;
 use levada_wire::produce::{
     ProducePartition, ProduceRequest, ProduceResponse, ProducedPartition, ProducedTopic, RecordError,
 };
+use tokio::time::Instant as TokioInstant;
 
 use crate::api::leaders::Leaders;
 use crate::api::{Context, RequestError, Reply, text};
@@ -65,6 +67,9 @@ const EXPANDED_ON_SHARD_MAX: usize = 1 << 20;
 
 /// Larger batches are checked by another thread, compressed or not.
 const CHECKED_ON_SHARD_MAX: usize = 2 << 20;
+
+/// All replicas in sync must have the batch.
+const ACKS_ALL: i16 = -1;
 
 /// A request with many batches lets other connections have the shard after so long.
 const TURN: Duration = Duration::from_millis(1);
@@ -165,6 +170,8 @@ async fn start(
 /// What the partitions of one request have in common.
 struct Envelope {
     acks: i16,
+    /// Longest wait for other replicas.
+    timeout: Duration,
     transactional_id: Option<StrBytes>,
     /// The error if the client may not write in the transaction that the request names.
     permitted: Result<(), ErrorCode>,
@@ -178,7 +185,8 @@ impl Envelope {
             || !is_transactional(request)
             || id.is_some_and(|id| context.may(Operation::Write, ResourceType::TransactionalId, id));
         let permitted = if allowed { Ok(()) } else { Err(ErrorCode::TransactionalIdAuthorizationFailed) };
-        Self { acks: request.acks, transactional_id, permitted }
+        let timeout = Duration::from_millis(u64::from(request.timeout_ms.max(0).unsigned_abs()));
+        Self { acks: request.acks, timeout, transactional_id, permitted }
     }
 }
 
@@ -197,8 +205,11 @@ async fn submit(
     mut append: Append,
 ) -> Result<Submitted, Failure> {
     let batch = BatchView::parse(&append.records)?;
+    // Before the append: a role that changes meanwhile ends this leadership.
+    let led = if envelope.acks == ACKS_ALL { partition.led() } else { None };
+    let deadline = || TokioInstant::now() + envelope.timeout;
     if !batch.is_transactional() {
-        return Ok(partition.append(append, now_ms()));
+        return Ok(partition.append(append, now_ms()).committed(led, deadline));
     }
     let Some(transactional_id) = &envelope.transactional_id else {
         return Err(ErrorCode::TransactionalIdAuthorizationFailed.into());
@@ -212,6 +223,7 @@ async fn submit(
         protocol: if epoch_bump { Protocol::EpochBump } else { Protocol::Classic },
     };
     let submitted = context.broker().transactions().append(partition, claim, append).await;
+    let submitted = submitted.map(|submitted| submitted.committed(led, deadline));
     submitted.map_err(|error| refusal(context.version(), error))
 }
 
@@ -295,8 +307,8 @@ fn acceptable(
     if !matches!(envelope.acks, -1..=1) {
         return Err(ErrorCode::InvalidRequiredAcks.into());
     }
-    let (config, in_sync) = (partition.config(), partition.leadership().in_sync());
-    if envelope.acks == -1 && config.min_insync_replicas as usize > in_sync {
+    let config = partition.config();
+    if envelope.acks == ACKS_ALL && let Some(in_sync) = partition.shortage() {
         let text = format!(
             "The size of the current ISR is {in_sync}, insufficient to satisfy the min.isr requirement of {} for partition {}",
             config.min_insync_replicas,

@@ -10,22 +10,27 @@
 //! Sessions (KIP-227) are kept as Kafka keeps them, in `max.incremental.fetch.session.cache.slots`
 //! slots.
 //!
-//! A lookup in pages that are not in memory runs on a thread that may wait.
-//! Records of segments that are no longer written to and come from the disk count as read once:
-//! they leave no trace in the page cache.
+//! A lookup in pages that are not in memory runs on a thread that may wait. Records of segments
+//! that are no longer written to and come from the disk count as read once: they leave no trace in
+//! the page cache.
 //!
 //! A client that asks a broker which does not lead is told the leader (KIP-951).
 //!
+//! A follower reads up to the log end, and tells by its offset what it has: the leader's rules are
+//! in `levada_cluster::replication::leader`. It waits for appends, consumers wait for the high
+//! watermark. Its bytes count against no client's quota. Consumers may read from a follower from
+//! version 11 on (KIP-392).
+//!
 //! Asks for Read on each topic, or for ClusterAction if a replica fetches.
 //!
-//! Not done: preferred read replicas; replicas of other brokers. In a cluster, the fetch of a
-//! follower is refused, and the log says so.
+//! Not done: preferred read replicas, throttles of the leader.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::BytesMut;
 use levada_io::{Extent, Piece};
+use levada_cluster::replication::leader::FollowerFetch;
 use levada_log::{ReadError, Slice};
 use levada_wire::fetch::{AbortedTransaction, EpochEnd, FetchPartition, FetchRequest, FetchResponse, FetchedPartition, FetchedTopic};
 use levada_wire::gather::{self, HoleLen};
@@ -36,7 +41,6 @@ use tokio::time::Instant;
 use crate::api::leaders::Leaders;
 use crate::api::{Context, RequestError, Reply};
 use crate::blocking::off_shard;
-use crate::clock::now_ms;
 use crate::error_code::ErrorCode;
 use crate::replica::Partition;
 use crate::security::acl::Operation;
@@ -46,6 +50,8 @@ mod once;
 mod session;
 
 const READ_COMMITTED: i8 = 1;
+/// From this version on a consumer can read from a follower (KIP-392).
+const ANY_REPLICA_VERSION_MIN: i16 = 11;
 /// From this version on a refusal names the leader.
 const LEADER_VERSION_MIN: i16 = 16;
 
@@ -74,6 +80,7 @@ pub(crate) async fn answer(context: &Context, body: BytesMut) -> Result<Reply, R
         topics: Vec::new(),
         node_endpoints: Vec::new(),
     };
+    let is_follower = request.replica_id >= 0;
     match session::begin(context, &mut request) {
         Ok(after) => {
             if is_large {
@@ -84,14 +91,14 @@ pub(crate) async fn answer(context: &Context, body: BytesMut) -> Result<Reply, R
             if context.version() >= LEADER_VERSION_MIN {
                 name_leaders(context, &mut response);
             }
-            let (wait, postponed) = context.broker().quotas().book_answer(context.client(), bytes_of(&response));
-            response.throttle_time_ms = context.mute_for(wait);
-            if postponed {
+            if books_answer(context, is_follower, &mut response) {
                 // The client asks again when it may: nothing is handed out, and the session knows
                 // of nothing.
                 session::postpone(&after, &mut response);
             } else {
-                count_traffic(&targets, &response);
+                if !is_follower {
+                    count_traffic(&targets, &response);
+                }
                 session::finish(context, after, &mut response);
             }
         }
@@ -111,6 +118,17 @@ pub(crate) async fn answer(context: &Context, body: BytesMut) -> Result<Reply, R
     });
     let pieces = pieces.collect();
     Ok(if tail { Reply::Send(pieces) } else { Reply::SendOld(pieces) })
+}
+
+/// Counts the answer against the quota of a client, and returns true if the client has to come
+/// again for it.
+fn books_answer(context: &Context, is_follower: bool, response: &mut FetchResponse<Records>) -> bool {
+    if is_follower {
+        return false;
+    }
+    let (wait, postponed) = context.broker().quotas().book_answer(context.client(), bytes_of(response));
+    response.throttle_time_ms = context.mute_for(wait);
+    postponed
 }
 
 /// Adds the leaders of the partitions that this broker does not lead.
@@ -164,7 +182,7 @@ async fn fetch(
     let limits = Limits::new(context, &request);
     let mut look = look(targets, limits).await;
     if !look.is_enough(&limits) {
-        look = wait(context, targets, limits).await;
+        look = wait(context, targets, Limits { takes_positions: false, ..limits }).await;
     }
     let mut fetched = look.partitions.into_iter();
     let topics = request.topics.into_iter().map(|topic| FetchedTopic {
@@ -186,7 +204,13 @@ fn bytes_of(response: &FetchResponse<Records>) -> u64 {
 async fn wait(context: &Context, targets: &Arc<Vec<Target>>, limits: Limits) -> Look {
     let sleeper = Arc::new(Notify::new());
     let partitions = targets.iter().filter_map(|target| target.partition.as_ref().ok());
-    let _registered: Vec<_> = partitions.map(|partition| partition.waiters().register(&sleeper)).collect();
+    let registered = partitions.flat_map(|partition| {
+        let led = partition.led().filter(|_| limits.reader.is_follower());
+        let appends = led.map(|led| led.followers().register(&sleeper));
+        // Of changes of the leader a follower hears as a consumer does.
+        appends.into_iter().chain([partition.waiters().register(&sleeper)])
+    });
+    let _registered: Vec<_> = registered.collect();
     let deadline = Instant::now() + limits.wait;
     loop {
         let look = look(targets, limits).await;
@@ -220,18 +244,83 @@ struct Limits {
     bytes_max: u32,
     bytes_min: u64,
     wait: Duration,
-    committed_only: bool,
+    reader: Reader,
+    /// Followers' positions are those of this look.
+    takes_positions: bool,
+}
+
+/// The peer that fetches.
+#[derive(Clone, Copy)]
+enum Reader {
+    Consumer {
+        committed_only: bool,
+        /// The client can read from a follower.
+        any_replica: bool,
+    },
+    /// The broker of another replica.
+    Follower { id: i32, broker_epoch: i64 },
+}
+
+impl Reader {
+    fn of(request: &FetchRequest, version: i16) -> Self {
+        match request.replica_id {
+            id if id >= 0 => Self::Follower { id, broker_epoch: request.replica_epoch },
+            _ => Self::Consumer {
+                committed_only: request.isolation_level == READ_COMMITTED,
+                any_replica: version >= ANY_REPLICA_VERSION_MIN,
+            },
+        }
+    }
+
+    fn is_follower(self) -> bool {
+        matches!(self, Self::Follower { .. })
+    }
+
+    /// Checks that this broker may answer for the partition.
+    fn check(self, partition: &Partition, wanted: &FetchPartition) -> Result<(), ErrorCode> {
+        let known = wanted.current_leader_epoch;
+        match self {
+            Self::Follower { id, .. } => partition.check_follower(id, known),
+            Self::Consumer { any_replica: true, .. } => partition.check_replica(known),
+            Self::Consumer { any_replica: false, .. } => partition.check_leader(known),
+        }
+    }
+
+    /// Takes the position of a follower, which has everything before the offset that it fetches.
+    fn take_position(
+        self,
+        partition: &Partition,
+        wanted: &FetchPartition,
+        leader_end: i64,
+    ) -> Result<(), ErrorCode> {
+        let Self::Follower { id: replica, broker_epoch } = self else { return Ok(()) };
+        let (offset, log_start) = (wanted.fetch_offset, wanted.log_start_offset);
+        partition.follower_fetched(FollowerFetch { replica, broker_epoch, offset, log_start, leader_end })
+    }
+
+    /// The offset before which the reader may see records.
+    fn upto(self, log: &levada_log::Partition) -> i64 {
+        match self {
+            Self::Follower { .. } => log.log_end(),
+            Self::Consumer { committed_only: true, .. } => log.last_stable(),
+            Self::Consumer { committed_only: false, .. } => log.high_watermark(),
+        }
+    }
 }
 
 impl Limits {
     fn new(context: &Context, request: &FetchRequest) -> Self {
-        let bytes_max = request.max_bytes.max(0).unsigned_abs().min(context.broker().config().fetch_max_bytes);
-        let bytes_max = bytes_max.min(context.broker().quotas().answer_bytes_max(context.client()));
+        let reader = Reader::of(request, context.version());
+        let mut bytes_max = request.max_bytes.max(0).unsigned_abs().min(context.broker().config().fetch_max_bytes);
+        if !reader.is_follower() {
+            bytes_max = bytes_max.min(context.broker().quotas().answer_bytes_max(context.client()));
+        }
         Self {
             bytes_max,
             bytes_min: u64::from(request.min_bytes.max(0).unsigned_abs().min(bytes_max)),
             wait: Duration::from_millis(u64::from(request.max_wait_ms.max(0).unsigned_abs())),
-            committed_only: request.isolation_level == READ_COMMITTED,
+            reader,
+            takes_positions: true,
         }
     }
 }
@@ -246,7 +335,6 @@ fn resolve(context: &Context, request: &FetchRequest) -> Arc<Vec<Target>> {
     let mut targets = Vec::with_capacity(request.topics.iter().map(|topic| topic.partitions.len()).sum());
     let replica = request.replica_id >= 0 && context.broker().access().has_authorizer();
     let replica = replica.then(|| context.may_cluster(Operation::ClusterAction));
-    let is_follower = request.replica_id >= 0 && context.broker().membership().is_some();
     for topic in &request.topics {
         let key = (&topic.name, topic.topic_id);
         let permitted = match replica {
@@ -256,27 +344,10 @@ fn resolve(context: &Context, request: &FetchRequest) -> Arc<Vec<Target>> {
         };
         for wanted in &topic.partitions {
             let partition = permitted.and_then(|()| context.partition(key, wanted.index));
-            let partition = match is_follower {
-                true => partition.and_then(|partition| Err(refuse_follower(&partition, request.replica_id))),
-                false => partition,
-            };
             targets.push(Target { wanted: wanted.clone(), partition });
         }
     }
     Arc::new(targets)
-}
-
-/// A follower would count on replication, which needs more than its fetches. It asks again and
-/// again.
-fn refuse_follower(partition: &Partition, replica_id: i32) -> ErrorCode {
-    if partition.untold_follower(now_ms()) {
-        tracing::error!(
-            partition = partition.name(),
-            broker = replica_id,
-            "a follower is refused: this version of Levada does not replicate; next: take the broker out of the replicas with kafka-reassign-partitions"
-        );
-    }
-    ErrorCode::NotLeaderOrFollower
 }
 
 /// How a log is read: [`levada_log::Partition::read`], or the one that does not wait for the disk.
@@ -348,10 +419,12 @@ impl Look {
         (limits, read): (&Limits, Read),
     ) -> Result<FetchedPartition<Records>, Failed> {
         let wanted = &target.wanted;
-        partition.check_leader(wanted.current_leader_epoch)?;
+        limits.reader.check(partition, wanted)?;
         let log = partition.log();
         let mut fetched = FetchedPartition::new(wanted.index);
-        let upto = if limits.committed_only { log.last_stable() } else { log.high_watermark() };
+        // Before the read: appends that come after it do not make a follower late, and its high
+        // watermark is one that it can have.
+        let (upto, leader_end, high_watermark) = (limits.reader.upto(log), log.log_end(), log.high_watermark());
         if wanted.last_fetched_epoch >= 0 {
             fetched.diverging_epoch = diverging(log, wanted)?;
         }
@@ -364,13 +437,16 @@ impl Look {
             let slice = read(log, wanted.fetch_offset, max_bytes, upto, self.bytes == 0)?;
             self.bytes += slice.extent.as_ref().map_or(0, |extent| extent.len);
             self.urgent |= slice.sealed;
-            if limits.committed_only {
+            if let Reader::Consumer { committed_only: true, .. } = limits.reader {
                 fetched.aborted = Some(aborted(log, &slice, wanted.fetch_offset, upto)?);
             }
             let sealed = slice.sealed;
             fetched.records = slice.extent.map(|extent| Records { extent, sealed });
+            if limits.takes_positions {
+                limits.reader.take_position(partition, wanted, leader_end)?;
+            }
         }
-        fetched.high_watermark = log.high_watermark();
+        fetched.high_watermark = if limits.reader.is_follower() { high_watermark } else { log.high_watermark() };
         fetched.last_stable_offset = log.last_stable();
         fetched.log_start_offset = log.log_start();
         Ok(fetched)
@@ -396,6 +472,9 @@ fn aborted(
 fn diverging(log: &levada_log::Partition, wanted: &FetchPartition) -> Result<Option<EpochEnd>, ErrorCode> {
     let (epoch, end_offset) = log.epoch_end_offset(wanted.last_fetched_epoch);
     if epoch < 0 || end_offset < 0 {
+        return Err(ErrorCode::OffsetOutOfRange);
+    }
+    if wanted.fetch_offset < log.log_start() {
         return Err(ErrorCode::OffsetOutOfRange);
     }
     let diverged = epoch < wanted.last_fetched_epoch || end_offset < wanted.fetch_offset;

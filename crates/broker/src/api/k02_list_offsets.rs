@@ -5,6 +5,10 @@
 //! -5 last tiered, -6 earliest pending upload), which a log without tiers answers with its own
 //! start and with -1. A partition that is asked for twice is refused once.
 //!
+//! Other brokers, and tools that compare replicas, get the log end instead of the high watermark.
+//! After an election, until the high watermark has reached the beginning of the leader epoch, its
+//! end is not available to consumers.
+//!
 //! Times are looked for on a thread that may wait, a few at once: a search reads from the disk and
 //! expands a batch.
 
@@ -29,9 +33,16 @@ const READ_COMMITTED: i8 = 1;
 const FIRST_VERSIONS: [(i64, i16); 4] =
     [(MAX_TIMESTAMP, 7), (EARLIEST_LOCAL, 8), (LATEST_TIERED, 9), (EARLIEST_PENDING_UPLOAD, 11)];
 const EPOCH_VERSION_MIN: i16 = 4;
+/// From this version on a client knows OFFSET_NOT_AVAILABLE.
+const NOT_AVAILABLE_VERSION_MIN: i16 = 5;
+/// Replica id of consumers.
+const CONSUMER: i32 = -1;
 
 pub(crate) async fn answer(context: &Context, request: ListOffsetsRequest) -> ListOffsetsResponse {
-    let committed_only = request.isolation_level == READ_COMMITTED;
+    let reader = match request.replica_id {
+        CONSUMER => Reader::Consumer { committed_only: request.isolation_level == READ_COMMITTED },
+        _ => Reader::Replica,
+    };
     let mut topics = Vec::with_capacity(request.topics.len());
     for topic in request.topics {
         let (once, twice) = repeated(topic.partitions);
@@ -42,7 +53,7 @@ pub(crate) async fn answer(context: &Context, request: ListOffsetsRequest) -> Li
             let found = match () {
                 () if !may => Err(ErrorCode::TopicAuthorizationFailed),
                 () if twice.contains(&asked.partition_index) => Err(ErrorCode::InvalidRequest),
-                () => look_up(context, name, asked, committed_only).await,
+                () => look_up(context, name, asked, reader).await,
             };
             partitions.push(show(context, asked.partition_index, found));
         }
@@ -64,6 +75,22 @@ fn repeated(asked: Vec<ListOffsetsPartition>) -> (Vec<ListOffsetsPartition>, BTr
     (once, twice)
 }
 
+/// The peer that asks.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reader {
+    Consumer { committed_only: bool },
+    /// Another broker, or a tool that compares replicas: the end is that of the log.
+    Replica,
+}
+
+/// The error for offsets that are not known yet, as the client understands it.
+fn unavailable(context: &Context) -> ErrorCode {
+    match context.version() >= NOT_AVAILABLE_VERSION_MIN {
+        true => ErrorCode::OffsetNotAvailable,
+        false => ErrorCode::LeaderNotAvailable,
+    }
+}
+
 /// An answer: offset, timestamp, leader epoch.
 type Found = (i64, i64, i32);
 
@@ -73,7 +100,7 @@ async fn look_up(
     context: &Context,
     topic: &str,
     asked: &ListOffsetsPartition,
-    committed_only: bool,
+    reader: Reader,
 ) -> Result<Found, ErrorCode> {
     let broker = context.broker();
     let partition = broker.replicas().partition(topic, asked.partition_index)?;
@@ -83,8 +110,16 @@ async fn look_up(
         return Err(ErrorCode::UnsupportedVersion);
     }
     let log = partition.log();
-    let end = if committed_only { log.last_stable() } else { log.high_watermark() };
+    let end = match reader {
+        Reader::Replica => log.log_end(),
+        Reader::Consumer { committed_only: true } => log.last_stable(),
+        Reader::Consumer { committed_only: false } => log.high_watermark(),
+    };
+    // After an election the leader does not know yet how far its predecessor had committed.
+    let is_uncertain =
+        reader != Reader::Replica && partition.led().is_some_and(|led| led.is_before_epoch());
     let found = match asked.timestamp {
+        LATEST if is_uncertain => return Err(unavailable(context)),
         LATEST => return Ok((end, -1, log.latest_epoch())),
         EARLIEST | EARLIEST_LOCAL => {
             let start = log.log_start();
@@ -95,6 +130,9 @@ async fn look_up(
         timestamp if timestamp < 0 => return Err(ErrorCode::UnsupportedVersion),
         timestamp => broker.replicas().search(&partition, move |log| log.offset_for_timestamp(timestamp)).await?,
     };
+    if is_uncertain && found.is_none_or(|found| found.offset >= end) {
+        return Err(unavailable(context));
+    }
     let found = found.filter(|found| found.offset < end);
     Ok(found.map_or(NOTHING, |found| (found.offset, found.timestamp, found.leader_epoch)))
 }

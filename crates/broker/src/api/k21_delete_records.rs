@@ -1,48 +1,90 @@
 //! DeleteRecords (key 21), versions 0–2.
 //!
 //! Moves a partition's first offset up, to any offset up to the high watermark (-1: to there);
-//! segments that lie below go at once. Only topics whose `cleanup.policy` has `delete`, and none of
-//! the broker's own.
+//! segments that lie below go at once. With other replicas the answer waits until all that are
+//! alive have deleted the records, or for `timeout_ms`. Only topics whose `cleanup.policy` has
+//! `delete`, and none of the broker's own.
+
+use std::sync::Arc;
+use std::time::Duration;
 
 use levada_wire::messages::delete_records_request::DeleteRecordsPartition;
 use levada_wire::messages::delete_records_response::{DeleteRecordsPartitionResult, DeleteRecordsTopicResult};
 use levada_wire::messages::{DeleteRecordsRequest, DeleteRecordsResponse};
+use tokio::time::Instant;
 
 use crate::api::Context;
 use crate::blocking::off_shard;
-use crate::error_code::ErrorCode;
+use crate::error_code::{ErrorCode, Failure};
+use crate::replica::lane::SubmitError;
+use crate::replica::led::Led;
 use crate::replica::{Replicas, is_internal};
 use crate::security::acl::{Operation, ResourceType};
 
 /// Stands for "unknown" in an answer.
 const NONE: i64 = -1;
 
-pub(crate) async fn answer(context: &Context, request: DeleteRecordsRequest) -> DeleteRecordsResponse {
-    let replicas = context.broker().replicas().clone();
-    let may = |name: &str| context.may(Operation::Delete, ResourceType::Topic, name);
-    let asked: Vec<_> = request.topics.into_iter().map(|topic| (may(topic.name.as_str()), topic)).collect();
-    let topics = off_shard(move || {
-        let topics = asked.into_iter().map(|(may, topic)| {
-            let name = topic.name.as_str();
-            let delete = |asked| match may {
-                true => delete(&replicas, name, asked),
-                false => show(asked, Err(ErrorCode::TopicAuthorizationFailed)),
-            };
-            let partitions = topic.partitions.iter().map(delete).collect();
-            message!(DeleteRecordsTopicResult { partitions: partitions, name: topic.name.clone() })
-        });
-        topics.collect()
-    });
-    message!(DeleteRecordsResponse { topics: topics.await })
+/// Records of one partition that are deleted here, and the leadership that knows of the other
+/// replicas.
+struct Deleted {
+    asked: DeleteRecordsPartition,
+    result: Result<i64, ErrorCode>,
+    led: Option<Arc<Led>>,
 }
 
-fn delete(replicas: &Replicas, topic: &str, asked: &DeleteRecordsPartition) -> DeleteRecordsPartitionResult {
-    let deleted = match replicas.partition(topic, asked.partition_index) {
+pub(crate) async fn answer(context: &Context, request: DeleteRecordsRequest) -> DeleteRecordsResponse {
+    let replicas = context.broker().replicas().clone();
+    let deadline = Instant::now() + Duration::from_millis(u64::from(request.timeout_ms.max(0).unsigned_abs()));
+    let may = |name: &str| context.may(Operation::Delete, ResourceType::Topic, name);
+    let asked: Vec<_> = request.topics.into_iter().map(|topic| (may(topic.name.as_str()), topic)).collect();
+    let deleted = off_shard(move || {
+        let topics = asked.into_iter().map(|(may, topic)| {
+            let name = topic.name.as_str();
+            let delete = |asked: DeleteRecordsPartition| match may {
+                true => delete(&replicas, name, asked),
+                false => Deleted { asked, result: Err(ErrorCode::TopicAuthorizationFailed), led: None },
+            };
+            let partitions: Vec<Deleted> = topic.partitions.into_iter().map(delete).collect();
+            (topic.name, partitions)
+        });
+        topics.collect::<Vec<_>>()
+    });
+    let mut topics = Vec::new();
+    for (name, deleted) in deleted.await {
+        let mut partitions = Vec::with_capacity(deleted.len());
+        for one in deleted {
+            let result = everywhere(one.result, one.led, deadline).await;
+            partitions.push(show(&one.asked, result));
+        }
+        topics.push(message!(DeleteRecordsTopicResult { partitions: partitions, name: name }));
+    }
+    message!(DeleteRecordsResponse { topics: topics })
+}
+
+fn delete(replicas: &Replicas, topic: &str, asked: DeleteRecordsPartition) -> Deleted {
+    let partition = match replicas.partition(topic, asked.partition_index) {
         Ok(_) if is_internal(topic) => Err(ErrorCode::InvalidTopic),
-        Ok(partition) => replicas.delete_records(&partition, asked.offset),
-        Err(error) => Err(error),
+        other => other,
     };
-    show(asked, deleted)
+    // Before the deletion, so that a leadership that is lost meanwhile is noticed.
+    let led = partition.as_ref().ok().and_then(|partition| partition.led());
+    let result = partition.and_then(|partition| replicas.delete_records(&partition, asked.offset));
+    Deleted { asked, result, led }
+}
+
+/// The low watermark, once the other replicas have deleted the records as well.
+async fn everywhere(
+    result: Result<i64, ErrorCode>,
+    led: Option<Arc<Led>>,
+    deadline: Instant,
+) -> Result<i64, ErrorCode> {
+    let log_start = result?;
+    let Some(led) = led else { return Ok(log_start) };
+    led.release_deletions();
+    match led.deleted(log_start, deadline).await {
+        Ok(()) => led.low_watermark().ok_or(ErrorCode::NotLeaderOrFollower),
+        Err(failure) => Err(Failure::from(SubmitError::from(failure)).code),
+    }
 }
 
 fn show(asked: &DeleteRecordsPartition, deleted: Result<i64, ErrorCode>) -> DeleteRecordsPartitionResult {

@@ -1,3 +1,4 @@
 //! The served APIs and versions, compared with Kafka's.
 
 mod documentation;
+mod leading;

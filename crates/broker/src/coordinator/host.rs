@@ -11,19 +11,26 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use levada_log::{Append, AppendError};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::time::Instant;
 
 use crate::clock::{Now, now_ms};
-use crate::coordinator::replay::{may_be_repeated, replay};
+use crate::coordinator::replay::{ReplayError, may_be_repeated, replay};
 use crate::coordinator::slots::{self, Due, Slots};
 use crate::machine::{
     Action, Keyed, Machine, PersistFailure, PersistId, Request, Signal, Ticket, partition_for,
 };
 use crate::replica::Partition;
-use crate::replica::lane::{AppendResult, Submitted};
+use crate::replica::lane::{SubmitError, SubmitResult, Submitted};
+use crate::replica::led::CommitFailure;
+
+/// Longest wait for the replicas in sync of a coordinator's partition, as Kafka's
+/// `offsets.commit.timeout.ms`.
+const COMMIT_WAIT: Duration = Duration::from_secs(5);
 
 /// The coordinators of one kind on this broker.
 pub(crate) struct Host<M: Machine> {
@@ -274,9 +281,35 @@ impl<M: Machine> Slot<M> {
     /// Replays the partition's log into `machine` and opens the coordinator for requests, unless
     /// its term has ended meanwhile. If the log cannot be read, the coordinator stays closed: no
     /// answer is better than one from half of the state. The lock is not held during the replay.
+    ///
+    /// Records that other replicas may lack are waited for: with another leader they would be gone,
+    /// and answers by them wrong.
     fn load(self: &Arc<Self>, mut machine: M, partition: &Arc<Partition>, (leader_epoch, term): (i32, u64)) {
         machine.begin(leader_epoch);
         let replayed = replay(partition.log(), |batch| machine.replay(batch));
+        let end = partition.log().log_end();
+        match partition.led().filter(|led| led.is_uncommitted(end)) {
+            None => self.open((machine, replayed), partition, (leader_epoch, term)),
+            Some(led) => {
+                let (slot, partition) = (self.clone(), partition.clone());
+                let open = async move {
+                    // A leadership that is lost ends the term.
+                    if led.committed_at_last(end).await != Err(CommitFailure::LeadershipLost) {
+                        slot.open((machine, replayed), &partition, (leader_epoch, term));
+                    }
+                };
+                tokio::spawn(open);
+            }
+        }
+    }
+
+    /// Opens the coordinator for requests with a machine that has replayed the log.
+    fn open(
+        self: &Arc<Self>,
+        (machine, replayed): (M, Result<(), ReplayError>),
+        partition: &Arc<Partition>,
+        (leader_epoch, term): (i32, u64),
+    ) {
         let mut state = self.state.lock();
         if state.term != term {
             return;
@@ -398,8 +431,13 @@ impl<M: Machine> Slot<M> {
             Ok(batch) => Append { leader_epoch: *leader_epoch, ..batch },
             Err(failure) => return Some(Err(failure)),
         };
-        match partition.append(batch, now) {
-            Submitted::Done(result) => Some(stored::<M>(partition, result)),
+        let led = partition.led();
+        if led.as_ref().is_some_and(|led| led.shortage().is_some()) {
+            return Some(Err(PersistFailure::Unavailable));
+        }
+        let submitted = partition.append(batch, now).committed(led, || Instant::now() + COMMIT_WAIT);
+        match submitted {
+            Submitted::Done(result) => Some(stored::<M>(partition, result.map_err(SubmitError::Refused))),
             queued => {
                 let (slot, partition, term) = (self.clone(), partition.clone(), state.term);
                 tokio::spawn(async move {
@@ -414,8 +452,16 @@ impl<M: Machine> Slot<M> {
 
 /// The result of an append as the machine is told: the base offset, or the one classification of
 /// failures.
-fn stored<M: Machine>(partition: &Partition, result: AppendResult) -> Result<i64, PersistFailure> {
-    result.map(|appended| appended.base_offset).map_err(|error| match error {
+fn stored<M: Machine>(partition: &Partition, result: SubmitResult) -> Result<i64, PersistFailure> {
+    let error = match result {
+        Ok(appended) => return Ok(appended.base_offset),
+        Err(SubmitError::Refused(error)) => error,
+        // The records may be committed later. A later write of the same keys replaces them.
+        Err(SubmitError::Uncommitted(
+            CommitFailure::LeadershipLost | CommitFailure::NotEnoughReplicas | CommitFailure::TimedOut,
+        )) => return Err(PersistFailure::Unavailable),
+    };
+    Err(match error {
         AppendError::ProducerEpoch { .. } => PersistFailure::ProducerFenced,
         AppendError::CoordinatorEpoch { .. } => PersistFailure::CoordinatorFenced,
         AppendError::TransactionState { .. } | AppendError::OutOfOrderSequence { .. } => {

@@ -13,13 +13,15 @@ use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use levada_log::{Append, AppendError, Appended, LogError, Writer};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 use crate::replica::durability::{Synced, Syncs};
+use crate::replica::led::{CommitFailure, Led};
 
 /// Result of the log for one batch.
 pub(crate) type AppendResult = Result<Appended, AppendError>;
@@ -75,16 +77,36 @@ pub(crate) enum Submitted {
     },
     /// Either of them, whose answer waits for the device.
     Durable(Box<Submitted>, Arc<Syncs>, Option<oneshot::Receiver<Synced>>),
+    /// One of these, whose answer waits for the replicas in sync until the deadline.
+    Committed(Box<Submitted>, Arc<Led>, Instant),
 }
+
+/// Reason for which a batch is not acknowledged.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SubmitError {
+    /// The batch is not in the log.
+    #[error(transparent)]
+    Refused(#[from] AppendError),
+    /// The batch is in the log, and may be committed later.
+    #[error(transparent)]
+    Uncommitted(#[from] CommitFailure),
+}
+
+impl From<LogError> for SubmitError {
+    fn from(error: LogError) -> Self {
+        Self::Refused(error.into())
+    }
+}
+
+/// Outcome of a batch, as its producer hears of it.
+pub(crate) type SubmitResult = Result<Appended, SubmitError>;
 
 impl Submitted {
     /// Waits for a queued batch; returns at once for one that is done.
-    pub(crate) async fn wait(self) -> AppendResult {
+    pub(crate) async fn wait(self) -> SubmitResult {
         match self {
-            Self::Done(result) => result,
-            Self::Queued { answer, dir } => {
-                answer.await.unwrap_or_else(|_| Err(LogError::Offline { dir }.into()))
-            }
+            Self::Done(result) => Ok(result?),
+            Self::Queued { .. } => Ok(self.appended().await?),
             Self::Durable(submitted, syncs, sync) => {
                 let appended = Box::pin(submitted.wait()).await?;
                 let durable = syncs.log().durable() > appended.last_offset;
@@ -97,6 +119,22 @@ impl Submitted {
                 sync.await.unwrap_or_else(stopped)?;
                 Ok(appended)
             }
+            Self::Committed(submitted, led, deadline) => {
+                let appended = Box::pin(submitted.wait()).await?;
+                led.committed(appended.last_offset + 1, deadline).await?;
+                Ok(appended)
+            }
+        }
+    }
+
+    /// Waits until a batch that nothing else is waited for is in the log.
+    async fn appended(self) -> AppendResult {
+        match self {
+            Self::Done(result) => result,
+            Self::Queued { answer, dir } => {
+                answer.await.unwrap_or_else(|_| Err(LogError::Offline { dir }.into()))
+            }
+            Self::Durable(..) | Self::Committed(..) => unreachable!("these wait for more"),
         }
     }
 
@@ -104,12 +142,23 @@ impl Submitted {
     /// for.
     pub(crate) async fn written(self) -> Self {
         match self {
-            Self::Queued { .. } => Self::Done(self.wait().await),
+            Self::Queued { .. } => Self::Done(self.appended().await),
+            Self::Committed(submitted, led, deadline) => {
+                Self::Committed(Box::new(Box::pin(submitted.written()).await), led, deadline)
+            }
             Self::Durable(submitted, syncs, None) => {
                 let written = Box::pin(submitted.written()).await;
                 if syncs.is_due() { written.durable(&syncs) } else { written }
             }
             done => done,
+        }
+    }
+
+    /// Has the answer wait for the replicas in sync, if there are others than this broker's.
+    pub(crate) fn committed(self, led: Option<Arc<Led>>, deadline: impl FnOnce() -> Instant) -> Self {
+        match led {
+            Some(led) => Self::Committed(Box::new(self), led, deadline()),
+            None => self,
         }
     }
 
@@ -271,12 +320,12 @@ impl AppendLane {
 /// Measures how long somebody has the writer.
 struct WriterHold<'a> {
     longest_ns: &'a AtomicU64,
-    begun: Instant,
+    begun: std::time::Instant,
 }
 
 impl WriterHold<'_> {
     fn begin(lane: &AppendLane, work: Work) -> WriterHold<'_> {
-        WriterHold { longest_ns: &lane.longest_turns_ns[work as usize], begun: Instant::now() }
+        WriterHold { longest_ns: &lane.longest_turns_ns[work as usize], begun: std::time::Instant::now() }
     }
 }
 

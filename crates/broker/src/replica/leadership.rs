@@ -1,8 +1,11 @@
 //! The leadership of one partition, as the metadata has it: whether this node leads, the epochs,
 //! and the replicas in sync. No clock, log or lock; [`Partition`](super::Partition) uses it.
 
+use levada_cluster::replication::leader::LedRegistration;
+
 use crate::error_code::ErrorCode;
 use crate::metadata::image::PartitionRegistration;
+use crate::metadata::records::NO_LEADER;
 
 /// The part of this node in one partition.
 #[derive(Clone, Debug, PartialEq)]
@@ -52,9 +55,29 @@ impl Leadership {
         self.isr.len().max(usize::from(self.is_leader))
     }
 
-    /// True if nobody else has to have what this node appends.
+    /// True if nobody else has to have what this node appends, or will have to.
     pub(crate) fn is_alone(&self) -> bool {
-        self.is_leader && self.in_sync() == 1
+        self.is_leader && self.in_sync() == 1 && !self.is_replicated()
+    }
+
+    /// True if there are other replicas.
+    pub(crate) fn is_replicated(&self) -> bool {
+        self.replicas.len() > 1
+    }
+
+    /// The same state of the partition without this node as its leader.
+    pub(crate) fn without_leader(self) -> Self {
+        Self { is_leader: false, leader: NO_LEADER, ..self }
+    }
+
+    /// The registration as the leader's machine takes it.
+    pub(crate) fn registration(&self) -> LedRegistration {
+        LedRegistration {
+            leader_epoch: self.leader_epoch,
+            partition_epoch: self.partition_epoch,
+            replicas: self.replicas.clone(),
+            isr: self.isr.clone(),
+        }
     }
 
     /// True if this is later than `held`. An older image never follows a later one, but a partition
@@ -65,10 +88,15 @@ impl Leadership {
 
     /// Answers a client that wants the leader and knows this leader epoch (-1: none) (KIP-320).
     pub(crate) fn check(&self, known: i32) -> Result<(), ErrorCode> {
+        self.check_epoch(known)?;
+        if self.is_leader { Ok(()) } else { Err(ErrorCode::NotLeaderOrFollower) }
+    }
+
+    /// Answers a client that reads from any replica and knows this leader epoch (-1: none).
+    pub(crate) fn check_epoch(&self, known: i32) -> Result<(), ErrorCode> {
         match known {
             known if known != -1 && known < self.leader_epoch => Err(ErrorCode::FencedLeaderEpoch),
             known if known > self.leader_epoch => Err(ErrorCode::UnknownLeaderEpoch),
-            _ if !self.is_leader => Err(ErrorCode::NotLeaderOrFollower),
             _ => Ok(()),
         }
     }

@@ -168,7 +168,7 @@ impl Replicas {
             tracing::warn!(partition = %format_args!("{topic}-{index}"), ?cut, "truncated a torn batch at the end of the log");
         }
         let partition = Partition::new(identity, writer, config, self.upkeep.clone());
-        Ok(partition.leased(self.lease.clone()))
+        Ok(partition.leased(self.lease.clone()).replicated(self.replication.clone()))
     }
 
     /// Adds opened partitions to those that are served.

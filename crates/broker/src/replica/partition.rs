@@ -5,7 +5,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use arc_swap::{ArcSwap, Guard};
+use arc_swap::{ArcSwap, ArcSwapOption, Guard};
+use levada_cluster::directories::ReplicaKey;
+use levada_cluster::replication::leader::FollowerFetch;
 use levada_log::{Append, AppendError, Writer};
 use levada_wire::Uuid;
 use tokio::sync::RwLock;
@@ -17,6 +19,8 @@ use crate::replica::durability::Syncs;
 use crate::replica::lane::{AppendLane, Backlog, RepeatedWarning, Submitted};
 use crate::replica::leadership::Leadership;
 use crate::replica::lease::Lease;
+use crate::replica::led::{Led, LedPartition};
+use crate::replica::replication::Replication;
 use crate::replica::tally::{Traffic, Upkeep};
 use crate::replica::waiters::Waiters;
 
@@ -39,6 +43,9 @@ pub(crate) struct Partition {
     index: i32,
     /// Changes with the lane's writer held, so that it is ordered with appends.
     leadership: ArcSwap<Leadership>,
+    /// Present while this node leads and there are, or were, other replicas.
+    led: ArcSwapOption<Led>,
+    replication: Option<Arc<Replication>>,
     log: Arc<levada_log::Partition>,
     lane: AppendLane,
     waiters: Arc<Waiters>,
@@ -49,7 +56,6 @@ pub(crate) struct Partition {
     transactions: RwLock<()>,
     config: ArcSwap<TopicConfig>,
     marker_warning: RepeatedWarning,
-    follower_warning: RepeatedWarning,
     traffic: Traffic,
     /// Its topic has been deleted, or its replica has left this node; whoever still holds it must
     /// be told so.
@@ -73,12 +79,14 @@ impl Partition {
         config: Arc<TopicConfig>,
         upkeep: Arc<Upkeep>,
     ) -> Self {
-        take_role(&mut writer, &identity.leadership);
+        let leadership = take_role(&mut writer, identity.leadership);
         Self {
             topic: identity.topic,
             topic_id: identity.topic_id,
             index: identity.index,
-            leadership: ArcSwap::from_pointee(identity.leadership),
+            leadership: ArcSwap::from_pointee(leadership),
+            led: ArcSwapOption::empty(),
+            replication: None,
             log: writer.partition().clone(),
             syncs: Arc::new(Syncs::new(writer.partition().clone(), &config, upkeep)),
             lane: AppendLane::new(writer),
@@ -86,7 +94,6 @@ impl Partition {
             transactions: RwLock::default(),
             config: ArcSwap::new(config),
             marker_warning: RepeatedWarning::default(),
-            follower_warning: RepeatedWarning::default(),
             traffic: Traffic::default(),
             deleted: AtomicBool::new(false),
             lease: None,
@@ -96,6 +103,13 @@ impl Partition {
     /// The same partition, served as long as the lease is valid.
     pub(crate) fn leased(self, lease: Option<Arc<Lease>>) -> Self {
         Self { lease, ..self }
+    }
+
+    /// The same partition with other replicas than this node's, if there are some.
+    pub(crate) fn replicated(self, replication: Arc<Replication>) -> Self {
+        let partition = Self { replication: Some(replication), ..self };
+        partition.follow_leadership(&partition.leadership.load());
+        partition
     }
 
     pub(crate) fn topic(&self) -> &str {
@@ -132,8 +146,12 @@ impl Partition {
     /// Takes a changed configuration, effective for the next append.
     pub(crate) fn configure(&self, config: Arc<TopicConfig>, log: levada_log::LogConfig) {
         self.syncs.configure(&config);
+        let min_insync_replicas = config.min_insync_replicas;
         self.config.store(config);
         self.lane.with_writer(|writer| writer.set_config(log));
+        if let Some(led) = &*self.led.load() {
+            led.configure(min_insync_replicas);
+        }
     }
 
     pub(crate) fn log(&self) -> &levada_log::Partition {
@@ -162,11 +180,89 @@ impl Partition {
                     replicas = ?next.replicas(),
                     "leadership changed"
                 );
-                take_role(writer, &next);
+                let next = take_role(writer, next);
+                self.follow_leadership(&next);
                 self.leadership.store(Arc::new(next));
             }
         });
         self.waiters.wake();
+    }
+
+    /// Begins, continues or ends the leadership of a replicated partition. The writer has its role.
+    fn follow_leadership(&self, next: &Leadership) {
+        let held = self.led.load_full();
+        match (held, &self.replication) {
+            (Some(led), _) if next.is_leader() => led.lead(next),
+            (Some(led), _) => {
+                led.resign();
+                self.led.store(None);
+            }
+            (None, Some(replication)) if next.is_leader() && next.is_replicated() => {
+                let of = LedPartition {
+                    key: ReplicaKey::new(self.topic_id, self.index),
+                    log: self.log.clone(),
+                    consumers: self.waiters.clone(),
+                };
+                let min_insync_replicas = self.config.load().min_insync_replicas;
+                let led = Led::begin(of, replication.clone(), next, min_insync_replicas);
+                self.led.store(Some(Arc::new(led)));
+            }
+            (None, _) => {}
+        }
+    }
+
+    /// The leadership of a replicated partition; none if this node does not lead, or is the only
+    /// replica.
+    pub(crate) fn led(&self) -> Option<Arc<Led>> {
+        self.led.load_full()
+    }
+
+    /// Checks that this node leads and that the other one has a replica. `known` is the leader
+    /// epoch that the fetch names, -1 for none.
+    pub(crate) fn check_follower(&self, replica: i32, known: i32) -> Result<(), ErrorCode> {
+        self.check_leader(known)?;
+        match &*self.led.load() {
+            Some(led) => led.check_follower(replica, known >= 0),
+            None if known >= 0 => Err(ErrorCode::UnknownLeaderEpoch),
+            None => Err(ErrorCode::NotLeaderOrFollower),
+        }
+    }
+
+    /// Number of replicas in sync if acks=all is to be refused, since the topic demands more.
+    pub(crate) fn shortage(&self) -> Option<usize> {
+        match &*self.led.load() {
+            Some(led) => led.shortage(),
+            None => {
+                let in_sync = self.leadership.load().in_sync();
+                (self.config.load().min_insync_replicas as usize > in_sync).then_some(in_sync)
+            }
+        }
+    }
+
+    /// Takes the position of a follower from its fetch, after the log was read for it.
+    pub(crate) fn follower_fetched(&self, fetch: FollowerFetch) -> Result<(), ErrorCode> {
+        self.led.load().as_ref().map_or(Err(ErrorCode::NotLeaderOrFollower), |led| led.fetched(fetch))
+    }
+
+    /// Checks that a consumer may read from this replica: the leader's, or one that follows.
+    pub(crate) fn check_replica(&self, known: i32) -> Result<(), ErrorCode> {
+        if self.is_deleted() {
+            return Err(self.absence());
+        }
+        let leadership = self.leadership.load();
+        leadership.check_epoch(known)?;
+        match leadership.is_leader() {
+            true if !self.has_lease() => Err(ErrorCode::NotLeaderOrFollower),
+            _ => Ok(()),
+        }
+    }
+
+    /// Wakes those who wait for an append.
+    fn wrote(&self) {
+        match &*self.led.load() {
+            None => self.waiters.wake(),
+            Some(led) => led.appended(),
+        }
     }
 
     /// See the field.
@@ -190,12 +286,11 @@ impl Partition {
             let checked = append.leader_epoch;
             return Submitted::Done(Err(AppendError::LeaderEpoch { checked, led: -1 }));
         }
-        let (submitted, left) = self.lane.submit(append, now_ms, || self.waiters.wake());
+        let (submitted, left) = self.lane.submit(append, now_ms, || self.wrote());
         if left == Backlog::Remaining {
             let partition = self.clone();
             tokio::spawn(async move {
-                while partition.lane.drain(clock::now_ms(), || partition.waiters.wake()) == Backlog::Remaining
-                {
+                while partition.lane.drain(clock::now_ms(), || partition.wrote()) == Backlog::Remaining {
                     tokio::task::yield_now().await;
                 }
             });
@@ -212,11 +307,6 @@ impl Partition {
     /// True if the operator is to be told that a marker could not be written here.
     pub(crate) fn untold_marker(&self, now_ms: i64) -> bool {
         self.marker_warning.is_due(now_ms)
-    }
-
-    /// True if the operator is to be told that a follower was refused.
-    pub(crate) fn untold_follower(&self, now_ms: i64) -> bool {
-        self.follower_warning.is_due(now_ms)
     }
 
     /// True if its topic has been deleted, or its replica has left this node.
@@ -252,17 +342,34 @@ impl Partition {
 impl Partition {
     fn leave_service(&self) {
         self.deleted.store(true, Ordering::Release);
+        if let Some(led) = self.led.swap(None) {
+            led.resign();
+        }
         self.waiters.wake();
     }
 }
 
-/// Has the log go by the leadership.
-fn take_role(writer: &mut Writer, leadership: &Leadership) {
-    match leadership.is_leader() {
-        true => writer.set_leader_epoch(leadership.leader_epoch()),
-        false => writer.resign(),
+/// Has the log go by the leadership. If the beginning of the epoch cannot be stored, the node does
+/// not lead.
+fn take_role(writer: &mut Writer, mut leadership: Leadership) -> Leadership {
+    if leadership.is_leader() && leadership.is_replicated() {
+        // Followers that ask where the epoch before ended must hear the same after a crash.
+        if let Err(error) = writer.lead(leadership.leader_epoch()) {
+            tracing::error!(
+                directory = %writer.partition().dir().display(),
+                %error,
+                "cannot store a leader epoch: this broker does not lead the partition"
+            );
+            leadership = leadership.without_leader();
+        }
+    } else if leadership.is_leader() {
+        writer.set_leader_epoch(leadership.leader_epoch());
+    }
+    if !leadership.is_leader() {
+        writer.resign();
     }
     writer.set_sole_replica(leadership.is_alone());
+    leadership
 }
 
 /// All partitions that this broker serves.

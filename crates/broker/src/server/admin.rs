@@ -91,6 +91,10 @@ async fn run(duties: Duties) {
     let groups = broker.coordinators().clone();
     tokio::task::spawn_local(async move { groups.groups().run_clock().await });
     tokio::task::spawn_local(broker.replicas().clone().run_retention());
+    if let Some(membership) = broker.membership().cloned() {
+        tokio::task::spawn_local(broker.replicas().clone().run_isr_changes(membership));
+        tokio::task::spawn_local(broker.replicas().clone().run_lag_checks());
+    }
     tokio::task::spawn_local(broker.replicas().clone().run_flushes());
     tokio::task::spawn_local(broker.replicas().clone().run_producer_expiry());
     tokio::task::spawn_local(broker.replicas().clone().run_cleaner());

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::broker::Broker;
 use crate::replay::ReplayStats;
-use crate::replica::{CleanerStats, Partition, RecoveryProgress, TrafficTotals, Work};
+use crate::replica::{CleanerStats, Partition, RecoveryProgress, ReplicationState, TrafficTotals, Work};
 use crate::stats::Stats;
 use crate::web::{GroupStates, LogState, MembershipState, Readiness, Source, TransactionStates, UpkeepState};
 
@@ -72,6 +72,10 @@ impl Source for Broker {
         let partitions = self.replicas().partitions().all();
         let longest = |work| partitions.iter().map(|partition| partition.lane().longest_turn(work)).max();
         Work::ALL.map(|(work, _)| longest(work).unwrap_or_default())
+    }
+
+    fn replication(&self) -> ReplicationState {
+        self.replicas().replication_state()
     }
 
     fn readiness(&self) -> Readiness {

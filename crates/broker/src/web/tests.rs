@@ -13,7 +13,8 @@ use std::{
 use levada_wire::ApiKey;
 
 use super::*;
-use crate::replica::TrafficTotals;
+use crate::replica::replication::IsrCounts;
+use crate::replica::{ReplicationState, TrafficTotals};
 
 pub(super) struct Fake {
     stats: Stats,
@@ -141,6 +142,11 @@ impl Source for Fake {
 
     fn longest_lane_turns(&self) -> [Duration; Work::ALL.len()] {
         [Duration::from_micros(1_500); Work::ALL.len()]
+    }
+
+    fn replication(&self) -> ReplicationState {
+        let changes = IsrCounts { expansions: 1, shrinks: 2, failures: 3 };
+        ReplicationState { under_replicated: 4, under_min_insync: 5, changes }
     }
 
     fn readiness(&self) -> Readiness {
@@ -336,7 +342,11 @@ const SHOWN: &[&str] = &[
     "levada_log_end_offset{topic=\"views\",partition=\"0\"} 15",
     "levada_series_left_out{kind=\"topic\"} 0",
     "levada_offline_partitions 0",
-    "levada_under_replicated_partitions 0",
+    "levada_under_replicated_partitions 4",
+    "levada_under_min_isr_partitions 5",
+    "levada_isr_changes_total{change=\"expansion\"} 1",
+    "levada_isr_changes_total{change=\"shrink\"} 2",
+    "levada_isr_changes_total{change=\"failed\"} 3",
     "levada_retention_deleted_bytes_total 2048",
     "levada_disk_free_bytes{directory=\"/data\"} 1000",
     "levada_log_flush_seconds_count 0",

@@ -28,7 +28,7 @@ fn append(lane: &AppendLane) -> Option<i64> {
     let result = match submitted {
         Submitted::Done(result) => result,
         Submitted::Queued { answer, .. } => answer.blocking_recv().ok()?,
-        Submitted::Durable(..) => unreachable!("a lane does not sync"),
+        Submitted::Durable(..) | Submitted::Committed(..) => unreachable!("a lane waits for nothing else"),
     };
     result.ok().map(|appended| appended.base_offset)
 }

@@ -70,7 +70,9 @@ families! {
     LOG_START Gauge "levada_log_start_offset" ["topic", "partition"] "First offset of the log" "kafka.log:type=Log,name=LogStartOffset,topic=*,partition=*";
     LOG_END Gauge "levada_log_end_offset" ["topic", "partition"] "Offset that the next record gets" "kafka.log:type=Log,name=LogEndOffset,topic=*,partition=*";
     LEFT_OUT Gauge "levada_series_left_out" ["kind"] "Topics and partitions without series of their own, because there are more than 5000 or 20000" "";
-    UNDER_REPLICATED Gauge "levada_under_replicated_partitions" [] "Partitions with fewer replicas in sync than assigned; always 0 on a single broker" "kafka.server:type=ReplicaManager,name=UnderReplicatedPartitions";
+    UNDER_REPLICATED Gauge "levada_under_replicated_partitions" [] "Partitions that this broker leads with fewer replicas in sync than assigned; always 0 on a single broker" "kafka.server:type=ReplicaManager,name=UnderReplicatedPartitions";
+    UNDER_MIN_ISR Gauge "levada_under_min_isr_partitions" [] "Partitions that this broker leads with fewer replicas in sync than min.insync.replicas: acks=all is refused" "kafka.server:type=ReplicaManager,name=UnderMinIsrPartitionCount";
+    ISR_CHANGES Counter "levada_isr_changes" ["change"] "Changes of the replicas in sync that this broker has asked the controller for: expansion, shrink, or failed" "kafka.server:type=ReplicaManager,name=IsrExpandsPerSec, IsrShrinksPerSec, FailedIsrUpdatesPerSec";
     OFFLINE Gauge "levada_offline_partitions" [] "Partitions that are offline after a failure of their storage" "kafka.controller:type=KafkaController,name=OfflinePartitionsCount";
     PARTITIONS Gauge "levada_partitions" [] "Partitions on this broker" "kafka.server:type=ReplicaManager,name=PartitionCount";
     ACKS_DURABILITY_PARTITIONS Gauge "levada_acks_durability_partitions" ["topic", "durability"] "Partitions by topic and by where acknowledged records are: page-cache, or on the device" "";

@@ -1,0 +1,297 @@
+//! Requests to a broker that leads a partition of two replicas: the test is the other broker.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::time::Duration;
+
+use levada_log::Append;
+use levada_log::batch::Builder;
+use levada_wire::fetch::FetchRequest;
+use tokio::time::Instant;
+
+use crate::clock::uptime_ms;
+use crate::error_code::{ErrorCode, Failure};
+use crate::group::Producer;
+use crate::group::request::EndTxnRequest;
+use crate::metadata::records::{PartitionChangeRecord, Record, RegisterBrokerRecord};
+use crate::replica::lane::Submitted;
+
+mod rig;
+
+use rig::{OTHER, OTHER_EPOCH, Rig, TOPIC, change};
+
+const OK: i16 = 0;
+const LATEST: i64 = -1;
+const EARLIEST: i64 = -2;
+/// Longer than any test.
+const LONG_MS: i32 = 3_600_000;
+const LONG: Duration = Duration::from_secs(3_600);
+
+/// Polls a request once: it is answered, or waits from now on.
+async fn begun<T>(request: &mut Pin<Box<impl Future<Output = T>>>) -> Option<T> {
+    tokio::select! {
+        biased;
+        answer = request => Some(answer),
+        () = std::future::ready(()) => None,
+    }
+}
+
+#[test]
+fn acks_all_is_answered_after_the_followers_next_fetch() {
+    let rig = Rig::start();
+    rig.run(async {
+        let mut produce = Box::pin(rig.produce(-1, LONG_MS));
+        assert_eq!(begun(&mut produce).await, None);
+        let fetched = rig.follow(0).await;
+        assert_eq!((fetched.error_code, fetched.high_watermark), (OK, 0));
+        assert!(fetched.records.is_some_and(|records| !records.is_empty()));
+        assert_eq!(begun(&mut produce).await, None, "the follower may not have stored the record");
+        assert_eq!(rig.follow(1).await.error_code, OK);
+        assert_eq!(produce.await, (OK, 0));
+        assert_eq!(rig.follow(1).await.high_watermark, 1);
+    });
+}
+
+#[test]
+fn acks_1_is_answered_at_once_and_consumers_see_the_record_once_it_is_replicated() {
+    let rig = Rig::start();
+    rig.run(async {
+        assert_eq!(rig.produce(1, LONG_MS).await, (OK, 0));
+        let seen = rig.consume(0).await;
+        assert_eq!((seen.high_watermark, seen.records.map_or(0, |records| records.len())), (0, 0));
+        assert_eq!(rig.follow(1).await.error_code, OK);
+        let seen = rig.consume(0).await;
+        assert_eq!(seen.high_watermark, 1);
+        assert!(seen.records.is_some_and(|records| !records.is_empty()));
+    });
+}
+
+#[test]
+fn an_append_wakes_followers_and_the_high_watermark_wakes_consumers() {
+    let rig = Rig::start();
+    rig.run(async {
+        let waiting = |replica| rig.fetch(FetchRequest { max_wait_ms: LONG_MS, ..rig.fetch_of(replica, 0) });
+        let (mut follower, mut consumer) = (Box::pin(waiting(OTHER)), Box::pin(waiting(-1)));
+        assert!(begun(&mut follower).await.is_none());
+        assert!(begun(&mut consumer).await.is_none());
+        assert_eq!(rig.produce(1, LONG_MS).await, (OK, 0));
+        assert!(follower.await.records.is_some_and(|records| !records.is_empty()));
+        assert!(begun(&mut consumer).await.is_none());
+        assert_eq!(rig.follow(1).await.error_code, OK);
+        assert!(consumer.await.records.is_some_and(|records| !records.is_empty()));
+    });
+}
+
+#[test]
+fn acks_all_ends_with_its_timeout() {
+    let rig = Rig::start();
+    rig.run(async {
+        let (error, _) = rig.produce(-1, 1).await;
+        assert_eq!(error, ErrorCode::RequestTimedOut.code());
+        assert_eq!(
+            rig.partition().log().log_end(),
+            1,
+            "the record is in the log, and may be committed later"
+        );
+    });
+}
+
+#[test]
+fn too_few_replicas_in_sync_refuse_acks_all_before_the_append() {
+    let mut rig = Rig::start_with(&["min.insync.replicas=2"]);
+    let node = rig.node;
+    rig.publish(&[in_sync(&[node])]);
+    rig.run(async {
+        let (error, _) = rig.produce(-1, LONG_MS).await;
+        assert_eq!((error, rig.partition().log().log_end()), (ErrorCode::NotEnoughReplicas.code(), 0));
+        assert_eq!(rig.produce(1, LONG_MS).await, (OK, 0));
+        assert_eq!(rig.partition().log().high_watermark(), 0, "it stands still");
+        // The other broker is back.
+        assert_eq!(rig.follow(1).await.error_code, OK);
+        assert_eq!(rig.commit_change(), [node, OTHER]);
+        assert_eq!(rig.partition().log().high_watermark(), 1);
+    });
+}
+
+#[test]
+fn replicas_that_fall_out_of_sync_after_the_append_fail_acks_all() {
+    let mut rig = Rig::start_with(&["min.insync.replicas=2"]);
+    let submitted = submitted(&rig);
+    rig.run(async { assert_eq!(rig.follow(1).await.error_code, OK) });
+    rig.publish(&[in_sync(&[rig.node])]);
+    let failure = rig.run(submitted.wait()).expect_err("one replica is in sync");
+    assert_eq!(Failure::from(failure).code, ErrorCode::NotEnoughReplicasAfterAppend);
+}
+
+#[test]
+fn a_produce_that_waits_is_refused_when_the_leadership_is_lost() {
+    let mut rig = Rig::start();
+    let waits = submitted(&rig);
+    rig.publish(&[PartitionChangeRecord { leader: OTHER, ..change(TOPIC) }.into()]);
+    let failure = rig.run(waits.wait()).expect_err("another broker leads");
+    assert_eq!(Failure::from(failure).code, ErrorCode::NotLeaderOrFollower);
+    rig.run(async {
+        assert_eq!(rig.produce(-1, LONG_MS).await.0, ErrorCode::NotLeaderOrFollower.code());
+    });
+}
+
+/// A record in the log whose acknowledgement waits for the other replica.
+fn submitted(rig: &Rig) -> Submitted {
+    let (partition, led) = (rig.partition(), rig.partition().led());
+    let mut batch = Builder::new();
+    batch.push(0, None, Some(b"value"));
+    let append = Append::client(batch.build().unwrap());
+    rig.run(async { partition.append(append, 0).committed(led, || Instant::now() + LONG) })
+}
+
+/// A change of the replicas in sync.
+fn in_sync(isr: &[i32]) -> Record {
+    PartitionChangeRecord { isr: Some(isr.to_vec()), ..change(TOPIC) }.into()
+}
+
+#[test]
+fn fetches_of_brokers_that_are_no_replicas_and_of_earlier_lives_are_refused() {
+    let rig = Rig::start();
+    rig.run(async {
+        let with = |replica_id, replica_epoch, known| {
+            let mut request = rig.fetch_of(OTHER, 0);
+            (request.replica_id, request.replica_epoch) = (replica_id, replica_epoch);
+            request.topics[0].partitions[0].current_leader_epoch = known;
+            rig.fetch(request)
+        };
+        let epoch = rig.partition().leadership().leader_epoch();
+        assert_eq!(with(4, 1, epoch).await.error_code, ErrorCode::UnknownLeaderEpoch.code());
+        assert_eq!(with(4, 1, -1).await.error_code, ErrorCode::NotLeaderOrFollower.code());
+        assert_eq!(
+            with(OTHER, OTHER_EPOCH - 1, epoch).await.error_code,
+            ErrorCode::NotLeaderOrFollower.code()
+        );
+        assert_eq!(with(OTHER, OTHER_EPOCH + 1, epoch).await.error_code, OK, "its metadata may be newer");
+        assert_eq!(with(OTHER, -1, epoch).await.error_code, OK);
+        assert_eq!(
+            with(OTHER, OTHER_EPOCH, epoch + 1).await.error_code,
+            ErrorCode::UnknownLeaderEpoch.code()
+        );
+    });
+}
+
+#[test]
+fn a_follower_that_is_beyond_the_end_is_told_where_to_truncate() {
+    let rig = Rig::start();
+    rig.run(async {
+        assert_eq!(rig.produce(1, LONG_MS).await, (OK, 0));
+        let mut request = rig.fetch_of(OTHER, 5);
+        let epoch = rig.partition().leadership().leader_epoch();
+        request.topics[0].partitions[0].last_fetched_epoch = epoch;
+        let fetched = rig.fetch(request).await;
+        let diverging = fetched.diverging_epoch.expect("the follower has more");
+        assert_eq!((fetched.error_code, diverging.epoch, diverging.end_offset), (OK, epoch, 1));
+        assert_eq!(rig.partition().log().high_watermark(), 0, "the position does not count");
+        assert_eq!(rig.follow(5).await.error_code, ErrorCode::OffsetOutOfRange.code());
+    });
+}
+
+#[test]
+fn a_replica_that_catches_up_joins_with_the_broker_epoch_of_its_fetch() {
+    let mut rig = Rig::start();
+    let node = rig.node;
+    rig.publish(&[in_sync(&[node])]);
+    rig.run(async {
+        assert_eq!(rig.produce(-1, LONG_MS).await, (OK, 0), "this broker is the only one in sync");
+        assert_eq!(rig.follow(0).await.error_code, OK);
+        assert_eq!(rig.change_due(), None);
+        assert_eq!(rig.follow(1).await.error_code, OK);
+        assert_eq!(rig.change_due(), Some(vec![(node, 3), (OTHER, OTHER_EPOCH)]));
+        let mut produce = Box::pin(rig.produce(-1, LONG_MS));
+        assert_eq!(begun(&mut produce).await, None, "the controller may have committed the change");
+        assert_eq!(rig.follow(2).await.error_code, OK);
+        assert_eq!(produce.await, (OK, 1));
+    });
+}
+
+#[test]
+fn a_fenced_replica_does_not_join() {
+    let mut rig = Rig::start();
+    let node = rig.node;
+    let fenced = RegisterBrokerRecord {
+        broker_id: OTHER,
+        broker_epoch: OTHER_EPOCH,
+        fenced: true,
+        ..RegisterBrokerRecord::default()
+    };
+    rig.publish(&[in_sync(&[node]), fenced.into()]);
+    rig.run(async {
+        assert_eq!(rig.follow(0).await.error_code, OK, "data is served");
+        assert_eq!(rig.change_due(), None);
+    });
+}
+
+#[test]
+fn list_offsets_has_the_log_end_for_replicas_and_the_high_watermark_for_consumers() {
+    let rig = Rig::start();
+    rig.run(async {
+        assert_eq!(rig.produce(1, LONG_MS).await, (OK, 0));
+        assert_eq!(rig.produce(1, LONG_MS).await, (OK, 1));
+        assert_eq!(rig.follow(1).await.error_code, OK);
+        assert_eq!(rig.list(-1, LATEST).await, (OK, 1));
+        assert_eq!(rig.list(OTHER, LATEST).await, (OK, 2));
+        assert_eq!(rig.list(-2, LATEST).await, (OK, 2), "a tool that compares replicas");
+        assert_eq!(rig.list(-1, EARLIEST).await, (OK, 0));
+    });
+}
+
+#[test]
+fn the_end_is_not_available_after_an_election_until_the_epoch_is_replicated() {
+    let mut rig = Rig::start();
+    let node = rig.node;
+    rig.run(async { assert_eq!(rig.produce(1, LONG_MS).await, (OK, 0)) });
+    rig.publish(&[PartitionChangeRecord { leader: node, ..change(TOPIC) }.into()]);
+    rig.run(async {
+        assert_eq!(rig.list(-1, LATEST).await.0, ErrorCode::OffsetNotAvailable.code());
+        assert_eq!(rig.list(-1, EARLIEST).await, (OK, 0));
+        assert_eq!(rig.list(OTHER, LATEST).await, (OK, 1));
+        assert_eq!(rig.follow(1).await.error_code, OK);
+        assert_eq!(rig.list(-1, LATEST).await, (OK, 1));
+    });
+}
+
+#[test]
+fn a_transaction_is_stable_once_its_marker_is_replicated() {
+    let rig = Rig::start();
+    rig.run(async {
+        let partition = rig.partition();
+        let mut batch = Builder::new().producer(1, 0, 0).transactional();
+        batch.push(0, None, Some(b"value"));
+        let append = Append::client(batch.build().unwrap());
+        partition.append(append, 0).wait().await.unwrap();
+        let end = EndTxnRequest {
+            producer: Producer { id: 1, epoch: 0 },
+            coordinator_epoch: 0,
+            commit: true,
+            transaction_version: 0,
+        };
+        partition.append(end.append(0).unwrap(), 0).wait().await.unwrap();
+        assert_eq!(rig.follow(1).await.error_code, OK);
+        let log = partition.log();
+        assert_eq!((log.high_watermark(), log.last_stable()), (1, 0), "the marker is on one replica");
+        assert_eq!(rig.follow(2).await.error_code, OK);
+        assert_eq!((log.high_watermark(), log.last_stable()), (2, 2));
+    });
+}
+
+#[test]
+fn a_replica_that_does_not_fetch_leaves_and_waiting_producers_go_on() {
+    let rig = Rig::start();
+    rig.run(async {
+        let mut produce = Box::pin(rig.produce(-1, LONG_MS));
+        assert_eq!(begun(&mut produce).await, None);
+        let led = rig.partition().led().expect("it is replicated");
+        led.check_lag(uptime_ms() + 30_000);
+        assert_eq!(begun(&mut produce).await, None, "it may lag for so long");
+        led.check_lag(uptime_ms() + 60_000);
+        assert_eq!(begun(&mut produce).await, None, "the controller has not committed the change");
+        assert_eq!(rig.commit_change(), [rig.node]);
+        assert_eq!(produce.await, (OK, 0));
+        assert_eq!(rig.broker.replicas().replication().isr_counts().shrinks, 1);
+    });
+}

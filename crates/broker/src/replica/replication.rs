@@ -1,0 +1,221 @@
+//! State that all replicated partitions of this broker share: the changes of replicas in sync on
+//! their way to the controller, the standing of other brokers, and counts.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use levada_cluster::channel::RequestClass;
+use levada_cluster::directories::ReplicaKey;
+use levada_cluster::replication::leader::{BrokerStanding, ChangeOutcome, IsrChange, LeaderLimits};
+use levada_cluster::replication::{IsrUpdates, Leader};
+use levada_wire::api::controller;
+use levada_wire::messages::{AlterPartitionRequest, AlterPartitionResponse};
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+use crate::clock::uptime_ms;
+use crate::cluster::ClusterMembership;
+use crate::config::LiveConfig;
+use crate::metadata::Metadata;
+use crate::replica::Replicas;
+
+/// Longest time for which a replica in sync may lag (`replica.lag.time.max.ms`), ms.
+const LAG_MS_MAX: i64 = 30_000;
+
+/// Longest wait for a registration before changes are looked at again.
+const UNREGISTERED: Duration = Duration::from_millis(500);
+
+/// Counts of changes of replicas in sync.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct IsrCounts {
+    /// Changes by which replicas have joined.
+    pub expansions: u64,
+    /// Changes by which replicas have left.
+    pub shrinks: u64,
+    /// Changes that the controller has not made.
+    pub failures: u64,
+}
+
+/// State of the replicated partitions that this broker leads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReplicationState {
+    /// Those with a replica out of sync.
+    pub under_replicated: u64,
+    /// Those with fewer replicas in sync than the topic demands.
+    pub under_min_insync: u64,
+    /// Changes of replicas in sync.
+    pub changes: IsrCounts,
+}
+
+/// The shared state.
+pub(crate) struct Replication {
+    config: Arc<LiveConfig>,
+    metadata: Arc<Metadata>,
+    updates: Mutex<IsrUpdates>,
+    submitted: Notify,
+    expansions: AtomicU64,
+    shrinks: AtomicU64,
+    failures: AtomicU64,
+}
+
+impl Replication {
+    pub(crate) fn new(config: Arc<LiveConfig>, metadata: Arc<Metadata>) -> Self {
+        let (updates, submitted) = Default::default();
+        let (expansions, shrinks, failures) = Default::default();
+        Self { config, metadata, updates, submitted, expansions, shrinks, failures }
+    }
+
+    pub(crate) fn node_id(&self) -> i32 {
+        self.config.load().node_id
+    }
+
+    /// Limits for a topic with this `min.insync.replicas`.
+    pub(crate) fn limits(&self, min_insync_replicas: i32) -> LeaderLimits {
+        let min_insync_replicas = min_insync_replicas.max(1).unsigned_abs();
+        LeaderLimits { min_insync_replicas, lag_ms_max: self.lag_ms_max() }
+    }
+
+    /// Longest time for which a replica in sync may lag.
+    pub(crate) fn lag_ms_max(&self) -> i64 {
+        LAG_MS_MAX
+    }
+
+    /// State of a broker in the published metadata.
+    pub(crate) fn standing(&self, broker: i32) -> Option<BrokerStanding> {
+        let image = self.metadata.image();
+        let registered = image.brokers().broker(broker)?;
+        Some(BrokerStanding {
+            epoch: registered.broker_epoch,
+            is_fenced: registered.fenced,
+            is_stopping: registered.in_controlled_shutdown,
+        })
+    }
+
+    /// Takes a change for the controller.
+    pub(crate) fn submit(&self, partition: ReplicaKey, change: IsrChange) {
+        self.updates.lock().submit(partition, change);
+        self.submitted.notify_one();
+    }
+
+    /// Takes the outcome of a change.
+    pub(crate) fn settled(&self, partition: ReplicaKey, outcome: ChangeOutcome) {
+        let count = |of: &AtomicU64| of.fetch_add(1, Ordering::Relaxed);
+        match outcome {
+            ChangeOutcome::Committed { joined, left } => {
+                if joined > 0 {
+                    count(&self.expansions);
+                }
+                if left > 0 {
+                    count(&self.shrinks);
+                }
+            }
+            ChangeOutcome::Retry(change) => {
+                count(&self.failures);
+                self.updates.lock().retry(partition, change, uptime_ms());
+                self.submitted.notify_one();
+            }
+            ChangeOutcome::Reset | ChangeOutcome::Unsettled => {
+                count(&self.failures);
+            }
+            ChangeOutcome::Stale => {}
+        }
+    }
+
+    /// The request that is due, with its number.
+    pub(crate) fn request(&self, broker_epoch: i64) -> Option<(u64, AlterPartitionRequest)> {
+        self.updates.lock().poll(self.node_id(), broker_epoch, uptime_ms())
+    }
+
+    /// Counts since the start.
+    pub(crate) fn isr_counts(&self) -> IsrCounts {
+        let read = |of: &AtomicU64| of.load(Ordering::Relaxed);
+        IsrCounts {
+            expansions: read(&self.expansions),
+            shrinks: read(&self.shrinks),
+            failures: read(&self.failures),
+        }
+    }
+
+    /// Sleeps until a change may be due.
+    async fn due(&self, is_registered: bool) {
+        let retry_ms = self.updates.lock().deadline();
+        let pause = match retry_ms {
+            _ if !is_registered => Some(UNREGISTERED),
+            Some(retry_ms) => {
+                Some(Duration::from_millis(retry_ms.saturating_sub(uptime_ms()).max(1).unsigned_abs()))
+            }
+            None => None,
+        };
+        match pause {
+            None => self.submitted.notified().await,
+            Some(pause) => {
+                let _ = tokio::time::timeout(pause, self.submitted.notified()).await;
+            }
+        }
+    }
+}
+
+impl Replicas {
+    /// Sends changes of replicas in sync to the controller, one request at a time; never returns.
+    pub(crate) async fn run_isr_changes(self: Arc<Self>, membership: Arc<ClusterMembership>) {
+        let replication = self.replication();
+        loop {
+            let epoch = membership.broker_epoch();
+            let Some((number, request)) = epoch.and_then(|epoch| replication.request(epoch)) else {
+                replication.due(epoch.is_some()).await;
+                continue;
+            };
+            let answer =
+                membership.request(RequestClass::Isr, controller::ALTER_PARTITION, request).await.ok();
+            if let Some(code) = answer.as_ref().map(|answer| answer.error_code).filter(|code| *code != 0) {
+                tracing::warn!(
+                    code,
+                    "the controller has not changed replicas in sync; the broker repeats the request"
+                );
+            }
+            self.isr_answered(number, answer.as_ref());
+        }
+    }
+
+    /// Takes the controller's answer to a request.
+    pub(crate) fn isr_answered(&self, number: u64, answer: Option<&AlterPartitionResponse>) {
+        let results = self.replication().updates.lock().answered(number, answer, uptime_ms());
+        for result in results {
+            let (topic, index) = (result.partition.topic_id(), result.partition.partition());
+            if let Some(led) = self.partitions().by_id(topic, index).and_then(|partition| partition.led()) {
+                led.answered(&result);
+            }
+        }
+    }
+
+    /// Looks for replicas that lag for too long, twice in the time that they may; never returns.
+    pub(crate) async fn run_lag_checks(self: Arc<Self>) {
+        loop {
+            let pause_ms = self.replication().lag_ms_max() / 2;
+            tokio::time::sleep(Duration::from_millis(pause_ms.max(1).unsigned_abs())).await;
+            self.check_lags();
+        }
+    }
+
+    /// State of the replicated partitions that this broker leads.
+    pub(crate) fn replication_state(&self) -> ReplicationState {
+        let mut state =
+            ReplicationState { changes: self.replication().isr_counts(), ..ReplicationState::default() };
+        for led in self.partitions().all().iter().filter_map(|partition| partition.led()) {
+            let look = |leader: &Leader| (leader.is_under_replicated(), leader.is_under_min_insync());
+            let (under_replicated, under_min_insync) = led.view(look).unwrap_or_default();
+            state.under_replicated += u64::from(under_replicated);
+            state.under_min_insync += u64::from(under_min_insync);
+        }
+        state
+    }
+
+    /// Looks for replicas that lag for too long.
+    pub(crate) fn check_lags(&self) {
+        let now_ms = uptime_ms();
+        for led in self.partitions().all().iter().filter_map(|partition| partition.led()) {
+            led.check_lag(now_ms);
+        }
+    }
+}
