@@ -42,7 +42,6 @@ fn a_broker_of_a_cluster_leads_what_it_has_alone() {
     what_was_acknowledged_survives_crashes_under_load(&mut cluster);
     a_controlled_shutdown_hands_its_leaderships_over_and_takes_them_up_again(&mut cluster);
     a_process_that_wakes_after_its_session_does_not_lead_what_it_has_lost(&cluster);
-    a_partition_with_other_replicas_is_refused_by_name(&cluster);
     a_second_process_waits_for_the_session_and_then_replaces_the_first(&mut cluster);
     an_unregistered_broker_stops_writing_and_ends(&mut cluster);
 }
@@ -115,18 +114,6 @@ fn a_process_that_wakes_after_its_session_does_not_lead_what_it_has_lost(cluster
     create(cluster, "after", &format!("{LEVADA}"));
     await_served(cluster.node(LEVADA), "after");
     assert_eq!(produce(cluster.node(LEVADA).address(), "woken"), Some(NOT_LEADER_OR_FOLLOWER));
-    cluster.assert_no_errors();
-}
-
-fn a_partition_with_other_replicas_is_refused_by_name(cluster: &Cluster) {
-    create(cluster, "replicated", &format!("{KAFKA}:{LEVADA}"));
-    await_served(cluster.node(KAFKA), "replicated");
-    await_some("the refusal", LIMIT, || {
-        let talk = cluster.node(LEVADA).talk();
-        let refused = talk.lines().find(|line| line.contains("does not replicate"))?;
-        refused.contains("replicated").then_some(())
-    });
-    assert_eq!(produce(cluster.node(LEVADA).address(), "replicated"), Some(NOT_LEADER_OR_FOLLOWER));
     cluster.assert_no_errors();
 }
 

@@ -148,6 +148,11 @@ impl Broker {
         &self.change_log
     }
 
+    /// Fetches nothing from other brokers any more. Blocks until the last answer is dealt with.
+    pub(crate) fn stop_following(&self) {
+        self.publisher.fetchers.iter().for_each(|fetchers| fetchers.stop());
+    }
+
     /// The broker stops from now on.
     pub(crate) fn begin_stop(&self) {
         self.stopping.store(true, Ordering::Relaxed);

@@ -33,7 +33,7 @@ use crate::error_code::ErrorCode;
 use crate::keystore::TlsError;
 use crate::metadata::image::Image;
 
-mod connection;
+pub(crate) mod connection;
 pub(crate) mod events;
 pub(crate) mod identity;
 mod job;
@@ -44,7 +44,7 @@ mod status;
 #[cfg(test)]
 mod tests;
 
-use self::connection::{Connection, Cutoff};
+use self::connection::{Connection, Cutoff, Peers};
 use self::events::EventSender;
 pub(crate) use self::job::ControllerAnswer;
 use self::job::TypedJob;
@@ -138,7 +138,8 @@ impl ClusterMembership {
         let loaded = config.load();
         let cluster = loaded.cluster.as_ref().expect("the configuration is that of cluster mode");
         identity.check(&cluster.quorum)?;
-        cluster.tls()?;
+        cluster.controllers.tls()?;
+        cluster.brokers.tls()?;
         let shared = Arc::new(Shared::new(config.clone(), identity.node_id));
         let (lifecycle, lifecycle_inbox) = channel();
         let (requests, requests_inbox) = channel();
@@ -162,7 +163,12 @@ impl ClusterMembership {
         let workers = std::iter::once(("own", own));
         let workers = workers.chain((0..FORWARDERS).map(|_| ("forwarding", forwarded.clone())));
         for (purpose, inbox) in workers {
-            let connection = Connection::new(config.clone(), purpose, REQUEST_TIMEOUT, cutoff());
+            let connection = Connection::new(
+                config.clone(),
+                Peers::Controllers,
+                purpose.to_owned(),
+                (REQUEST_TIMEOUT, cutoff()),
+            );
             let done = requests.clone();
             membership.spawn("cluster-send", move || work(&inbox, connection, &done))?;
         }

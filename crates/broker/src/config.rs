@@ -34,7 +34,7 @@ mod wording;
 
 pub use broker::{BrokerConfig, CleanerConfig, GroupConfig, OffsetsConfig, TransactionsConfig};
 pub(crate) use client_metrics::{Wrong, check_client_metrics, describe_client_metrics};
-pub use cluster::ClusterConfig;
+pub use cluster::{ClusterConfig, PeerListener, ReplicationConfig};
 pub(crate) use describe::is_sensitive;
 pub use describe::{ConfigSource, Described, Synonym};
 pub(crate) use dynamic::{Values, broker_default, broker_kind};

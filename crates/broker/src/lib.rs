@@ -13,6 +13,7 @@ pub mod descriptors;
 pub mod error_code;
 mod error_map;
 mod fetch_session;
+mod fetchers;
 pub mod group;
 pub mod keystore;
 mod log_pace;

@@ -4,13 +4,14 @@
 //! `diff` compares two images, `apply` acts on the differences and publishes the later image.
 //! `serving` opens partitions and takes deleted ones out of service, `recovery` does the first
 //! beside serving after an unclean stop, `configs` has logs, coordinators and listeners go by
-//! changed configuration. This is the only place that calls both replicas and coordinators about
-//! it.
+//! changed configuration. This is the only place that calls replicas, coordinators and the fetchers
+//! of other brokers' partitions about it.
 
 use std::sync::Arc;
 
 use crate::config::LiveConfig;
 use crate::coordinator::Coordinators;
+use crate::fetchers::Fetchers;
 use crate::metadata::Metadata;
 use crate::quota::QuotaBook;
 use crate::replica::Replicas;
@@ -34,4 +35,6 @@ pub(crate) struct Publisher {
     pub(crate) coordinators: Arc<Coordinators>,
     pub(crate) quotas: Arc<QuotaBook>,
     pub(crate) tls: Arc<Tls>,
+    /// Connections to the leaders of other partitions; none if the broker is its own controller.
+    pub(crate) fetchers: Option<Arc<Fetchers>>,
 }

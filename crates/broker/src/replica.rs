@@ -2,9 +2,10 @@
 //! of served partitions, and background work on logs.
 //!
 //! `partition` is one of them, with its `leadership`, its append `lane`, the syncs that
-//! acknowledgements wait for (`durability`) and the `waiters` of long polls. `opening` opens logs
-//! and `recovery` counts those that are checked first. `housekeeping`, `retention`, `expiry`,
-//! `compaction` (with the state of its `cleaner`) and `discarded` run beside the requests.
+//! acknowledgements wait for (`durability`) and the `waiters` of long polls. `following` does what
+//! a follower has to do on its log. `opening` opens logs and `recovery` counts those that are
+//! checked first. `housekeeping`, `retention`, `expiry`, `compaction` (with the state of its
+//! `cleaner`) and `discarded` run beside the requests.
 //!
 //! Which partitions are served, and what is told to the coordinators that live in them,
 //! `publishing` decides by the metadata.
@@ -26,6 +27,7 @@ pub(crate) mod data_dir;
 mod discarded;
 mod durability;
 mod expiry;
+mod following;
 mod housekeeping;
 pub(crate) mod lane;
 pub(crate) mod last_shutdown;
@@ -134,7 +136,7 @@ impl Replicas {
         match self.unopened.lock().unserved_reason(topic, index) {
             // What Kafka says of a partition that it does not lead yet: clients look for the leader
             // again, and wait.
-            Some(UnservedReason::Recovering | UnservedReason::Replicated) => ErrorCode::NotLeaderOrFollower,
+            Some(UnservedReason::Recovering) => ErrorCode::NotLeaderOrFollower,
             Some(UnservedReason::Failed) => ErrorCode::KafkaStorageError,
             None if self.is_led_elsewhere(topic, index) => ErrorCode::NotLeaderOrFollower,
             // In a cluster the image is ahead of the logs: the partition is about to be opened.

@@ -15,7 +15,7 @@ mod readiness;
 mod scrape;
 mod stall;
 
-pub use self::membership::MembershipState;
+pub use self::membership::{FollowingState, MembershipState};
 pub use self::metrics::{GroupState, GroupStates, Lag, LogState, TransactionStates, UpkeepState};
 pub(crate) use self::process::resident_bytes;
 pub use self::readiness::Readiness;
@@ -124,6 +124,9 @@ pub trait Source: Send + Sync + 'static {
 
     /// Membership in a cluster; none for a broker that is its own controller.
     fn membership(&self) -> Option<MembershipState>;
+
+    /// Partitions that follow other brokers.
+    fn following(&self) -> FollowingState;
 }
 
 /// The served HTTP address; stops and waits for its thread when dropped.

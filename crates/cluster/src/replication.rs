@@ -2,11 +2,12 @@
 //! broker leads, `isr` sends its changes of in-sync replicas to the controller, and `commits` keeps
 //! the order of those who wait for the high watermark. `follower` has the state of one partition
 //! that another broker leads, and `fetcher` follows all partitions of one leader over one
-//! connection.
+//! connection; `apply` does its tasks on a log.
 //!
-//! The machines own no log. They take its offsets as numbers, and return the high watermark, or
-//! tasks for the log.
+//! The machines themselves own no log. They take its offsets as numbers, and return the high
+//! watermark, or tasks for the log.
 
+pub mod apply;
 pub mod commits;
 pub mod fetcher;
 pub mod follower;

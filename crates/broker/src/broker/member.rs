@@ -188,6 +188,7 @@ impl Following {
         if let Some(lease) = self.broker.replicas().lease() {
             lease.revoke();
         }
+        self.broker.stop_following();
     }
 }
 

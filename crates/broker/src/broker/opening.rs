@@ -21,6 +21,7 @@ use crate::config::{BrokerConfig, LiveConfig, thresholds};
 use crate::controller::Controller;
 use crate::coordinator::Coordinators;
 use crate::fetch_session::Sessions;
+use crate::fetchers::Fetchers;
 use crate::keystore::TlsError;
 use crate::log_pace::LogPace;
 use crate::metadata::Metadata;
@@ -134,6 +135,13 @@ impl Broker {
         let quotas = Arc::<QuotaBook>::default();
         let replicas = Arc::new(Replicas::new(config.clone(), metadata.clone(), data_dir, left));
         let coordinators = Arc::new(Coordinators::new(config.clone()));
+        let fetchers = match &source {
+            Source::Embedded(_) => None,
+            Source::Member(membership) => {
+                let rooms = (config.clone(), metadata.clone(), replicas.clone());
+                Some(Arc::new(Fetchers::new(rooms, membership.clone())))
+            }
+        };
         let publisher = Arc::new(Publisher {
             config: config.clone(),
             metadata: metadata.clone(),
@@ -141,6 +149,7 @@ impl Broker {
             coordinators: coordinators.clone(),
             quotas: quotas.clone(),
             tls: tls.clone(),
+            fetchers,
         });
         let (rules, image) = (config.clone(), metadata.clone());
         let (controller, membership) = match source {
@@ -179,6 +188,7 @@ impl Broker {
 
     /// Closes every log and tells the metadata log of the stop. Nobody may append any more. Blocks.
     pub(crate) fn close(&self) {
+        self.stop_following();
         let broker_epoch = match &self.membership {
             Some(membership) => membership.broker_epoch().unwrap_or(-1),
             None => {

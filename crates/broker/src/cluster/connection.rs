@@ -1,5 +1,6 @@
-//! A blocking connection to a controller: TLS and SASL by the configuration in force, versions, and
-//! one request at a time. It is made again when another node is to be asked, and after a failure.
+//! A blocking connection to a controller or to another broker: TLS and SASL by the configuration in
+//! force, versions, and one request at a time. It is made again when another node is to be asked,
+//! and after a failure.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -19,7 +20,7 @@ use levada_wire::messages::{
 use levada_wire::{Client, ClientError, ClientOptions, DecodeError, EncodeError, StrBytes};
 use parking_lot::Mutex;
 
-use crate::config::{ClusterConfig, LiveConfig};
+use crate::config::{ClusterConfig, LiveConfig, PeerListener};
 use crate::keystore::TlsError;
 use crate::security::login::{LoginFault, SaslLogin};
 
@@ -36,10 +37,40 @@ const CORDONS: i16 = 2;
 /// Different faults that are logged between two successes.
 const FAULTS_MAX: usize = 32;
 
-/// A connection to one controller after the other.
-pub(super) struct Connection {
+/// Bytes of an answer beside its records.
+const ANSWER_HEAD_BYTES: u32 = 16 << 20;
+
+/// Kind of the nodes of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Peers {
+    Controllers,
+    Brokers,
+}
+
+impl Peers {
+    fn listener(self, cluster: &ClusterConfig) -> &PeerListener {
+        match self {
+            Self::Controllers => &cluster.controllers,
+            Self::Brokers => &cluster.brokers,
+        }
+    }
+
+    /// Largest answer. A batch that is larger than the limits of a fetch comes whole.
+    fn max_frame_bytes(self, cluster: &ClusterConfig) -> u32 {
+        let default = ClientOptions::default().max_frame_bytes;
+        let fetched = u32::try_from(cluster.replication.max_bytes).unwrap_or(0);
+        match self {
+            Self::Controllers => default,
+            Self::Brokers => default.max(fetched.saturating_add(ANSWER_HEAD_BYTES)),
+        }
+    }
+}
+
+/// A connection to one node after the other.
+pub(crate) struct Connection {
     config: Arc<LiveConfig>,
-    purpose: &'static str,
+    peers: Peers,
+    purpose: String,
     timeout: Duration,
     cutoff: Cutoff,
     open: Option<Open>,
@@ -58,22 +89,20 @@ struct Open {
 
 /// Reason for which a request led to no answer.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum ConnectionFault {
+pub(crate) enum ConnectionFault {
     #[error(transparent)]
     Client(#[from] ClientError),
     #[error("cannot connect: {0}")]
     Tls(#[from] TlsError),
+    #[error("the {peer} refuses SASL mechanism {mechanism}; it offers {offered}: set {key}")]
+    Mechanism { peer: &'static str, mechanism: &'static str, offered: String, key: &'static str },
     #[error(
-        "the controller refuses SASL mechanism {mechanism}; it offers {offered}: set sasl.mechanism.controller.protocol"
+        "the {peer} refuses user {user} (error {code}): check the credentials in sasl.jaas.config of the {peer} listener"
     )]
-    Mechanism { mechanism: &'static str, offered: String },
-    #[error(
-        "the controller refuses user {user} (error {code}): check the credentials in sasl.jaas.config of the controller listener"
-    )]
-    Login { user: String, code: i16 },
+    Login { peer: &'static str, user: String, code: i16 },
     #[error("cannot authenticate: {0}")]
     Fault(#[from] LoginFault),
-    #[error("the controller does not offer a version of {api} that Levada sends")]
+    #[error("the node does not offer a version of {api} that Levada sends")]
     Version { api: &'static str },
     #[error(transparent)]
     Request(#[from] EncodeError),
@@ -84,18 +113,18 @@ pub(super) enum ConnectionFault {
 impl Connection {
     /// A connection that is made with the first request. No read, write or connect lasts longer
     /// than `timeout`.
-    pub(super) fn new(
+    pub(crate) fn new(
         config: Arc<LiveConfig>,
-        purpose: &'static str,
-        timeout: Duration,
-        cutoff: Cutoff,
+        peers: Peers,
+        purpose: String,
+        (timeout, cutoff): (Duration, Cutoff),
     ) -> Self {
         let (open, told) = (None, BTreeSet::new());
-        Self { config, purpose, timeout, cutoff, open, told, last_correlation_id: 0 }
+        Self { config, peers, purpose, timeout, cutoff, open, told, last_correlation_id: 0 }
     }
 
     /// Sends a request to the node and waits for its answer. Logs a failure. Blocks.
-    pub(super) fn request<R: RequestResponsePair>(
+    pub(crate) fn request<R: RequestResponsePair>(
         &mut self,
         to: &Target,
         api: ControllerApi,
@@ -105,7 +134,7 @@ impl Connection {
     }
 
     /// The same for a heartbeat. A controller before Kafka 4.3 does not know cordoned directories.
-    pub(super) fn heartbeat(
+    pub(crate) fn heartbeat(
         &mut self,
         to: &Target,
         request: &BrokerHeartbeatRequest,
@@ -119,7 +148,7 @@ impl Connection {
     }
 
     /// The same for a Fetch.
-    pub(super) fn fetch(&mut self, to: &Target, request: &FetchRequest) -> Option<FetchResponse<Bytes>> {
+    pub(crate) fn fetch(&mut self, to: &Target, request: &FetchRequest) -> Option<FetchResponse<Bytes>> {
         self.call(to, |open, sent| {
             let version = open.best(controller::FETCH)?;
             open.client.send(&request.encode(sent, &open.client_id, version)?)?;
@@ -131,8 +160,8 @@ impl Connection {
         })
     }
 
-    /// The versions that the controller of the last request offers; empty without a connection.
-    pub(super) fn versions(&self) -> &[OfferedVersions] {
+    /// The versions that the node of the last request offers; empty without a connection.
+    pub(crate) fn versions(&self) -> &[OfferedVersions] {
         self.open.as_ref().map_or(&[], |open| open.client.versions())
     }
 
@@ -164,10 +193,14 @@ impl Connection {
     fn connect(&self, to: &Target) -> Result<Open, ConnectionFault> {
         let config = self.config.load();
         let cluster = config.cluster.as_ref().expect("only a broker in a cluster has these connections");
-        let tls = cluster.tls()?;
+        let listener = self.peers.listener(cluster);
+        let tls = listener.tls()?;
         let client_id = format!("broker-{}-{}", config.node_id, self.purpose);
-        let options =
-            ClientOptions { client_id: client_id.clone(), timeout: self.timeout, ..ClientOptions::default() };
+        let options = ClientOptions {
+            client_id: client_id.clone(),
+            timeout: self.timeout,
+            max_frame_bytes: self.peers.max_frame_bytes(cluster),
+        };
         let mut client =
             Client::connect_over_unnegotiated(&to.address.to_string(), &options, |host, socket| {
                 self.cutoff.hold(&socket, &to.address)?;
@@ -177,20 +210,20 @@ impl Connection {
                 })
             })?;
         client.negotiate()?;
-        let renew_at = login(cluster, &mut client)?;
+        let renew_at = login(listener, &mut client)?;
         Ok(Open { to: to.address.clone(), client_id, client, renew_at })
     }
 
-    /// Logs a fault, unless the same was logged since the last success: controllers are asked again
+    /// Logs a fault, unless the same was logged since the last success: nodes are asked again
     /// several times a second.
     fn tell(&mut self, to: &Target, fault: &ConnectionFault) {
-        let (address, purpose) = (&to.address, self.purpose);
+        let (address, purpose) = (&to.address, &*self.purpose);
         let is_new = self.told.len() < FAULTS_MAX && self.told.insert(format!("{address} {fault}"));
         match is_new && !self.cutoff.is_closed() {
             true => {
-                tracing::warn!(%address, purpose, %fault, "a request to a controller failed; the broker repeats it")
+                tracing::warn!(%address, purpose, %fault, "a request to another node failed; the broker repeats it")
             }
-            false => tracing::debug!(%address, purpose, %fault, "a request to a controller failed"),
+            false => tracing::debug!(%address, purpose, %fault, "a request to another node failed"),
         }
     }
 }
@@ -204,24 +237,28 @@ impl Open {
 }
 
 /// Authenticates, if the listener has SASL, and returns the time at which to do so again.
-fn login(cluster: &ClusterConfig, client: &mut Client) -> Result<Option<Instant>, ConnectionFault> {
-    let Some(login) = &cluster.login else { return Ok(None) };
+fn login(listener: &PeerListener, client: &mut Client) -> Result<Option<Instant>, ConnectionFault> {
+    let Some(login) = &listener.login else { return Ok(None) };
     let mechanism = login.mechanism().name();
     let mut handshake = SaslHandshakeRequest::default();
     handshake.mechanism = StrBytes::from(mechanism);
     let offered = client.request(&handshake)?;
     if offered.error_code != 0 {
         let names: Vec<&str> = offered.mechanisms.iter().map(StrBytes::as_str).collect();
-        return Err(ConnectionFault::Mechanism { mechanism, offered: names.join(", ") });
+        let (peer, offered, key) = (listener.peer, names.join(", "), listener.mechanism_key);
+        return Err(ConnectionFault::Mechanism { peer, mechanism, offered, key });
     }
     let begun = Instant::now();
-    let lifetime_ms = authenticate(login, client)?;
+    let lifetime_ms = authenticate((listener.peer, login), client)?;
     let renew_in = lifetime_ms.map(|ms| Duration::from_millis(ms.saturating_mul(SESSION_PERCENT) / 100));
     Ok(renew_in.and_then(|after| begun.checked_add(after)))
 }
 
 /// Shows the credentials and returns the session's lifetime, if it has one.
-fn authenticate(login: &SaslLogin, client: &mut Client) -> Result<Option<u64>, ConnectionFault> {
+fn authenticate(
+    (peer, login): (&'static str, &SaslLogin),
+    client: &mut Client,
+) -> Result<Option<u64>, ConnectionFault> {
     let mut lifetime_ms = 0;
     login.show::<ConnectionFault>(|token| {
         let mut request = SaslAuthenticateRequest::default();
@@ -229,7 +266,7 @@ fn authenticate(login: &SaslLogin, client: &mut Client) -> Result<Option<u64>, C
         let answer = client.request(&request)?;
         if answer.error_code != 0 {
             let (user, code) = (login.user().to_owned(), answer.error_code);
-            return Err(ConnectionFault::Login { user, code });
+            return Err(ConnectionFault::Login { peer, user, code });
         }
         lifetime_ms = answer.session_lifetime_ms;
         Ok(answer.auth_bytes.to_vec())
@@ -239,7 +276,7 @@ fn authenticate(login: &SaslLogin, client: &mut Client) -> Result<Option<u64>, C
 
 /// Ends a connection from another thread, so that a thread which waits for an answer stops waiting.
 #[derive(Clone, Default)]
-pub(super) struct Cutoff(Arc<Mutex<Held>>);
+pub(crate) struct Cutoff(Arc<Mutex<Held>>);
 
 #[derive(Default)]
 struct Held {
@@ -258,7 +295,7 @@ impl Cutoff {
     }
 
     /// Ends the connection unless it is one to this address: another node is the controller.
-    pub(super) fn keep_only(&self, to: &Address) {
+    pub(crate) fn keep_only(&self, to: &Address) {
         let mut held = self.0.lock();
         if let Some((socket, _)) = held.socket.take_if(|(_, address)| address != to) {
             // A socket that is closed already is what is wanted.
@@ -267,7 +304,7 @@ impl Cutoff {
     }
 
     /// Ends the connection, and those to come.
-    pub(super) fn close(&self) {
+    pub(crate) fn close(&self) {
         let mut held = self.0.lock();
         held.is_closed = true;
         if let Some((socket, _)) = held.socket.take() {

@@ -13,7 +13,7 @@ use levada_cluster::observer::{
 use levada_wire::api::controller;
 
 use super::ClusterEvent;
-use super::connection::{Connection, Cutoff};
+use super::connection::{Connection, Cutoff, Peers};
 use super::events::EventSender;
 use super::requests::RequestInput;
 use super::status::Shared;
@@ -58,9 +58,14 @@ impl Observation {
         let directory = identity.directories.first().copied().unwrap_or_default();
         let mut observer = ObserverConfig::new(identity.node_id, directory);
         observer.cluster_id = Some(identity.cluster_id.clone());
-        observer.listener.clone_from(&cluster.listener);
+        observer.listener.clone_from(&cluster.controllers.name);
         let timeout = Duration::from_millis(observer.request_timeout_ms.unsigned_abs());
-        let connection = Connection::new(shared.config.clone(), "observer", timeout, cutoffs[0].clone());
+        let connection = Connection::new(
+            shared.config.clone(),
+            Peers::Controllers,
+            "observer".to_owned(),
+            (timeout, cutoffs[0].clone()),
+        );
         let observer = Observer::new(observer, cluster.quorum.clone());
         drop(config);
         let state = Replay::new(Image::empty());

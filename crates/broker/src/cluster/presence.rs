@@ -13,7 +13,7 @@ use levada_wire::Uuid;
 use levada_wire::api::controller;
 
 use super::ClusterEvent;
-use super::connection::{Connection, Cutoff};
+use super::connection::{Connection, Cutoff, Peers};
 use super::events::{ConsumerGone, EventSender};
 use super::requests::RequestInput;
 use super::status::Shared;
@@ -44,7 +44,12 @@ impl Presence {
     ) -> Self {
         let times = shared.config.load().cluster.as_ref().map(|cluster| cluster.times).unwrap_or_default();
         let timeout = Duration::from_millis(times.request_ms.unsigned_abs());
-        let connection = Connection::new(shared.config.clone(), "lifecycle", timeout, cutoff);
+        let connection = Connection::new(
+            shared.config.clone(),
+            Peers::Controllers,
+            "lifecycle".to_owned(),
+            (timeout, cutoff),
+        );
         let directories = identity.directories.clone();
         let lifecycle = Lifecycle::new(identity, times, steady_ms());
         let session_ms = times.session_ms;

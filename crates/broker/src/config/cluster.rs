@@ -1,10 +1,11 @@
 //! Cluster mode: `process.roles=broker` makes this process a broker in a cluster of Apache Kafka's
-//! controllers. The keys are Kafka's: addresses of the controllers, security of connections to
-//! them, and times of the membership. Without it the broker is its own controller, and several
-//! controllers are refused.
+//! controllers. The keys are Kafka's: addresses of the controllers, security of connections to them
+//! and to other brokers, times of the membership, and limits of replication. Without it the broker
+//! is its own controller, and several controllers are refused.
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use levada_cluster::lifecycle::LifecycleTimes;
 use levada_cluster::quorum::{AddressError, Quorum};
@@ -29,17 +30,33 @@ const MECHANISM: &str = "sasl.mechanism.controller.protocol";
 const JAAS: &str = "sasl.jaas.config";
 const CORDONED: &str = "cordoned.log.dirs";
 const ROLES: &str = "process.roles";
+const BROKER_MECHANISM: &str = "sasl.mechanism.inter.broker.protocol";
+const BROKER_LISTENER: &str = "inter.broker.listener.name";
+const BROKER_PROTOCOL: &str = "security.inter.broker.protocol";
+const FETCHERS: &str = "num.replica.fetchers";
+const FETCH_WAIT: &str = "replica.fetch.wait.max.ms";
+const LAG: &str = "replica.lag.time.max.ms";
+const SOCKET_TIMEOUT: &str = "replica.socket.timeout.ms";
 
 /// Keys that have an effect in cluster mode only.
-const CLUSTER_ONLY: [&str; 11] = [
+const CLUSTER_ONLY: [&str; 20] = [
     "broker.heartbeat.interval.ms",
     "broker.session.timeout.ms",
     "controlled.shutdown.enable",
     BOOTSTRAP,
     VOTERS,
     "initial.broker.registration.timeout.ms",
+    FETCHERS,
     "offsets.topic.replication.factor",
+    "replica.fetch.backoff.ms",
+    "replica.fetch.max.bytes",
+    "replica.fetch.min.bytes",
+    "replica.fetch.response.max.bytes",
+    FETCH_WAIT,
+    LAG,
+    SOCKET_TIMEOUT,
     MECHANISM,
+    BROKER_MECHANISM,
     "ssl.endpoint.identification.algorithm",
     "transaction.state.log.min.isr",
     "transaction.state.log.replication.factor",
@@ -50,22 +67,72 @@ const CLUSTER_ONLY: [&str; 11] = [
 pub struct ClusterConfig {
     /// The controllers of `controller.quorum.voters` and `controller.quorum.bootstrap.servers`.
     pub quorum: Quorum,
-    /// The first of `controller.listener.names`, in capitals.
-    pub listener: String,
-    /// The protocol of that listener in `listener.security.protocol.map`.
-    pub protocol: Protocol,
-    /// The credentials for that listener, if its protocol has SASL.
-    pub login: Option<SaslLogin>,
+    /// The listener of the controllers: the first of `controller.listener.names`.
+    pub controllers: PeerListener,
+    /// The listener of brokers for one another: `inter.broker.listener.name`, or that of
+    /// `security.inter.broker.protocol`.
+    pub brokers: PeerListener,
+    /// Fetches from other brokers.
+    pub replication: ReplicationConfig,
     /// True if `cordoned.log.dirs` names the data directory.
     pub cordoned: bool,
     /// Times of the membership.
     pub times: LifecycleTimes,
+}
+
+/// A listener of other nodes, and this broker's security for connections to it.
+#[derive(Clone, Debug)]
+pub struct PeerListener {
+    /// Its name, in capitals.
+    pub name: String,
+    /// Its protocol.
+    pub protocol: Protocol,
+    /// The credentials for it, if its protocol has SASL.
+    pub login: Option<SaslLogin>,
+    /// Kind of the nodes, for messages.
+    pub peer: &'static str,
+    /// The key that names the SASL mechanism.
+    pub mechanism_key: &'static str,
     ssl: Vec<(&'static str, Secret)>,
 }
 
-impl ClusterConfig {
-    /// Reads the TLS settings of the controllers' listener and the files that they name; `None` if
-    /// the listener has no TLS. Blocks.
+/// Limits of fetches from other brokers.
+#[derive(Clone, Copy, Debug)]
+pub struct ReplicationConfig {
+    /// `num.replica.fetchers`.
+    pub fetchers: usize,
+    /// `replica.fetch.wait.max.ms`.
+    pub max_wait_ms: i32,
+    /// `replica.fetch.min.bytes`.
+    pub min_bytes: i32,
+    /// `replica.fetch.response.max.bytes`.
+    pub max_bytes: i32,
+    /// `replica.fetch.max.bytes`.
+    pub partition_max_bytes: i32,
+    /// `replica.fetch.backoff.ms`.
+    pub backoff_ms: i64,
+    /// `replica.socket.timeout.ms`.
+    pub socket_timeout: Duration,
+    /// `replica.lag.time.max.ms`.
+    pub lag_max_ms: i64,
+}
+
+impl PeerListener {
+    fn load(
+        read: &Reader<'_>,
+        (name, protocol): (String, Protocol),
+        (peer, mechanism_key): (&'static str, &'static str),
+    ) -> Result<Self, ConfigError> {
+        let login = protocol.has_sasl().then(|| login(read, &name, mechanism_key)).transpose()?;
+        let ssl_keys = BROKER_KEYS.iter().filter(|key| key.name.starts_with("ssl."));
+        let ssl = ssl_keys
+            .filter_map(|key| Some((key.name, Secret::from(read.0.listener_text(&name, key.name)?))))
+            .collect();
+        Ok(Self { name, protocol, login, peer, mechanism_key, ssl })
+    }
+
+    /// Reads the TLS settings for the listener and the files that they name; `None` if the listener
+    /// has no TLS. Blocks.
     ///
     /// # Errors
     /// The first setting that cannot be used.
@@ -74,7 +141,7 @@ impl ClusterConfig {
             let found = self.ssl.iter().find(|(name, _)| *name == key);
             found.map(|(_, value)| value.reveal())
         };
-        let owner = format!("controller listener {}", self.listener);
+        let owner = format!("{} listener {}", self.peer, self.name);
         self.protocol.has_tls().then(|| ClientTls::load(&SslSettings::new(owner, text))).transpose()
     }
 }
@@ -104,23 +171,28 @@ pub(super) fn load(
     }
     let mut errors = own_address(read, listeners);
     let quorum = taken(quorum(read), &mut errors);
-    let listener = taken(controller_listener(read), &mut errors);
-    let login = listener.as_ref().and_then(|(name, protocol)| {
-        let needed = protocol.has_sasl().then(|| login(read, name));
-        needed.and_then(|login| taken(login, &mut errors))
-    });
+    let controllers = controller_listener(read)
+        .and_then(|found| PeerListener::load(read, found, ("controller", MECHANISM)));
+    let controllers = taken(controllers, &mut errors);
+    let brokers = broker_listener(read, listeners)
+        .and_then(|found| PeerListener::load(read, found, ("broker", BROKER_MECHANISM)));
+    let brokers = taken(brokers, &mut errors);
+    let replication = taken(replication(read), &mut errors);
     let cordoned = taken(cordoned(read), &mut errors);
     let times = taken(times(read), &mut errors);
-    let (Some(quorum), Some((listener, protocol)), Some(cordoned), Some(times), true) =
-        (quorum, listener, cordoned, times, errors.is_empty())
+    let (
+        Some(quorum),
+        Some(controllers),
+        Some(brokers),
+        Some(replication),
+        Some(cordoned),
+        Some(times),
+        true,
+    ) = (quorum, controllers, brokers, replication, cordoned, times, errors.is_empty())
     else {
         return Err(errors);
     };
-    let ssl_keys = BROKER_KEYS.iter().filter(|key| key.name.starts_with("ssl."));
-    let ssl = ssl_keys
-        .filter_map(|key| Some((key.name, Secret::from(read.0.listener_text(&listener, key.name)?))))
-        .collect();
-    Ok(Some(ClusterConfig { quorum, listener, protocol, login, cordoned, times, ssl }))
+    Ok(Some(ClusterConfig { quorum, controllers, brokers, replication, cordoned, times }))
 }
 
 fn taken<T>(result: Result<T, ConfigError>, errors: &mut Vec<ConfigError>) -> Option<T> {
@@ -225,11 +297,44 @@ fn controller_listener(read: &Reader<'_>) -> Result<(String, Protocol), ConfigEr
     Ok((name, protocol))
 }
 
-fn login(read: &Reader<'_>, listener: &str) -> Result<SaslLogin, ConfigError> {
+/// Name and protocol of the own listener for other brokers. As in Kafka, it is that of
+/// `security.inter.broker.protocol` if it is not named, and their listeners have the same name.
+fn broker_listener(read: &Reader<'_>, listeners: &[Listener]) -> Result<(String, Protocol), ConfigError> {
+    let named = read.text(BROKER_LISTENER);
+    let by_protocol = Some(read.text(BROKER_PROTOCOL)).filter(|protocol| !protocol.is_empty());
+    let name = if named.is_empty() { by_protocol.unwrap_or("PLAINTEXT") } else { named }.to_uppercase();
+    let found = listeners.iter().find(|listener| listener.name == name);
+    found.map(|listener| (name.clone(), listener.protocol)).ok_or_else(|| {
+        let must_be = format!("the name of a listener in `listeners`, which all brokers of the cluster have ({name} is not there)");
+        read.invalid(BROKER_LISTENER, must_be)
+    })
+}
+
+fn replication(read: &Reader<'_>) -> Result<ReplicationConfig, ConfigError> {
+    let (wait_ms, lag_max_ms) = (read.long(FETCH_WAIT), read.long(LAG));
+    let timeout_ms = read.long(SOCKET_TIMEOUT);
+    for (key, limit_ms) in [(LAG, lag_max_ms), (SOCKET_TIMEOUT, timeout_ms)] {
+        if limit_ms < wait_ms {
+            return Err(read.invalid(key, format!("at least {FETCH_WAIT} ({wait_ms})")));
+        }
+    }
+    Ok(ReplicationConfig {
+        fetchers: usize::try_from(read.int(FETCHERS)).unwrap_or(1).max(1),
+        max_wait_ms: read.int(FETCH_WAIT),
+        min_bytes: read.int("replica.fetch.min.bytes"),
+        max_bytes: read.int("replica.fetch.response.max.bytes"),
+        partition_max_bytes: read.int("replica.fetch.max.bytes"),
+        backoff_ms: read.long("replica.fetch.backoff.ms"),
+        socket_timeout: Duration::from_millis(timeout_ms.unsigned_abs().max(1)),
+        lag_max_ms,
+    })
+}
+
+fn login(read: &Reader<'_>, listener: &str, key: &'static str) -> Result<SaslLogin, ConfigError> {
     const MECHANISMS: &str = "PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512";
-    let named = read.0.listener_text(listener, MECHANISM).unwrap_or_default();
+    let named = read.0.listener_text(listener, key).unwrap_or_default();
     let mechanism = Mechanism::from_name(named).filter(|mechanism| *mechanism != Mechanism::OauthBearer);
-    let mechanism = mechanism.ok_or_else(|| read.invalid(MECHANISM, MECHANISMS.to_owned()))?;
+    let mechanism = mechanism.ok_or_else(|| read.invalid(key, MECHANISMS.to_owned()))?;
     let own = prefixed(listener, &format!("{}.{JAAS}", mechanism.name().to_lowercase()));
     let example = match mechanism {
         Mechanism::Plain => {

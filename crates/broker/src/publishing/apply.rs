@@ -72,6 +72,8 @@ impl Publisher {
             Change::BrokerConfig => {
                 self.apply_broker_config(image);
                 image.topics().iter().for_each(|topic| self.apply_topic_config(image, topic));
+                // By as many connections as are wanted now.
+                self.replicas.partitions().all().iter().for_each(|partition| self.follow(partition));
             }
             Change::GroupConfigs => self.apply_group_configs(image),
             Change::Quotas => self.quotas.set_limits(image.quotas()),
@@ -107,6 +109,7 @@ impl Publisher {
             if let Some(registered) = registered {
                 partition.lead(Leadership::of(registered, self.config.load().node_id));
             }
+            self.follow(&partition);
             to_load.extend(self.coordinators.follow(&partition).then_some(partition));
         }
         self.load_beside(to_load);
@@ -140,6 +143,7 @@ impl Publisher {
             }
             self.replicas.unopened().lock().forget(&(topic.name().to_string(), *index));
         }
+        self.unfollow(&stopped);
         let doomed = self.replicas.mark_deleted(&stopped);
         // As with a deleted topic: the replica may come back, and begins anew then.
         if !doomed.is_empty() {

@@ -1,6 +1,7 @@
 //! Partitions that enter and leave service.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use levada_log::LogError;
 use levada_wire::Uuid;
@@ -25,10 +26,7 @@ impl Publisher {
             match change {
                 // A start has read it before it opened anything.
                 Change::BrokerConfig => {}
-                Change::Serve(topics) => {
-                    missing = self.replicas.missing(image, topics.iter().copied());
-                    self.replicas.refuse_replicated(image, topics.into_iter(), |key| left.of(key));
-                }
+                Change::Serve(topics) => missing = self.replicas.missing(image, topics.into_iter()),
                 change => self.apply(change, image, &mut aftermath),
             }
         }
@@ -66,8 +64,6 @@ impl Publisher {
     pub(super) fn serve_missing(&self, image: &Image, topics: &[Uuid]) -> Result<(), LogError> {
         self.coordinators.provide(image);
         let missing = self.replicas.missing(image, topics.iter().copied());
-        let nothing = |_: &TopicPartition| PartitionAtShutdown::default();
-        self.replicas.refuse_replicated(image, topics.iter().copied(), nothing);
         let left = self.replicas.unopened().lock().clone();
         self.open_and_serve(missing, |key| left.of(key))
     }
@@ -100,8 +96,8 @@ impl Publisher {
         failure.map_or(served, Err)
     }
 
-    /// Puts opened partitions into service; those of `__consumer_offsets` and `__transaction_state`
-    /// get their coordinators.
+    /// Puts opened partitions into service: those that this node leads of `__consumer_offsets` and
+    /// `__transaction_state` get their coordinators, and those that another node leads follow it.
     pub(super) fn serve(
         &self,
         opened: Vec<Partition>,
@@ -110,7 +106,24 @@ impl Publisher {
         let served = self.replicas.enter(opened, left)?;
         let led = served.iter().filter(|partition| partition.leadership().is_leader());
         led.for_each(|partition| self.coordinators.load(partition));
+        served.iter().for_each(|partition| self.follow(partition));
         Ok(())
+    }
+
+    /// Has a partition follow its leader, or follow no more if this node leads it.
+    pub(super) fn follow(&self, partition: &Partition) {
+        if let Some(fetchers) = &self.fetchers {
+            fetchers.follow((partition.topic_id(), partition.index()), partition.leadership().leader());
+        }
+    }
+
+    /// Has partitions that are not here any more follow nobody.
+    pub(super) fn unfollow(&self, partitions: &[Arc<Partition>]) {
+        for (fetchers, partition) in
+            self.fetchers.iter().flat_map(|all| partitions.iter().map(move |one| (all, one)))
+        {
+            fetchers.forget((partition.topic_id(), partition.index()));
+        }
     }
 
     /// Takes a topic that the metadata no longer has out of service, and its directories out of the
@@ -118,8 +131,7 @@ impl Publisher {
     /// it is visible: later the name may be another topic's.
     pub(super) fn drop_topic(&self, topic: &DeletedTopic) -> Vec<PathBuf> {
         let removed = self.replicas.partitions().remove(topic.id);
-        let unserved = topic.partitions.iter().map(|index| (topic.name.clone(), *index));
-        self.replicas.unopened().lock().forget_replicated(unserved);
+        self.unfollow(&removed);
         self.coordinators.resign(&topic.name);
         // Those too that are not served yet: their logs are being checked, or cannot be opened.
         self.coordinators.partitions_deleted(&[(topic.name.clone(), topic.partitions.clone())]);

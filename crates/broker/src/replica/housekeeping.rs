@@ -110,7 +110,7 @@ impl Replicas {
     /// Closes every log, leaves the checkpoints and the marker of a clean shutdown. Nobody may
     /// append any more. Blocks.
     pub(crate) fn close(&self, broker_epoch: i64) {
-        let mut clean = self.unopened.lock().are_clean();
+        let mut clean = self.unopened.lock().is_empty();
         clean &= close_logs(&self.partitions.all());
         self.store_checkpoints();
         if !clean {

@@ -305,6 +305,13 @@ impl AppendLane {
         writer.as_mut().map(work)
     }
 
+    /// As [`AppendLane::with_writer`], for batches of a leader: what it takes counts as appending.
+    pub(crate) fn replicate<T>(&self, work: impl FnOnce(&mut Writer) -> T) -> Option<T> {
+        let mut writer = self.writer.lock();
+        let _hold = WriterHold::begin(self, Work::Append);
+        writer.as_mut().map(work)
+    }
+
     /// The longest time that this work had the writer since the start: appends waited for so long
     /// at most.
     pub(crate) fn longest_turn(&self, work: Work) -> Duration {

@@ -2,7 +2,6 @@
 //! partitions that are not served.
 
 use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 
 use crate::replica::TopicPartition;
 
@@ -61,8 +60,6 @@ pub(crate) enum UnservedReason {
     Recovering,
     /// It could not be opened.
     Failed,
-    /// Other brokers have replicas of it, and this version does not replicate.
-    Replicated,
 }
 
 impl UnservedPartitions {
@@ -105,34 +102,6 @@ impl UnservedPartitions {
 
     pub(crate) fn forget(&mut self, key: &TopicPartition) {
         self.0.remove(key);
-    }
-
-    /// It needs replication, which this version does not have; returns true if this is news.
-    pub(crate) fn refuse(&mut self, key: TopicPartition, left: PartitionAtShutdown) -> bool {
-        match self.0.entry(key) {
-            Entry::Occupied(_) => false,
-            Entry::Vacant(vacant) => {
-                vacant.insert((left, UnservedReason::Replicated));
-                true
-            }
-        }
-    }
-
-    /// Forgets those of these partitions that need replication.
-    pub(crate) fn forget_replicated(&mut self, keys: impl Iterator<Item = TopicPartition>) {
-        for key in keys {
-            if let Entry::Occupied(entry) = self.0.entry(key)
-                && entry.get().1 == UnservedReason::Replicated
-            {
-                entry.remove();
-            }
-        }
-    }
-
-    /// True if the next start needs to check none of these logs: they are as a clean stop left
-    /// them.
-    pub(crate) fn are_clean(&self) -> bool {
-        self.0.values().all(|(left, absence)| *absence == UnservedReason::Replicated && left.clean)
     }
 
     /// Forgets those that could not be opened and are not `wanted` any more.

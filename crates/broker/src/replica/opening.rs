@@ -29,15 +29,14 @@ impl Missing {
 }
 
 impl Replicas {
-    /// Partitions of the topics that this broker has to serve and does not yet. Partitions
-    /// that need replication are not among them.
+    /// Partitions of the topics of which this broker has a replica that is not served yet.
     pub(crate) fn missing(&self, image: &Image, topics: impl Iterator<Item = Uuid>) -> Vec<Missing> {
         let mut missing = Vec::new();
         for topic in topics.filter_map(|id| image.topic_by_id(id)) {
             let own = image.configs(&ConfigResource::topic(&**topic.name()));
             let config = Arc::new(topic_config(&self.config.load(), topic.name(), own.map(|own| &**own)));
             for (index, partition) in topic.partitions() {
-                let ours = partition.is_whole_on(self.node_id);
+                let ours = partition.replicas.contains(&self.node_id);
                 let is_absent = || {
                     self.partitions.by_id(topic.id(), index).is_none()
                         && !self.is_recovering(topic.name(), index)
@@ -54,36 +53,6 @@ impl Replicas {
             }
         }
         missing
-    }
-
-    /// Notes partitions of the topics that this broker has to serve as one of several replicas,
-    /// which it cannot, and writes a line of the log for each that is new.
-    pub(crate) fn refuse_replicated(
-        &self,
-        image: &Image,
-        topics: impl Iterator<Item = Uuid>,
-        left: impl Fn(&TopicPartition) -> PartitionAtShutdown,
-    ) {
-        for topic in topics.filter_map(|id| image.topic_by_id(id)) {
-            let ours = topic.partitions().filter(|(_, one)| one.replicas.contains(&self.node_id));
-            for (index, partition) in ours.filter(|(_, one)| !one.is_whole_on(self.node_id)) {
-                let key = (topic.name().to_string(), index);
-                if self.partitions.by_id(topic.id(), index).is_some() {
-                    continue;
-                }
-                let mut left = left(&key);
-                // There is nothing that could have been left.
-                left.clean |= !self.data_dir.has_partition(topic.name(), index);
-                if self.unopened.lock().refuse(key, left) {
-                    tracing::error!(
-                        topic = &**topic.name(),
-                        partition = index,
-                        replicas = ?partition.replicas,
-                        "partition not served: this version of Levada does not replicate; next: assign the partition to this broker alone, or to other brokers, with kafka-reassign-partitions; cordoned.log.dirs=* keeps new replicas away"
-                    );
-                }
-            }
-        }
     }
 
     /// Opens partitions, on all cores when there are many. Those that cannot be opened are noted
@@ -144,9 +113,11 @@ impl Replicas {
     fn try_open(&self, one: Missing, left: PartitionAtShutdown) -> Result<Partition, LogError> {
         let Missing { identity, config } = one;
         let (topic, index) = (identity.topic.clone(), identity.index);
+        // The leader epochs of a follower's log come from its batches alone.
+        let led = Some(&identity.leadership).filter(|leadership| leadership.is_leader());
         let options = OpenOptions {
             config: log_config(&self.config.load(), &config),
-            leader_epoch: identity.leadership.leader_epoch(),
+            leader_epoch: led.map_or(-1, |leadership| leadership.leader_epoch()),
             recovery_point: left.recovery_point,
             log_start: left.log_start,
             high_watermark: Some(left.high_watermark),

@@ -24,6 +24,8 @@ use crate::replica::replication::Replication;
 use crate::replica::tally::{Traffic, Upkeep};
 use crate::replica::waiters::Waiters;
 
+mod following;
+
 /// Topics that belong to the broker itself.
 pub(crate) const OFFSETS_TOPIC: &str = "__consumer_offsets";
 pub(crate) const TRANSACTIONS_TOPIC: &str = "__transaction_state";
@@ -56,6 +58,7 @@ pub(crate) struct Partition {
     transactions: RwLock<()>,
     config: ArcSwap<TopicConfig>,
     marker_warning: RepeatedWarning,
+    replication_warning: RepeatedWarning,
     traffic: Traffic,
     /// Its topic has been deleted, or its replica has left this node; whoever still holds it must
     /// be told so.
@@ -94,6 +97,7 @@ impl Partition {
             transactions: RwLock::default(),
             config: ArcSwap::new(config),
             marker_warning: RepeatedWarning::default(),
+            replication_warning: RepeatedWarning::default(),
             traffic: Traffic::default(),
             deleted: AtomicBool::new(false),
             lease: None,
@@ -119,6 +123,10 @@ impl Partition {
     /// As [`Partition::topic`], shared.
     pub(crate) fn shared_topic(&self) -> Arc<str> {
         self.topic.clone()
+    }
+
+    pub(crate) fn topic_id(&self) -> Uuid {
+        self.topic_id
     }
 
     /// Traffic of producers and consumers.

@@ -20,9 +20,6 @@ use crate::config::LiveConfig;
 use crate::metadata::Metadata;
 use crate::replica::Replicas;
 
-/// Longest time for which a replica in sync may lag (`replica.lag.time.max.ms`), ms.
-const LAG_MS_MAX: i64 = 30_000;
-
 /// Longest wait for a registration before changes are looked at again.
 const UNREGISTERED: Duration = Duration::from_millis(500);
 
@@ -78,7 +75,7 @@ impl Replication {
 
     /// Longest time for which a replica in sync may lag.
     pub(crate) fn lag_ms_max(&self) -> i64 {
-        LAG_MS_MAX
+        self.config.load().cluster.as_ref().map_or(30_000, |cluster| cluster.replication.lag_max_ms)
     }
 
     /// State of a broker in the published metadata.

@@ -5,11 +5,15 @@ mod membership;
 
 use std::time::Duration;
 
+use levada_wire::Uuid;
+
 use crate::broker::Broker;
 use crate::replay::ReplayStats;
 use crate::replica::{CleanerStats, Partition, RecoveryProgress, ReplicationState, TrafficTotals, Work};
 use crate::stats::Stats;
-use crate::web::{GroupStates, LogState, MembershipState, Readiness, Source, TransactionStates, UpkeepState};
+use crate::web::{
+    FollowingState, GroupStates, LogState, MembershipState, Readiness, Source, TransactionStates, UpkeepState,
+};
 
 impl Source for Broker {
     fn transfers(&self) -> levada_io::Snapshot {
@@ -91,6 +95,17 @@ impl Source for Broker {
 
     fn membership(&self) -> Option<MembershipState> {
         Some(Broker::membership(self)?.status().into())
+    }
+
+    fn following(&self) -> FollowingState {
+        let Some(fetchers) = &self.publisher().fetchers else { return FollowingState::default() };
+        let image = self.metadata().image();
+        let named = |((topic, index), lag): ((Uuid, i32), i64)| {
+            Some((image.topic_by_id(topic)?.name().to_string(), index, lag))
+        };
+        let mut lags: Vec<_> = fetchers.lags().into_iter().filter_map(named).collect();
+        lags.sort_unstable();
+        FollowingState { lags, errors: fetchers.errors() }
     }
 
     fn unhealthy(&self) -> Option<String> {

@@ -66,6 +66,7 @@ impl Collector for Scrape {
         families.recovery(self.source.recovery())?;
         if let Some(state) = self.source.membership() {
             families.cluster(&state)?;
+            families.following(&self.source.following(), self.topics)?;
         }
         families.process(&Process::read(), self.source.stats().started())
     }

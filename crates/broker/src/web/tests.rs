@@ -160,6 +160,10 @@ impl Source for Fake {
         self.membership.lock().unwrap().clone()
     }
 
+    fn following(&self) -> FollowingState {
+        FollowingState { lags: vec![("clicks".to_owned(), 1, 30)], errors: 2 }
+    }
+
     fn unhealthy(&self) -> Option<String> {
         self.sick.load(Ordering::Relaxed).then(|| "data directory is full".to_owned())
     }
@@ -253,6 +257,9 @@ fn a_fenced_broker_is_not_ready_and_shows_its_membership() {
         "levada_cluster_metadata_lag 9\n",
         "levada_cluster_heartbeat_age_seconds 1.5\n",
         "levada_cluster_forwarded_requests_total{result=\"failed\"} 0\n",
+        "levada_follower_lag_records{topic=\"clicks\",partition=\"1\"} 30\n",
+        "levada_follower_lag_records_max 30\n",
+        "levada_replica_fetch_errors_total 2\n",
     ] {
         assert!(text.contains(sample), "{sample}: {text}");
     }

@@ -1,5 +1,6 @@
-//! The APIs that a broker requests from a KRaft controller, and the versions that Levada sends. No
-//! listener of Levada advertises them: [`APIS`](super::APIS) is the table of what a broker serves.
+//! The APIs that a broker requests from a KRaft controller or from another broker, and the versions
+//! that Levada sends. No listener of Levada advertises them: [`APIS`](super::APIS) is the table of
+//! what a broker serves.
 
 use std::ops::RangeInclusive;
 
@@ -22,7 +23,7 @@ macro_rules! controller_apis {
         pub const $constant: ControllerApi =
             ControllerApi { key: $key, name: $name, min: $min, max: $max };)*
 
-        /// Every API that a broker requests from a controller, by key.
+        /// Every API that a broker requests from a controller or from another broker, by key.
         pub const CONTROLLER_APIS: &[ControllerApi] = &[$($constant,)*];
     };
 }
@@ -31,6 +32,7 @@ macro_rules! controller_apis {
 // the first in which a feature's lowest level may be 0.
 controller_apis! {
     FETCH = 1 "Fetch" 13..=18;
+    LIST_OFFSETS = 2 "ListOffsets" 7..=11;
     API_VERSIONS = 18 "ApiVersions" 0..=4;
     CREATE_TOPICS = 19 "CreateTopics" 2..=7;
     ALTER_PARTITION = 56 "AlterPartition" 2..=3;

@@ -71,7 +71,7 @@ fn connection(flags: &[String], timeout: Duration) -> Connection {
     ];
     let flags = member.map(str::to_owned).into_iter().chain(flags.iter().cloned());
     let config = Arc::new(LiveConfig::new(BrokerConfig::load(&Sources::flags(flags)).unwrap()));
-    Connection::new(config, "test", timeout, Cutoff::default())
+    Connection::new(config, Peers::Controllers, "test".to_owned(), (timeout, Cutoff::default()))
 }
 
 /// Flags for a controllers' listener of this protocol, with these credentials.

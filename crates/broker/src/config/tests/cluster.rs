@@ -23,10 +23,13 @@ fn check(flags: &[&str], expected: &str) {
 #[test]
 fn the_role_broker_alone_selects_the_cluster() {
     let config = member(&[]).unwrap();
-    assert_eq!((config.listener.as_str(), config.protocol), ("CONTROLLER", Protocol::Plaintext));
+    assert_eq!(
+        (config.controllers.name.as_str(), config.controllers.protocol),
+        ("CONTROLLER", Protocol::Plaintext)
+    );
     assert_eq!(config.quorum.target().address.to_string(), "c1:9093");
     assert_eq!((config.times.heartbeat_ms, config.times.session_ms), (2000, 9000));
-    assert!(config.login.is_none() && config.tls().unwrap().is_none());
+    assert!(config.controllers.login.is_none() && config.controllers.tls().unwrap().is_none());
     for alone in [&[][..], &["process.roles=controller,broker"], &["process.roles=broker,controller"]] {
         assert!(load(alone).unwrap().cluster.is_none(), "{alone:?}");
     }
@@ -136,10 +139,10 @@ fn credentials_for_controllers_are_those_of_the_listener() {
         &format!("listener.name.controller.sasl.jaas.config={SCRAM}"),
         &format!("sasl.jaas.config={SCRAM}"),
     ] {
-        let login = member(&[MAP, scram, key]).unwrap().login.unwrap();
+        let login = member(&[MAP, scram, key]).unwrap().controllers.login.unwrap();
         assert_eq!((login.mechanism().name(), login.user()), ("SCRAM-SHA-512", "b"));
     }
-    let login = member(&[MAP, scram, &own, "sasl.jaas.config=planted"]).unwrap().login.unwrap();
+    let login = member(&[MAP, scram, &own, "sasl.jaas.config=planted"]).unwrap().controllers.login.unwrap();
     assert!(matches!(login.mechanism(), Mechanism::Scram(_)));
     let refused = |flags: &[&str]| member(flags).map(drop).unwrap_err();
     let missing = refused(&[MAP, scram]);
@@ -153,4 +156,41 @@ fn credentials_for_controllers_are_those_of_the_listener() {
         refused(&[MAP, "sasl.mechanism.controller.protocol=PLAIN", &format!("sasl.jaas.config={SCRAM}")]);
     assert!(other.ends_with(": the login module is not that of the mechanism"), "{other}");
     assert!(!other.contains("\"p\""), "{other}");
+}
+
+#[test]
+fn brokers_reach_one_another_by_a_listener_of_the_same_name() {
+    let config = member(&[]).unwrap();
+    assert_eq!((config.brokers.name.as_str(), config.brokers.protocol), ("PLAINTEXT", Protocol::Plaintext));
+    let two = "listeners=INSIDE://127.0.0.1:9092,OUTSIDE://127.0.0.1:9093";
+    let map = "listener.security.protocol.map=INSIDE:SASL_PLAINTEXT,OUTSIDE:PLAINTEXT,CONTROLLER:PLAINTEXT";
+    let error = member(&[two, map]).unwrap_err();
+    assert!(
+        error.contains("inter.broker.listener.name") && error.contains("PLAINTEXT is not there"),
+        "{error}"
+    );
+    let named = "inter.broker.listener.name=INSIDE";
+    let error = member(&[two, map, named, "sasl.enabled.mechanisms=PLAIN"]).unwrap_err();
+    assert!(error.contains("sasl.mechanism.inter.broker.protocol=GSSAPI"), "{error}");
+    let login = [
+        two,
+        map,
+        named,
+        "sasl.enabled.mechanisms=PLAIN",
+        "sasl.mechanism.inter.broker.protocol=PLAIN",
+        "listener.name.inside.plain.sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule \
+         required username=\"broker\" password=\"secret\";",
+    ];
+    let config = member(&login).unwrap();
+    assert_eq!((config.brokers.name.as_str(), config.brokers.login.unwrap().user()), ("INSIDE", "broker"));
+}
+
+#[test]
+fn a_fetch_ends_before_its_leader_counts_as_lost() {
+    let limits = member(&["num.replica.fetchers=3", "replica.fetch.wait.max.ms=700"]).unwrap().replication;
+    assert_eq!((limits.fetchers, limits.max_wait_ms, limits.partition_max_bytes), (3, 700, 1 << 20));
+    for key in ["replica.lag.time.max.ms", "replica.socket.timeout.ms"] {
+        let error = member(&[&format!("{key}=100")]).unwrap_err();
+        assert!(error.contains("at least replica.fetch.wait.max.ms (500)"), "{error}");
+    }
 }

@@ -177,16 +177,6 @@ impl Topic {
 }
 
 impl PartitionRegistration {
-    /// True if the node has the whole partition: nobody else leads it, or must have what the node
-    /// appends.
-    pub fn is_whole_on(&self, node_id: i32) -> bool {
-        let is_it = |id: &i32| *id == node_id;
-        let mut others = self.isr.iter().chain(&self.eligible_leader_replicas);
-        self.replicas.contains(&node_id)
-            && (self.leader == node_id || !self.has_leader())
-            && (self.replicas.iter().all(is_it) || others.all(is_it))
-    }
-
     /// True if it has a leader.
     pub fn has_leader(&self) -> bool {
         self.leader != NO_LEADER

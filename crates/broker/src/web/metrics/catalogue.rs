@@ -126,6 +126,9 @@ families! {
     CLUSTER_METADATA_AGE Gauge "levada_cluster_metadata_age_seconds" [] "Time since a controller answered with the end of the metadata log or with records" "kafka.server:type=broker-metadata-metrics,name=last-applied-record-lag-ms";
     CLUSTER_HEARTBEAT_AGE Gauge "levada_cluster_heartbeat_age_seconds" [] "Time since a controller answered a heartbeat or a registration" "";
     CLUSTER_FORWARDED Counter "levada_cluster_forwarded_requests" ["result"] "Clients' requests that were sent to the active controller: answered or failed" "kafka.server:type=ForwardingManager,name=RemoteTimeMs";
+    FOLLOWER_LAG Gauge "levada_follower_lag_records" ["topic", "partition"] "Records up to the leader's high watermark that this follower does not have; -1 before the leader's first answer" "kafka.server:type=FetcherLagMetrics,name=ConsumerLag,clientId=*,topic=*,partition=*";
+    FOLLOWER_LAG_MAX Gauge "levada_follower_lag_records_max" [] "The largest of these" "kafka.server:type=ReplicaFetcherManager,name=MaxLag,clientId=Replica";
+    FETCHER_ERRORS Counter "levada_replica_fetch_errors" [] "Failed fetches from other brokers, and partitions that a leader refused" "";
     // The process.
     PROCESS_START_TIME Gauge "process_start_time_seconds" [] "Start of the process, in seconds since 1970" "java.lang:type=Runtime,name=StartTime";
     PROCESS_RESIDENT_MEMORY_BYTES Gauge "process_resident_memory_bytes" [] "Resident memory" "java.lang:type=Memory,name=HeapMemoryUsage";

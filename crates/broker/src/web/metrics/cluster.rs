@@ -5,7 +5,8 @@ use std::fmt;
 
 use super::catalogue;
 use super::exposition::Families;
-use crate::web::membership::{MembershipState, PHASES};
+use super::topics::PARTITIONS_MAX;
+use crate::web::membership::{FollowingState, MembershipState, PHASES};
 
 impl Families<'_> {
     pub(super) fn cluster(&mut self, state: &MembershipState) -> fmt::Result {
@@ -30,5 +31,18 @@ impl Families<'_> {
         let mut series = self.family(catalogue::CLUSTER_FORWARDED)?;
         series.counter(&["answered"], state.forwarded)?;
         series.counter(&["failed"], state.forwarding_failed)
+    }
+
+    pub(super) fn following(&mut self, state: &FollowingState, topics: bool) -> fmt::Result {
+        let largest = state.lags.iter().map(|(_, _, lag)| *lag).max().unwrap_or(0);
+        self.gauge(catalogue::FOLLOWER_LAG_MAX, largest.max(0))?;
+        self.counter(catalogue::FETCHER_ERRORS, state.errors)?;
+        if topics {
+            let mut series = self.family(catalogue::FOLLOWER_LAG)?;
+            for (topic, index, lag) in state.lags.iter().take(PARTITIONS_MAX) {
+                series.gauge(&[topic, &index.to_string()], *lag)?;
+            }
+        }
+        Ok(())
     }
 }

@@ -1,0 +1,154 @@
+//! Fetches from the brokers that lead other partitions of this node.
+//!
+//! For each leader there are `num.replica.fetchers` threads at most, each with a blocking
+//! connection and the partitions that fall to it. A thread waits for answers and for the disk,
+//! which no shard does for it. `worker` is a thread.
+
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use levada_cluster::replication::fetcher::PartitionKey;
+use parking_lot::Mutex;
+
+use crate::cluster::ClusterMembership;
+use crate::config::LiveConfig;
+use crate::metadata::Metadata;
+use crate::replica::Replicas;
+
+mod worker;
+
+use self::worker::{Command, Worker};
+
+/// Leader, and number of the thread among those of the leader.
+type WorkerId = (i32, usize);
+
+/// The threads that follow leaders, and the partitions of each.
+pub(crate) struct Fetchers {
+    rooms: Rooms,
+    state: Mutex<State>,
+}
+
+/// Components that a thread uses.
+#[derive(Clone)]
+pub(crate) struct Rooms {
+    pub(crate) config: Arc<LiveConfig>,
+    pub(crate) metadata: Arc<Metadata>,
+    pub(crate) replicas: Arc<Replicas>,
+    pub(crate) membership: Arc<ClusterMembership>,
+}
+
+#[derive(Default)]
+struct State {
+    workers: BTreeMap<WorkerId, Worker>,
+    placed: HashMap<PartitionKey, WorkerId>,
+    /// Workers without partitions, which end.
+    ending: Vec<Worker>,
+    is_stopped: bool,
+}
+
+impl Fetchers {
+    /// No thread yet.
+    pub(crate) fn new(
+        (config, metadata, replicas): (Arc<LiveConfig>, Arc<Metadata>, Arc<Replicas>),
+        membership: Arc<ClusterMembership>,
+    ) -> Self {
+        Self { rooms: Rooms { config, metadata, replicas, membership }, state: Mutex::default() }
+    }
+
+    /// Has a partition follow this leader from now on, in the leader epoch that it has; -1, or this
+    /// node, for none.
+    pub(crate) fn follow(&self, partition: PartitionKey, leader: i32) {
+        let config = self.rooms.config.load();
+        let node_id = config.node_id;
+        let threads = config.cluster.as_ref().map_or(1, |cluster| cluster.replication.fetchers);
+        let mut state = self.state.lock();
+        if leader < 0 || leader == node_id || state.is_stopped {
+            state.forget(&partition);
+            return;
+        }
+        let id = (leader, thread_of(&partition, threads));
+        let is_placed = state.placed.get(&partition) == Some(&id);
+        if !is_placed {
+            state.forget(&partition);
+        }
+        let worker = match state.workers.entry(id) {
+            Entry::Occupied(running) => running.into_mut(),
+            Entry::Vacant(vacant) => match Worker::start(self.rooms.clone(), id) {
+                Ok(worker) => vacant.insert(worker),
+                Err(error) => {
+                    tracing::error!(%error, leader, "cannot start a thread that follows another broker");
+                    return;
+                }
+            },
+        };
+        worker.tell(Command::Follow(partition));
+        worker.partitions += usize::from(!is_placed);
+        state.placed.insert(partition, id);
+    }
+
+    /// Has a partition follow nobody.
+    pub(crate) fn forget(&self, partition: PartitionKey) {
+        self.state.lock().forget(&partition);
+    }
+
+    /// Number of records that each followed partition is behind its leader's high watermark, as of
+    /// the last answers; -1 before the first.
+    pub(crate) fn lags(&self) -> Vec<(PartitionKey, i64)> {
+        let state = self.state.lock();
+        state.workers.values().flat_map(Worker::lags).collect()
+    }
+
+    /// Number of failed fetches and of answers that could not be used.
+    pub(crate) fn errors(&self) -> u64 {
+        let state = self.state.lock();
+        state.workers.values().chain(&state.ending).map(Worker::errors).sum()
+    }
+
+    /// Ends all threads. Blocks until they have dealt with their last answers.
+    pub(crate) fn stop(&self) {
+        let workers = {
+            let mut state = self.state.lock();
+            state.is_stopped = true;
+            state.placed.clear();
+            let mut workers = std::mem::take(&mut state.ending);
+            workers.extend(std::mem::take(&mut state.workers).into_values());
+            workers
+        };
+        workers.iter().for_each(Worker::end);
+        workers.into_iter().for_each(Worker::join);
+    }
+}
+
+impl Drop for Fetchers {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl State {
+    fn forget(&mut self, partition: &PartitionKey) {
+        let Some(id) = self.placed.remove(partition) else { return };
+        let Some(worker) = self.workers.get_mut(&id) else { return };
+        worker.partitions -= 1;
+        if worker.partitions > 0 {
+            worker.tell(Command::Forget(*partition));
+        } else if let Some(worker) = self.workers.remove(&id) {
+            worker.end();
+            self.ending.retain(|ending| !ending.has_ended());
+            self.ending.push(worker);
+        }
+    }
+}
+
+/// The thread of a partition, spread as evenly as the ids are.
+fn thread_of((topic, index): &PartitionKey, threads: usize) -> usize {
+    let spread = topic
+        .as_bytes()
+        .iter()
+        .fold(0usize, |hash, byte| hash.wrapping_mul(31).wrapping_add(usize::from(*byte)));
+    spread.wrapping_add(usize::try_from(*index).unwrap_or(0)) % threads.max(1)
+}
+
+#[cfg(test)]
+mod tests;

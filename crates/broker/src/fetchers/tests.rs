@@ -1,0 +1,113 @@
+//! The fetching side of sessions against the serving side of this broker, and the choice of
+//! threads.
+
+use std::collections::BTreeSet;
+
+use levada_cluster::replication::fetcher::session::{Session, SessionAnswer};
+use levada_wire::Uuid;
+use levada_wire::fetch::FetchPartition;
+
+use super::*;
+use crate::fetch_session::{PartitionState, SessionPlan, SessionRequest, SessionTopic, Sessions};
+
+const TOPIC: Uuid = Uuid::from_bytes([3; 16]);
+const STATE: PartitionState =
+    PartitionState { high_watermark: 5, log_start: 0, has_records: false, urgent: false, failed: false };
+
+fn wants(index: i32, fetch_offset: i64) -> FetchPartition {
+    FetchPartition {
+        index,
+        current_leader_epoch: 1,
+        fetch_offset,
+        last_fetched_epoch: 0,
+        log_start_offset: 0,
+        max_bytes: 1,
+        replica_directory_id: Uuid::ZERO,
+        high_watermark: i64::MAX,
+    }
+}
+
+/// The next of a sequence of numbers that looks random.
+fn next(seed: &mut u64) -> u64 {
+    *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    *seed >> 33
+}
+
+/// What the serving side fetches for a request, and its answer.
+fn serve(
+    sessions: &mut Sessions,
+    request: &levada_cluster::replication::fetcher::session::SessionRequest,
+) -> (BTreeSet<(i32, i64)>, SessionAnswer, Vec<PartitionKey>) {
+    let named = |key: &PartitionKey| (SessionTopic::Id(key.0), key.1);
+    let asked = SessionRequest { session_id: request.id, epoch: request.epoch, by_id: true };
+    let wanted = || request.send.iter().map(|(key, one)| (named(key), one.clone())).collect();
+    let forgotten: Vec<_> = request.forget.iter().map(named).collect();
+    let all = |list: &[(PartitionKey, FetchPartition)]| {
+        list.iter().map(|(_, one)| (one.index, one.fetch_offset)).collect::<BTreeSet<_>>()
+    };
+    match sessions.begin(asked, wanted, &forgotten, 0) {
+        Err(error) => (BTreeSet::new(), SessionAnswer { error_code: error.code(), id: 0 }, Vec::new()),
+        Ok(SessionPlan::Sessionless) => {
+            (all(&request.send), SessionAnswer { error_code: 0, id: 0 }, Vec::new())
+        }
+        Ok(SessionPlan::Open) => {
+            let told = request.send.iter().map(|(key, one)| (named(key), one.clone(), STATE)).collect();
+            let mut id = 40;
+            let random = || {
+                id += 1;
+                id
+            };
+            let id = sessions.open(true, told, random, 0);
+            let keys = request.send.iter().map(|(key, _)| *key).collect();
+            (all(&request.send), SessionAnswer { error_code: 0, id }, keys)
+        }
+        Ok(SessionPlan::Continue(continued)) => {
+            let fetched = continued.wanted.iter().map(|(_, one)| (one.index, one.fetch_offset)).collect();
+            continued.finish(&[]).unwrap();
+            (fetched, SessionAnswer { error_code: 0, id: continued.session_id }, Vec::new())
+        }
+    }
+}
+
+#[test]
+fn a_session_always_fetches_what_the_follower_wants() {
+    for mut seed in 0..200 {
+        let (mut client, mut server) = (Session::default(), Sessions::new(2));
+        for _ in 0..60 {
+            let mut wanted = BTreeSet::new();
+            for index in 0..6 {
+                if !next(&mut seed).is_multiple_of(3) {
+                    wanted.insert((index, (next(&mut seed) % 3) as i64));
+                }
+            }
+            let list = wanted.iter().map(|(index, offset)| ((TOPIC, *index), wants(*index, *offset)));
+            let request = client.request(list.collect());
+            if wanted.is_empty() && request.forget.is_empty() {
+                continue;
+            }
+            match next(&mut seed) % 8 {
+                // The request, or its answer, is lost.
+                0 => client.lost(),
+                1 => {
+                    serve(&mut server, &request);
+                    client.lost();
+                }
+                // The leader has started anew.
+                2 => server = Sessions::new(2),
+                _ => {}
+            }
+            let (fetched, answer, keys) = serve(&mut server, &request);
+            if client.answered(answer, keys.iter()).is_ok() {
+                assert_eq!(fetched, wanted, "{request:?}");
+            } else {
+                assert_eq!(client.request(Vec::new()).epoch, 0, "the next request opens a session");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_partitions_of_a_topic_are_spread_over_the_threads() {
+    let used = |threads| (0..12).map(|index| thread_of(&(TOPIC, index), threads)).collect::<BTreeSet<_>>();
+    assert_eq!([1, 3, 4].map(|threads| used(threads).len()), [1, 3, 4]);
+}

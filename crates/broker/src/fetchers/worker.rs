@@ -1,0 +1,271 @@
+//! A thread that follows one leader: it drives a `Fetcher` with a blocking connection, and does the
+//! tasks on the logs between two requests.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use std::{io, thread};
+
+use bytes::Bytes;
+use levada_cluster::replication::Fetcher;
+use levada_cluster::replication::fetcher::{FetcherConfig, FetcherTask, Local, PartitionKey};
+use levada_cluster::replication::follower::{Bound, Outcome, Task};
+use levada_cluster::{Address, Target};
+use levada_wire::StrBytes;
+use levada_wire::api::controller;
+use levada_wire::fetch::FetchResponse;
+use levada_wire::messages::ListOffsetsRequest;
+use levada_wire::messages::list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic};
+use parking_lot::{Condvar, Mutex};
+
+use super::{Rooms, WorkerId};
+use crate::clock::steady_ms;
+use crate::cluster::connection::{Connection, Cutoff, Peers};
+use crate::error_code::ErrorCode;
+
+/// Timestamps of ListOffsets that mean the ends of a log.
+const LATEST: i64 = -1;
+const EARLIEST: i64 = -2;
+
+/// A change of what a thread follows.
+pub(super) enum Command {
+    Follow(PartitionKey),
+    Forget(PartitionKey),
+}
+
+/// A thread, as the others see it.
+pub(super) struct Worker {
+    shared: Arc<Shared>,
+    cutoff: Cutoff,
+    thread: JoinHandle<()>,
+    /// Number of partitions that fall to it.
+    pub(super) partitions: usize,
+}
+
+#[derive(Default)]
+struct Shared {
+    inbox: Mutex<Inbox>,
+    news: Condvar,
+    lags: Mutex<Vec<(PartitionKey, i64)>>,
+    errors: AtomicU64,
+}
+
+#[derive(Default)]
+struct Inbox {
+    commands: Vec<Command>,
+    is_ending: bool,
+}
+
+impl Worker {
+    pub(super) fn start(rooms: Rooms, (leader, number): WorkerId) -> io::Result<Self> {
+        let (shared, cutoff) = (Arc::<Shared>::default(), Cutoff::default());
+        let config = rooms.config.load();
+        let node_id = config.node_id;
+        let limits = config.cluster.as_ref().expect("only a broker in a cluster follows others").replication;
+        drop(config);
+        let fetcher = Fetcher::new(FetcherConfig {
+            node_id,
+            max_wait_ms: limits.max_wait_ms,
+            min_bytes: limits.min_bytes,
+            max_bytes: limits.max_bytes,
+            partition_max_bytes: limits.partition_max_bytes,
+            backoff_ms: limits.backoff_ms.max(1),
+        });
+        let link = (limits.socket_timeout, cutoff.clone());
+        let purpose = format!("fetcher-{number}");
+        let connection = Connection::new(rooms.config.clone(), Peers::Brokers, purpose, link);
+        let follow = Follow { rooms, leader, fetcher, connection, shared: shared.clone() };
+        let name = format!("fetch-{leader}-{number}");
+        let thread = thread::Builder::new().name(name).spawn(move || follow.run())?;
+        Ok(Self { shared, cutoff, thread, partitions: 0 })
+    }
+
+    pub(super) fn tell(&self, command: Command) {
+        self.shared.inbox.lock().commands.push(command);
+        self.shared.news.notify_one();
+    }
+
+    pub(super) fn lags(&self) -> Vec<(PartitionKey, i64)> {
+        self.shared.lags.lock().clone()
+    }
+
+    pub(super) fn errors(&self) -> u64 {
+        self.shared.errors.load(Ordering::Relaxed)
+    }
+
+    /// Has the thread end, without waiting for the answer of its leader.
+    pub(super) fn end(&self) {
+        self.shared.inbox.lock().is_ending = true;
+        self.shared.news.notify_one();
+        self.cutoff.close();
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        self.thread.is_finished()
+    }
+
+    pub(super) fn join(self) {
+        if self.thread.join().is_err() {
+            tracing::error!("a thread that follows another broker has panicked");
+        }
+    }
+}
+
+/// State of the thread.
+struct Follow {
+    rooms: Rooms,
+    leader: i32,
+    fetcher: Fetcher,
+    connection: Connection,
+    shared: Arc<Shared>,
+}
+
+impl Follow {
+    fn run(mut self) {
+        loop {
+            let commands = {
+                let mut inbox = self.shared.inbox.lock();
+                if inbox.is_ending {
+                    return;
+                }
+                std::mem::take(&mut inbox.commands)
+            };
+            commands.into_iter().for_each(|command| self.take(&command));
+            match self.fetcher.poll(&self.rooms, steady_ms()) {
+                Some(request) => {
+                    let target = self.target();
+                    let answer = target.and_then(|target| self.connection.fetch(&target, &request));
+                    self.answered(answer);
+                }
+                None => self.await_news(),
+            }
+            self.publish();
+        }
+    }
+
+    fn take(&mut self, command: &Command) {
+        match command {
+            Command::Forget(partition) => self.fetcher.forget(partition),
+            Command::Follow(partition) => match self.rooms.replicas.follow_start(partition, self.leader) {
+                None => self.fetcher.forget(partition),
+                Some(start) => {
+                    let task =
+                        self.fetcher.follow(*partition, start.leader_epoch, start.end, start.high_watermark);
+                    task.into_iter().for_each(|task| self.work(task));
+                }
+            },
+        }
+    }
+
+    fn answered(&mut self, answer: Option<FetchResponse<Bytes>>) {
+        let Some(answer) = answer else {
+            self.shared.errors.fetch_add(1, Ordering::Relaxed);
+            return self.fetcher.failed(steady_ms());
+        };
+        for (topic, partition) in
+            answer.topics.iter().flat_map(|topic| topic.partitions.iter().map(move |one| (topic, one)))
+        {
+            if partition.error_code != 0 {
+                self.shared.errors.fetch_add(1, Ordering::Relaxed);
+                let (leader, topic, index) = (self.leader, topic.topic_id, partition.index);
+                let error = partition.error_code;
+                tracing::debug!(leader, ?topic, index, error, "the leader refuses a fetch of a partition");
+            }
+        }
+        match self.fetcher.answered(answer, steady_ms()) {
+            Ok(tasks) => tasks.into_iter().for_each(|task| self.work(task)),
+            Err(fault) => {
+                self.shared.errors.fetch_add(1, Ordering::Relaxed);
+                tracing::info!(leader = self.leader, ?fault, "a fetch session with the leader begins anew");
+            }
+        }
+    }
+
+    /// Does a task and those that follow from it.
+    fn work(&mut self, task: FetcherTask) {
+        let mut next = Some(task);
+        while let Some(task) = next {
+            let outcome = match &task.task {
+                Task::Locate(bound) => self.locate(&task, *bound),
+                other => self.rooms.replicas.carry_out(&task.partition, task.leader_epoch, other),
+            };
+            next = self.fetcher.done(&task, outcome, steady_ms());
+        }
+    }
+
+    /// Asks the leader for an end of its log.
+    fn locate(&mut self, task: &FetcherTask, bound: Bound) -> Outcome {
+        let unreachable = Outcome::Refused(ErrorCode::RequestTimedOut.code());
+        let (topic_id, index) = task.partition;
+        let image = self.rooms.metadata.image();
+        let Some(topic) = image.topic_by_id(topic_id) else { return Outcome::Superseded };
+        let Some(target) = self.target() else { return unreachable };
+        let mut partition = ListOffsetsPartition::default();
+        (partition.partition_index, partition.current_leader_epoch) = (index, task.leader_epoch);
+        partition.timestamp = match bound {
+            Bound::Latest => LATEST,
+            Bound::Earliest => EARLIEST,
+        };
+        let mut asked = ListOffsetsTopic::default();
+        (asked.name, asked.partitions) = (StrBytes::from(&**topic.name()), vec![partition]);
+        let mut request = ListOffsetsRequest::default();
+        (request.replica_id, request.topics) = (self.rooms.config.load().node_id, vec![asked]);
+        let answer = self.connection.request(&target, controller::LIST_OFFSETS, &request);
+        let found = answer.and_then(|answer| {
+            answer
+                .topics
+                .into_iter()
+                .flat_map(|topic| topic.partitions)
+                .find(|one| one.partition_index == index)
+        });
+        match found {
+            None => unreachable,
+            Some(found) if found.error_code != 0 => Outcome::Refused(found.error_code),
+            Some(found) => Outcome::Located(found.offset),
+        }
+    }
+
+    /// Address of the leader: its endpoint of the brokers' listener.
+    fn target(&self) -> Option<Target> {
+        let (config, image) = (self.rooms.config.load(), self.rooms.metadata.image());
+        let name = &config.cluster.as_ref()?.brokers.name;
+        let broker = image.brokers().broker(self.leader)?;
+        let found = broker.end_points.iter().find(|endpoint| endpoint.name.eq_ignore_ascii_case(name));
+        if found.is_none() {
+            tracing::debug!(leader = self.leader, listener = name, "the leader has no listener of this name");
+        }
+        let (host, port) = found.map(|endpoint| (endpoint.host.clone(), endpoint.port))?;
+        Some(Target { node: Some(self.leader), address: Address { host, port } })
+    }
+
+    fn await_news(&self) {
+        let mut inbox = self.shared.inbox.lock();
+        if !inbox.commands.is_empty() || inbox.is_ending {
+            return;
+        }
+        match self.fetcher.deadline() {
+            None => self.shared.news.wait(&mut inbox),
+            Some(deadline) => {
+                let wait = Duration::from_millis((deadline - steady_ms()).max(0).unsigned_abs());
+                self.shared.news.wait_for(&mut inbox, wait);
+            }
+        }
+    }
+
+    fn publish(&self) {
+        let partitions = self.fetcher.partitions();
+        let lags = partitions.map(|(key, follower)| (*key, follower.lag().unwrap_or(-1)));
+        *self.shared.lags.lock() = lags.collect();
+    }
+}
+
+impl Local for Rooms {
+    fn broker_epoch(&self) -> i64 {
+        self.membership.broker_epoch().unwrap_or(-1)
+    }
+
+    fn log_start(&self, (topic, index): &PartitionKey, _is_in_sync: bool) -> Option<i64> {
+        self.replicas.partitions().by_id(*topic, *index).map(|partition| partition.log().log_start())
+    }
+}

@@ -1,0 +1,94 @@
+//! Partitions that another broker leads: what their leader sends is appended here, and their logs
+//! are truncated where they differ.
+
+use levada_cluster::replication::apply::apply;
+use levada_cluster::replication::fetcher::PartitionKey;
+use levada_cluster::replication::follower::{LogEnd, Outcome, Task};
+use levada_log::AppendError;
+
+use crate::clock::now_ms;
+use crate::replica::{Partition, Replicas};
+
+/// Position of a log that begins to follow a leader.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FollowStart {
+    pub(crate) leader_epoch: i32,
+    pub(crate) end: LogEnd,
+    pub(crate) high_watermark: i64,
+}
+
+impl Replicas {
+    /// The position of a partition that this node leads as little as another node than `leader`
+    /// does; none if it is not served, or led otherwise by now.
+    pub(crate) fn follow_start(&self, key: &PartitionKey, leader: i32) -> Option<FollowStart> {
+        let partition = self.partitions.by_id(key.0, key.1)?;
+        let leadership = partition.leadership();
+        let follows = leadership.leader() == leader && !leadership.is_leader() && !partition.is_deleted();
+        let log = partition.log();
+        follows.then(|| FollowStart {
+            leader_epoch: leadership.leader_epoch(),
+            end: LogEnd { offset: log.log_end(), epoch: log.latest_epoch() },
+            high_watermark: log.high_watermark(),
+        })
+    }
+
+    /// Does a task of a follower, if the partition still follows in this leader epoch. Blocks on
+    /// the disk.
+    pub(crate) fn carry_out(&self, key: &PartitionKey, leader_epoch: i32, task: &Task) -> Outcome {
+        let Some(partition) = self.partitions.by_id(key.0, key.1) else { return Outcome::Superseded };
+        let log = partition.log();
+        let (high_watermark, log_end) = (log.high_watermark(), log.log_end());
+        let applied =
+            match partition.follow(leader_epoch, |writer| apply(writer, task, leader_epoch, now_ms())) {
+                None => return Outcome::Superseded,
+                Some(Ok(applied)) => applied,
+                Some(Err(error)) => return self.failed(&partition, &error),
+            };
+        if applied.end.offset < log_end {
+            tell_of_truncation(&partition, (log_end, applied.end.offset), high_watermark);
+        }
+        let retired = applied.discarded.map_or(Ok(()), |discarded| self.retire(&partition, discarded));
+        if let Err(error) = retired {
+            tracing::warn!(partition = partition.name(), %error, "cannot remove segments below the leader's log start");
+        }
+        applied.retired.into_iter().for_each(|retired| self.discard(&partition, retired));
+        if let Err(error) = partition.sync_replicated() {
+            return self.failed(&partition, &error.into());
+        }
+        partition.waiters().wake();
+        Outcome::Done(applied.end)
+    }
+
+    fn failed(&self, partition: &Partition, error: &AppendError) -> Outcome {
+        let is_offline = partition.log().is_offline();
+        if partition.untold_replication(now_ms()) {
+            tracing::error!(
+                partition = partition.name(),
+                %error,
+                offline = is_offline,
+                "cannot follow the leader of the partition; the broker tries again unless its log is offline"
+            );
+        }
+        match (error, is_offline) {
+            (AppendError::LeaderEpoch { .. }, _) => Outcome::Superseded,
+            (_, true) => Outcome::Offline,
+            (_, false) => Outcome::Damaged,
+        }
+    }
+}
+
+fn tell_of_truncation(partition: &Partition, (from, to): (i64, i64), high_watermark: i64) {
+    let name = partition.name();
+    match to < high_watermark {
+        true => tracing::warn!(
+            partition = name,
+            from,
+            to,
+            high_watermark,
+            "the log was truncated below its high watermark: after an unclean election, records that were acknowledged may be lost"
+        ),
+        false => {
+            tracing::info!(partition = name, from, to, "the log was truncated to where the leader's differs")
+        }
+    }
+}

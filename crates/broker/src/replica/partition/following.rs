@@ -1,0 +1,29 @@
+//! The side of a partition that follows another leader.
+
+use levada_log::{LogError, Writer};
+
+use super::Partition;
+
+impl Partition {
+    /// Does a follower's work on the log; none if this node does not follow in this leader epoch,
+    /// or not any more.
+    pub(crate) fn follow<T>(&self, leader_epoch: i32, work: impl FnOnce(&mut Writer) -> T) -> Option<T> {
+        let done = self.lane.replicate(|writer| {
+            let leadership = self.leadership.load();
+            let follows = !leadership.is_leader() && leadership.leader_epoch() == leader_epoch;
+            (follows && !self.is_deleted()).then(|| work(writer))
+        });
+        done.flatten()
+    }
+
+    /// Brings to the device what its topic wants to be there before the leader counts it.
+    pub(crate) fn sync_replicated(&self) -> Result<(), LogError> {
+        let is_due = self.syncs.is_due() && self.log.durable() < self.log.log_end();
+        if is_due { self.log.flush().map(drop) } else { Ok(()) }
+    }
+
+    /// True if the operator is to be told that what the leader sent could not be used.
+    pub(crate) fn untold_replication(&self, now_ms: i64) -> bool {
+        self.replication_warning.is_due(now_ms)
+    }
+}

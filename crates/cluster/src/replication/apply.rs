@@ -1,0 +1,55 @@
+//! The tasks of a follower on its log: appends, truncations, restarts, and the marks of the leader.
+
+use levada_log::{AppendError, Discarded, Retired, Writer};
+
+use super::follower::{LogEnd, Task, truncation_offset};
+
+/// Result of a task on the log.
+#[derive(Debug)]
+pub struct Applied {
+    /// The end of the log.
+    pub end: LogEnd,
+    /// Segments below the leader's log start, to be removed.
+    pub discarded: Option<Discarded>,
+    /// Files of a log that was begun anew, to be removed.
+    pub retired: Option<Retired>,
+}
+
+/// Does a task on the log. The caller has seen to it that the log still follows in `leader_epoch`,
+/// and keeps it so until this returns. [`Task::Locate`] is a request, and does nothing here.
+///
+/// # Errors
+/// Batches that are damaged or do not continue the log, or a failing disk.
+pub fn apply(
+    writer: &mut Writer,
+    task: &Task,
+    leader_epoch: i32,
+    now_ms: i64,
+) -> Result<Applied, AppendError> {
+    let log = writer.partition().clone();
+    let (mut discarded, mut retired) = (None, None);
+    match task {
+        Task::Append { records, marks } => {
+            if !records.is_empty() {
+                writer.append_replica(records, leader_epoch, now_ms)?;
+            }
+            // The leader's may lie above this log's end: its other replicas are ahead.
+            log.raise_high_watermark(marks.high_watermark.min(log.log_end()));
+            let log_start = marks.log_start.min(log.high_watermark());
+            if log_start > log.log_start() {
+                discarded = Some(writer.advance_log_start(log_start)?);
+            }
+        }
+        Task::Diverged(leader) => {
+            let own = log.epoch_end_offset(leader.epoch);
+            writer.truncate(truncation_offset(*leader, own, log.log_end()), now_ms)?;
+        }
+        Task::Truncate(offset) => {
+            writer.truncate(*offset, now_ms)?;
+        }
+        Task::Restart(offset) => retired = Some(writer.restart_at(*offset, now_ms)?),
+        Task::Locate(_) => {}
+    }
+    let end = LogEnd { offset: log.log_end(), epoch: log.latest_epoch() };
+    Ok(Applied { end, discarded, retired })
+}

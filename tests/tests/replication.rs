@@ -1,0 +1,134 @@
+//! Levada as a follower of a real Kafka: it joins the replicas in sync, its log is that of its
+//! leader byte for byte, and it catches up after stops and crashes.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use levada_tests::cluster::{Cluster, Discovery, KAFKA, LEVADA, LIMIT, Shape};
+use levada_tests::raw::{self, Batch, Connection};
+use levada_tests::{await_some, cluster::Tools};
+
+const NONE: i16 = 0;
+const ALL: i16 = -1;
+
+/// Appends a batch to the first partition through the real Kafka.
+fn produce(cluster: &Cluster, topic: &str, acks: i16, value: &[u8]) -> i16 {
+    let request = raw::produce(topic, acks, &Batch::of(&[value]).encode());
+    raw::produce_error(&Connection::open(cluster.node(KAFKA).address()).call(&request))
+}
+
+fn create(tools: &mut Tools, topic: &str, assignment: &str) {
+    // The timestamps of the test clients are years old.
+    let config = "--config retention.ms=-1";
+    let line = format!("TopicCommand --create --topic {topic} --replica-assignment {assignment} {config}");
+    assert!(tools.run(&line).contains("Created topic"));
+}
+
+/// Waits until every partition of the topic has these replicas in sync, in this order of ids.
+fn await_in_sync(tools: &mut Tools, topic: &str, ids: &[i32]) {
+    await_some(&format!("replicas {ids:?} of {topic} in sync"), LIMIT, || {
+        let (code, said) = tools.outcome(&format!("TopicCommand --describe --topic {topic}"));
+        let partitions: Vec<&str> = said.lines().filter(|line| line.contains("Partition:")).collect();
+        let in_sync = |line: &&str| {
+            let list = line.split("Isr:").nth(1)?.split_whitespace().next()?;
+            let mut found: Vec<i32> = list.split(',').filter_map(|id| id.parse().ok()).collect();
+            found.sort_unstable();
+            (found == ids).then_some(())
+        };
+        let is_done =
+            code == 0 && !partitions.is_empty() && partitions.iter().all(|line| in_sync(line).is_some());
+        is_done.then_some(())
+    });
+}
+
+/// Segments and leader epochs of a partition, by file name.
+fn files(data: &Path, partition: &str) -> BTreeMap<String, Vec<u8>> {
+    let wanted = |name: &str| name.ends_with(".log") || name == "leader-epoch-checkpoint";
+    let entries = std::fs::read_dir(data.join(partition)).expect("the partition's directory");
+    let names = entries.map(|entry| entry.expect("an entry").file_name().into_string().expect("a name"));
+    let named = names.filter(|name| wanted(name));
+    named
+        .map(|name| (name.clone(), std::fs::read(data.join(partition).join(name)).expect("the file")))
+        .collect()
+}
+
+/// Waits until the partition's files are the same on both brokers.
+fn await_same_files(cluster: &Cluster, partition: &str) {
+    let of = |id: i32| files(&cluster.node(id).data(), partition);
+    await_some(&format!("equal files of {partition}"), LIMIT, || {
+        let (theirs, ours) = (of(KAFKA), of(LEVADA));
+        (theirs == ours && theirs.values().any(|bytes| !bytes.is_empty())).then_some(())
+    });
+}
+
+/// One test, since a cluster takes longer to start than its parts to run.
+#[test]
+fn a_follower_of_a_real_kafka_has_its_log_byte_for_byte() {
+    let shape = Shape { controllers: 1, kafka: 1, levada: 1, discovery: Discovery::BootstrapServers };
+    let mut cluster = Cluster::new(shape);
+    cluster.start();
+    it_joins_the_replicas_in_sync_and_acknowledges(&cluster);
+    it_catches_up_after_a_crash_and_after_a_stop(&mut cluster);
+    a_reassignment_adds_its_replica_and_removes_it(&cluster);
+    a_deleted_topic_is_created_again(&cluster);
+    cluster.assert_no_errors();
+}
+
+fn it_joins_the_replicas_in_sync_and_acknowledges(cluster: &Cluster) {
+    let mut tools = cluster.tools(KAFKA);
+    create(&mut tools, "followed", &format!("{KAFKA}:{LEVADA},{KAFKA}:{LEVADA}"));
+    for number in 0..50 {
+        let value = vec![b'a' + number % 26; 40 * usize::from(number)];
+        assert_eq!(produce(cluster, "followed", ALL, &value), NONE);
+    }
+    tools.run("produce followed 1 100");
+    await_in_sync(&mut tools, "followed", &[KAFKA, LEVADA]);
+    await_same_files(cluster, "followed-0");
+    await_same_files(cluster, "followed-1");
+}
+
+fn it_catches_up_after_a_crash_and_after_a_stop(cluster: &mut Cluster) {
+    for is_crash in [true, false] {
+        match is_crash {
+            true => cluster.node_mut(LEVADA).kill(),
+            false => drop(cluster.node_mut(LEVADA).stop()),
+        }
+        let mut tools = cluster.tools(KAFKA);
+        assert_eq!(produce(cluster, "followed", 1, b"while it was away"), NONE);
+        tools.run("produce followed 1 50");
+        cluster.node_mut(LEVADA).start();
+        assert_eq!(produce(cluster, "followed", 1, b"while it catches up"), NONE);
+        await_in_sync(&mut tools, "followed", &[KAFKA, LEVADA]);
+        await_same_files(cluster, "followed-0");
+        await_same_files(cluster, "followed-1");
+    }
+}
+
+fn reassign(cluster: &Cluster, tools: &mut Tools, topic: &str, replicas: &str) {
+    let plan = cluster.node(LEVADA).scratch().join("plan.json");
+    let partition = format!("{{\"topic\":\"{topic}\",\"partition\":0,\"replicas\":[{replicas}]}}");
+    std::fs::write(&plan, format!("{{\"version\":1,\"partitions\":[{partition}]}}")).expect("a plan");
+    let plan = plan.display();
+    tools.run(&format!("ReassignPartitionsCommand --execute --reassignment-json-file {plan}"));
+}
+
+fn a_reassignment_adds_its_replica_and_removes_it(cluster: &Cluster) {
+    let mut tools = cluster.tools(KAFKA);
+    create(&mut tools, "moved", &KAFKA.to_string());
+    tools.run("produce moved 0 200");
+    reassign(cluster, &mut tools, "moved", &format!("{KAFKA},{LEVADA}"));
+    await_in_sync(&mut tools, "moved", &[KAFKA, LEVADA]);
+    await_same_files(cluster, "moved-0");
+    reassign(cluster, &mut tools, "moved", &KAFKA.to_string());
+    let directory = cluster.node(LEVADA).data().join("moved-0");
+    await_some("the removal of the replica", LIMIT, || (!directory.exists()).then_some(()));
+}
+
+fn a_deleted_topic_is_created_again(cluster: &Cluster) {
+    let mut tools = cluster.tools(KAFKA);
+    tools.run("TopicCommand --delete --topic followed");
+    create(&mut tools, "followed", &format!("{KAFKA}:{LEVADA}"));
+    await_in_sync(&mut tools, "followed", &[KAFKA, LEVADA]);
+    assert_eq!(produce(cluster, "followed", ALL, b"of the second topic"), NONE);
+    await_same_files(cluster, "followed-0");
+}
