@@ -1,5 +1,6 @@
 //! Levada as a follower of a real Kafka: it joins the replicas in sync, its log is that of its
-//! leader byte for byte, and it catches up after stops and crashes.
+//! leader byte for byte, it catches up after stops and crashes, and truncates what a later leader
+//! does not have.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,8 +14,20 @@ const ALL: i16 = -1;
 
 /// Appends a batch to the first partition through the real Kafka.
 fn produce(cluster: &Cluster, topic: &str, acks: i16, value: &[u8]) -> i16 {
+    produce_to(cluster, KAFKA, topic, (acks, value))
+}
+
+/// The same through another broker.
+fn produce_to(cluster: &Cluster, broker: i32, topic: &str, (acks, value): (i16, &[u8])) -> i16 {
     let request = raw::produce(topic, acks, &Batch::of(&[value]).encode());
-    raw::produce_error(&Connection::open(cluster.node(KAFKA).address()).call(&request))
+    raw::produce_error(&Connection::open(cluster.node(broker).address()).call(&request))
+}
+
+/// Waits until the broker leads the first partition, and takes a batch that all replicas have.
+fn await_leader(cluster: &Cluster, broker: i32, topic: &str, value: &[u8]) {
+    await_some(&format!("broker {broker} leads {topic}"), LIMIT, || {
+        (produce_to(cluster, broker, topic, (ALL, value)) == NONE).then_some(())
+    });
 }
 
 fn create(tools: &mut Tools, topic: &str, assignment: &str) {
@@ -71,6 +84,7 @@ fn a_follower_of_a_real_kafka_has_its_log_byte_for_byte() {
     it_catches_up_after_a_crash_and_after_a_stop(&mut cluster);
     a_reassignment_adds_its_replica_and_removes_it(&cluster);
     a_deleted_topic_is_created_again(&cluster);
+    leadership_goes_to_and_fro_and_unreplicated_records_are_truncated(&mut cluster);
     cluster.assert_no_errors();
 }
 
@@ -131,4 +145,33 @@ fn a_deleted_topic_is_created_again(cluster: &Cluster) {
     await_in_sync(&mut tools, "followed", &[KAFKA, LEVADA]);
     assert_eq!(produce(cluster, "followed", ALL, b"of the second topic"), NONE);
     await_same_files(cluster, "followed-0");
+}
+
+fn leadership_goes_to_and_fro_and_unreplicated_records_are_truncated(cluster: &mut Cluster) {
+    let mut tools = cluster.tools(KAFKA);
+    create(&mut tools, "led", &format!("{LEVADA}:{KAFKA}"));
+    await_leader(cluster, LEVADA, "led", b"by the first leader");
+    await_in_sync(&mut tools, "led", &[KAFKA, LEVADA]);
+    // The follower stands still: what the leader takes now is in no other log.
+    cluster.node(KAFKA).suspend();
+    for _ in 0..3 {
+        assert_eq!(produce_to(cluster, LEVADA, "led", (1, b"nobody else has it")), NONE);
+    }
+    cluster.node_mut(LEVADA).kill();
+    cluster.node(KAFKA).resume();
+    await_leader(cluster, KAFKA, "led", b"by the second leader");
+    cluster.node_mut(LEVADA).start();
+    await_in_sync(&mut tools, "led", &[KAFKA, LEVADA]);
+    await_same_files(cluster, "led-0");
+    let talk = cluster.node(LEVADA).talk();
+    assert!(talk.contains("the log was truncated to where the leader's differs"), "{talk}");
+    tools.run("LeaderElectionCommand --election-type PREFERRED --topic led --partition 0");
+    await_leader(cluster, LEVADA, "led", b"by the third leader");
+    assert_eq!(produce_to(cluster, LEVADA, "led", (ALL, b"and again")), NONE);
+    await_same_files(cluster, "led-0");
+    cluster.node_mut(LEVADA).stop();
+    await_leader(cluster, KAFKA, "led", b"by the fourth leader");
+    cluster.node_mut(LEVADA).start();
+    await_in_sync(&mut tools, "led", &[KAFKA, LEVADA]);
+    await_same_files(cluster, "led-0");
 }
