@@ -1,5 +1,7 @@
 //! A partition whose leader changes.
 
+use levada_cluster::replication::apply::apply;
+use levada_cluster::replication::follower::{LeaderMarks, Task};
 use levada_log::batch::Builder;
 use levada_log::{AppendError, OpenOptions};
 use tempfile::TempDir;
@@ -78,4 +80,33 @@ fn records_are_shown_at_once_only_while_no_other_replica_is_in_sync() {
     partition.lead(leadership(NODE, 6, &[NODE]));
     assert_eq!(shown(), (1, 1), "nobody else has to have it any more");
     assert_eq!((append(&partition, 6), shown()), (Ok(1), (2, 2)));
+}
+
+/// Applies what the leader sent in answer to a fetch of this epoch: a record and its high
+/// watermark. The end of the log and the high watermark then; none if nothing was done.
+fn replicate(partition: &Arc<Partition>, asked_in: i32, batch_epoch: i32) -> Option<(i64, i64)> {
+    let end = partition.log().log_end();
+    let mut batch = Builder::new().base_offset(end).leader_epoch(batch_epoch);
+    batch.push(1_000, None, Some(b"value"));
+    let marks = LeaderMarks { high_watermark: end + 1, log_start: 0 };
+    let task = Task::Append { records: batch.build().unwrap().freeze(), marks };
+    let applied = partition.follow(asked_in, |writer| apply(writer, &task, asked_in, 1_000))?;
+    let end = applied.unwrap().end;
+    Some((end.offset, partition.log().high_watermark()))
+}
+
+#[test]
+fn an_answer_from_before_a_change_of_the_leader_changes_neither_log_nor_high_watermark() {
+    let dir = tempfile::tempdir().unwrap();
+    let partition = partition(&dir, leadership(2, 5, &[2, NODE]));
+    assert_eq!(replicate(&partition, 5, 5), Some((1, 1)));
+    assert_eq!(replicate(&partition, 4, 4), None, "the leader of an earlier epoch");
+    partition.lead(leadership(3, 6, &[3, NODE]));
+    assert_eq!(replicate(&partition, 5, 5), None, "the leader before");
+    partition.lead(leadership(NODE, 7, &[NODE]));
+    for epoch in [6, 7] {
+        assert_eq!(replicate(&partition, epoch, epoch), None, "this node leads");
+    }
+    assert_eq!((partition.log().log_end(), partition.log().high_watermark()), (1, 1));
+    assert_eq!(append(&partition, 7), Ok(1));
 }
