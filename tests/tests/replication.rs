@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use levada_tests::cluster::{Cluster, Discovery, KAFKA, LEVADA, LIMIT, Shape};
+use levada_tests::pki::{Authority, Flaw};
 use levada_tests::raw::{self, Batch, Connection};
 use levada_tests::{await_some, cluster::Tools};
 
@@ -174,4 +175,39 @@ fn leadership_goes_to_and_fro_and_unreplicated_records_are_truncated(cluster: &m
     cluster.node_mut(LEVADA).start();
     await_in_sync(&mut tools, "led", &[KAFKA, LEVADA]);
     await_same_files(cluster, "led-0");
+}
+
+#[test]
+fn brokers_follow_one_another_by_a_listener_with_tls_and_sasl() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let authority = Authority::new(directory.path());
+    let store = authority.issue("broker", Flaw::None).display().to_string();
+    let trusted = authority.certificate().display().to_string();
+    let module = "org.apache.kafka.common.security.plain.PlainLoginModule required";
+    let login = format!("{module} username=\"broker\" password=\"pass\" user_broker=\"pass\";");
+    let options = [
+        ("inter.broker.listener.name", "INSIDE"),
+        ("sasl.mechanism.inter.broker.protocol", "PLAIN"),
+        ("sasl.enabled.mechanisms", "PLAIN"),
+        ("listener.name.inside.plain.sasl.jaas.config", login.as_str()),
+        ("listener.name.inside.ssl.keystore.type", "PEM"),
+        ("listener.name.inside.ssl.keystore.location", &store),
+        ("listener.name.inside.ssl.truststore.type", "PEM"),
+        ("listener.name.inside.ssl.truststore.location", &trusted),
+    ];
+    let shape = Shape { controllers: 1, kafka: 1, levada: 1, discovery: Discovery::BootstrapServers };
+    let mut cluster = Cluster::new(shape);
+    for (key, value) in options {
+        cluster = cluster.option(KAFKA, key, value).option(LEVADA, key, value);
+    }
+    cluster.listen("INSIDE", "SASL_SSL");
+    cluster.start();
+    let mut tools = cluster.tools(KAFKA);
+    for (topic, leader, follower) in [("from-kafka", KAFKA, LEVADA), ("from-levada", LEVADA, KAFKA)] {
+        create(&mut tools, topic, &format!("{leader}:{follower}"));
+        await_leader(&cluster, leader, topic, b"to all replicas");
+        await_in_sync(&mut tools, topic, &[KAFKA, LEVADA]);
+        await_same_files(&cluster, &format!("{topic}-0"));
+    }
+    cluster.assert_no_errors();
 }
