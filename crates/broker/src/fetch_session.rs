@@ -90,7 +90,7 @@ pub(crate) struct PartitionState {
     pub(crate) high_watermark: i64,
     pub(crate) log_start: i64,
     pub(crate) has_records: bool,
-    /// An error or a diverging epoch: always told.
+    /// A diverging epoch or another replica to read from: always told.
     pub(crate) urgent: bool,
     pub(crate) failed: bool,
 }

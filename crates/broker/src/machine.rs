@@ -32,8 +32,9 @@ pub struct EncodedRecord {
 /// Reason why a coordinator's records were not appended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PersistFailure {
-    /// The partition cannot take records now: its disk is full, or it does not exist yet. The log
-    /// is as it was.
+    /// The partition cannot take records now: its disk is full, it does not exist yet, or too few
+    /// replicas are in sync. The log is as it was, unless replicas have fallen out of sync since:
+    /// then it has the records, which may be committed later.
     #[error("the coordinator's partition cannot take records now")]
     Unavailable,
     /// The partition was deleted, or its disk has failed. The log may contain the records or not,

@@ -19,18 +19,18 @@
 //! A follower reads up to the log end, and tells by its offset what it has: the leader's rules are
 //! in `levada_cluster::replication::leader`. It waits for appends, consumers wait for the high
 //! watermark. Its bytes count against no client's quota. Consumers may read from a follower from
-//! version 11 on (KIP-392).
+//! version 11 on (KIP-392); with `replica.selector.class` the leader sends a consumer to a replica
+//! in sync that has its offset and is in its rack.
 //!
 //! Asks for Read on each topic, or for ClusterAction if a replica fetches.
 //!
-//! Not done: preferred read replicas, throttles of the leader.
+//! Not done: throttles of the leader.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::BytesMut;
 use levada_io::{Extent, Piece};
-use levada_cluster::replication::leader::FollowerFetch;
 use levada_log::{ReadError, Slice};
 use levada_wire::fetch::{AbortedTransaction, EpochEnd, FetchPartition, FetchRequest, FetchResponse, FetchedPartition, FetchedTopic};
 use levada_wire::gather::{self, HoleLen};
@@ -47,11 +47,11 @@ use crate::security::acl::Operation;
 use crate::request_memory::UNCOUNTED_BYTES;
 
 mod once;
+mod reader;
 mod session;
 
-const READ_COMMITTED: i8 = 1;
-/// From this version on a consumer can read from a follower (KIP-392).
-const ANY_REPLICA_VERSION_MIN: i16 = 11;
+use self::reader::{Reader, nearest};
+
 /// From this version on a refusal names the leader.
 const LEADER_VERSION_MIN: i16 = 16;
 
@@ -204,11 +204,9 @@ fn bytes_of(response: &FetchResponse<Records>) -> u64 {
 async fn wait(context: &Context, targets: &Arc<Vec<Target>>, limits: Limits) -> Look {
     let sleeper = Arc::new(Notify::new());
     let partitions = targets.iter().filter_map(|target| target.partition.as_ref().ok());
-    let registered = partitions.flat_map(|partition| {
-        let led = partition.led().filter(|_| limits.reader.is_follower());
-        let appends = led.map(|led| led.followers().register(&sleeper));
-        // Of changes of the leader a follower hears as a consumer does.
-        appends.into_iter().chain([partition.waiters().register(&sleeper)])
+    let registered = partitions.map(|partition| match partition.led() {
+        Some(led) if limits.reader.is_follower() => led.followers().register(&sleeper),
+        _ => partition.waiters().register(&sleeper),
     });
     let _registered: Vec<_> = registered.collect();
     let deadline = Instant::now() + limits.wait;
@@ -249,65 +247,6 @@ struct Limits {
     takes_positions: bool,
 }
 
-/// The peer that fetches.
-#[derive(Clone, Copy)]
-enum Reader {
-    Consumer {
-        committed_only: bool,
-        /// The client can read from a follower.
-        any_replica: bool,
-    },
-    /// The broker of another replica.
-    Follower { id: i32, broker_epoch: i64 },
-}
-
-impl Reader {
-    fn of(request: &FetchRequest, version: i16) -> Self {
-        match request.replica_id {
-            id if id >= 0 => Self::Follower { id, broker_epoch: request.replica_epoch },
-            _ => Self::Consumer {
-                committed_only: request.isolation_level == READ_COMMITTED,
-                any_replica: version >= ANY_REPLICA_VERSION_MIN,
-            },
-        }
-    }
-
-    fn is_follower(self) -> bool {
-        matches!(self, Self::Follower { .. })
-    }
-
-    /// Checks that this broker may answer for the partition.
-    fn check(self, partition: &Partition, wanted: &FetchPartition) -> Result<(), ErrorCode> {
-        let known = wanted.current_leader_epoch;
-        match self {
-            Self::Follower { id, .. } => partition.check_follower(id, known),
-            Self::Consumer { any_replica: true, .. } => partition.check_replica(known),
-            Self::Consumer { any_replica: false, .. } => partition.check_leader(known),
-        }
-    }
-
-    /// Takes the position of a follower, which has everything before the offset that it fetches.
-    fn take_position(
-        self,
-        partition: &Partition,
-        wanted: &FetchPartition,
-        leader_end: i64,
-    ) -> Result<(), ErrorCode> {
-        let Self::Follower { id: replica, broker_epoch } = self else { return Ok(()) };
-        let (offset, log_start) = (wanted.fetch_offset, wanted.log_start_offset);
-        partition.follower_fetched(FollowerFetch { replica, broker_epoch, offset, log_start, leader_end })
-    }
-
-    /// The offset before which the reader may see records.
-    fn upto(self, log: &levada_log::Partition) -> i64 {
-        match self {
-            Self::Follower { .. } => log.log_end(),
-            Self::Consumer { committed_only: true, .. } => log.last_stable(),
-            Self::Consumer { committed_only: false, .. } => log.high_watermark(),
-        }
-    }
-}
-
 impl Limits {
     fn new(context: &Context, request: &FetchRequest) -> Self {
         let reader = Reader::of(request, context.version());
@@ -329,6 +268,8 @@ impl Limits {
 struct Target {
     wanted: FetchPartition,
     partition: Result<Arc<Partition>, ErrorCode>,
+    /// The replica near the consumer, if it is to read there.
+    preferred: Option<i32>,
 }
 
 fn resolve(context: &Context, request: &FetchRequest) -> Arc<Vec<Target>> {
@@ -344,7 +285,8 @@ fn resolve(context: &Context, request: &FetchRequest) -> Arc<Vec<Target>> {
         };
         for wanted in &topic.partitions {
             let partition = permitted.and_then(|()| context.partition(key, wanted.index));
-            targets.push(Target { wanted: wanted.clone(), partition });
+            let preferred = partition.as_ref().ok().and_then(|partition| nearest(context, request, partition, wanted));
+            targets.push(Target { wanted: wanted.clone(), partition, preferred });
         }
     }
     Arc::new(targets)
@@ -422,13 +364,14 @@ impl Look {
         limits.reader.check(partition, wanted)?;
         let log = partition.log();
         let mut fetched = FetchedPartition::new(wanted.index);
+        fetched.preferred_read_replica = target.preferred.unwrap_or(fetched.preferred_read_replica);
         // Before the read: appends that come after it do not make a follower late, and its high
         // watermark is one that it can have.
         let (upto, leader_end, high_watermark) = (limits.reader.upto(log), log.log_end(), log.high_watermark());
         if wanted.last_fetched_epoch >= 0 {
             fetched.diverging_epoch = diverging(log, wanted)?;
         }
-        if fetched.diverging_epoch.is_some() {
+        if fetched.diverging_epoch.is_some() || target.preferred.is_some() {
             self.urgent = true;
         } else {
             let left = u64::from(limits.bytes_max).saturating_sub(self.bytes);

@@ -397,7 +397,6 @@ const NOTED: &[(&str, &[&str])] = &[
             "num.replica.alter.log.dirs.threads",
             "replica.alter.log.dirs.io.max.bytes.per.second",
             "replica.high.watermark.checkpoint.interval.ms",
-            "replica.selector.class",
             "replica.socket.receive.buffer.bytes",
             "offsets.commit.timeout.ms",
             "request.timeout.ms",

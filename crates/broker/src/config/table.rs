@@ -27,6 +27,7 @@ pub fn topic_key(name: &str) -> Option<&'static TopicConfigKey> {
 
 const CLEANUP: Valid = Valid::SomeOf(&["compact", "delete"]);
 const STORES: Valid = Valid::OneOf(&["PEM", "PKCS12", "JKS"]);
+const RACK_AWARE: &str = "org.apache.kafka.common.replica.RackAwareReplicaSelector";
 const CODECS: Valid = Valid::OneOf(&["uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"]);
 const MIGRATIONS: Valid = Valid::OneOf(&["bidirectional", "disabled", "downgrade", "upgrade"]);
 const PROTOCOLS: Valid = Valid::SomeOf(&["consumer", "classic", "share", "streams"]);
@@ -41,6 +42,7 @@ pub const BROKER_KEYS: &[ConfigKey] = &[
     // Identity and listeners.
     int("node.id", "Number of this broker in its cluster.").default("1").at_least(0),
     int("broker.id", "Older name of node.id. If both are set, they must be equal.").default("-1"),
+    string("replica.selector.class", "Selector of replicas to read from. With RackAwareReplicaSelector, consumers with client.rack are sent to a replica in sync in their rack. If unset, consumers read from the leader.").valid(Valid::OneOf(&[RACK_AWARE])),
     string("broker.rack", "Rack of this broker. Metadata responses contain it for clients that prefer near replicas."),
     list("listeners", "Listening addresses for Kafka clients, as NAME://host:port. An empty host means every interface; port 0 means any free port.")
         .default("PLAINTEXT://127.0.0.1:9092"),

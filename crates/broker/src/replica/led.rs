@@ -95,8 +95,10 @@ impl Led {
         self.step(|leader, end, now_ms| {
             leader.lead(&registered, end, &|id| self.shared.standing(id), now_ms)
         });
-        // A replica that has left does not keep its records any more.
+        // A replica that has left does not keep its records any more, and fetches in an earlier
+        // epoch end.
         self.release_deletions();
+        self.followers.wake();
     }
 
     /// Ends the leadership. Everybody who waits is answered.

@@ -100,7 +100,7 @@ fn seen<H: HoleLen>(partition: &FetchedPartition<H>) -> PartitionState {
         high_watermark: partition.high_watermark,
         log_start: partition.log_start_offset,
         has_records: partition.records.as_ref().is_some_and(|records| records.len() > 0),
-        urgent: partition.diverging_epoch.is_some(),
+        urgent: partition.diverging_epoch.is_some() || partition.preferred_read_replica >= 0,
         failed: partition.error_code != 0,
     }
 }

@@ -16,6 +16,7 @@ use crate::group::request::EndTxnRequest;
 use crate::metadata::records::{PartitionChangeRecord, Record, RegisterBrokerRecord};
 use crate::replica::lane::Submitted;
 
+mod coordinators;
 mod rig;
 
 use rig::{OTHER, OTHER_EPOCH, Rig, TOPIC, change};
@@ -294,4 +295,50 @@ fn a_replica_that_does_not_fetch_leaves_and_waiting_producers_go_on() {
         assert_eq!(produce.await, (OK, 0));
         assert_eq!(rig.broker.replicas().replication().isr_counts().shrinks, 1);
     });
+}
+
+#[test]
+fn a_follower_serves_consumers_and_refuses_followers() {
+    let mut rig = Rig::start();
+    rig.run(async {
+        assert_eq!(rig.produce(1, LONG_MS).await, (OK, 0));
+        assert_eq!(rig.produce(1, LONG_MS).await, (OK, 1));
+        assert_eq!(rig.follow(1).await.error_code, OK);
+    });
+    rig.publish(&[PartitionChangeRecord { leader: OTHER, ..change(TOPIC) }.into()]);
+    rig.run(async {
+        let seen = rig.consume(0).await;
+        assert_eq!((seen.error_code, seen.high_watermark), (OK, 1));
+        let records = seen.records.expect("the record below the high watermark");
+        assert_eq!(levada_log::batch::BatchView::parse(&records).unwrap().size_bytes(), records.len());
+        assert_eq!(rig.follow(0).await.error_code, ErrorCode::NotLeaderOrFollower.code());
+    });
+}
+
+#[test]
+fn a_consumer_is_sent_to_the_replica_in_its_rack() {
+    const SELECTOR: &str = "replica.selector.class=org.apache.kafka.common.replica.RackAwareReplicaSelector";
+    // The setting, the consumer's rack, its offset, and the replica that it is sent to.
+    for (settings, rack, offset, preferred) in [
+        (&[SELECTOR, "broker.rack=near"][..], "far", 0, OTHER),
+        (&[SELECTOR, "broker.rack=near"], "far", 1, OTHER),
+        (&[SELECTOR, "broker.rack=near"], "far", 2, -1),
+        (&[SELECTOR, "broker.rack=near"], "near", 0, -1),
+        (&[SELECTOR, "broker.rack=near"], "elsewhere", 0, -1),
+        (&[SELECTOR, "broker.rack=far"], "far", 0, -1),
+        (&[SELECTOR, "broker.rack=near"], "", 0, -1),
+        (&["broker.rack=near"], "far", 0, -1),
+    ] {
+        let rig = Rig::start_with(settings);
+        rig.run(async {
+            assert_eq!(rig.produce(1, LONG_MS).await, (OK, 0));
+            assert_eq!(rig.produce(1, LONG_MS).await, (OK, 1));
+            assert_eq!(rig.follow(1).await.error_code, OK);
+            let fetched = rig.fetch(FetchRequest { rack_id: rack.into(), ..rig.fetch_of(-1, offset) }).await;
+            assert_eq!(fetched.error_code, OK);
+            assert_eq!(fetched.preferred_read_replica, preferred, "{settings:?}, {rack}, {offset}");
+            let has_records = fetched.records.is_some_and(|records| !records.is_empty());
+            assert_eq!(has_records, preferred < 0 && offset < 1);
+        });
+    }
 }

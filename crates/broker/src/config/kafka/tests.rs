@@ -27,7 +27,13 @@ const DIFFERENCES: &[(&str, &str, &[&str])] = &[
     (
         "values",
         "there are these and no others",
-        &["authorizer.class.name", "ssl.keystore.type", "ssl.truststore.type", "ssl.enabled.protocols"],
+        &[
+            "authorizer.class.name",
+            "replica.selector.class",
+            "ssl.keystore.type",
+            "ssl.truststore.type",
+            "ssl.enabled.protocols",
+        ],
     ),
     (
         "values",

@@ -53,7 +53,6 @@ fn classes_that_do_what_is_done_anyway_are_accepted() {
         "sasl.oauthbearer.jwt.validator.class=org.apache.kafka.common.security.oauthbearer.BrokerJwtValidator",
         "metric.reporters=org.apache.kafka.common.metrics.JmxReporter",
         "metric.reporters=",
-        "replica.selector.class=org.apache.kafka.common.replica.RackAwareReplicaSelector",
         "ssl.trustmanager.algorithm=PKIX",
         "group.consumer.regex.refresh.interval.ms=20000",
     ] {

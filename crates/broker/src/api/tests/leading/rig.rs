@@ -70,6 +70,7 @@ impl Rig {
         let other = RegisterBrokerRecord {
             broker_id: OTHER,
             broker_epoch: OTHER_EPOCH,
+            rack: Some("far".to_owned()),
             ..RegisterBrokerRecord::default()
         };
         rig.publish(&[other.into()]);
@@ -182,6 +183,14 @@ impl Rig {
     /// A fetch of the other broker from this offset, in the present leader epoch.
     pub(super) async fn follow(&self, offset: i64) -> FetchedPartition<Bytes> {
         self.fetch(self.fetch_of(OTHER, offset)).await
+    }
+
+    /// As [`Rig::follow`], in partition 0 of another topic.
+    pub(super) async fn follow_in(&self, topic_id: Uuid, offset: i64) -> FetchedPartition<Bytes> {
+        let mut request = self.fetch_of(OTHER, offset);
+        request.topics[0].topic_id = topic_id;
+        request.topics[0].partitions[0].current_leader_epoch = -1;
+        self.fetch(request).await
     }
 
     /// A fetch of a consumer that waits for nothing.

@@ -1,0 +1,95 @@
+//! The peer that fetches: a consumer or a follower, with what it may see and where it is to read.
+
+use levada_cluster::replication::leader::FollowerFetch;
+use levada_wire::fetch::{FetchPartition, FetchRequest};
+
+use crate::api::Context;
+use crate::error_code::ErrorCode;
+use crate::replica::Partition;
+
+const READ_COMMITTED: i8 = 1;
+/// From this version on a consumer can read from a follower (KIP-392).
+const ANY_REPLICA_VERSION_MIN: i16 = 11;
+/// Key of the choice of a replica; the one class that it takes is that of [`nearest`].
+const SELECTOR: &str = "replica.selector.class";
+
+/// The peer that fetches.
+#[derive(Clone, Copy)]
+pub(super) enum Reader {
+    Consumer {
+        committed_only: bool,
+        /// The client can read from a follower.
+        any_replica: bool,
+    },
+    /// The broker of another replica.
+    Follower { id: i32, broker_epoch: i64 },
+}
+
+impl Reader {
+    pub(super) fn of(request: &FetchRequest, version: i16) -> Self {
+        match request.replica_id {
+            id if id >= 0 => Self::Follower { id, broker_epoch: request.replica_epoch },
+            _ => Self::Consumer {
+                committed_only: request.isolation_level == READ_COMMITTED,
+                any_replica: version >= ANY_REPLICA_VERSION_MIN,
+            },
+        }
+    }
+
+    pub(super) fn is_follower(self) -> bool {
+        matches!(self, Self::Follower { .. })
+    }
+
+    /// Checks that this broker may answer for the partition.
+    pub(super) fn check(self, partition: &Partition, wanted: &FetchPartition) -> Result<(), ErrorCode> {
+        let known = wanted.current_leader_epoch;
+        match self {
+            Self::Follower { id, .. } => partition.check_follower(id, known),
+            Self::Consumer { any_replica: true, .. } => partition.check_replica(known),
+            Self::Consumer { any_replica: false, .. } => partition.check_leader(known),
+        }
+    }
+
+    /// Takes the position of a follower, which has everything before the offset that it fetches.
+    pub(super) fn take_position(
+        self,
+        partition: &Partition,
+        wanted: &FetchPartition,
+        leader_end: i64,
+    ) -> Result<(), ErrorCode> {
+        let Self::Follower { id: replica, broker_epoch } = self else { return Ok(()) };
+        let (offset, log_start) = (wanted.fetch_offset, wanted.log_start_offset);
+        partition.follower_fetched(FollowerFetch { replica, broker_epoch, offset, log_start, leader_end })
+    }
+
+    /// The offset before which the reader may see records.
+    pub(super) fn upto(self, log: &levada_log::Partition) -> i64 {
+        match self {
+            Self::Follower { .. } => log.log_end(),
+            Self::Consumer { committed_only: true, .. } => log.last_stable(),
+            Self::Consumer { committed_only: false, .. } => log.high_watermark(),
+        }
+    }
+}
+
+/// The replica from which the consumer is to read instead of this one: in sync, in the consumer's
+/// rack, with the offset, and of these the one with the latest log end (KIP-392).
+pub(super) fn nearest(
+    context: &Context,
+    request: &FetchRequest,
+    partition: &Partition,
+    wanted: &FetchPartition,
+) -> Option<i32> {
+    let (rack, config) = (request.rack_id.as_str(), context.broker().config());
+    if rack.is_empty() || request.replica_id >= 0 || config.rack.as_deref() == Some(rack) {
+        return None;
+    }
+    config.settings().text(SELECTOR).filter(|class| !class.is_empty())?;
+    let holders = partition.led()?.view(|leader| leader.holders(wanted.fetch_offset))?;
+    let image = context.broker().metadata().image();
+    let is_near = |id: &i32| {
+        let broker = image.brokers().broker(*id);
+        broker.is_some_and(|broker| !broker.fenced && broker.rack.as_deref() == Some(rack))
+    };
+    holders.into_iter().map(|(id, _)| id).find(is_near)
+}

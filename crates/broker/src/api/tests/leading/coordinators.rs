@@ -1,0 +1,104 @@
+//! Coordinators whose partitions have two replicas.
+
+use levada_wire::Uuid;
+
+use super::rig::{Rig, change};
+use super::{OK, begun};
+use crate::group::GroupError;
+use crate::group::request::{CommitPartition, CommitRequest, CommitTopic, FetchRequest};
+use crate::metadata::records::PartitionChangeRecord;
+use crate::replica::OFFSETS_TOPIC;
+
+const OFFSETS: Uuid = Uuid::from_bytes([8; 16]);
+
+fn start() -> Rig {
+    let mut rig = Rig::start();
+    rig.create(OFFSETS, OFFSETS_TOPIC);
+    rig
+}
+
+async fn commit(rig: &Rig, offset: i64) -> Result<(), GroupError> {
+    let partitions = vec![CommitPartition { index: 0, offset, leader_epoch: -1, metadata: None }];
+    let request = CommitRequest {
+        api_version: 8,
+        group_id: "group".to_owned(),
+        member_id: String::new(),
+        group_instance_id: None,
+        generation: -1,
+        retention_ms: None,
+        topics: vec![CommitTopic { name: "t".to_owned(), topic_id: Uuid::ZERO, partitions }],
+    };
+    let committed = rig.broker.coordinators().groups().ask(request).await?;
+    committed[0].partitions[0].1.map_or(Ok(()), Err)
+}
+
+async fn committed(rig: &Rig) -> Result<i64, GroupError> {
+    let request = FetchRequest {
+        group_id: "group".to_owned(),
+        member_id: None,
+        member_epoch: -1,
+        topics: None,
+        require_stable: false,
+    };
+    let fetched = rig.broker.coordinators().groups().ask(request).await?;
+    // A group that nobody has used has no topics.
+    Ok(fetched.first().map_or(-1, |topic| topic.partitions[0].offset))
+}
+
+/// Asks until the coordinator answers otherwise than with one of these errors.
+async fn committed_after(rig: &Rig, passing: &[GroupError]) -> Result<i64, GroupError> {
+    loop {
+        match committed(rig).await {
+            Err(error) if passing.contains(&error) => tokio::task::yield_now().await,
+            answer => return answer,
+        }
+    }
+}
+
+/// Waits until the coordinator serves.
+async fn served(rig: &Rig) {
+    let passing = [GroupError::NotCoordinator, GroupError::CoordinatorLoadInProgress];
+    while rig.broker.coordinators().groups().view("group", |_| ()).is_none()
+        || committed(rig).await.is_err_and(|error| passing.contains(&error))
+    {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[test]
+fn a_commit_is_answered_once_its_record_is_replicated() {
+    let rig = start();
+    rig.run(async {
+        served(&rig).await;
+        let mut commit = Box::pin(commit(&rig, 3));
+        assert_eq!(begun(&mut commit).await, None);
+        assert_eq!(rig.follow_in(OFFSETS, 0).await.error_code, OK);
+        assert_eq!(begun(&mut commit).await, None);
+        assert_eq!(rig.follow_in(OFFSETS, 1).await.error_code, OK);
+        assert_eq!(commit.await, Ok(()));
+        assert_eq!(committed(&rig).await, Ok(3));
+    });
+}
+
+#[test]
+fn a_coordinator_serves_once_the_records_that_it_has_loaded_are_replicated() {
+    let mut rig = start();
+    rig.run(async {
+        served(&rig).await;
+        let mut commit = Box::pin(commit(&rig, 3));
+        assert_eq!(begun(&mut commit).await, None);
+    });
+    let node = rig.node;
+    rig.publish(&[PartitionChangeRecord { leader: node, ..change(OFFSETS) }.into()]);
+    rig.run(async {
+        let loading = committed_after(&rig, &[GroupError::NotCoordinator]).await;
+        assert_eq!(loading, Err(GroupError::CoordinatorLoadInProgress));
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+            assert_eq!(committed(&rig).await, Err(GroupError::CoordinatorLoadInProgress));
+        }
+        assert_eq!(rig.follow_in(OFFSETS, 1).await.error_code, OK);
+        let after = committed_after(&rig, &[GroupError::CoordinatorLoadInProgress]).await;
+        assert_eq!(after, Ok(3));
+    });
+}
