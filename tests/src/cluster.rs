@@ -28,10 +28,14 @@ pub const KAFKA: i32 = 11;
 pub const LEVADA: i32 = 21;
 
 /// Errors that a Kafka may log: parts of the line and its cause, and the reason.
-const EXPECTED_ERRORS: [([&str; 2], &str); 2] = [
+const EXPECTED_ERRORS: [([&str; 2], &str); 3] = [
     (
         ["Unexpected error handling request RequestHeader(apiKey=CONTROLLER_REGISTRATION", ""],
         "a controller that registers itself at a leader which is replaced at that moment repeats the request",
+    ),
+    (
+        ["state.change.logger: [Broker id=", "to exist, but it was missing. Creating..."],
+        "a broker of Kafka logs this for each replica that a reassignment gives it",
     ),
     (
         ["RequestHeader(apiKey=ASSIGN_REPLICAS_TO_DIRS", "StaleBrokerEpochException"],
@@ -194,6 +198,18 @@ impl Cluster {
         let node = self.node(broker);
         let scratch = node.scratch().display().to_string();
         Tools(Tool::own_java("Tools").args([&node.bootstrap(), &scratch]).spawn())
+    }
+
+    /// Kafka's own tools in one JVM, which find the cluster as long as one broker runs.
+    pub fn tools_of_any(&self) -> Tools {
+        let scratch = self.node(CONTROLLER).scratch().display().to_string();
+        Tools(Tool::own_java("Tools").args([&self.bootstrap(), &scratch]).spawn())
+    }
+
+    /// Addresses of all brokers.
+    pub fn bootstrap(&self) -> String {
+        let addresses = self.brokers().into_iter().map(|id| self.node(id).bootstrap());
+        addresses.collect::<Vec<_>>().join(",")
     }
 
     /// Waits until every running broker tells its clients of exactly these brokers.

@@ -20,6 +20,7 @@ pub mod process;
 pub mod prometheus;
 pub mod quorum;
 pub mod raw;
+pub mod replicas;
 pub mod suite;
 pub mod tool;
 pub mod trace;

@@ -214,6 +214,12 @@ impl<'a> Decoder<'a> {
         String::from_utf8(self.take(length).to_vec()).expect("UTF-8")
     }
 
+    /// `NULLABLE_STRING`.
+    pub fn nullable_string(&mut self) -> Option<String> {
+        let length = usize::try_from(self.i16()).ok()?;
+        Some(String::from_utf8(self.take(length).to_vec()).expect("UTF-8"))
+    }
+
     /// `UNSIGNED_VARINT`; the length of a compact array is one less.
     pub fn varint(&mut self) -> u32 {
         let (mut value, mut shift) = (0, 0);

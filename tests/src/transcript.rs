@@ -27,7 +27,10 @@ pub fn replay(node: &Node, name: &str) {
     tools.args([&node.bootstrap(), &node.scratch().display().to_string()]);
     let mut tools = tools.spawn();
     replay_by(name, &mut |command| {
-        node.await_metadata();
+        // The tool reads the settings that it alters.
+        if command.starts_with("ConfigCommand --alter") {
+            node.await_metadata();
+        }
         ask(&mut tools, command)
     });
     tools.finish(LIMIT);

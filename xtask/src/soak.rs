@@ -45,6 +45,7 @@ const LONG: [Long; 26] = [
     Long::once("levada-tests", "exactly_once", "", ("LEVADA_EOS_MINUTES", "MINUTES")),
     Long::again("levada-tests", "crash", "", ("LEVADA_TEST_ROUNDS", "50")),
     Long::once("levada-tests", "cluster", "", ("LEVADA_TEST_ROUNDS", "20")),
+    Long::once("levada-tests", "replication_faults", "", ("LEVADA_REPLICATION_MINUTES", "MINUTES")),
     Long::again("levada-tests", "quorum", "", ("LEVADA_TEST_ROUNDS", "3")),
     Long::again("levada-tests", "streams", "", ("LEVADA_TEST_ROUNDS", "20")),
     Long::again("levada-tests", "connect", "", ("LEVADA_TEST_ROUNDS", "20")),
@@ -61,7 +62,6 @@ const LONG: [Long; 26] = [
     Long::once("levada-tests", "tools", "", CONTROLLERS),
     Long::once("levada-tests", "streams", "", CONTROLLERS),
     Long::once("levada-tests", "connect", "", CONTROLLERS),
-    Long::once("levada-tests", "exactly_once", "", CONTROLLERS),
 ];
 
 impl Long {

@@ -21,7 +21,9 @@ const ALONE: [&str; 7] =
 
 /// Test binaries that take longest, the longest first: they start first, so that none of them is
 /// left over at the end.
-const LONG: [&str; 8] = [
+const LONG: [&str; 10] = [
+    "member",
+    "replication_faults",
     "cluster",
     "cluster_quorum",
     "exactly_once",

@@ -1,0 +1,153 @@
+//! Replicas of a topic as brokers have them on disk: batches and leader epochs, which are the same
+//! at all of them.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+/// A batch of a log.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Batch {
+    /// Offset of the first record.
+    pub base: i64,
+    /// Offset of the last record.
+    pub last: i64,
+    /// Epoch of the leader that has appended it.
+    pub epoch: i32,
+    bytes: Vec<u8>,
+}
+
+/// Bytes in front of the part of a batch that its length counts.
+const LENGTH_END: usize = 12;
+/// Bytes of the shortest batch of format 2.
+const HEADER: usize = 61;
+
+/// Batches in the log of a partition, in order. The directory may be in use: a part of a batch at
+/// the end is left out.
+pub fn batches(partition: &Path) -> Vec<Batch> {
+    let entries = fs::read_dir(partition).unwrap_or_else(|error| panic!("{}: {error}", partition.display()));
+    let paths = entries.map(|entry| entry.expect("an entry").path());
+    let mut logs: Vec<_> = paths.filter(|path| path.extension().is_some_and(|end| end == "log")).collect();
+    logs.sort();
+    logs.iter().flat_map(|path| parse(&fs::read(path).expect("a segment"))).collect()
+}
+
+fn parse(mut log: &[u8]) -> Vec<Batch> {
+    let mut batches = Vec::new();
+    let number = |bytes: &[u8], at: usize| i32::from_be_bytes(bytes[at..at + 4].try_into().expect("4 bytes"));
+    while log.len() >= HEADER {
+        let length = LENGTH_END + number(log, 8).unsigned_abs() as usize;
+        // Space that is reserved behind the last batch is zero.
+        if length < HEADER || length > log.len() {
+            break;
+        }
+        let (batch, rest) = log.split_at(length);
+        let base = i64::from_be_bytes(batch[..8].try_into().expect("8 bytes"));
+        let last = base + i64::from(number(batch, 23));
+        batches.push(Batch { base, last, epoch: number(batch, 12), bytes: batch.to_vec() });
+        log = rest;
+    }
+    batches
+}
+
+/// Leader epochs of a partition with their first offsets, from `leader-epoch-checkpoint`.
+pub fn epochs(partition: &Path) -> BTreeMap<i32, i64> {
+    let path = partition.join("leader-epoch-checkpoint");
+    let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let entry = |line: &str| {
+        let (epoch, offset) = line.split_once(' ').expect("epoch and offset");
+        (epoch.parse().expect("an epoch"), offset.parse().expect("an offset"))
+    };
+    text.lines().skip(2).map(entry).collect()
+}
+
+/// Differences between the replicas of a partition, which are directories of stopped brokers.
+pub fn differences(replicas: &[(i32, &Path)]) -> Vec<String> {
+    let mut complaints = Vec::new();
+    let logs: Vec<(i32, Vec<Batch>)> = replicas.iter().map(|(id, path)| (*id, batches(path))).collect();
+    let ((first, expected), others) = logs.split_first().expect("a replica");
+    for (id, found) in others {
+        let length = expected.len().max(found.len());
+        if let Some(at) = (0..length).find(|at| expected.get(*at) != found.get(*at)) {
+            let [expected, found] = [expected, found].map(|log| log.get(at).map(place));
+            complaints
+                .push(format!("batch {at}: broker {first} has {expected:?}, broker {id} has {found:?}"));
+        }
+    }
+    for ((id, path), (_, log)) in replicas.iter().zip(&logs) {
+        let (stored, appended) = (epochs(path), first_offsets(log));
+        // An epoch in which nothing was appended is known only to its leader.
+        let end = log.last().map_or(0, |batch| batch.last + 1);
+        let with_batches: BTreeMap<i32, i64> = stored
+            .into_iter()
+            .filter(|(epoch, start)| *start < end && appended.contains_key(epoch))
+            .collect();
+        if with_batches != appended {
+            complaints.push(format!("broker {id}: epochs {with_batches:?}, batches begin with {appended:?}"));
+        }
+    }
+    complaints
+}
+
+fn place(batch: &Batch) -> (i64, i64, i32, usize) {
+    (batch.base, batch.last, batch.epoch, batch.bytes.len())
+}
+
+/// First offset of each epoch of the batches.
+fn first_offsets(log: &[Batch]) -> BTreeMap<i32, i64> {
+    let mut offsets = BTreeMap::new();
+    for batch in log {
+        offsets.entry(batch.epoch).or_insert(batch.base);
+    }
+    offsets
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Batch, HEADER, LENGTH_END, differences, parse};
+    use std::fs;
+
+    fn encoded(base: i64, records: i32, epoch: i32) -> Vec<u8> {
+        let mut bytes = base.to_be_bytes().to_vec();
+        bytes.extend(i32::try_from(HEADER - LENGTH_END).unwrap().to_be_bytes());
+        bytes.extend(epoch.to_be_bytes());
+        bytes.resize(23, 2);
+        bytes.extend((records - 1).to_be_bytes());
+        bytes.resize(HEADER, 7);
+        bytes
+    }
+
+    #[test]
+    fn batches_end_in_front_of_reserved_space_and_torn_batches() {
+        let whole = [encoded(0, 2, 1), encoded(2, 1, 4)].concat();
+        for tail in [vec![], vec![0; 100], encoded(3, 1, 4)[..50].to_vec()] {
+            let found = parse(&[whole.clone(), tail].concat());
+            let places: Vec<_> =
+                found.iter().map(|Batch { base, last, epoch, .. }| (*base, *last, *epoch)).collect();
+            assert_eq!(places, [(0, 1, 1), (2, 2, 4)]);
+        }
+    }
+
+    #[test]
+    fn each_difference_is_seen() {
+        let directory = tempfile::tempdir().unwrap();
+        let make = |name: &str, log: &[u8], epochs: &str| {
+            let path = directory.path().join(name);
+            fs::create_dir(&path).unwrap();
+            fs::write(path.join("00000000000000000000.log"), log).unwrap();
+            fs::write(path.join("leader-epoch-checkpoint"), epochs).unwrap();
+            path
+        };
+        let log = [encoded(0, 2, 1), encoded(2, 1, 4)].concat();
+        let good = make("good", &log, "0\n2\n1 0\n4 2\n");
+        // The epoch of a leader that has appended nothing.
+        let same = make("same", &log, "0\n3\n1 0\n3 2\n4 2\n");
+        assert_eq!(differences(&[(1, &good), (2, &same)]), Vec::<String>::new());
+        let short = make("short", &log[..HEADER], "0\n1\n1 0\n");
+        let other = make("other", &[encoded(0, 2, 1), encoded(2, 1, 3)].concat(), "0\n2\n1 0\n3 2\n");
+        let epochs = make("epochs", &log, "0\n2\n1 0\n4 1\n");
+        for faulty in [&short, &other, &epochs] {
+            assert_eq!(differences(&[(1, &good), (2, faulty)]).len(), 1, "{}", faulty.display());
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! Partitions with three replicas, on brokers of a real Kafka and of Levada, while brokers are
+//! killed and suspended and leaderships move: no acknowledged record is lost, and in the end all
+//! replicas are the same, byte for byte.
+//!
+//! Each test has each fault once. `LEVADA_REPLICATION_MINUTES=60` makes each of them last, with
+//! faults in an order that follows from the seed.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use levada_tests::cluster::{CONTROLLER, Discovery, KAFKA, LEVADA, LIMIT, Shape, Tools};
+use levada_tests::tool::Conversation;
+use levada_tests::{Cluster, Tool, await_some, journal, replicas, seed};
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+
+const TOPIC: &str = "replicated";
+const PARTITIONS: i32 = 3;
+/// Time in which a recovered broker is back in all sets of replicas in sync, in a long run.
+const RECOVERY: Duration = Duration::from_secs(30);
+
+#[derive(Clone, Copy, Debug)]
+enum Fault {
+    Killed(i32),
+    /// Stopped (SIGSTOP) until the controllers have fenced it, and continued.
+    Suspended(i32),
+    Restarted(i32),
+}
+
+struct Stage {
+    cluster: Cluster,
+    tools: Tools,
+    load: Conversation,
+    acknowledged: PathBuf,
+    is_long: bool,
+}
+
+#[test]
+fn two_brokers_of_kafka_and_one_of_levada() {
+    endure(2, 1);
+}
+
+#[test]
+fn three_brokers_of_levada() {
+    endure(0, 3);
+}
+
+/// Only a long run has time for a third cluster.
+#[test]
+fn one_broker_of_kafka_and_two_of_levada() {
+    if minutes().is_some() {
+        endure(1, 2);
+    }
+}
+
+fn minutes() -> Option<u64> {
+    let given = std::env::var("LEVADA_REPLICATION_MINUTES").ok()?;
+    Some(given.parse().expect("LEVADA_REPLICATION_MINUTES is a number"))
+}
+
+fn endure(kafka: i32, levada: i32) {
+    let mut stage =
+        Stage::set(Shape { controllers: 1, kafka, levada, discovery: Discovery::BootstrapServers });
+    let brokers = stage.cluster.brokers();
+    let (first, last) = (brokers[0], brokers[brokers.len() - 1]);
+    let short =
+        brokers.iter().map(|id| Fault::Killed(*id)).chain([Fault::Restarted(first), Fault::Suspended(last)]);
+    match minutes() {
+        None => short.for_each(|fault| stage.bear(fault)),
+        Some(minutes) => {
+            let mut plan = StdRng::seed_from_u64(seed());
+            let start = Instant::now();
+            while start.elapsed() < Duration::from_secs(60 * minutes) {
+                let broker = brokers[plan.random_range(0..brokers.len())];
+                stage.bear(match plan.random_range(0..4) {
+                    0..2 => Fault::Killed(broker),
+                    2 => Fault::Suspended(broker),
+                    _ => Fault::Restarted(broker),
+                });
+            }
+        }
+    }
+    stage.judge();
+}
+
+impl Stage {
+    /// A cluster with a topic of three replicas, and a producer that gets acknowledgements.
+    fn set(shape: Shape) -> Stage {
+        let mut cluster = Cluster::new(shape);
+        let keys = [
+            ("min.insync.replicas", "2"),
+            ("default.replication.factor", "3"),
+            ("offsets.topic.replication.factor", "3"),
+            ("transaction.state.log.replication.factor", "3"),
+            ("transaction.state.log.min.isr", "2"),
+        ];
+        // A short session: each fault lasts until it has ended.
+        for role in [CONTROLLER, KAFKA, LEVADA] {
+            cluster = cluster.option(role, "broker.session.timeout.ms", "4000");
+        }
+        for (first, (key, value)) in
+            [KAFKA, LEVADA].into_iter().flat_map(|first| keys.map(|key| (first, key)))
+        {
+            cluster = cluster.option(first, key, value);
+        }
+        cluster.start();
+        let mut tools = cluster.tools_of_any();
+        let partitions = format!("--partitions {PARTITIONS} --replication-factor 3");
+        let configs = "--config min.insync.replicas=2 --config segment.bytes=1048576";
+        tools.run(&format!("TopicCommand --create --topic {TOPIC} {partitions} {configs}"));
+        let acknowledged = cluster.node(cluster.brokers()[0]).scratch().join("acknowledged");
+        let mut load = Tool::python("load.py");
+        load.args([&cluster.bootstrap(), TOPIC, &PARTITIONS.to_string()]);
+        let mut load = load.args([&acknowledged.display().to_string(), "idempotent"]).spawn();
+        progress(&mut load);
+        Stage { cluster, tools, load, acknowledged, is_long: minutes().is_some() }
+    }
+
+    /// Makes a fault, waits for acknowledgements during the fault, ends it, and waits until all
+    /// replicas are in sync. Then the preferred replicas lead again.
+    fn bear(&mut self, fault: Fault) {
+        let start = Instant::now();
+        let all = self.cluster.brokers();
+        let without = |id: i32| all.iter().copied().filter(|other| *other != id).collect::<Vec<_>>();
+        match fault {
+            Fault::Killed(id) => {
+                self.cluster.node_mut(id).kill();
+                progress(&mut self.load);
+                self.cluster.node_mut(id).start();
+            }
+            Fault::Restarted(id) => {
+                self.cluster.node_mut(id).stop();
+                progress(&mut self.load);
+                self.cluster.node_mut(id).start();
+            }
+            Fault::Suspended(id) => {
+                self.cluster.node(id).suspend();
+                self.cluster.await_brokers(&without(id));
+                progress(&mut self.load);
+                self.cluster.node(id).resume();
+            }
+        }
+        self.cluster.await_brokers(&all);
+        let recovered = Instant::now();
+        self.await_all_in_sync();
+        let took = recovered.elapsed();
+        println!("{fault:?}: {:?} in all, all replicas in sync after {took:?}", start.elapsed());
+        assert!(!self.is_long || took < RECOVERY, "{fault:?}: all replicas in sync after {took:?}");
+        // The replicas may lead already.
+        self.tools.outcome("LeaderElectionCommand --election-type preferred --all-topic-partitions");
+        progress(&mut self.load);
+    }
+
+    fn await_all_in_sync(&mut self) {
+        let count = self.cluster.brokers().len();
+        await_some("all replicas in sync", LIMIT, || {
+            let described = self.tools.run(&format!("TopicCommand --describe --topic {TOPIC}"));
+            let sets = described.lines().filter_map(|line| line.split_once("Isr: "));
+            let sizes: Vec<usize> =
+                sets.map(|(_, isr)| isr.split('\t').next().map_or(0, |ids| ids.split(',').count())).collect();
+            (sizes.len() == PARTITIONS as usize && sizes.iter().all(|size| *size == count)).then_some(())
+        });
+    }
+
+    /// Ends the load, and compares the acknowledgements with the log, and the replicas with each
+    /// other.
+    fn judge(mut self) {
+        self.load.say("stop");
+        self.load.finish(LIMIT);
+        let found = self.acknowledged.with_extension("found");
+        let bootstrap = self.cluster.bootstrap();
+        Tool::python("journal.py").args([&bootstrap, TOPIC, &PARTITIONS.to_string()]).stdout(&found).run();
+        let (acknowledged, log) = (journal::read(&self.acknowledged), journal::read(&found));
+        println!("{} acknowledged, {} in the log", acknowledged.len(), log.len());
+        let mut complaints = journal::lost(&acknowledged, &log);
+        complaints.extend(journal::disorder(&log));
+        for id in self.cluster.brokers() {
+            self.cluster.node_mut(id).stop();
+        }
+        for partition in 0..PARTITIONS {
+            let directory = |id: i32| (id, self.cluster.node(id).data().join(format!("{TOPIC}-{partition}")));
+            let directories: Vec<_> = self.cluster.brokers().into_iter().map(directory).collect();
+            let paths: Vec<_> = directories.iter().map(|(id, path)| (*id, path.as_path())).collect();
+            let differences = replicas::differences(&paths).into_iter();
+            complaints.extend(differences.map(|difference| format!("partition {partition}, {difference}")));
+        }
+        assert!(complaints.is_empty(), "{complaints:#?}");
+        self.cluster.assert_no_errors();
+    }
+}
+
+/// Waits until the load has got acknowledgements from now on.
+fn progress(load: &mut Conversation) {
+    while load.line_now().is_some() {}
+    // One may have been on its way.
+    for _ in 0..2 {
+        let line = load.line(LIMIT);
+        assert!(line.parse::<u64>().is_ok(), "{line}");
+    }
+}

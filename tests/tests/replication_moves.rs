@@ -1,0 +1,191 @@
+//! Replicas that move between brokers of a real Kafka and of Levada, leaders that are elected
+//! uncleanly, and consumers that read from the replica in their rack.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use levada_tests::cluster::{CONTROLLER, Cluster, Discovery, KAFKA, LEVADA, LIMIT, Shape, Tools};
+use levada_tests::node::Kind;
+use levada_tests::{Tool, await_some, replicas};
+
+/// Brokers: one of a real Kafka, two under test. The first of those has a rack of its own.
+const OTHER: i32 = LEVADA + 1;
+
+struct Stage {
+    cluster: Cluster,
+    tools: Tools,
+}
+
+#[test]
+fn replicas_of_levada_and_of_kafka_take_each_others_place() {
+    let mut stage = Stage::set();
+    println!("---- reassignment");
+    stage.a_partition_moves_to_levada_and_back();
+    println!("---- rack");
+    stage.a_consumer_reads_from_the_replica_in_its_rack();
+    println!("---- unclean election of Kafka's replica");
+    stage.an_unclean_leader_cuts_the_others([LEVADA, KAFKA]);
+    println!("---- unclean election of Levada's replica");
+    stage.an_unclean_leader_cuts_the_others([KAFKA, LEVADA]);
+    stage.cluster.assert_no_errors();
+}
+
+impl Stage {
+    fn set() -> Stage {
+        let shape = Shape { controllers: 1, kafka: 1, levada: 2, discovery: Discovery::BootstrapServers };
+        let mut cluster = Cluster::new(shape)
+            .member_option(KAFKA, "broker.rack", "here")
+            .member_option(LEVADA, "broker.rack", "there")
+            .member_option(OTHER, "broker.rack", "elsewhere");
+        for role in [CONTROLLER, KAFKA, LEVADA] {
+            cluster = cluster.option(role, "broker.session.timeout.ms", "4000");
+        }
+        let selector = "org.apache.kafka.common.replica.RackAwareReplicaSelector";
+        cluster = cluster.option(KAFKA, "replica.selector.class", selector);
+        cluster.start();
+        let tools = cluster.tools_of_any();
+        Stage { cluster, tools }
+    }
+
+    fn create(&mut self, topic: &str, replicas: &[i32]) {
+        let ids: Vec<String> = replicas.iter().map(i32::to_string).collect();
+        let configs = "--config segment.bytes=1048576 --config min.insync.replicas=1";
+        let assignment = ids.join(":");
+        self.tools.run(&format!(
+            "TopicCommand --create --topic {topic} --replica-assignment {assignment} {configs}"
+        ));
+        self.await_replicas(topic, replicas);
+    }
+
+    /// Waits until these are the replicas of the topic's partition, and all of them are in sync.
+    fn await_replicas(&mut self, topic: &str, replicas: &[i32]) {
+        let mut expected = replicas.to_vec();
+        expected.sort_unstable();
+        await_some(&format!("replicas {replicas:?} of {topic} in sync"), LIMIT, || {
+            let (code, described) = self.tools.outcome(&format!("TopicCommand --describe --topic {topic}"));
+            let ids = |name: &str| {
+                let list = described.split_once(&format!("\t{name}: "))?.1.split(['\t', '\n']).next()?;
+                let mut ids: Vec<i32> = list.split(',').filter_map(|id| id.parse().ok()).collect();
+                ids.sort_unstable();
+                Some(ids)
+            };
+            (code == 0 && ids("Replicas")? == expected && ids("Isr")? == expected).then_some(())
+        });
+    }
+
+    /// Produces so many records of 1 KB.
+    fn fill(&mut self, topic: &str, records: usize, acks: &str) {
+        let sizes = format!("--num-records {records} --record-size 1000 --throughput -1");
+        let bootstrap = self.cluster.bootstrap();
+        let properties = format!("acks={acks} bootstrap.servers={bootstrap} batch.size=8192");
+        let said = self
+            .tools
+            .run(&format!("ProducerPerformance --topic {topic} {sizes} --producer-props {properties}"));
+        assert!(said.contains(&format!("{records} records sent")), "{said}");
+    }
+
+    fn a_partition_moves_to_levada_and_back(&mut self) {
+        self.create("moved", &[KAFKA]);
+        self.fill("moved", 20_000, "all");
+        let mut logs = BTreeMap::new();
+        for replicas in
+            [&[KAFKA, LEVADA][..], &[LEVADA], &[LEVADA, OTHER], &[OTHER], &[OTHER, KAFKA], &[KAFKA]]
+        {
+            self.reassign("moved", replicas);
+            for id in replicas {
+                logs.insert(*id, replicas::batches(&self.cluster.node(*id).data().join("moved-0")));
+            }
+            self.fill("moved", 1_000, "all");
+        }
+        let last = replicas::batches(&self.cluster.node(KAFKA).data().join("moved-0"));
+        assert_eq!(last.last().map(|batch| batch.last), Some(25_999));
+        for (id, log) in logs {
+            assert!(!log.is_empty() && last.starts_with(&log), "broker {id}");
+        }
+    }
+
+    /// Has these replicas, and returns when the others are gone.
+    fn reassign(&mut self, topic: &str, replicas: &[i32]) {
+        let ids: Vec<String> = replicas.iter().map(i32::to_string).collect();
+        let partition = format!("{{\"topic\":\"{topic}\",\"partition\":0,\"replicas\":[{}]}}", ids.join(","));
+        let plan = self.cluster.node(KAFKA).scratch().join("plan.json");
+        fs::write(&plan, format!("{{\"version\":1,\"partitions\":[{partition}]}}")).expect("a file");
+        let file = plan.display();
+        self.tools.run(&format!("ReassignPartitionsCommand --reassignment-json-file {file} --execute"));
+        self.await_replicas(topic, replicas);
+        for id in self.cluster.brokers().into_iter().filter(|id| !replicas.contains(id)) {
+            let directory = self.cluster.node(id).data().join(format!("{topic}-0"));
+            await_some(&format!("{} is deleted", directory.display()), LIMIT, || {
+                (!directory.exists()).then_some(())
+            });
+        }
+    }
+
+    fn a_consumer_reads_from_the_replica_in_its_rack(&mut self) {
+        let topic = "read-there";
+        self.create(topic, &[KAFKA, LEVADA]);
+        self.fill(topic, 5_000, "all");
+        let before = self.fetched(LEVADA);
+        let mut consumer = Tool::java("org.apache.kafka.tools.consumer.ConsoleConsumer");
+        consumer.args(["--bootstrap-server", &self.cluster.bootstrap(), "--topic", topic]);
+        consumer.args(["--from-beginning", "--max-messages", "5000", "--timeout-ms", "60000"]);
+        consumer.args(["--consumer-property", "client.rack=there"]);
+        // Each answer has a small part of the records, so that the leader can send few of them.
+        let said = consumer.args(["--consumer-property", "max.partition.fetch.bytes=65536"]).run();
+        assert!(said.stderr.contains("Processed a total of 5000 messages"), "{}", said.stderr);
+        if let (Some(before), Some(after)) = (before, self.fetched(LEVADA)) {
+            assert!(after - before > 4_000_000.0, "the follower sent {} bytes", after - before);
+        }
+    }
+
+    /// Bytes of Fetch answers to consumers; none of a Kafka, which has no such figure on its HTTP
+    /// address.
+    fn fetched(&self, id: i32) -> Option<f64> {
+        let node = self.cluster.node(id);
+        let sent = |(name, _): &(String, f64)| name.starts_with("levada_fetched_bytes_total");
+        (node.kind() == Kind::Levada)
+            .then(|| node.metrics().into_iter().filter(sent).map(|(_, value)| value).sum())
+    }
+
+    /// The first replica has records that the second one has not got when the first one is lost.
+    /// The second one leads by an unclean election, and the first one goes by it.
+    fn an_unclean_leader_cuts_the_others(&mut self, [ahead, behind]: [i32; 2]) {
+        let topic = format!("unclean-{behind}");
+        self.create(&topic, &[ahead, behind]);
+        self.fill(&topic, 2_000, "all");
+        self.cluster.node_mut(behind).kill();
+        self.await_in_sync(&topic, &[ahead]);
+        self.fill(&topic, 3_000, "all");
+        self.cluster.node_mut(ahead).kill();
+        self.cluster.node_mut(behind).start();
+        // Until the controllers have fenced the lost leader, no election is needed.
+        let left: Vec<i32> = self.cluster.brokers().into_iter().filter(|id| *id != ahead).collect();
+        self.cluster.await_brokers(&left);
+        let partition = format!("--topic {topic} --partition 0");
+        await_some("an unclean election", LIMIT, || {
+            let (code, _) =
+                self.tools.outcome(&format!("LeaderElectionCommand --election-type unclean {partition}"));
+            (code == 0).then_some(())
+        });
+        self.fill(&topic, 1_000, "1");
+        self.cluster.node_mut(ahead).start();
+        self.await_replicas(&topic, &[ahead, behind]);
+        let logs = [ahead, behind]
+            .map(|id| replicas::batches(&self.cluster.node(id).data().join(format!("{topic}-0"))));
+        assert!(logs[0] == logs[1], "{} and {} batches", logs[0].len(), logs[1].len());
+        assert_eq!(
+            logs[0].last().map(|batch| batch.last),
+            Some(2_999),
+            "2 000 records and 1 000 after the election"
+        );
+    }
+
+    fn await_in_sync(&mut self, topic: &str, ids: &[i32]) {
+        let expected: Vec<String> = ids.iter().map(i32::to_string).collect();
+        await_some(&format!("{ids:?} in sync"), LIMIT, || {
+            let (_, described) = self.tools.outcome(&format!("TopicCommand --describe --topic {topic}"));
+            let list = described.split_once("\tIsr: ")?.1.split(['\t', '\n']).next()?;
+            (list == expected.join(",")).then_some(())
+        });
+    }
+}
