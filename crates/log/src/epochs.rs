@@ -23,6 +23,19 @@ impl Epochs {
         self.entries.last().map_or(-1, |entry| entry.0)
     }
 
+    /// Where the first epoch begins.
+    pub(crate) fn first_offset(&self) -> Option<i64> {
+        self.entries.first().map(|entry| entry.1)
+    }
+
+    /// These epochs, and later ones.
+    pub(crate) fn followed_by(mut self, later: &Epochs) -> Epochs {
+        for (epoch, offset) in &later.entries {
+            self.assign(*epoch, *offset);
+        }
+        self
+    }
+
     /// The epoch current at an offset, -1 if unknown.
     pub(crate) fn at(&self, offset: i64) -> i32 {
         let after = self.entries.partition_point(|entry| entry.1 <= offset);

@@ -51,7 +51,8 @@ impl Recovery<'_> {
     }
 
     /// Makes up for a missing checkpoint of epochs from the first `trusted` segments; those behind
-    /// them are gone through anyway.
+    /// them are gone through anyway. The same for epochs before the first one of the checkpoint: a
+    /// log start that moved there may not have been stored, and the log begins before it again.
     pub(super) fn restore_epochs(&mut self, trusted: usize) -> Result<(), LogError> {
         let mut epochs = std::mem::take(&mut self.epochs);
         if epochs == Epochs::default() {
@@ -60,6 +61,18 @@ impl Recovery<'_> {
                     epochs.assign(header.leader_epoch(), header.base_offset());
                 })?;
             }
+        }
+        let start = self.options.log_start.max(self.first());
+        if let Some(first) = epochs.first_offset().filter(|first| *first > start) {
+            let mut whole = Epochs::default();
+            for segment in self.segments.iter().filter(|segment| segment.base() < first) {
+                self.each_header(segment, |header| {
+                    if header.base_offset() < first {
+                        whole.assign(header.leader_epoch(), header.base_offset());
+                    }
+                })?;
+            }
+            epochs = whole.followed_by(&epochs);
         }
         self.epochs = epochs;
         Ok(())

@@ -45,9 +45,12 @@ impl Writer {
     ///
     /// Every batch is checked, its checksum included, before the first is written. Offsets may have
     /// gaps, which a compacted leader leaves. The batches bring the leader epochs, the state of
-    /// producers, the ends of transactions. Sizes have no limit. A log without records restarts at
-    /// the first batch if its end lies within that batch. Only after [`Writer::resign`]. Blocks on
-    /// the disk; one write for each segment, no copy.
+    /// producers, the ends of transactions. Sizes have no limit. Only after [`Writer::resign`].
+    /// Blocks on the disk; one write for each segment, no copy.
+    ///
+    /// If the log's end lies within the first batch, the leader's log begins within that batch:
+    /// equal logs have equal batches. The log then has nothing that the leader has, and restarts at
+    /// the batch.
     ///
     /// # Errors
     /// A damaged batch, or one that cannot follow the log's last one: the log is as it was. A
@@ -78,7 +81,7 @@ impl Writer {
 
     /// The batches that may be appended.
     fn intact<'a>(&self, records: &'a [u8], leader_epoch: i32) -> Result<Intact<'a>, AppendError> {
-        let (log_start, end) = (self.partition.log_start(), self.partition.log_end());
+        let end = self.partition.log_end();
         let (mut log_end, mut latest) = (end, self.partition.latest_epoch());
         let mut found = Intact { bytes: &[], first_offset: end, batches: 0, max_timestamp: NO_TIMESTAMP };
         loop {
@@ -92,7 +95,7 @@ impl Writer {
             let (offset, epoch) = (batch.base_offset(), batch.leader_epoch());
             let last = offset.checked_add(i64::from(batch.last_offset_delta()));
             let last = last.filter(|last| offset >= 0 && *last <= OFFSET_MAX);
-            let restarts = found.batches == 0 && log_start == end && last.is_some_and(|last| last >= end);
+            let restarts = found.batches == 0 && last.is_some_and(|last| last >= end);
             let follows = offset >= log_end && epoch >= latest || restarts && offset < end;
             let Some(last) = last.filter(|_| follows && epoch >= 0) else {
                 return Err(AppendError::Order { offset, epoch, log_end, latest });

@@ -2,7 +2,7 @@
 //! changes of a directory, and a [`World`] derives from them the contents of the directory after a
 //! crash. Behind the feature `testing`.
 
-#![cfg_attr(not(test), expect(clippy::unwrap_used, reason = "a test fails by panicking"))]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod recorder;
 mod world;

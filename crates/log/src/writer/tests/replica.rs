@@ -85,7 +85,7 @@ fn offsets_and_epochs_of_a_follower_never_go_back() {
     let kit = Kit::new();
     let mut writer = kit.follow();
     writer.append_replica(&[plain_led(0, 2), plain_led(2, 4)].concat(), 4, NOW_MS).unwrap();
-    let refused = [(3, 4), (0, 4), (4, 3), (4, -1), (-2, 4), (i64::MAX - 1, 4), (i64::MAX / 2, 4)];
+    let refused = [(2, 4), (0, 4), (4, 3), (4, -1), (-2, 4), (i64::MAX - 1, 4), (i64::MAX / 2, 4)];
     for (offset, epoch) in refused {
         let answer = plain_led(offset, epoch);
         let outcome = writer.append_replica(&answer, 4, NOW_MS);
@@ -242,6 +242,22 @@ fn an_empty_log_restarts_at_the_batch_that_reaches_over_its_end() {
 }
 
 #[test]
+fn a_log_that_ends_within_a_batch_of_the_leader_restarts_at_that_batch() {
+    let kit = Kit::new();
+    let mut writer = kit.follow();
+    // Records that nobody else has, cut where the leader's log begins: in the middle of a batch.
+    writer.append_replica(&[led(Builder::new(), (0, 1), 1), plain_led(1, 1)].concat(), 1, NOW_MS).unwrap();
+    assert_eq!(writer.truncate(1, NOW_MS).unwrap(), 1);
+    let answer = [plain_led(0, 2), plain_led(2, 2)].concat();
+    assert_eq!(writer.append_replica(&answer, 2, NOW_MS).unwrap().log_end, 4);
+    let partition = writer.partition().clone();
+    assert_eq!(
+        (partition.read_batches(0, 1 << 20).unwrap().to_vec(), kit.epochs()),
+        (answer, "2 0".to_owned())
+    );
+}
+
+#[test]
 fn a_follower_knows_the_aborted_transactions_of_its_leader() {
     let kit = Kit::new();
     let mut writer = kit.follow();
@@ -266,4 +282,22 @@ fn a_follower_knows_the_aborted_transactions_of_its_leader() {
     assert_eq!(partition.last_stable(), 3);
     let aborted = partition.aborted(0, 3).unwrap();
     assert_eq!(aborted.iter().map(|one| (one.producer_id, one.first_offset)).collect::<Vec<_>>(), [(9, 0)]);
+}
+
+#[test]
+fn a_log_that_begins_before_its_stored_epochs_again_knows_the_epochs_there() {
+    let kit = Kit::new();
+    let mut writer = kit.follow();
+    writer.append_replica(&[plain_led(0, 1), plain_led(2, 3), plain_led(4, 3)].concat(), 3, NOW_MS).unwrap();
+    writer.partition().raise_high_watermark(5);
+    writer.advance_log_start(5).unwrap().remove().unwrap();
+    writer.flush().unwrap();
+    assert_eq!(kit.epochs(), "3 5");
+    drop(writer);
+    // The checkpoint of the log start was not stored before the process ended.
+    let writer = kit.follow();
+    let partition = writer.partition();
+    assert_eq!((partition.log_start(), partition.epoch_at(0), partition.epoch_at(2)), (0, 1, 3));
+    assert_eq!(partition.epoch_end_offset(1), (1, 2), "a follower with more of epoch 1 is told to truncate");
+    assert_eq!(kit.epochs(), "1 0, 3 2");
 }

@@ -27,7 +27,7 @@ fn a_restarted_log_is_empty_and_goes_on_at_its_offset() {
         assert_eq!((partition.latest_epoch(), partition.recovery_point()), (-1, offset));
         assert_eq!((partition.segment_count(), writer.producer_states().len()), (1, 0));
         assert!(partition.read(offset, 100, offset, true).unwrap().is_empty());
-        assert!(held.len() > 0 && held.extent.unwrap().file.metadata().unwrap().len() > 0);
+        assert!(!held.is_empty() && held.extent.unwrap().file.metadata().unwrap().len() > 0);
         retired.remove().unwrap();
         assert_eq!(names(kit.dir.path()), expected(offset));
         let batch = records(Builder::new().base_offset(offset).leader_epoch(2), 2);
