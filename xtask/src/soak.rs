@@ -35,9 +35,15 @@ struct Long {
 /// Has each node of a suite be a broker in a cluster of its own, with this number of controllers.
 const CONTROLLERS: (&str, &str) = ("LEVADA_TEST_CONTROLLERS", "3");
 
-const LONG: [Long; 26] = [
+const LONG: [Long; 27] = [
     Long::once("levada-broker", "levada_broker", "crash::seeds_by_hand", ("LEVADA_CRASH_MINUTES", "MINUTES")),
     Long::again("levada-broker", "levada_broker", "simulation", ("LEVADA_SIMULATION_SEED", "random")),
+    Long::again(
+        "levada-cluster",
+        "levada_cluster",
+        "simulation::histories",
+        ("LEVADA_SIMULATION_SEED", "random"),
+    ),
     Long::again("levada-log", "model", "", ("LEVADA_MODEL_CASES", "500")),
     Long::again("levada-log", "compaction", "", ("LEVADA_MODEL_CASES", "500")),
     Long::again("levada-io", "levada_io", "matrix", ("LEVADA_TEST_MATRIX", "full")),

@@ -19,3 +19,6 @@ pub use fetcher::Fetcher;
 pub use follower::Follower;
 pub use isr::IsrUpdates;
 pub use leader::Leader;
+
+#[cfg(test)]
+mod tests;

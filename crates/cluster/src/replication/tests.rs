@@ -1,0 +1,3 @@
+//! Replication as a whole: the machines of this module with logs, a controller and a network.
+
+mod simulation;

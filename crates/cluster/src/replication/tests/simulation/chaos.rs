@@ -1,0 +1,111 @@
+//! Accidents and the work of operators, as a list that can be shortened.
+
+use rand::RngExt;
+use rand::rngs::StdRng;
+
+use super::world::CHAOS_MS;
+
+/// Something that is done to the cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Accident {
+    /// The process ends; its page cache stays.
+    Kill {
+        node: i32,
+        down_ms: i64,
+    },
+    /// The machine loses its power.
+    Lose {
+        node: i32,
+        is_torn: bool,
+        down_ms: i64,
+    },
+    /// A controlled shutdown.
+    Stop {
+        node: i32,
+        down_ms: i64,
+    },
+    Pause {
+        node: i32,
+        ms: i64,
+    },
+    /// Messages of one direction are lost.
+    Cut {
+        from: i32,
+        to: i32,
+        ms: i64,
+    },
+    Isolate {
+        node: i32,
+        ms: i64,
+    },
+    /// The leader is cut off, and so is the next one as soon as it leads: no other node has a batch
+    /// of its epoch.
+    Strike {
+        ms: i64,
+    },
+    /// The controller hears nothing of the leader, and a follower hears nothing of the controller:
+    /// it goes on with the former leader.
+    Deafen {
+        ms: i64,
+    },
+    /// Messages take long.
+    Slow {
+        ms: i64,
+    },
+    Reassign {
+        target: Vec<i32>,
+    },
+    Checkpoint {
+        node: i32,
+        flushes: bool,
+    },
+    /// DeleteRecords at the leader.
+    Delete,
+}
+
+impl Accident {
+    pub(super) fn is_lossy(&self) -> bool {
+        matches!(self, Accident::Lose { .. })
+    }
+
+    fn draw(random: &mut StdRng, loses: bool) -> Accident {
+        let node = random.random_range(1..5);
+        let ms = random.random_range(50..1_500);
+        match random.random_range(0..22) {
+            0..3 => Accident::Kill { node, down_ms: ms },
+            3 | 4 if loses => Accident::Lose { node, is_torn: random.random_bool(0.5), down_ms: ms },
+            3 | 4 => Accident::Kill { node, down_ms: ms },
+            5..7 => Accident::Stop { node, down_ms: ms },
+            7..9 => Accident::Pause { node, ms },
+            9..12 => {
+                // Between a node and the controller, or between two nodes.
+                match random.random_range(0..3) {
+                    0 => Accident::Cut { from: 0, to: node, ms },
+                    1 => Accident::Cut { from: node, to: 0, ms },
+                    _ => Accident::Cut { from: node % 4 + 1, to: node, ms },
+                }
+            }
+            12..14 => Accident::Isolate { node, ms },
+            14 => Accident::Slow { ms },
+            15 => Accident::Strike { ms: 600 + ms / 2 },
+            16 => {
+                let out = random.random_range(1..5);
+                Accident::Reassign { target: (1..5).filter(|id| *id != out).collect() }
+            }
+            17 => Accident::Delete,
+            18 | 19 => Accident::Deafen { ms: 1_000 + ms / 2 },
+            _ => Accident::Checkpoint { node, flushes: random.random_bool(0.5) },
+        }
+    }
+}
+
+/// Accidents of one history, with their times.
+pub(super) fn draw(random: &mut StdRng) -> Vec<(i64, Accident)> {
+    let loses = random.random_bool(0.5);
+    let count = random.random_range(3..16);
+    let mut all: Vec<(i64, Accident)> = (0..count)
+        .map(|_| (random.random_range(0..CHAOS_MS - 1_000), Accident::draw(random, loses)))
+        .collect();
+    all.sort_by_key(|(ms, _)| *ms);
+    all
+}

@@ -1,0 +1,209 @@
+//! A node of the simulation: a crash disk, the checkpoints, and a process that runs the machines on
+//! a real log.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use levada_log::crash_disk::{Crash, Recorder, World, lay_out};
+use levada_log::disk::Disk;
+use levada_log::{LogConfig, OpenOptions, Writer};
+use rand::rngs::StdRng;
+use tempfile::TempDir;
+
+use super::controller::Image;
+use crate::replication::commits::Commits;
+use crate::replication::fetcher::{Fetcher, FetcherConfig, Local, PartitionKey};
+use crate::replication::isr::IsrUpdates;
+use crate::replication::leader::Leader;
+
+/// A client that waits for an acknowledgement.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Waiter {
+    pub(super) client: usize,
+    pub(super) attempt: u64,
+    pub(super) number: u64,
+    pub(super) offset: i64,
+}
+
+/// Role of a process for the partition.
+pub(super) enum Role {
+    Idle,
+    Leads(Box<Leads>),
+    Follows(Box<Follows>),
+}
+
+pub(super) struct Leads {
+    pub(super) machine: Leader,
+    pub(super) commits: Commits<Waiter>,
+}
+
+pub(super) struct Follows {
+    pub(super) leader: i32,
+    pub(super) leader_epoch: i32,
+    pub(super) fetcher: Fetcher,
+    /// Number of the request in flight.
+    pub(super) request: Option<u64>,
+    /// Tasks of the last answer are not done yet.
+    pub(super) is_busy: bool,
+    pub(super) poll_ms: i64,
+}
+
+/// What the checkpoints of a node say.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Checkpoint {
+    pub(super) recovery_point: i64,
+    pub(super) high_watermark: i64,
+    pub(super) log_start: i64,
+    pub(super) is_clean: bool,
+}
+
+/// A running process.
+pub(super) struct Process {
+    pub(super) incarnation: u64,
+    pub(super) epoch: i64,
+    pub(super) image: Option<Image>,
+    pub(super) log: Option<Writer>,
+    pub(super) role: Role,
+    pub(super) isr: IsrUpdates,
+    /// Up to here the log was compared with what is committed.
+    pub(super) verified: i64,
+    pub(super) lag_checked_ms: i64,
+}
+
+pub(super) struct Node {
+    pub(super) id: i32,
+    home: TempDir,
+    recorder: Arc<Recorder>,
+    pub(super) process: Option<Process>,
+    pub(super) checkpoint: Checkpoint,
+    pub(super) is_clean: bool,
+    pub(super) paused_until: i64,
+    /// An unclean election has made another log the truth, and this one has not followed it yet.
+    pub(super) is_stale: bool,
+    segment_bytes: u32,
+}
+
+fn memory() -> TempDir {
+    TempDir::new_in("/dev/shm").or_else(|_| TempDir::new()).unwrap()
+}
+
+impl Node {
+    pub(super) fn new(id: i32, segment_bytes: u32) -> Node {
+        let home = memory();
+        let recorder = Arc::new(Recorder::new(home.path()));
+        Node {
+            id,
+            home,
+            recorder,
+            process: None,
+            checkpoint: Checkpoint::default(),
+            is_clean: false,
+            paused_until: 0,
+            is_stale: false,
+            segment_bytes,
+        }
+    }
+
+    pub(super) fn begin(&mut self, incarnation: u64) {
+        self.process = Some(Process {
+            incarnation,
+            epoch: -1,
+            image: None,
+            log: None,
+            role: Role::Idle,
+            isr: IsrUpdates::new(),
+            verified: 0,
+            lag_checked_ms: 0,
+        });
+    }
+
+    fn dir(&self) -> PathBuf {
+        self.home.path().join("t-0")
+    }
+
+    /// Opens the log as the checkpoints have it.
+    pub(super) fn open(&self, trusts_its_end: bool, now_ms: i64) -> Writer {
+        let config = LogConfig {
+            segment_bytes: self.segment_bytes,
+            index_interval_bytes: 300,
+            segment_index_bytes: 600,
+            segment_ms: i64::MAX,
+            ..LogConfig::default()
+        };
+        let options = OpenOptions {
+            config,
+            recovery_point: self.checkpoint.recovery_point,
+            log_start: self.checkpoint.log_start,
+            high_watermark: (!trusts_its_end).then_some(self.checkpoint.high_watermark),
+            clean: self.checkpoint.is_clean,
+            disk: self.recorder.clone(),
+            ..OpenOptions::new(self.dir())
+        };
+        let mut writer = Writer::open(options, now_ms).expect("a log that a crash left can be opened").0;
+        self.recorder.sync_dir(self.home.path()).expect("the directory is there");
+        writer.resign();
+        writer
+    }
+
+    /// The partition has no replica here any more.
+    pub(super) fn delete(&mut self) {
+        if self.dir().is_dir() {
+            self.recorder.remove_dir(&self.dir()).expect("the directory of the log can be removed");
+        }
+        self.checkpoint = Checkpoint::default();
+    }
+
+    /// Stores what the checkpoints have of a log.
+    pub(super) fn store_checkpoint(&mut self) {
+        let Some(log) = self.process.as_ref().and_then(|process| process.log.as_ref()) else { return };
+        let partition = log.partition();
+        self.checkpoint = Checkpoint {
+            recovery_point: partition.recovery_point(),
+            high_watermark: partition.high_watermark(),
+            log_start: partition.log_start(),
+            is_clean: false,
+        };
+    }
+
+    /// The process ends; with a lossy crash the disk keeps what was synced, and what chance leaves.
+    pub(super) fn crash(&mut self, crash: Crash, random: &mut StdRng) {
+        self.process = None;
+        self.is_clean = false;
+        if crash == Crash::Killed {
+            return;
+        }
+        let mut world = World::new();
+        self.recorder.ops().iter().for_each(|op| world.apply(op));
+        let home = memory();
+        lay_out(&world.crash(crash, None, random), home.path());
+        self.recorder = Arc::new(Recorder::new(home.path()));
+        self.home = home;
+    }
+}
+
+/// This node's part of a fetch.
+pub(super) struct Here {
+    pub(super) epoch: i64,
+    pub(super) log_start: i64,
+}
+
+impl Local for Here {
+    fn broker_epoch(&self) -> i64 {
+        self.epoch
+    }
+
+    fn log_start(&self, _: &PartitionKey, _: bool) -> Option<i64> {
+        Some(self.log_start)
+    }
+}
+
+pub(super) fn fetcher(node_id: i32) -> Fetcher {
+    Fetcher::new(FetcherConfig {
+        node_id,
+        max_wait_ms: 100,
+        min_bytes: 1,
+        max_bytes: 10_000,
+        partition_max_bytes: 900,
+        backoff_ms: 60,
+    })
+}
