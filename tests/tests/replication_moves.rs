@@ -41,7 +41,9 @@ impl Stage {
             cluster = cluster.option(role, "broker.session.timeout.ms", "4000");
         }
         let selector = "org.apache.kafka.common.replica.RackAwareReplicaSelector";
-        cluster = cluster.option(KAFKA, "replica.selector.class", selector);
+        for role in [KAFKA, LEVADA] {
+            cluster = cluster.option(role, "replica.selector.class", selector);
+        }
         cluster.start();
         let tools = cluster.tools_of_any();
         Stage { cluster, tools }
@@ -122,19 +124,23 @@ impl Stage {
     }
 
     fn a_consumer_reads_from_the_replica_in_its_rack(&mut self) {
-        let topic = "read-there";
-        self.create(topic, &[KAFKA, LEVADA]);
-        self.fill(topic, 5_000, "all");
-        let before = self.fetched(LEVADA);
-        let mut consumer = Tool::java("org.apache.kafka.tools.consumer.ConsoleConsumer");
-        consumer.args(["--bootstrap-server", &self.cluster.bootstrap(), "--topic", topic]);
-        consumer.args(["--from-beginning", "--max-messages", "5000", "--timeout-ms", "60000"]);
-        consumer.args(["--consumer-property", "client.rack=there"]);
-        // Each answer has a small part of the records, so that the leader can send few of them.
-        let said = consumer.args(["--consumer-property", "max.partition.fetch.bytes=65536"]).run();
-        assert!(said.stderr.contains("Processed a total of 5000 messages"), "{}", said.stderr);
-        if let (Some(before), Some(after)) = (before, self.fetched(LEVADA)) {
-            assert!(after - before > 4_000_000.0, "the follower sent {} bytes", after - before);
+        for (topic, replicas, rack) in
+            [("read-there", [KAFKA, LEVADA], "there"), ("read-here", [LEVADA, KAFKA], "here")]
+        {
+            self.create(topic, &replicas);
+            self.fill(topic, 5_000, "all");
+            let before = self.fetched(LEVADA);
+            let mut consumer = Tool::java("org.apache.kafka.tools.consumer.ConsoleConsumer");
+            consumer.args(["--bootstrap-server", &self.cluster.bootstrap(), "--topic", topic]);
+            consumer.args(["--from-beginning", "--max-messages", "5000", "--timeout-ms", "60000"]);
+            consumer.args(["--consumer-property", &format!("client.rack={rack}")]);
+            // Each answer has a small part of the records, so that the leader can send few of them.
+            let said = consumer.args(["--consumer-property", "max.partition.fetch.bytes=65536"]).run();
+            assert!(said.stderr.contains("Processed a total of 5000 messages"), "{}", said.stderr);
+            if let (Some(before), Some(after)) = (before, self.fetched(LEVADA)) {
+                let (sent, follows) = (after - before, replicas[1] == LEVADA);
+                assert!(if follows { sent > 4e6 } else { sent < 1e6 }, "{topic}: Levada sent {sent} bytes");
+            }
         }
     }
 
