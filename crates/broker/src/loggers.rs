@@ -27,6 +27,7 @@ const NAMES: &[&str] = &[
     "levada_broker.coordinator",
     "levada_broker.descriptors",
     "levada_broker.error_map",
+    "levada_broker.fetchers",
     "levada_broker.group",
     "levada_broker.metadata",
     "levada_broker.publishing",
