@@ -68,16 +68,16 @@ pub fn without_effect(name: &str) -> Option<&'static str> {
 }
 
 /// Keys of topics that are kept and shown, and change nothing.
-const IDLE_TOPIC_KEYS: [(&str, &[&str]); 4] = [
+const IDLE_TOPIC_KEYS: [(&str, &[&str]); 5] = [
     ("the LZ4 compressor has no levels", &["compression.lz4.level"]),
     ("segments grow as they are written", &["preallocate"]),
     (
-        "a cluster of one broker has no followers",
-        &[
-            "follower.replication.throttled.replicas",
-            "leader.replication.throttled.replicas",
-            "unclean.leader.election.enable",
-        ],
+        "replication is not throttled",
+        &["follower.replication.throttled.replicas", "leader.replication.throttled.replicas"],
+    ),
+    (
+        "the controllers of a cluster elect leaders; one broker alone has no replica to elect",
+        &["unclean.leader.election.enable"],
     ),
     (
         "there is no tiered storage",
@@ -386,7 +386,7 @@ const NOTED: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "there is one broker, so nothing is replicated",
+        "replication has no throttle and no copies between directories, and the controllers of a cluster elect leaders",
         &[
             "alter.log.dirs.replication.quota.window.num",
             "alter.log.dirs.replication.quota.window.size.seconds",
