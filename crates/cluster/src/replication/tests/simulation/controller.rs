@@ -240,6 +240,10 @@ impl Controller {
         };
         self.partition.isr.retain(|id| target.contains(id));
         self.eligible.retain(|id| target.contains(id));
+        if !self.partition.replicas.iter().all(|id| target.contains(id)) {
+            // A removed replica that comes back does not take answers from before.
+            self.partition.leader_epoch += 1;
+        }
         self.partition.replicas = target;
     }
 
