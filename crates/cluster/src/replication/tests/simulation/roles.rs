@@ -404,7 +404,10 @@ impl Sim {
         };
         let Some(follows) = self.process(id, incarnation).and_then(Process::follows) else { return Ok(()) };
         let next = follows.fetcher.done(&task, outcome, now_ms);
-        follows.is_busy = next.is_some();
+        // The thread does one task after the other: one from before is not that which it waits for.
+        if is_current {
+            follows.is_busy = next.is_some();
+        }
         if let Some(task) = next {
             let at = now_ms + self.delay_ms();
             self.push(at, Event::Task { node: id, incarnation, task });

@@ -24,8 +24,7 @@ pub(super) struct Truth {
     /// The node that acknowledges in each leader epoch.
     acknowledges: HashMap<i32, i32>,
     committed_end: i64,
-    /// An unclean election has made offsets below open again.
-    forgotten_end: i64,
+    is_rewritten: bool,
     pub(super) count: usize,
 }
 
@@ -82,8 +81,8 @@ impl Truth {
                         batch.leader_epoch()
                     ));
                 }
-                // From before an unclean election.
-                None if !leads && offset < self.forgotten_end => {}
+                // A leader that an unclean election has replaced may have committed it since.
+                None if !leads && self.is_rewritten => {}
                 None if leads => drop(self.committed.insert(offset, bytes)),
                 None => {
                     return Err(format!(
@@ -134,7 +133,7 @@ impl Truth {
             same = batch.last_offset() + 1;
         }
         self.committed.split_off(&same);
-        self.forgotten_end = self.forgotten_end.max(self.committed_end);
+        self.is_rewritten = true;
         self.committed_end = self.committed_end.min(same);
         Ok(same)
     }
