@@ -139,9 +139,9 @@ impl Controller {
 
     /// A broker is there, and knows this version of the metadata. Returns false for a process that
     /// has been replaced.
-    pub(super) fn heartbeat(&mut self, id: i32, epoch: i64, version: u64, now_ms: i64) {
+    pub(super) fn heartbeat(&mut self, id: i32, epoch: i64, version: u64, now_ms: i64) -> bool {
         let Some(broker) = self.brokers.get_mut(&id).filter(|broker| broker.standing.epoch == epoch) else {
-            return;
+            return false;
         };
         broker.heard_ms = now_ms;
         if broker.standing.is_fenced && !broker.standing.is_stopping && version >= broker.version {
@@ -149,6 +149,7 @@ impl Controller {
             self.version += 1;
             self.elect_if_none();
         }
+        true
     }
 
     /// A broker wants to stop: its leadership goes to another one.

@@ -88,6 +88,13 @@ impl Sim {
                 let knows = self.node(id).process.as_ref().is_some_and(|process| process.epoch >= 0);
                 if knows { self.apply(id, image) } else { Ok(()) }
             }
+            Message::Unregistered { epoch } => {
+                if let Some(process) = self.node(id).process.as_mut().filter(|process| process.epoch == epoch)
+                {
+                    process.epoch = -1;
+                }
+                Ok(())
+            }
             Message::Altered { incarnation, number, response } => {
                 self.alter_answered(id, incarnation, number, Some(&response))
             }

@@ -35,16 +35,54 @@ const TRACE_LINES: usize = 80;
 /// A message between two places: the controller (0), nodes, clients.
 #[derive(Clone, Debug)]
 pub(super) enum Message {
-    Register { incarnation: u64, is_clean: bool },
-    Registered { incarnation: u64, epoch: i64, image: Image },
-    Heartbeat { epoch: i64, version: u64 },
+    Register {
+        incarnation: u64,
+        is_clean: bool,
+    },
+    Registered {
+        incarnation: u64,
+        epoch: i64,
+        image: Image,
+    },
+    /// A late request of an earlier process has taken the registration away.
+    Unregistered {
+        epoch: i64,
+    },
+    Heartbeat {
+        epoch: i64,
+        version: u64,
+    },
     Metadata(Image),
-    Alter { incarnation: u64, number: u64, request: AlterPartitionRequest },
-    Altered { incarnation: u64, number: u64, response: AlterPartitionResponse },
-    Fetch { incarnation: u64, number: u64, request: FetchRequest },
-    Fetched { incarnation: u64, number: u64, response: FetchResponse<Bytes> },
-    Produce { attempt: u64, number: u64, records: BytesMut, all: bool },
-    Produced { attempt: u64, outcome: Result<(), Refused> },
+    Alter {
+        incarnation: u64,
+        number: u64,
+        request: AlterPartitionRequest,
+    },
+    Altered {
+        incarnation: u64,
+        number: u64,
+        response: AlterPartitionResponse,
+    },
+    Fetch {
+        incarnation: u64,
+        number: u64,
+        request: FetchRequest,
+    },
+    Fetched {
+        incarnation: u64,
+        number: u64,
+        response: FetchResponse<Bytes>,
+    },
+    Produce {
+        attempt: u64,
+        number: u64,
+        records: BytesMut,
+        all: bool,
+    },
+    Produced {
+        attempt: u64,
+        outcome: Result<(), Refused>,
+    },
 }
 
 /// Outcome of a produce request without an acknowledgement.
@@ -343,8 +381,9 @@ impl Sim {
                 }
             }
             Message::Heartbeat { epoch, version } => {
-                self.controller.heartbeat(from, epoch, version, now_ms);
-                if version < self.controller.version() {
+                if !self.controller.heartbeat(from, epoch, version, now_ms) {
+                    self.send(CONTROLLER, from, Message::Unregistered { epoch });
+                } else if version < self.controller.version() {
                     let image = self.controller.image();
                     self.send(CONTROLLER, from, Message::Metadata(image));
                 }
