@@ -225,6 +225,9 @@ impl Recovery<'_> {
         }
         self.index_again(trusted)?;
         self.restore_epochs(trusted)?;
+        // From here on the epochs are those of the batches: the checkpoint may be an old one, with
+        // an epoch that a truncation has removed since.
+        self.epochs.truncate_end(self.segments[trusted].base());
         self.load_producers(self.segments[trusted].base())?;
         self.check_from(trusted)
     }

@@ -301,3 +301,19 @@ fn a_log_that_begins_before_its_stored_epochs_again_knows_the_epochs_there() {
     assert_eq!(partition.epoch_end_offset(1), (1, 2), "a follower with more of epoch 1 is told to truncate");
     assert_eq!(kit.epochs(), "1 0, 3 2");
 }
+
+#[test]
+fn an_epoch_that_a_truncation_has_removed_does_not_come_back_with_an_old_checkpoint() {
+    let kit = Kit::new();
+    let mut writer = kit.follow();
+    writer.append_replica(&[plain_led(0, 1), plain_led(2, 1), plain_led(4, 3)].concat(), 3, NOW_MS).unwrap();
+    drop(writer);
+    // Epoch 2 began at offset 2 without a batch, and the log was cut there. Of what followed, the
+    // device has the batches, and not the new checkpoint.
+    let path = kit.dir.path().join("t-0/leader-epoch-checkpoint");
+    fs::write(&path, "0\n2\n1 0\n2 2\n").unwrap();
+    let writer = kit.follow();
+    let partition = writer.partition();
+    assert_eq!((partition.epoch_at(2), partition.epoch_end_offset(1)), (1, (1, 4)));
+    assert_eq!(kit.epochs(), "1 0, 3 4");
+}
