@@ -15,7 +15,9 @@ pub use requests::{
     future_api_versions, join_group, list_end_offset, metadata, produce, produce_to, samples, sync_group,
     waiting_fetch,
 };
-pub use responses::{Joined, fetch_error, joined, listed_offset, produce_error, sync_error, topic_error};
+pub use responses::{
+    Joined, broker_ids, fetch_error, joined, listed_offset, produce_error, sync_error, topic_error,
+};
 
 const LIMIT: Duration = Duration::from_secs(20);
 

@@ -91,8 +91,16 @@ fn a_controlled_shutdown_hands_its_leaderships_over_and_takes_them_up_again(clus
     let mark = std::fs::read_to_string(mark).expect("the mark of a clean stop");
     assert!(mark.starts_with("{\"version\":0,\"brokerEpoch\":") && !mark.contains("-1"), "{mark}");
     cluster.node_mut(LEVADA).start();
+    a_client_that_came_at_once_saw_metadata_without_this_broker(cluster.node(LEVADA));
     await_served(cluster.node(LEVADA), "stopped");
     cluster.assert_no_errors();
+}
+
+/// The session of the former process has to end before this one is registered.
+fn a_client_that_came_at_once_saw_metadata_without_this_broker(node: &Node) {
+    let answer = Connection::open(node.address()).call(&raw::metadata("stopped", false));
+    let brokers = raw::broker_ids(&answer);
+    assert!(brokers.contains(&LEVADA), "{brokers:?}");
 }
 
 fn a_process_that_wakes_after_its_session_does_not_lead_what_it_has_lost(cluster: &Cluster) {

@@ -35,7 +35,7 @@ struct Long {
 /// Has each node of a suite be a broker in a cluster of its own, with this number of controllers.
 const CONTROLLERS: (&str, &str) = ("LEVADA_TEST_CONTROLLERS", "3");
 
-const LONG: [Long; 27] = [
+const LONG: [Long; 28] = [
     Long::once("levada-broker", "levada_broker", "crash::seeds_by_hand", ("LEVADA_CRASH_MINUTES", "MINUTES")),
     Long::again("levada-broker", "levada_broker", "simulation", ("LEVADA_SIMULATION_SEED", "random")),
     Long::again(
@@ -63,6 +63,7 @@ const LONG: [Long; 27] = [
     Long::once("levada-tests", "round_trip", "", CONTROLLERS),
     Long::once("levada-tests", "groups", "", CONTROLLERS),
     Long::once("levada-tests", "transactions", "", CONTROLLERS),
+    Long::once("levada-tests", "exactly_once", "", CONTROLLERS),
     Long::once("levada-tests", "administration", "", CONTROLLERS),
     Long::once("levada-tests", "configuration", "", CONTROLLERS),
     Long::once("levada-tests", "tools", "", CONTROLLERS),

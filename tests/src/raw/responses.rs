@@ -73,3 +73,16 @@ pub fn sync_error(response: &[u8]) -> i16 {
     assert_eq!((response.i32(), response.i32()), (7, 0), "correlation id, throttling");
     response.i16()
 }
+
+/// Ids of the brokers in an answer of [`metadata`](super::metadata).
+pub fn broker_ids(response: &[u8]) -> Vec<i32> {
+    let mut decoder = Decoder::new(response);
+    assert_eq!((decoder.i32(), decoder.i32()), (7, 0), "correlation id, throttling");
+    let count = decoder.i32();
+    let mut broker = || {
+        let id = decoder.i32();
+        let (_host, _port, _rack) = (decoder.string(), decoder.i32(), decoder.nullable_string());
+        id
+    };
+    (0..count).map(|_| broker()).collect()
+}

@@ -106,6 +106,12 @@ impl Following {
         self.has_begun && progress.left == 0
     }
 
+    /// True if the metadata in force has this broker registered and not fenced.
+    pub(crate) fn is_unfenced(&self) -> bool {
+        let image = self.broker.metadata().image();
+        image.brokers().broker(self.broker.node_id()).is_some_and(|broker| !broker.fenced)
+    }
+
     /// Acts on an image. Before the broker is caught up it is only kept: what the data directory
     /// has may belong to topics of later ones. Blocks.
     pub(crate) fn follow(&mut self, image: Image) {

@@ -80,7 +80,8 @@ pub(super) fn start(
     let membership = following.membership.clone();
     let shared = Arc::<Shared>::default();
     let own = shared.clone();
-    let follow = Follow { following, membership: membership.clone(), accepting, shared: own };
+    let follow =
+        Follow { following, membership: membership.clone(), accepting, shared: own, is_ready: false };
     let run = move || {
         let _entered = runtime.enter();
         follow.run();
@@ -129,6 +130,8 @@ struct Follow {
     membership: Arc<ClusterMembership>,
     accepting: watch::Sender<bool>,
     shared: Arc<Shared>,
+    /// The controllers may give leaderships to this broker.
+    is_ready: bool,
 }
 
 impl Follow {
@@ -140,10 +143,14 @@ impl Follow {
                 Err(RecvTimeoutError::Disconnected) => return,
             }
             self.following.tick();
-            if !*self.accepting.borrow() && self.following.is_open() {
-                // Connections that come before the next line wait in the listeners' backlogs.
-                self.accepting.send_replace(true);
+            if !self.is_ready && self.following.is_open() {
                 self.membership.ready();
+                self.is_ready = true;
+            }
+            // Connections that come earlier wait in the listeners' backlogs: metadata in which this
+            // broker is fenced may name no broker at all, and some clients give up on that.
+            if self.is_ready && !*self.accepting.borrow() && self.following.is_unfenced() {
+                self.accepting.send_replace(true);
             }
         }
     }
