@@ -227,7 +227,9 @@ fn meaning(image: &Image) -> String {
     image.quotas().iter().for_each(|one| writeln!(text, "{one:?}").expect("a string"));
     image.credentials().iter().for_each(|one| writeln!(text, "{one:?}").expect("a string"));
     image.acls().iter().for_each(|one| writeln!(text, "{one:?}").expect("a string"));
-    let _ = write!(text, "{:?} {} {:?}", image.features(), image.next_producer_id(), image.kept());
+    image.tokens().values().for_each(|one| writeln!(text, "{one:?}").expect("a string"));
+    image.kept().for_each(|one| writeln!(text, "{one:?}").expect("a string"));
+    let _ = write!(text, "{:?} {}", image.features(), image.next_producer_id());
     text
 }
 

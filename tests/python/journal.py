@@ -1,8 +1,9 @@
 """Prints `partition number offset` of every record that load.py wrote. journal.py BOOTSTRAP TOPIC PARTITIONS."""
 
 import sys
+import time
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 bootstrap, topic, partitions = sys.argv[1:]
 consumer = Consumer(
@@ -14,9 +15,22 @@ consumer = Consumer(
         "enable.partition.eof": False,
     }
 )
+
+
+def watermarks(partition):
+    """The watermarks, as soon as a leader that was just elected knows them."""
+    end = time.monotonic() + 30
+    while True:
+        try:
+            return consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=30)
+        except KafkaException as failure:
+            if failure.args[0].code() != KafkaError.OFFSET_NOT_AVAILABLE or time.monotonic() > end:
+                raise
+
+
 ends = {}
 for partition in range(int(partitions)):
-    low, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=30)
+    low, high = watermarks(partition)
     assert low == 0, low
     if high > 0:
         ends[partition] = high

@@ -71,9 +71,10 @@ impl Cleaning {
     /// A failing disk, or bytes that are no intact batch.
     pub fn begin(job: Job, throttle: Throttle<'_>) -> Result<Cleaning, CleanError> {
         let DirtySection { first_dirty, end, .. } = job.dirt;
-        // For what is learnt here older values go, and for good: were it lost with the machine,
-        // nothing would be left of a key.
-        job.partition.flush_sealed()?;
+        // The values that are learnt here replace older ones for good: if they were lost with the
+        // machine, nothing would be left of a key. They count by the markers of their transactions,
+        // which may be in the segment that is written to.
+        job.partition.flush()?;
         let segments = job.partition.segments.load_full();
         let records = end.saturating_sub(first_dirty).max(0).cast_unsigned();
         let keys = KeyMap::new(job.memory_bytes, job.load_factor, records);

@@ -10,7 +10,7 @@ use tempfile::{TempDir, tempdir};
 
 use super::key_map::KeyMap;
 use super::{CleanError, Cleaned, Cleaning, DirtySection, Job, group};
-use crate::batch::Builder;
+use crate::batch::{Builder, EndMarker, Marker};
 use crate::disk::faulty::FaultyDisk;
 use crate::{Append, LogConfig, LogError, OpenOptions, Partition, Writer};
 
@@ -135,6 +135,28 @@ fn dirt_ends_where_records_are_young_unstable_or_still_written_to() {
     writer.append(&mut [Append::client(open)], 0).pop().unwrap().unwrap();
     writer.roll(0).unwrap();
     check(&|_| {}, Some(16), (16, 24, 2, 1, 0));
+}
+
+#[test]
+fn a_value_went_for_one_whose_commit_was_lost_with_the_machine() {
+    let (_dir, _, mut writer) = log(3);
+    let partition = writer.partition().clone();
+    let mut builder = Builder::new().producer(9, 0, 0).transactional();
+    let later = builder.push(0, Some(&[1]), Some(b"later")).build().unwrap();
+    writer.append(&mut [Append::client(later)], 0).pop().unwrap().unwrap();
+    writer.roll(0).unwrap();
+    let end = EndMarker {
+        marker: Marker::Commit,
+        producer_id: 9,
+        producer_epoch: 0,
+        coordinator_epoch: 0,
+        timestamp_ms: 0,
+    };
+    let commit = Append::coordinator(end.build().unwrap());
+    writer.append(&mut [commit], 0).pop().unwrap().unwrap();
+    assert!(partition.durable() < partition.log_end());
+    Cleaning::begin(job(&partition, 1 << 20), GO_ON).unwrap();
+    assert_eq!(partition.durable(), partition.log_end(), "the marker is on the device");
 }
 
 #[test]
