@@ -217,7 +217,7 @@ impl Rig {
         self.coordinator.describe(GROUP).error.is_none()
     }
 
-    /// Whoever asks for the group sees what its members have put in.
+    /// A description of the group shows what its members have put in.
     fn check_opaque(&self, members: &[JoinOutcome], put: [(&Bytes, &Bytes); 2]) {
         let group = self.coordinator.describe(GROUP);
         if group.state != "Stable" {

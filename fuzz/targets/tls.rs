@@ -446,7 +446,7 @@ fn perform(client: &mut Forger<Wire>, step: u8, payload: &[u8], data: &mut Vec<u
     }
 }
 
-/// Whatever the broker has said can be opened.
+/// All that the broker has sent can be opened.
 fn hear(client: &mut Forger<Wire>) {
     while let Some((kind, _)) = client.hear().expect("a whole record under the right keys") {
         assert!((21..=23).contains(&kind), "{kind}");

@@ -22,7 +22,7 @@ pub enum Outcome {
 pub struct Transaction {
     /// Its writer.
     pub writer: String,
-    /// Which of the writer's transactions this is.
+    /// Number of the transaction among those of the writer.
     pub number: u64,
     /// Its end.
     pub outcome: Outcome,

@@ -49,7 +49,7 @@ fn pass_on(hands: &[Kind]) {
     check(&node);
 }
 
-/// Whoever left it, nothing in it is damaged.
+/// Nothing in it is damaged, whichever broker left it.
 fn check(node: &Node) {
     let said = Tool::levada().args(["storage", "check", &node.data().display().to_string()]).run();
     assert!(said.stdout.contains(": sound: "), "{}", said.stdout);

@@ -46,7 +46,7 @@ impl Access {
         self.config.load().security.authorizer.is_some()
     }
 
-    /// Which rule decides whether the client may do that; none without access control.
+    /// Rule that decides if the client may do that; none without access control.
     pub(crate) fn decide(&self, session: &Session, wanted: (Operation, ResourceType, &str)) -> Option<Rule> {
         let config = self.config.load();
         let authorizer = config.security.authorizer.as_ref()?;

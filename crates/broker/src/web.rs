@@ -113,7 +113,7 @@ pub trait Source: Send + Sync + 'static {
     /// The longest times that works had the writer of a partition, in the order of [`Work::ALL`].
     fn longest_lane_turns(&self) -> [Duration; Work::ALL.len()];
 
-    /// Why the broker cannot serve, if it cannot.
+    /// The reason why the broker cannot serve, if it cannot.
     fn unhealthy(&self) -> Option<String>;
 
     /// Partitions that this broker leads among other replicas.
@@ -141,7 +141,7 @@ pub struct WebServer {
 #[derive(Clone, Copy, Debug)]
 struct Peer(SocketAddr);
 
-/// Why the HTTP address could not be served.
+/// The reason why the HTTP address could not be served.
 #[derive(Debug, thiserror::Error)]
 pub enum WebError {
     /// The address cannot be listened on.
@@ -251,7 +251,7 @@ async fn accept(listener: tokio::net::TcpListener, router: Router, source: Arc<d
         let source = source.clone();
         tokio::spawn(async move {
             let _counted = source.stats().http_connection();
-            // However it ends: there is nobody to tell.
+            // Nobody is told how it ends.
             let _ = tokio::time::timeout(CONNECTION_TIME, connection).await;
             drop(place);
         });

@@ -18,7 +18,7 @@ pub(crate) enum Failure {
         what: String,
         /// Next step.
         next: Option<String>,
-        /// Which side is at fault, for callers that ask again.
+        /// The side at fault, for callers that ask again.
         cause: Cause,
     },
     /// The command has already printed what is wrong: exit code 1.

@@ -96,7 +96,7 @@ pub(crate) enum Codec {
     Zstd,
 }
 
-/// Whose acknowledgement a request waits for.
+/// The replicas whose acknowledgement a request waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Acks {
     #[value(name = "0")]

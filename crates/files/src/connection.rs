@@ -44,7 +44,7 @@ const FAREWELL_BYTES: usize = 256 << 10;
 /// Answers of so many bytes are kept back at most while more requests of the client are there.
 const KEPT_BACK_BYTES: u64 = 64 << 10;
 
-/// Why a connection ends other than by the client's wish.
+/// The reason why a connection ends other than by the client's wish.
 #[derive(Debug, thiserror::Error)]
 enum CloseReason {
     #[error("connection lost: {0}")]
@@ -350,7 +350,7 @@ impl Connection {
                 }
             }
         };
-        // However it ends, the client had its time.
+        // The client had its time, however this ends.
         let _ = tokio::time::timeout(FAREWELL_TIME, drained).await;
     }
 

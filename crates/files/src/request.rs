@@ -31,7 +31,7 @@ pub fn room<'a>() -> HeaderSlots<'a> {
     [httparse::EMPTY_HEADER; FIELDS_MAX]
 }
 
-/// Why a request is answered with an error and the connection closed.
+/// The reason why a request is answered with an error and the connection closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Refusal {
     /// The status of the answer.

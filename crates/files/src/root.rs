@@ -13,7 +13,7 @@ use std::path::Path;
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
 
-/// Which symbolic links are followed.
+/// Symbolic links that are followed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Links {
     /// Relative ones that stay beneath the directory.
@@ -65,7 +65,7 @@ pub struct FileVersion {
     pub changed: (i64, u64),
 }
 
-/// Why a path leads to no file.
+/// The reason why a path leads to no file.
 #[derive(Debug, thiserror::Error)]
 pub enum Fault {
     /// Nothing that can be served is there.

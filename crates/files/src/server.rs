@@ -49,7 +49,7 @@ pub struct Config {
     pub grace: Duration,
 }
 
-/// Why a server did not start. Nothing is left running.
+/// The reason why a server did not start. Nothing is left running.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// The directory cannot be served.

@@ -23,7 +23,7 @@ pub struct SiteOptions {
     pub listing: bool,
     /// True if names that begin with a dot are served.
     pub hidden: bool,
-    /// Which symbolic links are followed.
+    /// Symbolic links that are followed.
     pub links: Links,
     /// True if precompressed files beside the plain ones are served.
     pub precompressed: bool,
@@ -73,7 +73,7 @@ pub struct Site {
 /// The directory of hosts that have none of their own.
 const DEFAULT_HOST: &str = "default";
 
-/// Why a directory cannot be served.
+/// The reason why a directory cannot be served.
 #[derive(Debug, thiserror::Error)]
 pub enum SiteError {
     /// It cannot be opened.

@@ -17,7 +17,7 @@ pub struct TlsOptions {
     pub key: Option<PathBuf>,
 }
 
-/// Why a certificate cannot be used.
+/// The reason why a certificate cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// The file has no certificate that can be read.

@@ -64,7 +64,7 @@ impl Copied {
     }
 }
 
-/// Why a copy failed. The destination holds a part.
+/// The reason why a copy failed. The destination holds a part.
 #[derive(Debug, thiserror::Error)]
 pub enum CopyError {
     /// The path that was asked for cannot carry this file.
@@ -80,7 +80,7 @@ pub enum CopyError {
     Read {
         /// Where.
         offset: u64,
-        /// Why.
+        /// The reason.
         cause: io::Error,
     },
     /// The destination could not be written, or the source not be read by a call that does both.
@@ -88,7 +88,7 @@ pub enum CopyError {
     Write {
         /// Where.
         offset: u64,
-        /// Why.
+        /// The reason.
         cause: io::Error,
     },
 }

@@ -21,7 +21,7 @@ pub struct Counters {
 /// A system call that took longer than this held its thread up.
 pub const STALL: Duration = Duration::from_millis(1);
 
-/// Why bytes left by another way than planned.
+/// The reason why bytes left by another way than planned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Fallback {
     /// The engine has as many pipes as it may, all of them kept by blocked transfers.

@@ -32,7 +32,7 @@ pub enum TransferError {
     },
 }
 
-/// Why an extent could not be read.
+/// The reason why an extent could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum SourceFault {
     /// The file ends before the extent does: somebody has cut it.

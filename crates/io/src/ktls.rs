@@ -34,7 +34,7 @@ pub enum Cipher {
     Chacha20Poly1305,
 }
 
-/// Which way keys are for.
+/// Direction that keys are for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
     /// The direction in which this side sends.
@@ -70,7 +70,7 @@ pub enum Kind {
     Other(u8),
 }
 
-/// Which versions and ciphers the kernel takes, found out by trying.
+/// Versions and ciphers that the kernel takes, found out by trying.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Suites {
     works: [[bool; 3]; 2],

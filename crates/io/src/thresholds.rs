@@ -101,7 +101,7 @@ fn size(bytes: u64) -> usize {
     usize::try_from(bytes).unwrap_or(usize::MAX)
 }
 
-/// Why a file with thresholds is not used.
+/// The reason why a file with thresholds is not used.
 #[derive(Debug, thiserror::Error)]
 pub enum CalibrationError {
     /// It cannot be read.
@@ -109,7 +109,7 @@ pub enum CalibrationError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         cause: io::Error,
     },
     /// A line is wrong.

@@ -38,7 +38,7 @@ pub struct Transfer {
     cold: Option<Extent>,
 }
 
-/// Why a step ended.
+/// The reason why a step ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Turn {
     /// The kernel has taken every byte.

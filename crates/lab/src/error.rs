@@ -23,7 +23,7 @@ pub enum LabError {
         what: &'static str,
         /// On what.
         path: PathBuf,
-        /// Why it failed.
+        /// The reason why it failed.
         cause: io::Error,
     },
     /// A step of an experiment failed.
@@ -31,7 +31,7 @@ pub enum LabError {
     Step {
         /// The attempted action.
         what: String,
-        /// Why it failed.
+        /// The reason why it failed.
         cause: io::Error,
     },
     /// The second process of an experiment failed or said something odd.
@@ -40,9 +40,9 @@ pub enum LabError {
     /// A record cannot be read.
     #[error("{}, line {line}: {what}", path.display())]
     Record {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Which line, from 1.
+        /// The line, from 1.
         line: usize,
         /// The fault.
         what: String,

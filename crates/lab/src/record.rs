@@ -98,11 +98,11 @@ pub struct CaseLine {
 /// One run of one case.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
-    /// Which experiment.
+    /// The experiment.
     pub experiment: String,
-    /// Which group of it.
+    /// The group in it.
     pub group: String,
-    /// Which case of that.
+    /// The case in that.
     pub case: String,
     /// Parameters of the case.
     pub params: BTreeMap<String, String>,
@@ -117,11 +117,11 @@ pub struct Sample {
 /// Where a case spends its time, of rounds that count for nothing else.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Flame {
-    /// Which experiment.
+    /// The experiment.
     pub experiment: String,
-    /// Which group of it.
+    /// The group in it.
     pub group: String,
-    /// Which case of that.
+    /// The case in that.
     pub case: String,
     /// The tool that looked.
     pub with: String,
@@ -145,7 +145,7 @@ pub struct Note {
 /// The end of an experiment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Ended {
-    /// Which.
+    /// Name of the experiment.
     pub experiment: String,
     /// Timed rounds that are whole.
     pub rounds: u32,

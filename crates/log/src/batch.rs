@@ -293,9 +293,9 @@ pub enum BatchError {
     /// A record is malformed.
     #[error("record {index} is malformed: {what}")]
     Record {
-        /// Which record, from 0.
+        /// Number of the record, from 0.
         index: i32,
-        /// Which part.
+        /// The part.
         what: &'static str,
     },
 }

@@ -33,7 +33,7 @@ pub use output::Cleaned;
 /// `Break`.
 pub type Throttle<'a> = &'a dyn Fn(u64) -> ControlFlow<()>;
 
-/// Why a log was not compacted. It is as it was before.
+/// The reason why a log was not compacted. It is as it was before.
 #[derive(Debug, Error)]
 pub enum CleanError {
     /// The pace said so.

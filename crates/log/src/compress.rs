@@ -67,7 +67,7 @@ impl Compression {
     }
 }
 
-/// Why compressed bytes could not be expanded.
+/// The reason why compressed bytes could not be expanded.
 #[derive(Debug, Error)]
 pub enum CompressError {
     /// The codec refused the input.

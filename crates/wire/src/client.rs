@@ -278,7 +278,7 @@ fn open(address: &str, timeout: Duration) -> io::Result<TcpStream> {
     Err(last)
 }
 
-/// Why a request got no response.
+/// The reason why a request got no response.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     /// Nobody could be reached at the address.
@@ -286,7 +286,7 @@ pub enum ClientError {
     Connect {
         /// Where to.
         address: String,
-        /// Why not.
+        /// The reason.
         source: io::Error,
     },
     /// The connection broke, or the broker did not answer in time.

@@ -288,7 +288,7 @@ impl<H> FetchedPartition<H> {
 /// A transaction that a consumer must skip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AbortedTransaction {
-    /// Whose it was.
+    /// Its producer.
     pub producer_id: i64,
     /// Its first offset in this partition.
     pub first_offset: i64,

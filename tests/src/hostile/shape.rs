@@ -1,4 +1,4 @@
-//! Which part of a request is made as large as fits, and what its names are.
+//! The part of a request that is made as large as fits, and its names.
 
 use super::layout::{Field, Kind, Layout};
 use super::{KNOWN, REQUEST_BYTES};

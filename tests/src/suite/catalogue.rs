@@ -1,4 +1,4 @@
-//! Which suites there are, how each is run, and what is known not to pass.
+//! The suites, the way each is run, and the tests that are known not to pass.
 
 use std::fs;
 use std::path::Path;

@@ -48,7 +48,7 @@ pub(crate) fn run(jobs: Vec<Job>, beside: usize, folder: &Path) -> Result<(), St
 /// A job's end.
 struct Ended {
     index: usize,
-    /// Why it failed, if it did.
+    /// The reason why it failed, if it did.
     failure: Option<String>,
     /// The first output, if that measurement failed and was repeated.
     first: Option<PathBuf>,

@@ -1,4 +1,4 @@
-//! Which crate may depend on which, and which may not know a kind of library at all.
+//! Rules of dependencies: crates that a crate may use, and kinds of libraries that it may not.
 
 use toml::{Table, Value};
 

@@ -38,7 +38,7 @@ struct Had {
     missed: bool,
 }
 
-/// Why keys cannot be had.
+/// The reason why keys cannot be had.
 #[derive(Debug, thiserror::Error)]
 enum KeysError {
     #[error("{0}")]

@@ -45,7 +45,7 @@ pub(crate) async fn answer(context: &Context, request: DescribeProducersRequest)
     message!(DescribeProducersResponse { topics: topics.collect() })
 }
 
-/// Why nothing is told of a topic's partitions.
+/// The reason why nothing is told of a topic's partitions.
 fn refusal(context: &Context, image: &Image, name: &str) -> Result<(), Failure> {
     check_topic_name(name)?;
     if !context.may(Operation::Read, ResourceType::Topic, name) {

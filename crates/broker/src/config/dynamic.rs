@@ -99,7 +99,7 @@ impl BrokerConfig {
     }
 }
 
-/// Why this value cannot be set, in Kafka's words where it says the same.
+/// The reason why this value cannot be set, in Kafka's words where it says the same.
 fn refusal(name: &str, value: &str) -> Option<String> {
     let key = known(name)?;
     if let Some(refusal) = key.refusal(value) {

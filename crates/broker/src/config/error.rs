@@ -102,7 +102,7 @@ pub enum ConfigError {
         value: String,
         /// Where it was set.
         origin: Origin,
-        /// Why, and what to do.
+        /// The reason, and the next step.
         reason: String,
     },
 }

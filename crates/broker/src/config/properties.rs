@@ -17,7 +17,7 @@ pub struct Property {
 pub struct SyntaxError {
     /// The line the entry starts on, from 1.
     pub line: usize,
-    /// Why.
+    /// The reason.
     pub reason: &'static str,
 }
 

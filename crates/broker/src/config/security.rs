@@ -202,7 +202,7 @@ fn tokens(settings: &Settings, listener: &str) -> Checked<OauthConfig> {
     })
 }
 
-/// Whoever can change keys on their way to us can sign tokens: unencrypted, they come from this
+/// An attacker who can change keys in transit can sign tokens: unencrypted, they come from this
 /// machine alone. The parser is that of who will have them; a user's name before the host is no
 /// part of such an address and can look like one.
 fn is_key_url(url: &str) -> bool {

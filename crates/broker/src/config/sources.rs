@@ -38,7 +38,7 @@ pub struct Note {
     pub key: String,
     /// Where it was set.
     pub origin: Origin,
-    /// Why it has no effect.
+    /// The reason why it has no effect.
     pub text: String,
 }
 

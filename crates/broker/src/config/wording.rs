@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use super::key::{ConfigKey, ConfigType, Valid, words};
 
 impl ConfigKey {
-    /// Why `value` is not allowed, or `None` if it is.
+    /// The reason why `value` is not allowed, or `None` if it is.
     pub(crate) fn refusal(&self, value: &str) -> Option<String> {
         if self.normalise(value).is_some() {
             return None;

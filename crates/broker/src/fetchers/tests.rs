@@ -33,7 +33,7 @@ fn next(seed: &mut u64) -> u64 {
     *seed >> 33
 }
 
-/// What the serving side fetches for a request, and its answer.
+/// The partitions that the serving side reads for a request, and its answer.
 fn serve(
     sessions: &mut Sessions,
     request: &levada_cluster::replication::fetcher::session::SessionRequest,

@@ -237,7 +237,7 @@ pub struct CommitTopic {
 /// One partition of a [`CommitRequest`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommitPartition {
-    /// Which partition.
+    /// The partition.
     pub index: i32,
     /// The next offset to read.
     pub offset: i64,
@@ -304,7 +304,7 @@ pub struct FetchedTopic {
 /// One partition of a [`FetchOutcome`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FetchedPartition {
-    /// Which partition.
+    /// The partition.
     pub index: i32,
     /// The committed offset; -1 if there is none.
     pub offset: i64,

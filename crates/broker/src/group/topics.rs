@@ -20,7 +20,7 @@ pub trait Topics: Debug + Send + Sync {
     fn version(&self) -> i64;
 }
 
-/// Which topics somebody may know of; by default all.
+/// Topics that a client may know of; by default all.
 #[derive(Clone, Default)]
 pub struct Visible(Option<Arc<Question>>);
 

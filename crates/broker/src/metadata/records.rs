@@ -197,7 +197,7 @@ fn take_rest(input: &mut Decoder) -> Result<Bytes, DecodeError> {
     input.take_bytes(rest)
 }
 
-/// Why a record could not be read or written. The caller knows the file and offset.
+/// The reason why a record could not be read or written. The caller knows the file and offset.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecordError {

@@ -10,7 +10,7 @@ use crate::publishing::Publisher;
 use crate::replica::log_config::{log_config, topic_config};
 use crate::tls::Tls;
 
-/// Why a configuration that was read again is not used.
+/// The reason why a configuration that was read again is not used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ReloadError {
     /// Its values do not go together with those that only a restart changes.

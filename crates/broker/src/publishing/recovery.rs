@@ -52,7 +52,7 @@ impl Publisher {
                 let _done = ThreadDone(&counted);
                 // Writes of coordinators, and waits for the device, need a runtime.
                 let _entered = runtime.as_ref().map(Handle::enter);
-                // Whoever waits for the recovery may want the replicas' last owner to be gone.
+                // A caller that waits for the recovery may need the replicas' last owner gone.
                 let publisher = publisher;
                 publisher.recover(&share);
             };

@@ -1,4 +1,4 @@
-//! Which limit holds, and what it does.
+//! The limit that holds, and its effect.
 
 use super::*;
 use crate::metadata::image::{Image, Position};

@@ -92,7 +92,7 @@ impl Cleaner {
     pub(crate) fn done(&self, key: &TopicPartition, end: i64, is_gone: impl Fn() -> bool) {
         let mut book = self.book.lock();
         book.busy.remove(key);
-        // Whoever deletes a topic says so before it is forgotten here.
+        // The deletion of a topic is noted before the topic is forgotten here.
         if !is_gone() {
             book.checkpoints.insert(key.clone(), end);
         }

@@ -40,7 +40,7 @@ pub(crate) enum CommitFailure {
 
 type Committed = Result<(), CommitFailure>;
 
-/// What a partition and its leadership have in common.
+/// The parts of a partition that its leadership uses.
 pub(crate) struct LedPartition {
     pub(crate) key: ReplicaKey,
     pub(crate) log: Arc<levada_log::Partition>,
@@ -64,7 +64,7 @@ struct State {
     deletions: Commits<oneshot::Sender<Committed>>,
 }
 
-/// Which watermark is waited for.
+/// The watermark that is waited for.
 #[derive(Clone, Copy)]
 enum Watermark {
     High,

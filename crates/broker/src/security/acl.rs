@@ -107,7 +107,7 @@ pub struct Acl {
     pub resource_type: ResourceType,
     /// Name of the resource, or how it begins.
     pub resource_name: String,
-    /// Which of the two.
+    /// One of the two.
     pub pattern_type: PatternType,
     /// Type and name, such as `User:alice`.
     pub principal: String,

@@ -66,7 +66,7 @@ pub(crate) struct Change<'a> {
     pub(crate) kind: &'a str,
     /// Its name.
     pub(crate) name: &'a str,
-    /// Which part.
+    /// The part.
     pub(crate) key: &'a str,
     /// The value before, if it was set.
     pub(crate) old: Option<&'a str>,

@@ -22,7 +22,7 @@ pub struct AuthorizerConfig {
     pub allow_if_no_acl: bool,
 }
 
-/// Why somebody may or may not.
+/// The reason why somebody may or may not.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Rule {
     /// A super user may do everything.
@@ -59,7 +59,7 @@ impl fmt::Display for Rule {
 }
 
 impl AuthorizerConfig {
-    /// Which rule decides whether `session` may do `operation` with the resource.
+    /// Rule that decides if `session` may do `operation` with the resource.
     pub fn decide(
         &self,
         acls: &AclIndex,

@@ -40,7 +40,7 @@ pub struct KeySource {
     pub login: Option<Jaas>,
 }
 
-/// Why a client is not let in. It is told no more than that its token is not valid.
+/// The reason why a client is not let in. It is told no more than that its token is not valid.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum OauthError {
     /// The message is not of this mechanism.
@@ -101,7 +101,7 @@ impl OauthServer {
         Ok(Step { challenge: Vec::new(), user: Some(token.user), expires_ms: Some(token.expires_ms) })
     }
 
-    /// Why the token was refused, between the refusal and the client's answer to it.
+    /// The reason why the token was refused, between the refusal and the client's answer to it.
     pub fn refused(&self) -> Option<&JwtError> {
         self.refused.as_ref()
     }

@@ -62,7 +62,7 @@ impl Mechanism {
 /// One mechanism of a listener.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Offer {
-    /// Which one.
+    /// The one.
     pub mechanism: Mechanism,
     /// Time that a session lasts before its client has to show again who it is; none for ever.
     pub session_ms_max: Option<i64>,
@@ -140,12 +140,12 @@ pub enum SaslOutcome {
     Refused {
         /// The answer.
         reply: Option<Bytes>,
-        /// Why.
+        /// The reason.
         error: SaslError,
     },
 }
 
-/// Why a client is not let in. Not what it is told.
+/// The reason why a client is not let in. Not what it is told.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say what the fields are")]
 pub enum SaslError {
@@ -171,7 +171,7 @@ pub enum SaslError {
     Encode(#[from] EncodeError),
 }
 
-/// Why PLAIN turns a client away.
+/// The reason why PLAIN turns a client away.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 pub struct PlainRefusal(#[from] PlainError);

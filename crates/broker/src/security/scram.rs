@@ -152,7 +152,7 @@ impl fmt::Debug for Credential {
     }
 }
 
-/// Why a client is not let in. Clients are told none of it: it would help to guess.
+/// The reason why a client is not let in. Clients are told none of it: it would help to guess.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say what the fields are")]
 pub enum ScramError {

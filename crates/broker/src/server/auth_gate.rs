@@ -60,7 +60,7 @@ pub(super) enum AuthStep {
     Closed { answer: Option<Bytes>, after: Duration, error: AuthError },
 }
 
-/// Why a connection is closed at the gate.
+/// The reason why a connection is closed at the gate.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum AuthError {
     #[error("authentication failed: {0}")]

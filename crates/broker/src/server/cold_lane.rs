@@ -115,7 +115,7 @@ impl ColdLane {
             reader.there.notified().await;
             for completion in reader.completed.take() {
                 under_way -= 1;
-                // Whatever is wrong with the file, the other way says it better.
+                // The other way reports an error of the file better.
                 inflow.take_in(completion, &self.counters).ok()?;
             }
             bytes.extend(std::iter::from_fn(|| inflow.next_piece()).map(MemoryPiece::into_bytes));

@@ -57,7 +57,7 @@ enum CachePolicy {
     AskAdmission,
 }
 
-/// Why a connection ends other than by the client's wish.
+/// The reason why a connection ends other than by the client's wish.
 #[derive(Debug, thiserror::Error)]
 enum CloseReason {
     #[error(transparent)]

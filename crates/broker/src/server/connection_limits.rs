@@ -51,7 +51,7 @@ impl AcceptRate {
     }
 }
 
-/// Why there is no place.
+/// The reason why there is no place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Full {
     /// There are as many connections as there may be at all.

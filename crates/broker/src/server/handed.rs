@@ -8,7 +8,7 @@ use listenfd::ListenFd;
 /// Name of the socket for `/healthz` and `/metrics`.
 pub(super) const HTTP: &str = "http";
 
-/// Why the sockets cannot be used.
+/// The reason why the sockets cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum HandedError {
     /// A socket is for no listener.

@@ -83,7 +83,7 @@ pub enum MarkerResult {
 pub struct TopicPartition {
     /// Name of the topic.
     pub topic: String,
-    /// Which partition.
+    /// The partition.
     pub partition: i32,
 }
 

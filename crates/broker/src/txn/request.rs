@@ -60,7 +60,7 @@ pub struct AddRequest {
     pub producer_id: i64,
     /// Its epoch.
     pub producer_epoch: i16,
-    /// Which protocol the client speaks.
+    /// The client's protocol.
     pub protocol: Protocol,
     /// The partitions.
     pub partitions: Vec<TopicPartition>,
@@ -90,7 +90,7 @@ pub struct EndRequest {
     pub producer_id: i64,
     /// Its epoch.
     pub producer_epoch: i16,
-    /// Which protocol the client speaks.
+    /// The client's protocol.
     pub protocol: Protocol,
     /// Commit, or abort.
     pub commit: bool,

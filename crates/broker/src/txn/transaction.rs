@@ -170,7 +170,7 @@ impl Transaction {
             Some(epoch) if epoch == self.producer_epoch || self.producer_epoch == NO_EPOCH => {
                 (bumped, self.producer_epoch)
             }
-            // Whoever else had come since would have left no last epoch.
+            // Another producer that had come since would have left no last epoch.
             Some(epoch) if epoch == self.last_producer_epoch => (self.producer_epoch, epoch),
             Some(_) => return Err(TxnError::ProducerFenced),
         };

@@ -33,7 +33,7 @@ struct Made {
     text: Weak<String>,
 }
 
-/// Why there is no text.
+/// The reason why there is no text.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ScrapeError {
     /// All texts that may exist are of other kinds and still being read.

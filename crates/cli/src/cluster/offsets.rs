@@ -31,7 +31,7 @@ const NOT_LEADER_OR_FOLLOWER: i16 = 6;
 /// A topic's name and a partition's number.
 pub(crate) type TopicPartition = (String, i32);
 
-/// Which records count.
+/// Records that count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Isolation {
     /// All.

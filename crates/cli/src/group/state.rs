@@ -69,7 +69,7 @@ impl Group {
         [DEAD, EMPTY].contains(&self.state.as_str())
     }
 
-    /// Which member has each partition, by the member's id.
+    /// The member of each partition, by the member's id.
     pub(super) fn owners(&self) -> BTreeMap<TopicPartition, &Member> {
         let of = |member: &'_ Member| -> Vec<TopicPartition> {
             member.partitions.iter().map(|one| (one.topic.clone(), one.partition)).collect()

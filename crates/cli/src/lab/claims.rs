@@ -10,7 +10,7 @@ use levada_lab::report;
 
 use crate::failure::Failure;
 
-/// Which records, and where to.
+/// Records, and the place of the result.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Record of `levada lab`

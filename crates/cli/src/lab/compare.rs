@@ -9,7 +9,7 @@ use levada_lab::record::{self, Line};
 use crate::failure::Failure;
 use crate::output::{self, Format, FormatArgs, NOTHING};
 
-/// Which records.
+/// Records.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// The earlier record

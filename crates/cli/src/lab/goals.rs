@@ -7,7 +7,7 @@ use levada_lab::{goals, record, report};
 use super::claims::{json, write};
 use crate::failure::Failure;
 
-/// Which records, and where to.
+/// Records, and the place of the result.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Record of `levada lab broker`

@@ -6,7 +6,7 @@ use levada_lab::record::{self, Line};
 
 use crate::failure::Failure;
 
-/// Which record, and where the page goes.
+/// A record, and the place of the page.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Record of `levada lab`

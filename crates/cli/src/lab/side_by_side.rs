@@ -25,7 +25,7 @@ pub(super) struct SideArgs {
     run: RunArgs,
 }
 
-/// Whose loopback device servers and clients use.
+/// Owner of the loopback device that servers and clients use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Network {
     /// One of their own, where cubic is set for both ends; if that is not allowed, the machine's

@@ -115,7 +115,7 @@ fn number(value: f64) -> String {
     format!("{value:.digits$}")
 }
 
-/// Why figures of a record are not to be trusted.
+/// The reason why figures of a record are not to be trusted.
 pub(super) fn doubts(lines: &[Line]) -> Vec<String> {
     let doubt = |line: &Line| match line {
         Line::Note(note) if note.experiment.is_none() => vec![note.text.clone()],

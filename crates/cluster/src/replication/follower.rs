@@ -161,7 +161,7 @@ impl Follower {
         self.until_ms.filter(|_| self.halt.is_none())
     }
 
-    /// What to fetch next; none while the partition is halted or delayed.
+    /// The next fetch; none while the partition is halted or delayed.
     pub fn wanted(&self, now_ms: i64) -> Option<Asked> {
         let is_ready = self.halt.is_none() && self.until_ms.is_none_or(|until_ms| until_ms <= now_ms);
         is_ready.then_some(self.asks())

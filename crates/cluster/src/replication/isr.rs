@@ -177,7 +177,7 @@ fn partition(
     data.partition_index = index;
     data.leader_epoch = change.leader_epoch;
     data.partition_epoch = change.partition_epoch;
-    // Whoever leads has recovered from an unclean election, as in Kafka.
+    // A leader has recovered from an unclean election, as in Kafka.
     data.leader_recovery_state = 0;
     data.new_isr_with_epochs = change.isr.iter().map(member).collect();
     data

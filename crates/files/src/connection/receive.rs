@@ -117,7 +117,7 @@ impl Connection {
         if before == 0 && self.pending.is_empty() {
             self.head_since = None;
         }
-        // Whatever the peer is to be told leaves before it is waited for.
+        // Everything for the peer is sent before this waits for the peer.
         if self.pending.len() == before && sealed.session.has_outgoing() {
             Ok(Some(Taken::More))
         } else {

@@ -80,7 +80,7 @@ fn a_host_is_a_name_in_lower_case() {
 }
 
 proptest! {
-    /// Whatever comes in, what comes out is relative, goes down only, and is its own form.
+    /// The result for any input is relative, goes down only, and is its own normal form.
     #[test]
     fn a_normal_path_stays_below(path in "/[a%./0-9efEF\\x00-\\x7f]{0,40}") {
         let mut out = Vec::new();

@@ -7,7 +7,7 @@ use std::ptr;
 
 use rustix::mm::{MapFlags, ProtFlags};
 
-/// Which pages of the range are in memory, in order. Touches none of them.
+/// Pages of the range that are in memory, in order. Touches none of them.
 ///
 /// For a file that the caller neither owns nor may write the kernel says that all are.
 pub(crate) fn resident_pages(file: &File, offset: u64, len: u64) -> io::Result<Vec<bool>> {

@@ -41,7 +41,7 @@ pub struct Reads<'a> {
     file: Arc<File>,
     /// The same file for reads around the page cache, where the file system allows them.
     direct: Result<Arc<File>, String>,
-    /// Why none of its pages in memory is huge, if none is.
+    /// The reason why none of its pages in memory is huge, if none is.
     small: Option<String>,
     blocks: u64,
     /// Of the blocks, in order.
@@ -160,7 +160,7 @@ impl<'a> Reads<'a> {
         // before whoever has the clock is woken.
         let (ready_all, start) = (Barrier::new(shares.len() + 1), Barrier::new(shares.len() + 1));
         let reader = |share: &Share| {
-            // Whoever is not ready lets the others go all the same.
+            // A thread that is not ready lets the others go all the same.
             let ready = way.ready(file, BLOCK_BYTES);
             ready_all.wait();
             start.wait();

@@ -59,7 +59,7 @@ pub struct Searches {
 /// Result of a lookup: position, size and last offset of a batch.
 type Found = (u64, u64, i64);
 
-/// Which offsets are looked for.
+/// Offsets that are looked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Wanted {
     /// In the last batch behind the position.

@@ -56,7 +56,7 @@ impl<'a> Transfers<'a> {
     fn send(&mut self, way: TransferMethod, setting: Setting, pass: Pass) -> Result<Sent, LabError> {
         let take = if pass == Pass::Integrity { ReceiveMode::Check } else { setting.take };
         if setting.hot {
-            // Whatever another run has dropped.
+            // Pages that another run has dropped.
             std::io::copy(&mut (&*self.file), &mut std::io::sink())
                 .map_err(LabError::step("cannot read the file"))?;
         } else {

@@ -71,7 +71,7 @@ impl Bench {
         &self.caps
     }
 
-    /// Which processor is whose.
+    /// Processors of each side.
     pub fn places(&self) -> &Places {
         &self.places
     }

@@ -90,7 +90,7 @@ pub fn monotonic_ns() -> u64 {
     u64::try_from(clock(ClockId::Monotonic).as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Which processors the two sides of an experiment have.
+/// Processors of the two sides of an experiment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Places {
     allowed: Vec<usize>,

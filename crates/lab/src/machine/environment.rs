@@ -36,7 +36,7 @@ pub struct Environment {
     pub on_loan_bytes: Option<u64>,
     /// The lowest and highest frequency at the start, in MHz, where the machine shows it.
     pub frequency_mhz: Option<(u64, u64)>,
-    /// Which processors sender and receiver stay on; none: they go where the kernel puts them.
+    /// Processors that sender and receiver stay on; none: they go where the kernel puts them.
     pub pinning: Option<(usize, usize)>,
     /// The congestion control in force on both sides: [`CONGESTION`], or the system's own where
     /// that is not allowed.
@@ -89,7 +89,7 @@ impl Environment {
         }
     }
 
-    /// Why nothing measured here is to be trusted; empty if there is no reason.
+    /// The reason why nothing measured here is to be trusted; empty if there is no reason.
     pub fn doubts(&self) -> Vec<String> {
         let mut doubts = Vec::new();
         if !self.optimised {

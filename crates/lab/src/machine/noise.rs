@@ -18,7 +18,7 @@ pub struct Noise {
     pub waiting: Option<f64>,
     /// The lowest and highest frequency seen, in MHz, where the machine shows it.
     pub frequency_mhz: Option<(u64, u64)>,
-    /// Why the result is not to be trusted; empty if there is no reason.
+    /// The reason why the result is not to be trusted; empty if there is no reason.
     pub doubts: Vec<String>,
 }
 

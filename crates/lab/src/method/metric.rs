@@ -21,11 +21,11 @@ pub struct Metric {
     pub label: String,
     /// As one would print it: `s/GB`, `GB/s`, `µs`, or nothing for a count.
     pub unit: String,
-    /// Which way is good.
+    /// The direction that is good.
     pub better: Better,
 }
 
-/// Which way is good.
+/// The direction that is good.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Better {

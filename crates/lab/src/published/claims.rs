@@ -23,7 +23,7 @@ pub struct Picture {
     pub name: &'static str,
     /// The experiment that measures it.
     pub experiment: &'static str,
-    /// Which group of that, or which panel of its curves.
+    /// The group of that, or the panel of its curves.
     pub group: &'static str,
 }
 
@@ -41,9 +41,9 @@ struct Claim {
     /// Paraphrase of the claim.
     words: &'static str,
     says: Says,
-    /// Why that is so.
+    /// The reason why that is so.
     if_so: &'static str,
-    /// Why it is not so, or less so.
+    /// The reason why it is not so, or less so.
     if_not: &'static str,
 }
 

@@ -46,7 +46,7 @@ struct Goal {
     metric: Sum,
     this: At,
     bound: Bound,
-    /// Why it is not reached, where it is not.
+    /// The reason why it is not reached, where it is not.
     if_not: &'static str,
 }
 

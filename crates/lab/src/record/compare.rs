@@ -30,11 +30,11 @@ const DEVIATIONS: f64 = 3.29;
 /// One case in both records.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Compared {
-    /// Which experiment.
+    /// The experiment.
     pub experiment: String,
-    /// Which group of it.
+    /// The group in it.
     pub group: String,
-    /// Which case of that.
+    /// The case in that.
     pub case: String,
     /// The compared metric.
     pub metric: Metric,

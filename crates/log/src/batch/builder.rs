@@ -25,7 +25,7 @@ pub struct Builder {
     records: Vec<u8>,
 }
 
-/// Which end a transaction came to.
+/// The end of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Marker {
     /// Its records are never shown to consumers that read committed data.

@@ -152,7 +152,7 @@ fn an_index_that_lost_pages_or_tells_other_offsets_is_built_again() {
             assert_eq!(std::fs::read(&path).unwrap(), right, "from {wrong:?}");
             again += 1;
         }
-        // Whatever was not noticed misled nobody.
+        // A damage that was not noticed misled nobody.
         assert!(!writer.partition().has_misleading_index());
         read_all(&writer);
         writer.close().unwrap();

@@ -84,8 +84,8 @@ impl Active {
             match offsets.and_then(|()| self.segment.times.append(disk, *time, time_capacity)) {
                 Ok(()) => {}
                 Err(lost @ LogError::Lost { .. }) => return Err(lost),
-                // Whoever took the index away took the log along, or can: what is written to files
-                // without a name is lost with the process.
+                // The log went with the index, or will: records in files without a name are lost
+                // with the process.
                 Err(LogError::Io { path, source, .. }) if source.kind() == io::ErrorKind::NotFound => {
                     return Err(LogError::Lost { path });
                 }

@@ -193,7 +193,7 @@ impl Life {
         self.open(false);
     }
 
-    /// Whatever the moment, each segment is as before or compacted, and the first are compacted
+    /// At each moment each segment is as before or compacted, and the first are compacted
     /// first.
     fn crash_amid(&mut self, changes: u8, lost_snapshots: bool) {
         let mut bounds = bases(self.dir.path());
@@ -313,7 +313,7 @@ impl Life {
         })
     }
 
-    /// Whatever was compacted away, each producer goes on where it was.
+    /// Each producer goes on where it was, for any records compacted away.
     fn check_producers(&self) {
         if self.list.log_start > 0 {
             return;

@@ -17,7 +17,7 @@ const STREAMS: &str = "streams groups (KIP-1071) are not served yet; Streams use
 const TOKENS: &str = "delegation tokens are not offered";
 const QUORUM: &str = "only in a cluster of Kafka's controllers, to which it is forwarded";
 
-/// Why an API of Kafka's is not served.
+/// The reason why an API of Kafka's is not served.
 const REASONS: &[(ApiKey, &str)] = &[
     (ApiKey::CreateDelegationToken, TOKENS),
     (ApiKey::RenewDelegationToken, TOKENS),
@@ -42,7 +42,7 @@ const REASONS: &[(ApiKey, &str)] = &[
     (ApiKey::DeleteShareGroupOffsets, SHARE),
 ];
 
-/// Why clients are not told of a feature of Kafka's.
+/// The reason why clients are not told of a feature of Kafka's.
 const FEATURE_REASONS: &[(&str, &str)] = &[
     ("eligible.leader.replicas.version", "kept in the metadata; a single broker has no other leader"),
     ("share.version", SHARE),

@@ -79,7 +79,7 @@ impl ClassicGroup {
         self.subscribed.as_ref().map_or(self.is_consumer(), |topics| topics.contains(topic))
     }
 
-    /// Which of the group's offsets may expire, and from when their age counts; none while that is
+    /// The group's offsets that may expire, and the start of their age; none while that is
     /// open.
     pub(in crate::group) fn retention(&self) -> Option<Retention<'_>> {
         let age = match (&self.protocol_type, self.state) {

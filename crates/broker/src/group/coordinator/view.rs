@@ -8,7 +8,7 @@ use crate::group::consumer::ConsumerGroup;
 use crate::group::error::GroupError;
 use crate::group::records::Partitions;
 
-/// Which groups to list; empty filters let everything through.
+/// Filter of groups to list; empty fields let everything through.
 #[derive(Clone, Debug, Default)]
 pub struct ListFilter {
     /// Names of states, any case, blanks around them ignored.

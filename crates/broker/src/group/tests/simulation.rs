@@ -456,7 +456,7 @@ impl World {
     }
 }
 
-/// Which tickets of a kind are open.
+/// Open tickets of a kind.
 trait Asked<R> {
     fn asked(&self) -> Vec<Ticket>;
 }

@@ -124,7 +124,7 @@ impl Placement {
     }
 }
 
-/// Why replicas cannot be placed.
+/// The reason why replicas cannot be placed.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum PlacementError {
     NotPositive { factor: i32 },

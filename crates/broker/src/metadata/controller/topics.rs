@@ -34,7 +34,7 @@ pub struct TopicRules<'a> {
     pub default_replication_factor: i16,
     /// Lower a replication factor to what the brokers allow instead of refusing it.
     pub clamp_replication_factor: bool,
-    /// Which configuration is allowed.
+    /// The configuration that is allowed.
     pub configs: &'a dyn ConfigRules,
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::metadata::records::ClientQuotaRecord;
 
-/// Whom a limit is for: kind (`user`, `client-id` or `ip`) and name of each part, in the order of
+/// Subject of a limit: kind (`user`, `client-id` or `ip`) and name of each part, in the order of
 /// the kinds; no name stands for all that have no limit of their own. Clones share the parts: a
 /// request may name tens of thousands of entities.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

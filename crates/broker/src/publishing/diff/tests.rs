@@ -249,7 +249,7 @@ fn leadership(image: &Image, topic: Uuid, index: i32) -> Leadership {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// Whichever images are left out, the broker ends in the state of the last one.
+    /// Any images may be left out: the broker ends in the state of the last one.
     #[test]
     fn differences_lead_from_one_image_to_any_later_one(
         operations in prop::collection::vec(operation(), 0..12),

@@ -2,7 +2,7 @@
 
 use crate::security::acl::{Acl, Operation, PatternType, Permission, ResourceType, WILDCARD};
 
-/// Which entries are meant. What is left out matches all.
+/// Filter of entries. A field that is left out matches all.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AclFilter {
     /// Kind of the resource.

@@ -1,4 +1,4 @@
-//! Which entries speak about a name, and which a filter means.
+//! Entries that apply to a name, and entries that a filter selects.
 
 use super::*;
 

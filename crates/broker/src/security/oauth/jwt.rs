@@ -18,7 +18,7 @@ pub struct Token {
     pub expires_ms: i64,
 }
 
-/// Why a token is not believed.
+/// The reason why a token is not believed.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say what the fields are")]
 pub enum JwtError {

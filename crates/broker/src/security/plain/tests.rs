@@ -1,4 +1,4 @@
-//! Whom PLAIN lets in.
+//! Users that PLAIN accepts.
 
 use super::*;
 

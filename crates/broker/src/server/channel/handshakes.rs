@@ -55,7 +55,7 @@ pub(crate) struct Handshakes {
 /// Connections that have not been picked up yet; more wait in the listener's backlog.
 const INBOX_CONNECTIONS: usize = 128;
 
-/// Why a handshake did not succeed.
+/// The reason why a handshake did not succeed.
 #[derive(Debug, thiserror::Error)]
 enum Failed {
     #[error("the client does not speak TLS")]

@@ -38,7 +38,7 @@ struct Entered {
     expires_ms: Option<i64>,
 }
 
-/// Why a login failed; the page tells none of it.
+/// The reason why a login failed; the page tells none of it.
 enum Refused {
     Sasl(SaslError),
     /// No listener offers a mechanism with a password.

@@ -108,7 +108,7 @@ fn histories_keep_the_invariants() {
     }
     eprintln!("{count} histories from seed {first}: {all:?}");
     if count >= 100 {
-        // What never happens is not tested.
+        // An event that never happens is not tested.
         let rare = [all.acknowledged, all.elections, all.unclean, all.truncations, all.changes];
         assert!(rare.iter().all(|number| *number > 10), "{all:?}");
     }

@@ -257,7 +257,7 @@ fn keys(ring: &mut Ring, count: usize) -> Vec<Key> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
 
-    /// Whatever the links of a chain come to, and in whatever order: the queue goes on at the first
+    /// For all results of a chain's links, in any order: the queue goes on at the first
     /// byte not taken.
     #[test]
     fn a_broken_chain_resumes_at_its_byte(

@@ -37,7 +37,7 @@ pub(crate) fn advance(job: &mut Job<'_>, queue: &mut Queue) -> Result<Progress, 
     match outcome {
         Ok(Progress::Moved | Progress::Blocked) if pipe.is_empty() => job.engine.pipes.put_back(pipe),
         Ok(Progress::Moved | Progress::Blocked) => queue.keep_pipe(pipe),
-        // Whatever the pipe holds was not sent: closing it loses nothing that the queue does not
+        // The bytes in the pipe were not sent: closing it loses nothing that the queue does not
         // still have.
         Ok(Progress::Refused(_) | Progress::Cold) | Err(_) => drop(pipe),
     }

@@ -25,7 +25,7 @@ pub(super) enum CopyMethod {
 /// As much as one call may move.
 const ALL_BYTES: usize = 0x7fff_f000;
 
-/// Why a copy was not made.
+/// The reason why a copy was not made.
 pub(super) enum Failed {
     /// This kernel or file system does not do it.
     NotHere(String),

@@ -101,7 +101,7 @@ impl TransferMethod {
         matches!(self.kind, Kind::UserTls | Kind::KernelTls)
     }
 
-    /// Why this machine does not have it, and what would help.
+    /// The reason why this machine does not have it, and what would help.
     pub(super) fn missing(self, caps: &Caps) -> Option<String> {
         let needed = match self.path() {
             _ if self.kind == Kind::KernelTls => &caps.kernel_tls,

@@ -77,13 +77,13 @@ pub enum Op {
 pub struct Recorder {
     root: PathBuf,
     state: Mutex<State>,
-    /// Whoever lists a directory of this name waits.
+    /// Listing a directory of this name waits.
     held: Mutex<Option<&'static str>>,
     let_go: Condvar,
     /// Writes to a log in a directory of this name find the disk full.
     full: Mutex<Option<&'static str>>,
     refused: AtomicUsize,
-    /// Whoever lists a directory of this name or syncs a file in it panics.
+    /// Listing a directory of this name, or a sync of a file in it, panics.
     broken: Mutex<Option<&'static str>>,
 }
 

@@ -132,7 +132,7 @@ fn check_records_that_have_no_place(rig: &Rig) {
             client.say(kind, payload).unwrap();
             let said = alerts(&mut client);
             let told = said.first().map(|alert| alert[0]);
-            // Which alert ends a connection is what this process says. The kernel's connections end
+            // This process chooses the alert that ends a connection. The kernel's connections end
             // as well, with a goodbye.
             let level = level.filter(|_| !by_kernel);
             assert!(level.is_none_or(|level| told == Some(level)), "{suite:?} {kind} {payload:?}: {said:?}");

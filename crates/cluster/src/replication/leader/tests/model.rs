@@ -53,7 +53,7 @@ struct Model {
     leader: Leader,
     log_end: i64,
     followers: [i64; 2],
-    /// What the controller has committed.
+    /// The registration that the controller has committed.
     truth: LedRegistration,
     broker_epochs: [i64; 2],
     /// States that the leader has not read yet, with the broker epochs.

@@ -112,7 +112,7 @@ impl Fetches<'_> {
         fit.max(1).min(self.filled.batches - n)
     }
 
-    /// Which batch a request asks for, if it is for this topic.
+    /// The batch that a request asks for, if it is for this topic.
     pub(crate) fn number(&self, request: &[u8]) -> Option<usize> {
         let name = self.filled.place.topic.as_bytes();
         request.windows(name.len()).position(|bytes| bytes == name)?;
