@@ -193,6 +193,7 @@ fn open(files: &[(String, Vec<u8>)]) {
         min_insync_replicas: 1,
         users: Vec::new(),
         limits: StoreLimits::default(),
+        others: Some(Vec::new()),
     };
     let Ok((mut store, report)) = Store::open(&options, 1_000) else { return };
     assert_eq!(seen.fault, report.passed_over, "opened though it cannot be read");

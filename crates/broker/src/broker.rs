@@ -29,11 +29,13 @@ use crate::transfers::Transfers;
 mod housekeeping;
 mod member;
 mod opening;
+mod outages;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use self::member::Following;
 pub use self::opening::OpenError;
+use self::outages::Outages;
 
 /// One broker.
 pub(crate) struct Broker {
@@ -55,6 +57,7 @@ pub(crate) struct Broker {
     change_log: LogPace,
     stopping: AtomicBool,
     membership: Option<Arc<ClusterMembership>>,
+    outages: Outages,
 }
 
 impl Broker {
@@ -148,8 +151,10 @@ impl Broker {
         &self.change_log
     }
 
-    /// Fetches nothing from other brokers any more. Blocks until the last answer is dealt with.
+    /// Fetches nothing from other brokers any more, and asks them nothing. Blocks until the last
+    /// fetched answer is dealt with.
     pub(crate) fn stop_following(&self) {
+        self.transactions.stop();
         self.publisher.fetchers.iter().for_each(|fetchers| fetchers.stop());
     }
 

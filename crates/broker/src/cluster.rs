@@ -21,7 +21,7 @@ use bytes::Bytes;
 use levada_cluster::channel::RequestClass;
 use levada_cluster::directories::ReplicaKey;
 use levada_cluster::envelope::{self, ForwardedPrincipal, Unwrapped};
-use levada_cluster::lifecycle::{BrokerIdentity, IdentityFault, LifecycleEvent};
+use levada_cluster::lifecycle::{IdentityFault, LifecycleEvent};
 use levada_wire::Uuid;
 use levada_wire::api::controller::{self, ControllerApi};
 use levada_wire::messages::RequestResponsePair;
@@ -46,6 +46,7 @@ mod tests;
 
 use self::connection::{Connection, Cutoff, Peers};
 use self::events::EventSender;
+use self::identity::OwnRegistration;
 pub(crate) use self::job::ControllerAnswer;
 use self::job::TypedJob;
 use self::observing::Observation;
@@ -125,16 +126,18 @@ pub(crate) struct ClusterMembership {
 }
 
 impl ClusterMembership {
-    /// Starts to follow the metadata log and to register the broker. News go to `events`. The
-    /// configuration must be that of cluster mode.
+    /// Starts to follow the metadata log and to register the broker, with the data directories as
+    /// the configuration names them and their ids. News go to `events`. The configuration must be
+    /// that of cluster mode.
     ///
     /// # Errors
     /// The identity must not be registered, or a TLS setting cannot be used.
     pub(crate) fn start(
         config: &Arc<LiveConfig>,
-        identity: BrokerIdentity,
+        registration: OwnRegistration,
         events: EventSender,
     ) -> Result<Arc<Self>, MembershipError> {
+        let identity = registration.identity.clone();
         let loaded = config.load();
         let cluster = loaded.cluster.as_ref().expect("the configuration is that of cluster mode");
         identity.check(&cluster.quorum)?;
@@ -157,7 +160,7 @@ impl ClusterMembership {
         let mut cutoff = || others.next().unwrap_or_default();
         let outputs = (events, requests.clone());
         let observation = Observation::new(shared.clone(), &identity, &cutoffs, outputs.clone());
-        let presence = Presence::new(shared.clone(), identity, cutoff(), outputs);
+        let presence = Presence::new(shared.clone(), registration, cutoff(), outputs);
         let (queues, [own, forwarded]) = Requests::new(shared, lifecycle, requests.clone());
         let (own, forwarded) = (Arc::new(Mutex::new(own)), Arc::new(Mutex::new(forwarded)));
         let workers = std::iter::once(("own", own));
@@ -197,6 +200,12 @@ impl ClusterMembership {
     /// Begins a controlled shutdown, which ends with [`ClusterEvent::Shutdown`].
     pub(crate) fn begin_stop(&self) {
         self.live(LifecycleEvent::Stop);
+    }
+
+    /// Reports that a data directory has failed: the controllers move the leaderships of its
+    /// replicas away.
+    pub(crate) fn directory_failed(&self, id: Uuid) {
+        self.live(LifecycleEvent::DirectoryFailed(id));
     }
 
     /// Reports the directory of a replica, which the metadata does not say.

@@ -14,6 +14,7 @@ mod broker;
 mod client_metrics;
 mod cluster;
 mod describe;
+mod directories;
 mod dynamic;
 mod error;
 mod foreign;
@@ -29,6 +30,7 @@ mod security;
 mod sources;
 mod table;
 mod thresholds;
+mod throttled;
 mod topic;
 mod wording;
 
@@ -51,6 +53,7 @@ pub(crate) use sources::Differences;
 pub use sources::{Note, Settings, Sources, env_name};
 pub use table::{BROKER_KEYS, TOPIC_KEYS, TopicConfigKey, broker_key, topic_key};
 pub use thresholds::{threshold_files, thresholds};
+pub use throttled::ThrottledReplicas;
 pub use topic::{CleanupPolicy, CompressionType, TimestampType, TopicConfig, durability_label};
 
 #[cfg(test)]

@@ -12,6 +12,8 @@
 
 use std::sync::Arc;
 
+use levada_wire::Uuid;
+
 use crate::blocking::off_shard;
 use crate::config::LiveConfig;
 use crate::error_code::{ErrorCode, Failure};
@@ -112,6 +114,22 @@ impl Controller {
         match &self.backend {
             Backend::Embedded(embedded) => embedded.retreat(self.config.load().node_id),
             Backend::Remote(_) => Ok(()),
+        }
+    }
+
+    /// Records the directories of partitions that entered service; in a cluster they are reported
+    /// elsewhere. Blocks.
+    pub(crate) fn record_directories(&self) {
+        if let Backend::Embedded(embedded) = &self.backend {
+            embedded.record_directories();
+        }
+    }
+
+    /// Records that these directories are left, after others have failed; in a cluster the
+    /// membership reports that. Blocks.
+    pub(crate) fn lose_directories(&self, left: &[Uuid]) {
+        if let Backend::Embedded(embedded) = &self.backend {
+            embedded.lose_directories(left);
         }
     }
 

@@ -7,6 +7,7 @@
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use levada_cluster::replication::fetcher::PartitionKey;
 use parking_lot::Mutex;
@@ -26,6 +27,7 @@ type WorkerId = (i32, usize);
 /// The threads that follow leaders, and the partitions of each.
 pub(crate) struct Fetchers {
     rooms: Rooms,
+    totals: Arc<Totals>,
     state: Mutex<State>,
 }
 
@@ -36,6 +38,13 @@ pub(crate) struct Rooms {
     pub(crate) metadata: Arc<Metadata>,
     pub(crate) replicas: Arc<Replicas>,
     pub(crate) membership: Arc<ClusterMembership>,
+}
+
+/// Counts of all threads since the start, those that have ended included.
+#[derive(Default)]
+struct Totals {
+    errors: AtomicU64,
+    bytes: AtomicU64,
 }
 
 #[derive(Default)]
@@ -53,7 +62,8 @@ impl Fetchers {
         (config, metadata, replicas): (Arc<LiveConfig>, Arc<Metadata>, Arc<Replicas>),
         membership: Arc<ClusterMembership>,
     ) -> Self {
-        Self { rooms: Rooms { config, metadata, replicas, membership }, state: Mutex::default() }
+        let rooms = Rooms { config, metadata, replicas, membership };
+        Self { rooms, totals: Arc::default(), state: Mutex::default() }
     }
 
     /// Has a partition follow this leader from now on, in the leader epoch that it has; -1, or this
@@ -74,7 +84,7 @@ impl Fetchers {
         }
         let worker = match state.workers.entry(id) {
             Entry::Occupied(running) => running.into_mut(),
-            Entry::Vacant(vacant) => match Worker::start(self.rooms.clone(), id) {
+            Entry::Vacant(vacant) => match Worker::start((self.rooms.clone(), self.totals.clone()), id) {
                 Ok(worker) => vacant.insert(worker),
                 Err(error) => {
                     tracing::error!(%error, leader, "cannot start a thread that follows another broker");
@@ -101,8 +111,12 @@ impl Fetchers {
 
     /// Number of failed fetches and of answers that could not be used.
     pub(crate) fn errors(&self) -> u64 {
-        let state = self.state.lock();
-        state.workers.values().chain(&state.ending).map(Worker::errors).sum()
+        self.totals.errors.load(Ordering::Relaxed)
+    }
+
+    /// Number of bytes of records in the answers of leaders.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.totals.bytes.load(Ordering::Relaxed)
     }
 
     /// Ends all threads. Blocks until they have dealt with their last answers.

@@ -22,6 +22,7 @@ pub mod machine;
 pub mod metadata;
 pub mod offline;
 mod pattern;
+mod peers;
 mod publishing;
 mod quota;
 mod record_json;

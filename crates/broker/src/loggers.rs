@@ -32,6 +32,7 @@ const NAMES: &[&str] = &[
     "levada_broker.metadata",
     "levada_broker.publishing",
     "levada_broker.replica",
+    "levada_broker.peers",
     "levada_broker.server",
     "levada_broker.tls",
     "levada_broker.transaction",

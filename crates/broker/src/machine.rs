@@ -32,9 +32,10 @@ pub struct EncodedRecord {
 /// Reason why a coordinator's records were not appended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PersistFailure {
-    /// The partition cannot take records now: its disk is full, it does not exist yet, or too few
-    /// replicas are in sync. The log is as it was, unless replicas have fallen out of sync since:
-    /// then it has the records, which may be committed later.
+    /// The partition cannot take records now: its disk is full, it does not exist yet, too few
+    /// replicas are in sync, or another broker leads it. The log is as it was, unless the
+    /// leadership has ended: then the next leader may have the records, and this machine is about
+    /// to be unloaded.
     #[error("the coordinator's partition cannot take records now")]
     Unavailable,
     /// The partition was deleted, or its disk has failed. The log may contain the records or not,
@@ -53,6 +54,22 @@ pub enum PersistFailure {
     /// The transaction coordinator has been replaced by one with a later epoch.
     #[error("the transaction coordinator has been replaced")]
     CoordinatorFenced,
+}
+
+/// Reason for which a coordinator's log cannot be replayed.
+#[derive(Debug, thiserror::Error)]
+pub enum ReplayFault {
+    /// A batch is damaged.
+    #[error(transparent)]
+    Batch(#[from] BatchError),
+    /// A record of a kind that this broker knows has a form that it does not know.
+    #[error("{error} (offset {offset}): a newer broker has written it; upgrade Levada")]
+    Newer {
+        /// Offset of the record.
+        offset: i64,
+        /// The part and its version.
+        error: String,
+    },
 }
 
 /// Events that every machine understands.
@@ -119,9 +136,10 @@ pub trait Machine: Sized + Send + 'static {
     /// Applies one batch of the log; only between [`Machine::begin`] and [`Signal::Loaded`].
     ///
     /// # Errors
-    /// If the batch is damaged. A record that cannot be understood is passed over, and reported to
-    /// the operator.
-    fn replay(&mut self, batch: &BatchView<'_>) -> Result<(), BatchError>;
+    /// If the batch is damaged, or a newer broker has written a record of a known kind in a form
+    /// that this one does not know: without it the state would be wrong. A record that is damaged
+    /// or of an unknown kind is passed over.
+    fn replay(&mut self, batch: &BatchView<'_>) -> Result<(), ReplayFault>;
 
     /// Applies an event that happened `now`. Never blocks.
     fn step(&mut self, event: Self::Event, now: Now) -> Vec<ActionOf<Self>>;

@@ -9,11 +9,12 @@ use std::sync::Arc;
 use levada_log::LogError;
 use levada_log::checkpoint::MetaProperties;
 use levada_log::disk::{self, DirEntry, Disk, Kind, ReadFiles, ReadLock, RealDisk};
+use levada_wire::Uuid;
 
 use crate::config::BrokerConfig;
 use crate::metadata::controller::controller_endpoint;
 use crate::metadata::records::UserScramCredentialRecord;
-use crate::metadata::store::{Store, StoreError, StoreOptions};
+use crate::metadata::store::{Contents, Store, StoreError, StoreOptions, inspect};
 use crate::replica::TopicPartition;
 use crate::replica::data_dir::{LOCK_FILE, lock, partition_of};
 
@@ -28,7 +29,7 @@ pub use check::{PartitionVerdict, Report, check};
 pub use info::{Info, StoredPartition, info};
 pub use records::InternalTopic;
 
-/// Why a data directory cannot be looked at.
+/// The reason why a data directory cannot be looked at.
 #[derive(Debug, thiserror::Error)]
 pub enum StorageError {
     /// It is not there, or may not be read.
@@ -51,7 +52,7 @@ pub enum StorageError {
     /// First users are records of a new cluster.
     #[error("process.roles=broker joins a cluster, which has its users already")]
     MemberUsers,
-    /// It cannot be locked, or more than one is configured.
+    /// It cannot be locked.
     #[error(transparent)]
     DataDir(#[from] DataDirError),
     /// It cannot be formatted.
@@ -62,29 +63,78 @@ pub enum StorageError {
     Log(#[from] LogError),
 }
 
-/// Gives the configured directory its identity and the first records of a cluster, as
-/// `kafka-storage format --standalone` does. Without `cluster_id` the cluster gets a random one;
-/// `users` are its first. The directory of a broker in a cluster gets its identity alone, for which
-/// the cluster's id is needed. Blocks.
+/// A directory after formatting.
+#[derive(Clone, Debug)]
+pub struct Formatted {
+    /// The directory.
+    pub path: PathBuf,
+    /// Its identity.
+    pub identity: MetaProperties,
+    /// False if it had its identity before.
+    pub is_new: bool,
+}
+
+/// Gives the configured directories their identities, and that of the metadata the first records
+/// of a cluster, as `kafka-storage format --standalone` does. Without `cluster_id` the cluster gets
+/// a random one; `users` are its first. The directories of a broker in a cluster get their
+/// identities alone, for which the cluster's id is needed. Directories that are formatted are an
+/// error, unless they are to be left as they are (`ignore_formatted`): then the others join their
+/// cluster. Blocks.
 ///
 /// # Errors
-/// [`StoreError::Formatted`] if it has one already; a directory that is in use or cannot be
-/// written; a broker in a cluster without the cluster's id, or with users.
+/// [`StoreError::Formatted`] if one has an identity already; a directory that is in use or cannot
+/// be written; a broker in a cluster without the cluster's id, or with users.
 pub fn format(
     config: &BrokerConfig,
     cluster_id: Option<&str>,
     (users, now_ms): (Vec<UserScramCredentialRecord>, i64),
-) -> Result<MetaProperties, StorageError> {
-    let dir = directory(config)?;
-    RealDisk.create_dir(dir).map_err(|source| StorageError::Unreadable { path: dir.to_owned(), source })?;
-    let _locked = lock(dir)?;
-    if config.cluster.is_some() {
-        if !users.is_empty() {
-            return Err(StorageError::MemberUsers);
+    ignore_formatted: bool,
+) -> Result<Vec<Formatted>, StorageError> {
+    let dirs = directories_of(config);
+    let mut locks = Vec::new();
+    let mut known: Option<MetaProperties> = None;
+    for dir in &dirs {
+        RealDisk.create_dir(dir).map_err(|source| StorageError::Unreadable { path: dir.clone(), source })?;
+        locks.push(lock(dir)?);
+        let found = MetaProperties::load(&RealDisk, dir)?;
+        if found.is_some() && !ignore_formatted {
+            return Err(StoreError::Formatted { dir: dir.clone() }.into());
         }
-        let cluster_id = cluster_id.ok_or(StorageError::NoClusterId)?;
-        return Ok(Store::format_member(&RealDisk, dir, (cluster_id, config.node_id))?);
+        known = known.or(found);
     }
+    if config.cluster.is_some() && !users.is_empty() {
+        return Err(StorageError::MemberUsers);
+    }
+    let mut first = None;
+    if config.cluster.is_none() {
+        let others: Vec<&Path> = dirs[1..].iter().map(PathBuf::as_path).collect();
+        Store::check_others(&RealDisk, (&dirs[0], config.node_id), &others)?;
+        if MetaProperties::load(&RealDisk, &dirs[0])?.is_none() {
+            first = Some(format_first(config, &dirs[0], (cluster_id, users, now_ms))?);
+        }
+    }
+    let mut formatted = Vec::new();
+    for path in dirs {
+        let found = MetaProperties::load(&RealDisk, &path)?;
+        let is_new = found.is_none() || first.as_ref() == found.as_ref();
+        let identity = match found {
+            Some(found) => found,
+            None => {
+                let joined = first.as_ref().or(known.as_ref()).map(|known| &*known.cluster_id);
+                let cluster_id = joined.or(cluster_id).ok_or(StorageError::NoClusterId)?;
+                Store::format_member(&RealDisk, &path, (cluster_id, config.node_id))?
+            }
+        };
+        formatted.push(Formatted { path, identity, is_new });
+    }
+    Ok(formatted)
+}
+
+fn format_first(
+    config: &BrokerConfig,
+    dir: &Path,
+    (cluster_id, users, now_ms): (Option<&str>, Vec<UserScramCredentialRecord>, i64),
+) -> Result<MetaProperties, StorageError> {
     let options = StoreOptions {
         disk: Arc::new(RealDisk),
         dir: dir.to_owned(),
@@ -94,19 +144,29 @@ pub fn format(
         min_insync_replicas: config.topic_defaults.min_insync_replicas,
         users,
         limits: config.metadata_log,
+        others: None,
     };
     Ok(Store::format(&options, now_ms)?)
 }
 
-/// The one directory that is configured.
-///
-/// # Errors
-/// [`DataDirError::SeveralDirs`].
-pub fn directory(config: &BrokerConfig) -> Result<&Path, StorageError> {
-    match &config.log_dirs[..] {
-        [dir] => Ok(dir),
-        several => Err(DataDirError::SeveralDirs { count: several.len() }.into()),
-    }
+/// The configured directories, that of the metadata first.
+pub fn directories_of(config: &BrokerConfig) -> Vec<PathBuf> {
+    let first = config.metadata_dir().to_owned();
+    let others = config.log_dirs.iter().filter(|dir| **dir != first).cloned();
+    let is_named = config.log_dirs.contains(&first);
+    is_named.then(|| first.clone()).into_iter().chain(others).collect()
+}
+
+/// Ids of those directories of a node that are not `dir`, and can be read.
+fn other_ids(dir: &Path, all: &[PathBuf]) -> Vec<Uuid> {
+    let others = all.iter().filter(|other| *other != dir);
+    let id = |other: &PathBuf| MetaProperties::load(&RealDisk, other).ok().flatten();
+    others.filter_map(id).map(|identity| Uuid::from_bytes(identity.directory_id)).collect()
+}
+
+/// The metadata of a node with these directories, if one of those that are not `dir` has it.
+fn elsewhere(dir: &Path, all: &[PathBuf]) -> Option<Contents> {
+    all.iter().filter(|other| *other != dir).find_map(|other| inspect(&RealDisk, other))
 }
 
 /// Keeps brokers away for as long as the file is held; a directory that never had a broker has no

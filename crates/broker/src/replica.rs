@@ -4,7 +4,8 @@
 //! `partition` is one of them, with its `leadership`, its append `lane`, the syncs that
 //! acknowledgements wait for (`durability`) and the `waiters` of long polls. `following` does what
 //! a follower has to do on its log. `opening` opens logs and `recovery` counts those that are
-//! checked first. `housekeeping`, `retention`, `expiry`, `compaction` (with the state of its
+//! checked first. `data_dirs` has the directories of all logs, and `outages` those that fail.
+//! `housekeeping`, `retention`, `expiry`, `compaction` (with the state of its
 //! `cleaner`) and `discarded` run beside the requests.
 //!
 //! Which partitions are served, and what is told to the coordinators that live in them,
@@ -24,6 +25,7 @@ use crate::metadata::controller::TOPIC_NAME_BYTES_MAX;
 mod cleaner;
 mod compaction;
 pub(crate) mod data_dir;
+pub(crate) mod data_dirs;
 mod discarded;
 mod durability;
 mod expiry;
@@ -36,12 +38,14 @@ mod lease;
 pub(crate) mod led;
 pub(crate) mod log_config;
 pub(crate) mod opening;
+mod outages;
 mod partition;
 mod recovery;
 pub(crate) mod replication;
 mod retention;
 mod searches;
 mod tally;
+mod throttle;
 mod waiters;
 
 pub use self::cleaner::CleanerStats;
@@ -50,7 +54,7 @@ pub use self::recovery::{Recovery, RecoveryProgress};
 pub(crate) use self::tally::TrafficTotals;
 
 use self::cleaner::Cleaner;
-use self::data_dir::DataDir;
+use self::data_dirs::DataDirs;
 use self::discarded::PendingRemoval;
 use self::last_shutdown::{LastShutdown, UnservedPartitions, UnservedReason};
 pub(crate) use self::leadership::Leadership;
@@ -68,7 +72,7 @@ pub(crate) struct Replicas {
     node_id: i32,
     config: Arc<LiveConfig>,
     metadata: Arc<Metadata>,
-    data_dir: DataDir,
+    dirs: DataDirs,
     partitions: Partitions,
     unopened: Mutex<UnservedPartitions>,
     recovery: Arc<Recovery>,
@@ -84,11 +88,11 @@ pub(crate) struct Replicas {
 }
 
 impl Replicas {
-    /// None yet, of a data directory that was left like this.
+    /// None yet, of data directories that were left like this.
     pub(crate) fn new(
         config: Arc<LiveConfig>,
         metadata: Arc<Metadata>,
-        data_dir: DataDir,
+        dirs: DataDirs,
         left: &LastShutdown,
     ) -> Self {
         let lease = config.load().cluster.as_ref().map(|cluster| Lease::new(cluster.times.session_ms));
@@ -98,11 +102,11 @@ impl Replicas {
             node_id: config.load().node_id,
             config,
             metadata,
-            data_dir,
+            dirs,
             partitions: Partitions::default(),
             unopened: Mutex::default(),
             recovery: Arc::default(),
-            cleaner: Cleaner::new(left.cleaned.clone()),
+            cleaner: Cleaner::new(left.cleaned()),
             storing_checkpoint: Mutex::default(),
             waiting: PendingRemoval::default(),
             searches: Searches::default(),
@@ -134,7 +138,7 @@ impl Replicas {
 
     fn not_served(&self, topic: &str, index: i32) -> ErrorCode {
         match self.unopened.lock().unserved_reason(topic, index) {
-            // What Kafka says of a partition that it does not lead yet: clients look for the leader
+            // Kafka's error for a partition that it does not lead yet: clients look for the leader
             // again, and wait.
             Some(UnservedReason::Recovering) => ErrorCode::NotLeaderOrFollower,
             Some(UnservedReason::Failed) => ErrorCode::KafkaStorageError,
@@ -198,9 +202,9 @@ impl Replicas {
         self.lease.as_ref()
     }
 
-    /// Begins to use the data directory: from now on it counts as not closed in good order.
+    /// Begins to use the data directories: from now on they count as not closed in good order.
     pub(crate) fn begin_use(&self) -> Result<LastShutdown, data_dir::DataDirError> {
-        self.data_dir.begin()
+        self.dirs.begin()
     }
 
     /// The partitions that are not served.
@@ -223,18 +227,18 @@ impl Replicas {
         &self.upkeep
     }
 
-    /// The data directory, absolute.
-    pub(crate) fn data_path(&self) -> &Path {
-        self.data_dir.path()
+    /// The data directories.
+    pub(crate) fn dirs(&self) -> &DataDirs {
+        &self.dirs
     }
 
     /// Finishes interrupted deletions, and moves directories of partitions that are not `known` out
     /// of the way.
     pub(crate) fn quarantine_strays(
         &self,
-        known: impl Fn(&str, i32) -> bool,
+        known: impl Fn(&str, i32) -> Option<Uuid>,
     ) -> Result<(), data_dir::DataDirError> {
-        self.data_dir.quarantine_strays(known)
+        self.dirs.quarantine_strays(known)
     }
 
     /// Closes the logs of partitions of a deleted topic and takes the names from their directories;
@@ -244,10 +248,12 @@ impl Replicas {
         let mut marked = Vec::with_capacity(partitions.len());
         for partition in partitions {
             drop(partition.lane().take_writer());
-            self.cleaner.forget(&(partition.topic().to_owned(), partition.index()));
-            match self.data_dir.mark_deleted(partition.topic(), partition.index()) {
-                Ok(dir) => marked.push(dir),
-                Err(error) => {
+            let key = (partition.topic().to_owned(), partition.index());
+            self.cleaner.forget(&key);
+            match self.dirs.mark_deleted(&key) {
+                None => {}
+                Some(Ok(dir)) => marked.push(dir),
+                Some(Err(error)) => {
                     tracing::warn!(partition = partition.name(), %error, "cannot remove the files of a deleted partition");
                 }
             }
@@ -257,17 +263,20 @@ impl Replicas {
 
     /// Removes a directory that [`Replicas::mark_deleted`] returned.
     pub(crate) fn remove_directory(&self, dir: &Path) {
-        if let Err(error) = self.data_dir.disk().remove_dir(dir) {
+        if let Err(error) = self.dirs.first().disk().remove_dir(dir) {
             tracing::warn!(directory = %dir.display(), %error, "cannot remove the files of a deleted partition");
         }
     }
 
     /// Removes the directory of a partition whose topic was deleted before it was served.
     pub(crate) fn remove_unserved(&self, topic: &str, index: i32) {
-        let gone = self.data_dir.mark_deleted(topic, index);
-        if let Err(error) = gone.and_then(|dir| self.data_dir.disk().remove_dir(&dir)) {
+        let key = (topic.to_owned(), index);
+        let gone = self.dirs.mark_deleted(&key).transpose();
+        let removed =
+            gone.and_then(|dir| dir.map_or(Ok(()), |dir| self.dirs.first().disk().remove_dir(&dir)));
+        if let Err(error) = removed {
             tracing::warn!(topic, partition = index, %error, "cannot remove the files of a deleted partition");
         }
-        self.unopened.lock().forget(&(topic.to_owned(), index));
+        self.unopened.lock().forget(&key);
     }
 }

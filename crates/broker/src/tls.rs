@@ -44,6 +44,14 @@ struct FileVersion {
     inode: u64,
 }
 
+/// Checks the TLS settings of all listeners, and the files that they name. Blocks.
+///
+/// # Errors
+/// The first setting that cannot be used.
+pub fn check(config: &BrokerConfig) -> Result<(), TlsError> {
+    Tls::load(config, None).map(drop)
+}
+
 impl Tls {
     /// Reads what the TLS listeners need, which may have gone by something else `before`. Blocks
     /// for their files.

@@ -1,5 +1,6 @@
 //! Operations of a transaction on partitions: verification before its first records, and a marker
-//! in every partition at its end.
+//! in every partition at its end. `verification` asks coordinators on other brokers, `markers` has
+//! other brokers write markers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,27 +9,41 @@ use levada_log::Append;
 use tokio::sync::RwLockReadGuard;
 use tokio::time::Instant;
 
-use crate::clock::{now_ms, steady_ms};
+use crate::clock::now_ms;
 use crate::config::LiveConfig;
 use crate::controller::Controller;
 use crate::coordinator::Coordinators;
 use crate::error_code::{ErrorCode, Failure};
 use crate::group::request::EndTxnRequest;
 use crate::group::{GroupError, Producer};
-use crate::log_pace::LogPace;
+use crate::metadata::Metadata;
+use crate::peers::PeerRequests;
 use crate::replica::lane::Submitted;
 use crate::replica::{OFFSETS_TOPIC, Partition, Replicas, TRANSACTIONS_TOPIC};
 use crate::txn::event::{Event, MarkerResult, Markers};
 use crate::txn::request::{AddRequest, ProducerIdentity, Protocol, VerifyRequest};
 use crate::txn::{TopicPartition, TxnError, Work};
 
+mod markers;
+mod verification;
+
+use self::markers::{RemoteMarker, RemoteMarkers};
+use self::verification::{Question, RemoteVerification};
+
 /// Longest wait of a marker for the replicas in sync, as Kafka's `request.timeout.ms`.
 const MARKER_WAIT: Duration = Duration::from_secs(30);
+
+/// A marker is tried again after so long.
+const MARKER_BACKOFF: Duration = Duration::from_millis(100);
 
 /// A partition that the transaction before it has not quite left is asked again after so long
 /// (`add.partitions.to.txn.retry.backoff.ms`), and for so long in all (`….max.ms`).
 const RETRY: Duration = Duration::from_millis(20);
 const RETRY_MAX: Duration = Duration::from_millis(100);
+
+/// Questions to a coordinator on another broker during which markers may get into the partition;
+/// then markers wait for the answer.
+const UNHELD_QUESTIONS: usize = 3;
 
 /// A producer's claim that a transaction of its covers a partition.
 #[derive(Clone, Copy, Debug)]
@@ -45,21 +60,35 @@ pub(crate) struct Transactions {
     replicas: Arc<Replicas>,
     coordinators: Arc<Coordinators>,
     controller: Arc<Controller>,
-    /// Pace of log lines about coordinators that are not asked.
-    unasked: LogPace,
+    metadata: Arc<Metadata>,
+    peers: Arc<PeerRequests>,
+    markers: Arc<RemoteMarkers>,
+    verification: Arc<RemoteVerification>,
 }
 
-/// Log lines at once about coordinators that are not asked.
-const UNASKED_AT_ONCE: u32 = 10;
+/// Place of a transaction coordinator.
+enum Seat {
+    Here,
+    /// It is on this node.
+    Node(i32),
+}
 
 impl Transactions {
     pub(crate) fn new(
-        config: Arc<LiveConfig>,
+        (config, metadata): (Arc<LiveConfig>, Arc<Metadata>),
         replicas: Arc<Replicas>,
         coordinators: Arc<Coordinators>,
         controller: Arc<Controller>,
     ) -> Self {
-        Self { config, replicas, coordinators, controller, unasked: LogPace::of(UNASKED_AT_ONCE) }
+        let peers = Arc::new(PeerRequests::new(config.clone(), metadata.clone()));
+        let markers = Arc::new(RemoteMarkers::new(config.clone(), metadata.clone(), peers.clone()));
+        let verification = Arc::new(RemoteVerification::new(peers.clone()));
+        Self { config, replicas, coordinators, controller, metadata, peers, markers, verification }
+    }
+
+    /// Asks other brokers nothing any more.
+    pub(crate) fn stop(&self) {
+        self.peers.stop();
     }
 
     /// Appends a batch of a transaction whose claim holds. If the partition has records of the
@@ -96,11 +125,37 @@ impl Transactions {
         &self,
         partition: &'a Partition,
         claim: Membership<'_>,
-    ) -> Result<RwLockReadGuard<'a, ()>, TxnError> {
+    ) -> Result<RwLockReadGuard<'a, u64>, TxnError> {
         let until = Instant::now() + RETRY_MAX;
+        let mut questions = 0;
         loop {
             let held = partition.transactions().read().await;
-            match self.confirm(partition, claim).await {
+            let (held, answer) = match self.seat(claim)? {
+                Some(Seat::Node(node)) if questions < UNHELD_QUESTIONS => {
+                    // An answer may take as long as a network does: markers do not wait for it, and
+                    // it counts if there was none.
+                    questions += 1;
+                    let seen = (*held, partition.leadership().leader_epoch());
+                    drop(held);
+                    let answer = self.verification.ask(node, question(partition, claim)).await;
+                    let held = partition.transactions().read().await;
+                    let is_overtaken = seen != (*held, partition.leadership().leader_epoch());
+                    if answer.is_ok() && is_overtaken {
+                        continue;
+                    }
+                    (held, answer)
+                }
+                Some(Seat::Node(node)) => {
+                    let answer = self.verification.ask(node, question(partition, claim)).await;
+                    (held, answer)
+                }
+                Some(Seat::Here) => {
+                    let answer = self.confirm(partition, claim).await;
+                    (held, answer)
+                }
+                None => (held, Ok(())),
+            };
+            match answer {
                 Ok(()) => return Ok(held),
                 Err(TxnError::ConcurrentTransactions)
                     if claim.protocol == Protocol::EpochBump && Instant::now() + RETRY < until =>
@@ -113,18 +168,28 @@ impl Transactions {
         }
     }
 
+    /// Place of the coordinator that has to be asked about a claim; none if no coordinator has to
+    /// be.
+    fn seat(&self, claim: Membership<'_>) -> Result<Option<Seat>, TxnError> {
+        let config = self.config.load();
+        if claim.protocol == Protocol::Classic && !config.transactions.verify_partitions {
+            return Ok(None);
+        }
+        let image = self.metadata.image();
+        let index = self.coordinators.txns().partition_of(claim.transactional_id);
+        let registered = index.and_then(|index| image.topic(TRANSACTIONS_TOPIC)?.partition(index));
+        match registered {
+            Some(partition) if !partition.has_leader() => Err(TxnError::CoordinatorNotAvailable),
+            Some(partition) if partition.leader != config.node_id => Ok(Some(Seat::Node(partition.leader))),
+            // Before the topic exists, the coordinators refuse.
+            _ => Ok(Some(Seat::Here)),
+        }
+    }
+
+    /// Asks the coordinator of this broker.
     async fn confirm(&self, partition: &Partition, claim: Membership<'_>) -> Result<(), TxnError> {
         let transactional_id = claim.transactional_id.to_owned();
         let ProducerIdentity { producer_id, producer_epoch } = claim.producer;
-        let coordinator = self.coordinators.txns().partition_of(&transactional_id);
-        let is_asked =
-            claim.protocol == Protocol::EpochBump || self.config.load().transactions.verify_partitions;
-        if is_asked
-            && coordinator.is_some_and(|index| self.replicas.is_led_elsewhere(TRANSACTIONS_TOPIC, index))
-        {
-            self.tell_unasked(partition);
-            return Err(TxnError::TransactionAbortable);
-        }
         let partitions =
             vec![TopicPartition { topic: partition.topic().to_owned(), partition: partition.index() }];
         if claim.protocol == Protocol::EpochBump {
@@ -132,29 +197,15 @@ impl Transactions {
             let add = AddRequest { transactional_id, producer_id, producer_epoch, protocol, partitions };
             return self.coordinators.txns().ask(add).await;
         }
-        if !self.config.load().transactions.verify_partitions {
-            return Ok(());
-        }
         let verify = VerifyRequest { transactional_id, producer_id, producer_epoch, partitions };
         let missing = self.coordinators.txns().ask(verify).await?.into_iter().flatten().next();
         missing.map_or(Ok(()), Err)
     }
 
-    /// Logs that a coordinator on another broker cannot be asked, unless that was logged a moment
-    /// ago.
-    fn tell_unasked(&self, partition: &Partition) {
-        if let Some(left_out) = self.unasked.admit(steady_ms()) {
-            tracing::warn!(
-                partition = partition.name(),
-                left_out,
-                "refused a transaction: its coordinator is on another broker, which Levada does not ask yet"
-            );
-        }
-    }
-
     /// Does what the transaction coordinators have to wait for, until the broker stops.
     pub(crate) async fn run(self: Arc<Self>) {
         let Some(mut jobs) = self.coordinators.txns().take_jobs() else { return };
+        tokio::task::spawn_local(self.markers.clone().run());
         while let Some(job) = jobs.recv().await {
             let transactions = self.clone();
             tokio::task::spawn_local(async move {
@@ -167,7 +218,8 @@ impl Transactions {
                         }))
                     }
                     Work::Markers(id, markers) => {
-                        Event::MarkersWritten(*id, transactions.write_markers(markers).await)
+                        let is_over = Arc::new(job.is_over());
+                        Event::MarkersWritten(*id, transactions.write_markers(markers, is_over).await)
                     }
                 };
                 job.done(ended);
@@ -175,7 +227,12 @@ impl Transactions {
         }
     }
 
-    async fn write_markers(self: &Arc<Self>, markers: &Markers) -> Vec<(TopicPartition, MarkerResult)> {
+    /// Writes markers until each is written, or has to be asked for again.
+    async fn write_markers(
+        self: &Arc<Self>,
+        markers: &Markers,
+        is_over: Arc<dyn Fn() -> bool + Send + Sync>,
+    ) -> Vec<(TopicPartition, MarkerResult)> {
         let end = EndTxnRequest {
             producer: Producer { id: markers.producer_id, epoch: markers.producer_epoch },
             coordinator_epoch: markers.coordinator_epoch,
@@ -184,22 +241,15 @@ impl Transactions {
         };
         let mut under_way = Vec::with_capacity(markers.partitions.len());
         for partition in &markers.partitions {
-            let (transactions, target) = (self.clone(), partition.clone());
+            let (transactions, target, is_over) = (self.clone(), partition.clone(), is_over.clone());
             under_way.push(tokio::task::spawn_local(async move {
-                let is_elsewhere = transactions.replicas.is_led_elsewhere(&target.topic, target.partition);
-                let partition = match transactions.replicas.partition(&target.topic, target.partition) {
-                    Ok(partition) => partition,
-                    Err(ErrorCode::UnknownTopicOrPartition) if !is_elsewhere => {
-                        return (target, MarkerResult::Gone);
-                    }
-                    // Offline, or led by another broker since: the transaction ends there once the
-                    // partition is back.
-                    Err(_) => return (target, MarkerResult::Failed),
-                };
-                let result = match transactions.write_marker(&partition, end).await {
-                    Ok(()) => MarkerResult::Written,
-                    Err(error) => failed(&partition, error),
-                };
+                let mut result = transactions.end_in(&target, end, is_over.clone()).await;
+                // Another broker may take long to answer for its partition: this one does not wait
+                // for the coordinator to hear of both.
+                while result == MarkerResult::Failed && transactions.peers.is_in_use() && !is_over() {
+                    tokio::time::sleep(MARKER_BACKOFF).await;
+                    result = transactions.end_in(&target, end, is_over.clone()).await;
+                }
                 (target, result)
             }));
         }
@@ -211,8 +261,31 @@ impl Transactions {
         results
     }
 
-    /// Ends a producer's transaction in one partition; offsets that were committed in it become
-    /// valid, or void.
+    /// Ends a producer's transaction in a partition of this broker or of another one.
+    async fn end_in(
+        &self,
+        target: &TopicPartition,
+        end: EndTxnRequest,
+        is_over: Arc<dyn Fn() -> bool + Send + Sync>,
+    ) -> MarkerResult {
+        let is_elsewhere = self.replicas.is_led_elsewhere(&target.topic, target.partition);
+        if is_elsewhere {
+            return self.markers.write(RemoteMarker { target: target.clone(), end, is_over }).await;
+        }
+        let partition = match self.replicas.partition(&target.topic, target.partition) {
+            Ok(partition) => partition,
+            Err(ErrorCode::UnknownTopicOrPartition) => return MarkerResult::Gone,
+            // Offline: the transaction ends there once the partition is back.
+            Err(_) => return MarkerResult::Failed,
+        };
+        match self.write_marker(&partition, end).await {
+            Ok(()) => MarkerResult::Written,
+            Err(error) => failed(&partition, error),
+        }
+    }
+
+    /// Ends a producer's transaction in one partition of this broker; offsets that were committed
+    /// in it become valid, or void.
     ///
     /// # Errors
     /// The log's or the group coordinator's: the marker has not been written.
@@ -221,7 +294,8 @@ impl Transactions {
         partition: &Arc<Partition>,
         end: EndTxnRequest,
     ) -> Result<(), ErrorCode> {
-        let alone = partition.transactions().write().await;
+        let mut alone = partition.transactions().write().await;
+        *alone += 1;
         if partition.topic() == OFFSETS_TOPIC {
             // The coordinator writes the marker itself: its memory follows its log.
             let (groups, at) = (self.coordinators.groups(), Some(partition.index()));
@@ -238,6 +312,15 @@ impl Transactions {
         let written = submitted.written().await;
         drop(alone);
         written.wait().await.map(drop).map_err(|error| Failure::from(error).code)
+    }
+}
+
+fn question(partition: &Partition, claim: Membership<'_>) -> Question {
+    Question {
+        transactional_id: claim.transactional_id.to_owned(),
+        producer: claim.producer,
+        adds: claim.protocol == Protocol::EpochBump,
+        partition: TopicPartition { topic: partition.topic().to_owned(), partition: partition.index() },
     }
 }
 

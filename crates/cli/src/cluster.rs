@@ -90,6 +90,11 @@ impl BrokerArgs {
         Ok((brokers.unwrap_or_else(|| DEFAULT_BROKER.to_owned()), login))
     }
 
+    /// True if an option names brokers or a login.
+    pub(crate) fn names_any(&self) -> bool {
+        self.brokers.is_some() || self.command_config.is_some() || self.profile.is_some()
+    }
+
     /// Those of a profile, except what an option names.
     fn of_profile(&self, name: &str, profiles: &Profiles) -> Result<(String, Login), Failure> {
         let profile = profiles.profile(name)?;

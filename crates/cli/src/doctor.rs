@@ -1,5 +1,5 @@
 //! `levada doctor`: the transfer paths that this kernel, this container and this file system
-//! support, and for the others the reason and a remedy.
+//! support, and for the others the reason and a remedy. `cluster` checks a cluster instead.
 
 use std::{collections::BTreeMap, io::Write, path::PathBuf};
 
@@ -8,21 +8,29 @@ use levada_io::{Caps, Path, Thresholds, probe::Support, thresholds::CalibrationE
 use serde::Serialize;
 
 use crate::{
+    cluster::BrokerArgs,
     failure::Failure,
     output::{self, Format, FormatArgs},
 };
 
+mod cluster;
 mod live;
 
 /// Show the transfer paths of this machine, and the remedy for those that are missing
 ///
 /// Tries every path on a temporary file and over loopback, and removes the file.
+///
+/// With --cluster, checks a cluster instead: conditions that stop the replacement of its brokers by
+/// Levada, on the brokers' own directories. Exit code 1 if a check is blocked.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   levada doctor
   levada doctor --dir /var/lib/levada     try the file system that will hold the data
   levada doctor --output json
-  levada doctor --live                    what a running broker moves by which path, each second")]
+  levada doctor --live                    what a running broker moves by which path, each second
+  levada doctor --cluster -b broker-1:9092
+  levada doctor --cluster -b broker-1:9092 --config /etc/kafka/server.properties
+  levada doctor --cluster -b broker-1:9092 --watch    until all replicas are in sync")]
 pub(crate) struct Args {
     /// Directory on the file system to try [default: the system's temporary directory]
     #[arg(long, value_name = "DIR")]
@@ -33,6 +41,17 @@ pub(crate) struct Args {
     /// HTTP address of that broker
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:9644", requires = "live")]
     http: String,
+    /// Check the cluster of --brokers: features, topics, groups and replicas
+    #[arg(long, conflicts_with_all = ["dir", "live"])]
+    cluster: bool,
+    /// Check the server.properties of the broker to be replaced, and its directory
+    #[arg(long, value_name = "FILE", requires = "cluster", conflicts_with = "watch")]
+    config: Option<PathBuf>,
+    /// Show the replicas in sync of each broker every second, until all are in sync
+    #[arg(long, requires = "cluster")]
+    watch: bool,
+    #[command(flatten)]
+    brokers: BrokerArgs,
     #[command(flatten)]
     format: FormatArgs,
 }
@@ -54,7 +73,7 @@ struct Report {
 struct InForce {
     /// Where they are from; `None`: the defaults.
     file: Option<PathBuf>,
-    /// Why that file is not used.
+    /// The reason why that file is not used.
     wrong: Option<String>,
     bytes: BTreeMap<&'static str, u64>,
 }
@@ -93,6 +112,15 @@ struct Capability {
 pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
     if args.live {
         return live::run(&args.http, args.format.format, out);
+    }
+    if args.cluster {
+        return match args.watch {
+            true => cluster::watch(&args.brokers, args.format.format, out),
+            false => cluster::run(&args.brokers, (args.config.as_deref(), args.format.format), out),
+        };
+    }
+    if args.brokers.names_any() {
+        return Err(Failure::Usage("--brokers, --command-config and --profile need --cluster".to_owned()));
     }
     let directory = args.dir.clone().unwrap_or_else(std::env::temp_dir);
     if !directory.is_dir() {

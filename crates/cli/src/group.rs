@@ -14,6 +14,7 @@ use std::io::Write;
 
 use clap::Subcommand;
 
+pub(crate) use self::list::{ListedGroup, list_of_brokers};
 use crate::{
     cluster::{Cluster, ClusterCommand},
     failure::Failure,

@@ -11,7 +11,8 @@ use levada_wire::messages::{
 };
 use serde::Serialize;
 
-use self::brokers::{Brokers, describe};
+use self::brokers::Brokers;
+pub(crate) use self::brokers::describe;
 use crate::{
     cluster::{Cluster, ClusterCommand},
     failure::Failure,

@@ -36,10 +36,10 @@ enum Verb {
     Check(check::Check),
 }
 
-/// Which directory is meant.
+/// The directories.
 #[derive(Debug, clap::Args)]
 struct DirectoryArgs {
-    /// Data directory; without it, log.dirs of the configuration
+    /// Data directory; without it, all of log.dirs of the configuration
     #[arg(value_name = "DIR")]
     directory: Option<PathBuf>,
     #[command(flatten)]
@@ -47,10 +47,11 @@ struct DirectoryArgs {
 }
 
 impl DirectoryArgs {
-    fn find(&self) -> Result<PathBuf, Failure> {
+    /// The directories that are meant.
+    fn find(&self) -> Result<Vec<PathBuf>, Failure> {
         match &self.directory {
-            Some(directory) => Ok(directory.clone()),
-            None => Ok(offline::directory(&self.sources.load()?)?.to_owned()),
+            Some(directory) => Ok(vec![directory.clone()]),
+            None => Ok(offline::directories_of(&self.sources.load()?)),
         }
     }
 }

@@ -2,7 +2,7 @@
 //! broker leads, `isr` sends its changes of in-sync replicas to the controller, and `commits` keeps
 //! the order of those who wait for the high watermark. `follower` has the state of one partition
 //! that another broker leads, and `fetcher` follows all partitions of one leader over one
-//! connection; `apply` does its tasks on a log.
+//! connection; `apply` does its tasks on a log. `throttle` measures the rate of replicated bytes.
 //!
 //! The machines themselves own no log. They take its offsets as numbers, and return the high
 //! watermark, or tasks for the log.
@@ -13,6 +13,7 @@ pub mod fetcher;
 pub mod follower;
 pub mod isr;
 pub mod leader;
+pub mod throttle;
 
 pub use commits::Commits;
 pub use fetcher::Fetcher;

@@ -60,7 +60,7 @@ impl LogError {
     }
 
     /// The kernel's answer, where there was one.
-    pub(crate) fn source_io(&self) -> Option<&io::Error> {
+    pub fn source_io(&self) -> Option<&io::Error> {
         match self {
             LogError::Io { source, .. } => Some(source),
             _ => None,
@@ -86,7 +86,7 @@ impl From<ReadError> for LogError {
     }
 }
 
-/// Why a read returned nothing.
+/// The reason why a read returned nothing.
 #[derive(Clone, Debug, Error)]
 pub enum ReadError {
     /// The reader asked for what was never written or is gone.
@@ -130,7 +130,7 @@ impl ReadError {
     }
 }
 
-/// Why a batch was not appended. Nothing of it is in the log.
+/// The reason why a batch was not appended. Nothing of it is in the log.
 #[derive(Debug, Error)]
 pub enum AppendError {
     /// The batch is not one.

@@ -25,6 +25,7 @@ mod progress;
 mod recover;
 mod retention;
 mod segment;
+mod watch;
 mod writer;
 
 pub use background::Background;
@@ -34,4 +35,5 @@ pub use options::OpenOptions;
 pub use partition::{AbortedTransaction, Partition, Slice, TimestampOffset};
 pub use producers::{ProducerState, Source};
 pub use recover::{OpenReport, Reindexed, TruncatedTail};
+pub use watch::FailureWatch;
 pub use writer::{ANY_LEADER_EPOCH, Append, Appended, Discarded, ReplicaAppended, Retired, Writer};

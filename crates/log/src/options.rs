@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicU64;
 use crate::LogConfig;
 use crate::background::Background;
 use crate::disk::{Disk, RealDisk};
+use crate::watch::FailureWatch;
 
 /// The directory of a partition, what is known of it, and the means to open it.
 #[derive(Clone, Debug)]
@@ -24,6 +25,10 @@ pub struct OpenOptions {
     /// From the checkpoint: the high watermark of a log that has, or may have, other replicas.
     /// Without one this is the only replica, and its high watermark is the log's end.
     pub high_watermark: Option<i64>,
+    /// From this offset on no offsets are missing between two segments, since compaction has not
+    /// been here: after a crash the log ends where some are. None leaves what follows them in
+    /// place, since no other replica has it.
+    pub gapless_from: Option<i64>,
     /// True if the directory was shut down cleanly. Then nothing is scanned.
     pub clean: bool,
     /// Access to files.
@@ -32,6 +37,8 @@ pub struct OpenOptions {
     pub checked_bytes: Arc<AtomicU64>,
     /// Threads that prepare the pages to which [`crate::AppendBy::Mapped`] writes.
     pub background: Background,
+    /// Told of failures of the storage.
+    pub watch: FailureWatch,
 }
 
 impl OpenOptions {
@@ -45,10 +52,12 @@ impl OpenOptions {
             recovery_point: 0,
             log_start: 0,
             high_watermark: None,
+            gapless_from: None,
             clean: false,
             disk: Arc::new(RealDisk),
             checked_bytes: Arc::default(),
             background: Background::default(),
+            watch: FailureWatch::default(),
         }
     }
 }

@@ -15,6 +15,7 @@ use crate::disk::{At, Disk, NonBlockingReads, ReadFiles};
 use crate::epochs::Epochs;
 use crate::marks::{Marks, Start};
 use crate::segment::{Head, Segment, assert_in_order};
+use crate::watch::FailureWatch;
 use crate::{LogError, ReadError};
 
 mod flush;
@@ -40,6 +41,7 @@ pub struct Partition {
     latest_epoch: AtomicI32,
     interval: AtomicU32,
     offline: AtomicBool,
+    watch: FailureWatch,
     // Held by whoever syncs or truncates; never by readers or appends.
     flushing: Mutex<()>,
     unsynced_names: AtomicBool,
@@ -58,7 +60,7 @@ pub struct Slice {
     /// True if the range lies in a segment that is no longer written to: waiting for more of it is
     /// pointless.
     pub sealed: bool,
-    // Whoever found it did not wait, and does not want to wait for what is said about it.
+    // The thread that found it did not wait, and does not want to wait for the log message either.
     cached: bool,
     // The list that was read from: what is asked about the range later must not be answered by
     // other files.
@@ -107,11 +109,17 @@ impl Partition {
             marks: Marks::new(start),
             interval: AtomicU32::default(),
             offline: AtomicBool::new(false),
+            watch: FailureWatch::default(),
             flushing: Mutex::new(()),
             unsynced_names: AtomicBool::new(false),
         };
         partition.marks.assert_ordered(&partition.dir);
         partition
+    }
+
+    /// The same partition, whose storage errors go to the watch.
+    pub(crate) fn watched(self, watch: FailureWatch) -> Partition {
+        Partition { watch, ..self }
     }
 
     /// Puts another list in the place of the segments. Readers go on with the one that they have.
@@ -340,9 +348,11 @@ impl Partition {
                 self.mark_offline(lost);
                 error
             }
-            ReadError::Storage(_) if offset < log_start || offset >= log_end => {
-                ReadError::OutOfRange { offset, log_start, log_end }
+            ReadError::Storage(failure) if (log_start..log_end).contains(&offset) => {
+                self.report_failure(&failure);
+                ReadError::Storage(failure)
             }
+            ReadError::Storage(_) => ReadError::OutOfRange { offset, log_start, log_end },
             ReadError::Corrupt { path, position, .. } => ReadError::Corrupt { path, position, offset },
             other => other,
         }
@@ -374,6 +384,7 @@ impl Partition {
         if !self.offline.swap(true, Ordering::AcqRel) {
             tracing::error!(%error, "the partition is offline");
         }
+        self.report_failure(error);
     }
 
     /// Sees whether the log's files are still where they were: what is written to files without a
@@ -402,7 +413,18 @@ impl Partition {
         self.disk.len(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
     }
 
-    pub(crate) fn go_offline(&self) {
+    pub(crate) fn go_offline(&self, error: &LogError) {
         self.offline.store(true, Ordering::Release);
+        self.report_failure(error);
+    }
+
+    /// Takes the log out of use: its directory has failed.
+    pub fn abandon(&self) {
+        self.offline.store(true, Ordering::Release);
+    }
+
+    /// Tells the watch of the storage of an error, after which the log may be as good as before.
+    pub fn report_failure(&self, error: &LogError) {
+        self.watch.tell(error);
     }
 }

@@ -88,8 +88,9 @@ impl Writer {
             epochs_stored = true;
         }
         let sole_replica = options.high_watermark.is_none();
-        let OpenOptions { dir, config, disk, background, .. } = options;
-        let partition = Arc::new(Partition::new(dir, disk.clone(), segments, epochs, start));
+        let OpenOptions { dir, config, disk, background, watch, .. } = options;
+        let partition = Partition::new(dir, disk.clone(), segments, epochs, start);
+        let partition = Arc::new(partition.watched(watch));
         partition.set_interval(config.index_interval_bytes);
         if opened.created || repaired || !report.is_clean() {
             partition.note_new_name();

@@ -1,5 +1,6 @@
 //! Small enough to see whole: a paragraph at the head of each file, limits on the length of files,
-//! functions and comment lines and on parameters, and no `unwrap` outside tests.
+//! functions and comment lines and on parameters, comments with a subject, and no `unwrap` outside
+//! tests.
 
 use proc_macro2::{TokenStream, TokenTree};
 use syn::spanned::Spanned;
@@ -11,6 +12,10 @@ const FUNCTION_LINES: usize = 70;
 const FILE_LINES: usize = 500;
 const PARAMETERS: usize = 5;
 const COMMENT_COLUMNS: usize = 100;
+
+/// First words of comments that hide their subject.
+const QUESTION_WORDS: [&str; 10] =
+    ["What", "Whatever", "Whether", "Which", "Whichever", "Who", "Whoever", "Whom", "Whose", "Why"];
 
 /// A file whose head has such a line, with a reason, may be long: it lists entries of one form.
 const CATALOGUE: &str = "//! Catalogue: ";
@@ -28,6 +33,7 @@ pub(super) fn check(source: &Source, file: &syn::File) -> Vec<Complaint> {
         complaints.push(source.complaint(FILE_LINES + 1, what));
     }
     complaints.extend(wide_comments(source));
+    complaints.extend(questions(source));
     let mut shapes =
         Shapes { source, catalogue, in_test: source.is_test(), in_trait_impl: false, complaints };
     shapes.visit_file(file);
@@ -56,6 +62,25 @@ fn wide_comments(source: &Source) -> Vec<Complaint> {
             let what = format!("a comment of {columns} columns: at most {COMMENT_COLUMNS}");
             complaints.push(source.complaint(index + 1, what));
         }
+    }
+    complaints
+}
+
+/// Comments that begin with a clause instead of a noun phrase or a verb.
+fn questions(source: &Source) -> Vec<Complaint> {
+    let mut complaints = Vec::new();
+    let mut before = None;
+    for (index, line) in source.text.lines().enumerate() {
+        let comment = line.trim_start().strip_prefix("//");
+        // A comment on an item may follow that of the file.
+        let kind = comment.map(|text| text.chars().next().filter(|mark| ['/', '!'].contains(mark)));
+        let text = comment.map(|text| text.trim_start_matches(['/', '!']).trim_start());
+        let first = text.and_then(|text| text.split([' ', '.', ',']).next());
+        if kind != before && first.is_some_and(|word| QUESTION_WORDS.contains(&word)) {
+            let what = "a comment begins with a noun phrase or a verb, not with a question word";
+            complaints.push(source.complaint(index + 1, what));
+        }
+        before = kind;
     }
     complaints
 }

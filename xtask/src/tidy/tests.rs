@@ -37,7 +37,7 @@ const SYS: &str = "crates/io/src/sys/a.rs";
 fn files_open_with_a_paragraph() {
     refused(RS, "fn a() {}\n", 1, "opens with");
     refused(RS, "\n//! Late.\n", 1, "opens with");
-    accepted(RS, "//! What it owns.\n");
+    accepted(RS, "//! The part that it owns.\n");
 }
 
 #[test]
@@ -58,6 +58,15 @@ fn files_and_functions_are_short() {
     refused("tests/src/a.rs", &file(501), 501, "501 lines");
     accepted(RS, &format!("//! A.\n//! Catalogue: one entry per configuration key.\n{}", file(501)));
     refused(RS, &format!("//! A.\n//! Catalogue: because.\n{}", file(499)), 501, "501 lines");
+}
+
+#[test]
+fn comments_begin_with_a_subject_or_a_verb() {
+    refused(RS, "//! What it owns.\n", 1, "noun phrase");
+    refused(RS, "//! A.\n/// Why.\nfn a() {}\n", 2, "noun phrase");
+    refused(RS, "//! A.\nfn a() {\n    // Whoever comes.\n}\n", 3, "noun phrase");
+    accepted(RS, "//! A.\n/// The part\n/// Which is meant.\nfn a() {}\n");
+    accepted(RS, "//! A.\n/// Whole batches.\nfn a() {}\n");
 }
 
 #[test]

@@ -77,7 +77,7 @@ const TURN: Duration = Duration::from_millis(1);
 /// The client id under which Kafka's own tools may write to internal topics.
 const ADMIN_CLIENT: &str = "__admin_client";
 
-/// Why a batch was not taken, and which of its records are at fault.
+/// The reason why a batch was not taken, and which of its records are at fault.
 struct Rejected {
     failure: Failure,
     errors: Vec<RecordError>,
@@ -167,7 +167,7 @@ async fn start(
     }
 }
 
-/// What the partitions of one request have in common.
+/// Properties of one request that all its partitions share.
 struct Envelope {
     acks: i16,
     /// Longest wait for other replicas.
@@ -227,15 +227,16 @@ async fn submit(
     submitted.map_err(|error| refusal(context.version(), error))
 }
 
-/// What a client of this version understands of a batch that its transaction does not cover.
+/// The error for a batch outside its producer's transaction, as clients of this version expect.
 fn refusal(version: i16, error: TxnError) -> Failure {
     match error.before_fencing() {
-        // Retried without a look for another leader.
+        // Retried without a look for another leader. A client that changes its epoch with each
+        // transaction knows that the end of the last one is on its way.
         error @ (TxnError::ConcurrentTransactions
         | TxnError::CoordinatorLoadInProgress
         | TxnError::CoordinatorNotAvailable
         | TxnError::NotCoordinator)
-            if version < EPOCH_BUMP_VERSION_MIN =>
+            if version < EPOCH_BUMP_VERSION_MIN || error != TxnError::ConcurrentTransactions =>
         {
             let text = format!("Unable to verify the partition has been added to the transaction: {error}");
             Failure::new(ErrorCode::NotEnoughReplicas, text)
@@ -355,7 +356,7 @@ fn examine(
     Ok(Append { leader_epoch, ..Append::client(validate::compress(records, &config)?) })
 }
 
-/// What a client may not put into a batch, although it is well formed.
+/// Refuses batches that are well formed, but that a client may not produce.
 fn permitted(version: i16, partition: &Partition, batch: &BatchView<'_>) -> Result<(), Failure> {
     if batch.base_offset() != 0 {
         let text = format!(

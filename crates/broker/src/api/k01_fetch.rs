@@ -20,11 +20,10 @@
 //! in `levada_cluster::replication::leader`. It waits for appends, consumers wait for the high
 //! watermark. Its bytes count against no client's quota. Consumers may read from a follower from
 //! version 11 on (KIP-392); with `replica.selector.class` the leader sends a consumer to a replica
-//! in sync that has its offset and is in its rack.
+//! in sync that has its offset and is in its rack. A follower that is not in sync gets no records
+//! of a throttled partition while `leader.replication.throttled.rate` is exceeded.
 //!
 //! Asks for Read on each topic, or for ClusterAction if a replica fetches.
-//!
-//! Not done: throttles of the leader.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -90,6 +89,9 @@ pub(crate) async fn answer(context: &Context, body: BytesMut) -> Result<Reply, R
             response.topics = fetch(context, request, &targets).await;
             if context.version() >= LEADER_VERSION_MIN {
                 name_leaders(context, &mut response);
+            }
+            if is_follower {
+                count_replicated(&targets, &response);
             }
             if books_answer(context, is_follower, &mut response) {
                 // The client asks again when it may: nothing is handed out, and the session knows
@@ -160,6 +162,16 @@ fn count_traffic(targets: &[Target], response: &FetchResponse<Records>) {
         match fetched.error_code {
             0 => partition.traffic().fetched(fetched.records.as_ref().map_or(0, HoleLen::len)),
             _ => partition.traffic().fetch_failed(),
+        }
+    }
+}
+
+/// Counts the bytes of followers against the leader's throttle.
+fn count_replicated(targets: &[Target], response: &FetchResponse<Records>) {
+    let fetched = response.topics.iter().flat_map(|topic| &topic.partitions);
+    for (target, fetched) in targets.iter().zip(fetched) {
+        if let (Ok(partition), Some(records)) = (&target.partition, &fetched.records) {
+            partition.sent_to_follower(records.len());
         }
     }
 }
@@ -236,7 +248,7 @@ async fn look(targets: &Arc<Vec<Target>>, limits: Limits) -> Look {
     }
 }
 
-/// What bounds the answer.
+/// Limits of the answer.
 #[derive(Clone, Copy)]
 struct Limits {
     bytes_max: u32,
@@ -292,13 +304,14 @@ fn resolve(context: &Context, request: &FetchRequest) -> Arc<Vec<Target>> {
     Arc::new(targets)
 }
 
-/// How a log is read: [`levada_log::Partition::read`], or the one that does not wait for the disk.
+/// Function that reads a log: [`levada_log::Partition::read`], or the one that does not wait for
+/// the disk.
 type Read = fn(&levada_log::Partition, i64, u32, i64, bool) -> Result<Slice, ReadError>;
 
 /// Something has to be read from the disk.
 struct Cold;
 
-/// Why a partition yields nothing.
+/// The reason why a partition yields nothing.
 enum Failed {
     Cold,
     Error(ErrorCode),
@@ -377,7 +390,10 @@ impl Look {
             let left = u64::from(limits.bytes_max).saturating_sub(self.bytes);
             let max_bytes = u64::from(wanted.max_bytes.max(0).unsigned_abs()).min(left);
             let max_bytes = u32::try_from(max_bytes).expect("bounded by a partition's limit, which is 32 bits");
-            let slice = read(log, wanted.fetch_offset, max_bytes, upto, self.bytes == 0)?;
+            let mut slice = read(log, wanted.fetch_offset, max_bytes, upto, self.bytes == 0)?;
+            if slice.extent.is_some() && limits.reader.is_held_back(partition) {
+                (slice.extent, slice.sealed) = (None, false);
+            }
             self.bytes += slice.extent.as_ref().map_or(0, |extent| extent.len);
             self.urgent |= slice.sealed;
             if let Reader::Consumer { committed_only: true, .. } = limits.reader {

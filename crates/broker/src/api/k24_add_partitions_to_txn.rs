@@ -2,10 +2,9 @@
 //!
 //! Makes partitions part of a producer's open transaction, or opens it. All of a transaction's
 //! partitions are added or none: one that does not exist, or is one of the broker's own, makes the
-//! others `OPERATION_NOT_ATTEMPTED`. So does one that another broker of the cluster leads, because
-//! the coordinator writes markers to partitions of its own broker only; its error is
-//! `TRANSACTION_ABORTABLE`. Versions 4 and 5 are for brokers: many transactions at once, which may
-//! also only ask whether they cover the partitions; their answers name an error for each partition.
+//! others `OPERATION_NOT_ATTEMPTED`. Versions 4 and 5 are for brokers: many transactions at once,
+//! which may also only ask whether they cover the partitions; their answers name an error for each
+//! partition.
 
 use std::collections::HashMap;
 
@@ -16,7 +15,6 @@ use levada_wire::messages::add_partitions_to_txn_response::{
 use levada_wire::messages::{AddPartitionsToTxnRequest, AddPartitionsToTxnResponse};
 
 use crate::api::Context;
-use crate::api::changes::log_change;
 use crate::error_code::ErrorCode;
 use crate::metadata::controller::is_internal;
 use crate::security::acl::{Operation, ResourceType};
@@ -90,11 +88,7 @@ fn refusals(context: &Context, transaction: &AddPartitionsToTxnTransaction) -> O
             true => Err(ErrorCode::TopicAuthorizationFailed),
             false => image.topic(name).ok_or(ErrorCode::UnknownTopicOrPartition),
         };
-        let is_elsewhere = |index: i32| {
-            !transaction.verify_only && is_led_elsewhere(context, (name, index))
-        };
         codes.extend(topic.partitions.iter().map(|index| match &found {
-            Ok(topic) if topic.partition(*index).is_some() && is_elsewhere(*index) => ErrorCode::TransactionAbortable,
             Ok(topic) if topic.partition(*index).is_some() => ErrorCode::OperationNotAttempted,
             Ok(_) => ErrorCode::UnknownTopicOrPartition,
             Err(error) => *error,
@@ -102,21 +96,6 @@ fn refusals(context: &Context, transaction: &AddPartitionsToTxnTransaction) -> O
     }
     let refused = codes.iter().any(|code| *code != ErrorCode::OperationNotAttempted);
     refused.then_some(codes)
-}
-
-/// True if another broker of the cluster leads the partition: the coordinator could not write the
-/// marker that ends the transaction there. Logs it.
-pub(super) fn is_led_elsewhere(context: &Context, (topic, partition): (&str, i32)) -> bool {
-    let is_elsewhere = context.broker().replicas().is_led_elsewhere(topic, partition);
-    if is_elsewhere {
-        log_change!(
-            context,
-            "refused a partition of a transaction: another broker leads it, and Levada does not send transaction markers to others yet",
-            topic,
-            partition,
-        );
-    }
-    is_elsewhere
 }
 
 /// The broker's own topics are written to by it alone, as in Kafka. Brokers have asked before they

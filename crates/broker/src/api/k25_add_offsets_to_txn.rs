@@ -2,13 +2,11 @@
 //!
 //! Makes a group's partition of `__consumer_offsets` part of a producer's transaction, which is
 //! what committing offsets in it means. Clients of the second protocol (KIP-890) leave it to
-//! TxnOffsetCommit. Refused with `TRANSACTION_ABORTABLE` if another broker of the cluster leads the
-//! partition.
+//! TxnOffsetCommit.
 
 use levada_wire::messages::{AddOffsetsToTxnRequest, AddOffsetsToTxnResponse};
 
 use crate::api::Context;
-use crate::api::k24_add_partitions_to_txn::is_led_elsewhere;
 use crate::error_code::ErrorCode;
 use crate::replica::OFFSETS_TOPIC;
 use crate::security::acl::{Operation, ResourceType};
@@ -34,9 +32,6 @@ pub(crate) async fn answer(context: &Context, request: AddOffsetsToTxnRequest) -
     let Some(partition) = broker.coordinators().groups().partition_of(group) else {
         return message!(AddOffsetsToTxnResponse { error_code: ErrorCode::CoordinatorNotAvailable.code() });
     };
-    if is_led_elsewhere(context, (OFFSETS_TOPIC, partition)) {
-        return message!(AddOffsetsToTxnResponse { error_code: ErrorCode::TransactionAbortable.code() });
-    }
     let asked = AddRequest {
         transactional_id: request.transactional_id.into_string(),
         producer_id: request.producer_id,

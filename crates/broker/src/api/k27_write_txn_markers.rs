@@ -16,6 +16,9 @@ use crate::group::Producer;
 use crate::group::request::EndTxnRequest;
 use crate::security::acl::Operation;
 
+/// Markers that are written at the same time.
+const AT_ONCE: usize = 64;
+
 pub(crate) async fn answer(context: &Context, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse {
     let mut response = WriteTxnMarkersResponse::default();
     let may = context.might_cluster(Operation::Alter) || context.may_cluster(Operation::ClusterAction);
@@ -45,24 +48,46 @@ fn refuse(topic: WritableTxnMarkerTopic) -> WritableTxnMarkerTopicResult {
     message!(WritableTxnMarkerTopicResult { partitions: partitions.collect(), name: topic.name })
 }
 
+/// Writes a marker into the partitions, many at the same time: each waits for the replicas in sync.
 async fn write(
     context: &Context,
     end: EndTxnRequest,
     topic: WritableTxnMarkerTopic,
 ) -> WritableTxnMarkerTopicResult {
     let mut partitions = Vec::with_capacity(topic.partition_indexes.len());
-    for index in topic.partition_indexes {
-        let code = match context.broker().replicas().partition(topic.name.as_str(), index) {
-            Err(error) => error,
-            Ok(partition) => {
-                let written = context.broker().transactions().write_marker(&partition, end).await;
-                written.err().unwrap_or(ErrorCode::None)
-            }
-        };
-        partitions.push(message!(WritableTxnMarkerPartitionResult {
-            partition_index: index,
-            error_code: code.code(),
-        }));
+    for indexes in topic.partition_indexes.chunks(AT_ONCE) {
+        let mut under_way = Vec::with_capacity(indexes.len());
+        for index in indexes {
+            let partition = context.broker().replicas().partition(topic.name.as_str(), *index);
+            let transactions = context.broker().transactions().clone();
+            let write = async move { transactions.write_marker(&partition?, end).await };
+            under_way.push((*index, tokio::task::spawn_local(write)));
+        }
+        for (index, one) in under_way {
+            let written = one.await.unwrap_or(Err(ErrorCode::UnknownServerError));
+            let error = written.map_or_else(told, |()| ErrorCode::None);
+            partitions.push(message!(WritableTxnMarkerPartitionResult {
+                partition_index: index,
+                error_code: error.code(),
+            }));
+        }
     }
     message!(WritableTxnMarkerTopicResult { name: topic.name, partitions: partitions })
+}
+
+/// The error as the coordinator is told. Kafka's coordinators give a transaction up, and leave it
+/// open, at an error that they do not expect. As in Kafka, a group coordinator that is not ready is
+/// a leader that is not.
+fn told(error: ErrorCode) -> ErrorCode {
+    match error {
+        ErrorCode::UnknownTopicOrPartition
+        | ErrorCode::NotLeaderOrFollower
+        | ErrorCode::NotEnoughReplicas
+        | ErrorCode::NotEnoughReplicasAfterAppend
+        | ErrorCode::RequestTimedOut
+        | ErrorCode::KafkaStorageError
+        | ErrorCode::InvalidProducerEpoch
+        | ErrorCode::TransactionCoordinatorFenced => error,
+        _ => ErrorCode::NotLeaderOrFollower,
+    }
 }

@@ -1,8 +1,8 @@
 //! AlterReplicaLogDirs (key 34), versions 1–2.
 //!
-//! There is one data directory: a partition that is there already is moved at once, and no other
-//! directory is known. As in Kafka, a topic whose name leaves no room for that of the directory
-//! that it would move through is refused first.
+//! Partitions are not moved between directories: one that is in the directory already is moved at
+//! once, and another one is refused with UNSUPPORTED_VERSION. As in Kafka, a topic whose name
+//! leaves no room for that of the directory that it would move through is refused first.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -14,6 +14,8 @@ use levada_wire::messages::{AlterReplicaLogDirsRequest, AlterReplicaLogDirsRespo
 
 use crate::api::Context;
 use crate::error_code::ErrorCode;
+use crate::replica::Partition;
+use crate::replica::data_dir::DataDir;
 use crate::security::acl::Operation;
 
 /// The longest name of a file or directory.
@@ -24,23 +26,28 @@ pub(crate) async fn answer(
     request: AlterReplicaLogDirsRequest,
 ) -> AlterReplicaLogDirsResponse {
     let may = context.may_cluster(Operation::Alter);
-    let own = context.broker().replicas().data_path().display().to_string();
+    let dirs = context.broker().replicas().dirs();
     let image = context.broker().metadata().image();
     let mut results: BTreeMap<StrBytes, Vec<AlterReplicaLogDirPartitionResult>> = BTreeMap::new();
     for dir in request.dirs {
-        let is_own = dir.path.as_str() == own;
+        let own = dirs.online().find(|own| own.path().as_os_str() == dir.path.as_str());
         for topic in dir.topics {
             let name = topic.name.as_str();
+            let found = |index| context.broker().replicas().partitions().by_name(name, index);
+            let is_there = |found: &Partition| found.log().dir().parent() == own.map(DataDir::path);
             let exists = |index| image.topic(name).is_some_and(|topic| topic.partition(index).is_some());
             // A name may be long and its partitions many: it is looked at for those alone that may
             // be there.
             let verdict = |index: i32| match may {
                 false => Some(ErrorCode::ClusterAuthorizationFailed),
                 true if is_too_long(name.len(), index) => Some(ErrorCode::InvalidTopic),
-                true if !is_own => Some(ErrorCode::LogDirNotFound),
-                true if context.broker().replicas().partitions().by_name(name, index).is_some() => None,
-                true if exists(index) => Some(ErrorCode::KafkaStorageError),
-                true => Some(ErrorCode::UnknownTopicOrPartition),
+                true if own.is_none() => Some(ErrorCode::LogDirNotFound),
+                true => match found(index) {
+                    Some(found) if is_there(&found) => None,
+                    Some(_) => Some(ErrorCode::UnsupportedVersion),
+                    None if exists(index) => Some(ErrorCode::KafkaStorageError),
+                    None => Some(ErrorCode::UnknownTopicOrPartition),
+                },
             };
             let partitions = topic.partitions.iter().map(|index| {
                 message!(AlterReplicaLogDirPartitionResult {

@@ -1,10 +1,11 @@
 //! DescribeLogDirs (key 35), versions 1–5.
 //!
-//! The data directory: the size of each partition asked for (null: all), and from version 4 on the
-//! size of the volume and what is free on it. Partitions are never on their way to another
-//! directory, so there is no lag.
+//! The data directories: the size of each partition asked for (null: all), and from version 4 on
+//! the size of the volume and the free space on it. A directory that is offline has an error
+//! instead. Partitions are never on their way to another directory, so there is no lag.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
 
 use levada_wire::messages::describe_log_dirs_response::{
     DescribeLogDirsPartition, DescribeLogDirsResult, DescribeLogDirsTopic,
@@ -13,6 +14,8 @@ use levada_wire::messages::{DescribeLogDirsRequest, DescribeLogDirsResponse};
 
 use crate::api::{Context, text};
 use crate::error_code::ErrorCode;
+use crate::replica::Partition;
+use crate::replica::data_dir::DataDir;
 use crate::security::acl::Operation;
 
 const VOLUME_VERSION_MIN: i16 = 4;
@@ -36,23 +39,34 @@ pub(crate) async fn answer(context: &Context, request: DescribeLogDirsRequest) -
         None => true,
         Some(asked) => asked.get(topic).is_some_and(|indexes| indexes.contains(&index)),
     };
+    let replicas = context.broker().replicas();
+    let mut asked_for = replicas.partitions().all();
+    asked_for.retain(|partition| is_asked(partition.topic(), partition.index()));
+    let online = replicas.dirs().online().map(|dir| online(context, dir, &asked_for));
+    let offline = replicas.dirs().offline().map(|path| {
+        let mut result = message!(DescribeLogDirsResult { error_code: ErrorCode::KafkaStorageError.code() });
+        result.log_dir = text(path.display().to_string());
+        result
+    });
+    message!(DescribeLogDirsResponse { results: online.chain(offline).collect() })
+}
+
+fn online(context: &Context, dir: &DataDir, asked_for: &[Arc<Partition>]) -> DescribeLogDirsResult {
     let mut topics: BTreeMap<String, Vec<DescribeLogDirsPartition>> = BTreeMap::new();
-    for partition in context.broker().replicas().partitions().all() {
-        if is_asked(partition.topic(), partition.index()) {
-            topics.entry(partition.topic().to_owned()).or_default().push(message!(DescribeLogDirsPartition {
-                partition_index: partition.index(),
-                partition_size: i64::try_from(partition.log().size_bytes()).unwrap_or(i64::MAX),
-            }));
-        }
+    for partition in asked_for.iter().filter(|one| one.log().dir().parent() == Some(dir.path())) {
+        topics.entry(partition.topic().to_owned()).or_default().push(message!(DescribeLogDirsPartition {
+            partition_index: partition.index(),
+            partition_size: i64::try_from(partition.log().size_bytes()).unwrap_or(i64::MAX),
+        }));
     }
     let topics = topics.into_iter().map(|(name, mut partitions)| {
         partitions.sort_unstable_by_key(|partition| partition.partition_index);
         message!(DescribeLogDirsTopic { name: text(name), partitions: partitions })
     });
     let mut result = message!(DescribeLogDirsResult { topics: topics.collect() });
-    result.log_dir = text(context.broker().replicas().data_path().display().to_string());
+    result.log_dir = text(dir.path().display().to_string());
     if context.version() >= VOLUME_VERSION_MIN {
-        match rustix::fs::statvfs(context.broker().replicas().data_path()) {
+        match rustix::fs::statvfs(dir.path()) {
             Ok(volume) => {
                 let bytes = |blocks: u64| i64::try_from(blocks.saturating_mul(volume.f_frsize));
                 result.total_bytes = bytes(volume.f_blocks).unwrap_or(i64::MAX);
@@ -61,5 +75,5 @@ pub(crate) async fn answer(context: &Context, request: DescribeLogDirsRequest) -
             Err(_) => result.error_code = ErrorCode::KafkaStorageError.code(),
         }
     }
-    message!(DescribeLogDirsResponse { results: vec![result] })
+    result
 }

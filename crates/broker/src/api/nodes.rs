@@ -25,7 +25,7 @@ pub(crate) struct Nodes<'a> {
     own: i32,
     /// Host and port of this broker for the client.
     advertised: (String, u16),
-    listener: &'a str,
+    listener: String,
     image: &'a Image,
     /// Every registered broker; true if it has the client's listener.
     brokers: HashMap<i32, (&'a BrokerRegistration, bool)>,
@@ -35,17 +35,18 @@ impl<'a> Nodes<'a> {
     /// The brokers as the client of a request sees them.
     pub(crate) fn of(context: &'a Context, image: &'a Image) -> Self {
         let own = (context.broker().node_id(), context.advertised());
-        Self::new(own, &context.info.listener.name, image)
+        Self::new(own, endpoint_name(context), image)
     }
 
     /// The brokers through a listener; `own` is the id of this broker and its address for the
     /// client.
-    fn new((own, advertised): (i32, (String, u16)), listener: &'a str, image: &'a Image) -> Self {
+    fn new((own, advertised): (i32, (String, u16)), listener: String, image: &'a Image) -> Self {
         let has_listener = |broker: &BrokerRegistration| {
-            broker.broker_id == own || broker.end_points.iter().any(|one| one.name == *listener)
+            broker.broker_id == own || broker.end_points.iter().any(|one| one.name == listener)
         };
         let brokers = image.brokers().iter().map(|broker| (broker.broker_id, (broker, has_listener(broker))));
-        Self { own, advertised, listener, image, brokers: brokers.collect() }
+        let brokers = brokers.collect();
+        Self { own, advertised, listener, image, brokers }
     }
 
     /// The image that the brokers are of.
@@ -60,7 +61,7 @@ impl<'a> Nodes<'a> {
             let (host, port) = self.advertised.clone();
             return Some(NodeEndpoint { broker, host, port });
         }
-        let found = broker.end_points.iter().find(|one| one.name == *self.listener)?;
+        let found = broker.end_points.iter().find(|one| one.name == self.listener)?;
         Some(NodeEndpoint { broker, host: found.host.clone(), port: found.port })
     }
 
@@ -134,6 +135,15 @@ fn reserved(id: u8) -> Uuid {
     let mut bytes = [0; 16];
     bytes[15] = id;
     Uuid::from_bytes(bytes)
+}
+
+/// Name of the endpoints that the client is told: its own listener's. The console is no listener
+/// of other brokers; it sees them as brokers see one another.
+fn endpoint_name(context: &Context) -> String {
+    let (config, own) = (context.broker().config(), &context.info.listener.name);
+    let is_listener = config.listeners.iter().any(|listener| listener.name == *own);
+    let between_brokers = config.cluster.as_ref().filter(|_| !is_listener);
+    between_brokers.map_or(own, |cluster| &cluster.brokers.name).clone()
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 //! Logs are opened when the controllers count the broker as caught up. Until then nothing in the
 //! data directory is changed, and nothing there is compared with an image.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
@@ -14,17 +14,18 @@ use levada_log::Background;
 use levada_log::disk::{Disk, RealDisk};
 use levada_wire::Uuid;
 
-use super::opening::{Source, beside, only_dir};
+use super::opening::{Source, beside};
 use crate::broker::{Broker, OpenError};
 use crate::clock::uptime_ms;
 use crate::cluster::ClusterMembership;
 use crate::cluster::events::{self, EventReceiver};
-use crate::cluster::identity::{BrokerIds, identity};
+use crate::cluster::identity::{BrokerIds, OwnRegistration, identity};
 use crate::config::{BrokerConfig, LiveConfig};
 use crate::metadata::Metadata;
 use crate::metadata::image::{Image, PartitionRegistration, Topic};
 use crate::metadata::store::Store;
 use crate::replica::data_dir::{DataDir, DataDirError};
+use crate::replica::data_dirs::DataDirs;
 
 mod confirmation;
 #[cfg(test)]
@@ -43,16 +44,21 @@ impl Broker {
         bound: &[SocketAddr],
     ) -> Result<(Arc<Broker>, Following), OpenError> {
         let disk: Arc<dyn Disk> = Arc::new(RealDisk);
-        let dir = only_dir(&config)?.to_owned();
-        let data_dir = DataDir::open((disk.clone(), Background::new(beside)), &dir)?;
-        let stored = Store::member_identity(&*disk, &dir, config.node_id)?;
-        let left = data_dir.look()?;
+        let dirs = DataDirs::open((disk.clone(), Background::new(beside)), &config)?;
+        let stored = Store::member_identity(&*disk, dirs.first().configured(), config.node_id)?;
+        dirs.identify(|path| {
+            let identity = Store::member_identity(&*disk, path, config.node_id)?;
+            Store::check_cluster(path, &identity, &stored)?;
+            Ok::<_, OpenError>(identity)
+        })?;
+        let left = dirs.look()?;
         let ids = BrokerIds {
             cluster_id: stored.cluster_id.clone(),
-            directory: Uuid::from_bytes(stored.directory_id),
+            directories: dirs.online().map(DataDir::id).collect(),
             previous_epoch: left.broker_epoch,
         };
-        let registration = identity(&config, bound, ids);
+        let named = dirs.online().map(|dir| (dir.configured().to_owned(), dir.id())).collect();
+        let registration = OwnRegistration { identity: identity(&config, bound, ids), directories: named };
         let mut named = QUORUM.iter().filter_map(|key| config.settings().text(key));
         tracing::info!(
             cluster = stored.cluster_id,
@@ -66,7 +72,7 @@ impl Broker {
             .map_err(|error| OpenError::Membership { reason: error.to_string() })?;
         let metadata = Arc::new(Metadata::new(stored, KRAFT_VERSION));
         let source = Source::Member(membership.clone());
-        let broker = Broker::assemble(config, metadata, (data_dir, &left), source)?;
+        let broker = Broker::assemble(config, metadata, (dirs, &left), source)?;
         let following = Following {
             broker: broker.clone(),
             membership,
@@ -151,21 +157,45 @@ impl Following {
         Ok(())
     }
 
-    /// Reports replicas of which the metadata does not know that they are in this directory.
+    /// Reports replicas of which the metadata does not know in which directory they are.
     fn report_directories(&self, before: &Image, image: &Image) {
-        let (node_id, directory) = (self.broker.node_id(), self.broker.metadata().directory_id());
-        let of = |image: &Image, other: &Image| -> BTreeSet<ReplicaKey> {
+        let replicas = self.broker.replicas();
+        let of = |image: &Image, other: &Image| -> BTreeMap<ReplicaKey, [u8; 16]> {
             let changed = image.topics().changed_since(other.topics());
-            changed.flat_map(|topic| misplaced(topic, node_id, directory)).collect()
+            let actual = |name: &str, index| replicas.directory_of(name, index);
+            changed.flat_map(|topic| misplaced(topic, self.broker.node_id(), actual)).collect()
         };
+        // The replicas that entered service are among those compared here.
+        drop(replicas.take_placed());
         let (earlier, now) = (of(before, image), of(image, before));
-        earlier.difference(&now).for_each(|replica| self.membership.forget(*replica));
-        now.difference(&earlier).for_each(|replica| self.membership.assign(*replica, directory));
+        let settled = earlier.keys().filter(|replica| !now.contains_key(replica));
+        settled.for_each(|replica| self.membership.forget(*replica));
+        let news = now.iter().filter(|(replica, at)| earlier.get(replica) != Some(at));
+        news.for_each(|(replica, at)| self.membership.assign(*replica, Uuid::from_bytes(*at)));
+    }
+
+    /// Reports replicas that entered service since the last image.
+    fn report_placed(&self) {
+        let placed = self.broker.replicas().take_placed();
+        if placed.is_empty() {
+            return;
+        }
+        let image = self.broker.metadata().image();
+        for ((name, index), directory) in placed {
+            let Some(topic) = image.topic(&name) else { continue };
+            let recorded = topic.partition(index).and_then(|one| recorded(one, self.broker.node_id()));
+            if recorded.is_some_and(|recorded| recorded != directory) {
+                self.membership.assign(ReplicaKey::new(topic.id(), index), directory);
+            }
+        }
     }
 
     /// Takes leaderships up again that were in doubt after a pause of the process, as soon as the
     /// metadata was read anew. To be called several times a second.
     pub(crate) fn tick(&mut self) {
+        if self.has_begun {
+            self.report_placed();
+        }
         let Some(lease) = self.broker.replicas().lease() else { return };
         let pauses = lease.pauses();
         if pauses != self.pauses {
@@ -198,12 +228,23 @@ impl Following {
     }
 }
 
-/// Replicas of this node that the metadata has in another directory.
-fn misplaced(topic: &Topic, node_id: i32, directory: Uuid) -> Vec<ReplicaKey> {
-    let is_elsewhere = |partition: &PartitionRegistration| {
-        let at = partition.replicas.iter().position(|replica| *replica == node_id);
-        at.and_then(|at| partition.directories.get(at)).is_some_and(|recorded| *recorded != directory)
+/// Replicas of this node that the metadata has in another directory than the `actual` one, which is
+/// returned with them.
+fn misplaced(
+    topic: &Topic,
+    node_id: i32,
+    actual: impl Fn(&str, i32) -> Option<Uuid>,
+) -> Vec<(ReplicaKey, [u8; 16])> {
+    let misplaced = |(index, partition): (i32, &PartitionRegistration)| {
+        let recorded = recorded(partition, node_id)?;
+        let directory = actual(topic.name(), index)?;
+        (recorded != directory).then(|| (ReplicaKey::new(topic.id(), index), directory.to_bytes()))
     };
-    let elsewhere = topic.partitions().filter(|(_, partition)| is_elsewhere(partition));
-    elsewhere.map(|(index, _)| ReplicaKey::new(topic.id(), index)).collect()
+    topic.partitions().filter_map(misplaced).collect()
+}
+
+/// The directory that the metadata has for the node's replica.
+fn recorded(partition: &PartitionRegistration, node_id: i32) -> Option<Uuid> {
+    let at = partition.replicas.iter().position(|replica| *replica == node_id)?;
+    partition.directories.get(at).copied()
 }

@@ -15,6 +15,7 @@ use tokio::sync::Semaphore;
 
 use crate::access::Access;
 use crate::broker::Broker;
+use crate::broker::outages::Outages;
 use crate::clock::now_ms;
 use crate::cluster::ClusterMembership;
 use crate::config::{BrokerConfig, LiveConfig, thresholds};
@@ -34,16 +35,17 @@ use crate::publishing::Publisher;
 use crate::quota::QuotaBook;
 use crate::replica::Replicas;
 use crate::replica::data_dir::{DataDir, DataDirError};
+use crate::replica::data_dirs::DataDirs;
 use crate::replica::last_shutdown::LastShutdown;
 use crate::stats::Stats;
 use crate::tls::Tls;
 use crate::transaction::Transactions;
 use crate::transfers::Transfers;
 
-/// Why a broker cannot be opened.
+/// The reason why a broker cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// The data directory cannot be used.
+    /// A data directory cannot be used.
     #[error(transparent)]
     DataDir(#[from] DataDirError),
     /// The file with this machine's thresholds cannot be used.
@@ -97,19 +99,24 @@ impl Broker {
         bound: &[SocketAddr],
     ) -> Result<Arc<Broker>, OpenError> {
         let started = Instant::now();
-        let dir = only_dir(&config)?.to_owned();
-        let data_dir = DataDir::open((disk.clone(), background), &dir)?;
-        let (store, report) = Store::open(&store_options(&config, disk, dir), now_ms())?;
+        let dirs = DataDirs::open((disk.clone(), background), &config)?;
+        let dir = dirs.first().configured().to_owned();
+        let others: Vec<&Path> = dirs.iter().map(DataDir::configured).filter(|other| *other != dir).collect();
+        let others = Store::check_others(&*disk, (&dir, config.node_id), &others)?;
+        let mut options = store_options(&config, disk.clone(), dir);
+        options.others = (!dirs.has_closed()).then_some(others);
+        let (store, report) = Store::open(&options, now_ms())?;
+        dirs.identify(|path| Store::adopt(&*disk, path, store.identity()).map_err(OpenError::from))?;
         // Only now: a directory that was refused is as it was.
-        let left = data_dir.begin()?;
+        let left = dirs.begin()?;
         warn_of(&report);
         let config = Arc::new(LiveConfig::new(current_config(config, store.image())));
         let metadata = Arc::new(Metadata::new(store.identity().clone(), store.kraft_version()));
-        let broker =
-            Broker::assemble(config, metadata, (data_dir, &left), Source::Embedded(Box::new(store)))?;
+        let broker = Broker::assemble(config, metadata, (dirs, &left), Source::Embedded(Box::new(store)))?;
         let first = broker.controller.register(&broker.node(bound))?;
         let (clean, is_new) = (left.clean, report.unused);
         broker.publisher.begin(&first, left)?;
+        broker.controller.record_directories();
         broker.replicas.recovery().wait(RECOVERY_GRACE);
         let recovering = broker.replicas.recovery().progress().left;
         let (took_ms, partitions) = (started.elapsed().as_millis(), broker.replicas.partitions().count());
@@ -124,7 +131,7 @@ impl Broker {
     pub(super) fn assemble(
         config: Arc<LiveConfig>,
         metadata: Arc<Metadata>,
-        (data_dir, left): (DataDir, &LastShutdown),
+        (dirs, left): (DataDirs, &LastShutdown),
         source: Source,
     ) -> Result<Arc<Broker>, OpenError> {
         let loaded = config.load();
@@ -133,7 +140,7 @@ impl Broker {
         let fetch_sessions = Mutex::new(Sessions::new(loaded.fetch_session_slots as usize));
         drop(loaded);
         let quotas = Arc::<QuotaBook>::default();
-        let replicas = Arc::new(Replicas::new(config.clone(), metadata.clone(), data_dir, left));
+        let replicas = Arc::new(Replicas::new(config.clone(), metadata.clone(), dirs, left));
         let coordinators = Arc::new(Coordinators::new(config.clone()));
         let fetchers = match &source {
             Source::Embedded(_) => None,
@@ -161,7 +168,7 @@ impl Broker {
         let controller = Arc::new(controller);
         Ok(Arc::new(Self {
             transactions: Arc::new(Transactions::new(
-                config.clone(),
+                (config.clone(), metadata.clone()),
                 replicas.clone(),
                 coordinators.clone(),
                 controller.clone(),
@@ -183,6 +190,7 @@ impl Broker {
             change_log: LogPace::of(CHANGES_AT_ONCE),
             stopping: AtomicBool::new(false),
             membership,
+            outages: Outages::default(),
         }))
     }
 
@@ -217,7 +225,8 @@ impl Broker {
         Node {
             node_id: config.node_id,
             incarnation_id: uuid::random(),
-            log_dirs: vec![self.metadata.directory_id()],
+            log_dirs: self.online_directories(),
+            has_offline_dirs: self.replicas.dirs().offline().next().is_some(),
             rack: config.rack.clone(),
             end_points: end_points.collect(),
             controller_end_points: vec![Endpoint {
@@ -236,14 +245,6 @@ pub(super) enum Source {
     Embedded(Box<Store>),
     /// The controllers of a cluster.
     Member(Arc<ClusterMembership>),
-}
-
-/// The one data directory.
-pub(super) fn only_dir(config: &BrokerConfig) -> Result<&Path, DataDirError> {
-    match &config.log_dirs[..] {
-        [dir] => Ok(dir),
-        dirs => Err(DataDirError::SeveralDirs { count: dirs.len() }),
-    }
 }
 
 fn thresholds_in_force(config: &BrokerConfig) -> Result<Thresholds, OpenError> {
@@ -276,6 +277,7 @@ fn store_options(config: &BrokerConfig, disk: Arc<dyn Disk>, dir: PathBuf) -> St
         min_insync_replicas: config.topic_defaults.min_insync_replicas,
         users: Vec::new(),
         limits: config.metadata_log,
+        others: None,
     }
 }
 

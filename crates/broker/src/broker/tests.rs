@@ -2,6 +2,7 @@
 
 mod coordinators;
 mod crash;
+mod directories;
 mod idle;
 mod recovering;
 mod reindexing;

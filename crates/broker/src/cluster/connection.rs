@@ -20,8 +20,9 @@ use levada_wire::messages::{
 use levada_wire::{Client, ClientError, ClientOptions, DecodeError, EncodeError, StrBytes};
 use parking_lot::Mutex;
 
-use crate::config::{ClusterConfig, LiveConfig, PeerListener};
+use crate::config::{BrokerConfig, ClusterConfig, LiveConfig, PeerListener};
 use crate::keystore::TlsError;
+use crate::metadata::image::Image;
 use crate::security::login::{LoginFault, SaslLogin};
 
 #[cfg(test)]
@@ -133,17 +134,29 @@ impl Connection {
         self.call(to, |open, _| Ok(open.client.request_at(open.best(api)?, request)?))
     }
 
+    /// The same for a request that depends on the version in which it is sent.
+    pub(crate) fn request_in<R: RequestResponsePair>(
+        &mut self,
+        to: &Target,
+        api: ControllerApi,
+        request: impl FnOnce(i16) -> R,
+    ) -> Option<R::Response> {
+        self.call(to, |open, _| {
+            let version = open.best(api)?;
+            Ok(open.client.request_at(version, &request(version))?)
+        })
+    }
+
     /// The same for a heartbeat. A controller before Kafka 4.3 does not know cordoned directories.
     pub(crate) fn heartbeat(
         &mut self,
         to: &Target,
         request: &BrokerHeartbeatRequest,
     ) -> Option<BrokerHeartbeatResponse> {
-        self.call(to, |open, _| {
-            let version = open.best(controller::BROKER_HEARTBEAT)?;
+        self.request_in(to, controller::BROKER_HEARTBEAT, |version| {
             let mut request = request.clone();
             request.cordoned_log_dirs.take_if(|_| version < CORDONS);
-            Ok(open.client.request_at(version, &request)?)
+            request
         })
     }
 
@@ -226,6 +239,19 @@ impl Connection {
             false => tracing::debug!(%address, purpose, %fault, "a request to another node failed"),
         }
     }
+}
+
+/// Address of another broker: its endpoint of the brokers' listener. None while the metadata has no
+/// such broker.
+pub(crate) fn broker_target(config: &BrokerConfig, image: &Image, node: i32) -> Option<Target> {
+    let name = &config.cluster.as_ref()?.brokers.name;
+    let broker = image.brokers().broker(node)?;
+    let found = broker.end_points.iter().find(|endpoint| endpoint.name.eq_ignore_ascii_case(name));
+    if found.is_none() {
+        tracing::debug!(node, listener = name, "the broker has no listener of this name");
+    }
+    let (host, port) = found.map(|endpoint| (endpoint.host.clone(), endpoint.port))?;
+    Some(Target { node: Some(node), address: Address { host, port } })
 }
 
 impl Open {

@@ -1,26 +1,33 @@
 //! The registration of this broker: listeners, features and directories.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 use levada_cluster::lifecycle::{BrokerIdentity, BrokerListener, FeatureRange};
 use levada_wire::Uuid;
 
 use crate::config::BrokerConfig;
-use crate::metadata::features::{FEATURES, METADATA_VERSION};
+use crate::metadata::features::{FEATURES, LOWEST_OF_MEMBERS, METADATA_VERSION};
 use crate::metadata::uuid;
-
-/// The lowest `metadata.version` of a cluster that this broker can join: that of Kafka 4.0.
-const LOWEST_METADATA_VERSION: i16 = 25;
 
 /// Ids of a broker that lie in its data directory.
 #[derive(Clone, Debug)]
 pub(crate) struct BrokerIds {
     /// The cluster's id.
     pub(crate) cluster_id: String,
-    /// The directory's id.
-    pub(crate) directory: Uuid,
+    /// The ids of the data directories that work.
+    pub(crate) directories: Vec<Uuid>,
     /// The broker epoch before a clean stop.
     pub(crate) previous_epoch: Option<i64>,
+}
+
+/// A broker as it registers, and its directories as the configuration names them.
+#[derive(Clone, Debug)]
+pub(crate) struct OwnRegistration {
+    /// The contents of the request.
+    pub(crate) identity: BrokerIdentity,
+    /// The data directories that work, with their ids.
+    pub(crate) directories: Vec<(PathBuf, Uuid)>,
 }
 
 /// The broker as it registers. `bound` are the addresses of its listeners, in the order of the
@@ -39,7 +46,7 @@ pub(crate) fn identity(config: &BrokerConfig, bound: &[SocketAddr], ids: BrokerI
     let features = FEATURES.iter().map(|feature| FeatureRange {
         name: feature.name.to_owned(),
         min: match feature.name {
-            METADATA_VERSION => LOWEST_METADATA_VERSION,
+            METADATA_VERSION => LOWEST_OF_MEMBERS,
             _ => feature.min_version,
         },
         max: feature.max_version,
@@ -52,7 +59,7 @@ pub(crate) fn identity(config: &BrokerConfig, bound: &[SocketAddr], ids: BrokerI
         rack: config.rack.clone(),
         listeners: listeners.collect(),
         features: features.collect(),
-        directories: vec![ids.directory],
+        directories: ids.directories,
     }
 }
 

@@ -2,12 +2,13 @@
 //! its own, since a controller handles the requests of one connection one after the other.
 
 use std::collections::VecDeque;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::Duration;
 
-use levada_cluster::lifecycle::{BrokerIdentity, Lifecycle, LifecycleAction, LifecycleEvent};
+use levada_cluster::lifecycle::{Lifecycle, LifecycleAction, LifecycleEvent};
 use levada_cluster::{Target, errors};
 use levada_wire::Uuid;
 use levada_wire::api::controller;
@@ -15,6 +16,7 @@ use levada_wire::api::controller;
 use super::ClusterEvent;
 use super::connection::{Connection, Cutoff, Peers};
 use super::events::{ConsumerGone, EventSender};
+use super::identity::OwnRegistration;
 use super::requests::RequestInput;
 use super::status::Shared;
 use crate::clock::steady_ms;
@@ -26,8 +28,9 @@ const CONTROLLER_WAIT: Duration = Duration::from_millis(500);
 pub(super) struct Presence {
     shared: Arc<Shared>,
     lifecycle: Lifecycle,
-    /// Directories of the broker, and those that were last reported as cordoned.
-    directories: Vec<Uuid>,
+    /// Directories of the broker, as the configuration names them, and those that were last
+    /// reported as cordoned.
+    directories: Vec<(PathBuf, Uuid)>,
     cordoned: Option<Vec<Uuid>>,
     session_ms: i64,
     connection: Connection,
@@ -38,10 +41,11 @@ pub(super) struct Presence {
 impl Presence {
     pub(super) fn new(
         shared: Arc<Shared>,
-        identity: BrokerIdentity,
+        registration: OwnRegistration,
         cutoff: Cutoff,
         (events, requests): (EventSender, Sender<RequestInput>),
     ) -> Self {
+        let OwnRegistration { identity, directories } = registration;
         let times = shared.config.load().cluster.as_ref().map(|cluster| cluster.times).unwrap_or_default();
         let timeout = Duration::from_millis(times.request_ms.unsigned_abs());
         let connection = Connection::new(
@@ -50,7 +54,6 @@ impl Presence {
             "lifecycle".to_owned(),
             (timeout, cutoff),
         );
-        let directories = identity.directories.clone();
         let lifecycle = Lifecycle::new(identity, times, steady_ms());
         let session_ms = times.session_ms;
         Self { shared, lifecycle, directories, cordoned: None, session_ms, connection, events, requests }
@@ -94,9 +97,11 @@ impl Presence {
     /// heartbeat on, since a fenced broker can be given replicas.
     fn cordons(&mut self, event: &LifecycleEvent) -> Option<LifecycleEvent> {
         let config = self.shared.config.load();
-        let is_cordoned = config.cluster.as_ref().is_some_and(|cluster| cluster.cordoned);
-        let cordoned = if is_cordoned { self.directories.clone() } else { Vec::new() };
-        let is_known = is_cordoned || self.cordoned.is_some() || matches!(event, LifecycleEvent::Ready);
+        let cordons = &config.cluster.as_ref()?.cordoned;
+        let cordoned = self.directories.iter().filter(|(path, _)| cordons.has(path)).map(|(_, id)| *id);
+        let cordoned: Vec<Uuid> = cordoned.collect();
+        let is_known =
+            !cordoned.is_empty() || self.cordoned.is_some() || matches!(event, LifecycleEvent::Ready);
         if !is_known || self.cordoned.as_ref() == Some(&cordoned) {
             return None;
         }

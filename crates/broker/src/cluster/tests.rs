@@ -10,7 +10,7 @@ use levada_wire::api::controller::{ASSIGN_REPLICAS_TO_DIRS, BROKER_HEARTBEAT, EN
 
 use self::quorum::{Controller, TOPIC_OFFSET};
 use super::events::EventReceiver;
-use super::identity::{BrokerIds, identity};
+use super::identity::{BrokerIds, OwnRegistration, identity};
 use super::*;
 use crate::config::{BrokerConfig, Sources};
 
@@ -39,10 +39,14 @@ fn join_with(controllers: &[&Controller], flag: &str) -> Member {
         &format!("controller.quorum.bootstrap.servers={}", addresses.join(",")),
     ];
     let config = BrokerConfig::load(&Sources::flags(flags)).unwrap();
-    let ids = BrokerIds { cluster_id: "cluster".to_owned(), directory: DIRECTORY, previous_epoch: None };
+    let ids =
+        BrokerIds { cluster_id: "cluster".to_owned(), directories: vec![DIRECTORY], previous_epoch: None };
     let identity = identity(&config, &["127.0.0.1:9092".parse().unwrap()], ids);
+    let directories = vec![(config.log_dirs[0].clone(), DIRECTORY)];
+    let registration = OwnRegistration { identity, directories };
     let (sender, events) = events::queue();
-    let membership = ClusterMembership::start(&Arc::new(LiveConfig::new(config)), identity, sender).unwrap();
+    let membership =
+        ClusterMembership::start(&Arc::new(LiveConfig::new(config)), registration, sender).unwrap();
     Member { membership, events }
 }
 

@@ -118,7 +118,7 @@ pub struct GroupConfig {
     pub consumer_protocol: bool,
 }
 
-/// Which way groups may change their kind while they have members.
+/// Direction in which groups may change their kind while they have members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Migration {
     /// From classic to consumer.
@@ -422,15 +422,14 @@ impl Reader<'_> {
     /// Settings that contradict what this version does.
     fn unserved(&self) -> Vec<ConfigError> {
         let elsewhere = self.0.explicit("metadata.log.dir").filter(|(dir, _)| {
-            let is_first =
-                |dirs: Vec<PathBuf>| dirs.first().is_some_and(|first| first.as_path() == Path::new(dir));
-            !dir.is_empty() && self.log_dirs().is_ok_and(|dirs| !is_first(dirs))
+            let is_named = |dirs: Vec<PathBuf>| dirs.iter().any(|named| named.as_path() == Path::new(dir));
+            !dir.is_empty() && self.log_dirs().is_ok_and(|dirs| !is_named(dirs))
         });
         let metadata = elsewhere.filter(|_| !cluster::is_member(self)).map(|(value, origin)| ConfigError::Refused {
             key: "metadata.log.dir".to_owned(),
             value: value.to_owned(),
             origin: origin.clone(),
-            reason: "the metadata lies in log.dirs: move the directory __cluster_metadata-0 there and remove the key".to_owned(),
+            reason: "the metadata lies in a directory of log.dirs: name one of them, and move the directory __cluster_metadata-0 there".to_owned(),
         });
         let protocols = (!self.has_protocol("classic")).then(|| {
             self.invalid(

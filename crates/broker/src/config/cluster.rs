@@ -74,10 +74,24 @@ pub struct ClusterConfig {
     pub brokers: PeerListener,
     /// Fetches from other brokers.
     pub replication: ReplicationConfig,
-    /// True if `cordoned.log.dirs` names the data directory.
-    pub cordoned: bool,
+    /// `cordoned.log.dirs`.
+    pub cordoned: Cordoned,
     /// Times of the membership.
     pub times: LifecycleTimes,
+}
+
+/// Data directories that get no new replicas.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cordoned {
+    all: bool,
+    dirs: Vec<PathBuf>,
+}
+
+impl Cordoned {
+    /// True if a directory, as `log.dirs` names it, gets no new replicas.
+    pub fn has(&self, dir: &Path) -> bool {
+        self.all || self.dirs.iter().any(|cordoned| cordoned == dir)
+    }
 }
 
 /// A listener of other nodes, and this broker's security for connections to it.
@@ -357,13 +371,12 @@ fn login(read: &Reader<'_>, listener: &str, key: &'static str) -> Result<SaslLog
     Ok(SaslLogin::new(mechanism, option("username")?, option("password")?))
 }
 
-/// True if a data directory is cordoned. A broker in a cluster has one.
-fn cordoned(read: &Reader<'_>) -> Result<bool, ConfigError> {
+fn cordoned(read: &Reader<'_>) -> Result<Cordoned, ConfigError> {
     let own: Vec<PathBuf> = read.log_dirs().unwrap_or_default();
-    let mut named = words(read.text(CORDONED)).peekable();
-    let is_cordoned = named.peek().is_some();
-    match named.all(|dir| dir == "*" || own.iter().any(|own| own == Path::new(dir))) {
-        true => Ok(is_cordoned),
+    let (all, named): (Vec<&str>, Vec<&str>) = words(read.text(CORDONED)).partition(|dir| *dir == "*");
+    let dirs: Vec<PathBuf> = named.into_iter().map(PathBuf::from).collect();
+    match dirs.iter().all(|dir| own.contains(dir)) {
+        true => Ok(Cordoned { all: !all.is_empty(), dirs }),
         false => Err(read.invalid(CORDONED, "a list of directories of log.dirs, or *".to_owned())),
     }
 }

@@ -84,7 +84,7 @@ impl BrokerConfig {
     /// Every broker key that Kafka describes, those of our own, and what else was set, in order of
     /// name.
     pub fn describe_as_kafka(&self) -> Vec<Described> {
-        let is_hidden = |name| kafka_key(name).is_some_and(|known| known.level == ConfigScope::Internal);
+        let is_hidden = |name| kafka_key(name).is_some_and(|known| known.level != ConfigScope::Public);
         let served = BROKER_KEYS.iter().map(|key| key.name);
         let served = served.filter(|name| !is_hidden(name) || self.settings().explicit(name).is_some());
         let public =
@@ -233,8 +233,9 @@ pub(super) fn layers(
 /// The default of a key that may be set before the start.
 fn static_default(name: &str) -> Option<&'static str> {
     match (broker_key(name), kafka_key(name)) {
+        (_, Some(known)) if known.level == ConfigScope::DynamicOnly => None,
         (Some(key), _) => key.default,
-        (None, Some(known)) if known.level != ConfigScope::DynamicOnly => known.key.default,
-        _ => None,
+        (None, Some(known)) => known.key.default,
+        (None, None) => None,
     }
 }

@@ -48,7 +48,7 @@ pub(super) fn bare_foreign(name: &str) -> &str {
     }
 }
 
-/// Why the key, written without a prefix, has no effect.
+/// The reason why the key, written without a prefix, has no effect.
 pub(super) fn reason(bare: &str) -> Option<&'static str> {
     let refused = || REFUSED.iter().find(|refusal| refusal.key == bare).map(|refusal| refusal.reason);
     let noted = || NOTED.iter().find(|(_, names)| names.contains(&bare)).map(|(reason, _)| *reason);
@@ -56,8 +56,8 @@ pub(super) fn reason(bare: &str) -> Option<&'static str> {
     noted().or_else(refused).or_else(internal)
 }
 
-/// Why a broker's or a topic's key that can be set while the broker runs has no effect; `None` if
-/// it has one.
+/// Reason for which a key that can be set at run time, of a broker or a topic, has no effect;
+/// `None` if it has one.
 pub fn without_effect(name: &str) -> Option<&'static str> {
     let idle =
         |key: &str| IDLE_TOPIC_KEYS.iter().find(|(_, names)| names.contains(&key)).map(|(reason, _)| *reason);
@@ -68,13 +68,9 @@ pub fn without_effect(name: &str) -> Option<&'static str> {
 }
 
 /// Keys of topics that are kept and shown, and change nothing.
-const IDLE_TOPIC_KEYS: [(&str, &[&str]); 5] = [
+const IDLE_TOPIC_KEYS: [(&str, &[&str]); 4] = [
     ("the LZ4 compressor has no levels", &["compression.lz4.level"]),
     ("segments grow as they are written", &["preallocate"]),
-    (
-        "replication is not throttled",
-        &["follower.replication.throttled.replicas", "leader.replication.throttled.replicas"],
-    ),
     (
         "the controllers of a cluster elect leaders; one broker alone has no replica to elect",
         &["unclean.leader.election.enable"],
@@ -386,14 +382,12 @@ const NOTED: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "replication has no throttle and no copies between directories, and the controllers of a cluster elect leaders",
+        "replication has no copies between directories, and the controllers of a cluster elect leaders",
         &[
             "alter.log.dirs.replication.quota.window.num",
             "alter.log.dirs.replication.quota.window.size.seconds",
             "auto.leader.rebalance.enable",
-            "follower.replication.throttled.rate",
             "leader.imbalance.check.interval.seconds",
-            "leader.replication.throttled.rate",
             "num.replica.alter.log.dirs.threads",
             "replica.alter.log.dirs.io.max.bytes.per.second",
             "replica.high.watermark.checkpoint.interval.ms",
@@ -402,8 +396,6 @@ const NOTED: &[(&str, &[&str])] = &[
             "request.timeout.ms",
             "socket.connection.setup.timeout.max.ms",
             "socket.connection.setup.timeout.ms",
-            "replication.quota.window.num",
-            "replication.quota.window.size.seconds",
         ],
     ),
     (

@@ -99,6 +99,9 @@ fn config_type_of(name: &str) -> ConfigType {
 /// Reads `[1,...]`, `[1,...,9]`, `[1,...,9] or -1` and `[one, two]`; what Kafka checks in other
 /// ways is not checked here.
 fn valid(config_type: ConfigType, values: &'static str) -> Valid {
+    if values == THROTTLED_REPLICAS {
+        return Valid::Replicas;
+    }
     let (range, or_unset) = match values.strip_suffix(" or -1") {
         Some(range) => (range, true),
         None => (values, false),
@@ -121,6 +124,9 @@ fn valid(config_type: ConfigType, values: &'static str) -> Valid {
         _ => Valid::Any,
     }
 }
+
+/// Kafka's words for a list of throttled replicas.
+const THROTTLED_REPLICAS: &str = "[partitionId]:[brokerId],[partitionId]:[brokerId],...";
 
 /// The words of a range, for as long as the process runs: the table is read once.
 fn words(range: &'static str) -> &'static [&'static str] {

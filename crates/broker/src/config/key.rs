@@ -1,6 +1,8 @@
 //! One row of the table of keys: name, type, default, allowed values and documentation, and the
 //! validation of a value.
 
+use super::throttled::ThrottledReplicas;
+
 /// A configuration key as users, DescribeConfigs and the documentation see it.
 #[derive(Clone, Copy, Debug)]
 pub struct ConfigKey {
@@ -64,6 +66,8 @@ pub enum Valid {
     OneOf(&'static [&'static str]),
     /// A list of some of these words.
     SomeOf(&'static [&'static str]),
+    /// `*`, or a list of replicas.
+    Replicas,
 }
 
 /// Update mode of a key.
@@ -208,6 +212,10 @@ impl ConfigKey {
             ConfigType::String | ConfigType::Class | ConfigType::Password | ConfigType::Unknown => {
                 self.allows_word(text).then(|| text.to_owned())
             }
+            ConfigType::List if self.valid == Valid::Replicas => {
+                let words: Vec<&str> = words(text).collect();
+                ThrottledReplicas::parse(text).map(|_| words.join(","))
+            }
             ConfigType::List => {
                 let words: Vec<&str> = words(text).collect();
                 words.iter().all(|word| self.allows_word(word)).then(|| words.join(","))
@@ -222,6 +230,7 @@ impl ConfigKey {
             Valid::OneOf(words) => format!("one of {}", words.join(", ")),
             Valid::SomeOf(words) => format!("a list of {}", words.join(", ")),
             Valid::Ratio(low, high) => format!("a number from {low} to {high}"),
+            Valid::Replicas => "* or a list of PARTITION:BROKER".to_owned(),
             Valid::UnsetOr(..) => format!("-1 or an integer from {least} to {most}"),
             Valid::Any | Valid::Range(..) => match self.kind {
                 ConfigType::Boolean => "true or false".to_owned(),

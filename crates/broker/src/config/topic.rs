@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use super::{
-    BrokerConfig, ConfigError, Origin, Settings,
+    BrokerConfig, ConfigError, Origin, Settings, ThrottledReplicas,
     key::words,
     sources::nearest,
     table::{TOPIC_KEYS, TopicConfigKey, topic_key},
@@ -29,8 +29,12 @@ pub struct TopicConfig {
     pub flush_messages: i64,
     /// `flush.ms`.
     pub flush_ms: i64,
+    /// `follower.replication.throttled.replicas`.
+    pub follower_throttled: ThrottledReplicas,
     /// `index.interval.bytes`.
     pub index_interval_bytes: u32,
+    /// `leader.replication.throttled.replicas`.
+    pub leader_throttled: ThrottledReplicas,
     /// `levada.ack.durability` is `fdatasync`: acknowledgements wait for the device.
     pub acks_durable: bool,
     /// `max.compaction.lag.ms`.
@@ -177,7 +181,9 @@ impl TopicConfig {
             file_delete_delay_ms: read.long("file.delete.delay.ms"),
             flush_messages: read.long("flush.messages"),
             flush_ms: read.long("flush.ms"),
+            follower_throttled: read.throttled("follower.replication.throttled.replicas"),
             index_interval_bytes: read.size("index.interval.bytes"),
+            leader_throttled: read.throttled("leader.replication.throttled.replicas"),
             acks_durable: read.text("levada.ack.durability") == "fdatasync",
             max_compaction_lag_ms: read.long("max.compaction.lag.ms"),
             max_message_bytes: read.size("max.message.bytes"),
@@ -273,6 +279,10 @@ impl Reader<'_> {
 
     fn is_true(&self, name: &str) -> bool {
         self.text(name) == "true"
+    }
+
+    fn throttled(&self, name: &str) -> ThrottledReplicas {
+        ThrottledReplicas::parse(&self.text(name)).expect("the table has a list of replicas")
     }
 
     fn compression(&self) -> CompressionType {

@@ -3,13 +3,17 @@
 
 use std::sync::Arc;
 
+use levada_wire::Uuid;
 use parking_lot::Mutex;
 
 use crate::clock::now_ms;
 use crate::controller::storage_failure;
 use crate::error_code::Failure;
-use crate::metadata::controller::{Decision, Node, Refusal, start_node, stop_node};
+use crate::metadata::controller::{
+    Decision, Node, Refusal, assign_directories, lose_directories, start_node, stop_node,
+};
 use crate::metadata::image::Image;
+use crate::metadata::records::Record;
 use crate::metadata::store::{Store, StoreError};
 use crate::publishing::{Aftermath, Publisher};
 
@@ -30,8 +34,9 @@ impl Embedded {
     /// stays recorded, also if a new partition cannot be opened. Blocks.
     pub(super) fn change<T>(&self, decide: impl FnOnce(&Image) -> Decision<T>) -> Result<T, Failure> {
         let (outcome, aftermath) = self.update(|image, _| decide(image))?;
-        self.publisher.finish(aftermath).map_err(storage_failure)?;
-        Ok(outcome)
+        let finished = self.publisher.finish(aftermath).map_err(storage_failure);
+        self.record_directories();
+        finished.map(|()| outcome)
     }
 
     /// As [`Embedded::change`], for a decision that may be refused as a whole.
@@ -65,6 +70,32 @@ impl Embedded {
             outcome: (),
         })?;
         Ok(store.image().clone())
+    }
+
+    /// Records the directories of partitions that entered service, where there are several. Blocks.
+    pub(super) fn record_directories(&self) {
+        let placed = self.publisher.replicas.take_placed();
+        if placed.is_empty() {
+            return;
+        }
+        let node_id = self.publisher.config.load().node_id;
+        let records = |image: &Image| assign_directories(image, node_id, &placed);
+        self.record("the directories of new partitions", records);
+    }
+
+    /// Records that these directories of the node are left, after others have failed. Blocks.
+    pub(super) fn lose_directories(&self, left: &[Uuid]) {
+        let node_id = self.publisher.config.load().node_id;
+        self.record("the failure of a directory", |image| lose_directories(image, node_id, left));
+    }
+
+    fn record(&self, what: &str, records: impl FnOnce(&Image) -> Vec<Record>) {
+        let decide = |image: &Image, _| Decision { records: records(image), outcome: () };
+        match self.update(decide) {
+            // A partition that cannot be opened has its line of the log.
+            Ok(((), aftermath)) => drop(self.publisher.finish(aftermath)),
+            Err(error) => tracing::error!(%error, "cannot record {what} in the metadata log"),
+        }
     }
 
     /// Records that this node no longer serves.

@@ -13,23 +13,23 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use levada_log::{Append, AppendError};
+use levada_log::Append;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc, oneshot};
-use tokio::time::Instant;
 
 use crate::clock::{Now, now_ms};
-use crate::coordinator::replay::{ReplayError, may_be_repeated, replay};
+use crate::coordinator::replay::{ReplayError, replay, stored};
 use crate::coordinator::slots::{self, Due, Slots};
 use crate::machine::{
     Action, Keyed, Machine, PersistFailure, PersistId, Request, Signal, Ticket, partition_for,
 };
 use crate::replica::Partition;
-use crate::replica::lane::{SubmitError, SubmitResult, Submitted};
+use crate::replica::lane::{SubmitError, Submitted};
 use crate::replica::led::CommitFailure;
 
-/// Longest wait for the replicas in sync of a coordinator's partition, as Kafka's
-/// `offsets.commit.timeout.ms`.
+/// Longest wait of a request for the replicas in sync of a coordinator's partition, as Kafka's
+/// `offsets.commit.timeout.ms`. The coordinator waits for longer: a write that is committed later
+/// takes effect then, as a coordinator that replays the log would have it.
 const COMMIT_WAIT: Duration = Duration::from_secs(5);
 
 /// The coordinators of one kind on this broker.
@@ -72,6 +72,8 @@ struct State<M: Machine> {
     is_expected: bool,
     waiting: HashMap<Ticket, oneshot::Sender<M::Outcome>>,
     next_ticket: u64,
+    /// Tickets before this one may have been dismissed: their answers came without the machine.
+    dismissed_before: u64,
 }
 
 impl<M: Machine> Host<M> {
@@ -246,6 +248,12 @@ impl<M: Machine> Job<M> {
         &self.work
     }
 
+    /// A check that is true once the coordinator's term has ended: nobody waits for the work then.
+    pub(crate) fn is_over(&self) -> impl Fn() -> bool + Send + Sync + use<M> {
+        let (slot, term) = (self.slot.clone(), self.term);
+        move || slot.state.lock().term != term
+    }
+
     /// Tells the coordinator how the work has ended.
     pub(crate) fn done(self, event: M::Event) {
         self.slot.step_in(self.term, event);
@@ -262,8 +270,19 @@ impl<M: Machine> State<M> {
 impl<M: Machine> Slot<M> {
     fn new(machine: M, alarm: Arc<Notify>, jobs: mpsc::UnboundedSender<Job<M>>) -> Self {
         let (partition, leader_epoch, held) = (None, None, None);
-        let (term, is_expected, waiting, next_ticket) = (0, false, HashMap::new(), 0);
-        let state = State { machine, term, leader_epoch, held, partition, is_expected, waiting, next_ticket };
+        let (term, is_expected, waiting) = (0, false, HashMap::new());
+        let (next_ticket, dismissed_before) = (0, 0);
+        let state = State {
+            machine,
+            term,
+            leader_epoch,
+            held,
+            partition,
+            is_expected,
+            waiting,
+            next_ticket,
+            dismissed_before,
+        };
         Self { state: Mutex::new(state), due: Due::never(alarm), jobs }
     }
 
@@ -388,11 +407,11 @@ impl<M: Machine> Slot<M> {
         let mut actions = VecDeque::from(state.machine.step(event, Now::read()));
         while let Some(action) = actions.pop_front() {
             match action {
-                Action::Reply(ticket, outcome) => {
-                    let answer = state.waiting.remove(&ticket).expect("a ticket is answered once");
+                Action::Reply(ticket, outcome) => match state.waiting.remove(&ticket) {
                     // The connection that asked may be gone.
-                    let _ = answer.send(outcome);
-                }
+                    Some(answer) => drop(answer.send(outcome)),
+                    None => assert!(ticket.0 < state.dismissed_before, "a ticket is answered once"),
+                },
                 Action::Persist(id, payload) => {
                     if let Some(result) = self.persist(state, id, &payload) {
                         let reported = Signal::Persisted(id, result).into();
@@ -435,51 +454,36 @@ impl<M: Machine> Slot<M> {
         if led.as_ref().is_some_and(|led| led.shortage().is_some()) {
             return Some(Err(PersistFailure::Unavailable));
         }
-        let submitted = partition.append(batch, now).committed(led, || Instant::now() + COMMIT_WAIT);
+        let submitted = partition.append(batch, now).committed_at_last(led);
         match submitted {
             Submitted::Done(result) => Some(stored::<M>(partition, result.map_err(SubmitError::Refused))),
             queued => {
                 let (slot, partition, term) = (self.clone(), partition.clone(), state.term);
+                let next_ticket = state.next_ticket;
                 tokio::spawn(async move {
-                    let result = stored::<M>(&partition, queued.wait().await);
-                    slot.step_in(term, Signal::Persisted(id, result).into());
+                    let mut stored_later = Box::pin(queued.wait());
+                    let in_time = tokio::time::timeout(COMMIT_WAIT, &mut stored_later).await;
+                    let result = match in_time {
+                        Ok(result) => result,
+                        Err(_) => {
+                            slot.dismiss(term, next_ticket);
+                            stored_later.await
+                        }
+                    };
+                    slot.step_in(term, Signal::Persisted(id, stored::<M>(&partition, result)).into());
                 });
                 None
             }
         }
     }
-}
 
-/// The result of an append as the machine is told: the base offset, or the one classification of
-/// failures.
-fn stored<M: Machine>(partition: &Partition, result: SubmitResult) -> Result<i64, PersistFailure> {
-    let error = match result {
-        Ok(appended) => return Ok(appended.base_offset),
-        Err(SubmitError::Refused(error)) => error,
-        // The records may be committed later. A later write of the same keys replaces them.
-        Err(SubmitError::Uncommitted(
-            CommitFailure::LeadershipLost | CommitFailure::NotEnoughReplicas | CommitFailure::TimedOut,
-        )) => return Err(PersistFailure::Unavailable),
-    };
-    Err(match error {
-        AppendError::ProducerEpoch { .. } => PersistFailure::ProducerFenced,
-        AppendError::CoordinatorEpoch { .. } => PersistFailure::CoordinatorFenced,
-        AppendError::TransactionState { .. } | AppendError::OutOfOrderSequence { .. } => {
-            PersistFailure::TransactionState
+    /// Refuses the requests before this ticket, one of which waits for a write that takes too long:
+    /// they may be asked again. The write is not given up.
+    fn dismiss(&self, term: u64, before: u64) {
+        let mut state = self.state.lock();
+        if state.term == term {
+            state.waiting.retain(|ticket, _| ticket.0 >= before);
+            state.dismissed_before = state.dismissed_before.max(before);
         }
-        AppendError::TooLarge { .. } | AppendError::LargerThanSegment { .. } => PersistFailure::TooLarge,
-        // Nothing of it is in the log; the coordinator of another epoch goes on from there.
-        AppendError::LeaderEpoch { .. } => PersistFailure::Unavailable,
-        // The lane tells the operator.
-        AppendError::Storage(error) if may_be_repeated(partition, &error) => PersistFailure::Unavailable,
-        AppendError::Batch(_) | AppendError::Order { .. } | AppendError::Storage(_) => {
-            tracing::error!(
-                partition = partition.name(),
-                %error,
-                "{} records not stored; its coordinator serves no more until the broker is restarted",
-                M::SUBJECT
-            );
-            PersistFailure::Lost
-        }
-    })
+    }
 }

@@ -2,23 +2,28 @@
 //! to it.
 
 use levada_log::batch::{self, BatchError, BatchView};
-use levada_log::{LogError, ReadError};
+use levada_log::{AppendError, LogError, ReadError};
 
+use crate::machine::{Machine, PersistFailure, ReplayFault};
 use crate::replica::Partition;
+use crate::replica::lane::{SubmitError, SubmitResult};
+use crate::replica::led::CommitFailure;
 
 /// True if the log is as it was before an append that failed with `error`, so that the append can
 /// be tried again: its disk was full. Any other failure has taken the partition out of use.
-pub(crate) fn may_be_repeated(partition: &Partition, error: &LogError) -> bool {
+fn may_be_repeated(partition: &Partition, error: &LogError) -> bool {
     !matches!(error, LogError::Offline { .. }) && !partition.log().is_offline()
 }
 
-/// Why a coordinator could not be loaded.
+/// The reason why a coordinator could not be loaded.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ReplayError {
     #[error(transparent)]
     Read(#[from] ReadError),
     #[error(transparent)]
     Batch(#[from] BatchError),
+    #[error(transparent)]
+    Machine(#[from] ReplayFault),
 }
 
 /// Read so much of the log at a time when replaying it.
@@ -27,7 +32,7 @@ const REPLAY_BYTES: u32 = 1 << 20;
 /// Shows every batch of `log` in order, each checked.
 pub(crate) fn replay(
     log: &levada_log::Partition,
-    mut show: impl FnMut(&BatchView<'_>) -> Result<(), BatchError>,
+    mut show: impl FnMut(&BatchView<'_>) -> Result<(), ReplayFault>,
 ) -> Result<(), ReplayError> {
     let mut offset = log.log_start();
     while offset < log.log_end() {
@@ -44,4 +49,38 @@ pub(crate) fn replay(
         }
     }
     Ok(())
+}
+
+/// The result of an append as the machine is told: the base offset, or the one classification of
+/// failures.
+pub(crate) fn stored<M: Machine>(partition: &Partition, result: SubmitResult) -> Result<i64, PersistFailure> {
+    let error = match result {
+        Ok(appended) => return Ok(appended.base_offset),
+        Err(SubmitError::Refused(error)) => error,
+        // The next leader's log decides, and the next term goes by it.
+        Err(SubmitError::Uncommitted(
+            CommitFailure::LeadershipLost | CommitFailure::NotEnoughReplicas | CommitFailure::TimedOut,
+        )) => return Err(PersistFailure::Unavailable),
+    };
+    Err(match error {
+        AppendError::ProducerEpoch { .. } => PersistFailure::ProducerFenced,
+        AppendError::CoordinatorEpoch { .. } => PersistFailure::CoordinatorFenced,
+        AppendError::TransactionState { .. } | AppendError::OutOfOrderSequence { .. } => {
+            PersistFailure::TransactionState
+        }
+        AppendError::TooLarge { .. } | AppendError::LargerThanSegment { .. } => PersistFailure::TooLarge,
+        // Nothing of it is in the log; the coordinator of another epoch goes on from there.
+        AppendError::LeaderEpoch { .. } => PersistFailure::Unavailable,
+        // The lane tells the operator.
+        AppendError::Storage(error) if may_be_repeated(partition, &error) => PersistFailure::Unavailable,
+        AppendError::Batch(_) | AppendError::Order { .. } | AppendError::Storage(_) => {
+            tracing::error!(
+                partition = partition.name(),
+                %error,
+                "{} records not stored; its coordinator serves no more until the broker is restarted",
+                M::SUBJECT
+            );
+            PersistFailure::Lost
+        }
+    })
 }

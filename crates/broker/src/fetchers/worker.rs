@@ -1,17 +1,18 @@
 //! A thread that follows one leader: it drives a `Fetcher` with a blocking connection, and does the
 //! tasks on the logs between two requests.
 
+use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::Duration;
 use std::{io, thread};
 
 use bytes::Bytes;
+use levada_cluster::Target;
 use levada_cluster::replication::Fetcher;
 use levada_cluster::replication::fetcher::{FetcherConfig, FetcherTask, Local, PartitionKey};
 use levada_cluster::replication::follower::{Bound, Outcome, Task};
-use levada_cluster::{Address, Target};
 use levada_wire::StrBytes;
 use levada_wire::api::controller;
 use levada_wire::fetch::FetchResponse;
@@ -19,10 +20,11 @@ use levada_wire::messages::ListOffsetsRequest;
 use levada_wire::messages::list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic};
 use parking_lot::{Condvar, Mutex};
 
-use super::{Rooms, WorkerId};
+use super::{Rooms, Totals, WorkerId};
 use crate::clock::steady_ms;
-use crate::cluster::connection::{Connection, Cutoff, Peers};
+use crate::cluster::connection::{Connection, Cutoff, Peers, broker_target};
 use crate::error_code::ErrorCode;
+use crate::replica::Partition;
 
 /// Timestamps of ListOffsets that mean the ends of a log.
 const LATEST: i64 = -1;
@@ -48,7 +50,6 @@ struct Shared {
     inbox: Mutex<Inbox>,
     news: Condvar,
     lags: Mutex<Vec<(PartitionKey, i64)>>,
-    errors: AtomicU64,
 }
 
 #[derive(Default)]
@@ -58,7 +59,10 @@ struct Inbox {
 }
 
 impl Worker {
-    pub(super) fn start(rooms: Rooms, (leader, number): WorkerId) -> io::Result<Self> {
+    pub(super) fn start(
+        (rooms, totals): (Rooms, Arc<Totals>),
+        (leader, number): WorkerId,
+    ) -> io::Result<Self> {
         let (shared, cutoff) = (Arc::<Shared>::default(), Cutoff::default());
         let config = rooms.config.load();
         let node_id = config.node_id;
@@ -75,7 +79,8 @@ impl Worker {
         let link = (limits.socket_timeout, cutoff.clone());
         let purpose = format!("fetcher-{number}");
         let connection = Connection::new(rooms.config.clone(), Peers::Brokers, purpose, link);
-        let follow = Follow { rooms, leader, fetcher, connection, shared: shared.clone() };
+        let (partitions, own) = (HashMap::new(), shared.clone());
+        let follow = Follow { rooms, totals, leader, fetcher, partitions, connection, shared: own };
         let name = format!("fetch-{leader}-{number}");
         let thread = thread::Builder::new().name(name).spawn(move || follow.run())?;
         Ok(Self { shared, cutoff, thread, partitions: 0 })
@@ -88,10 +93,6 @@ impl Worker {
 
     pub(super) fn lags(&self) -> Vec<(PartitionKey, i64)> {
         self.shared.lags.lock().clone()
-    }
-
-    pub(super) fn errors(&self) -> u64 {
-        self.shared.errors.load(Ordering::Relaxed)
     }
 
     /// Has the thread end, without waiting for the answer of its leader.
@@ -115,8 +116,11 @@ impl Worker {
 /// State of the thread.
 struct Follow {
     rooms: Rooms,
+    totals: Arc<Totals>,
     leader: i32,
     fetcher: Fetcher,
+    /// The partitions that the fetcher follows. One that is not served any more refuses every task.
+    partitions: HashMap<PartitionKey, Arc<Partition>>,
     connection: Connection,
     shared: Arc<Shared>,
 }
@@ -146,10 +150,15 @@ impl Follow {
 
     fn take(&mut self, command: &Command) {
         match command {
-            Command::Forget(partition) => self.fetcher.forget(partition),
+            Command::Forget(partition) => self.forget(partition),
             Command::Follow(partition) => match self.rooms.replicas.follow_start(partition, self.leader) {
-                None => self.fetcher.forget(partition),
+                None => self.forget(partition),
                 Some(start) => {
+                    let held = self.partitions.insert(*partition, start.partition.clone());
+                    if held.is_some_and(|held| !Arc::ptr_eq(&held, &start.partition)) {
+                        // It was removed and has come back with another log.
+                        self.fetcher.forget(partition);
+                    }
                     let task =
                         self.fetcher.follow(*partition, start.leader_epoch, start.end, start.high_watermark);
                     task.into_iter().for_each(|task| self.work(task));
@@ -158,16 +167,23 @@ impl Follow {
         }
     }
 
+    fn forget(&mut self, partition: &PartitionKey) {
+        self.fetcher.forget(partition);
+        self.partitions.remove(partition);
+    }
+
     fn answered(&mut self, answer: Option<FetchResponse<Bytes>>) {
         let Some(answer) = answer else {
-            self.shared.errors.fetch_add(1, Ordering::Relaxed);
+            self.totals.errors.fetch_add(1, Ordering::Relaxed);
             return self.fetcher.failed(steady_ms());
         };
         for (topic, partition) in
             answer.topics.iter().flat_map(|topic| topic.partitions.iter().map(move |one| (topic, one)))
         {
+            let bytes = partition.records.as_ref().map_or(0, Bytes::len);
+            self.totals.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
             if partition.error_code != 0 {
-                self.shared.errors.fetch_add(1, Ordering::Relaxed);
+                self.totals.errors.fetch_add(1, Ordering::Relaxed);
                 let (leader, topic, index) = (self.leader, topic.topic_id, partition.index);
                 let error = partition.error_code;
                 tracing::debug!(leader, ?topic, index, error, "the leader refuses a fetch of a partition");
@@ -176,7 +192,7 @@ impl Follow {
         match self.fetcher.answered(answer, steady_ms()) {
             Ok(tasks) => tasks.into_iter().for_each(|task| self.work(task)),
             Err(fault) => {
-                self.shared.errors.fetch_add(1, Ordering::Relaxed);
+                self.totals.errors.fetch_add(1, Ordering::Relaxed);
                 tracing::info!(leader = self.leader, ?fault, "a fetch session with the leader begins anew");
             }
         }
@@ -184,13 +200,27 @@ impl Follow {
 
     /// Does a task and those that follow from it.
     fn work(&mut self, task: FetcherTask) {
+        self.count(&task);
         let mut next = Some(task);
         while let Some(task) = next {
             let outcome = match &task.task {
                 Task::Locate(bound) => self.locate(&task, *bound),
-                other => self.rooms.replicas.carry_out(&task.partition, task.leader_epoch, other),
+                other => match self.partitions.get(&task.partition) {
+                    None => Outcome::Superseded,
+                    Some(partition) => self.rooms.replicas.carry_out(partition, task.leader_epoch, other),
+                },
             };
             next = self.fetcher.done(&task, outcome, steady_ms());
+        }
+    }
+
+    /// Counts the received bytes against the follower's throttle.
+    fn count(&self, task: &FetcherTask) {
+        if let (Task::Append { records, .. }, Some(partition)) =
+            (&task.task, self.partitions.get(&task.partition))
+        {
+            let throttle = &self.rooms.replicas.replication().throttles().follower;
+            throttle.record(partition, records.len() as u64);
         }
     }
 
@@ -226,17 +256,9 @@ impl Follow {
         }
     }
 
-    /// Address of the leader: its endpoint of the brokers' listener.
+    /// Address of the leader.
     fn target(&self) -> Option<Target> {
-        let (config, image) = (self.rooms.config.load(), self.rooms.metadata.image());
-        let name = &config.cluster.as_ref()?.brokers.name;
-        let broker = image.brokers().broker(self.leader)?;
-        let found = broker.end_points.iter().find(|endpoint| endpoint.name.eq_ignore_ascii_case(name));
-        if found.is_none() {
-            tracing::debug!(leader = self.leader, listener = name, "the leader has no listener of this name");
-        }
-        let (host, port) = found.map(|endpoint| (endpoint.host.clone(), endpoint.port))?;
-        Some(Target { node: Some(self.leader), address: Address { host, port } })
+        broker_target(&self.rooms.config.load(), &self.rooms.metadata.image(), self.leader)
     }
 
     fn await_news(&self) {
@@ -265,7 +287,10 @@ impl Local for Rooms {
         self.membership.broker_epoch().unwrap_or(-1)
     }
 
-    fn log_start(&self, (topic, index): &PartitionKey, _is_in_sync: bool) -> Option<i64> {
-        self.replicas.partitions().by_id(*topic, *index).map(|partition| partition.log().log_start())
+    fn log_start(&self, (topic, index): &PartitionKey, is_in_sync: bool) -> Option<i64> {
+        let partition = self.replicas.partitions().by_id(*topic, *index)?;
+        let throttle = &self.replicas.replication().throttles().follower;
+        let waits = !is_in_sync && throttle.holds_back(&partition);
+        (!waits).then(|| partition.log().log_start())
     }
 }

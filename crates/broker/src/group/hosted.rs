@@ -1,7 +1,7 @@
 //! The group coordinator as a machine of its host: batches of `__consumer_offsets` in and out.
 
 use levada_log::Append;
-use levada_log::batch::{self, BatchError, BatchView, Builder, EndMarker, Marker, NO_SEQUENCE};
+use levada_log::batch::{self, BatchView, Builder, EndMarker, Marker, NO_SEQUENCE};
 
 use super::config::GroupConfig;
 use super::coordinator::{Coordinator, Replayed};
@@ -10,7 +10,7 @@ use super::event::{Event, Outcome, Payload, Producer};
 use super::request::EndTxnRequest;
 use super::turn::{Rebalance, Rebalances};
 use crate::clock::Now;
-use crate::machine::{ActionOf, EncodedRecord, Machine, PersistFailure};
+use crate::machine::{ActionOf, EncodedRecord, Machine, PersistFailure, ReplayFault};
 
 impl Machine for Coordinator {
     const SUBJECT: &'static str = "group";
@@ -30,7 +30,7 @@ impl Machine for Coordinator {
     /// The topics and the groups' own settings stay as they were told.
     fn begin(&mut self, _: i32) {}
 
-    fn replay(&mut self, batch: &BatchView<'_>) -> Result<(), BatchError> {
+    fn replay(&mut self, batch: &BatchView<'_>) -> Result<(), ReplayFault> {
         if batch.is_control() {
             if let Some(end) = EndMarker::parse(batch.bytes()) {
                 self.replay_marker(end.producer_id, matches!(end.marker, Marker::Commit));
@@ -43,8 +43,14 @@ impl Machine for Coordinator {
             let offset = batch.base_offset() + i64::from(record.offset_delta);
             let replayed =
                 Replayed { offset, transaction, key: record.key.unwrap_or_default(), value: record.value };
-            if let Err(error) = self.replay(replayed) {
-                tracing::warn!(offset, %error, "a group record is not understood and is passed over");
+            match self.replay(replayed) {
+                Ok(()) => {}
+                Err(error) if error.is_newer() => {
+                    return Err(ReplayFault::Newer { offset, error: error.to_string() });
+                }
+                Err(error) => {
+                    tracing::warn!(offset, %error, "a group record is not understood and is passed over");
+                }
             }
         }
         Ok(())

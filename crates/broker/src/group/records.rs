@@ -32,7 +32,7 @@ pub enum Record {
     Other(i16),
 }
 
-/// Which offset a record is about.
+/// Key of a record with an offset.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct OffsetKey {
     /// The group.
@@ -101,13 +101,13 @@ pub struct MemberValue {
     pub assignment: Bytes,
 }
 
-/// Why a record of `__consumer_offsets` could not be read.
+/// The reason why a record of `__consumer_offsets` could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
     /// A field does not fit the record, or is not what it should be.
     #[error("{part} is malformed: {cause}")]
     Malformed {
-        /// Which part of which kind of record.
+        /// Part and kind of the record.
         part: &'static str,
         /// Description of the problem.
         cause: DecodeError,
@@ -115,11 +115,18 @@ pub enum RecordError {
     /// The value has a version this broker does not know.
     #[error("{part} has the unknown version {version}")]
     UnknownVersion {
-        /// Which part of which kind of record.
+        /// Part and kind of the record.
         part: &'static str,
         /// The version it claims.
         version: i16,
     },
+}
+
+impl RecordError {
+    /// True if the record is of a form that newer brokers may write.
+    pub(super) fn is_newer(&self) -> bool {
+        matches!(self, Self::UnknownVersion { .. })
+    }
 }
 
 /// A text or a blob is longer than the format can say.

@@ -30,7 +30,7 @@ pub use self::features::{FeatureUpdate, update_features};
 pub(crate) use self::names::TOPIC_NAME_BYTES_MAX;
 pub use self::names::{METADATA_TOPIC, check_topic_name, is_internal};
 pub(crate) use self::nodes::controller_endpoint;
-pub use self::nodes::{Node, start_node, stop_node};
+pub use self::nodes::{Node, assign_directories, lose_directories, start_node, stop_node};
 pub use self::partitions::{MorePartitions, check_replicas, create_partitions};
 pub use self::producer_ids::{PRODUCER_ID_BLOCK_LEN, ProducerIdBlock, allocate_producer_ids};
 pub use self::quotas::{AlterQuota, QuotaChange, alter_client_quotas};
@@ -54,7 +54,7 @@ impl<T> Decision<T> {
     }
 }
 
-/// Why one item of a request was refused. The message is Kafka's; `None` stands for the code's own
+/// Refusal of one item of a request. The message is Kafka's; `None` stands for the code's own
 /// text.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{reason:?}: {}", message.as_deref().unwrap_or("no message"))]

@@ -24,6 +24,9 @@ pub const METADATA_VERSION: &str = "metadata.version";
 /// The highest `metadata.version`, which a new cluster has.
 pub const LATEST: i16 = 30;
 
+/// The lowest `metadata.version` of a cluster that a broker can join: that of Kafka 4.0.
+pub const LOWEST_OF_MEMBERS: i16 = 25;
+
 /// Name of the feature that says whether eligible leaders are recorded.
 pub const ELIGIBLE_LEADERS_VERSION: &str = "eligible.leader.replicas.version";
 

@@ -6,6 +6,7 @@
 //! on a thread that may. See `docs/format/cluster-metadata.md`.
 
 mod change;
+mod directories;
 mod files;
 mod format;
 mod inspect;
@@ -25,6 +26,7 @@ use arc_swap::ArcSwap;
 use levada_log::LogError;
 use levada_log::checkpoint::MetaProperties;
 use levada_log::disk::Disk;
+use levada_wire::primitives::Uuid;
 
 use self::journal::Journal;
 use self::shorten::Since;
@@ -61,6 +63,9 @@ pub struct StoreOptions {
     pub users: Vec<UserScramCredentialRecord>,
     /// When snapshots are taken, and what is kept.
     pub limits: StoreLimits,
+    /// Ids of the node's other log directories; `None` if some are not known, since they cannot be
+    /// read.
+    pub others: Option<Vec<Uuid>>,
 }
 
 /// Everything the metadata log says, and the right to change it. One per process and directory.
@@ -89,7 +94,7 @@ pub struct OpenReport {
     pub records: u64,
     /// Part that was truncated from the end of the log.
     pub torn: Option<TornTail>,
-    /// Why the latest snapshot was not read, but an older one and the log behind that.
+    /// The reason why the latest snapshot was not read, but an older one and the log behind that.
     pub passed_over: Option<String>,
     /// The metadata leader epoch that began.
     pub epoch: i32,
@@ -138,7 +143,7 @@ impl Store {
         report.torn.clone_from(&loaded.torn);
         report.passed_over = loaded.passed_over.as_ref().map(ToString::to_string);
         loaded.quorum.check_alone(&path, identity.node_id)?;
-        takeover::check(dir, loaded.replay.image(), &identity)?;
+        takeover::check(dir, loaded.replay.image(), (&identity, options.others.as_deref()))?;
         let quorum_epoch = files::read_quorum_epoch(&**disk, &path)?;
         let last = quorum_epoch.max(loaded.epochs.last().map_or(0, |(epoch, _)| *epoch));
         let epoch = last.checked_add(1).ok_or_else(|| StoreError::Damaged {
@@ -194,25 +199,6 @@ impl Store {
     ) -> Result<MetaProperties, StoreError> {
         check_unformatted(disk, dir)?;
         format::format_member(disk, dir, (cluster_id, node_id))
-    }
-
-    /// Identity of the directory of a broker in a cluster. Nothing in the directory is changed.
-    ///
-    /// # Errors
-    /// A directory without identity, of another node, or with the metadata log of a cluster of one.
-    pub fn member_identity(disk: &dyn Disk, dir: &Path, node_id: i32) -> Result<MetaProperties, StoreError> {
-        let identity = match MetaProperties::load(disk, dir)? {
-            Some(identity) => identity,
-            None if format::is_used(disk, dir) => {
-                return Err(StoreError::Unidentified { dir: dir.to_owned() });
-            }
-            None => return Err(StoreError::Unformatted { dir: dir.to_owned() }),
-        };
-        check_owner(dir, &identity, (node_id, None))?;
-        match files::read_leader(disk, &dir.join(METADATA_DIR))? {
-            Some(leader) if leader == node_id => Err(StoreError::Alone { dir: dir.to_owned() }),
-            _ => Ok(identity),
-        }
     }
 
     /// Identity of the directory.
@@ -362,7 +348,7 @@ pub enum StoreError {
         action: &'static str,
         /// On what.
         path: PathBuf,
-        /// Why not.
+        /// The reason.
         source: io::Error,
     },
     /// A file beside the log cannot be read or written, or is not what it should be.
@@ -402,12 +388,38 @@ pub enum StoreError {
     OtherOwner {
         /// The directory.
         dir: PathBuf,
-        /// Which id differs.
+        /// The id that differs.
         what: &'static str,
         /// The directory's.
         found: String,
         /// The configured one.
         wanted: String,
+    },
+    /// The directory of the metadata is new, and another one is not.
+    #[error(
+        "{} is to hold the metadata log but is not formatted, while {} is; name the directory with __cluster_metadata-0 \
+         first in log.dirs, or in metadata.log.dir",
+        dir.display(),
+        other.display()
+    )]
+    MetadataElsewhere {
+        /// The directory that is to hold the metadata.
+        dir: PathBuf,
+        /// The directory that is formatted.
+        other: PathBuf,
+    },
+    /// A second directory has a metadata log.
+    #[error(
+        "{} has a metadata log, but {} is to hold it; name the right one in metadata.log.dir, and move \
+         __cluster_metadata-0 out of the other",
+        other.display(),
+        dir.display()
+    )]
+    SecondMetadata {
+        /// The directory that is to hold the metadata.
+        dir: PathBuf,
+        /// The other directory.
+        other: PathBuf,
     },
     /// The directory has logs but no `meta.properties`.
     #[error(

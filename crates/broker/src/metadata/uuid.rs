@@ -17,6 +17,11 @@ pub fn random() -> Uuid {
     }
 }
 
+/// True for ids below 100, which have meanings of their own: unassigned, lost, migrating.
+pub fn is_reserved(id: Uuid) -> bool {
+    u128::from_be_bytes(id.to_bytes()) < 100
+}
+
 /// The 22 characters that Kafka prints for `id`.
 pub fn text(id: Uuid) -> String {
     id_text(id.to_bytes())

@@ -8,9 +8,10 @@ use levada_log::LogError;
 use levada_log::check::{Checked, Finding, RecordedState, Severity, partition};
 use levada_log::checkpoint::{CleanShutdown, MetaProperties, OffsetCheckpoint, PartitionMetadata, id_text};
 use levada_log::disk::{ReadFiles, RealDisk};
+use levada_wire::Uuid;
 use parking_lot::Mutex;
 
-use super::{StorageError, directories, lock_existing, sizes};
+use super::{StorageError, directories, elsewhere, lock_existing, other_ids, sizes};
 use crate::metadata::controller::METADATA_TOPIC;
 use crate::metadata::image::{ConfigResource, Image};
 use crate::metadata::store::{METADATA_DIR, inspect, objections};
@@ -53,13 +54,13 @@ impl Report {
     }
 }
 
-/// Checks a directory that nobody uses, on all cores; brokers are kept away meanwhile. `watch` is
-/// told how many bytes of log have been read, of how many. Reads everything, changes nothing,
-/// blocks for as long as that takes.
+/// Checks a directory that nobody uses, of a node with `all` these, on all cores; brokers are kept
+/// away meanwhile. `watch` is told how many bytes of log have been read, of how many. Reads
+/// everything, changes nothing, blocks for as long as that takes.
 ///
 /// # Errors
 /// A directory that is in use, not formatted, or cannot be listed.
-pub fn check(dir: &Path, watch: &(dyn Fn(u64, u64) + Sync)) -> Result<Report, StorageError> {
+pub fn check(dir: &Path, all: &[PathBuf], watch: &(dyn Fn(u64, u64) + Sync)) -> Result<Report, StorageError> {
     // Its own error for a path that does not exist, before the lock that would not be there either.
     let directories = directories(dir)?;
     let _locked = lock_existing(dir)?;
@@ -75,8 +76,8 @@ pub fn check(dir: &Path, watch: &(dyn Fn(u64, u64) + Sync)) -> Result<Report, St
             None => examiner.note_directory(&path),
         }
     }
-    examiner.look_at_metadata(&identity);
-    examiner.find_missing(&identity, &work);
+    examiner.look_at_metadata(&identity, all);
+    examiner.find_missing(&identity, &work, all);
     let partitions = examiner.partitions(&work, watch)?;
     let Examiner { clean, findings, .. } = examiner;
     Ok(Report { path: dir.to_owned(), identity, clean, findings, partitions })
@@ -91,7 +92,7 @@ struct Examiner<'a> {
     high_watermarks: Offsets,
     cleaned: Offsets,
     image: Image,
-    /// Why the metadata could not be read to its end.
+    /// The reason why the metadata could not be read to its end.
     fault: Option<String>,
     findings: Vec<Finding>,
     total: u64,
@@ -142,15 +143,19 @@ impl<'a> Examiner<'a> {
         }
     }
 
-    fn look_at_metadata(&mut self, identity: &MetaProperties) {
+    fn look_at_metadata(&mut self, identity: &MetaProperties, all: &[PathBuf]) {
         let Some(contents) = inspect(&RealDisk, self.dir) else {
+            if let Some(contents) = elsewhere(self.dir, all) {
+                self.image = contents.image;
+                return;
+            }
             let next = "restore it from a copy: without it nobody knows the topics";
             let path = self.dir.join(METADATA_DIR);
             return self.find(Severity::Damage, &path, "is missing", next);
         };
         self.image = contents.image;
         self.fault = contents.fault;
-        for objection in objections(&self.image, identity) {
+        for objection in objections(&self.image, identity, Some(&other_ids(self.dir, all))) {
             let next = "until then the broker does not start on this directory";
             self.find(Severity::Damage, self.dir, objection, next);
         }
@@ -162,13 +167,22 @@ impl<'a> Examiner<'a> {
     }
 
     /// Partitions that should have a directory here and do not.
-    fn find_missing(&mut self, identity: &MetaProperties, work: &[(PathBuf, TopicPartition)]) {
+    fn find_missing(
+        &mut self,
+        identity: &MetaProperties,
+        work: &[(PathBuf, TopicPartition)],
+        all: &[PathBuf],
+    ) {
+        let own = Uuid::from_bytes(identity.directory_id);
         let image = self.image.clone();
         let there: std::collections::HashSet<&TopicPartition> = work.iter().map(|(_, key)| key).collect();
         for topic in image.topics().iter() {
             for (index, partition) in topic.partitions() {
                 let key = (topic.name().to_string(), index);
-                if !partition.replicas.contains(&identity.node_id) || there.contains(&key) {
+                let at = partition.replicas.iter().position(|replica| *replica == identity.node_id);
+                let directory = at.and_then(|at| partition.directories.get(at));
+                let is_elsewhere = all.len() > 1 && directory.is_none_or(|directory| *directory != own);
+                if at.is_none() || is_elsewhere || there.contains(&key) {
                     continue;
                 }
                 let path = self.dir.join(format!("{}-{index}", topic.name()));

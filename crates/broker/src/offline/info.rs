@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use levada_log::checkpoint::{CleanShutdown, MetaProperties};
 use levada_log::disk::{ReadFiles, RealDisk};
 
-use super::{StorageError, directories, lock_existing, sizes};
+use super::{StorageError, directories, elsewhere, lock_existing, other_ids, sizes};
 use crate::metadata::store::{Contents, METADATA_DIR, inspect, objections};
 use crate::replica::data_dir::DataDirError;
 
@@ -48,14 +48,15 @@ pub struct StoredPartition {
     pub other_bytes: u64,
 }
 
-/// Looks at a data directory, which may be in use. Blocks.
+/// Looks at a data directory, which may be in use, of a node with `all` these. Blocks.
 ///
 /// # Errors
 /// A directory that cannot be listed, or whose identity cannot be read.
-pub fn info(dir: &Path) -> Result<Info, StorageError> {
+pub fn info(dir: &Path, all: &[PathBuf]) -> Result<Info, StorageError> {
     let mut held = Vec::new();
     let mut others = Vec::new();
     let metadata = inspect(&RealDisk, dir);
+    let judge = if metadata.is_some() { metadata.clone() } else { elsewhere(dir, all) };
     for (path, partition) in directories(dir)? {
         let Some((topic, index)) = partition else {
             if path.file_name().is_none_or(|name| name != METADATA_DIR) {
@@ -65,7 +66,7 @@ pub fn info(dir: &Path) -> Result<Info, StorageError> {
         };
         let (log_bytes, other_bytes, segments) =
             sizes(&path).map_err(|source| StorageError::Unreadable { path: path.clone(), source })?;
-        let topics = metadata.as_ref().and_then(|metadata| metadata.image.topic(&topic));
+        let topics = judge.as_ref().and_then(|metadata| metadata.image.topic(&topic));
         let known = topics.is_some_and(|topic| topic.partition(index).is_some());
         held.push(StoredPartition { topic, index, known, segments, log_bytes, other_bytes });
     }
@@ -75,10 +76,13 @@ pub fn info(dir: &Path) -> Result<Info, StorageError> {
         Err(other) => return Err(other),
     };
     let identity = MetaProperties::load(&RealDisk, dir)?;
+    let ids = other_ids(dir, all);
     let against = identity.as_ref().zip(metadata.as_ref());
     Ok(Info {
         path: dir.to_owned(),
-        objections: against.map(|(own, metadata)| objections(&metadata.image, own)).unwrap_or_default(),
+        objections: against
+            .map(|(own, metadata)| objections(&metadata.image, own, Some(&ids)))
+            .unwrap_or_default(),
         identity,
         in_use,
         clean: RealDisk.len(&dir.join(CleanShutdown::FILE_NAME)).is_ok(),

@@ -32,6 +32,7 @@ fn with_records(dir: &Path, records: Vec<Record>) {
         min_insync_replicas: config.topic_defaults.min_insync_replicas,
         users: Vec::new(),
         limits: StoreLimits::default(),
+        others: None,
     };
     let (mut store, _) = Store::open(&options, 0).unwrap();
     store.update(0, |_, _| Decision { records, outcome: () }).unwrap();
@@ -59,7 +60,7 @@ fn whats(report: &Report) -> Vec<String> {
 fn a_cluster_begins_with_the_users_that_it_was_formatted_with() {
     let dir = tempdir().unwrap();
     let user = UserScramCredentialRecord { name: "alice".to_owned(), mechanism: 2, ..Default::default() };
-    format(&config(dir.path()), None, (vec![user], 0)).unwrap();
+    format(&config(dir.path()), None, (vec![user], 0), false).unwrap();
     with_records(dir.path(), topic("t", Vec::new()));
     let options = StoreOptions {
         disk: Arc::new(RealDisk),
@@ -70,6 +71,7 @@ fn a_cluster_begins_with_the_users_that_it_was_formatted_with() {
         min_insync_replicas: 1,
         users: Vec::new(),
         limits: StoreLimits::default(),
+        others: None,
     };
     let (store, _) = Store::open(&options, 0).unwrap();
     assert!(store.image().credentials().find("alice", 2).is_some());
@@ -79,13 +81,13 @@ fn a_cluster_begins_with_the_users_that_it_was_formatted_with() {
 fn a_directory_is_formatted_once() {
     let dir = tempdir().unwrap();
     let config = config(dir.path());
-    let identity = format(&config, Some("a-cluster"), (Vec::new(), 0)).unwrap();
+    let identity = format(&config, Some("a-cluster"), (Vec::new(), 0), false).unwrap().remove(0).identity;
     assert_eq!((&*identity.cluster_id, identity.node_id), ("a-cluster", 1));
-    let again = format(&config, None, (Vec::new(), 0));
+    let again = format(&config, None, (Vec::new(), 0), false);
     assert!(matches!(again, Err(StorageError::Store(StoreError::Formatted { .. }))), "{again:?}");
-    let report = check(dir.path(), &|_, _| {}).unwrap();
+    let report = check(dir.path(), &[], &|_, _| {}).unwrap();
     assert_eq!(report.severity(), None, "{report:?}");
-    assert_eq!(info(dir.path()).unwrap().identity, Some(identity));
+    assert_eq!(info(dir.path(), &[]).unwrap().identity, Some(identity));
 }
 
 #[test]
@@ -93,33 +95,36 @@ fn logs_without_an_identity_are_nobodys_to_format() {
     let dir = tempdir().unwrap();
     fs::create_dir(dir.path().join("clicks-0")).unwrap();
     fs::write(dir.path().join("clicks-0/00000000000000000000.log"), [0; 61]).unwrap();
-    let refused = format(&config(dir.path()), None, (Vec::new(), 0));
+    let refused = format(&config(dir.path()), None, (Vec::new(), 0), false);
     assert!(matches!(refused, Err(StorageError::Store(StoreError::Unidentified { .. }))), "{refused:?}");
-    assert!(matches!(check(dir.path(), &|_, _| {}), Err(StorageError::Unformatted { .. })));
+    assert!(matches!(check(dir.path(), &[], &|_, _| {}), Err(StorageError::Unformatted { .. })));
 }
 
 #[test]
 fn a_directory_in_use_is_not_checked() {
     let dir = tempdir().unwrap();
-    format(&config(dir.path()), None, (Vec::new(), 0)).unwrap();
+    format(&config(dir.path()), None, (Vec::new(), 0), false).unwrap();
     let held = lock(dir.path()).unwrap();
-    let refused = check(dir.path(), &|_, _| {});
+    let refused = check(dir.path(), &[], &|_, _| {});
     assert!(matches!(refused, Err(StorageError::DataDir(DataDirError::InUse { .. }))), "{refused:?}");
-    assert!(info(dir.path()).unwrap().in_use);
+    assert!(info(dir.path(), &[]).unwrap().in_use);
     drop(held);
-    assert!(!info(dir.path()).unwrap().in_use);
-    assert!(check(dir.path(), &|_, _| {}).is_ok());
-    assert!(matches!(check(&dir.path().join("nowhere"), &|_, _| {}), Err(StorageError::Unreadable { .. })));
+    assert!(!info(dir.path(), &[]).unwrap().in_use);
+    assert!(check(dir.path(), &[], &|_, _| {}).is_ok());
+    assert!(matches!(
+        check(&dir.path().join("nowhere"), &[], &|_, _| {}),
+        Err(StorageError::Unreadable { .. })
+    ));
 }
 
 #[test]
 fn what_the_metadata_knows_must_be_there_and_the_other_way_round() {
     let dir = tempdir().unwrap();
     with_records(dir.path(), topic("clicks", Vec::new()));
-    let report = check(dir.path(), &|_, _| {}).unwrap();
+    let report = check(dir.path(), &[], &|_, _| {}).unwrap();
     assert_eq!((report.severity(), whats(&report)), (Some(Severity::Mended), vec!["is missing".to_owned()]));
     fs::write(dir.path().join("recovery-point-offset-checkpoint"), "0\n1\nclicks 0 12\n").unwrap();
-    let report = check(dir.path(), &|_, _| {}).unwrap();
+    let report = check(dir.path(), &[], &|_, _| {}).unwrap();
     assert_eq!(report.severity(), Some(Severity::Damage));
     assert!(whats(&report)[0].contains("up to offset 12"), "{report:?}");
     fs::remove_file(dir.path().join("recovery-point-offset-checkpoint")).unwrap();
@@ -127,7 +132,7 @@ fn what_the_metadata_knows_must_be_there_and_the_other_way_round() {
         fs::create_dir(dir.path().join(name)).unwrap();
         fs::write(dir.path().join(name).join("partition.metadata"), format!("version: 0\n{text}")).unwrap();
     }
-    let report = check(dir.path(), &|_, _| {}).unwrap();
+    let report = check(dir.path(), &[], &|_, _| {}).unwrap();
     let told = whats(&report);
     assert!(told.iter().any(|what| what.contains("belongs to a topic of id")), "{told:?}");
     assert!(told.iter().any(|what| what.contains("does not contain this partition")), "{told:?}");
@@ -142,7 +147,7 @@ fn damage_in_the_metadata_log_is_told_and_a_torn_tail_is_mended() {
     let whole = fs::read(&path).unwrap();
     let severity = |bytes: &[u8]| {
         fs::write(&path, bytes).unwrap();
-        let report = check(dir.path(), &|_, _| {}).unwrap();
+        let report = check(dir.path(), &[], &|_, _| {}).unwrap();
         let log = report.partitions.iter().find(|one| one.topic == "__cluster_metadata").unwrap();
         log.checked.severity()
     };
@@ -179,8 +184,8 @@ fn what_cannot_be_taken_over_is_named_and_nothing_is_touched() {
         let refused = crate::broker::Broker::open(config(dir.path()), &[]).err().unwrap().to_string();
         assert!(refused.contains(words), "{refused}");
         assert_eq!(contents(dir.path()), before, "{words}");
-        assert!(info(dir.path()).unwrap().objections[0].contains(words));
-        assert!(whats(&check(dir.path(), &|_, _| {}).unwrap()).iter().any(|what| what.contains(words)));
+        assert!(info(dir.path(), &[]).unwrap().objections[0].contains(words));
+        assert!(whats(&check(dir.path(), &[], &|_, _| {}).unwrap()).iter().any(|what| what.contains(words)));
     }
 }
 

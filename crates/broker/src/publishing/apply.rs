@@ -142,6 +142,7 @@ impl Publisher {
                 stopped.extend(self.replicas.partitions().remove_one(topic.id(), *index));
             }
             self.replicas.unopened().lock().forget(&(topic.name().to_string(), *index));
+            self.replicas.forget_failed(topic.name(), *index);
         }
         self.unfollow(&stopped);
         let doomed = self.replicas.mark_deleted(&stopped);

@@ -34,16 +34,16 @@ impl Publisher {
         // have failed.
         let _ = self.finish(aftermath);
         self.coordinators.provide(image);
-        let known = |topic: &str, index| {
-            let partition = image.topic(topic).and_then(|topic| topic.partition(index));
-            partition.is_some_and(|partition| partition.replicas.contains(&node_id))
+        let known = |name: &str, index| {
+            let topic = image.topic(name)?;
+            topic.partition(index)?.replicas.contains(&node_id).then(|| topic.id())
         };
         self.replicas.quarantine_strays(known)?;
-        let stale = left.is_stale(known);
+        let stale = left.is_stale(|topic, index| known(topic, index).is_some());
         if !left.clean && !missing.is_empty() {
             self.begin_recovery(missing, left);
         } else {
-            // What cannot be opened is offline; the rest serves.
+            // Partitions that cannot be opened are offline; the others are served.
             let _ = self.open_and_serve(missing, |key| left.of(key));
         }
         if stale {
@@ -76,7 +76,10 @@ impl Publisher {
         }
         let changed = self.metadata.hold(|image| {
             let missing = self.replicas.missing(image, image.topics().iter().map(|topic| topic.id()));
-            self.replicas.unopened().lock().keep(|key| missing.iter().any(|one| one.is(key)));
+            let is_wanted = |key: &TopicPartition| {
+                missing.iter().any(|one| one.is(key)) || self.replicas.is_in_failed_directory(key)
+            };
+            self.replicas.unopened().lock().keep(is_wanted);
             self.open_and_serve(missing, |key| left.of(key))
         });
         if changed.is_ok() {
@@ -110,6 +113,23 @@ impl Publisher {
         Ok(())
     }
 
+    /// Takes the partitions of failed directories out of service. Their coordinators end their
+    /// terms; the metadata says later who leads.
+    pub(crate) fn abandon_failed(&self) {
+        self.metadata.hold(|_| {
+            let partitions = self.replicas.in_failed_directories();
+            for partition in &partitions {
+                self.replicas.abandon(partition);
+                self.coordinators.resign_at(partition.topic(), partition.index());
+            }
+            self.unfollow(&partitions);
+            tracing::warn!(
+                partitions = partitions.len(),
+                "partitions of failed directories have left service"
+            );
+        });
+    }
+
     /// Has a partition follow its leader, or follow no more if this node leads it.
     pub(super) fn follow(&self, partition: &Partition) {
         if let Some(fetchers) = &self.fetchers {
@@ -133,6 +153,7 @@ impl Publisher {
         let removed = self.replicas.partitions().remove(topic.id);
         self.unfollow(&removed);
         self.coordinators.resign(&topic.name);
+        topic.partitions.iter().for_each(|index| self.replicas.forget_failed(&topic.name, *index));
         // Those too that are not served yet: their logs are being checked, or cannot be opened.
         self.coordinators.partitions_deleted(&[(topic.name.clone(), topic.partitions.clone())]);
         self.replicas.mark_deleted(&removed)

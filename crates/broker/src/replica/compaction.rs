@@ -181,9 +181,7 @@ impl Replicas {
     /// Writes down where compaction goes on.
     pub(crate) fn store_cleaner_checkpoint(&self) {
         let _storing = self.storing_checkpoint.lock();
-        if let Err(error) = self.data_dir.store(OffsetCheckpoint::Cleaner, &self.cleaner.checkpoints()) {
-            tracing::error!(%error, "cannot write the checkpoint");
-        }
+        self.dirs.store(OffsetCheckpoint::Cleaner, self.cleaner.checkpoints());
     }
 }
 

@@ -1,21 +1,23 @@
-//! The data directory: locked while the broker runs, with the checkpoints that describe its state.
+//! A data directory: locked while the broker runs, with the checkpoints that describe its state.
 
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
-use levada_log::checkpoint::{CleanShutdown, OffsetCheckpoint, PartitionMetadata};
+use levada_log::checkpoint::{CleanShutdown, MetaProperties, OffsetCheckpoint, PartitionMetadata};
 use levada_log::disk::{self, Disk, Kind};
-use levada_log::{Background, LogError};
+use levada_log::{Background, FailureWatch, LogError};
 use levada_wire::Uuid;
 use parking_lot::Mutex;
+use tokio::sync::Notify;
 
 use crate::metadata::controller::{METADATA_TOPIC, check_topic_name};
-use crate::replica::last_shutdown::{LastShutdown, Offsets};
+use crate::replica::TopicPartition;
+use crate::replica::last_shutdown::{DirectoryAtShutdown, Offsets};
 
 /// Kafka's name for the lock file, so that Kafka and Levada keep out of each other's way.
 pub(crate) const LOCK_FILE: &str = ".lock";
@@ -24,7 +26,7 @@ pub(crate) const LOCK_FILE: &str = ".lock";
 pub(crate) const DELETED: &str = "-delete";
 pub(crate) const STRAY: &str = "-stray";
 
-/// Why a data directory cannot be used.
+/// The reason why a data directory cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum DataDirError {
     /// The directory itself cannot be used.
@@ -41,15 +43,46 @@ pub enum DataDirError {
         /// The directory.
         path: PathBuf,
     },
-    /// More than one directory is configured.
-    #[error("log.dirs names {count} directories; this version supports one")]
-    SeveralDirs {
-        /// Number of directories.
-        count: usize,
+    /// Two directories have the same partition.
+    #[error(
+        "partition {partition} is both in {} and in {}: a replica was moved between them when one of them failed; \
+         remove the copy in the directory that has failed, or the older one",
+        one.display(),
+        other.display()
+    )]
+    Twice {
+        /// Topic and number.
+        partition: String,
+        /// The first directory.
+        one: PathBuf,
+        /// The second.
+        other: PathBuf,
     },
+    /// Two directories have one id.
+    #[error(
+        "{} and {} have the same directory.id in meta.properties; one of them is a copy: take it out of log.dirs",
+        one.display(),
+        other.display()
+    )]
+    SameId {
+        /// The first directory.
+        one: PathBuf,
+        /// The second.
+        other: PathBuf,
+    },
+    /// Each directory is offline.
+    #[error("no directory of log.dirs can be used: check the disks")]
+    NoneUsable,
     /// A file in it cannot be read, written or moved.
     #[error(transparent)]
     Log(#[from] LogError),
+}
+
+impl DataDirError {
+    /// True if the kernel has refused an operation on the directory.
+    pub(super) fn is_of_storage(&self) -> bool {
+        matches!(self, Self::Unusable { .. } | Self::Log(LogError::Io { .. }))
+    }
 }
 
 /// Longest name that Linux's file systems take, bytes.
@@ -68,21 +101,64 @@ pub(crate) struct DataDir {
     has_new_names: Mutex<bool>,
     /// True from [`DataDir::begin`] on. Until then nothing is written.
     is_in_use: AtomicBool,
+    /// As the configuration names it.
+    configured: PathBuf,
+    id: OnceLock<Uuid>,
+    state: Arc<State>,
+    /// A log in it was not closed in good order.
+    unclean: AtomicBool,
     /// Held, not read: the kernel lets go of the lock when the process ends, however it ends.
     _lock: File,
 }
 
+/// Failure of a directory, which its logs report.
+struct State {
+    path: PathBuf,
+    has_failed: AtomicBool,
+    /// Notified when it has; none where a failure concerns one partition alone.
+    news: Option<Arc<Notify>>,
+}
+
+impl State {
+    fn report(&self, error: &LogError) {
+        let Some(news) = self.news.as_ref().filter(|_| is_device_failure(error)) else { return };
+        if !self.has_failed.swap(true, Ordering::AcqRel) {
+            let directory = self.path.display();
+            tracing::error!(%directory, %error, "log directory failed: its partitions are offline until the next start");
+            news.notify_one();
+        }
+    }
+}
+
+/// True if the device is to blame, rather than a file, a limit or a lack of space.
+fn is_device_failure(error: &LogError) -> bool {
+    use rustix::io::Errno;
+    const DEVICE: [Errno; 7] =
+        [Errno::IO, Errno::ROFS, Errno::NODEV, Errno::NXIO, Errno::STALE, Errno::UCLEAN, Errno::NOTCONN];
+    let code = error.source_io().and_then(io::Error::raw_os_error);
+    code.is_some_and(|code| DEVICE.iter().any(|errno| errno.raw_os_error() == code))
+}
+
 impl DataDir {
-    /// Creates the directory if it is missing, and locks it. Nothing in it is changed.
+    /// Creates the directory if it is missing, and locks it. Nothing in it is changed. `news` is
+    /// notified when the directory has failed; without it, failures take single partitions offline.
     pub(crate) fn open(
         (disk, background): (Arc<dyn Disk>, Background),
-        path: &Path,
+        configured: &Path,
+        news: Option<Arc<Notify>>,
     ) -> Result<Self, DataDirError> {
+        let path = configured;
         let failed = |source| DataDirError::Unusable { path: path.to_owned(), source };
         disk.create_dir(path).map_err(failed)?;
         let lock = lock(path)?;
+        let path = std::path::absolute(path).map_err(failed)?;
+        let state = State { path: path.clone(), has_failed: AtomicBool::new(false), news };
         Ok(Self {
-            path: std::path::absolute(path).map_err(failed)?,
+            path,
+            configured: configured.to_owned(),
+            id: OnceLock::new(),
+            state: Arc::new(state),
+            unclean: AtomicBool::new(false),
             disk,
             background,
             stored: Mutex::default(),
@@ -93,21 +169,21 @@ impl DataDir {
     }
 
     /// Takes the clean-shutdown marker away: from now on the directory counts as in use.
-    pub(crate) fn begin(&self) -> Result<LastShutdown, DataDirError> {
+    pub(super) fn begin(&self) -> Result<DirectoryAtShutdown, DataDirError> {
         let left = self.left(CleanShutdown::take)?;
         self.is_in_use.store(true, Ordering::Release);
         Ok(left)
     }
 
     /// State in which the directory was left. Nothing in it is changed.
-    pub(crate) fn look(&self) -> Result<LastShutdown, DataDirError> {
+    pub(super) fn look(&self) -> Result<DirectoryAtShutdown, DataDirError> {
         self.left(CleanShutdown::load)
     }
 
     fn left(
         &self,
         mark: fn(&dyn Disk, &Path) -> Result<Option<CleanShutdown>, LogError>,
-    ) -> Result<LastShutdown, DataDirError> {
+    ) -> Result<DirectoryAtShutdown, DataDirError> {
         let (disk, path) = (&*self.disk, &*self.path);
         let checkpoint = |which| checkpoint(disk, which, path);
         let (recovery_points, log_starts) =
@@ -117,11 +193,68 @@ impl DataDir {
         let mark = mark(disk, path)?;
         let broker_epoch = mark.map(|mark| mark.broker_epoch).filter(|epoch| *epoch >= 0);
         let clean = mark.is_some();
-        Ok(LastShutdown { clean, broker_epoch, recovery_points, log_starts, high_watermarks, cleaned })
+        Ok(DirectoryAtShutdown { clean, broker_epoch, recovery_points, log_starts, high_watermarks, cleaned })
     }
 
-    pub(super) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// The directory as the configuration names it.
+    pub(crate) fn configured(&self) -> &Path {
+        &self.configured
+    }
+
+    /// The directory's id in `meta.properties`; zero before it is known.
+    pub(crate) fn id(&self) -> Uuid {
+        self.id.get().copied().unwrap_or(Uuid::ZERO)
+    }
+
+    pub(super) fn identify_as(&self, id: Uuid) {
+        self.id.get_or_init(|| id);
+    }
+
+    /// The contents of `meta.properties`.
+    pub(super) fn identity(&self) -> Result<Option<MetaProperties>, LogError> {
+        MetaProperties::load(&*self.disk, &self.path)
+    }
+
+    /// True once its device has failed: nothing is written to it any more.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.state.has_failed.load(Ordering::Acquire)
+    }
+
+    /// Takes the directory out of use if the error is the device's.
+    pub(super) fn report(&self, error: &LogError) {
+        self.state.report(error);
+    }
+
+    /// Receiver of the failures of the logs in the directory.
+    pub(super) fn watch(&self) -> FailureWatch {
+        let state = self.state.clone();
+        FailureWatch::new(move |error| state.report(error))
+    }
+
+    /// A log in it was not closed in good order, or was never opened.
+    pub(super) fn note_unclean(&self) {
+        self.unclean.store(true, Ordering::Release);
+    }
+
+    /// The partitions that have a directory here.
+    pub(super) fn partitions(&self) -> Result<Vec<TopicPartition>, DataDirError> {
+        let failed = |source| DataDirError::Unusable { path: self.path.clone(), source };
+        let entries = self.disk.list(&self.path).map_err(failed)?;
+        let named = entries.iter().filter(|entry| entry.kind == Kind::Dir).filter_map(|entry| {
+            let (topic, index) = partition_of(entry.path.file_name()?.to_str()?)?;
+            Some((topic.to_owned(), index))
+        });
+        Ok(named.collect())
+    }
+
+    /// The id of the topic whose partition the directory holds.
+    pub(super) fn topic_id(&self, (topic, index): &TopicPartition) -> Result<Option<Uuid>, LogError> {
+        let found = PartitionMetadata::load(&*self.disk, &self.partition(topic, *index))?;
+        Ok(found.map(|found| Uuid::from_bytes(found.topic_id)))
     }
 
     /// The way to the files.
@@ -148,7 +281,7 @@ impl DataDir {
         }
     }
 
-    fn set_aside(&self, dir: &Path, topic: &str, index: i32) -> Result<(), LogError> {
+    pub(super) fn set_aside(&self, dir: &Path, topic: &str, index: i32) -> Result<(), LogError> {
         let stray = self.path.join(aside(topic, index, STRAY));
         tracing::warn!(directory = %dir.display(), moved_to = %stray.display(), "the metadata does not contain this partition");
         self.disk.rename(dir, &stray).map_err(|source| LogError::Io {
@@ -223,7 +356,7 @@ impl DataDir {
     /// Replaces a checkpoint, unless it has these offsets already: a broker with nothing to do
     /// leaves the device alone. Flushed when this returns.
     pub(super) fn store(&self, checkpoint: OffsetCheckpoint, offsets: &Offsets) -> Result<(), LogError> {
-        if !self.is_in_use.load(Ordering::Acquire) {
+        if !self.is_in_use.load(Ordering::Acquire) || self.has_failed() {
             return Ok(());
         }
         let mut hasher = DefaultHasher::new();
@@ -243,7 +376,11 @@ impl DataDir {
     /// Leaves the marker that says that every log was closed in good order. A directory that was
     /// not used stays as it was.
     pub(super) fn mark_clean(&self, broker_epoch: i64) -> Result<(), LogError> {
-        if !self.is_in_use.load(Ordering::Acquire) {
+        if !self.is_in_use.load(Ordering::Acquire) || self.has_failed() {
+            return Ok(());
+        }
+        if self.unclean.load(Ordering::Acquire) {
+            tracing::warn!(directory = %self.path.display(), "the next start recovers the logs: not all were closed cleanly");
             return Ok(());
         }
         CleanShutdown { broker_epoch }.store(&*self.disk, &self.path)

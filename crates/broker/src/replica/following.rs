@@ -1,6 +1,8 @@
 //! Partitions that another broker leads: what their leader sends is appended here, and their logs
 //! are truncated where they differ.
 
+use std::sync::Arc;
+
 use levada_cluster::replication::apply::apply;
 use levada_cluster::replication::fetcher::PartitionKey;
 use levada_cluster::replication::follower::{LogEnd, Outcome, Task};
@@ -10,8 +12,8 @@ use crate::clock::now_ms;
 use crate::replica::{Partition, Replicas};
 
 /// Position of a log that begins to follow a leader.
-#[derive(Clone, Copy, Debug)]
 pub(crate) struct FollowStart {
+    pub(crate) partition: Arc<Partition>,
     pub(crate) leader_epoch: i32,
     pub(crate) end: LogEnd,
     pub(crate) high_watermark: i64,
@@ -24,36 +26,38 @@ impl Replicas {
         let partition = self.partitions.by_id(key.0, key.1)?;
         let leadership = partition.leadership();
         let follows = leadership.leader() == leader && !leadership.is_leader() && !partition.is_deleted();
-        let log = partition.log();
+        let (log, leader_epoch) = (partition.shared_log(), leadership.leader_epoch());
+        drop(leadership);
         follows.then(|| FollowStart {
-            leader_epoch: leadership.leader_epoch(),
+            partition,
+            leader_epoch,
             end: LogEnd { offset: log.log_end(), epoch: log.latest_epoch() },
             high_watermark: log.high_watermark(),
         })
     }
 
-    /// Does a task of a follower, if the partition still follows in this leader epoch. Blocks on
-    /// the disk.
-    pub(crate) fn carry_out(&self, key: &PartitionKey, leader_epoch: i32, task: &Task) -> Outcome {
-        let Some(partition) = self.partitions.by_id(key.0, key.1) else { return Outcome::Superseded };
+    /// Does a task of a follower, if the partition is still served and follows in this leader
+    /// epoch. A partition of the same name that was opened since has another log. Blocks on the
+    /// disk.
+    pub(crate) fn carry_out(&self, partition: &Partition, leader_epoch: i32, task: &Task) -> Outcome {
         let log = partition.log();
         let (high_watermark, log_end) = (log.high_watermark(), log.log_end());
         let applied =
             match partition.follow(leader_epoch, |writer| apply(writer, task, leader_epoch, now_ms())) {
                 None => return Outcome::Superseded,
                 Some(Ok(applied)) => applied,
-                Some(Err(error)) => return self.failed(&partition, &error),
+                Some(Err(error)) => return self.failed(partition, &error),
             };
         if applied.end.offset < log_end {
-            tell_of_truncation(&partition, (log_end, applied.end.offset), high_watermark);
+            tell_of_truncation(partition, (log_end, applied.end.offset), high_watermark);
         }
-        let retired = applied.discarded.map_or(Ok(()), |discarded| self.retire(&partition, discarded));
+        let retired = applied.discarded.map_or(Ok(()), |discarded| self.retire(partition, discarded));
         if let Err(error) = retired {
             tracing::warn!(partition = partition.name(), %error, "cannot remove segments below the leader's log start");
         }
-        applied.retired.into_iter().for_each(|retired| self.discard(&partition, retired));
+        applied.retired.into_iter().for_each(|retired| self.discard(partition, retired));
         if let Err(error) = partition.sync_replicated() {
-            return self.failed(&partition, &error.into());
+            return self.failed(partition, &error.into());
         }
         partition.waiters().wake();
         Outcome::Done(applied.end)

@@ -2,7 +2,7 @@
 //! segments, rebuilding misleading indexes, checkpoints.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use levada_log::LogError;
@@ -10,6 +10,7 @@ use levada_log::checkpoint::OffsetCheckpoint;
 
 use crate::blocking::off_shard;
 use crate::clock::now_ms;
+use crate::replica::data_dir::DataDir;
 use crate::replica::last_shutdown::{Offsets, PartitionAtShutdown};
 use crate::replica::{Partition, Replicas};
 
@@ -101,35 +102,31 @@ impl Replicas {
             ),
         ];
         for (checkpoint, offsets) in stored {
-            if let Err(error) = self.data_dir.store(checkpoint, &offsets) {
-                tracing::error!(%error, "cannot write the checkpoint");
-            }
+            self.dirs.store(checkpoint, offsets);
         }
     }
 
     /// Closes every log, leaves the checkpoints and the marker of a clean shutdown. Nobody may
     /// append any more. Blocks.
     pub(crate) fn close(&self, broker_epoch: i64) {
-        let mut clean = self.unopened.lock().is_empty();
-        clean &= close_logs(&self.partitions.all());
+        let unopened = self.unopened.lock().clone();
+        unopened.iter().filter_map(|(key, _)| self.dirs.of(key)).for_each(DataDir::note_unclean);
+        close_logs(&self.partitions.all(), |partition| self.dirs.around(partition.log()).note_unclean());
         self.store_checkpoints();
-        if !clean {
-            tracing::warn!("the next start recovers the logs: not all were closed cleanly");
-        } else if let Err(error) = self.data_dir.mark_clean(broker_epoch) {
-            tracing::error!(%error, "cannot write the clean-shutdown marker");
-        }
+        self.dirs.mark_clean(broker_epoch);
     }
 }
 
-/// Closes the logs of partitions, several at a time; returns true if none has failed. Blocks.
-fn close_logs(partitions: &[Arc<Partition>]) -> bool {
-    let (next, clean) = (AtomicUsize::new(0), AtomicBool::new(true));
+/// Closes the logs of partitions, several at a time, and calls `failed` with those that have
+/// failed. Blocks.
+fn close_logs(partitions: &[Arc<Partition>], failed: impl Fn(&Partition) + Sync) {
+    let next = AtomicUsize::new(0);
     let work = || {
         while let Some(partition) = partitions.get(next.fetch_add(1, Ordering::Relaxed)) {
             let Some(writer) = partition.lane().take_writer() else { continue };
             if let Err(error) = writer.close() {
                 tracing::error!(partition = partition.name(), %error, "cannot close the log cleanly");
-                clean.store(false, Ordering::Relaxed);
+                failed(partition);
             }
         }
     };
@@ -140,7 +137,6 @@ fn close_logs(partitions: &[Arc<Partition>]) -> bool {
         }
         work();
     });
-    clean.into_inner()
 }
 
 /// Builds indexes again that have led readers astray. Their segments are read before the writer is

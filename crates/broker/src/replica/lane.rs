@@ -77,8 +77,9 @@ pub(crate) enum Submitted {
     },
     /// Either of them, whose answer waits for the device.
     Durable(Box<Submitted>, Arc<Syncs>, Option<oneshot::Receiver<Synced>>),
-    /// One of these, whose answer waits for the replicas in sync until the deadline.
-    Committed(Box<Submitted>, Arc<Led>, Instant),
+    /// One of these, whose answer waits for the replicas in sync, until the deadline if there is
+    /// one.
+    Committed(Box<Submitted>, Arc<Led>, Option<Instant>),
 }
 
 /// Reason for which a batch is not acknowledged.
@@ -121,7 +122,17 @@ impl Submitted {
             }
             Self::Committed(submitted, led, deadline) => {
                 let appended = Box::pin(submitted.wait()).await?;
-                led.committed(appended.last_offset + 1, deadline).await?;
+                let end = appended.last_offset + 1;
+                match deadline {
+                    Some(deadline) => led.committed(end, deadline).await?,
+                    None => match led.committed_at_last(end).await {
+                        Err(CommitFailure::LeadershipLost) => {
+                            return Err(CommitFailure::LeadershipLost.into());
+                        }
+                        // Committed, although replicas have fallen out of sync since.
+                        Ok(()) | Err(CommitFailure::NotEnoughReplicas | CommitFailure::TimedOut) => {}
+                    },
+                }
                 Ok(appended)
             }
         }
@@ -157,7 +168,16 @@ impl Submitted {
     /// Has the answer wait for the replicas in sync, if there are others than this broker's.
     pub(crate) fn committed(self, led: Option<Arc<Led>>, deadline: impl FnOnce() -> Instant) -> Self {
         match led {
-            Some(led) => Self::Committed(Box::new(self), led, deadline()),
+            Some(led) => Self::Committed(Box::new(self), led, Some(deadline())),
+            None => self,
+        }
+    }
+
+    /// The same without a deadline: the answer comes when the batch is committed, or the leadership
+    /// has ended.
+    pub(crate) fn committed_at_last(self, led: Option<Arc<Led>>) -> Self {
+        match led {
+            Some(led) => Self::Committed(Box::new(self), led, None),
             None => self,
         }
     }
@@ -276,6 +296,9 @@ impl AppendLane {
                 let _hold = WriterHold::begin(self, Work::Append);
                 let results = writer.append(group, now_ms);
                 assert_eq!(results.len(), group.len(), "one result for each batch of a group");
+                if let Some(error) = results.iter().find_map(storage_error) {
+                    writer.partition().report_failure(error);
+                }
                 results
             }
             None => {
@@ -321,6 +344,13 @@ impl AppendLane {
     /// Takes the writer for closing or deletion: later appends find the log offline.
     pub(crate) fn take_writer(&self) -> Option<Writer> {
         self.writer.lock().take()
+    }
+}
+
+fn storage_error(result: &AppendResult) -> Option<&LogError> {
+    match result {
+        Err(AppendError::Storage(error)) => Some(error),
+        _ => None,
     }
 }
 

@@ -1,15 +1,16 @@
 //! State that the previous process left in the data directory and in each partition, and the
 //! partitions that are not served.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use crate::replica::TopicPartition;
 
 /// Offsets by partition, as checkpoints have them.
 pub(crate) type Offsets = BTreeMap<TopicPartition, i64>;
 
-/// State in which the process before left the directory.
-pub(crate) struct LastShutdown {
+/// State in which the process before left one directory.
+#[derive(Default)]
+pub(crate) struct DirectoryAtShutdown {
     /// Every log was closed in good order.
     pub(crate) clean: bool,
     /// The epoch of the registration that the process had, if the logs were closed in good order.
@@ -19,6 +20,18 @@ pub(crate) struct LastShutdown {
     pub(crate) high_watermarks: Offsets,
     /// Where compaction goes on.
     pub(crate) cleaned: Offsets,
+}
+
+/// State in which the process before left all directories.
+pub(crate) struct LastShutdown {
+    /// Every log of every directory was closed in good order.
+    pub(crate) clean: bool,
+    /// The epoch of the registration that the process had, if all directories agree on it.
+    pub(crate) broker_epoch: Option<i64>,
+    /// In the order of [`crate::replica::DataDirs`].
+    dirs: Vec<DirectoryAtShutdown>,
+    /// The directory of each partition, if there are several.
+    homes: HashMap<TopicPartition, usize>,
 }
 
 /// State in which one partition was left; the default is that of a new one.
@@ -31,20 +44,49 @@ pub(crate) struct PartitionAtShutdown {
 }
 
 impl LastShutdown {
+    pub(super) fn new(dirs: Vec<DirectoryAtShutdown>, homes: HashMap<TopicPartition, usize>) -> Self {
+        let broker_epoch = dirs.first().and_then(|first| first.broker_epoch);
+        Self {
+            clean: dirs.iter().all(|dir| dir.clean),
+            broker_epoch: broker_epoch.filter(|_| dirs.iter().all(|dir| dir.broker_epoch == broker_epoch)),
+            dirs,
+            homes,
+        }
+    }
+
+    fn dir(&self, key: &TopicPartition) -> Option<&DirectoryAtShutdown> {
+        match &self.dirs[..] {
+            [only] => Some(only),
+            several => self.homes.get(key).and_then(|at| several.get(*at)),
+        }
+    }
+
     /// State in which one partition was left.
     pub(crate) fn of(&self, key: &TopicPartition) -> PartitionAtShutdown {
+        let Some(dir) = self.dir(key) else { return PartitionAtShutdown::default() };
         let offset = |offsets: &Offsets| offsets.get(key).copied().unwrap_or(0);
         PartitionAtShutdown {
-            clean: self.clean,
-            recovery_point: offset(&self.recovery_points),
-            log_start: offset(&self.log_starts),
-            high_watermark: offset(&self.high_watermarks),
+            clean: dir.clean,
+            recovery_point: offset(&dir.recovery_points),
+            log_start: offset(&dir.log_starts),
+            high_watermark: offset(&dir.high_watermarks),
         }
+    }
+
+    /// Where compaction goes on.
+    pub(crate) fn cleaned(&self) -> Offsets {
+        let all =
+            self.dirs.iter().enumerate().flat_map(|(at, dir)| dir.cleaned.iter().map(move |one| (at, one)));
+        let is_there =
+            |at: usize, key: &TopicPartition| self.dirs.len() == 1 || self.homes.get(key) == Some(&at);
+        let there = all.filter(|(at, (key, _))| is_there(*at, key));
+        there.map(|(_, (key, offset))| (key.clone(), *offset)).collect()
     }
 
     /// True if a checkpoint has a partition that is none any more.
     pub(crate) fn is_stale(&self, known: impl Fn(&str, i32) -> bool) -> bool {
-        let mut keys = self.recovery_points.keys().chain(self.log_starts.keys());
+        let mut keys =
+            self.dirs.iter().flat_map(|dir| dir.recovery_points.keys().chain(dir.log_starts.keys()));
         keys.any(|(topic, index)| !known(topic, *index))
     }
 }
@@ -53,7 +95,7 @@ impl LastShutdown {
 #[derive(Clone, Default)]
 pub(crate) struct UnservedPartitions(BTreeMap<TopicPartition, (PartitionAtShutdown, UnservedReason)>);
 
-/// Why a partition is not served.
+/// The reason why a partition is not served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum UnservedReason {
     /// Its log is being checked, or will be.
@@ -77,7 +119,7 @@ impl UnservedPartitions {
         self.0.iter().filter(|(_, (_, absence))| *absence == UnservedReason::Recovering).map(|(key, _)| key)
     }
 
-    /// Why it is not served, if that is known.
+    /// The reason why it is not served, if that is known.
     pub(crate) fn unserved_reason(&self, topic: &str, index: i32) -> Option<UnservedReason> {
         if self.is_empty() {
             return None;

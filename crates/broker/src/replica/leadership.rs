@@ -55,6 +55,15 @@ impl Leadership {
         self.isr.len().max(usize::from(self.is_leader))
     }
 
+    /// True if a log that lacks offsets after a loss of power has to end there, since other
+    /// replicas may have them. A leader keeps what it has, since its followers would go by it. So
+    /// does the last replica in sync of a compacted topic: Kafka's followers begin segments behind
+    /// the gaps that their leader's compaction has left.
+    pub(crate) fn ends_at_holes(&self, node_id: i32, is_compacted: bool) -> bool {
+        let has_the_most = is_compacted && self.isr == [node_id];
+        self.is_replicated() && !self.is_leader() && !has_the_most
+    }
+
     /// True if nobody else has to have what this node appends, or will have to.
     pub(crate) fn is_alone(&self) -> bool {
         self.is_leader && self.in_sync() == 1 && !self.is_replicated()

@@ -1,12 +1,13 @@
 //! Opening the logs of partitions, and adding them to those that are served.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use levada_log::{LogError, OpenOptions, Writer};
 use levada_wire::Uuid;
 
 use crate::clock::now_ms;
-use crate::config::TopicConfig;
+use crate::config::{CleanupPolicy, TopicConfig};
 use crate::metadata::image::{ConfigResource, Image};
 use crate::replica::last_shutdown::PartitionAtShutdown;
 use crate::replica::log_config::{log_config, topic_config};
@@ -16,6 +17,8 @@ use crate::replica::{Leadership, Partition, PartitionIdentity, Replicas, TopicPa
 pub(crate) struct Missing {
     pub(crate) identity: PartitionIdentity,
     config: Arc<TopicConfig>,
+    /// The directory that the metadata names for the replica.
+    directory: Uuid,
 }
 
 impl Missing {
@@ -36,19 +39,24 @@ impl Replicas {
             let own = image.configs(&ConfigResource::topic(&**topic.name()));
             let config = Arc::new(topic_config(&self.config.load(), topic.name(), own.map(|own| &**own)));
             for (index, partition) in topic.partitions() {
-                let ours = partition.replicas.contains(&self.node_id);
                 let is_absent = || {
                     self.partitions.by_id(topic.id(), index).is_none()
                         && !self.is_recovering(topic.name(), index)
                 };
-                if ours && is_absent() {
+                let at = partition.replicas.iter().position(|replica| *replica == self.node_id);
+                let is_lost = || self.dirs.is_in_failed(&(topic.name().to_string(), index));
+                if let Some(at) = at
+                    && is_absent()
+                    && !is_lost()
+                {
                     let identity = PartitionIdentity {
                         topic: topic.name().clone(),
                         topic_id: topic.id(),
                         index,
                         leadership: Leadership::of(partition, self.node_id),
                     };
-                    missing.push(Missing { identity, config: config.clone() });
+                    let directory = partition.directories.get(at).copied().unwrap_or_default();
+                    missing.push(Missing { identity, config: config.clone(), directory });
                 }
             }
         }
@@ -111,30 +119,43 @@ impl Replicas {
     }
 
     fn try_open(&self, one: Missing, left: PartitionAtShutdown) -> Result<Partition, LogError> {
-        let Missing { identity, config } = one;
+        let key = one.key();
+        let Missing { identity, config, directory } = one;
         let (topic, index) = (identity.topic.clone(), identity.index);
+        let broker = self.config.load();
+        let cordoned = |dir: &Path| broker.cluster.as_ref().is_some_and(|cluster| cluster.cordoned.has(dir));
+        let dir = self.dirs.home(&key, directory, cordoned)?;
         // The leader epochs of a follower's log come from its batches alone.
         let led = Some(&identity.leadership).filter(|leadership| leadership.is_leader());
         let options = OpenOptions {
-            config: log_config(&self.config.load(), &config),
+            config: log_config(&broker, &config),
             leader_epoch: led.map_or(-1, |leadership| leadership.leader_epoch()),
             recovery_point: left.recovery_point,
             log_start: left.log_start,
             high_watermark: Some(left.high_watermark),
+            gapless_from: self.gapless_from(&identity, config.cleanup_policy),
             clean: left.clean,
-            disk: self.data_dir.disk().clone(),
+            disk: dir.disk().clone(),
             checked_bytes: self.recovery.checked_bytes(),
-            background: self.data_dir.background().clone(),
-            ..OpenOptions::new(self.data_dir.partition(&topic, index))
+            background: dir.background().clone(),
+            watch: dir.watch(),
+            ..OpenOptions::new(dir.partition(&topic, index))
         };
-        self.data_dir.displace_stale(&topic, index, identity.topic_id)?;
-        let is_new = !self.data_dir.has_partition(&topic, index);
-        let opened = Writer::open(options, now_ms());
-        if is_new {
-            self.data_dir.note_new_name();
-        }
-        let (writer, report) = opened?;
-        self.data_dir.identify(&topic, index, identity.topic_id)?;
+        let opened = dir.displace_stale(&topic, index, identity.topic_id).and_then(|()| {
+            let is_new = !dir.has_partition(&topic, index);
+            let opened = Writer::open(options, now_ms());
+            if is_new {
+                dir.note_new_name();
+            }
+            let opened = opened?;
+            dir.identify(&topic, index, identity.topic_id).map(|()| opened)
+        });
+        let (writer, report) = opened.inspect_err(|error| {
+            dir.report(error);
+            if !dir.has_failed() && !dir.has_partition(&topic, index) {
+                self.dirs.forget(&key);
+            }
+        })?;
         if let Some(cut) = &report.cut {
             tracing::warn!(partition = %format_args!("{topic}-{index}"), ?cut, "truncated a torn batch at the end of the log");
         }
@@ -142,29 +163,53 @@ impl Replicas {
         Ok(partition.leased(self.lease.clone()).replicated(self.replication.clone()))
     }
 
+    /// The offset from which missing offsets are no work of compaction, if the log has to end where
+    /// some are: two logs that end at the same offset of the same epoch must be equal.
+    fn gapless_from(&self, identity: &PartitionIdentity, policy: CleanupPolicy) -> Option<i64> {
+        let key = (identity.topic.to_string(), identity.index);
+        let ends = identity.leadership.ends_at_holes(self.node_id, policy.compact);
+        ends.then(|| self.cleaner.checkpoint(&key).unwrap_or(0))
+    }
+
     /// Adds opened partitions to those that are served.
     ///
     /// # Errors
-    /// The names of new directories are not on the device: none is served, and opening is tried
-    /// again.
+    /// The names of new directories are not on the device: no partition in the directory around
+    /// them is served, and opening is tried again. If another one is served, there is no error.
     pub(crate) fn enter(
         &self,
-        opened: Vec<Partition>,
+        mut opened: Vec<Partition>,
         left: impl Fn(&TopicPartition) -> PartitionAtShutdown,
     ) -> Result<Vec<Arc<Partition>>, LogError> {
-        let keys: Vec<TopicPartition> =
-            opened.iter().map(|one| (one.topic().to_owned(), one.index())).collect();
         // Were the names of new directories lost, records that are on the device would be lost with
         // them.
-        if let Err(error) = self.data_dir.sync_names() {
-            keys.iter().for_each(|key| {
-                self.unopened.lock().note(key, left(key));
-            });
+        let mut failure = None;
+        for dir in self.dirs.iter() {
+            let is_here = |one: &Partition| std::ptr::eq(self.dirs.around(one.log()), dir);
+            if !opened.iter().any(is_here) {
+                continue;
+            }
+            if let Err(error) = dir.sync_names() {
+                dir.report(&error);
+                let held_back = opened.extract_if(.., |one| is_here(one));
+                held_back.map(|one| key_of(&one)).for_each(|key| {
+                    self.unopened.lock().note(&key, left(&key));
+                });
+                failure = Some(error);
+            }
+        }
+        if let (true, Some(error)) = (opened.is_empty(), failure) {
             return Err(error);
         }
+        let keys: Vec<TopicPartition> = opened.iter().map(key_of).collect();
         self.partitions.add(opened);
         keys.iter().for_each(|key| self.unopened.lock().forget(key));
+        self.dirs.note_placed(&keys);
         let served = keys.iter().filter_map(|(topic, index)| self.partitions.by_name(topic, *index));
         Ok(served.collect())
     }
+}
+
+fn key_of(partition: &Partition) -> TopicPartition {
+    (partition.topic().to_owned(), partition.index())
 }

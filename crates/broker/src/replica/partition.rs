@@ -55,7 +55,7 @@ pub(crate) struct Partition {
     /// Held shared from the question whether a batch belongs to its transaction until the batch has
     /// its place in the lane, and alone by a marker: so no marker comes between, behind which the
     /// batch would open the transaction again.
-    transactions: RwLock<()>,
+    transactions: RwLock<u64>,
     config: ArcSwap<TopicConfig>,
     marker_warning: RepeatedWarning,
     replication_warning: RepeatedWarning,
@@ -66,7 +66,7 @@ pub(crate) struct Partition {
     lease: Option<Arc<Lease>>,
 }
 
-/// What names a partition.
+/// Names and ids of a partition.
 pub(crate) struct PartitionIdentity {
     pub(crate) topic: Arc<str>,
     pub(crate) topic_id: Uuid,
@@ -269,7 +269,7 @@ impl Partition {
     }
 
     /// See the field.
-    pub(crate) fn transactions(&self) -> &RwLock<()> {
+    pub(crate) fn transactions(&self) -> &RwLock<u64> {
         &self.transactions
     }
 
@@ -335,6 +335,9 @@ impl Partition {
     /// The error for clients that hold a partition which is not served any more. A replica that has
     /// left this node has lost the leadership before that.
     pub(crate) fn absence(&self) -> ErrorCode {
+        if self.log.is_offline() {
+            return ErrorCode::KafkaStorageError;
+        }
         match self.leadership.load().is_leader() {
             true => ErrorCode::UnknownTopicOrPartition,
             false => ErrorCode::NotLeaderOrFollower,

@@ -1,5 +1,5 @@
 //! State that all replicated partitions of this broker share: the changes of replicas in sync on
-//! their way to the controller, the standing of other brokers, and counts.
+//! their way to the controller, the standing of other brokers, the throttles, and counts.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,6 +19,7 @@ use crate::cluster::ClusterMembership;
 use crate::config::LiveConfig;
 use crate::metadata::Metadata;
 use crate::replica::Replicas;
+use crate::replica::throttle::Throttles;
 
 /// Longest wait for a registration before changes are looked at again.
 const UNREGISTERED: Duration = Duration::from_millis(500);
@@ -34,21 +35,26 @@ pub struct IsrCounts {
     pub failures: u64,
 }
 
-/// State of the replicated partitions that this broker leads.
+/// State of the partitions that this broker leads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReplicationState {
+    /// All of them.
+    pub led: u64,
     /// Those with a replica out of sync.
     pub under_replicated: u64,
     /// Those with fewer replicas in sync than the topic demands.
     pub under_min_insync: u64,
     /// Changes of replicas in sync.
     pub changes: IsrCounts,
+    /// Bytes of throttled replicas, sent as the leader and received as a follower.
+    pub throttled_bytes: (u64, u64),
 }
 
 /// The shared state.
 pub(crate) struct Replication {
     config: Arc<LiveConfig>,
     metadata: Arc<Metadata>,
+    throttles: Throttles,
     updates: Mutex<IsrUpdates>,
     submitted: Notify,
     expansions: AtomicU64,
@@ -60,7 +66,13 @@ impl Replication {
     pub(crate) fn new(config: Arc<LiveConfig>, metadata: Arc<Metadata>) -> Self {
         let (updates, submitted) = Default::default();
         let (expansions, shrinks, failures) = Default::default();
-        Self { config, metadata, updates, submitted, expansions, shrinks, failures }
+        let throttles = Throttles::new(&config);
+        Self { config, metadata, throttles, updates, submitted, expansions, shrinks, failures }
+    }
+
+    /// Limits to the bytes of replicas out of sync.
+    pub(crate) fn throttles(&self) -> &Throttles {
+        &self.throttles
     }
 
     pub(crate) fn node_id(&self) -> i32 {
@@ -195,11 +207,17 @@ impl Replicas {
         }
     }
 
-    /// State of the replicated partitions that this broker leads.
+    /// State of the partitions that this broker leads.
     pub(crate) fn replication_state(&self) -> ReplicationState {
-        let mut state =
-            ReplicationState { changes: self.replication().isr_counts(), ..ReplicationState::default() };
-        for led in self.partitions().all().iter().filter_map(|partition| partition.led()) {
+        let throttles = self.replication().throttles();
+        let partitions = self.partitions().all();
+        let mut state = ReplicationState {
+            led: partitions.iter().filter(|partition| partition.leadership().is_leader()).count() as u64,
+            changes: self.replication().isr_counts(),
+            throttled_bytes: (throttles.leader.bytes(), throttles.follower.bytes()),
+            ..ReplicationState::default()
+        };
+        for led in partitions.iter().filter_map(|partition| partition.led()) {
             let look = |leader: &Leader| (leader.is_under_replicated(), leader.is_under_min_insync());
             let (under_replicated, under_min_insync) = led.view(look).unwrap_or_default();
             state.under_replicated += u64::from(under_replicated);

@@ -71,6 +71,7 @@ async fn run(duties: Duties) {
         // The shards are counted first.
         tokio::task::spawn_local(pulse.beat(inboxes.len()));
     }
+    tokio::task::spawn_local(broker.clone().run_outages());
     tokio::select! {
         accepts = accept.wait_for(|accepts| *accepts) => if accepts.is_err() { return },
         () = stop.signalled() => return,

@@ -57,7 +57,7 @@ pub struct Server {
     supervisor: Supervisor,
 }
 
-/// Why a broker did not start. Nothing is left running.
+/// The reason why a broker did not start. Nothing is left running.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// A listener's address cannot be bound.
@@ -239,7 +239,7 @@ impl Server {
     /// again when a signal asks for that. Blocks.
     ///
     /// # Errors
-    /// The reason for which a broker could not stay in its cluster.
+    /// The reason for which a broker could not stay in its cluster, or could not go on.
     pub fn wait(
         mut self,
         signals: &Signals,
@@ -249,6 +249,11 @@ impl Server {
         if let Some(follower) = &self.follower {
             follower.order_by(signals.sender());
         }
+        let orders = signals.sender();
+        self.broker.on_fatal(move || {
+            // A process that stops already takes no orders.
+            let _ = orders.send(Order::Leave);
+        });
         loop {
             match signals.next(self.supervisor.pause(Instant::now())) {
                 None => {}
@@ -266,7 +271,7 @@ impl Server {
             self.supervisor.keep_alive(Instant::now());
         }
         self.supervisor.stopping();
-        let reason = self.follower.as_ref().and_then(Follower::reason);
+        let reason = self.follower.as_ref().and_then(Follower::reason).or_else(|| self.broker.fatal_reason());
         self.stop();
         reason.map_or(Ok(()), Err)
     }

@@ -42,12 +42,18 @@ impl Source for Broker {
     fn upkeep(&self) -> UpkeepState {
         let upkeep = self.replicas().upkeep();
         let (retention_segments, retention_bytes) = upkeep.retention();
-        let path = self.replicas().data_path();
-        let volume = rustix::fs::statvfs(path).ok().map(|volume| {
+        let volumes = self.replicas().dirs().online().filter_map(|dir| {
+            let volume = rustix::fs::statvfs(dir.path()).ok()?;
             let bytes = |blocks: u64| blocks.saturating_mul(volume.f_frsize);
-            (path.display().to_string(), bytes(volume.f_bavail), bytes(volume.f_blocks))
+            Some((dir.path().display().to_string(), bytes(volume.f_bavail), bytes(volume.f_blocks)))
         });
-        UpkeepState { flushes: upkeep.flushes(), retention_segments, retention_bytes, volume }
+        UpkeepState {
+            flushes: upkeep.flushes(),
+            retention_segments,
+            retention_bytes,
+            volumes: volumes.collect(),
+            offline_directories: self.replicas().dirs().offline().count() as u64,
+        }
     }
 
     fn groups(&self) -> GroupStates {
@@ -89,6 +95,7 @@ impl Source for Broker {
             recovering_partitions: recovering as u64,
             loading_coordinators: coordinators as u64,
             offline_partitions: self.replicas().offline() as u64,
+            offline_directories: offline_directories(self),
             membership: Source::membership(self),
         }
     }
@@ -105,15 +112,28 @@ impl Source for Broker {
         };
         let mut lags: Vec<_> = fetchers.lags().into_iter().filter_map(named).collect();
         lags.sort_unstable();
-        FollowingState { lags, errors: fetchers.errors() }
+        FollowingState { lags, errors: fetchers.errors(), bytes: fetchers.bytes() }
     }
 
     fn unhealthy(&self) -> Option<String> {
         let offline = self.replicas().offline();
-        (offline > 0).then(|| {
-            format!("{offline} partitions are offline after a failure of their storage; see the log")
+        let directories = offline_directories(self);
+        let lost = (!directories.is_empty()).then(|| {
+            format!(
+                "log directories are offline: {}; check the disks, then restart the broker",
+                directories.join(", ")
+            )
+        });
+        lost.or_else(|| {
+            (offline > 0).then(|| {
+                format!("{offline} partitions are offline after a failure of their storage; see the log")
+            })
         })
     }
+}
+
+fn offline_directories(broker: &Broker) -> Vec<String> {
+    broker.replicas().dirs().offline().map(|path| path.display().to_string()).collect()
 }
 
 fn state(partition: &Partition) -> LogState {

@@ -2,14 +2,14 @@
 //! out.
 
 use levada_log::Append;
-use levada_log::batch::{self, BatchError, BatchView, Builder};
+use levada_log::batch::{self, BatchView, Builder};
 
 use super::config::TxnConfig;
 use super::coordinator::Coordinator;
 use super::error::TxnError;
 use super::event::{Event, Outcome, Work};
 use crate::clock::Now;
-use crate::machine::{ActionOf, EncodedRecord, Machine, PersistFailure};
+use crate::machine::{ActionOf, EncodedRecord, Machine, PersistFailure, ReplayFault};
 
 impl Machine for Coordinator {
     const SUBJECT: &'static str = "transaction";
@@ -30,15 +30,21 @@ impl Machine for Coordinator {
         *self = Self::new(self.config().clone(), leader_epoch);
     }
 
-    fn replay(&mut self, batch: &BatchView<'_>) -> Result<(), BatchError> {
+    fn replay(&mut self, batch: &BatchView<'_>) -> Result<(), ReplayFault> {
         if batch.is_control() {
             return Ok(());
         }
         for record in batch::records(batch.bytes())? {
             let record = record?;
             let offset = batch.base_offset() + i64::from(record.offset_delta);
-            if let Err(error) = self.replay(record.key.unwrap_or_default(), record.value) {
-                tracing::warn!(offset, %error, "skipped a transaction record that cannot be decoded");
+            match self.replay(record.key.unwrap_or_default(), record.value) {
+                Ok(()) => {}
+                Err(error) if error.is_newer() => {
+                    return Err(ReplayFault::Newer { offset, error: error.to_string() });
+                }
+                Err(error) => {
+                    tracing::warn!(offset, %error, "skipped a transaction record that cannot be decoded");
+                }
             }
         }
         Ok(())

@@ -13,6 +13,7 @@
 mod alarms;
 pub mod config;
 pub mod coordinator;
+pub(crate) mod destinations;
 pub mod error;
 pub mod event;
 mod hosted;

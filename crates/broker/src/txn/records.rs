@@ -52,13 +52,13 @@ pub struct Value {
 /// Partitions by topic, in the order of the log.
 pub type Topics = Vec<(String, Vec<i32>)>;
 
-/// Why a record of `__transaction_state` could not be read.
+/// The reason why a record of `__transaction_state` could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
     /// A field does not fit the record, or is not what it should be.
     #[error("{part} is malformed: {cause}")]
     Malformed {
-        /// Which part of the record.
+        /// The part of the record.
         part: &'static str,
         /// The fault.
         cause: DecodeError,
@@ -69,6 +69,13 @@ pub enum RecordError {
     /// The state is none that is ever written.
     #[error("the transaction log value has the unknown state {0}")]
     UnknownState(i8),
+}
+
+impl RecordError {
+    /// True if the record is of a form that newer brokers may write.
+    pub(super) fn is_newer(&self) -> bool {
+        matches!(self, Self::UnknownVersion(_) | Self::UnknownState(_))
+    }
 }
 
 /// A text is longer than the format can say.

@@ -14,6 +14,8 @@ pub struct FollowingState {
     pub lags: Vec<(String, i32, i64)>,
     /// Failed fetches, and partitions that a leader refused.
     pub errors: u64,
+    /// Bytes of records that leaders have sent.
+    pub bytes: u64,
 }
 
 /// State of the membership in a cluster.

@@ -117,12 +117,16 @@ impl Families<'_> {
         self.gauge(catalogue::PARTITIONS, source.partitions())?;
         self.gauge(catalogue::OFFLINE, source.readiness().offline_partitions)?;
         let state = source.replication();
+        self.gauge(catalogue::LED_PARTITIONS, state.led)?;
         self.gauge(catalogue::UNDER_REPLICATED, state.under_replicated)?;
         self.gauge(catalogue::UNDER_MIN_ISR, state.under_min_insync)?;
         let mut series = self.family(catalogue::ISR_CHANGES)?;
         series.counter(&["expansion"], state.changes.expansions)?;
         series.counter(&["shrink"], state.changes.shrinks)?;
         series.counter(&["failed"], state.changes.failures)?;
+        let mut series = self.family(catalogue::THROTTLED_BYTES)?;
+        series.counter(&["leader"], state.throttled_bytes.0)?;
+        series.counter(&["follower"], state.throttled_bytes.1)?;
         self.gauge(catalogue::REQUEST_BYTES_HELD, source.request_bytes_held())?;
         let mut series = self.family(catalogue::LANE_LONGEST_TURN)?;
         for ((_, label), longest) in Work::ALL.iter().zip(source.longest_lane_turns()) {

@@ -19,6 +19,8 @@ pub struct Readiness {
     pub loading_coordinators: u64,
     /// Partitions that are offline after a failure of their storage.
     pub offline_partitions: u64,
+    /// Data directories that are offline.
+    pub offline_directories: Vec<String>,
     /// Membership in a cluster; none for a broker that is its own controller.
     pub membership: Option<MembershipState>,
 }
@@ -37,6 +39,8 @@ impl Readiness {
             counted(self.recovering_partitions, recovering),
             counted(self.loading_coordinators, loading),
             counted(self.offline_partitions, offline),
+            (!self.offline_directories.is_empty())
+                .then(|| format!("log directories are offline: {}", self.offline_directories.join(", "))),
         ];
         reasons.into_iter().flatten().collect()
     }
@@ -52,6 +56,7 @@ impl IntoResponse for Readiness {
             "recovering_partitions": self.recovering_partitions,
             "loading_coordinators": self.loading_coordinators,
             "offline_partitions": self.offline_partitions,
+            "offline_directories": self.offline_directories,
             "cluster": self.membership.as_ref().map(MembershipState::to_json),
         });
         (status, [(header::CONTENT_TYPE, "application/json")], format!("{body}\n")).into_response()

@@ -117,7 +117,7 @@ impl Source for Fake {
         UpkeepState {
             retention_segments: 3,
             retention_bytes: 2048,
-            volume: Some(("/data".to_owned(), 1000, 4000)),
+            volumes: vec![("/data".to_owned(), 1000, 4000), ("/more".to_owned(), 500, 2000)],
             ..UpkeepState::default()
         }
     }
@@ -146,7 +146,8 @@ impl Source for Fake {
 
     fn replication(&self) -> ReplicationState {
         let changes = IsrCounts { expansions: 1, shrinks: 2, failures: 3 };
-        ReplicationState { under_replicated: 4, under_min_insync: 5, changes }
+        let throttled_bytes = (700, 800);
+        ReplicationState { led: 6, under_replicated: 4, under_min_insync: 5, changes, throttled_bytes }
     }
 
     fn readiness(&self) -> Readiness {
@@ -161,7 +162,7 @@ impl Source for Fake {
     }
 
     fn following(&self) -> FollowingState {
-        FollowingState { lags: vec![("clicks".to_owned(), 1, 30)], errors: 2 }
+        FollowingState { lags: vec![("clicks".to_owned(), 1, 30)], errors: 2, bytes: 7 }
     }
 
     fn unhealthy(&self) -> Option<String> {
@@ -260,6 +261,7 @@ fn a_fenced_broker_is_not_ready_and_shows_its_membership() {
         "levada_follower_lag_records{topic=\"clicks\",partition=\"1\"} 30\n",
         "levada_follower_lag_records_max 30\n",
         "levada_replica_fetch_errors_total 2\n",
+        "levada_replica_fetched_bytes_total 7\n",
     ] {
         assert!(text.contains(sample), "{sample}: {text}");
     }
@@ -349,11 +351,14 @@ const SHOWN: &[&str] = &[
     "levada_log_end_offset{topic=\"views\",partition=\"0\"} 15",
     "levada_series_left_out{kind=\"topic\"} 0",
     "levada_offline_partitions 0",
+    "levada_led_partitions 6",
     "levada_under_replicated_partitions 4",
     "levada_under_min_isr_partitions 5",
     "levada_isr_changes_total{change=\"expansion\"} 1",
     "levada_isr_changes_total{change=\"shrink\"} 2",
     "levada_isr_changes_total{change=\"failed\"} 3",
+    "levada_replication_throttled_bytes_total{side=\"leader\"} 700",
+    "levada_replication_throttled_bytes_total{side=\"follower\"} 800",
     "levada_retention_deleted_bytes_total 2048",
     "levada_disk_free_bytes{directory=\"/data\"} 1000",
     "levada_log_flush_seconds_count 0",

@@ -29,14 +29,15 @@ pub(crate) struct List {
     format: FormatArgs,
 }
 
-#[derive(Debug, Serialize)]
-struct Row {
-    group: String,
+/// A group as its coordinator lists it.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct ListedGroup {
+    pub(crate) group: String,
     #[serde(rename = "type")]
-    kind: String,
-    protocol_type: String,
-    state: String,
-    coordinator: i32,
+    pub(crate) kind: String,
+    pub(crate) protocol_type: String,
+    pub(crate) state: String,
+    pub(crate) coordinator: i32,
 }
 
 /// States and types as Kafka names them; case does not matter on the command line.
@@ -59,7 +60,7 @@ impl List {
         if self.format.format == Format::Json {
             return output::json(out, &rows);
         }
-        let row = |row: Row| {
+        let row = |row: ListedGroup| {
             let protocol = output::or_nothing(&row.protocol_type);
             vec![row.group, row.kind, protocol, row.state, row.coordinator.to_string()]
         };
@@ -67,21 +68,24 @@ impl List {
         output::table(out, &header, rows.into_iter().map(row).collect())
     }
 
-    fn ask(&self, cluster: &mut Cluster) -> Result<Vec<Row>, Failure> {
+    fn ask(&self, cluster: &mut Cluster) -> Result<Vec<ListedGroup>, Failure> {
         let mut request = ListGroupsRequest::default();
         request.states_filter = known(&self.state, &STATES, "state")?;
         request.types_filter = known(&self.kind, &TYPES, "type")?;
-        list(cluster, &request)
+        list_of_brokers(cluster, &request)
     }
 }
 
 /// Asks every broker for the groups it coordinates.
-fn list(cluster: &mut Cluster, request: &ListGroupsRequest) -> Result<Vec<Row>, Failure> {
+pub(crate) fn list_of_brokers(
+    cluster: &mut Cluster,
+    request: &ListGroupsRequest,
+) -> Result<Vec<ListedGroup>, Failure> {
     let mut rows = Vec::new();
     for node in cluster.brokers()? {
         let response = cluster.broker(node)?.request(request)?;
         kafka_error::check(response.error_code, &format!("list groups of broker {node}"), None)?;
-        rows.extend(response.groups.iter().map(|group| Row {
+        rows.extend(response.groups.iter().map(|group| ListedGroup {
             group: group.group_id.as_str().to_owned(),
             kind: group.group_type.as_str().to_owned(),
             protocol_type: group.protocol_type.as_str().to_owned(),
@@ -94,7 +98,7 @@ fn list(cluster: &mut Cluster, request: &ListGroupsRequest) -> Result<Vec<Row>, 
 
 /// The type of a group, if there is one.
 pub(super) fn kind(cluster: &mut Cluster, id: &str) -> Result<Option<String>, Failure> {
-    let rows = list(cluster, &ListGroupsRequest::default())?;
+    let rows = list_of_brokers(cluster, &ListGroupsRequest::default())?;
     Ok(rows.into_iter().find(|row| row.group == id).map(|row| row.kind))
 }
 

@@ -102,7 +102,7 @@ fn tells_fenced(cluster: &Cluster) -> Result<bool, Failure> {
 }
 
 /// The cluster with all of its brokers, fenced ones included if the asked broker tells them.
-pub(super) fn describe(cluster: &mut Cluster) -> Result<DescribeClusterResponse, Failure> {
+pub(crate) fn describe(cluster: &mut Cluster) -> Result<DescribeClusterResponse, Failure> {
     let mut request = DescribeClusterRequest::default();
     request.endpoint_type = 1;
     request.include_fenced_brokers = tells_fenced(cluster)?;

@@ -40,19 +40,27 @@ pub(super) struct Check {
 
 impl Check {
     pub(super) fn run(&self, out: &mut dyn Write) -> Result<(), Failure> {
-        let bar = OnceLock::new();
-        let dir = self.place.find()?;
-        let report = offline::check(&dir, &|done, total| {
-            bar.get_or_init(|| progress(total)).set_position(done);
-        })?;
-        if let Some(bar) = bar.get() {
-            bar.finish_and_clear();
+        let directories = self.place.find()?;
+        let mut reports = Vec::new();
+        for directory in &directories {
+            let bar = OnceLock::new();
+            reports.push(offline::check(directory, &directories, &|done, total| {
+                bar.get_or_init(|| progress(total)).set_position(done);
+            })?);
+            if let Some(bar) = bar.get() {
+                bar.finish_and_clear();
+            }
         }
-        match self.format.format {
-            Format::Json => output::json(out, &self.as_json(&report))?,
-            Format::Table => self.print(out, &report)?,
+        match (self.format.format, &reports[..]) {
+            (Format::Json, [report]) => output::json(out, &self.as_json(report))?,
+            (Format::Json, several) => {
+                let all: Vec<Value> = several.iter().map(|report| self.as_json(report)).collect();
+                output::json(out, &json!({ "directories": all }))?;
+            }
+            (Format::Table, several) => several.iter().try_for_each(|report| self.print(out, report))?,
         }
-        if report.severity() == Some(Severity::Damage) { Err(Failure::Told) } else { Ok(()) }
+        let is_damaged = |report: &Report| report.severity() == Some(Severity::Damage);
+        if reports.iter().any(is_damaged) { Err(Failure::Told) } else { Ok(()) }
     }
 
     fn shown<'a>(&self, report: &'a Report) -> impl Iterator<Item = &'a PartitionVerdict> {

@@ -6,22 +6,22 @@ use std::{
 };
 
 use levada_broker::{
-    metadata::{records::UserScramCredentialRecord, store::StoreError},
-    offline::{self, StorageError},
+    metadata::records::UserScramCredentialRecord,
+    offline::{self, Formatted},
 };
 use levada_log::checkpoint::id_text;
 
 use super::scram;
 use crate::{config::SourceArgs, failure::Failure};
 
-/// Format a data directory: its identity and the first records of a cluster
+/// Format the data directories: their identities and the first records of a cluster
 ///
-/// `levada serve` does this by itself for a new directory; this way the cluster's id is yours to
+/// `levada serve` does this by itself for new directories; this way the cluster's id is yours to
 /// choose. Does what `kafka-storage format --standalone` does: either program starts on what the
 /// other has formatted.
 ///
-/// With process.roles=broker the directory is that of a broker in an existing cluster. It gets its
-/// identity alone, and needs the cluster's id, as with `kafka-storage format`.
+/// With process.roles=broker the directories are those of a broker in an existing cluster. They get
+/// their identities alone, and need the cluster's id, as with `kafka-storage format`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   levada storage format -o log.dirs=/var/lib/levada
@@ -34,7 +34,7 @@ pub(super) struct Format {
     /// The node's id; wins over node.id of the configuration
     #[arg(long, value_name = "NUMBER")]
     node_id: Option<i32>,
-    /// Leave a formatted directory unchanged, and exit with success
+    /// Leave formatted directories unchanged, and format the others for their cluster
     #[arg(short = 'g', long)]
     ignore_formatted: bool,
     /// A first user, as SCRAM-SHA-512=[name=USER,password=PASSWORD]; repeatable
@@ -57,24 +57,19 @@ impl Format {
             sources.set("node.id", &node_id.to_string());
         }
         let config = sources.load()?;
-        let dir = offline::directory(&config)?.display().to_string();
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let now_ms = i64::try_from(now.as_millis()).unwrap_or(i64::MAX);
-        match offline::format(&config, id, (self.add_scram, now_ms)) {
-            Ok(identity) => {
-                let (cluster, node) = (identity.cluster_id, identity.node_id);
-                writeln!(
-                    out,
-                    "formatted {dir}: cluster {cluster}, node {node}, directory {}",
-                    id_text(identity.directory_id)
-                )?;
-                Ok(())
-            }
-            Err(StorageError::Store(StoreError::Formatted { .. })) if self.ignore_formatted => {
+        let formatted = offline::format(&config, id, (self.add_scram, now_ms), self.ignore_formatted)?;
+        for Formatted { path, identity, is_new } in &formatted {
+            let dir = path.display();
+            if !is_new {
                 eprintln!("{dir} is formatted already and stays as it is");
-                Ok(())
+                continue;
             }
-            Err(error) => Err(error.into()),
+            let (cluster, node) = (&identity.cluster_id, identity.node_id);
+            let id = id_text(identity.directory_id);
+            writeln!(out, "formatted {dir}: cluster {cluster}, node {node}, directory {id}")?;
         }
+        Ok(())
     }
 }

@@ -32,14 +32,27 @@ pub(super) struct Info {
 
 impl Info {
     pub(super) fn run(&self, out: &mut dyn Write) -> Result<(), Failure> {
-        let info = offline::info(&self.place.find()?)?;
-        if info.identity.is_none() && info.metadata.is_none() && info.partitions.is_empty() {
-            // Nothing in it has come from a broker.
-            return Err(StorageError::Unformatted { path: info.path }.into());
+        let directories = self.place.find()?;
+        let mut infos = Vec::new();
+        for directory in &directories {
+            let info = offline::info(directory, &directories)?;
+            if info.identity.is_none() && info.metadata.is_none() && info.partitions.is_empty() {
+                // Nothing in it has come from a broker.
+                return Err(StorageError::Unformatted { path: info.path }.into());
+            }
+            infos.push(info);
         }
-        match self.format.format {
-            Format::Json => output::json(out, &as_json(&info)),
-            Format::Table => self.print(out, &info),
+        match (self.format.format, &infos[..]) {
+            (Format::Json, [info]) => output::json(out, &as_json(info)),
+            (Format::Json, several) => {
+                output::json(out, &json!({"directories": several.iter().map(as_json).collect::<Vec<_>>()}))
+            }
+            (Format::Table, several) => several.iter().enumerate().try_for_each(|(at, info)| {
+                if at > 0 {
+                    writeln!(out)?;
+                }
+                self.print(out, info)
+            }),
         }
     }
 

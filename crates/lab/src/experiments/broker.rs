@@ -37,6 +37,7 @@ mod parallel;
 mod produce;
 mod recovery;
 mod reheat;
+mod replicate;
 mod start;
 mod tls_fetch;
 
@@ -57,6 +58,7 @@ pub use parallel::Parallel;
 pub use produce::Produce;
 pub use recovery::Recovery;
 pub use reheat::Reheat;
+pub use replicate::Replicate;
 pub use start::Start;
 pub use tls_fetch::TlsFetch;
 
@@ -78,7 +80,7 @@ impl Systems {
 }
 
 /// All experiments on brokers, in the order in which they are run.
-pub const OFFERS: [Offer<Systems>; 18] = [
+pub const OFFERS: [Offer<Systems>; 19] = [
     Offer { name: "start", begin: |bench, systems| Ok(Box::new(Start::new(bench, systems)?)), limits: few },
     Offer { name: "idle", begin: |bench, systems| Ok(Box::new(Idle::new(bench, systems)?)), limits: few },
     Offer {
@@ -152,6 +154,11 @@ pub const OFFERS: [Offer<Systems>; 18] = [
         name: "fan-out",
         begin: |bench, systems| Ok(Box::new(FanOut::new(bench, systems)?)),
         limits: few,
+    },
+    Offer {
+        name: "replicate",
+        begin: |bench, systems| Ok(Box::new(Replicate::new(bench, systems)?)),
+        limits: fewest,
     },
 ];
 

@@ -151,7 +151,7 @@ impl Partition {
     /// no descriptor was left to open the file with, leaves no doubt: it is tried again.
     fn doubt(&self, error: &LogError) {
         if !error.source_io().is_some_and(is_out_of_descriptors) {
-            self.go_offline();
+            self.go_offline(error);
         }
     }
 

@@ -50,17 +50,27 @@ impl Recovery<'_> {
             } else if overlap || rest > 0 {
                 self.cut(at, &walked, rest)?;
             }
-            if let Some(next) = self.segments.get(at).filter(|next| next.base() > end) {
-                // Compaction leaves gaps as well, but hardly behind the recovery point.
-                let (path, missing) = (next.path().display(), next.base() - end);
-                tracing::warn!(%path, from = end, missing, "offsets before this segment are missing: not synced when the machine stopped, or compacted");
-            }
+            self.check_gap(at, &walked, end)?;
         }
         for sealed in &self.segments[first.min(self.segments.len() - 1)..self.segments.len() - 1] {
             sealed.offsets.entries().trim_leftover(disk)?;
             sealed.times.entries().trim_leftover(disk)?;
         }
         Ok(end)
+    }
+
+    /// Ends the log before the segment `at` if offsets are missing there that another replica may
+    /// have.
+    fn check_gap(&mut self, at: usize, walked: &Walked, end: i64) -> Result<(), LogError> {
+        let Some(next) = self.segments.get(at).filter(|next| next.base() > end) else { return Ok(()) };
+        let (path, missing) = (next.path().display(), next.base() - end);
+        if self.options.gapless_from.is_some_and(|from| next.base() > from) {
+            tracing::warn!(%path, from = end, missing, "offsets before this segment are missing, not synced when the machine stopped: the log ends before them, and the replica fetches the rest from its leader");
+            return self.cut(at, walked, 0);
+        }
+        // Compaction leaves gaps as well, but hardly behind the recovery point.
+        tracing::warn!(%path, from = end, missing, "offsets before this segment are missing: not synced when the machine stopped, or compacted");
+        Ok(())
     }
 
     /// Builds the indexes again of those of the first `trusted` segments that lack one. Damage in

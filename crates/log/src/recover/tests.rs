@@ -52,6 +52,37 @@ fn damage(path: &Path, at: usize) {
     fs::write(path, bytes).unwrap();
 }
 
+/// A log whose segment 8..16 has lost its second half.
+fn log_with_a_hole() -> TempDir {
+    let dir = log();
+    let path = dir.path().join("00000000000000000008.log");
+    let whole = fs::read(&path).unwrap();
+    fs::write(&path, &whole[..whole.len() / 2]).unwrap();
+    dir
+}
+
+#[test]
+fn a_replica_ends_before_offsets_that_a_sealed_segment_has_lost() {
+    let dir = log_with_a_hole();
+    let (mut writer, report) = open(dir.path(), |options| options.gapless_from = Some(0));
+    assert_eq!(writer.partition().log_end(), 12);
+    assert_eq!(report.cut.unwrap().offset, 12);
+    assert!(!dir.path().join("00000000000000000016.log").exists());
+    write(&mut writer);
+    drop(writer);
+    let (writer, report) = open(dir.path(), |options| options.gapless_from = Some(0));
+    assert_eq!((writer.partition().log_end(), report.cut), (14, None));
+}
+
+#[test]
+fn what_follows_missing_offsets_stays_where_compaction_or_the_only_replica_explains_it() {
+    for gapless_from in [None, Some(16), Some(20)] {
+        let dir = log_with_a_hole();
+        let (writer, report) = open(dir.path(), |options| options.gapless_from = gapless_from);
+        assert_eq!((writer.partition().log_end(), report.cut), (24, None), "{gapless_from:?}");
+    }
+}
+
 #[test]
 fn zeroes_behind_the_last_batch_are_room_and_no_damage() {
     for clean in [true, false] {

@@ -330,7 +330,7 @@ impl Writer {
             Ok(true) => self.partition.note_new_name(),
             Ok(false) => {}
             Err(error) if error.source_io().is_some_and(is_short) => {}
-            Err(_) => self.partition.go_offline(),
+            Err(error) => self.partition.go_offline(error),
         }
         created.map(drop)
     }
@@ -342,7 +342,7 @@ impl Writer {
         let (disk, segment) = (&*self.disk, &self.active.segment);
         let cut = segment.file(disk).map(|file| disk.truncate(file, segment.path(), self.active.size));
         if !matches!(cut, Ok(Ok(()))) || !error.source_io().is_some_and(is_full) {
-            self.partition.go_offline();
+            self.partition.go_offline(error);
         }
     }
 }

@@ -110,10 +110,7 @@ impl Writer {
         }
         let cut = self.cut_point(offset)?;
         let done = self.cut(&cut, now_ms);
-        if done.is_err() {
-            partition.go_offline();
-        }
-        done.map(|()| cut.end)
+        done.inspect_err(|error| partition.go_offline(error)).map(|()| cut.end)
     }
 
     /// Moves the log's start up to `offset`, and takes out segments that lie wholly below. At or

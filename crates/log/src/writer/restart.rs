@@ -29,7 +29,7 @@ impl Writer {
         }
         let _held = partition.hold_flushes();
         let done = self.start_over(offset, now_ms);
-        done.inspect_err(|_| partition.go_offline())
+        done.inspect_err(|error| partition.go_offline(error))
     }
 
     /// Does it, in this order: the marks are lowered, the files go, the last segment's first, and

@@ -71,7 +71,7 @@ impl Writer {
         if let Err(error) = self.announce(&cleaned) {
             return self.retreat(cleaned).and(Err(error));
         }
-        let retired = self.take_over(&cleaned).inspect_err(|_| self.partition.go_offline())?;
+        let retired = self.take_over(&cleaned).inspect_err(|error| self.partition.go_offline(error))?;
         let fresh = Segment::on_disk(self.partition.dir(), cleaned.base, cleaned.size);
         fresh.publish_max_timestamp(cleaned.max_timestamp);
         segments.splice(at..at + cleaned.old.len(), [Arc::new(fresh)]);
@@ -121,7 +121,7 @@ impl Writer {
         let announced = FILES.map(|file| suffixed(&cleaned.paths(file).1, SWAP));
         let removed = announced.iter().try_for_each(|path| remove_if_there(&*self.disk, path).map(drop));
         let removed = removed.and_then(|()| cleaned.discard());
-        removed.inspect_err(|_| self.partition.go_offline())
+        removed.inspect_err(|error| self.partition.go_offline(error))
     }
 
     fn take_over(&self, cleaned: &Cleaned) -> Result<Retired, LogError> {

@@ -29,12 +29,16 @@ macro_rules! controller_apis {
 }
 
 // Below version 13 a controller refuses to serve the metadata log; version 4 of the registration is
-// the first in which a feature's lowest level may be 0.
+// the first in which a feature's lowest level may be 0. AddPartitionsToTxn has version 5 since
+// Kafka 3.8; below it a partition cannot be added for a producer that changes its epoch with each
+// transaction.
 controller_apis! {
     FETCH = 1 "Fetch" 13..=18;
     LIST_OFFSETS = 2 "ListOffsets" 7..=11;
     API_VERSIONS = 18 "ApiVersions" 0..=4;
     CREATE_TOPICS = 19 "CreateTopics" 2..=7;
+    ADD_PARTITIONS_TO_TXN = 24 "AddPartitionsToTxn" 5..=5;
+    WRITE_TXN_MARKERS = 27 "WriteTxnMarkers" 1..=2;
     ALTER_PARTITION = 56 "AlterPartition" 2..=3;
     ENVELOPE = 58 "Envelope" 0..=0;
     FETCH_SNAPSHOT = 59 "FetchSnapshot" 0..=1;

@@ -62,6 +62,11 @@ impl Reader {
         partition.follower_fetched(FollowerFetch { replica, broker_epoch, offset, log_start, leader_end })
     }
 
+    /// True if a throttle leaves out the records of a follower that is not in sync.
+    pub(super) fn is_held_back(self, partition: &Partition) -> bool {
+        matches!(self, Self::Follower { id, .. } if partition.holds_back(id))
+    }
+
     /// The offset before which the reader may see records.
     pub(super) fn upto(self, log: &levada_log::Partition) -> i64 {
         match self {

@@ -38,7 +38,7 @@ fn image() -> Image {
 }
 
 fn nodes(image: &Image) -> Nodes<'_> {
-    Nodes::new((1, ("advertised".to_owned(), 1234)), CLIENT, image)
+    Nodes::new((1, ("advertised".to_owned(), 1234)), CLIENT.to_owned(), image)
 }
 
 fn partition(leader: i32, replicas: &[i32], directory: Uuid) -> PartitionRegistration {

@@ -4,17 +4,20 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
+use bytes::Bytes;
+use levada_cluster::replication::follower::{Outcome, Task};
 use levada_log::Append;
 use levada_log::batch::Builder;
 use levada_wire::Uuid;
-use levada_wire::fetch::FetchRequest;
+use levada_wire::fetch::{FetchRequest, FetchedPartition};
 use tokio::time::Instant;
 
 use crate::clock::uptime_ms;
 use crate::error_code::{ErrorCode, Failure};
 use crate::group::Producer;
 use crate::group::request::EndTxnRequest;
-use crate::metadata::records::{PartitionChangeRecord, Record, RegisterBrokerRecord};
+use crate::metadata::records::{ConfigRecord, PartitionChangeRecord, Record, RegisterBrokerRecord};
+use crate::replica::Partition;
 use crate::replica::lane::Submitted;
 
 mod coordinators;
@@ -354,4 +357,79 @@ fn a_consumer_is_sent_to_the_replica_in_its_rack() {
             assert_eq!(has_records, preferred < 0 && offset < 1);
         });
     }
+}
+
+/// A setting of the topic.
+fn topic_setting(name: &str, value: Option<&str>) -> Record {
+    let (resource_name, name) = ("t".to_owned(), name.to_owned());
+    ConfigRecord { resource_type: 2, resource_name, name, value: value.map(str::to_owned) }.into()
+}
+
+#[test]
+fn a_throttled_follower_out_of_sync_gets_no_records_while_the_rate_is_exceeded() {
+    const REPLICAS: &str = "leader.replication.throttled.replicas";
+    // After the first bytes no time is long enough.
+    let settings = ["leader.replication.throttled.rate=0", "replication.quota.window.num=1000000"];
+    let mut rig = Rig::start_with(&settings);
+    let node = rig.node;
+    let has_records =
+        |fetched: FetchedPartition<Bytes>| fetched.records.is_some_and(|records| !records.is_empty());
+    let listed = format!("0:{node}");
+    rig.publish(&[in_sync(&[node]), topic_setting(REPLICAS, Some(&listed))]);
+    rig.run(async {
+        assert_eq!(rig.produce(1, LONG_MS).await, (OK, 0));
+        assert!(has_records(rig.follow(0).await), "the rate is measured from the first bytes on");
+        assert!(!has_records(rig.follow(0).await));
+        assert_eq!(rig.follow(0).await.error_code, OK);
+        assert!(has_records(rig.consume(0).await), "a consumer is not throttled");
+    });
+    assert!(rig.broker.replicas().replication_state().throttled_bytes.0 > 0);
+    rig.publish(&[in_sync(&[node, OTHER])]);
+    rig.run(async { assert!(has_records(rig.follow(0).await), "a throttle takes no replica out of sync") });
+    for (value, expected) in
+        [(Some("*"), false), (Some("0:77,1:1"), true), (Some(&*listed), false), (None, true)]
+    {
+        rig.publish(&[in_sync(&[node]), topic_setting(REPLICAS, value)]);
+        rig.run(async { assert_eq!(has_records(rig.follow(0).await), expected, "{value:?}") });
+    }
+}
+
+#[test]
+fn delete_records_waits_for_the_log_starts_of_followers_until_its_timeout() {
+    let rig = Rig::start();
+    rig.run(async {
+        assert_eq!(rig.produce(1, LONG_MS).await, (OK, 0));
+        assert_eq!(rig.produce(1, LONG_MS).await, (OK, 1));
+        assert_eq!(rig.follow(2).await.high_watermark, 0);
+        let from = |log_start| {
+            let mut request = rig.fetch_of(OTHER, 2);
+            request.topics[0].partitions[0].log_start_offset = log_start;
+            rig.fetch(request)
+        };
+        assert_eq!(rig.delete(1, 1).await, (ErrorCode::RequestTimedOut.code(), -1));
+        assert_eq!(rig.partition().log().log_start(), 1, "the leader has deleted them");
+        assert_eq!(from(0).await.log_start_offset, 1);
+        let mut delete = Box::pin(rig.delete(1, LONG_MS));
+        assert_eq!(begun(&mut delete).await, None);
+        assert_eq!(from(1).await.error_code, OK);
+        assert_eq!(delete.await, (OK, 1));
+    });
+}
+
+#[test]
+fn a_task_for_a_removed_replica_leaves_its_successor_alone() {
+    let mut rig = Rig::start();
+    let (node, removed) = (rig.node, rig.partition());
+    let replicas = |replicas: &[i32]| {
+        let (leader, isr) = (OTHER, Some(vec![OTHER]));
+        PartitionChangeRecord { leader, isr, replicas: Some(replicas.to_vec()), ..change(TOPIC) }.into()
+    };
+    rig.publish(&[replicas(&[OTHER])]);
+    rig.publish(&[replicas(&[OTHER, node])]);
+    let (successor, restart) = (rig.partition(), Task::Restart(5));
+    let epoch = successor.leadership().leader_epoch();
+    let carry_out = |partition: &Partition| rig.broker.replicas().carry_out(partition, epoch, &restart);
+    assert_eq!(carry_out(&removed), Outcome::Superseded);
+    assert_eq!(successor.log().log_end(), 0);
+    assert!(matches!(carry_out(&successor), Outcome::Done(end) if end.offset == 5));
 }

@@ -31,6 +31,6 @@ fn replicas_that_the_metadata_has_in_another_directory_are_reported() {
     for (offset, record) in (0..).zip(&records) {
         image.apply(record, Position { offset, ..Position::default() }).unwrap();
     }
-    let found = misplaced(image.topic("t").unwrap(), 5, own);
-    assert_eq!(found, [1, 2].map(|index| ReplicaKey::new(TOPIC, index)));
+    let found = misplaced(image.topic("t").unwrap(), 5, |_, _| Some(own));
+    assert_eq!(found, [1, 2].map(|index| (ReplicaKey::new(TOPIC, index), own.to_bytes())));
 }

@@ -119,7 +119,7 @@ impl Member {
     }
 
     fn has_directory(&self, name: &str) -> bool {
-        self.now.broker.replicas().data_path().join(name).exists()
+        self.now.broker.replicas().dirs().first().path().join(name).exists()
     }
 }
 

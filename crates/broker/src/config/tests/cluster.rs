@@ -1,5 +1,7 @@
 //! Cluster mode: the keys that select it, and what is missing or contradictory.
 
+use std::path::Path;
+
 use super::*;
 use crate::security::sasl::Mechanism;
 
@@ -111,9 +113,14 @@ fn contradictions_of_a_cluster_are_named() {
 
 #[test]
 fn directories_can_be_cordoned_in_a_cluster_only() {
-    assert!(!member(&[]).unwrap().cordoned);
+    let cordoned = |named: &str, dir: &str| {
+        let keys = ["log.dirs=/data,/more", &format!("cordoned.log.dirs={named}")];
+        member(&keys).unwrap().cordoned.has(Path::new(dir))
+    };
+    assert!(!cordoned("", "/data"));
     for named in ["*", "/data", "/data,*"] {
-        assert!(member(&["log.dirs=/data", &format!("cordoned.log.dirs={named}")]).unwrap().cordoned);
+        assert!(cordoned(named, "/data"));
+        assert_eq!(cordoned(named, "/more"), named.contains('*'));
     }
     check(
         &["log.dirs=/data", "cordoned.log.dirs=/other"],

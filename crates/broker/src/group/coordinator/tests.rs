@@ -2,6 +2,7 @@
 
 mod clocks;
 mod migration;
+mod newer;
 mod transactions;
 
 use bytes::Bytes;

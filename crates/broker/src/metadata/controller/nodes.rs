@@ -9,6 +9,7 @@ use crate::metadata::records::{
     BrokerRegistrationChangeRecord, Endpoint, NO_LEADER, PartitionChangeRecord, Record, RegisterBrokerRecord,
     RegisterControllerRecord,
 };
+use crate::metadata::uuid;
 
 const RECOVERED: i8 = 0;
 const FENCE: i8 = 1;
@@ -23,6 +24,9 @@ pub struct Node {
     pub incarnation_id: Uuid,
     /// Its log directories' ids.
     pub log_dirs: Vec<Uuid>,
+    /// True if a directory of the configuration cannot be used: replicas that are recorded in none
+    /// of `log_dirs` are in it. Otherwise such a replica has been moved while no process ran.
+    pub has_offline_dirs: bool,
     /// Its rack.
     pub rack: Option<String>,
     /// Listeners as clients are told.
@@ -71,8 +75,67 @@ pub fn start_node(image: &Image, node: &Node, base_offset: i64) -> Vec<Record> {
         Record::from(BrokerRegistrationChangeRecord { fenced: UNFENCE, ..change.clone() }),
         Record::from(BrokerRegistrationChangeRecord { cordoned_log_dirs: Some(Vec::new()), ..change }),
     ];
-    records.extend(changes(image, |partition| lead(partition, node.node_id)));
+    let recorded = records_eligible_leaders(image);
+    records.extend(changes(image, |partition| {
+        match node.has_offline_dirs && is_lost(partition, node.node_id, &node.log_dirs) {
+            false => lead(partition, node.node_id),
+            true => retreat(partition, node.node_id, recorded),
+        }
+    }));
     records
+}
+
+/// Directories of the node have failed and these are left: it gives up the lead of the partitions
+/// in the others.
+pub fn lose_directories(image: &Image, node_id: i32, left: &[Uuid]) -> Vec<Record> {
+    let Some(broker) = image.brokers().broker(node_id).filter(|broker| broker.log_dirs != left) else {
+        return Vec::new();
+    };
+    let mut records = vec![Record::from(BrokerRegistrationChangeRecord {
+        broker_id: node_id,
+        broker_epoch: broker.broker_epoch,
+        log_dirs: left.to_vec(),
+        ..BrokerRegistrationChangeRecord::default()
+    })];
+    let recorded = records_eligible_leaders(image);
+    records.extend(changes(image, |partition| {
+        is_lost(partition, node_id, left).then(|| retreat(partition, node_id, recorded))?
+    }));
+    records
+}
+
+/// Records where replicas of the node are, if the image does not say so, and has the node lead
+/// again what it could not while they counted as lost: `placed` has topic, number and directory.
+pub fn assign_directories(image: &Image, node_id: i32, placed: &[((String, i32), Uuid)]) -> Vec<Record> {
+    let change = |((name, partition_id), directory): &((String, i32), Uuid)| {
+        let topic = image.topic(name)?;
+        let partition = topic.partition(*partition_id)?;
+        let at = partition.replicas.iter().position(|replica| *replica == node_id)?;
+        let mut directories = partition.directories.clone();
+        directories.resize(partition.replicas.len(), Uuid::ZERO);
+        let before = std::mem::replace(&mut directories[at], *directory);
+        (before != *directory).then(|| {
+            let led = if partition.has_leader() { None } else { lead(partition, node_id) };
+            Record::from(PartitionChangeRecord {
+                partition_id: *partition_id,
+                topic_id: topic.id(),
+                directories: Some(directories),
+                ..led.unwrap_or_default()
+            })
+        })
+    };
+    placed.iter().filter_map(change).collect()
+}
+
+/// True if the node's replica is assigned to a directory that is not among those `left`.
+fn is_lost(partition: &PartitionRegistration, node_id: i32, left: &[Uuid]) -> bool {
+    let at = partition.replicas.iter().position(|replica| *replica == node_id);
+    let directory = at.and_then(|at| partition.directories.get(at));
+    directory.is_some_and(|directory| !uuid::is_reserved(*directory) && !left.contains(directory))
+}
+
+fn records_eligible_leaders(image: &Image) -> bool {
+    image.features().get(features::ELIGIBLE_LEADERS_VERSION).is_some_and(|level| *level > 0)
 }
 
 /// A process ends in good order: it gives up every lead, keeping the right to take it again, and is
@@ -88,7 +151,7 @@ pub fn stop_node(image: &Image, node_id: i32) -> Vec<Record> {
     };
     let mut records =
         vec![Record::from(BrokerRegistrationChangeRecord { in_controlled_shutdown: 1, ..change.clone() })];
-    let recorded = image.features().get(features::ELIGIBLE_LEADERS_VERSION).is_some_and(|level| *level > 0);
+    let recorded = records_eligible_leaders(image);
     records.extend(changes(image, |partition| retreat(partition, node_id, recorded)));
     records.push(Record::from(BrokerRegistrationChangeRecord { fenced: FENCE, ..change }));
     records

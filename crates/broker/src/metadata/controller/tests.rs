@@ -504,6 +504,7 @@ fn a_start_takes_the_lead_as_kafka_does() {
         node_id: 1,
         incarnation_id: second.incarnation_id,
         log_dirs: second.log_dirs.clone(),
+        has_offline_dirs: false,
         rack: None,
         end_points: second.end_points.clone(),
         controller_end_points: Vec::new(),
@@ -574,4 +575,31 @@ fn a_node_that_starts_is_the_only_replica_in_sync_of_what_it_leads() {
     let partitions = image.topic("shared").unwrap().partitions();
     let led: Vec<(i32, &[i32])> = partitions.map(|(_, one)| (one.leader, &one.isr[..])).collect();
     assert_eq!(led, [(1, &[1][..]), (1, &[1]), (2, &[2, 1]), (1, &[1])]);
+}
+
+#[test]
+fn a_replica_in_no_directory_of_the_node_is_lost_only_while_a_directory_is_offline() {
+    let (topic_id, gone) = (Uuid::from_bytes([7; 16]), Uuid::from_bytes([8; 16]));
+    let healthy = Uuid::from_bytes([9; 16]);
+    let partition = PartitionRecord {
+        topic_id,
+        replicas: vec![1],
+        isr: vec![1],
+        leader: 1,
+        directories: vec![gone],
+        ..PartitionRecord::default()
+    };
+    let records = [TopicRecord { name: "moved".to_owned(), topic_id }.into(), partition.into()];
+    let before = apply(&Image::empty(), &records);
+    let leader = |image: &Image| image.topic("moved").unwrap().partition(0).unwrap().leader;
+    let node = Node { node_id: 1, log_dirs: vec![healthy], ..Node::default() };
+    assert_eq!(leader(&apply(&before, &start_node(&before, &node, 300))), 1);
+
+    let node = Node { has_offline_dirs: true, ..node };
+    let lost = apply(&before, &start_node(&before, &node, 300));
+    assert_eq!(leader(&lost), NO_LEADER);
+    // An operator had moved its files into the directory that works.
+    let found = apply(&lost, &assign_directories(&lost, 1, &[(("moved".to_owned(), 0), healthy)]));
+    assert_eq!(leader(&found), 1);
+    assert_eq!(found.topic("moved").unwrap().partition(0).unwrap().directories, [healthy]);
 }

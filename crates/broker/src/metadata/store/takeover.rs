@@ -9,15 +9,14 @@ use levada_wire::primitives::Uuid;
 use super::StoreError;
 use crate::metadata::features::FEATURES;
 use crate::metadata::image::{ConfigResource, Image};
+use crate::metadata::uuid::is_reserved;
 
 /// Topics or partitions named in one sentence.
 const NAMED_MAX: usize = 5;
 
-/// Directory ids below this one have a meaning of their own: unassigned, lost, migrating.
-const RESERVED_IDS: u128 = 100;
-
-/// Everything that stands against taking over; none if nothing does.
-pub fn objections(image: &Image, identity: &MetaProperties) -> Vec<String> {
+/// Everything that stands against taking over; none if nothing does. `others` has the ids of the
+/// other directories in `log.dirs`, if all are known.
+pub fn objections(image: &Image, identity: &MetaProperties, others: Option<&[Uuid]>) -> Vec<String> {
     let mut objections = Vec::new();
     for (name, level) in image.features() {
         match FEATURES.iter().find(|feature| feature.name == name) {
@@ -46,10 +45,10 @@ pub fn objections(image: &Image, identity: &MetaProperties) -> Vec<String> {
             named(&tiered)
         ));
     }
-    let elsewhere = elsewhere(image, identity);
+    let elsewhere = others.map(|others| elsewhere(image, identity, others)).unwrap_or_default();
     if !elsewhere.is_empty() {
         objections.push(format!(
-            "{} lie in another of the node's log directories; move them into this one (kafka-reassign-partitions) first",
+            "{} lie in another log directory of the node; name all its directories in log.dirs",
             named(&elsewhere)
         ));
     }
@@ -57,25 +56,28 @@ pub fn objections(image: &Image, identity: &MetaProperties) -> Vec<String> {
 }
 
 /// Refuses a directory that cannot be taken over.
-pub(super) fn check(dir: &Path, image: &Image, identity: &MetaProperties) -> Result<(), StoreError> {
-    let objections = objections(image, identity);
+pub(super) fn check(
+    dir: &Path,
+    image: &Image,
+    (identity, others): (&MetaProperties, Option<&[Uuid]>),
+) -> Result<(), StoreError> {
+    let objections = objections(image, identity, others);
     match objections.is_empty() {
         true => Ok(()),
         false => Err(StoreError::Foreign { dir: dir.to_owned(), objections: objections.join("; ") }),
     }
 }
 
-/// Partitions of this node whose replica is assigned to another directory: here they would begin
-/// empty.
-fn elsewhere(image: &Image, identity: &MetaProperties) -> Vec<String> {
+/// Partitions of this node whose replica is assigned to a directory that is not here: they would
+/// begin empty.
+fn elsewhere(image: &Image, identity: &MetaProperties, others: &[Uuid]) -> Vec<String> {
     let (node, own) = (identity.node_id, Uuid::from_bytes(identity.directory_id));
-    let reserved = |id: Uuid| u128::from_be_bytes(id.to_bytes()) < RESERVED_IDS;
     let mut found = Vec::new();
     for topic in image.topics().iter() {
         for (index, partition) in topic.partitions() {
             let at = partition.replicas.iter().position(|replica| *replica == node);
             let directory = at.and_then(|at| partition.directories.get(at).copied());
-            if directory.is_some_and(|id| id != own && !reserved(id)) {
+            if directory.is_some_and(|id| id != own && !others.contains(&id) && !is_reserved(id)) {
                 found.push(format!("{}-{index}", topic.name()));
             }
         }

@@ -52,6 +52,7 @@ fn options(dir: &Path) -> StoreOptions {
         min_insync_replicas: 1,
         users: Vec::new(),
         limits: StoreLimits::default(),
+        others: Some(Vec::new()),
     }
 }
 

@@ -27,11 +27,12 @@ fn names(dir: &Path) -> Vec<String> {
 #[test]
 fn the_directory_of_a_broker_in_a_cluster_gets_its_identity_alone() {
     let dir = tempdir().unwrap();
-    let formatted = format(&member(dir.path()), Some(CLUSTER), (Vec::new(), 0)).unwrap();
+    let formatted = format(&member(dir.path()), Some(CLUSTER), (Vec::new(), 0), false);
+    let formatted = formatted.unwrap().remove(0).identity;
     assert_eq!((formatted.cluster_id.as_str(), formatted.node_id), (CLUSTER, 1));
     assert_eq!(names(dir.path()), [LOCK_FILE, MetaProperties::FILE_NAME]);
     assert_eq!(Store::member_identity(&RealDisk, dir.path(), 1).unwrap(), formatted);
-    let again = format(&member(dir.path()), Some(CLUSTER), (Vec::new(), 0)).unwrap_err();
+    let again = format(&member(dir.path()), Some(CLUSTER), (Vec::new(), 0), false).unwrap_err();
     assert!(matches!(again, StorageError::Store(StoreError::Formatted { .. })), "{again}");
     let other = Store::member_identity(&RealDisk, dir.path(), 2).unwrap_err().to_string();
     assert!(other.contains("node.id 1, but 2 is configured"), "{other}");
@@ -40,10 +41,10 @@ fn the_directory_of_a_broker_in_a_cluster_gets_its_identity_alone() {
 #[test]
 fn a_broker_in_a_cluster_is_formatted_with_the_id_of_the_cluster_and_without_users() {
     let dir = tempdir().unwrap();
-    let refused = format(&member(dir.path()), None, (Vec::new(), 0)).unwrap_err();
+    let refused = format(&member(dir.path()), None, (Vec::new(), 0), false).unwrap_err();
     assert!(matches!(refused, StorageError::NoClusterId), "{refused}");
     let users = vec![UserScramCredentialRecord { name: "alice".to_owned(), ..Default::default() }];
-    let refused = format(&member(dir.path()), Some(CLUSTER), (users, 0)).unwrap_err();
+    let refused = format(&member(dir.path()), Some(CLUSTER), (users, 0), false).unwrap_err();
     assert!(matches!(refused, StorageError::MemberUsers), "{refused}");
 }
 
@@ -66,10 +67,27 @@ fn the_directory_of_a_broker_of_its_own_does_not_join_a_cluster() {
 #[test]
 fn a_broker_of_kafka_leaves_a_metadata_log_of_its_own_to_its_successor() {
     let dir = tempdir().unwrap();
-    let formatted = format(&member(dir.path()), Some(CLUSTER), (Vec::new(), 0)).unwrap();
+    let formatted = format(&member(dir.path()), Some(CLUSTER), (Vec::new(), 0), false);
+    let formatted = formatted.unwrap().remove(0).identity;
     let metadata = dir.path().join("__cluster_metadata-0");
     fs::create_dir(&metadata).unwrap();
     let state = r#"{"leaderId":3000,"leaderEpoch":2,"votedId":-1,"votedDirectoryId":"AAAAAAAAAAAAAAAAAAAAAA","data_version":1}"#;
     fs::write(metadata.join("quorum-state"), state).unwrap();
     assert_eq!(Store::member_identity(&RealDisk, dir.path(), 1).unwrap(), formatted);
+}
+
+#[test]
+fn fresh_directories_are_formatted_beside_those_that_are_formatted() {
+    let home = tempdir().unwrap();
+    let [one, more] = ["one", "more"].map(|name| home.path().join(name));
+    let alone = member(&one);
+    let first = format(&alone, Some(CLUSTER), (Vec::new(), 0), false).unwrap().remove(0).identity;
+    let both = member(Path::new(&format!("{},{}", one.display(), more.display())));
+    let refused = format(&both, Some(CLUSTER), (Vec::new(), 0), false).unwrap_err();
+    assert!(matches!(refused, StorageError::Store(StoreError::Formatted { .. })), "{refused}");
+    let formatted = format(&both, None, (Vec::new(), 0), true).unwrap();
+    assert_eq!(formatted.iter().map(|one| one.is_new).collect::<Vec<_>>(), [false, true]);
+    assert_eq!(formatted[0].identity, first);
+    assert_eq!(formatted[1].identity.cluster_id, CLUSTER);
+    assert_ne!(formatted[1].identity.directory_id, first.directory_id);
 }

@@ -39,3 +39,24 @@ fn only_a_later_partition_epoch_follows() {
     let with = |partition_epoch| Leadership { partition_epoch, ..held.clone() };
     assert_eq!([7, 8, 9].map(|epoch| with(epoch).follows(&held)), [false, false, true]);
 }
+
+#[test]
+fn the_last_replica_in_sync_of_a_compacted_topic_keeps_what_follows_a_gap() {
+    let replica = |leader, isr: &[i32]| {
+        let (isr, replicas) = (isr.to_vec(), vec![1, 2]);
+        Leadership::of(
+            &PartitionRegistration { leader, isr, replicas, ..PartitionRegistration::default() },
+            1,
+        )
+    };
+    for (leader, isr, compacted, ends) in [
+        (1, &[1, 2][..], false, false),
+        (2, &[1, 2], false, true),
+        (2, &[1, 2], true, true),
+        (2, &[2], true, true),
+        (-1, &[1], false, true),
+        (-1, &[1], true, false),
+    ] {
+        assert_eq!(replica(leader, isr).ends_at_holes(1, compacted), ends, "{leader} {isr:?} {compacted}");
+    }
+}

@@ -1,4 +1,5 @@
-//! The side of a partition that follows another leader.
+//! The side of a partition that follows another leader, and the throttle of those that follow this
+//! one.
 
 use levada_log::{LogError, Writer};
 
@@ -20,6 +21,20 @@ impl Partition {
     pub(crate) fn sync_replicated(&self) -> Result<(), LogError> {
         let is_due = self.syncs.is_due() && self.log.durable() < self.log.log_end();
         if is_due { self.log.flush().map(drop) } else { Ok(()) }
+    }
+
+    /// True if a throttle leaves the records out of this follower's fetch.
+    pub(crate) fn holds_back(&self, replica: i32) -> bool {
+        let throttle = self.replication.as_ref().map(|replication| &replication.throttles().leader);
+        let is_lagging = || self.led().and_then(|led| led.view(|leader| !leader.isr().contains(&replica)));
+        throttle.is_some_and(|throttle| throttle.holds_back(self)) && is_lagging().unwrap_or(false)
+    }
+
+    /// Counts record bytes that went to a follower.
+    pub(crate) fn sent_to_follower(&self, bytes: u64) {
+        if let Some(replication) = &self.replication {
+            replication.throttles().leader.record(self, bytes);
+        }
     }
 
     /// True if the operator is to be told that what the leader sent could not be used.

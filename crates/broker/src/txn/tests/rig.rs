@@ -24,7 +24,9 @@ pub(in crate::txn) struct Rig {
     pub(in crate::txn) now_ms: i64,
     /// By so much the wall clock is ahead of the steady one.
     pub(in crate::txn) ahead_ms: i64,
-    /// Everything in the log.
+    /// Leader epoch of the coordinator's partition.
+    pub(in crate::txn) epoch: i32,
+    /// Everything in the log that is committed.
     pub(in crate::txn) log: Vec<EncodedRecord>,
     /// Every marker written: producer id, epoch, commit, by partition.
     pub(in crate::txn) markers: BTreeMap<TopicPartition, Vec<(i64, i16, bool)>>,
@@ -34,6 +36,10 @@ pub(in crate::txn) struct Rig {
     pub(in crate::txn) hold_ids: bool,
     pub(in crate::txn) held_appends: VecDeque<(PersistId, Vec<EncodedRecord>)>,
     pub(in crate::txn) held_markers: VecDeque<(MarkersId, Markers)>,
+    /// Markers that coordinators of earlier epochs have sent, and that may arrive yet.
+    pub(in crate::txn) late_markers: VecDeque<Markers>,
+    /// The last coordinator epoch that a partition has seen of a producer.
+    fences: BTreeMap<(TopicPartition, i64), i32>,
     pub(in crate::txn) held_ids: usize,
     answers: BTreeMap<Ticket, Outcome>,
     /// Tickets that have not been answered.
@@ -49,6 +55,7 @@ impl Rig {
             config,
             now_ms: 1_000_000,
             ahead_ms: 0,
+            epoch: EPOCH,
             log: Vec::new(),
             markers: BTreeMap::new(),
             hold_appends: false,
@@ -56,6 +63,8 @@ impl Rig {
             hold_ids: false,
             held_appends: VecDeque::new(),
             held_markers: VecDeque::new(),
+            late_markers: VecDeque::new(),
+            fences: BTreeMap::new(),
             held_ids: 0,
             answers: BTreeMap::new(),
             waiting: BTreeSet::new(),
@@ -123,17 +132,38 @@ impl Rig {
         result: impl Fn(&TopicPartition) -> MarkerResult,
     ) -> bool {
         let Some((id, markers)) = self.held_markers.pop_front() else { return false };
-        assert_eq!(markers.coordinator_epoch, EPOCH);
+        assert_eq!(markers.coordinator_epoch, self.epoch);
         let mut results = Vec::new();
-        for partition in markers.partitions {
-            let result = result(&partition);
+        for partition in &markers.partitions {
+            let result = result(partition);
             if result == MarkerResult::Written {
-                let marker = (markers.producer_id, markers.producer_epoch, markers.commit);
-                self.markers.entry(partition.clone()).or_default().push(marker);
+                self.write_marker(&markers, partition);
             }
-            results.push((partition, result));
+            results.push((partition.clone(), result));
         }
         self.step(Event::MarkersWritten(id, results));
+        true
+    }
+
+    /// Writes a marker, unless the partition has seen one of a later coordinator: then it is
+    /// fenced.
+    fn write_marker(&mut self, markers: &Markers, partition: &TopicPartition) {
+        let fence = self.fences.entry((partition.clone(), markers.producer_id)).or_default();
+        if markers.coordinator_epoch >= *fence {
+            *fence = markers.coordinator_epoch;
+            let marker = (markers.producer_id, markers.producer_epoch, markers.commit);
+            self.markers.entry(partition.clone()).or_default().push(marker);
+        }
+    }
+
+    /// Markers of an earlier coordinator arrive; false if there are none.
+    pub(in crate::txn) fn deliver_late_markers(&mut self) -> bool {
+        let Some(markers) = self.late_markers.pop_front() else { return false };
+        for partition in &markers.partitions {
+            if partition.topic != "gone" {
+                self.write_marker(&markers, partition);
+            }
+        }
         true
     }
 
@@ -171,9 +201,26 @@ impl Rig {
         self.now_ms = until_ms;
     }
 
+    /// The leadership ends. The next leader has so many of the records that are not committed yet,
+    /// or all; the others are lost. Everybody who waited has an answer.
+    pub(in crate::txn) fn resign(&mut self, kept: usize) {
+        let appended = self.held_appends.drain(..).take(kept);
+        self.log.extend(appended.flat_map(|(_, records)| records));
+        self.late_markers.extend(self.held_markers.drain(..).map(|(_, markers)| markers));
+        self.held_ids = 0;
+        self.step(Event::Unload);
+        assert!(self.waiting.is_empty(), "{:?} are not answered at the resignation", self.waiting);
+    }
+
+    /// A coordinator is elected in the next leader epoch, and replays the log.
+    pub(in crate::txn) fn elect(&mut self) {
+        self.epoch += 1;
+        self.restart();
+    }
+
     /// The broker is killed and starts again from its log; nobody who waited gets an answer.
     pub(in crate::txn) fn restart(&mut self) {
-        self.coordinator = Coordinator::new(self.config.clone(), EPOCH);
+        self.coordinator = Coordinator::new(self.config.clone(), self.epoch);
         self.waiting.clear();
         self.held_appends.clear();
         self.held_markers.clear();

@@ -1,5 +1,6 @@
-//! Several producers, clocks, failures and restarts in an order drawn from a seed; what must hold
-//! in all of them.
+//! Several producers, clocks, failures, restarts and elections in an order drawn from a seed; what
+//! must hold in all of them. With an election the log may lose its tail that is not committed, and
+//! a write whose requests were answered long ago may be committed after all.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -52,6 +53,12 @@ struct Reached {
     refused: usize,
     /// Appends that took the partition out of use.
     lost: usize,
+    /// Elections after which the log had writes that nobody was told of.
+    kept: usize,
+    /// Elections with which the log lost its tail.
+    cut: usize,
+    /// Markers of coordinators that were not in office any more.
+    late: usize,
 }
 
 /// Decisions under a producer id and epoch: commit or abort, and the partitions.
@@ -115,15 +122,30 @@ impl World {
                     self.rig.ahead_ms = self.rng.random_range(-900_000..900_000);
                 }
             }
-            _ => {
+            98 => {
                 self.rig.restart();
                 for client in self.clients.values_mut() {
                     (client.init, client.end) = (None, None);
                     client.adds.clear();
                 }
             }
+            _ => self.change_office(),
+        }
+        if self.rng.random_bool(0.1) {
+            self.reached.late += usize::from(self.rig.deliver_late_markers());
         }
         self.hear();
+    }
+
+    /// The leadership goes to another broker, or comes back in another epoch.
+    fn change_office(&mut self) {
+        let uncommitted = self.rig.held_appends.len();
+        let kept = self.rng.random_range(0..=uncommitted);
+        self.reached.kept += usize::from(kept > 0);
+        self.reached.cut += usize::from(kept < uncommitted);
+        self.rig.resign(kept);
+        self.hear();
+        self.rig.elect();
     }
 
     /// Answers arrive.
@@ -187,6 +209,7 @@ impl World {
     }
 
     fn come_to_rest(&mut self) {
+        while self.rig.deliver_late_markers() {}
         for _ in 0..20 {
             self.rig.settle();
             self.rig.pass(10_000);
@@ -287,8 +310,12 @@ fn a_transaction_is_wholly_committed_or_wholly_aborted() {
         reached.markers += more.markers;
         reached.refused += more.refused;
         reached.lost += more.lost;
+        reached.kept += more.kept;
+        reached.cut += more.cut;
+        reached.late += more.late;
     }
-    let Reached { records, markers, refused, lost } = reached;
+    let Reached { records, markers, refused, lost, kept, cut, late } = reached;
     assert!(records > 3_000 && markers > 1_000, "{records} records, {markers} markers: too little happens");
     assert!(refused > 1_000 && lost > 50, "{refused} appends refused, {lost} lost: too little fails");
+    assert!(kept > 50 && cut > 50 && late > 50, "{kept} kept, {cut} cut, {late} late: too few elections");
 }

@@ -17,8 +17,8 @@ use super::live;
 use super::visitor::{Visit, Visiting};
 use super::{Console, format};
 use crate::broker::Broker;
-use crate::web::Source;
 use crate::web::process::Process;
+use crate::web::{MembershipState, Source};
 
 /// Time between two events of a page.
 const BEAT: Duration = Duration::from_secs(1);
@@ -99,6 +99,7 @@ async fn page(console: &Console, visitor: &super::visitor::Visitor) -> Result<Pa
             code { "read_write" } " twice."
         }
         div.chart data-chart="paths" { (paths(&console.broker)) }
+        @if let Some(state) = Source::membership(&*console.broker) { (membership(&console.broker, &state)) }
         h2 { "Broker" }
         (facts(console, cluster.cluster_id.as_str()))
     };
@@ -110,11 +111,31 @@ fn wrong(broker: &Broker, offline: usize) -> Markup {
     let recovery = broker.recovery();
     let cleaner = broker.cleaner();
     let unhealthy = broker.unhealthy();
-    let fine = unhealthy.is_none() && offline == 0 && recovery.left == 0 && cleaner.uncleanable == 0;
+    let refused = Source::membership(broker).and_then(|state| state.reason());
+    let replication = Source::replication(broker);
+    let fine = unhealthy.is_none()
+        && refused.is_none()
+        && offline == 0
+        && replication.under_replicated == 0
+        && recovery.left == 0
+        && cleaner.uncleanable == 0;
     html! {
         @if let Some(reason) = &unhealthy { (notice("bad", reason)) }
         @if offline > 0 && unhealthy.is_none() {
             (notice("bad", format!("{offline} partitions that you may see have no leader")))
+        }
+        @if let Some(reason) = &refused { (notice("bad", reason)) }
+        @if replication.under_min_insync > 0 {
+            (notice("bad", format!(
+                "{} partitions that this broker leads have fewer replicas in sync than min.insync.replicas: acks=all is refused",
+                replication.under_min_insync,
+            )))
+        }
+        @if replication.under_replicated > 0 {
+            (notice("warn", format!(
+                "{} partitions that this broker leads have a replica that is not in sync",
+                replication.under_replicated,
+            )))
         }
         @if recovery.left > 0 {
             (notice("warn", format!("The logs of {} partitions are being checked after an unclean stop", recovery.left)))
@@ -123,6 +144,29 @@ fn wrong(broker: &Broker, offline: usize) -> Markup {
             (notice("warn", format!("{} partitions cannot be compacted; the log tells why", cleaner.uncleanable)))
         }
         @if fine { (notice("good", "Nothing is wrong: all partitions are served.")) }
+    }
+}
+
+/// The broker's place in a cluster of other controllers, and its replicas.
+fn membership(broker: &Broker, state: &MembershipState) -> Markup {
+    let replication = Source::replication(broker);
+    let following = Source::following(broker);
+    let behind = following.lags.iter().map(|(_, _, lag)| *lag).max().unwrap_or(0).max(0);
+    let controller = state.controller.map_or("none known".to_owned(), |id| format!("node {id}"));
+    let heartbeat = state.since_heartbeat_ms.map_or("—".to_owned(), format::millis);
+    html! {
+        h2 { "Cluster" }
+        div.tiles {
+            (tile("Active controller", controller, None))
+            (tile("Phase", state.phase.replace('_', " "), None))
+            (tile("Fenced", if state.is_fenced { "yes" } else { "no" }, None))
+            (tile("Last heartbeat", heartbeat, None))
+            (tile("Metadata records behind", format::count(state.lag()), None))
+            (tile("Requests forwarded", format::count(i128::from(state.forwarded)), None))
+            (tile("Under-replicated", format::count(i128::from(replication.under_replicated)), None))
+            (tile("Followed partitions", format::count(following.lags.len() as i128), None))
+            (tile("Largest lag as a follower", format::count(behind), None))
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use axum::response::Response;
 use levada_wire::StrBytes;
 use levada_wire::messages::DescribeProducersRequest;
 use levada_wire::messages::describe_producers_request::TopicRequest;
-use levada_wire::messages::metadata_response::MetadataResponseTopic;
+use levada_wire::messages::metadata_response::{MetadataResponsePartition, MetadataResponseTopic};
 use maud::{Markup, html};
 
 use super::failure::{self, Failed};
@@ -99,6 +99,7 @@ async fn page(console: &Console, visitor: &Visitor, (name, fields): (&str, &Fiel
                 td.n { (sizes.as_ref().and_then(|sizes| sizes.get(&place)).map_or("—".to_owned(), |bytes| format::bytes(*bytes))) }
                 td.n { (partition.leader_epoch) }
                 td { @if partition.leader_id < 0 { span.bad-text { "offline" } } @else { "node " (partition.leader_id) } }
+                td { (replicas(partition)) }
             }
         }
     };
@@ -114,11 +115,21 @@ async fn page(console: &Console, visitor: &Visitor, (name, fields): (&str, &Fiel
             (tile("Size", size, None))
             (tile("Topic id", id(&topic), None))
         }
-        (table(&["Partition", "#Start", "#End", "#Records", "#Size", "#Epoch", "Leader"], rows))
+        (table(&["Partition", "#Start", "#End", "#Records", "#Size", "#Epoch", "Leader", "Replicas"], rows))
         (layout::pages(&target, number, count.div_ceil(PAGE_PARTITIONS)))
         (changes(visitor, name, count))
     };
     Ok(Page::new(Section::Topics, name, content))
+}
+
+/// The nodes of the replicas, those that are not in sync marked.
+fn replicas(partition: &MetadataResponsePartition) -> Markup {
+    html! {
+        @for (at, node) in partition.replica_nodes.iter().enumerate() {
+            @if at > 0 { ", " }
+            @if partition.isr_nodes.contains(node) { (node) } @else { span.bad-text { (node) " (not in sync)" } }
+        }
+    }
 }
 
 /// The id in the form that Kafka's tools print.

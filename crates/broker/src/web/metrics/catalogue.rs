@@ -70,9 +70,11 @@ families! {
     LOG_START Gauge "levada_log_start_offset" ["topic", "partition"] "First offset of the log" "kafka.log:type=Log,name=LogStartOffset,topic=*,partition=*";
     LOG_END Gauge "levada_log_end_offset" ["topic", "partition"] "Offset that the next record gets" "kafka.log:type=Log,name=LogEndOffset,topic=*,partition=*";
     LEFT_OUT Gauge "levada_series_left_out" ["kind"] "Topics and partitions without series of their own, because there are more than 5000 or 20000" "";
+    LED_PARTITIONS Gauge "levada_led_partitions" [] "Partitions that this broker leads" "kafka.server:type=ReplicaManager,name=LeaderCount";
     UNDER_REPLICATED Gauge "levada_under_replicated_partitions" [] "Partitions that this broker leads with fewer replicas in sync than assigned; always 0 on a single broker" "kafka.server:type=ReplicaManager,name=UnderReplicatedPartitions";
     UNDER_MIN_ISR Gauge "levada_under_min_isr_partitions" [] "Partitions that this broker leads with fewer replicas in sync than min.insync.replicas: acks=all is refused" "kafka.server:type=ReplicaManager,name=UnderMinIsrPartitionCount";
     ISR_CHANGES Counter "levada_isr_changes" ["change"] "Changes of the replicas in sync that this broker has asked the controller for: expansion, shrink, or failed" "kafka.server:type=ReplicaManager,name=IsrExpandsPerSec, IsrShrinksPerSec, FailedIsrUpdatesPerSec";
+    THROTTLED_BYTES Counter "levada_replication_throttled_bytes" ["side"] "Bytes of replicas that are throttled (*.replication.throttled.replicas): sent as the leader, received as a follower" "kafka.server:type=LeaderReplication, FollowerReplication (byte-rate)";
     OFFLINE Gauge "levada_offline_partitions" [] "Partitions that are offline after a failure of their storage" "kafka.controller:type=KafkaController,name=OfflinePartitionsCount";
     PARTITIONS Gauge "levada_partitions" [] "Partitions on this broker" "kafka.server:type=ReplicaManager,name=PartitionCount";
     ACKS_DURABILITY_PARTITIONS Gauge "levada_acks_durability_partitions" ["topic", "durability"] "Partitions by topic and by where acknowledged records are: page-cache, or on the device" "";
@@ -96,8 +98,9 @@ families! {
     LOG_FLUSH Histogram "levada_log_flush_seconds" [] "Time of flushes of a log to the device" "kafka.log:type=LogFlushStats,name=LogFlushRateAndTimeMs";
     RETENTION_SEGMENTS Counter "levada_retention_deleted_segments" [] "Segments that retention has deleted" "";
     RETENTION_BYTES Counter "levada_retention_deleted_bytes" [] "Bytes of segments that retention has deleted" "";
-    DISK_FREE Gauge "levada_disk_free_bytes" ["directory"] "Bytes that are free on the volume of the data directory" "";
-    DISK_SIZE Gauge "levada_disk_size_bytes" ["directory"] "Size of the volume of the data directory" "";
+    DIRECTORIES_OFFLINE Gauge "levada_log_directories_offline" [] "Data directories that are offline after a failure" "kafka.log:type=LogManager,name=OfflineLogDirectoryCount";
+    DISK_FREE Gauge "levada_disk_free_bytes" ["directory"] "Bytes that are free on the volume of a data directory" "";
+    DISK_SIZE Gauge "levada_disk_size_bytes" ["directory"] "Size of the volume of a data directory" "";
     CLEANER_BACKLOG_BYTES Gauge "levada_cleaner_backlog_bytes" [] "Bytes that compaction has not seen and could work on" "";
     CLEANER_RUNS Counter "levada_cleaner_runs" [] "Compactions of a log" "";
     CLEANER_READ_BYTES Counter "levada_cleaner_read_bytes" [] "Bytes that compaction has read" "";
@@ -129,6 +132,7 @@ families! {
     FOLLOWER_LAG Gauge "levada_follower_lag_records" ["topic", "partition"] "Records up to the leader's high watermark that this follower does not have; -1 before the leader's first answer" "kafka.server:type=FetcherLagMetrics,name=ConsumerLag,clientId=*,topic=*,partition=*";
     FOLLOWER_LAG_MAX Gauge "levada_follower_lag_records_max" [] "The largest of these" "kafka.server:type=ReplicaFetcherManager,name=MaxLag,clientId=Replica";
     FETCHER_ERRORS Counter "levada_replica_fetch_errors" [] "Failed fetches from other brokers, and partitions that a leader refused" "";
+    FETCHER_BYTES Counter "levada_replica_fetched_bytes" [] "Bytes of records that leaders have sent to this follower" "kafka.server:type=BrokerTopicMetrics,name=ReplicationBytesInPerSec";
     // The process.
     PROCESS_START_TIME Gauge "process_start_time_seconds" [] "Start of the process, in seconds since 1970" "java.lang:type=Runtime,name=StartTime";
     PROCESS_RESIDENT_MEMORY_BYTES Gauge "process_resident_memory_bytes" [] "Resident memory" "java.lang:type=Memory,name=HeapMemoryUsage";

@@ -37,6 +37,7 @@ impl Families<'_> {
         let largest = state.lags.iter().map(|(_, _, lag)| *lag).max().unwrap_or(0);
         self.gauge(catalogue::FOLLOWER_LAG_MAX, largest.max(0))?;
         self.counter(catalogue::FETCHER_ERRORS, state.errors)?;
+        self.counter(catalogue::FETCHER_BYTES, state.bytes)?;
         if topics {
             let mut series = self.family(catalogue::FOLLOWER_LAG)?;
             for (topic, index, lag) in state.lags.iter().take(PARTITIONS_MAX) {

@@ -28,7 +28,7 @@ pub struct LogState {
     pub durability: Cow<'static, str>,
 }
 
-/// The upkeep of all logs since the start, and the volume that they are on.
+/// The upkeep of all logs since the start, and the volumes that they are on.
 #[derive(Clone, Debug, Default)]
 pub struct UpkeepState {
     /// Times of flushes.
@@ -37,8 +37,11 @@ pub struct UpkeepState {
     pub(crate) retention_segments: u64,
     /// Bytes of these segments.
     pub(crate) retention_bytes: u64,
-    /// Data directory, free bytes and all bytes of its volume; none if the kernel does not tell.
-    pub(crate) volume: Option<(String, u64, u64)>,
+    /// Data directories that work, free bytes and all bytes of their volumes, as far as the kernel
+    /// tells.
+    pub(crate) volumes: Vec<(String, u64, u64)>,
+    /// Data directories that are offline.
+    pub(crate) offline_directories: u64,
 }
 
 type Value<T> = fn(&T) -> u64;
@@ -95,11 +98,14 @@ impl Families<'_> {
         series.histogram(&[], flushes.sum_ns as f64 / 1e9, &buckets(flushes))?;
         self.counter(catalogue::RETENTION_SEGMENTS, upkeep.retention_segments)?;
         self.counter(catalogue::RETENTION_BYTES, upkeep.retention_bytes)?;
-        if let Some((directory, free, size)) = &upkeep.volume {
-            self.family(catalogue::DISK_FREE)?.gauge(&[directory], *free)?;
-            self.family(catalogue::DISK_SIZE)?.gauge(&[directory], *size)?;
+        self.gauge(catalogue::DIRECTORIES_OFFLINE, upkeep.offline_directories)?;
+        if upkeep.volumes.is_empty() {
+            return Ok(());
         }
-        Ok(())
+        let mut series = self.family(catalogue::DISK_FREE)?;
+        upkeep.volumes.iter().try_for_each(|(directory, free, _)| series.gauge(&[directory], *free))?;
+        let mut series = self.family(catalogue::DISK_SIZE)?;
+        upkeep.volumes.iter().try_for_each(|(directory, _, size)| series.gauge(&[directory], *size))
     }
 }
 

@@ -1,6 +1,7 @@
 //! The common harness of broker experiments: processes to measure, a client, topics, load, and the
 //! floor for comparison.
 
+pub(crate) mod cluster;
 pub(crate) mod connection;
 pub(crate) mod floor;
 pub(crate) mod frames;

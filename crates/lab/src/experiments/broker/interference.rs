@@ -60,8 +60,14 @@ impl<'b> Interference<'b> {
     pub fn new(bench: &'b Bench, systems: &Systems) -> Result<Interference<'b>, LabError> {
         let backlog_bytes = bench.scale().choose(4 << 20, 512 << 20, 1 << 30, 6 << 30);
         let segment_bytes = SEGMENT_BYTES.min(backlog_bytes / 4).to_string();
-        let live =
-            Live { topic: "live".to_owned(), partitions: 2, per_second: 1000.0, record_len: RECORD_LEN };
+        let live = Live {
+            topic: "live".to_owned(),
+            partitions: 2,
+            per_second: 1000.0,
+            record_len: RECORD_LEN,
+            acks: 1,
+            consumed: true,
+        };
         bench.reserve(backlog_bytes * systems.all().len() as u64)?;
         let subject = |system| {
             let mut node = Node::new(bench, systems, system)?;
@@ -79,7 +85,7 @@ impl<'b> Interference<'b> {
     fn quiet(bench: &Bench, live: &Live, subject: &mut Subject) -> Result<Metrics, LabError> {
         let time = subject.replay.unwrap_or(limit(bench));
         let before = Scrape::of(subject.node.http())?;
-        let lived = live.run(bench, &subject.node, StopCondition::Time(time))?;
+        let lived = live.run(bench, &[&subject.node], StopCondition::Time(time))?;
         let metrics = told(&subject.node, live, &lived, &before)?;
         subject.quiet.clone_from(&metrics);
         Ok(metrics)
@@ -103,7 +109,7 @@ impl<'b> Interference<'b> {
                 told_to_stop.store(true, Ordering::Relaxed);
                 Ok((bytes?, start.elapsed()))
             });
-            let lived = live.run(bench, node, StopCondition::Told(&told_to_stop));
+            let lived = live.run(bench, &[node], StopCondition::Told(&told_to_stop));
             Ok::<_, LabError>((lived?, joined(replayer.join())?))
         })?;
         let (bytes, time) = replayed;
@@ -119,7 +125,7 @@ impl<'b> Interference<'b> {
     }
 
     fn check(bench: &Bench, live: &Live, subject: &Subject, replays: bool) -> Result<Verdict, LabError> {
-        let lived = live.run(bench, &subject.node, StopCondition::Time(Duration::from_millis(200)))?;
+        let lived = live.run(bench, &[&subject.node], StopCondition::Time(Duration::from_millis(200)))?;
         let live = format!("{} live records acknowledged and read in order", lived.records);
         if !replays {
             return Ok(Verdict { sound: lived.records > 0, what: live });

@@ -28,7 +28,14 @@ impl<'b> Latency<'b> {
     /// # Errors
     /// A broker does not start or refuses.
     pub fn new(bench: &'b Bench, systems: &Systems) -> Result<Latency<'b>, LabError> {
-        let live = Live { topic: "latency".to_owned(), partitions: 1, per_second: 1000.0, record_len: 1024 };
+        let live = Live {
+            topic: "latency".to_owned(),
+            partitions: 1,
+            per_second: 1000.0,
+            record_len: 1024,
+            acks: 1,
+            consumed: true,
+        };
         let nodes = super::started(bench, systems)?;
         for node in &nodes {
             topic::create(node, &live.topic, live.partitions, &[])?;
@@ -72,7 +79,7 @@ impl Experiment for Latency<'_> {
         let time = Duration::from_millis(self.bench.scale().choose(300, 1_000, 3_000, 10_000));
         let _others = super::alone(&self.nodes, node.system());
         let before = Spent::of(node.pid());
-        let lived = self.live.run(self.bench, node, StopCondition::Time(time))?;
+        let lived = self.live.run(self.bench, &[node], StopCondition::Time(time))?;
         let spent = Spent::since(node.pid(), &before);
         if pass == Pass::Integrity {
             let what = format!("{} records acknowledged and read in order", lived.records);

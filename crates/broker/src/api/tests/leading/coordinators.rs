@@ -81,6 +81,21 @@ fn a_commit_is_answered_once_its_record_is_replicated() {
 }
 
 #[test]
+fn a_commit_that_is_replicated_after_its_answer_takes_effect() {
+    let rig = start();
+    rig.run(async {
+        served(&rig).await;
+        assert_eq!(commit(&rig, 3).await, Err(GroupError::NotCoordinator));
+        assert_eq!(committed(&rig).await, Ok(-1));
+        assert_eq!(rig.follow_in(OFFSETS, 1).await.error_code, OK);
+        while committed(&rig).await == Ok(-1) {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(committed(&rig).await, Ok(3));
+    });
+}
+
+#[test]
 fn a_coordinator_serves_once_the_records_that_it_has_loaded_are_replicated() {
     let mut rig = start();
     rig.run(async {

@@ -12,15 +12,15 @@ use levada_io::Piece;
 use levada_log::batch::Builder;
 use levada_wire::fetch::{FetchPartition, FetchRequest, FetchResponse, FetchTopic, FetchedPartition};
 use levada_wire::messages::{
-    AlterPartitionResponse, ListOffsetsRequest, ListOffsetsResponse, StrBytes, alter_partition_request,
-    alter_partition_response, list_offsets_request,
+    AlterPartitionResponse, DeleteRecordsRequest, ListOffsetsRequest, ListOffsetsResponse, StrBytes,
+    alter_partition_request, alter_partition_response, delete_records_request, list_offsets_request,
 };
 use levada_wire::{RequestHeader, Uuid};
 use tokio::runtime::Runtime;
 use tokio::task::LocalSet;
 
 use crate::api::connection_info::ConnectionInfo;
-use crate::api::{self, Context, Reply, Service, k02_list_offsets};
+use crate::api::{self, Context, Reply, Service, k02_list_offsets, k21_delete_records};
 use crate::broker::Broker;
 use crate::config::{BrokerConfig, Sources};
 use crate::metadata::image::{Image, Position};
@@ -237,6 +237,25 @@ impl Rig {
         let (_, mut response) = FetchResponse::decode(answer, FETCH_VERSION).unwrap();
         assert_eq!(response.error_code, 0);
         response.topics.remove(0).partitions.remove(0)
+    }
+
+    /// Deletes the records before this offset: error code and low watermark.
+    pub(super) async fn delete(&self, offset: i64, timeout_ms: i32) -> (i16, i64) {
+        let mut partition = delete_records_request::DeleteRecordsPartition::default();
+        partition.offset = offset;
+        let mut topic = delete_records_request::DeleteRecordsTopic::default();
+        (topic.name, topic.partitions) = ("t".into(), vec![partition]);
+        let mut request = DeleteRecordsRequest::default();
+        (request.timeout_ms, request.topics) = (timeout_ms, vec![topic]);
+        let header = RequestHeader {
+            api: levada_wire::ApiKey::DeleteRecords,
+            version: 2,
+            correlation_id: 1,
+            client_id: None,
+        };
+        let response = k21_delete_records::answer(&self.context(header), request).await;
+        let found = &response.topics[0].partitions[0];
+        (found.error_code, found.low_watermark)
     }
 
     /// The offset of a special timestamp: error code and offset.

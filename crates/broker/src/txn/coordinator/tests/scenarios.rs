@@ -1,9 +1,10 @@
 //! Case by case: what a client, a clock, a failing log and a restart may do to a transaction.
 
 use bytes::Bytes;
+use levada_log::batch::{BatchView, Builder};
 
 use crate::clock::Now;
-use crate::machine::PersistFailure;
+use crate::machine::{Machine, PersistFailure, ReplayFault};
 use crate::txn::config::TxnConfig;
 use crate::txn::coordinator::{Coordinator, ListFilter};
 use crate::txn::error::TxnError;
@@ -436,4 +437,21 @@ fn a_coordinator_that_loads_asks_for_patience() {
     assert!(coordinator.replay(Bytes::from_static(&[0]), None).is_err());
     assert!(coordinator.replay(Bytes::from_static(&[0, 9]), None).is_ok());
     assert_eq!(coordinator.step(Event::Loaded, Now::default()), []);
+}
+
+#[test]
+fn a_record_of_a_newer_broker_stops_the_load_and_one_of_an_unknown_kind_does_not() {
+    let mut rig = Rig::new(TxnConfig::default());
+    rig.init();
+    let replay = |key: &[u8], value: &[u8]| {
+        let mut batch = Builder::new();
+        batch.push(0, Some(key), Some(value));
+        let batch = batch.build().unwrap();
+        let mut coordinator = Coordinator::new(TxnConfig::default(), 0);
+        Machine::replay(&mut coordinator, &BatchView::parse(&batch).unwrap())
+    };
+    let key = rig.log[0].key.clone();
+    assert!(matches!(replay(&key, &[0, 9]), Err(ReplayFault::Newer { offset: 0, .. })));
+    assert!(replay(&[0, 9], &[0, 9]).is_ok());
+    assert!(replay(&[0], &[0, 9]).is_ok(), "a damaged record is passed over");
 }

@@ -64,10 +64,6 @@ pub(super) enum Accident {
 }
 
 impl Accident {
-    pub(super) fn is_lossy(&self) -> bool {
-        matches!(self, Accident::Lose { .. })
-    }
-
     fn draw(random: &mut StdRng, loses: bool) -> Accident {
         let node = random.random_range(1..5);
         let ms = random.random_range(50..1_500);

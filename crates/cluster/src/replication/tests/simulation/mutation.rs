@@ -26,6 +26,8 @@ pub(super) enum Mutation {
     IgnoresDivergence,
     /// A log opens with its end as the high watermark.
     OpensCommitted,
+    /// A log goes on behind a segment that has lost its end with the power.
+    KeepsHoles,
     /// acks=all is acknowledged at the append.
     AcknowledgesAtAppend,
     /// A leader that is told of another one goes on.
@@ -33,7 +35,7 @@ pub(super) enum Mutation {
 }
 
 impl Mutation {
-    pub(super) const ALL: [Mutation; 13] = [
+    pub(super) const ALL: [Mutation; 14] = [
         Mutation::KeepsEpochAtEnd,
         Mutation::KeepsEpochOfCut,
         Mutation::CommitsAtAppend,
@@ -45,6 +47,7 @@ impl Mutation {
         Mutation::TruncatesToHighWatermark,
         Mutation::IgnoresDivergence,
         Mutation::OpensCommitted,
+        Mutation::KeepsHoles,
         Mutation::AcknowledgesAtAppend,
         Mutation::NeverResigns,
     ];

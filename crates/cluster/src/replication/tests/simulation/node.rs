@@ -48,13 +48,22 @@ pub(super) struct Follows {
     pub(super) poll_ms: i64,
 }
 
-/// What the checkpoints of a node say.
+/// Contents of a node's checkpoint files.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Checkpoint {
     pub(super) recovery_point: i64,
     pub(super) high_watermark: i64,
     pub(super) log_start: i64,
     pub(super) is_clean: bool,
+}
+
+/// Circumstances in which a log is opened.
+#[derive(Clone, Copy)]
+pub(super) struct Opening {
+    /// The log's end is taken for committed.
+    pub(super) trusts_its_end: bool,
+    /// The log ends where a segment has lost its end.
+    pub(super) ends_at_holes: bool,
 }
 
 /// A running process.
@@ -122,7 +131,7 @@ impl Node {
     }
 
     /// Opens the log as the checkpoints have it.
-    pub(super) fn open(&self, trusts_its_end: bool, now_ms: i64) -> Writer {
+    pub(super) fn open(&self, opening: Opening, now_ms: i64) -> Writer {
         let config = LogConfig {
             segment_bytes: self.segment_bytes,
             index_interval_bytes: 300,
@@ -134,7 +143,8 @@ impl Node {
             config,
             recovery_point: self.checkpoint.recovery_point,
             log_start: self.checkpoint.log_start,
-            high_watermark: (!trusts_its_end).then_some(self.checkpoint.high_watermark),
+            high_watermark: (!opening.trusts_its_end).then_some(self.checkpoint.high_watermark),
+            gapless_from: opening.ends_at_holes.then_some(0),
             clean: self.checkpoint.is_clean,
             disk: self.recorder.clone(),
             ..OpenOptions::new(self.dir())

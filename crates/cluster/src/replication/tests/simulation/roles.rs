@@ -12,7 +12,7 @@ use rand::RngExt;
 
 use super::controller::Image;
 use super::mutation::Mutation;
-use super::node::{Follows, Here, Leads, Process, Role, Waiter, fetcher};
+use super::node::{Follows, Here, Leads, Opening, Process, Role, Waiter, fetcher};
 use super::world::{CONTROLLER, Event, Message, Refused, Sim};
 use crate::directories::ReplicaKey;
 use crate::errors;
@@ -178,9 +178,13 @@ impl Sim {
     }
 
     fn open(&mut self, id: i32) {
-        let (now_ms, trusts) = (self.now_ms, self.is_mutated(Mutation::OpensCommitted));
+        let (now_ms, keeps_holes) = (self.now_ms, self.is_mutated(Mutation::KeepsHoles));
+        let trusts_its_end = self.is_mutated(Mutation::OpensCommitted);
         let node = self.node(id);
-        let log = node.open(trusts, now_ms);
+        let image = node.process.as_ref().and_then(|process| process.image.as_ref());
+        let leads = image.is_some_and(|image| image.partition.leader == id);
+        let opening = Opening { trusts_its_end, ends_at_holes: !leads && !keeps_holes };
+        let log = node.open(opening, now_ms);
         node.checkpoint.is_clean = false;
         let process = node.process.as_mut().expect("a process opens it");
         process.verified = log.partition().log_start();

@@ -152,7 +152,7 @@ struct Pending {
     sent_ms: i64,
 }
 
-/// What one history did.
+/// Events of one history.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Figures {
     pub(super) events: usize,
@@ -193,8 +193,8 @@ impl Sim {
         let mut random = StdRng::seed_from_u64(seed);
         let min_isr = if random.random_bool(0.7) { 2 } else { 1 };
         let elects_unclean = random.random_bool(0.1);
-        // What a power loss leaves of unsynced segments need not be a beginning of the log.
-        let rolls = !accidents.iter().any(|(_, accident)| accident.is_lossy());
+        // Of several segments, those that survive a loss of power need not be a prefix of the log.
+        let rolls = random.random_bool(0.7);
         let segment_bytes = if rolls { 1_500 } else { 1 << 20 };
         let mut sim = Sim {
             now_ms: 0,

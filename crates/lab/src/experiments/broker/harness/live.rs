@@ -1,6 +1,6 @@
 //! Live producers and tail consumers: to each partition one connection sends a record whenever one
 //! is due, and another one reads what arrives. A record's number is its offset, so that both know
-//! when it was due.
+//! when it was due. An experiment may leave the consumers out.
 
 use std::io::Write;
 use std::net::TcpStream;
@@ -26,6 +26,10 @@ pub(crate) struct Live {
     /// Records a second, of all partitions together.
     pub(crate) per_second: f64,
     pub(crate) record_len: usize,
+    /// As in Produce: 1, or -1 for all replicas in sync.
+    pub(crate) acks: i16,
+    /// Consumers read what arrives.
+    pub(crate) consumed: bool,
 }
 
 /// Outcome.
@@ -35,7 +39,7 @@ pub(crate) struct LiveResult {
     pub(crate) produce: Latencies,
     /// From when a record was due until a consumer had it.
     pub(crate) tail: Latencies,
-    /// Records sent, acknowledged and read.
+    /// Records sent and acknowledged, and read if there are consumers.
     pub(crate) records: u64,
 }
 
@@ -58,23 +62,24 @@ const MAX_WAIT_MS: i32 = 100;
 const WARM_UP: f64 = 0.1;
 
 impl Live {
-    /// Runs until it is over and every record has arrived.
+    /// Runs until it is over and every record has arrived. Partitions are led by these brokers in
+    /// turn.
     pub(crate) fn run(
         &self,
         bench: &Bench,
-        node: &Node,
+        leaders: &[&Node],
         until: StopCondition<'_>,
     ) -> Result<LiveResult, LabError> {
         let per_second = self.per_second / f64::from(self.partitions);
         let begin = Instant::now() + Duration::from_millis(20);
-        let lanes = (0..self.partitions).map(|partition| {
+        let lanes = (0..self.partitions).zip(leaders.iter().cycle()).map(|(partition, node)| {
             let place = TopicPartition { topic: self.topic.clone(), partition };
             let base = topic::end(node, &place)?;
             // Partitions take turns.
             let shift = Duration::from_secs_f64(f64::from(partition) / self.per_second);
             let pace = FixedRate::new(begin + shift, per_second);
             let (batch, _) = frames::batch(self.record_len + 90, self.record_len, 1)?;
-            let frame = frames::produce(&place, batch.freeze(), 1)?;
+            let frame = frames::produce(&place, batch.freeze(), self.acks)?;
             let warm_up = (per_second * WARM_UP) as u64;
             Ok(ProducerLane {
                 place,
@@ -90,7 +95,8 @@ impl Live {
         std::thread::scope(|scope| {
             let running: Vec<_> = lanes
                 .iter()
-                .map(|lane| {
+                .zip(leaders.iter().cycle())
+                .map(|(lane, node)| {
                     let connection = Connection::open(node.address())?;
                     let mut sender = connection.sender()?;
                     let sends = scope.spawn(move || {
@@ -101,9 +107,11 @@ impl Live {
                         pace::settle(bench);
                         lane.hear(connection)
                     });
-                    let reads = scope.spawn(move || {
-                        pace::settle(bench);
-                        lane.read(Connection::open(node.address())?)
+                    let reads = self.consumed.then(|| {
+                        scope.spawn(move || {
+                            pace::settle(bench);
+                            lane.read(Connection::open(node.address())?)
+                        })
                     });
                     Ok::<_, LabError>((sends, hears, reads))
                 })
@@ -112,7 +120,9 @@ impl Live {
                 let (sends, hears, reads) = lane?;
                 lived.records += joined(sends.join())?;
                 lived.produce.add(&joined(hears.join())?)?;
-                lived.tail.add(&joined(reads.join())?)?;
+                if let Some(reads) = reads {
+                    lived.tail.add(&joined(reads.join())?)?;
+                }
             }
             Ok(lived)
         })

@@ -120,9 +120,12 @@ impl Node {
         Ok((node, address))
     }
 
-    /// Does beforehand what is no part of a start: formats Kafka's directory.
+    /// Does beforehand what is no part of a start: formats Kafka's directory, or Levada's if it
+    /// joins the cluster of others.
     pub(crate) fn prepare(&self) -> Result<(), LabError> {
+        let joins = self.plan.settings.iter().any(|(key, _)| *key == "process.roles");
         match self.system {
+            System::Levada if joins => levada::format(&self.plan, kafka::CLUSTER_ID),
             System::Levada => Ok(()),
             System::Kafka => kafka::command(&self.plan).map(drop),
         }

@@ -42,9 +42,24 @@ pub(crate) fn create(
     config: &[(&str, &str)],
 ) -> Result<(), LabError> {
     let mut topic = CreatableTopic::default();
-    topic.name = StrBytes::from(name);
     topic.num_partitions = partitions;
     topic.replication_factor = 1;
+    request(node, name, topic, config)?;
+    let mut client = client(node.address())?;
+    (0..partitions).try_for_each(|partition| {
+        let place = TopicPartition { topic: name.to_owned(), partition };
+        await_served(node, &mut client, &place)
+    })
+}
+
+/// Asks a broker to create a topic as described, with this name and these settings.
+pub(crate) fn request(
+    node: &Node,
+    name: &str,
+    mut topic: CreatableTopic,
+    config: &[(&str, &str)],
+) -> Result<(), LabError> {
+    topic.name = StrBytes::from(name);
     let setting = |(key, value): &(&str, &str)| {
         let mut setting = CreatableTopicConfig::default();
         setting.name = StrBytes::from(*key);
@@ -65,15 +80,17 @@ pub(crate) fn create(
             topic.error_code
         ))));
     }
+    Ok(())
+}
+
+/// Waits until a partition's leader serves it.
+pub(crate) fn await_served(node: &Node, client: &mut Client, place: &TopicPartition) -> Result<(), LabError> {
     let start = Instant::now();
-    for partition in 0..partitions {
-        let place = TopicPartition { topic: name.to_owned(), partition };
-        while end_offset(&mut client, &place)?.is_none() {
-            if start.elapsed() > LIMIT {
-                return Err(node.failed("does not serve a topic that it has created"));
-            }
-            std::thread::sleep(Duration::from_millis(5));
+    while end_offset(client, place)?.is_none() {
+        if start.elapsed() > LIMIT {
+            return Err(node.failed("does not serve a topic that it has created"));
         }
+        std::thread::sleep(Duration::from_millis(5));
     }
     Ok(())
 }
@@ -112,7 +129,7 @@ fn end_offset(client: &mut Client, place: &TopicPartition) -> Result<Option<i64>
     Ok(partitions.next().filter(|partition| partition.error_code == 0).map(|partition| partition.offset))
 }
 
-fn failed(what: &'static str) -> impl FnOnce(ClientError) -> LabError {
+pub(crate) fn failed(what: &'static str) -> impl FnOnce(ClientError) -> LabError {
     move |error| LabError::step(what)(io::Error::other(error))
 }
 

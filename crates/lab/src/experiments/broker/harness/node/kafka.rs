@@ -32,7 +32,7 @@ const LOGGING: &str = r#"<Configuration status="ERROR">
 "#;
 
 /// Any cluster id will do; a fixed one keeps runs alike.
-const CLUSTER_ID: &str = "bGV2YWRhLWxhYi0wMDAwMA";
+pub(super) const CLUSTER_ID: &str = "bGV2YWRhLWxhYi0wMDAwMA";
 
 pub(super) fn command(plan: &Plan) -> Result<Command, LabError> {
     let home = plan.home.path();

@@ -1,0 +1,218 @@
+//! Several data directories: placement, what the metadata says of it, and the failure of one.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use levada_log::batch::Builder;
+use levada_log::disk::RealDisk;
+use levada_log::{Append, Background, LogError};
+use levada_wire::Uuid;
+use tempfile::TempDir;
+use tokio::runtime::Runtime;
+
+use crate::broker::{Broker, OpenError};
+use crate::clock::now_ms;
+use crate::config::{BrokerConfig, Sources};
+use crate::error_code::ErrorCode;
+use crate::metadata::controller::NewTopic;
+use crate::replica::Partition;
+
+struct Life {
+    broker: Arc<Broker>,
+    runtime: Runtime,
+}
+
+impl Life {
+    fn open(home: &TempDir, dirs: &[&str]) -> Result<Life, OpenError> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let paths: Vec<String> =
+            dirs.iter().map(|name| home.path().join(name).display().to_string()).collect();
+        let flags = vec![format!("log.dirs={}", paths.join(","))];
+        let config = BrokerConfig::load(&Sources::flags(flags)).unwrap();
+        let entered = runtime.enter();
+        let broker = Broker::open_on((Arc::new(RealDisk), Background::default()), config, &[])?;
+        drop(entered);
+        Ok(Life { broker, runtime })
+    }
+
+    fn create(&self, name: &str, partitions: i32) {
+        let topic =
+            NewTopic { name: name.to_owned(), partitions, replication_factor: 1, ..NewTopic::default() };
+        let created = self.runtime.block_on(self.broker.controller().create_topics(vec![topic], false));
+        assert!(created.into_iter().all(|one| one.is_ok()));
+    }
+
+    fn partition(&self, index: i32) -> Result<Arc<Partition>, ErrorCode> {
+        self.broker.replicas().partition("t", index)
+    }
+
+    fn append(&self, index: i32) {
+        let partition = self.partition(index).unwrap();
+        let mut batch = Builder::new();
+        batch.push(now_ms(), Some(b"key"), None);
+        let append = Append::client(batch.build().unwrap());
+        self.runtime.block_on(async { partition.append(append, now_ms()).wait().await }).unwrap();
+    }
+
+    /// The directory of each partition of `t`, as the metadata has it.
+    fn recorded(&self) -> BTreeMap<i32, Uuid> {
+        let image = self.broker.metadata().image();
+        let topic = image.topic("t").unwrap();
+        topic.partitions().map(|(index, partition)| (index, partition.directories[0])).collect()
+    }
+
+    /// The id of the directory in which each partition is.
+    fn actual(&self) -> BTreeMap<i32, Uuid> {
+        let id = |index| self.broker.replicas().directory_of("t", index).unwrap();
+        self.recorded().keys().map(|index| (*index, id(*index))).collect()
+    }
+
+    fn ids(&self) -> Vec<Uuid> {
+        self.broker.replicas().dirs().iter().map(|dir| dir.id()).collect()
+    }
+
+    fn fail(&self, log: &Path) {
+        let source = Arc::new(std::io::Error::from_raw_os_error(rustix::io::Errno::IO.raw_os_error()));
+        let error = LogError::Io { operation: "sync", path: log.to_owned(), source };
+        let partitions = self.broker.replicas().partitions().all();
+        let there = partitions.iter().find(|one| one.log().dir() == log).unwrap();
+        there.log().report_failure(&error);
+        self.broker.act_on_failures();
+    }
+
+    fn leader(&self, index: i32) -> i32 {
+        self.broker.metadata().image().topic("t").unwrap().partition(index).unwrap().leader
+    }
+}
+
+#[test]
+fn new_partitions_are_spread_and_the_metadata_says_where_they_are() {
+    let home = tempfile::tempdir().unwrap();
+    let life = Life::open(&home, &["a", "b"]).unwrap();
+    life.create("t", 4);
+    let actual = life.actual();
+    for id in life.ids() {
+        assert_eq!(actual.values().filter(|at| **at == id).count(), 2, "{actual:?}");
+    }
+    assert_eq!(life.recorded(), actual);
+    (0..4).for_each(|index| life.append(index));
+    life.broker.close();
+    drop(life);
+    for dir in ["a", "b"] {
+        assert!(home.path().join(dir).join(".kafka_cleanshutdown").exists(), "{dir} is marked");
+    }
+    let life = Life::open(&home, &["a", "b"]).unwrap();
+    assert_eq!((life.actual(), life.recorded()), (actual.clone(), actual));
+    for index in 0..4 {
+        assert_eq!(life.partition(index).unwrap().log().log_end(), 1);
+    }
+    life.broker.close();
+}
+
+#[test]
+fn a_second_directory_joins_a_broker_that_had_one() {
+    let home = tempfile::tempdir().unwrap();
+    let life = Life::open(&home, &["a"]).unwrap();
+    life.create("t", 2);
+    life.append(0);
+    life.broker.close();
+    drop(life);
+    let refused = Life::open(&home, &["b", "a"]).err().unwrap().to_string();
+    assert!(refused.contains("metadata.log.dir"), "a new directory gets no metadata log: {refused}");
+    assert!(!home.path().join("b/meta.properties").exists());
+
+    let life = Life::open(&home, &["a", "b"]).unwrap();
+    life.create("u", 2);
+    assert_eq!(life.partition(0).unwrap().log().log_end(), 1);
+    assert!(home.path().join("b/u-0").exists() && home.path().join("b/u-1").exists());
+    life.broker.close();
+    drop(life);
+    let refused = Life::open(&home, &["a"]).err().unwrap().to_string();
+    assert!(refused.contains("u-0"), "its partitions are not begun anew: {refused}");
+}
+
+#[test]
+fn the_failure_of_one_directory_leaves_the_other_in_service() {
+    let home = tempfile::tempdir().unwrap();
+    let life = Life::open(&home, &["a", "b"]).unwrap();
+    life.create("t", 4);
+    (0..4).for_each(|index| life.append(index));
+    let second = life.ids()[1];
+    let (lost, kept): (Vec<i32>, Vec<i32>) = (0..4).partition(|index| life.actual()[index] == second);
+    let held = life.partition(lost[0]).unwrap();
+    life.fail(held.log().dir());
+    for index in &lost {
+        assert_eq!(life.partition(*index).err(), Some(ErrorCode::KafkaStorageError));
+        assert_eq!(life.leader(*index), -1);
+    }
+    assert_eq!(held.check_leader(-1), Err(ErrorCode::KafkaStorageError));
+    kept.iter().for_each(|index| life.append(*index));
+    life.runtime.block_on(life.broker.keep_house());
+    assert_eq!(life.broker.replicas().offline(), 2, "they stay offline, and known");
+    let registered = life.broker.metadata().image();
+    assert_eq!(registered.brokers().broker(life.broker.node_id()).unwrap().log_dirs, [life.ids()[0]]);
+    life.create("v", 2);
+    assert!(home.path().join("a/v-0").exists() && home.path().join("a/v-1").exists());
+    assert_eq!(life.broker.fatal_reason(), None);
+    life.broker.close();
+    assert!(home.path().join("a/.kafka_cleanshutdown").exists());
+    assert!(!home.path().join("b/.kafka_cleanshutdown").exists());
+    drop((life, held, registered));
+
+    let life = Life::open(&home, &["a", "b"]).unwrap();
+    life.broker.replicas().recovery().wait(std::time::Duration::from_secs(60));
+    for index in 0..4 {
+        assert_eq!(life.leader(index), life.broker.node_id());
+        let records = if kept.contains(&index) { 2 } else { 1 };
+        assert_eq!(life.partition(index).unwrap().log().log_end(), records);
+    }
+    life.broker.close();
+}
+
+#[test]
+fn the_failure_of_the_directory_with_the_metadata_ends_the_process() {
+    let home = tempfile::tempdir().unwrap();
+    let life = Life::open(&home, &["a", "b"]).unwrap();
+    life.create("t", 2);
+    let first = life.ids()[0];
+    let index = *life.actual().iter().find(|(_, at)| **at == first).unwrap().0;
+    let held = life.partition(index).unwrap();
+    life.fail(held.log().dir());
+    let reason = life.broker.fatal_reason().unwrap();
+    assert!(reason.contains(&home.path().join("a").display().to_string()), "{reason}");
+    life.broker.close();
+}
+
+#[test]
+fn a_directory_that_is_missing_at_the_start_takes_its_partitions_alone_along() {
+    let home = tempfile::tempdir().unwrap();
+    let life = Life::open(&home, &["a", "b"]).unwrap();
+    life.create("t", 4);
+    (0..4).for_each(|index| life.append(index));
+    let second = life.ids()[1];
+    let lost: Vec<i32> = (0..4).filter(|index| life.actual()[index] == second).collect();
+    life.broker.close();
+    drop(life);
+    std::fs::rename(home.path().join("b"), home.path().join("kept")).unwrap();
+    std::fs::write(home.path().join("b"), "a disk that cannot be mounted").unwrap();
+
+    let life = Life::open(&home, &["a", "b"]).unwrap();
+    for index in 0..4 {
+        match lost.contains(&index) {
+            false => life.append(index),
+            true => {
+                assert_eq!(life.partition(index).err(), Some(ErrorCode::KafkaStorageError));
+                assert_eq!(life.leader(index), -1);
+            }
+        }
+    }
+    life.broker.close();
+    drop(life);
+    std::fs::remove_file(home.path().join("b")).unwrap();
+    std::fs::rename(home.path().join("kept"), home.path().join("b")).unwrap();
+    let life = Life::open(&home, &["a", "b"]).unwrap();
+    life.broker.replicas().recovery().wait(std::time::Duration::from_secs(60));
+    lost.iter().for_each(|index| assert_eq!(life.partition(*index).unwrap().log().log_end(), 1));
+    life.broker.close();
+}

@@ -1,0 +1,86 @@
+//! Log directories without the metadata: their owner, and the identity of a new one.
+
+use std::path::Path;
+
+use levada_log::checkpoint::MetaProperties;
+use levada_log::disk::Disk;
+use levada_wire::primitives::Uuid;
+
+use super::{METADATA_DIR, Store, StoreError, check_owner, files, format};
+
+impl Store {
+    /// Identity of the directory of a broker in a cluster. Nothing in the directory is changed.
+    ///
+    /// # Errors
+    /// A directory without identity, of another node, or with the metadata log of a cluster of one.
+    pub fn member_identity(disk: &dyn Disk, dir: &Path, node_id: i32) -> Result<MetaProperties, StoreError> {
+        let identity = match MetaProperties::load(disk, dir)? {
+            Some(identity) => identity,
+            None if format::is_used(disk, dir) => {
+                return Err(StoreError::Unidentified { dir: dir.to_owned() });
+            }
+            None => return Err(StoreError::Unformatted { dir: dir.to_owned() }),
+        };
+        check_owner(dir, &identity, (node_id, None))?;
+        match files::read_leader(disk, &dir.join(METADATA_DIR))? {
+            Some(leader) if leader == node_id => Err(StoreError::Alone { dir: dir.to_owned() }),
+            _ => Ok(identity),
+        }
+    }
+
+    /// Checks the directories beside that of the metadata before anything is written; returns the
+    /// ids of those that are formatted.
+    ///
+    /// # Errors
+    /// A directory of another node or cluster, with logs and without identity, or with a metadata
+    /// log; one that is formatted while that of the metadata is not.
+    pub fn check_others(
+        disk: &dyn Disk,
+        (dir, node_id): (&Path, i32),
+        others: &[&Path],
+    ) -> Result<Vec<Uuid>, StoreError> {
+        let own = MetaProperties::load(disk, dir)?;
+        let mut ids = Vec::new();
+        for other in others {
+            let Some(identity) = MetaProperties::load(disk, other)? else {
+                if format::is_used(disk, other) {
+                    return Err(StoreError::Unidentified { dir: (*other).to_owned() });
+                }
+                continue;
+            };
+            let (dir, other) = (dir.to_owned(), (*other).to_owned());
+            let Some(own) = &own else {
+                return Err(StoreError::MetadataElsewhere { dir, other });
+            };
+            check_owner(&other, &identity, (node_id, Some(&own.cluster_id)))?;
+            if disk.len(&other.join(METADATA_DIR)).is_ok() {
+                return Err(StoreError::SecondMetadata { dir, other });
+            }
+            ids.push(Uuid::from_bytes(identity.directory_id));
+        }
+        Ok(ids)
+    }
+
+    /// Checks that two directories belong to one cluster.
+    ///
+    /// # Errors
+    /// They do not.
+    pub fn check_cluster(
+        dir: &Path,
+        identity: &MetaProperties,
+        other: &MetaProperties,
+    ) -> Result<(), StoreError> {
+        check_owner(dir, identity, (other.node_id, Some(&other.cluster_id)))
+    }
+
+    /// The identity of a directory beside that of the metadata, which it is given if it has none.
+    ///
+    /// # Errors
+    /// As [`Store::check_others`].
+    pub fn adopt(disk: &dyn Disk, dir: &Path, owner: &MetaProperties) -> Result<MetaProperties, StoreError> {
+        match MetaProperties::load(disk, dir)? {
+            Some(found) => Ok(found),
+            None => Self::format_member(disk, dir, (&owner.cluster_id, owner.node_id)),
+        }
+    }
+}

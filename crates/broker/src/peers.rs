@@ -1,0 +1,147 @@
+//! Requests of this broker to others, besides fetches: each node has a thread for each subject,
+//! with a blocking connection. A thread waits for answers, which no shard does for it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+use std::time::Duration;
+
+use levada_cluster::Target;
+use levada_wire::api::controller::ControllerApi;
+use levada_wire::messages::RequestResponsePair;
+use parking_lot::Mutex;
+
+use crate::cluster::connection::{Connection, Cutoff, Peers, broker_target};
+use crate::config::LiveConfig;
+use crate::metadata::Metadata;
+
+/// Longest wait for an answer, as Kafka's `request.timeout.ms`.
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Subject of a connection. A slow answer of one subject does not delay the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Subject {
+    Markers,
+    Verification,
+}
+
+impl Subject {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Markers => "transaction-markers",
+            Self::Verification => "transaction-verification",
+        }
+    }
+}
+
+/// A request to be made on a node's thread. It is called once, without a node if there is none to
+/// ask.
+type Call = Box<dyn FnOnce(Option<Peer<'_>>) + Send>;
+
+/// A node that can be asked.
+pub(crate) struct Peer<'a> {
+    connection: &'a mut Connection,
+    target: Target,
+}
+
+impl Peer<'_> {
+    /// Sends a request, made for the version that both sides have, and waits for its answer. Logs a
+    /// failure. Blocks.
+    pub(crate) fn ask<R: RequestResponsePair>(
+        self,
+        api: ControllerApi,
+        request: impl FnOnce(i16) -> R,
+    ) -> Option<R::Response> {
+        self.connection.request_in(&self.target, api, request)
+    }
+}
+
+/// The threads, and the connections that they have.
+pub(crate) struct PeerRequests {
+    config: Arc<LiveConfig>,
+    metadata: Arc<Metadata>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    threads: BTreeMap<(i32, Subject), Thread>,
+    is_stopped: bool,
+}
+
+struct Thread {
+    calls: Sender<Call>,
+    cutoff: Cutoff,
+}
+
+impl PeerRequests {
+    /// No thread yet.
+    pub(crate) fn new(config: Arc<LiveConfig>, metadata: Arc<Metadata>) -> Self {
+        Self { config, metadata, state: Mutex::default() }
+    }
+
+    /// Has a node's thread make a call after those before it. Does not block.
+    pub(crate) fn call(&self, node: i32, subject: Subject, call: Call) {
+        if let Err(call) = self.hand_over(node, subject, call) {
+            call(None);
+        }
+    }
+
+    fn hand_over(&self, node: i32, subject: Subject, call: Call) -> Result<(), Call> {
+        let mut state = self.state.lock();
+        if state.is_stopped {
+            return Err(call);
+        }
+        if let Some(thread) = state.threads.get(&(node, subject)) {
+            return thread.calls.send(call).map_err(|unsent| unsent.0);
+        }
+        match self.start(node, subject) {
+            Ok(thread) => {
+                let sent = thread.calls.send(call).map_err(|unsent| unsent.0);
+                state.threads.insert((node, subject), thread);
+                sent
+            }
+            Err(error) => {
+                tracing::error!(%error, node, "cannot start a thread for requests to another broker");
+                Err(call)
+            }
+        }
+    }
+
+    fn start(&self, node: i32, subject: Subject) -> std::io::Result<Thread> {
+        let (calls, inbox) = channel();
+        let (config, metadata, cutoff) = (self.config.clone(), self.metadata.clone(), Cutoff::default());
+        let link = (TIMEOUT, cutoff.clone());
+        let connection = Connection::new(config.clone(), Peers::Brokers, subject.name().to_owned(), link);
+        let find = move || broker_target(&config.load(), &metadata.image(), node);
+        thread::Builder::new().name(format!("peer-{node}")).spawn(move || serve(&inbox, connection, find))?;
+        Ok(Thread { calls, cutoff })
+    }
+
+    /// True if another broker was asked, and may be asked again.
+    pub(crate) fn is_in_use(&self) -> bool {
+        let state = self.state.lock();
+        !state.threads.is_empty() && !state.is_stopped
+    }
+
+    /// Ends all threads without waiting for answers. Later calls have no node.
+    pub(crate) fn stop(&self) {
+        let mut state = self.state.lock();
+        state.is_stopped = true;
+        std::mem::take(&mut state.threads).into_values().for_each(|thread| thread.cutoff.close());
+    }
+}
+
+impl Drop for PeerRequests {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// Makes calls until nobody can ask for more.
+fn serve(inbox: &Receiver<Call>, mut connection: Connection, find: impl Fn() -> Option<Target>) {
+    while let Ok(call) = inbox.recv() {
+        call(find().map(|target| Peer { connection: &mut connection, target }));
+    }
+}

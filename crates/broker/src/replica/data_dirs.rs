@@ -1,0 +1,389 @@
+//! The data directories: where each partition is, where new ones go, and which directories have
+//! failed.
+//!
+//! A new partition goes to the directory with the fewest, as in Kafka, and stays in the directory
+//! in which it is found. A directory that cannot be opened, or that fails, is offline until the
+//! next start; the others serve.
+
+use std::collections::{BTreeSet, HashMap};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use levada_log::checkpoint::{MetaProperties, OffsetCheckpoint};
+use levada_log::disk::Disk;
+use levada_log::{Background, LogError};
+use levada_wire::Uuid;
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+use crate::config::BrokerConfig;
+use crate::metadata::uuid::is_reserved;
+use crate::replica::TopicPartition;
+use crate::replica::data_dir::{DataDir, DataDirError};
+use crate::replica::last_shutdown::{DirectoryAtShutdown, LastShutdown, Offsets};
+
+/// All data directories of a broker.
+pub(crate) struct DataDirs {
+    /// Opened directories, in the order of the configuration.
+    dirs: Vec<DataDir>,
+    /// Directories that could not be opened.
+    closed: Vec<PathBuf>,
+    /// The one with the metadata log; none in a cluster.
+    metadata: Option<usize>,
+    homes: Mutex<Homes>,
+    /// Second directories of partitions, of another topic of the same name.
+    rivals: Mutex<Vec<(TopicPartition, usize)>>,
+    /// Partitions that entered service since somebody asked.
+    placed: Mutex<Vec<TopicPartition>>,
+    /// Failed directories that the broker has acted on.
+    handled: Mutex<BTreeSet<usize>>,
+    news: Arc<Notify>,
+}
+
+/// The directory of each partition, if there are several.
+#[derive(Default)]
+struct Homes {
+    of: HashMap<TopicPartition, usize>,
+    counts: Vec<usize>,
+}
+
+impl Homes {
+    fn insert(&mut self, key: TopicPartition, at: usize) {
+        self.counts[at] += 1;
+        if let Some(before) = self.of.insert(key, at) {
+            self.counts[before] -= 1;
+        }
+    }
+
+    fn remove(&mut self, key: &TopicPartition) {
+        if let Some(before) = self.of.remove(key) {
+            self.counts[before] -= 1;
+        }
+    }
+}
+
+impl DataDirs {
+    /// Creates the directories of the configuration that are missing, and locks them. Nothing in
+    /// them is changed. One of several that cannot be used is left out, unless it is to hold the
+    /// metadata.
+    ///
+    /// # Errors
+    /// A directory that another process has, or that cannot be used and is needed; a partition in
+    /// two of them.
+    pub(crate) fn open(
+        (disk, background): (Arc<dyn Disk>, Background),
+        config: &BrokerConfig,
+    ) -> Result<Self, DataDirError> {
+        let (paths, news) = (&config.log_dirs, Arc::<Notify>::default());
+        let several = paths.len() > 1;
+        // A broker of its own with one directory serves what it can of it: nobody else could.
+        let watched = (several || config.cluster.is_some()).then(|| news.clone());
+        let (mut dirs, mut closed, mut metadata) = (Vec::new(), Vec::new(), None);
+        let mut all = Vec::new();
+        for path in paths {
+            let holds_metadata = config.cluster.is_none() && path == config.metadata_dir();
+            let opened = DataDir::open((disk.clone(), background.clone()), path, watched.clone());
+            let listed = opened.and_then(|dir| {
+                dir.identity()?;
+                let found = if several { dir.partitions()? } else { Vec::new() };
+                Ok((dir, found))
+            });
+            match listed {
+                Ok((dir, found)) => {
+                    metadata = if holds_metadata { Some(dirs.len()) } else { metadata };
+                    dirs.push(dir);
+                    all.push(found);
+                }
+                Err(error) if holds_metadata || !several || !error.is_of_storage() => return Err(error),
+                Err(error) => {
+                    tracing::error!(directory = %path.display(), %error, "log directory offline: it cannot be used");
+                    closed.push(std::path::absolute(path).unwrap_or_else(|_| path.clone()));
+                }
+            }
+        }
+        if dirs.is_empty() {
+            return Err(DataDirError::NoneUsable);
+        }
+        let homes = Mutex::new(Homes { of: HashMap::new(), counts: vec![0; dirs.len()] });
+        let (rivals, placed, handled) = (Mutex::default(), Mutex::default(), Mutex::default());
+        let opened = Self { dirs, closed, metadata, homes, rivals, placed, handled, news };
+        opened.place_found(all)?;
+        Ok(opened)
+    }
+
+    fn place_found(&self, all: Vec<Vec<TopicPartition>>) -> Result<(), DataDirError> {
+        let mut homes = self.homes.lock();
+        for (at, found) in all.into_iter().enumerate() {
+            for key in found {
+                let Some(earlier) = homes.of.get(&key).copied() else {
+                    homes.insert(key, at);
+                    continue;
+                };
+                let ids = (self.dirs[earlier].topic_id(&key)?, self.dirs[at].topic_id(&key)?);
+                // One of them may be left of a topic that was deleted.
+                if let (Some(one), Some(other)) = ids
+                    && one != other
+                {
+                    self.rivals.lock().push((key, at));
+                    continue;
+                }
+                let [one, other] = [earlier, at].map(|at| self.dirs[at].partition(&key.0, key.1));
+                return Err(DataDirError::Twice { partition: format!("{}-{}", key.0, key.1), one, other });
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the ids of the directories; `identity` reads, or gives, that of a path.
+    ///
+    /// # Errors
+    /// As `identity`; two directories with one id.
+    pub(crate) fn identify<E: From<DataDirError>>(
+        &self,
+        identity: impl Fn(&Path) -> Result<MetaProperties, E>,
+    ) -> Result<(), E> {
+        for (at, dir) in self.dirs.iter().enumerate() {
+            let id = Uuid::from_bytes(identity(dir.path())?.directory_id);
+            if let Some(twin) = self.dirs[..at].iter().find(|other| other.id() == id) {
+                let (one, other) = (twin.path().to_owned(), dir.path().to_owned());
+                return Err(DataDirError::SameId { one, other }.into());
+            }
+            dir.identify_as(id);
+        }
+        Ok(())
+    }
+
+    /// Takes the clean-shutdown marks away: from now on the directories count as in use.
+    pub(crate) fn begin(&self) -> Result<LastShutdown, DataDirError> {
+        self.left(DataDir::begin)
+    }
+
+    /// State in which the directories were left. Nothing in them is changed.
+    pub(crate) fn look(&self) -> Result<LastShutdown, DataDirError> {
+        self.left(DataDir::look)
+    }
+
+    fn left(
+        &self,
+        read: fn(&DataDir) -> Result<DirectoryAtShutdown, DataDirError>,
+    ) -> Result<LastShutdown, DataDirError> {
+        let read = |(at, dir): (usize, &DataDir)| match read(dir) {
+            Err(DataDirError::Log(error)) if self.is_dispensable(at) => {
+                dir.report(&error);
+                if dir.has_failed() { Ok(DirectoryAtShutdown::default()) } else { Err(error.into()) }
+            }
+            other => other,
+        };
+        let left = self.dirs.iter().enumerate().map(read).collect::<Result<Vec<_>, _>>()?;
+        Ok(LastShutdown::new(left, self.homes.lock().of.clone()))
+    }
+
+    /// True if the broker can go on without the directory.
+    fn is_dispensable(&self, at: usize) -> bool {
+        self.is_several() && self.metadata != Some(at)
+    }
+
+    /// True if the configuration names several directories.
+    pub(crate) fn is_several(&self) -> bool {
+        self.dirs.len() + self.closed.len() > 1
+    }
+
+    /// Each directory that was opened.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &DataDir> {
+        self.dirs.iter()
+    }
+
+    /// Each directory that works.
+    pub(crate) fn online(&self) -> impl Iterator<Item = &DataDir> {
+        self.dirs.iter().filter(|dir| !dir.has_failed())
+    }
+
+    /// Paths of the directories that do not work.
+    pub(crate) fn offline(&self) -> impl Iterator<Item = &Path> {
+        let failed = self.dirs.iter().filter(|dir| dir.has_failed()).map(DataDir::path);
+        self.closed.iter().map(PathBuf::as_path).chain(failed)
+    }
+
+    /// True if some directory could not be opened.
+    pub(crate) fn has_closed(&self) -> bool {
+        !self.closed.is_empty()
+    }
+
+    /// The directory with the metadata log, or the first.
+    pub(crate) fn first(&self) -> &DataDir {
+        &self.dirs[self.metadata.unwrap_or(0)]
+    }
+
+    /// The directory of a partition, if it has one.
+    pub(super) fn of(&self, key: &TopicPartition) -> Option<&DataDir> {
+        match self.is_several() {
+            false => self.dirs.first(),
+            true => self.homes.lock().of.get(key).map(|at| &self.dirs[*at]),
+        }
+    }
+
+    /// The directory in which a log lies.
+    pub(super) fn around(&self, log: &levada_log::Partition) -> &DataDir {
+        let is_around = |dir: &&DataDir| log.dir().parent() == Some(dir.path());
+        self.dirs.iter().find(is_around).unwrap_or(&self.dirs[0])
+    }
+
+    /// The directory of a partition: the one in which it was found; for a new one that of the
+    /// metadata, or the one with the fewest partitions, if possible one that is not `cordoned`.
+    ///
+    /// # Errors
+    /// The partition is in a directory that is offline.
+    pub(super) fn home(
+        &self,
+        key: &TopicPartition,
+        recorded: Uuid,
+        cordoned: impl Fn(&Path) -> bool,
+    ) -> Result<&DataDir, LogError> {
+        if !self.is_several() {
+            return Ok(&self.dirs[0]);
+        }
+        let mut homes = self.homes.lock();
+        let offline = |dir: &Path| LogError::Offline { dir: dir.join(format!("{}-{}", key.0, key.1)) };
+        let at = match homes.of.get(key) {
+            Some(at) => *at,
+            None => {
+                let named = self.dirs.iter().position(|dir| dir.id() == recorded && !is_reserved(recorded));
+                if let (None, false, Some(lost)) = (named, is_reserved(recorded), self.closed.first()) {
+                    return Err(offline(lost));
+                }
+                let at = named.unwrap_or_else(|| self.emptiest(&homes.counts, cordoned));
+                homes.insert(key.clone(), at);
+                at
+            }
+        };
+        let dir = &self.dirs[at];
+        if dir.has_failed() { Err(offline(dir.path())) } else { Ok(dir) }
+    }
+
+    fn emptiest(&self, counts: &[usize], cordoned: impl Fn(&Path) -> bool) -> usize {
+        let rank = |at: &usize| {
+            let dir = &self.dirs[*at];
+            (dir.has_failed(), cordoned(dir.configured()), counts[*at])
+        };
+        (0..self.dirs.len()).min_by_key(rank).unwrap_or(0)
+    }
+
+    /// True if the partition lies in a directory that has failed.
+    pub(super) fn is_in_failed(&self, key: &TopicPartition) -> bool {
+        self.is_several() && self.of(key).is_some_and(DataDir::has_failed)
+    }
+
+    /// The partition has no directory any more.
+    pub(super) fn forget(&self, key: &TopicPartition) {
+        self.homes.lock().remove(key);
+    }
+
+    /// The partition has left the broker while its directory was offline.
+    pub(super) fn forget_if_failed(&self, key: &TopicPartition) {
+        if self.is_in_failed(key) {
+            self.forget(key);
+        }
+    }
+
+    /// Notes that partitions are served from where they are.
+    pub(super) fn note_placed(&self, keys: &[TopicPartition]) {
+        if self.is_several() {
+            self.placed.lock().extend_from_slice(keys);
+        }
+    }
+
+    /// Partitions that entered service since the last call, with the ids of their directories.
+    pub(super) fn take_placed(&self) -> Vec<(TopicPartition, Uuid)> {
+        let placed = std::mem::take(&mut *self.placed.lock());
+        let identified = |key: TopicPartition| self.of(&key).map(DataDir::id).map(|id| (key, id));
+        placed.into_iter().filter_map(identified).collect()
+    }
+
+    /// Wakes when a directory has failed.
+    pub(super) fn news(&self) -> &Arc<Notify> {
+        &self.news
+    }
+
+    /// Directories that failed since the last call.
+    pub(super) fn take_failed(&self) -> Vec<&DataDir> {
+        let mut handled = self.handled.lock();
+        let failed = self.dirs.iter().enumerate().filter(|(_, dir)| dir.has_failed());
+        failed.filter_map(|(at, dir)| handled.insert(at).then_some(dir)).collect()
+    }
+
+    /// True if the broker cannot go on: the directory with the metadata has failed, or all have.
+    pub(crate) fn is_hopeless(&self) -> bool {
+        self.metadata.is_some_and(|at| self.dirs[at].has_failed()) || self.online().next().is_none()
+    }
+
+    /// Finishes interrupted deletions, and moves directories of partitions out of the way that no
+    /// `known` topic has, or only one of another id.
+    pub(super) fn quarantine_strays(
+        &self,
+        known: impl Fn(&str, i32) -> Option<Uuid>,
+    ) -> Result<(), DataDirError> {
+        for (key, at) in std::mem::take(&mut *self.rivals.lock()) {
+            let mut homes = self.homes.lock();
+            let Some(earlier) = homes.of.get(&key).copied() else { continue };
+            let is_earlier = self.dirs[earlier].topic_id(&key)? == known(&key.0, key.1);
+            let stale = &self.dirs[if is_earlier { at } else { earlier }];
+            stale.set_aside(&stale.partition(&key.0, key.1), &key.0, key.1)?;
+            if !is_earlier {
+                homes.insert(key, at);
+            }
+        }
+        for dir in self.online() {
+            dir.quarantine_strays(|topic, index| known(topic, index).is_some())?;
+        }
+        if self.is_several() {
+            let mut homes = self.homes.lock();
+            let gone: Vec<_> =
+                homes.of.keys().filter(|(topic, index)| known(topic, *index).is_none()).cloned().collect();
+            gone.iter().for_each(|key| homes.remove(key));
+        }
+        Ok(())
+    }
+
+    /// Takes the name from a deleted partition's directory and returns the new one, for removal.
+    pub(super) fn mark_deleted(&self, key: &TopicPartition) -> Option<std::io::Result<PathBuf>> {
+        let dir = self.of(key).filter(|dir| !dir.has_failed())?;
+        let marked = dir.mark_deleted(&key.0, key.1);
+        if marked.is_ok() {
+            self.forget(key);
+        }
+        Some(marked)
+    }
+
+    /// Replaces a checkpoint in each directory with the offsets of the partitions that it holds.
+    pub(super) fn store(&self, checkpoint: OffsetCheckpoint, offsets: Offsets) {
+        let mut shares: Vec<Offsets> = self.dirs.iter().map(|_| Offsets::new()).collect();
+        if self.is_several() {
+            let homes = self.homes.lock();
+            for (key, offset) in offsets {
+                if let Some(at) = homes.of.get(&key) {
+                    shares[*at].insert(key, offset);
+                }
+            }
+        } else {
+            shares[0] = offsets;
+        }
+        for (dir, share) in self.dirs.iter().zip(&shares) {
+            if let Err(error) = dir.store(checkpoint, share) {
+                tracing::error!(%error, "cannot write the checkpoint");
+                dir.report(&error);
+            }
+        }
+    }
+
+    /// Leaves the mark of a clean stop in each directory whose logs were closed in good order.
+    pub(super) fn mark_clean(&self, broker_epoch: i64) {
+        for dir in &self.dirs {
+            if let Err(error) = dir.mark_clean(broker_epoch) {
+                tracing::error!(%error, "cannot write the clean-shutdown marker");
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

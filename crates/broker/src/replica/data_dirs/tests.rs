@@ -1,0 +1,109 @@
+//! Placement by what the directories have; nothing is served here.
+
+use levada_log::checkpoint::PartitionMetadata;
+use levada_log::disk::RealDisk;
+use tempfile::TempDir;
+
+use super::*;
+use crate::config::Sources;
+use crate::metadata::uuid::random;
+
+fn config(home: &TempDir, names: &[&str]) -> BrokerConfig {
+    let dirs: Vec<String> = names.iter().map(|name| home.path().join(name).display().to_string()).collect();
+    BrokerConfig::load(&Sources::flags(vec![format!("log.dirs={}", dirs.join(","))])).unwrap()
+}
+
+fn open(home: &TempDir, names: &[&str]) -> Result<DataDirs, DataDirError> {
+    DataDirs::open((Arc::new(RealDisk), Background::default()), &config(home, names))
+}
+
+fn key(topic: &str, index: i32) -> TopicPartition {
+    (topic.to_owned(), index)
+}
+
+fn name(dir: &DataDir) -> &str {
+    dir.path().file_name().unwrap().to_str().unwrap()
+}
+
+fn make(home: &TempDir, path: &str, topic_id: Option<Uuid>) {
+    let dir = home.path().join(path);
+    std::fs::create_dir_all(&dir).unwrap();
+    if let Some(id) = topic_id {
+        PartitionMetadata { topic_id: id.to_bytes() }.store(&RealDisk, &dir).unwrap();
+    }
+}
+
+#[test]
+fn a_partition_goes_where_it_was_found_or_was_assigned_or_where_the_fewest_are() {
+    let home = tempfile::tempdir().unwrap();
+    make(&home, "a/t-0", None);
+    make(&home, "a/t-1", None);
+    make(&home, "b/t-2", None);
+    let dirs = open(&home, &["a", "b"]).unwrap();
+    let ids = [random(), random()];
+    dirs.dirs.iter().zip(ids).for_each(|(dir, id)| dir.identify_as(id));
+    let home_of =
+        |index, recorded| name(dirs.home(&key("t", index), recorded, |_| false).unwrap()).to_owned();
+    assert_eq!([home_of(0, ids[1]), home_of(2, ids[0])], ["a", "b"], "where they are");
+    assert_eq!(home_of(3, Uuid::ZERO), "b", "one is there, two are in the other");
+    assert_eq!(home_of(4, ids[1]), "b", "assigned");
+    assert_eq!(home_of(5, Uuid::ZERO), "a");
+    let cordoned = |dir: &Path| dir.ends_with("a");
+    assert_eq!(name(dirs.home(&key("t", 6), Uuid::ZERO, cordoned).unwrap()), "b");
+    assert_eq!(name(dirs.home(&key("t", 7), Uuid::ZERO, |_| true).unwrap()), "a", "all are cordoned");
+}
+
+#[test]
+fn a_partition_in_two_directories_is_refused_with_both_paths() {
+    let home = tempfile::tempdir().unwrap();
+    make(&home, "a/t-0", None);
+    make(&home, "b/t-0", None);
+    let refused = open(&home, &["a", "b"]).err().unwrap().to_string();
+    for path in ["t-0", "a/t-0", "b/t-0"] {
+        assert!(refused.contains(path), "{refused}");
+    }
+}
+
+#[test]
+fn of_two_topics_of_one_name_the_deleted_one_is_set_aside() {
+    let home = tempfile::tempdir().unwrap();
+    let ids = [random(), random()];
+    make(&home, "a/t-0", Some(ids[0]));
+    make(&home, "b/t-0", Some(ids[1]));
+    let dirs = open(&home, &["a", "b"]).unwrap();
+    dirs.quarantine_strays(|_, _| Some(ids[1])).unwrap();
+    assert_eq!(name(dirs.of(&key("t", 0)).unwrap()), "b");
+    assert!(!home.path().join("a/t-0").exists());
+    assert!(home.path().join("b/t-0").exists());
+}
+
+#[test]
+fn a_directory_that_cannot_be_used_is_left_out_unless_it_has_the_metadata() {
+    let home = tempfile::tempdir().unwrap();
+    std::fs::write(home.path().join("b"), "no directory").unwrap();
+    let dirs = open(&home, &["a", "b"]).unwrap();
+    assert_eq!(dirs.offline().collect::<Vec<_>>(), [home.path().join("b")]);
+    let placed = |recorded| dirs.home(&key("t", 0), recorded, |_| false).map(|dir| name(dir).to_owned());
+    assert!(matches!(placed(random()), Err(LogError::Offline { .. })), "it may be in the other");
+    assert_eq!(placed(Uuid::ZERO).unwrap(), "a");
+    drop(dirs);
+    assert!(matches!(open(&home, &["b", "a"]), Err(DataDirError::Unusable { .. })));
+}
+
+#[test]
+fn checkpoints_are_those_of_the_directorys_own_partitions() {
+    let home = tempfile::tempdir().unwrap();
+    make(&home, "a/t-0", None);
+    make(&home, "b/t-1", None);
+    let dirs = open(&home, &["a", "b"]).unwrap();
+    dirs.begin().unwrap();
+    dirs.store(OffsetCheckpoint::RecoveryPoint, Offsets::from([(key("t", 0), 10), (key("t", 1), 20)]));
+    dirs.mark_clean(7);
+    drop(dirs);
+    let load = |dir: &str| OffsetCheckpoint::RecoveryPoint.load(&RealDisk, &home.path().join(dir)).unwrap();
+    assert_eq!(load("a"), Offsets::from([(key("t", 0), 10)]));
+    assert_eq!(load("b"), Offsets::from([(key("t", 1), 20)]));
+    let left = open(&home, &["a", "b"]).unwrap().look().unwrap();
+    assert_eq!((left.clean, left.broker_epoch), (true, Some(7)));
+    assert_eq!([left.of(&key("t", 0)), left.of(&key("t", 1))].map(|left| left.recovery_point), [10, 20]);
+}

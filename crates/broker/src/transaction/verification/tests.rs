@@ -1,0 +1,69 @@
+//! Requests and answers, without a connection.
+
+use levada_wire::messages::AddPartitionsToTxnResponse;
+use levada_wire::messages::add_partitions_to_txn_response::{
+    AddPartitionsToTxnPartitionResult, AddPartitionsToTxnResult, AddPartitionsToTxnTopicResult,
+};
+use tokio::sync::oneshot;
+
+use super::{Question, answers, combined, meaning};
+use crate::error_code::ErrorCode;
+use crate::txn::request::ProducerIdentity;
+use crate::txn::{TopicPartition, TxnError};
+
+fn question(id: &str, producer_epoch: i16, partition: i32) -> Question {
+    Question {
+        transactional_id: id.to_owned(),
+        producer: ProducerIdentity { producer_id: 7, producer_epoch },
+        adds: false,
+        partition: TopicPartition { topic: "t".to_owned(), partition },
+    }
+}
+
+#[test]
+fn a_request_has_one_transaction_of_an_id_and_the_others_wait() {
+    let adding = Question { adds: true, ..question("a", 0, 3) };
+    let questions =
+        [question("a", 0, 1), question("b", 5, 1), question("a", 0, 2), question("a", 1, 1), adding.clone()];
+    let asked = questions.map(|question| (question, oneshot::channel().0));
+    let (transactions, now, later) = combined(asked.into());
+    let summary: Vec<_> = transactions
+        .iter()
+        .map(|one| (one.transactional_id.as_str(), one.producer_epoch, one.topics[0].partitions.clone()))
+        .collect();
+    assert_eq!(summary, [("a", 0, vec![1, 2]), ("b", 5, vec![1])]);
+    assert!(transactions.iter().all(|one| one.verify_only));
+    assert_eq!(now.len(), 3);
+    let later: Vec<_> = later.into_iter().map(|(question, _)| question).collect();
+    assert_eq!(later, [question("a", 1, 1), adding]);
+}
+
+#[test]
+fn an_answer_without_the_partition_is_none() {
+    let mut partition = AddPartitionsToTxnPartitionResult::default();
+    (partition.partition_index, partition.partition_error_code) = (1, 0);
+    let mut topic = AddPartitionsToTxnTopicResult::default();
+    (topic.name, topic.results_by_partition) = ("t".into(), vec![partition]);
+    let mut result = AddPartitionsToTxnResult::default();
+    (result.transactional_id, result.topic_results) = ("a".into(), vec![topic]);
+    let mut answer = AddPartitionsToTxnResponse::default();
+    answer.results_by_transaction = vec![result];
+    assert_eq!(answers(Some(&answer))(("a", "t", 1)), Ok(()));
+    for key in [("a", "t", 2), ("b", "t", 1), ("a", "u", 1)] {
+        assert_eq!(answers(Some(&answer))(key), Err(TxnError::CoordinatorNotAvailable));
+    }
+    assert_eq!(answers(None)(("a", "t", 1)), Err(TxnError::CoordinatorNotAvailable));
+    answer.error_code = ErrorCode::ClusterAuthorizationFailed.code();
+    assert_eq!(answers(Some(&answer))(("a", "t", 1)), Err(TxnError::InvalidTxnState));
+}
+
+#[test]
+fn a_coordinator_that_has_moved_or_lags_is_asked_again_and_a_fenced_producer_is_told() {
+    for code in [ErrorCode::CoordinatorNotAvailable, ErrorCode::UnknownTopicOrPartition] {
+        assert_eq!(meaning(code.code()), Err(TxnError::CoordinatorNotAvailable));
+    }
+    assert_eq!(meaning(ErrorCode::NotCoordinator.code()), Err(TxnError::NotCoordinator));
+    assert_eq!(meaning(ErrorCode::ProducerFenced.code()), Err(TxnError::ProducerFenced));
+    assert_eq!(meaning(ErrorCode::TransactionAbortable.code()), Err(TxnError::TransactionAbortable));
+    assert_eq!(meaning(0), Ok(()));
+}

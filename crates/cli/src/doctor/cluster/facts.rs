@@ -1,0 +1,106 @@
+//! Facts about a cluster, as its brokers answer.
+
+use std::collections::BTreeMap;
+
+use levada_wire::{
+    StrBytes,
+    messages::{
+        ApiVersionsRequest, ApiVersionsResponse, DescribeConfigsRequest, ListGroupsRequest,
+        describe_cluster_response::DescribeClusterBroker, describe_configs_request::DescribeConfigsResource,
+        metadata_response::MetadataResponseTopic,
+    },
+};
+
+use crate::{
+    cluster::Cluster,
+    failure::Failure,
+    group::{self, ListedGroup},
+    health, kafka_error,
+    settings::Kind,
+};
+
+/// Topics of one DescribeConfigs.
+const TOPICS_PER_REQUEST: usize = 500;
+
+/// Keys of topics that matter.
+const KEYS: [&str; 2] = ["min.insync.replicas", "remote.storage.enable"];
+
+/// State of a cluster.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Facts {
+    pub(super) cluster_id: String,
+    pub(super) brokers: Vec<DescribeClusterBroker>,
+    pub(super) topics: Vec<MetadataResponseTopic>,
+    /// Answers to ApiVersions, by broker.
+    pub(super) versions: BTreeMap<i32, ApiVersionsResponse>,
+    /// Settings of topics that may be described.
+    pub(super) settings: BTreeMap<String, TopicSettings>,
+    /// Name of the error for topics that may not be described.
+    pub(super) settings_refused: Option<String>,
+    /// Share groups and streams groups.
+    pub(super) groups: Vec<ListedGroup>,
+}
+
+/// Settings of a topic that matter.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct TopicSettings {
+    pub(super) min_in_sync: usize,
+    pub(super) is_tiered: bool,
+}
+
+impl Facts {
+    pub(super) fn ask(cluster: &mut Cluster) -> Result<Self, Failure> {
+        let described = health::describe(cluster)?;
+        let mut facts = Self {
+            cluster_id: described.cluster_id.as_str().to_owned(),
+            brokers: described.brokers,
+            topics: cluster.metadata(None, false)?.topics,
+            ..Self::default()
+        };
+        facts.brokers.sort_by_key(|broker| broker.broker_id);
+        for node in cluster.brokers()? {
+            let mut request = ApiVersionsRequest::default();
+            request.client_software_name = StrBytes::from("levada");
+            request.client_software_version = StrBytes::from(env!("CARGO_PKG_VERSION"));
+            let answer = cluster.broker(node)?.request(&request)?;
+            kafka_error::check(answer.error_code, &format!("versions of broker {node}"), None)?;
+            facts.versions.insert(node, answer);
+        }
+        facts.ask_settings(cluster)?;
+        let mut request = ListGroupsRequest::default();
+        request.types_filter = ["share", "streams"].map(StrBytes::from).to_vec();
+        facts.groups = group::list_of_brokers(cluster, &request)?;
+        Ok(facts)
+    }
+
+    fn ask_settings(&mut self, cluster: &mut Cluster) -> Result<(), Failure> {
+        let names: Vec<StrBytes> =
+            self.topics.iter().filter_map(|topic| Some(StrBytes::from(topic.name.as_deref()?))).collect();
+        for names in names.chunks(TOPICS_PER_REQUEST) {
+            let resource = |name: &StrBytes| {
+                let mut resource = DescribeConfigsResource::default();
+                (resource.resource_type, resource.resource_name) = (Kind::Topic as i8, name.clone());
+                resource.configuration_keys = Some(KEYS.map(StrBytes::from).to_vec());
+                resource
+            };
+            let mut request = DescribeConfigsRequest::default();
+            request.resources = names.iter().map(resource).collect();
+            for result in cluster.ask(&request)?.results {
+                if result.error_code != 0 {
+                    self.settings_refused = Some(kafka_error::name(result.error_code));
+                    continue;
+                }
+                let value = |key: &str| {
+                    let config = result.configs.iter().find(|config| config.name.as_str() == key);
+                    config.and_then(|config| config.value.as_deref())
+                };
+                let settings = TopicSettings {
+                    min_in_sync: value(KEYS[0]).and_then(|value| value.parse().ok()).unwrap_or(1),
+                    is_tiered: value(KEYS[1]) == Some("true"),
+                };
+                self.settings.insert(result.resource_name.as_str().to_owned(), settings);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,57 @@
+//! The rate of replicated bytes, measured as Kafka measures it for its replication quotas: over the
+//! samples that are not too old, and over at least one of them.
+
+use std::collections::VecDeque;
+
+/// Samples of a rate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Windows {
+    /// Number of samples (`replication.quota.window.num`).
+    pub samples: usize,
+    /// Length of a sample (`replication.quota.window.size.seconds`), ms.
+    pub sample_ms: i64,
+}
+
+/// Bytes of the last samples.
+#[derive(Debug)]
+pub struct RateMeter {
+    windows: Windows,
+    /// Start and bytes of each sample, oldest first. There are samples for times with bytes only.
+    samples: VecDeque<(i64, u64)>,
+}
+
+impl RateMeter {
+    /// A meter without bytes.
+    pub fn new(windows: Windows) -> RateMeter {
+        RateMeter { windows, samples: VecDeque::new() }
+    }
+
+    /// Counts bytes.
+    pub fn record(&mut self, bytes: u64, now_ms: i64) {
+        self.forget(now_ms);
+        match self.samples.back_mut() {
+            Some((start_ms, sum)) if now_ms - *start_ms < self.windows.sample_ms => *sum += bytes,
+            _ => self.samples.push_back((now_ms, bytes)),
+        }
+    }
+
+    /// Bytes per second, from the start of the oldest sample to now.
+    pub fn rate(&mut self, now_ms: i64) -> f64 {
+        self.forget(now_ms);
+        let Some((start_ms, _)) = self.samples.front() else { return 0.0 };
+        let elapsed_ms = (now_ms - start_ms).max(self.windows.sample_ms).max(1);
+        let bytes: u64 = self.samples.iter().map(|(_, bytes)| bytes).sum();
+        bytes as f64 * 1000.0 / elapsed_ms as f64
+    }
+
+    fn forget(&mut self, now_ms: i64) {
+        let samples = i64::try_from(self.windows.samples).unwrap_or(i64::MAX);
+        let kept_ms = self.windows.sample_ms.saturating_mul(samples);
+        while self.samples.front().is_some_and(|(start_ms, _)| now_ms - start_ms >= kept_ms) {
+            self.samples.pop_front();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,45 @@
+//! Tests of the rate.
+
+use super::{RateMeter, Windows};
+
+const WINDOWS: Windows = Windows { samples: 11, sample_ms: 1000 };
+
+#[test]
+fn the_first_bytes_count_as_those_of_a_whole_sample() {
+    let mut meter = RateMeter::new(WINDOWS);
+    assert_eq!(meter.rate(0), 0.0);
+    meter.record(500, 0);
+    assert_eq!((meter.rate(0), meter.rate(1000), meter.rate(2000)), (500.0, 500.0, 250.0));
+}
+
+#[test]
+fn samples_are_forgotten_when_they_are_too_old() {
+    let mut meter = RateMeter::new(WINDOWS);
+    meter.record(1000, 0);
+    meter.record(1000, 999);
+    meter.record(3000, 5000);
+    assert_eq!(meter.rate(10_000), 500.0);
+    assert_eq!(meter.rate(11_000), 500.0, "only the second sample is left, 6 s old");
+    assert_eq!(meter.rate(16_000), 0.0);
+}
+
+#[test]
+fn a_transfer_that_pauses_while_the_rate_is_exceeded_keeps_to_the_rate() {
+    for (samples, sample_ms) in [(11, 1000), (2, 1000), (1, 5000), (20, 100)] {
+        let (limit, piece) = (2_000_000.0, 1 << 20);
+        let windows = Windows { samples, sample_ms };
+        let mut meter = RateMeter::new(windows);
+        let (mut sent, end_ms) = (0_u64, 120_000);
+        for now_ms in (0..end_ms).step_by(10) {
+            if meter.rate(now_ms) <= limit {
+                meter.record(piece, now_ms);
+                sent += piece;
+            }
+        }
+        let average = sent as f64 * 1000.0 / end_ms as f64;
+        // The last piece of each window may exceed the limit.
+        let window_s = samples as f64 * sample_ms as f64 / 1000.0;
+        let most = limit + (piece as f64 * 2.0) / window_s.min(1.0);
+        assert!(average > limit * 0.8 && average < most, "{windows:?}: {average}");
+    }
+}
