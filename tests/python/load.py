@@ -1,16 +1,18 @@
 """Produces without end, through broker crashes, and writes down every acknowledgement.
 
-load.py BOOTSTRAP TOPIC PARTITIONS JOURNAL idempotent|plain. Prints the number of acknowledgements whenever it has
-grown. A line on standard input ends it: it then waits until everything has been delivered.
+load.py BOOTSTRAP TOPIC PARTITIONS JOURNAL idempotent|plain [RATE]. Prints the number of acknowledgements whenever it has
+grown. RATE limits the records of a second. A line on standard input ends it: it then waits until everything has been delivered.
 """
 
 import random
 import sys
 import threading
+import time
 
 from confluent_kafka import Producer
 
-bootstrap, topic, partitions, journal, kind = sys.argv[1:]
+bootstrap, topic, partitions, journal, kind = sys.argv[1:6]
+rate = float(sys.argv[6]) if len(sys.argv) > 6 else None
 partitions = int(partitions)
 producer = Producer(
     {
@@ -56,6 +58,7 @@ def listen():
 threading.Thread(target=listen, daemon=True).start()
 random.seed(7)
 number, reported = [0] * partitions, 0
+start = time.monotonic()
 while not stop.is_set():
     partition = random.randrange(partitions)
     value = number[partition].to_bytes(8, "big") + random.randbytes(random.randrange(1000))
@@ -67,6 +70,8 @@ while not stop.is_set():
     except BufferError:
         producer.poll(0.01)
     producer.poll(0)
+    while rate and sum(number) > rate * (time.monotonic() - start) and not stop.is_set():
+        producer.poll(0.01)
     if count >= reported + 500:
         reported = count
         print(count, flush=True)

@@ -69,6 +69,8 @@ pub struct Shape {
 pub struct Cluster {
     shape: Shape,
     nodes: BTreeMap<i32, Node>,
+    /// Further errors that a Kafka may log in this test.
+    expected: Vec<[&'static str; 2]>,
 }
 
 /// Difference between the numbers of the directories of a member and of its twin.
@@ -87,7 +89,7 @@ impl Cluster {
         }
         nodes.extend(ids(KAFKA, shape.kafka).map(|id| (id, Node::of(Kind::Kafka).sized(256, "INFO"))));
         nodes.extend(ids(LEVADA, shape.levada).map(|id| (id, Node::new().sized(256, "INFO"))));
-        let mut cluster = Cluster { shape, nodes };
+        let mut cluster = Cluster { shape, nodes, expected: Vec::new() };
         let found_by = cluster.discovery();
         for (id, node) in std::mem::take(&mut cluster.nodes) {
             cluster.nodes.insert(id, configured(id, node, &found_by));
@@ -102,6 +104,12 @@ impl Cluster {
             let node = if (first..first + 10).contains(&id) { node.option(key, value) } else { node };
             self.nodes.insert(id, node);
         }
+        self
+    }
+
+    /// Lets a Kafka log an error with these parts of the line and its cause.
+    pub fn may_log(mut self, parts: [&'static str; 2]) -> Cluster {
+        self.expected.push(parts);
         self
     }
 
@@ -236,7 +244,8 @@ impl Cluster {
             // With the first lines of the stack, which name the cause.
             let told = |at: usize| lines[at..lines.len().min(at + CAUSE_LINES)].join("\n    ");
             let is_expected = |at: usize| {
-                EXPECTED_ERRORS.iter().any(|(parts, _)| parts.iter().all(|part| told(at).contains(part)))
+                let expected = EXPECTED_ERRORS.iter().map(|(parts, _)| parts).chain(&self.expected);
+                expected.into_iter().any(|parts| parts.iter().all(|part| told(at).contains(part)))
             };
             let errors = (0..lines.len()).filter(|at| is_error(&lines[*at]) && !is_expected(*at));
             found.extend(errors.map(|at| format!("{id}: {}", told(at))));

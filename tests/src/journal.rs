@@ -1,9 +1,11 @@
 //! Acknowledgements to producers beside the contents of the log: nothing lost, nothing twice,
 //! nothing out of order.
 
-use std::collections::HashMap;
-use std::fs;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
+use std::{fmt, fs};
+
+use crate::Tool;
 
 /// A record, by the partition and the number that its producer gave it. Numbers of a partition
 /// start at 0.
@@ -13,8 +15,9 @@ pub struct Entry {
     pub partition: u32,
     /// The producer's running number within the partition.
     pub number: u64,
-    /// The offset in the log.
-    pub offset: u64,
+    /// The offset in the log; -1 if the acknowledgement did not tell it: a record that was sent
+    /// again is known to be in the log, but not always where.
+    pub offset: i64,
 }
 
 /// Reads lines `partition number offset`. A last line without its end is no entry.
@@ -26,18 +29,40 @@ pub fn read(path: &Path) -> Vec<Entry> {
 fn parse(text: &str) -> Vec<Entry> {
     let whole = text.rfind('\n').map_or("", |end| &text[..end]);
     let entry = |line: &str| {
-        let mut words = line.split(' ').map(|word| word.parse::<u64>().expect("a number"));
+        let mut words = line.split(' ').map(|word| word.parse::<i64>().expect("a number"));
         let mut next = || words.next().expect("three numbers");
-        Entry { partition: u32::try_from(next()).expect("a partition"), number: next(), offset: next() }
+        Entry {
+            partition: u32::try_from(next()).expect("a partition"),
+            number: u64::try_from(next()).expect("a running number"),
+            offset: next(),
+        }
     };
     whole.lines().map(entry).collect()
 }
 
+/// Reads a topic with so many partitions, and compares it with the acknowledgements that an
+/// idempotent `load.py` wrote down: complaints about lost, repeated and misplaced records.
+pub fn compare(
+    bootstrap: &str,
+    (topic, partitions): (&str, impl fmt::Display),
+    acknowledged: &Path,
+) -> Vec<String> {
+    let found = acknowledged.with_extension("found");
+    Tool::python("journal.py").args([bootstrap, topic, &partitions.to_string()]).stdout(&found).run();
+    let (acknowledged, log) = (read(acknowledged), read(&found));
+    println!("{} acknowledged, {} in the log", acknowledged.len(), log.len());
+    let mut complaints = lost(&acknowledged, &log);
+    complaints.extend(disorder(&log));
+    complaints
+}
+
 /// Acknowledged records must be in the log, where the acknowledgement said.
 pub fn lost(acknowledged: &[Entry], log: &[Entry]) -> Vec<String> {
-    let present: HashMap<(u32, u64), &Entry> =
+    let present: HashMap<(u32, i64), &Entry> =
         log.iter().map(|entry| ((entry.partition, entry.offset), entry)).collect();
+    let numbers: HashSet<(u32, u64)> = log.iter().map(|entry| (entry.partition, entry.number)).collect();
     let complaint = |entry: &Entry| match present.get(&(entry.partition, entry.offset)) {
+        None if entry.offset < 0 && numbers.contains(&(entry.partition, entry.number)) => None,
         None => Some(format!("lost: {entry:?}")),
         Some(found) if found.number != entry.number => {
             Some(format!("acknowledged {entry:?}, the log has {found:?}"))
@@ -49,7 +74,7 @@ pub fn lost(acknowledged: &[Entry], log: &[Entry]) -> Vec<String> {
 
 /// The log, read in order, must have each number of each partition once, in order.
 pub fn disorder(log: &[Entry]) -> Vec<String> {
-    let mut next: HashMap<u32, (u64, u64)> = HashMap::new();
+    let mut next: HashMap<u32, (u64, i64)> = HashMap::new();
     let mut complaints = Vec::new();
     for entry in log {
         let (number, offset) = next.entry(entry.partition).or_insert((0, 0));
@@ -71,7 +96,7 @@ pub fn disorder(log: &[Entry]) -> Vec<String> {
 mod tests {
     use super::{Entry, disorder, lost, parse};
 
-    fn entries(list: &[(u32, u64, u64)]) -> Vec<Entry> {
+    fn entries(list: &[(u32, u64, i64)]) -> Vec<Entry> {
         list.iter().map(|&(partition, number, offset)| Entry { partition, number, offset }).collect()
     }
 
@@ -84,7 +109,7 @@ mod tests {
 
     #[test]
     fn each_fault_is_seen() {
-        type Case = (&'static str, &'static [(u32, u64, u64)]);
+        type Case = (&'static str, &'static [(u32, u64, i64)]);
         let table: [Case; 4] = [
             ("missing before", &[(0, 0, 0), (0, 2, 1)]),
             ("missing before", &[(0, 1, 0)]),
@@ -99,6 +124,8 @@ mod tests {
         assert_eq!(lost(&entries(&[(0, 2, 2)]), &log).len(), 1);
         assert_eq!(lost(&entries(&[(1, 0, 0)]), &log).len(), 1);
         assert_eq!(lost(&entries(&[(0, 0, 1)]), &log).len(), 1);
+        assert_eq!(lost(&entries(&[(0, 1, -1)]), &log), Vec::<String>::new());
+        assert_eq!(lost(&entries(&[(0, 2, -1), (1, 1, -1)]), &log).len(), 2);
     }
 
     #[test]

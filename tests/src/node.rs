@@ -3,9 +3,8 @@
 mod controllers;
 mod kafka;
 mod levada;
+mod port;
 
-use std::collections::VecDeque;
-use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -13,11 +12,12 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use rustix::fs::FlockOperation;
 use rustix::process::Signal;
 use tempfile::TempDir;
 
 use crate::{Tool, await_some, http, process};
+
+pub use port::free_port;
 
 const START_LIMIT: Duration = Duration::from_secs(180);
 const STOP_LIMIT: Duration = Duration::from_secs(60);
@@ -56,9 +56,11 @@ struct Plan {
     heap_mib: u32,
     /// Level from which a real Kafka logs.
     level: &'static str,
+    /// True if Levada reads the `server.properties` of the real Kafka that had the directory.
+    shares_file: bool,
 }
 
-/// Which broker runs.
+/// The broker that runs.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Kind {
     /// The release binary of this repository.
@@ -130,6 +132,7 @@ impl Node {
             wrapper: Vec::new(),
             heap_mib: 768,
             level: "ERROR",
+            shares_file: false,
         };
         Node { plan, running: None, controllers: Vec::new(), past: String::new(), home }
     }
@@ -182,6 +185,13 @@ impl Node {
         self.plan.kind = kind;
     }
 
+    /// Has another broker replace the one that had the directory, from the next start on: with the
+    /// same `server.properties`.
+    pub fn replace_by(&mut self, kind: Kind) {
+        self.hand_over(kind);
+        self.plan.shares_file = true;
+    }
+
     /// Takes this port of the loopback address, for clients that know no other.
     pub fn port(mut self, port: u16) -> Node {
         self.plan.kafka.set_port(port);
@@ -228,7 +238,7 @@ impl Node {
             self.controllers = controllers::join(self);
         }
         let command = match self.plan.kind {
-            Kind::Levada => levada::command(&self.plan, &self.data()),
+            Kind::Levada => levada::command(&self.plan, self.home.path()),
             Kind::Kafka => kafka::command(&self.plan, self.home.path()),
         };
         let mut running = Running::launch(command, &self.plan.wrapper);
@@ -294,7 +304,7 @@ impl Node {
         assert!(!talk.contains("panicked"), "{when}: {talk}");
     }
 
-    /// Which broker this is.
+    /// The broker's kind.
     pub fn kind(&self) -> Kind {
         self.plan.kind
     }
@@ -461,38 +471,4 @@ impl Drop for Running {
             let _ = guard.wait();
         }
     }
-}
-
-/// A port of the loopback address that nobody listens on. It lies below the range from which the
-/// kernel takes the ports of clients: while a broker is down between two starts, no client must
-/// happen to get its port.
-pub fn free_port() -> SocketAddr {
-    let mut random = std::iter::repeat_with(|| rand::random_range(20_000..32_000));
-    let address = random.find_map(|port: u16| {
-        let address = SocketAddr::from(([127, 0, 0, 1], port));
-        (claim(port) && std::net::TcpListener::bind(address).is_ok()).then_some(address)
-    });
-    address.expect("the sequence has no end")
-}
-
-/// Claims that a process keeps: more than the ports of the brokers that one test runs at the same
-/// time.
-const CLAIMS_MAX: usize = 64;
-
-/// Claims a port against other tests, of this process or another, that have chosen it and not yet
-/// listened on it.
-fn claim(port: u16) -> bool {
-    static CLAIMS: Mutex<VecDeque<File>> = Mutex::new(VecDeque::new());
-    let dir = std::env::temp_dir().join("levada-test-ports");
-    fs::create_dir_all(&dir).expect("a directory for claims");
-    let file = File::create(dir.join(port.to_string())).expect("a file for a claim");
-    if rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
-        return false;
-    }
-    let mut claims = CLAIMS.lock().expect("nobody panics with the lock");
-    claims.push_back(file);
-    if claims.len() > CLAIMS_MAX {
-        claims.pop_front();
-    }
-    true
 }

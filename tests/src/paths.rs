@@ -80,6 +80,16 @@ pub fn python() -> PathBuf {
     installed("python").join("bin/python")
 }
 
+/// A program of the checker of Kubernetes manifests, such as its Python.
+pub fn kubernetes(program: &str) -> PathBuf {
+    installed("kubernetes").join("bin").join(program)
+}
+
+/// Files for the deployment of a cluster.
+pub fn deployment() -> PathBuf {
+    root().join("deploy")
+}
+
 /// The checker of HTTP servers.
 pub fn http_checker() -> PathBuf {
     installed("http").join("bin/redbot")

@@ -32,6 +32,11 @@ pub fn batches(partition: &Path) -> Vec<Batch> {
     logs.iter().flat_map(|path| parse(&fs::read(path).expect("a segment"))).collect()
 }
 
+/// Bytes of the batches in the log of a partition, which may be in use.
+pub fn bytes(partition: &Path) -> u64 {
+    batches(partition).iter().map(|batch| batch.bytes.len() as u64).sum()
+}
+
 fn parse(mut log: &[u8]) -> Vec<Batch> {
     let mut batches = Vec::new();
     let number = |bytes: &[u8], at: usize| i32::from_be_bytes(bytes[at..at + 4].try_into().expect("4 bytes"));

@@ -450,3 +450,30 @@ fn a_reader_that_goes_away_is_no_error() {
     let ended = child.wait_with_output().expect("an end");
     assert!(ended.status.success() && ended.stderr.is_empty(), "{ended:?}");
 }
+
+#[test]
+fn a_cluster_is_checked_before_its_brokers_are_replaced() {
+    let node = Node::started();
+    node.levada("topic create alone").run();
+    let report = node.levada_json("doctor --cluster");
+    let checks = report["checks"].as_array().expect("checks");
+    let single = checks.iter().find(|check| check["name"] == "single replicas").expect("a check");
+    assert_eq!((&report["replaceable"], &single["verdict"]), (&json!(true), &json!("warning")), "{report}");
+    assert!(single["found"].as_str().expect("a text").contains("alone-0"), "{single}");
+    let file = node.scratch().join("other.properties");
+    std::fs::write(&file, "process.roles=broker,controller\nnode.id=7\n").expect("a file");
+    let (code, said) = node.levada(&format!("doctor --cluster --config {}", file.display())).outcome();
+    assert_eq!(code, Some(1), "{said:?}");
+    for (check, verdict) in [("role ", " blocked "), ("broker ", " warning ")] {
+        let is_told = |line: &str| line.starts_with(check) && line.contains(verdict);
+        assert!(said.stdout.lines().any(is_told), "{check}: {}", said.stdout);
+    }
+    assert!(said.stdout.ends_with("before the blocked checks are mended.\n"), "{}", said.stdout);
+    let sample = node.levada_json("doctor --cluster --watch");
+    assert_eq!(
+        (&sample["complete"], &sample["brokers"][0]["leaders"]),
+        (&json!(true), &json!(1)),
+        "{sample}"
+    );
+    refused(&node, "doctor", 2, "need --cluster");
+}

@@ -1,6 +1,5 @@
 //! A broker of Levada in a cluster of a real Kafka: requests that the controller decides, sent by
-//! Kafka's tools to Levada's listener, and requests that Levada refuses because another broker
-//! would have to take part.
+//! Kafka's tools to Levada's listener, and transactions in which another broker takes part.
 
 use std::sync::{LazyLock, Mutex, MutexGuard};
 
@@ -74,33 +73,28 @@ fn a_topic_that_a_client_needs_is_created_by_the_controller() {
     let (cluster, tools) = &mut *cluster();
     let said = tools.run("produce made-for-a-client 0 10");
     assert!(!said.contains("Exception"), "{said}");
-    assert_has(&tools.run("TopicCommand --describe --topic made-for-a-client"), &["ReplicationFactor: 1"]);
+    // The broker that answers may be behind the one that created the topic.
+    await_some("the topic", LIMIT, || {
+        let (_, said) = tools.outcome("TopicCommand --describe --topic made-for-a-client");
+        said.contains("ReplicationFactor: 1").then_some(())
+    });
     cluster.assert_no_errors();
 }
 
 #[test]
-fn a_transaction_with_a_partition_of_another_broker_is_refused() {
+fn a_transaction_has_its_partition_and_its_coordinator_on_any_brokers() {
     let (cluster, tools) = &mut *cluster();
     tools.run(&format!("TopicCommand --create --topic near --replica-assignment {LEVADA}"));
     tools.run(&format!("TopicCommand --create --topic far --replica-assignment {KAFKA}"));
-    // Ids whose coordinators are on either broker; each transaction ends in a commit or a refusal.
-    let mut refused = 0;
+    // Ids whose coordinators are on either broker.
     for id in 0..8 {
         for topic in ["near", "far"] {
-            let (code, said) = tools.outcome(&format!("begin {topic}-{id} {topic}-0"));
-            if code == 0 && !said.contains("Exception") {
-                let (code, said) = tools.outcome(&format!("commit {topic}-{id}"));
-                refused += i32::from(code != 0 || said.contains("Exception"));
-            } else {
-                refused += 1;
+            for step in [format!("begin {topic}-{id} {topic}-0"), format!("commit {topic}-{id}")] {
+                let (code, said) = tools.outcome(&step);
+                assert!(code == 0 && !said.contains("Exception"), "{step}: {code}: {said}");
             }
             tools.outcome(&format!("forget {topic}-{id}"));
         }
     }
-    let history = cluster.node(LEVADA).history();
-    let told = history.matches("refused a partition of a transaction").count()
-        + history.matches("refused a transaction").count();
-    assert!((1..16).contains(&refused), "{refused} of 16 transactions refused");
-    assert!(told > 0, "the log does not name the refused partitions");
     cluster.assert_no_errors();
 }

@@ -4,9 +4,9 @@
 
 use std::time::Duration;
 
-use levada_tests::cluster::{Cluster, Discovery, KAFKA, LEVADA, LIMIT, Shape};
+use levada_tests::cluster::{CONTROLLER, Cluster, Discovery, KAFKA, LEVADA, LIMIT, Shape};
 use levada_tests::raw::{self, Batch, Connection};
-use levada_tests::{Node, Tool, await_some, journal};
+use levada_tests::{Node, Tool, await_some, http, journal, prometheus};
 
 const NONE: i16 = 0;
 const UNKNOWN_TOPIC_OR_PARTITION: i16 = 3;
@@ -39,6 +39,7 @@ fn a_broker_of_a_cluster_leads_what_it_has_alone() {
     let mut cluster = Cluster::new(shape);
     cluster.start();
     clients_reach_a_partition_here_through_any_broker(&cluster);
+    the_console_and_the_metrics_show_the_cluster(&cluster);
     what_was_acknowledged_survives_crashes_under_load(&mut cluster);
     a_controlled_shutdown_hands_its_leaderships_over_and_takes_them_up_again(&mut cluster);
     a_process_that_wakes_after_its_session_does_not_lead_what_it_has_lost(&cluster);
@@ -57,6 +58,29 @@ fn clients_reach_a_partition_here_through_any_broker(cluster: &Cluster) {
     let said = consumer.args(["--from-beginning", "--max-messages", "20", "--timeout-ms", "60000"]).run();
     assert_eq!(said.stdout.lines().count(), 20, "{}", said.stdout);
     cluster.assert_no_errors();
+}
+
+fn the_console_and_the_metrics_show_the_cluster(cluster: &Cluster) {
+    let read = |path: &str| {
+        let (status, page) =
+            http::call(cluster.node(LEVADA).http_address(), "GET", path, "").expect("an answer");
+        assert_eq!(status, 200, "{path}: {page}");
+        page
+    };
+    let overview = read("/");
+    for part in ["Nothing is wrong", "Active controller", &format!("node {CONTROLLER}"), "Last heartbeat"] {
+        assert!(overview.contains(part), "{part}: {overview}");
+    }
+    let topic = read("/topics/reached");
+    assert!(topic.contains(&format!("<td>node {LEVADA}</td><td>{LEVADA}</td>")), "{topic}");
+    let metrics = read("/metrics");
+    let rules = prometheus::delivered("alerts.yml");
+    let of_clusters = rules.lines().filter_map(|line| line.trim().strip_prefix("expr: levada_cluster_"));
+    let names: Vec<&str> = of_clusters.filter_map(|rule| rule.split(' ').next()).collect();
+    assert_eq!(names.len(), 3, "{names:?}");
+    for name in names {
+        assert!(metrics.contains(&format!("\nlevada_cluster_{name} ")), "{name}: {metrics}");
+    }
 }
 
 fn what_was_acknowledged_survives_crashes_under_load(cluster: &mut Cluster) {

@@ -167,13 +167,8 @@ impl Stage {
     fn judge(mut self) {
         self.load.say("stop");
         self.load.finish(LIMIT);
-        let found = self.acknowledged.with_extension("found");
         let bootstrap = self.cluster.bootstrap();
-        Tool::python("journal.py").args([&bootstrap, TOPIC, &PARTITIONS.to_string()]).stdout(&found).run();
-        let (acknowledged, log) = (journal::read(&self.acknowledged), journal::read(&found));
-        println!("{} acknowledged, {} in the log", acknowledged.len(), log.len());
-        let mut complaints = journal::lost(&acknowledged, &log);
-        complaints.extend(journal::disorder(&log));
+        let mut complaints = journal::compare(&bootstrap, (TOPIC, PARTITIONS), &self.acknowledged);
         for id in self.cluster.brokers() {
             self.cluster.node_mut(id).stop();
         }

@@ -1,8 +1,9 @@
-//! Replicas that move between brokers of a real Kafka and of Levada, leaders that are elected
-//! uncleanly, and consumers that read from the replica in their rack.
+//! Replicas that move between brokers of a real Kafka and of Levada, with throttles and without,
+//! leaders that are elected uncleanly, and consumers that read from the replica in their rack.
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::time::Instant;
 
 use levada_tests::cluster::{CONTROLLER, Cluster, Discovery, KAFKA, LEVADA, LIMIT, Shape, Tools};
 use levada_tests::node::Kind;
@@ -10,6 +11,12 @@ use levada_tests::{Tool, await_some, replicas};
 
 /// Brokers: one of a real Kafka, two under test. The first of those has a rack of its own.
 const OTHER: i32 = LEVADA + 1;
+
+/// Throttle in bytes per second.
+const RATE: u64 = 2_000_000;
+
+/// Bytes of one answer of a leader: `replica.fetch.max.bytes`, and what a batch may exceed it by.
+const ANSWER: f64 = 1_100_000.0;
 
 struct Stage {
     cluster: Cluster,
@@ -21,6 +28,12 @@ fn replicas_of_levada_and_of_kafka_take_each_others_place() {
     let mut stage = Stage::set();
     println!("---- reassignment");
     stage.a_partition_moves_to_levada_and_back();
+    println!("---- throttled follower");
+    stage.a_throttled_move_keeps_to_the_rate("follower", [KAFKA, LEVADA]);
+    println!("---- throttled leader");
+    stage.a_throttled_move_keeps_to_the_rate("leader", [LEVADA, KAFKA]);
+    println!("---- throttle of kafka-reassign-partitions");
+    stage.the_throttle_of_a_reassignment_is_set_and_removed([LEVADA, OTHER]);
     println!("---- rack");
     stage.a_consumer_reads_from_the_replica_in_its_rack();
     println!("---- unclean election of Kafka's replica");
@@ -106,14 +119,19 @@ impl Stage {
         }
     }
 
-    /// Has these replicas, and returns when the others are gone.
-    fn reassign(&mut self, topic: &str, replicas: &[i32]) {
+    /// Writes the plan that gives the topic's partition these replicas; the option that names it.
+    fn plan(&self, topic: &str, replicas: &[i32]) -> String {
         let ids: Vec<String> = replicas.iter().map(i32::to_string).collect();
         let partition = format!("{{\"topic\":\"{topic}\",\"partition\":0,\"replicas\":[{}]}}", ids.join(","));
         let plan = self.cluster.node(KAFKA).scratch().join("plan.json");
         fs::write(&plan, format!("{{\"version\":1,\"partitions\":[{partition}]}}")).expect("a file");
-        let file = plan.display();
-        self.tools.run(&format!("ReassignPartitionsCommand --reassignment-json-file {file} --execute"));
+        format!("--reassignment-json-file {}", plan.display())
+    }
+
+    /// Has these replicas, and returns when the others are gone.
+    fn reassign(&mut self, topic: &str, replicas: &[i32]) {
+        let plan = self.plan(topic, replicas);
+        self.tools.run(&format!("ReassignPartitionsCommand {plan} --execute"));
         self.await_replicas(topic, replicas);
         for id in self.cluster.brokers().into_iter().filter(|id| !replicas.contains(id)) {
             let directory = self.cluster.node(id).data().join(format!("{topic}-0"));
@@ -121,6 +139,91 @@ impl Stage {
                 (!directory.exists()).then_some(())
             });
         }
+    }
+
+    /// The throttle of one side, set by hand, so that the other broker does not limit the rate. The
+    /// broker under test is on this side. As the leader it sends to its follower by zero copy.
+    fn a_throttled_move_keeps_to_the_rate(&mut self, side: &str, [from, to]: [i32; 2]) {
+        let topic = format!("throttled-{side}");
+        self.create(&topic, &[from]);
+        self.fill(&topic, 12_000, "all");
+        let id = if side == "leader" { from } else { to };
+        let rate = format!("{side}.replication.throttled.rate={RATE}");
+        let replicas = format!("{side}.replication.throttled.replicas=[0:{id}]");
+        let alter = "ConfigCommand --alter --add-config";
+        self.tools.run(&format!("{alter} {rate} --entity-type brokers --entity-name {id}"));
+        self.tools.run(&format!("{alter} {replicas} --entity-type topics --entity-name {topic}"));
+        self.await_config(id, &format!("{side}.replication.throttled.rate"), &RATE.to_string());
+        let (before, uncopied) = ((self.throttled(id, side), Instant::now()), self.uncopied(from));
+        self.reassign(&topic, &[to]);
+        self.assert_rate((id, side), before, 12_000_000);
+        if let (Some(before), Some(after)) = (uncopied, self.uncopied(from)) {
+            assert!(after - before >= 12e6, "{} bytes left broker {from} by zero copy", after - before);
+        }
+        let delete = format!("--alter --delete-config {side}.replication.throttled.rate");
+        self.tools.run(&format!("ConfigCommand {delete} --entity-type brokers --entity-name {id}"));
+    }
+
+    /// `--throttle` sets the throttles of both sides, and `--verify` removes them.
+    fn the_throttle_of_a_reassignment_is_set_and_removed(&mut self, [from, to]: [i32; 2]) {
+        self.create("reassigned", &[from]);
+        self.fill("reassigned", 12_000, "all");
+        let plan = self.plan("reassigned", &[to]);
+        let before = (self.throttled(to, "follower"), Instant::now());
+        let said = self.tools.run(&format!("ReassignPartitionsCommand {plan} --execute --throttle {RATE}"));
+        assert!(said.contains("The inter-broker throttle limit was set to"), "{said}");
+        self.await_replicas("reassigned", &[to]);
+        self.assert_rate((to, "follower"), before, 12_000_000);
+        // The tool may ask a broker that has not applied the last change yet.
+        await_some("the reassignment is completed", LIMIT, || {
+            let said = self.tools.run(&format!("ReassignPartitionsCommand {plan} --verify"));
+            (said.contains("is completed") && said.contains("Clearing topic-level throttles")).then_some(())
+        });
+        for entity in ["topics --entity-name reassigned", &format!("brokers --entity-name {to}")] {
+            // The broker that answers may apply the change a moment later.
+            await_some(&format!("{entity} without throttles"), LIMIT, || {
+                let left = self.tools.run(&format!("ConfigCommand --describe --entity-type {entity}"));
+                (!left.contains("throttled")).then_some(())
+            });
+        }
+    }
+
+    /// All bytes have moved, and no more in each second than the rate allows: a second is the least
+    /// time over which the rate is measured, and the answer that exceeds it arrives whole.
+    fn assert_rate(&self, (id, side): (i32, &str), (bytes, start): (Option<f64>, Instant), least: u64) {
+        let (Some(before), Some(after)) = (bytes, self.throttled(id, side)) else { return };
+        let (moved, seconds) = (after - before, start.elapsed().as_secs_f64());
+        let most = RATE as f64 * (seconds + 1.0) + 2.0 * ANSWER;
+        println!("{moved} bytes in {seconds} s, at most {most}");
+        assert!(moved >= least as f64 && moved <= most, "{moved} bytes in {seconds} s, at most {most}");
+    }
+
+    /// Bytes of throttled replicas; none of a Kafka.
+    fn throttled(&self, id: i32, side: &str) -> Option<f64> {
+        let node = self.cluster.node(id);
+        let name = format!("levada_replication_throttled_bytes_total{{side=\"{side}\"}}");
+        let of_side = |metrics: Vec<(String, f64)>| metrics.into_iter().find(|(own, _)| *own == name);
+        (node.kind() == Kind::Levada).then(|| of_side(node.metrics()).expect("the counter").1)
+    }
+
+    /// Bytes that have left a broker without a copy in its memory; none of a Kafka.
+    fn uncopied(&self, id: i32) -> Option<f64> {
+        let node = self.cluster.node(id);
+        let paths =
+            ["splice", "sendfile"].map(|path| format!("levada_transfer_bytes_total{{path=\"{path}\"}}"));
+        let sent = |(name, _): &(String, f64)| paths.contains(name);
+        (node.kind() == Kind::Levada)
+            .then(|| node.metrics().into_iter().filter(sent).map(|(_, value)| value).sum())
+    }
+
+    /// Waits until a broker describes itself with this value.
+    fn await_config(&mut self, id: i32, key: &str, value: &str) {
+        await_some(&format!("{key} of {id}"), LIMIT, || {
+            let described = self
+                .tools
+                .run(&format!("ConfigCommand --describe --all --entity-type brokers --entity-name {id}"));
+            described.contains(&format!("{key}={value} ")).then_some(())
+        });
     }
 
     fn a_consumer_reads_from_the_replica_in_its_rack(&mut self) {

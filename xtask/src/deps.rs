@@ -139,6 +139,8 @@ pub(crate) fn install(root: &Path) -> Result<(), String> {
     })?;
     let checker = [root.join("tests/http/requirements.txt")];
     stamped(&checker, &cache.join("http"), |lists, target| python(&lists[0], target))?;
+    let schemas = [root.join("tests/kubernetes/requirements.txt")];
+    stamped(&schemas, &cache.join("kubernetes"), |lists, target| python(&lists[0], target))?;
     nginx(&cache.join("nginx"));
     unpacked(&cache.join("prometheus"), "prometheus", "usr/bin/promtool --version")?;
     let libs = cache.join("kafka/libs");

@@ -35,7 +35,7 @@ struct Long {
 /// Has each node of a suite be a broker in a cluster of its own, with this number of controllers.
 const CONTROLLERS: (&str, &str) = ("LEVADA_TEST_CONTROLLERS", "3");
 
-const LONG: [Long; 28] = [
+const LONG: [Long; 30] = [
     Long::once("levada-broker", "levada_broker", "crash::seeds_by_hand", ("LEVADA_CRASH_MINUTES", "MINUTES")),
     Long::again("levada-broker", "levada_broker", "simulation", ("LEVADA_SIMULATION_SEED", "random")),
     Long::again(
@@ -52,6 +52,8 @@ const LONG: [Long; 28] = [
     Long::again("levada-tests", "crash", "", ("LEVADA_TEST_ROUNDS", "50")),
     Long::once("levada-tests", "cluster", "", ("LEVADA_TEST_ROUNDS", "20")),
     Long::once("levada-tests", "replication_faults", "", ("LEVADA_REPLICATION_MINUTES", "MINUTES")),
+    Long::once("levada-tests", "replacement", "", ("LEVADA_REPLACEMENT_MINUTES", "MINUTES")),
+    Long::once("levada-tests", "coordinators_cluster", "", ("LEVADA_COORDINATORS_MINUTES", "MINUTES")),
     Long::again("levada-tests", "quorum", "", ("LEVADA_TEST_ROUNDS", "3")),
     Long::again("levada-tests", "streams", "", ("LEVADA_TEST_ROUNDS", "20")),
     Long::again("levada-tests", "connect", "", ("LEVADA_TEST_ROUNDS", "20")),

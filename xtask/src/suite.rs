@@ -21,7 +21,8 @@ const ALONE: [&str; 7] =
 
 /// Test binaries that take longest, the longest first: they start first, so that none of them is
 /// left over at the end.
-const LONG: [&str; 10] = [
+const LONG: [&str; 11] = [
+    "replacement",
     "member",
     "replication_faults",
     "cluster",

@@ -6,7 +6,7 @@ use std::process::Command;
 use super::Plan;
 use crate::paths;
 
-pub(super) fn command(plan: &Plan, data: &Path) -> Command {
+pub(super) fn command(plan: &Plan, home: &Path) -> Command {
     let mut command = Command::new(paths::binary());
     // The tests' own variables are no keys of the broker's.
     for (name, _) in std::env::vars_os() {
@@ -15,13 +15,18 @@ pub(super) fn command(plan: &Plan, data: &Path) -> Command {
         }
     }
     command.envs(plan.environment.iter().cloned()).arg("serve").args(&plan.arguments);
+    let http = format!("levada.http.listen={}", plan.http);
+    if plan.shares_file {
+        command.arg("--config").arg(home.join("server.properties")).args(["-o", &http]);
+        return command;
+    }
     let [listeners, protocols] = plan.listeners(None);
     let own = [
         ("listeners", listeners),
         ("listener.security.protocol.map", protocols),
-        ("levada.http.listen", plan.http.to_string()),
-        ("log.dirs", data.display().to_string()),
+        ("log.dirs", home.join("data").display().to_string()),
     ];
+    command.args(["-o", &http]);
     for (key, value) in own {
         command.arg("-o").arg(format!("{key}={value}"));
     }

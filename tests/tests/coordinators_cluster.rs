@@ -1,0 +1,266 @@
+//! Transactions and groups in a cluster of a real Kafka and of Levada: producers write to
+//! partitions that each broker leads, with coordinators on each broker, while the leaders of all
+//! topics move, those of `__consumer_offsets` and `__transaction_state` included, and brokers are
+//! killed. In the end each committed record must have been read and copied exactly once, in order,
+//! and no other, and no transaction is left open. Members of groups of each kind commit meanwhile,
+//! and no acknowledged offset is lost.
+//!
+//! Each broker is killed once. `LEVADA_COORDINATORS_MINUTES=60` makes it last, with 20
+//! transactional writers and 50 groups, and faults in an order that follows from the seed.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use levada_tests::cluster::{CONTROLLER, Discovery, KAFKA, LEVADA, LIMIT, Shape, Tools};
+use levada_tests::ledger::{self, Outcome};
+use levada_tests::tool::Conversation;
+use levada_tests::{Cluster, Tool, await_some, seed};
+use rand::rngs::StdRng;
+use rand::seq::IndexedRandom;
+use rand::{RngExt, SeedableRng};
+
+const PARTITIONS: i32 = 3;
+const INTERNAL: [&str; 2] = ["__consumer_offsets", "__transaction_state"];
+const OLD_COPY: &str = "copied-old";
+const NEW_COPY: &str = "copied-new";
+const TOPICS: [&str; 3] = ["input", OLD_COPY, NEW_COPY];
+/// Records read of each topic before the next fault.
+const PROGRESS_RECORDS: u64 = 50;
+
+struct Stage {
+    cluster: Cluster,
+    tools: Tools,
+    seeds: StdRng,
+    writers: Vec<(String, Conversation)>,
+    copiers: Vec<(&'static str, Conversation)>,
+    /// Members of many groups.
+    committers: Conversation,
+    reader: Conversation,
+    /// Number of records of each topic that the reader has seen.
+    seen: [u64; TOPICS.len()],
+}
+
+#[test]
+fn each_record_exactly_once_wherever_the_coordinators_are() {
+    let minutes = std::env::var("LEVADA_COORDINATORS_MINUTES").ok();
+    let minutes: Option<u64> =
+        minutes.map(|given| given.parse().expect("LEVADA_COORDINATORS_MINUTES is a number"));
+    let mut stage = if minutes.is_some() { Stage::set(19, 50) } else { Stage::set(1, 3) };
+    let brokers = stage.cluster.brokers();
+    stage.progress();
+    match minutes {
+        None => {
+            for (turn, broker) in brokers.iter().enumerate() {
+                stage.move_leaders(turn + 1);
+                stage.progress();
+                stage.kill(*broker);
+            }
+        }
+        Some(minutes) => {
+            let (start, mut plan) = (Instant::now(), StdRng::seed_from_u64(seed()));
+            while start.elapsed() < Duration::from_secs(60 * minutes) {
+                stage.move_leaders(plan.random_range(0..brokers.len()));
+                stage.progress();
+                if plan.random_bool(0.3) {
+                    stage.kill(*brokers.choose(&mut plan).expect("a broker"));
+                }
+            }
+        }
+    }
+    stage.judge();
+}
+
+impl Stage {
+    /// A cluster whose topics have replicas at all brokers, and clients at work.
+    fn set(old_writers: usize, groups: usize) -> Stage {
+        let mut cluster = cluster();
+        cluster.start();
+        let mut tools = cluster.tools_of_any();
+        for topic in TOPICS {
+            tools.run(&format!(
+                "TopicCommand --create --topic {topic} --partitions {PARTITIONS} --replication-factor 3 --config \
+                 min.insync.replicas=2"
+            ));
+        }
+        let mut seeds = StdRng::seed_from_u64(!seed());
+        let names = (0..=old_writers).map(|number| format!("writer-{number}"));
+        let writers = names
+            .enumerate()
+            .map(|(number, name)| {
+                let mut tool = client(&cluster, number == old_writers, ["writer", &name]);
+                let journal = scratch(&cluster).join(&name).display().to_string();
+                (name, tool.args([&seeds.random::<u32>().to_string(), &journal]).spawn())
+            })
+            .collect();
+        let copiers = [OLD_COPY, NEW_COPY].map(|topic| (topic, copier(&cluster, topic, &mut seeds))).into();
+        let reader = reader(&cluster, "live");
+        let mut committers = Tool::python("committers.py");
+        let committers = committers.args([&cluster.bootstrap(), "input", &groups.to_string()]).spawn();
+        Stage { cluster, tools, seeds, writers, copiers, committers, reader, seen: [0; TOPICS.len()] }
+    }
+
+    /// Waits until records have got through all topics.
+    fn progress(&mut self) {
+        let before = self.seen;
+        await_some("progress of every topic", LIMIT, || {
+            self.tend();
+            let moved = |(now, before): (&u64, &u64)| now >= &(before + PROGRESS_RECORDS);
+            self.seen.iter().zip(&before).all(moved).then_some(())
+        });
+    }
+
+    /// Starts copiers anew that have given up, and counts what was seen.
+    fn tend(&mut self) {
+        for (topic, process) in &mut self.copiers {
+            if process.has_ended() {
+                let next = copier(&self.cluster, topic, &mut self.seeds);
+                let last = std::mem::replace(process, next).finish(LIMIT);
+                last.iter().for_each(|line| println!("{topic} {line}"));
+            }
+        }
+        assert!(!self.reader.has_ended(), "the reader has ended");
+        assert!(!self.committers.has_ended(), "a group has lost a commit");
+        while let Some(line) = self.reader.line_now() {
+            let counts: Vec<u64> = line.split(' ').map(|count| count.parse().expect("a count")).collect();
+            self.seen = counts.try_into().expect("a count for each topic");
+        }
+    }
+
+    /// Has another broker lead each partition of each topic.
+    fn move_leaders(&mut self, turn: usize) {
+        let brokers = self.cluster.brokers();
+        let mut partitions = Vec::new();
+        for (topic, index) in
+            INTERNAL.iter().chain(&TOPICS).flat_map(|topic| (0..3).map(move |index| (topic, index)))
+        {
+            let mut replicas: Vec<String> = brokers.iter().map(i32::to_string).collect();
+            replicas.rotate_left((turn + index) % brokers.len());
+            let replicas = replicas.join(",");
+            partitions.push(format!(r#"{{"topic":"{topic}","partition":{index},"replicas":[{replicas}]}}"#));
+        }
+        let plan = scratch(&self.cluster).join("plan.json");
+        let text = format!(r#"{{"version":1,"partitions":[{}]}}"#, partitions.join(","));
+        std::fs::write(&plan, text).expect("a file");
+        let plan = plan.display();
+        self.tools.run(&format!("ReassignPartitionsCommand --reassignment-json-file {plan} --execute"));
+        await_some("the preferred leaders", LIMIT, || {
+            self.tools.outcome("LeaderElectionCommand --election-type preferred --all-topic-partitions");
+            let described = self.tools.run("TopicCommand --describe");
+            let lines: Vec<&str> = described.lines().filter(|line| line.contains("Leader: ")).collect();
+            (!lines.is_empty() && lines.iter().all(|line| is_led_by_the_first(line))).then_some(())
+        });
+        println!("leaders moved, turn {turn}, seen {:?}", self.seen);
+    }
+
+    /// Kills a broker, and starts it again when the others have made progress.
+    fn kill(&mut self, id: i32) {
+        self.cluster.node_mut(id).kill();
+        self.progress();
+        self.cluster.node_mut(id).start();
+        let all = self.cluster.brokers();
+        self.cluster.await_brokers(&all);
+        await_some("all replicas in sync", LIMIT, || {
+            let under = self.tools.run("TopicCommand --describe --under-replicated-partitions");
+            (!under.contains("Partition: ")).then_some(())
+        });
+        println!("broker {id} killed and back, seen {:?}", self.seen);
+        self.progress();
+    }
+
+    /// Lets everything come to an end, and compares what was written with what was read.
+    fn judge(mut self) {
+        let names: Vec<String> = self.writers.iter().map(|(name, _)| name.clone()).collect();
+        for (_, writer) in std::mem::take(&mut self.writers) {
+            writer.finish(LIMIT);
+        }
+        await_some("copies of everything", LIMIT, || {
+            self.tend();
+            self.seen.iter().all(|seen| *seen == self.seen[0]).then_some(())
+        });
+        for (_, copier) in self.copiers {
+            copier.finish(LIMIT);
+        }
+        self.reader.finish(LIMIT);
+        let commits = self.committers.finish(LIMIT).last().and_then(|line| line.parse::<u64>().ok());
+        println!("{commits:?} commits acknowledged");
+        assert!(commits.is_some_and(|commits| commits >= PROGRESS_RECORDS), "too few commits");
+        reader(&self.cluster, "last").finish(LIMIT);
+        for id in self.cluster.brokers() {
+            let found = self.tools.run(&format!("TransactionsCommand find-hanging --broker-id {id}"));
+            let hanging: Vec<&str> =
+                found.lines().filter(|line| line.contains("copied-") || line.contains("input")).collect();
+            assert!(hanging.is_empty(), "hanging transactions at broker {id}: {hanging:#?}");
+        }
+        let scratch = scratch(&self.cluster);
+        let (live, last) = (ledger::view(&scratch.join("live")), ledger::view(&scratch.join("last")));
+        let journal = |name: &String| ledger::journal(name, &scratch.join(name));
+        let transactions: Vec<_> = names.iter().flat_map(journal).collect();
+        for outcome in [Outcome::Committed, Outcome::Aborted, Outcome::Unknown] {
+            let count = transactions.iter().filter(|transaction| transaction.outcome == outcome).count();
+            println!("{count} transactions {outcome:?}");
+            assert!(count > 0 || outcome == Outcome::Unknown, "too little happened");
+        }
+        let mut complaints = ledger::written(&transactions, &last["input"]);
+        complaints.extend(ledger::same(&live, &last));
+        for topic in [OLD_COPY, NEW_COPY] {
+            let found = ledger::copied(&last["input"], &last[topic]).into_iter();
+            complaints.extend(found.map(|complaint| format!("{topic}: {complaint}")));
+        }
+        let first = &complaints[..complaints.len().min(10)];
+        assert!(complaints.is_empty(), "{} complaints, first:\n{}", complaints.len(), first.join("\n"));
+        self.cluster.assert_no_errors();
+    }
+}
+
+/// One controller, a broker of Kafka and two of Levada.
+fn cluster() -> Cluster {
+    let shape = Shape { controllers: 1, kafka: 1, levada: 2, discovery: Discovery::BootstrapServers };
+    let mut cluster = Cluster::new(shape).option(CONTROLLER, "broker.session.timeout.ms", "4000");
+    let keys = [
+        ("broker.session.timeout.ms", "4000"),
+        ("min.insync.replicas", "2"),
+        ("offsets.topic.replication.factor", "3"),
+        ("offsets.topic.num.partitions", "3"),
+        ("transaction.state.log.replication.factor", "3"),
+        ("transaction.state.log.min.isr", "2"),
+        ("transaction.state.log.num.partitions", "3"),
+        ("transaction.abort.timed.out.transaction.cleanup.interval.ms", "500"),
+        ("group.consumer.min.session.timeout.ms", "6000"),
+        ("group.consumer.session.timeout.ms", "6000"),
+        ("group.consumer.min.heartbeat.interval.ms", "500"),
+        ("group.consumer.heartbeat.interval.ms", "500"),
+    ];
+    for (first, (key, value)) in [KAFKA, LEVADA].into_iter().flat_map(|first| keys.map(|key| (first, key))) {
+        cluster = cluster.option(first, key, value);
+    }
+    cluster
+}
+
+/// True of a line of `kafka-topics --describe` whose leader is the first replica.
+fn is_led_by_the_first(line: &str) -> bool {
+    let field =
+        |name: &str| line.split_once(name).map(|(_, rest)| rest.split(['\t', ',']).next().unwrap_or(""));
+    field("Leader: ") == field("Replicas: ")
+}
+
+fn client(cluster: &Cluster, new: bool, [role, name]: [&str; 2]) -> Tool {
+    let mut tool = if new { Tool::own_java("ExactlyOnce") } else { Tool::python("exactly_once.py") };
+    tool.args([role, &cluster.bootstrap(), name, &PARTITIONS.to_string()]);
+    tool
+}
+
+fn copier(cluster: &Cluster, topic: &'static str, seeds: &mut StdRng) -> Conversation {
+    let name = format!("copier-{topic}");
+    let seed = seeds.random::<u32>().to_string();
+    client(cluster, topic == NEW_COPY, ["copier", &name]).args([&seed, topic]).spawn()
+}
+
+fn reader(cluster: &Cluster, name: &str) -> Conversation {
+    let file = scratch(cluster).join(name).display().to_string();
+    let mut tool = Tool::python("exactly_once.py");
+    tool.args(["reader", &cluster.bootstrap(), &PARTITIONS.to_string(), &file]).args(TOPICS).spawn()
+}
+
+fn scratch(cluster: &Cluster) -> PathBuf {
+    cluster.node(CONTROLLER).scratch().to_owned()
+}

@@ -1,0 +1,162 @@
+//! The files in `deploy` for clusters: manifests of Kubernetes against the schemas of its API,
+//! units by systemd, and the configurations by the programs that read them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use levada_tests::{Tool, paths};
+use serde_json::Value;
+
+/// Versions of Kubernetes: the first in which pods have their number as a label for certain, and
+/// the newest with a schema.
+const VERSIONS: [&str; 2] = ["1.32", "1.37"];
+const CLUSTER_ID: &str = "bGV2YWRhLXRlc3RzLTAwMA";
+
+fn manifest(name: &str) -> PathBuf {
+    paths::deployment().join("kubernetes").join(name)
+}
+
+/// True if every resource of the file is valid; a field that the API does not know is an error.
+fn is_valid(file: &Path) -> (bool, String) {
+    let mut tool = Command::new(paths::kubernetes("kubernetes-validate"));
+    tool.arg("--strict");
+    for version in VERSIONS {
+        tool.args(["-k", version]);
+    }
+    let output = tool.arg(file).output().expect("the checker runs");
+    (output.status.success(), String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// The resources of a file.
+fn resources(name: &str) -> Vec<Value> {
+    let script = "import json, sys, yaml; print(json.dumps(list(yaml.safe_load_all(open(sys.argv[1])))))";
+    let mut python = Command::new(paths::kubernetes("python"));
+    let output = python.args(["-c", script]).arg(manifest(name)).output().expect("Python runs");
+    serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|error| panic!("{name}: {error}: {}", String::from_utf8_lossy(&output.stderr)))
+}
+
+fn find<'a>(resources: &'a [Value], kind: &str, name: &str) -> &'a Value {
+    let found = resources.iter().find(|one| one["kind"] == kind && one["metadata"]["name"] == name);
+    found.unwrap_or_else(|| panic!("no {kind} {name}"))
+}
+
+/// Writes a configuration with another directory, and returns its path.
+fn written(text: &str, directory: &Path) -> PathBuf {
+    let line = |line: &str| match line.starts_with("log.dirs=") {
+        true => format!("log.dirs={}", directory.join("data").display()),
+        false => line.to_owned(),
+    };
+    let text: Vec<String> = text.lines().map(line).collect();
+    assert!(text.iter().any(|line| line.starts_with("log.dirs=")), "no log.dirs: {text:#?}");
+    let path = directory.join("server.properties");
+    fs::write(&path, text.join("\n")).expect("a file");
+    path
+}
+
+/// Has Kafka's own tool read a controller's configuration and format its directory.
+fn format_controller(text: &str) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = written(text, directory.path()).display().to_string();
+    Tool::java("kafka.tools.StorageTool")
+        .args(["format", "--cluster-id", CLUSTER_ID, "--config", &file])
+        .run();
+    assert!(directory.path().join("data/meta.properties").exists());
+}
+
+/// Runs the command that formats a broker's directory, and returns the values that `levada serve`
+/// would have.
+fn format_broker(text: &str, environment: &[(String, String)]) -> Value {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = written(text, directory.path()).display().to_string();
+    let run = |words: &[&str]| {
+        let mut command = Command::new(paths::binary());
+        let output = command.args(words).envs(environment.iter().cloned()).output().expect("it runs");
+        assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+        output.stdout
+    };
+    let format = ["storage", "format", "--ignore-formatted", "--cluster-id", CLUSTER_ID, "--config", &file];
+    run(&format);
+    run(&format);
+    let identity = fs::read_to_string(directory.path().join("data/meta.properties")).expect("an identity");
+    assert!(identity.contains(&format!("cluster.id={CLUSTER_ID}")), "{identity}");
+    let shown = run(&["config", "show", "--changed", "--output", "json", "--config", &file]);
+    serde_json::from_slice(&shown).expect("JSON")
+}
+
+fn value<'a>(shown: &'a Value, key: &str) -> &'a str {
+    let found = shown.as_array().expect("keys").iter().find(|one| one["key"] == key);
+    found.and_then(|one| one["value"].as_str()).unwrap_or_else(|| panic!("{key} is not set: {shown}"))
+}
+
+#[test]
+fn the_manifests_are_valid_and_their_configurations_accepted() {
+    for name in ["controllers.yaml", "brokers.yaml"] {
+        let (valid, said) = is_valid(&manifest(name));
+        assert!(valid, "{name}: {said}");
+        let text = fs::read_to_string(manifest(name)).expect("a manifest");
+        let faulty = tempfile::NamedTempFile::new().expect("a file");
+        fs::write(faulty.path(), text.replace("podManagementPolicy", "podManagmentPolicy")).expect("a file");
+        assert!(!is_valid(faulty.path()).0, "a misspelt field of {name} is not found");
+    }
+    let controllers = resources("controllers.yaml");
+    let text = &find(&controllers, "ConfigMap", "kafka-controller")["data"]["controller.properties"];
+    format_controller(&format!("{}\nnode.id=2\n", text.as_str().expect("a text")));
+
+    let brokers = resources("brokers.yaml");
+    let text = find(&brokers, "ConfigMap", "levada")["data"]["server.properties"].as_str().expect("a text");
+    let pod = &find(&brokers, "StatefulSet", "levada")["spec"]["template"]["spec"];
+    let given = [("POD_NAME", "levada-2"), ("POD_NAMESPACE", "streams"), ("POD_INDEX", "2")];
+    // As the kubelet replaces variables in values of others.
+    let environment = pod["containers"][0]["env"].as_array().expect("variables").iter().filter_map(|one| {
+        let value = one["value"].as_str()?.to_owned();
+        let value =
+            given.iter().fold(value, |text, (name, value)| text.replace(&format!("$({name})"), value));
+        Some((one["name"].as_str()?.to_owned(), value))
+    });
+    let environment: Vec<_> = environment.collect();
+    let shown = format_broker(text, &environment);
+    assert_eq!(value(&shown, "node.id"), "102");
+    let expected = "PLAINTEXT://levada-2.levada-brokers.streams.svc:9092";
+    assert_eq!(value(&shown, "advertised.listeners"), expected);
+    assert_eq!(pod["initContainers"][0]["env"], pod["containers"][0]["env"]);
+    // Both name the same controllers.
+    let voters = |text: &str| {
+        text.lines().find(|line| line.starts_with("controller.quorum.voters=")).map(str::to_owned)
+    };
+    let controllers =
+        find(&controllers, "ConfigMap", "kafka-controller")["data"]["controller.properties"].as_str();
+    assert_eq!(voters(text), voters(controllers.expect("a text")));
+}
+
+#[test]
+fn the_units_of_a_cluster_are_valid_and_their_configurations_accepted() {
+    let directory = paths::deployment().join("systemd/cluster");
+    let read = |name: &str| fs::read_to_string(directory.join(name)).expect("a file");
+    format_controller(&read("controller.properties"));
+    let shown = format_broker(&read("server.properties"), &[]);
+    assert_eq!(value(&shown, "node.id"), "11");
+
+    // systemd looks for the programs in this system.
+    let units = tempfile::tempdir().expect("a directory");
+    let here = |text: &str| {
+        let text = text.replace("/usr/bin/levada", &paths::binary().display().to_string());
+        text.replace("/opt/kafka/bin/kafka-server-start.sh", "/bin/true")
+    };
+    let write = |path: &str, text: &str| fs::write(units.path().join(path), here(text)).expect("a file");
+    let unit = fs::read_to_string(paths::deployment().join("systemd/levada.service")).expect("the unit");
+    write("kafka-controller.service", &read("kafka-controller.service"));
+    write("levada.service", &unit);
+    fs::create_dir(units.path().join("levada.service.d")).expect("a directory");
+    write("levada.service.d/cluster.conf", &read("levada.service.d.conf"));
+    for name in ["kafka-controller.service", "levada.service"] {
+        let mut verify = Command::new("systemd-analyze");
+        let output = verify.args(["verify", "--man=no"]).arg(units.path().join(name)).output();
+        let output = output.expect("systemd-analyze runs");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        let own: Vec<&str> =
+            said.lines().filter(|line| line.contains("levada") || line.contains("kafka")).collect();
+        assert!(output.status.success() && own.is_empty(), "{name}: {said}");
+    }
+}

@@ -1,0 +1,263 @@
+//! Several data directories: placement that Kafka's tools see, a set of directories that changes
+//! hands between Levada and Kafka, and the failure of one directory in a cluster.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use levada_tests::cluster::{CONTROLLER, Cluster, Discovery, LEVADA, LIMIT, Shape, Tools};
+use levada_tests::node::Kind;
+use levada_tests::raw::{self, Batch, Connection};
+use levada_tests::{Node, Tool, await_some, replicas};
+
+const NONE: i16 = 0;
+const NOT_LEADER_OR_FOLLOWER: i16 = 6;
+const STORAGE_ERROR: i16 = 56;
+const OTHER: i32 = LEVADA + 1;
+const SEGMENT: &str = "00000000000000000000.log";
+
+fn more(node: &Node) -> PathBuf {
+    node.scratch().join("more")
+}
+
+/// The node with two data directories.
+fn widened(node: Node) -> Node {
+    let both = format!("{},{}", node.data().display(), more(&node).display());
+    node.option("log.dirs", &both)
+}
+
+/// Partitions of topics with this beginning in a directory.
+fn partitions(dir: &Path, topics: &str) -> Vec<String> {
+    let names = fs::read_dir(dir).expect("a directory").flatten().map(|entry| entry.file_name());
+    let mut names: Vec<String> = names.map(|name| name.to_string_lossy().into_owned()).collect();
+    names.retain(|name| name.starts_with(topics));
+    names.sort();
+    names
+}
+
+/// The directories with their errors and partitions, as `kafka-log-dirs` shows them.
+fn described(said: &str) -> BTreeMap<String, (String, Vec<String>)> {
+    let json = said.lines().find(|line| line.starts_with('{')).unwrap_or_else(|| panic!("{said}"));
+    let json: serde_json::Value = serde_json::from_str(json).expect("JSON");
+    let dirs = json["brokers"][0]["logDirs"].as_array().expect("directories").iter();
+    let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_string();
+    let one = |dir: &serde_json::Value| {
+        let held = dir["partitions"].as_array().expect("partitions").iter();
+        let mut held: Vec<String> = held.map(|one| text(&one["partition"])).collect();
+        held.sort();
+        (text(&dir["logDir"]), (text(&dir["error"]), held))
+    };
+    dirs.map(one).collect()
+}
+
+fn survey(node: &Node) -> Vec<String> {
+    let said = Tool::python("inventory.py").args(["survey", &node.bootstrap()]).run();
+    said.stdout.lines().map(str::to_string).collect()
+}
+
+#[test]
+fn a_set_of_directories_under_levada_and_kafka_and_back() {
+    let mut node = widened(Node::of(Kind::Levada).option("offsets.topic.num.partitions", "5"));
+    node = node.option("transaction.state.log.num.partitions", "5").option("log.retention.ms", "-1");
+    node = node.option("transaction.max.timeout.ms", "3600000");
+    node.start();
+    Tool::python("inventory.py").args(["fill", &node.bootstrap()]).run();
+    for next in [Kind::Kafka, Kind::Levada] {
+        let (left, dirs) = (survey(&node), [node.data(), more(&node)]);
+        let placed = dirs.each_ref().map(|dir| partitions(dir, "__consumer_offsets-"));
+        assert!(placed.iter().all(|held| held.len() == 2 || held.len() == 3), "{placed:?}");
+        node.stop();
+        for dir in &dirs {
+            assert!(dir.join(".kafka_cleanshutdown").exists(), "{} was closed in order", dir.display());
+        }
+        let both = format!("log.dirs={},{}", dirs[0].display(), dirs[1].display());
+        let said = Tool::levada().args(["storage", "check", "-o", &both, "-o", "node.id=1"]).run();
+        assert_eq!(said.stdout.matches(": sound: ").count(), 2, "{}", said.stdout);
+        node.hand_over(next);
+        node.start();
+        assert_eq!(survey(&node), left, "under {next:?}");
+        assert_eq!(dirs.each_ref().map(|dir| partitions(dir, "__consumer_offsets-")), placed);
+        let said = Tool::java("org.apache.kafka.tools.LogDirsCommand")
+            .args(["--bootstrap-server", &node.bootstrap(), "--describe"])
+            .run();
+        let shown = described(&said.stdout);
+        for (dir, held) in dirs.iter().zip(&placed) {
+            let (error, shown) = &shown[&dir.display().to_string()];
+            assert!(error.is_empty() && held.iter().all(|one| shown.contains(one)), "{}", said.stdout);
+        }
+        Tool::python("inventory.py").args(["go-on", &node.bootstrap()]).run();
+    }
+    node.stop();
+}
+
+struct Stage {
+    cluster: Cluster,
+    tools: Tools,
+    acknowledged: BTreeMap<String, i64>,
+}
+
+impl Stage {
+    fn set() -> Stage {
+        let shape = Shape { controllers: 1, kafka: 0, levada: 2, discovery: Discovery::BootstrapServers };
+        let mut cluster = Cluster::new(shape);
+        for role in [CONTROLLER, LEVADA] {
+            cluster = cluster.option(role, "broker.session.timeout.ms", "4000");
+        }
+        for id in [LEVADA, OTHER] {
+            let node = cluster.node(id);
+            let (data, more) = (node.data(), more(node));
+            let both = format!("{},{}", data.display(), more.display());
+            fs::create_dir_all(&more).expect("a directory");
+            let cluster_id = "bGV2YWRhLXRlc3RzLTAwMA";
+            let text = format!(
+                "version=1\nnode.id={id}\ncluster.id={cluster_id}\ndirectory.id=bGV2YWRhLXNlY29uZ{id:04}Q\n"
+            );
+            fs::write(more.join("meta.properties"), text).expect("a file of the test's own");
+            cluster = cluster.member_option(id, "log.dirs", &both);
+        }
+        cluster.start();
+        let tools = cluster.tools_of_any();
+        Stage { cluster, tools, acknowledged: BTreeMap::new() }
+    }
+
+    fn leader(&mut self, topic: &str) -> Option<i32> {
+        let (code, said) = self.tools.outcome(&format!("TopicCommand --describe --topic {topic}"));
+        let leader = said.split_once("\tLeader: ")?.1.split(['\t', '\n']).next()?;
+        leader.parse().ok().filter(|_| code == 0)
+    }
+
+    fn await_in_sync(&mut self, topic: &str) {
+        await_some(&format!("both replicas of {topic} in sync"), LIMIT, || {
+            let (_, said) = self.tools.outcome(&format!("TopicCommand --describe --topic {topic}"));
+            let isr = said.split_once("\tIsr: ")?.1.split(['\t', '\n']).next()?;
+            (isr.split(',').count() == 2).then_some(())
+        });
+    }
+
+    /// Produces to whoever leads; true once it is acknowledged by the replicas in sync.
+    fn produce(&mut self, topic: &str, broker: i32) -> i16 {
+        let batch = Batch::of(&[&[7; 5_000], b"two"]).encode();
+        let mut connection = Connection::open(self.cluster.node(broker).address());
+        let error = raw::produce_error(&connection.call(&raw::produce(topic, -1, &batch)));
+        if error == NONE {
+            *self.acknowledged.entry(topic.to_string()).or_default() += 2;
+        }
+        error
+    }
+
+    /// Topics of one partition, led by the first broker, by the directory in which it has them.
+    fn create(&mut self) -> [Vec<String>; 2] {
+        for number in 0..4 {
+            let topic = format!("t{number}");
+            let assignment = format!("{LEVADA}:{OTHER}");
+            self.tools
+                .run(&format!("TopicCommand --create --topic {topic} --replica-assignment {assignment}"));
+            self.await_in_sync(&topic);
+            // The image reaches this broker after the tool has its answer.
+            await_some(&format!("{topic} is served"), LIMIT, || {
+                (self.produce(&topic, LEVADA) == NONE).then_some(())
+            });
+        }
+        let node = self.cluster.node(LEVADA);
+        [node.data(), more(node)].map(|dir| {
+            let held = partitions(&dir, "t");
+            assert_eq!(held.len(), 2, "{held:?}");
+            held.iter().map(|name| name.trim_end_matches("-0").to_string()).collect()
+        })
+    }
+
+    /// Starts the first broker again. Of the writes to the log, all but the first of a thread fail.
+    fn restart_with_failing_writes(&mut self, topic: &str) {
+        let node = self.cluster.node_mut(LEVADA);
+        let path = more(node).join(format!("{topic}-0")).join(SEGMENT).display().to_string();
+        node.stop();
+        let calls = "pwritev,pwrite64,pwritev2";
+        let (trace, inject) = (format!("trace={calls}"), format!("inject={calls}:error=EIO:when=2+"));
+        let strace = ["strace", "-f", "-qq", "-o", "/dev/null", "--seccomp-bpf", "-P", &path];
+        node.wrap(&[&strace[..], &["-e", &trace, "-e", &inject]].concat());
+        node.start();
+    }
+
+    fn describe(&mut self) -> BTreeMap<String, (String, Vec<String>)> {
+        described(&self.tools.run(&format!("LogDirsCommand --describe --broker-list {LEVADA}")))
+    }
+}
+
+fn can_trace() -> bool {
+    let traced = Command::new("strace").args(["-qq", "-o", "/dev/null", "true"]).output();
+    traced.is_ok_and(|traced| traced.status.success())
+}
+
+#[test]
+fn one_of_two_directories_fails_and_its_partitions_move() {
+    if Kind::under_test() == Kind::Kafka || !can_trace() {
+        println!("not run: it takes a Levada, and strace that may trace");
+        return;
+    }
+    let mut stage = Stage::set();
+    let [kept, lost] = stage.create();
+    let assigned = stage.describe();
+    assert!(assigned.values().all(|(error, _)| error.is_empty()), "{assigned:?}");
+    stage.restart_with_failing_writes(&lost[0]);
+    for topic in kept.iter().chain(&lost) {
+        stage.await_in_sync(topic);
+    }
+    for topic in kept.iter().chain(&lost) {
+        await_some(&format!("the preferred replica leads {topic}"), LIMIT, || {
+            stage.tools.outcome("LeaderElectionCommand --election-type preferred --all-topic-partitions");
+            (stage.leader(topic) == Some(LEVADA)).then_some(())
+        });
+    }
+    // Each thread has a first write that succeeds, and the broker may lag behind the election.
+    let refused = await_some("a write that fails", LIMIT, || match stage.produce(&lost[0], LEVADA) {
+        NONE | NOT_LEADER_OR_FOLLOWER => None,
+        other => Some(other),
+    });
+    assert_eq!(refused, STORAGE_ERROR);
+
+    for topic in &lost {
+        await_some(&format!("the other broker leads {topic}"), LIMIT, || {
+            (stage.leader(topic) == Some(OTHER)).then_some(())
+        });
+        await_some(&format!("{topic} takes records again"), LIMIT, || {
+            (stage.produce(topic, OTHER) == NONE).then_some(())
+        });
+    }
+    for topic in &kept {
+        assert_eq!(stage.leader(topic), Some(LEVADA), "{topic} stays");
+        assert_eq!(stage.produce(topic, LEVADA), NONE);
+    }
+    let failed = more(stage.cluster.node(LEVADA)).display().to_string();
+    let shown = stage.describe();
+    assert!(shown[&failed].0.contains("KafkaStorageException"), "{shown:?}");
+    assert_eq!(shown.values().filter(|(error, _)| error.is_empty()).count(), 1, "{shown:?}");
+    let node = stage.cluster.node(LEVADA);
+    let (status, body) = node.http("/readyz");
+    assert!(status == 503 && body.contains(&failed), "{status} {body}");
+    let metrics = node.metrics();
+    assert!(metrics.contains(&("levada_log_directories_offline".to_string(), 1.0)), "{metrics:?}");
+
+    let node = stage.cluster.node_mut(LEVADA);
+    node.stop();
+    node.wrap(&[]);
+    node.start();
+    for (topic, acknowledged) in stage.acknowledged.clone() {
+        stage.await_in_sync(&topic);
+        let leader = stage.leader(&topic).expect("a leader");
+        let mut connection = Connection::open(stage.cluster.node(leader).address());
+        let end = raw::listed_offset(&connection.call(&raw::list_end_offset(&topic)));
+        assert!(end >= acknowledged, "{topic}: {acknowledged} were acknowledged, {end} are there");
+        let [one, other] = [LEVADA, OTHER].map(|id| log_of(stage.cluster.node(id), &topic));
+        let differences = replicas::differences(&[(LEVADA, one.as_path()), (OTHER, other.as_path())]);
+        assert!(differences.is_empty(), "{topic}: {differences:?}");
+    }
+    assert_eq!(stage.describe().values().filter(|(error, _)| error.is_empty()).count(), 2);
+    stage.cluster.assert_no_errors();
+}
+
+/// The directory of a topic's only partition.
+fn log_of(node: &Node, topic: &str) -> PathBuf {
+    let found = [node.data(), more(node)].map(|dir| dir.join(format!("{topic}-0")));
+    found.into_iter().find(|path| path.exists()).expect("the broker has a replica")
+}
