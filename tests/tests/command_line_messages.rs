@@ -58,6 +58,9 @@ fn a_refusal_names_the_entry_that_would_allow_it() {
     node.start();
     properties(&node, "mallory", "mallory-pass");
     properties(&node, "mallory", "wrong");
+    let plain = fs::read_to_string(node.scratch().join("mallory-wrong.properties")).expect("just written");
+    let scram = plain.replace("=PLAIN\n", "=SCRAM-SHA-256\n");
+    fs::write(node.scratch().join("scram.properties"), scram).expect("room");
     let variables = [("CLIENT", client.to_string()), ("BROKER", node.bootstrap())];
     transcript::replay_shell(&node, "refusals", &variables);
     node.stop();

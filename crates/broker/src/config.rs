@@ -50,7 +50,7 @@ pub use properties::{Property, SyntaxError, parse as parse_properties};
 pub use replay::ReplayCache;
 pub use security::{Secret, SecurityConfig};
 pub(crate) use sources::Differences;
-pub use sources::{Note, Settings, Sources, env_name};
+pub use sources::{Note, Settings, Sources, env_name, without_effect_on_broker};
 pub use table::{BROKER_KEYS, TOPIC_KEYS, TopicConfigKey, broker_key, topic_key};
 pub use thresholds::{threshold_files, thresholds};
 pub use throttled::ThrottledReplicas;

@@ -220,7 +220,8 @@ impl Cluster {
         let mut topics = BTreeMap::new();
         for topic in wanted.filter(|topic| topic.error_code != kafka_error::UNKNOWN_TOPIC) {
             let name = topic.name.as_deref().unwrap_or_default().to_owned();
-            kafka_error::check(topic.error_code, &format!("topic {name}"), None)?;
+            let checked = kafka_error::check(topic.error_code, &format!("topic {name}"), None);
+            kafka_error::needing(checked, "describe", &format!("--topic {name}"))?;
             let leaders = topic.partitions.iter().map(|one| (one.partition_index, one.leader_id)).collect();
             topics.insert(name.clone(), Topic { name, id: topic.topic_id, leaders });
         }
@@ -243,7 +244,8 @@ impl Cluster {
                 thread::sleep(COMING_POLL);
                 continue;
             }
-            kafka_error::check(code, &format!("topic {name}"), None)?;
+            let checked = kafka_error::check(code, &format!("topic {name}"), None);
+            kafka_error::needing(checked, "describe", &format!("--topic {name}"))?;
             let leaders = topic.partitions.iter().map(|one| (one.partition_index, one.leader_id)).collect();
             return Ok(Topic { name: name.to_owned(), id: topic.topic_id, leaders });
         }

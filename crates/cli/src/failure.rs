@@ -2,7 +2,7 @@
 
 use std::{io, process::ExitCode};
 
-use levada_broker::{config::ConfigErrors, server::StartError};
+use levada_broker::{config::ConfigErrors, server::StartError, web::WebError};
 use levada_wire::{ClientError, frame::FrameError};
 
 use crate::colour::{self, Style};
@@ -130,8 +130,10 @@ impl From<ConfigErrors> for Failure {
 }
 
 /// Next step where no connection comes about.
-fn remedy(kind: io::ErrorKind) -> &'static str {
+fn remedy(address: &str, kind: io::ErrorKind) -> &'static str {
     match kind {
+        _ if address.contains('/') => "HOST:PORT alone, without http:// or a path",
+        io::ErrorKind::InvalidInput => "HOST:PORT with a port from 1 to 65535, such as localhost:9092",
         // rustls reports a certificate that it does not accept in this way.
         io::ErrorKind::InvalidData => {
             "see ssl.truststore.location and ssl.keystore.location in the file of --command-config"
@@ -153,9 +155,9 @@ impl From<ClientError> for Failure {
     fn from(error: ClientError) -> Self {
         let what = error.to_string();
         match error {
-            ClientError::Connect { source, .. } => {
+            ClientError::Connect { source, address } => {
                 let cause = if is_of_connection(source.kind()) { Cause::Connection } else { Cause::Other };
-                Self::with_next(what, remedy(source.kind())).because(cause)
+                Self::with_next(what, remedy(&address, source.kind())).because(cause)
             }
             ClientError::Lost { .. } | ClientError::Closed { .. } => Self::with_next(
                 what,
@@ -183,15 +185,41 @@ fn not_kafka(first: u32, what: String) -> Failure {
     }
 }
 
+/// Next step where a port below 1024 may not be listened on.
+const SMALL_PORT: &str = "a port from 1024 on; for smaller ones the capability CAP_NET_BIND_SERVICE (AmbientCapabilities= in a unit file)";
+
+/// An address that cannot be listened on; `key` names the setting it comes from, if there are
+/// several.
+fn not_listening(address: &str, key: &str, source: &io::Error, other: impl FnOnce() -> Failure) -> Failure {
+    match source.kind() {
+        io::ErrorKind::PermissionDenied => {
+            Failure::with_next(format!("cannot listen on {address}{key}: {source}"), SMALL_PORT)
+        }
+        _ => other(),
+    }
+}
+
 impl From<StartError> for Failure {
     fn from(error: StartError) -> Self {
-        let denied = |source: &io::Error| source.kind() == io::ErrorKind::PermissionDenied;
+        let other = || Self::new(error.to_string());
         match &error {
-            StartError::Bind { address, source, .. } if denied(source) => Self::with_next(
-                format!("cannot listen on {address}: {source}"),
-                "a port from 1024 on; for smaller ones the capability CAP_NET_BIND_SERVICE (AmbientCapabilities= in a unit file)",
-            ),
-            _ => Self::new(error.to_string()),
+            StartError::Bind { address, source, .. } => not_listening(address, "", source, other),
+            StartError::Web(WebError::Bind { listen, source }) => {
+                not_listening(&listen.to_string(), " (levada.http.listen)", source, other)
+            }
+            _ => other(),
+        }
+    }
+}
+
+impl From<levada_files::StartError> for Failure {
+    fn from(error: levada_files::StartError) -> Self {
+        let other = || Self::new(error.to_string());
+        match &error {
+            levada_files::StartError::Bind { address, source } => {
+                not_listening(&address.to_string(), "", source, other)
+            }
+            _ => other(),
         }
     }
 }

@@ -129,7 +129,7 @@ impl From<Form> for LogFormat {
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let _logs = logging::start();
     let signals = Signals::catch().map_err(|error| Failure::new(format!("cannot catch signals: {error}")))?;
-    let server = Server::start(config(args)).map_err(|error| Failure::new(error.to_string()))?;
+    let server = Server::start(config(args))?;
     for address in server.addresses() {
         eprintln!("listening on {address}");
     }

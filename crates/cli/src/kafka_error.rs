@@ -14,6 +14,8 @@ pub(crate) const UNKNOWN_TOPIC: i16 = 3;
 pub(crate) const TOPIC_ALREADY_EXISTS: i16 = 36;
 /// The code of an offset outside the log.
 pub(crate) const OFFSET_OUT_OF_RANGE: i16 = 1;
+/// The code of a topic to which access is refused.
+pub(crate) const TOPIC_AUTHORIZATION_FAILED: i16 = 29;
 /// The code of a group that does not exist.
 pub(crate) const GROUP_ID_NOT_FOUND: i16 = 69;
 
@@ -76,7 +78,12 @@ const ROWS: &[Row] = &[
     Row(30, "GROUP_AUTHORIZATION_FAILED", "access to the group is not allowed", None),
     Row(31, "CLUSTER_AUTHORIZATION_FAILED", "access to the cluster is not allowed", None),
     Row(32, "INVALID_TIMESTAMP", "a timestamp is too far from the broker's clock", None),
-    Row(33, "UNSUPPORTED_SASL_MECHANISM", "the broker does not offer this SASL mechanism", None),
+    Row(
+        33,
+        "UNSUPPORTED_SASL_MECHANISM",
+        "the broker does not offer this SASL mechanism",
+        Some("another sasl.mechanism, with its sasl.jaas.config, in the file of --command-config"),
+    ),
     Row(
         34,
         "ILLEGAL_SASL_STATE",

@@ -1,7 +1,7 @@
 //! Settings of topics, brokers and groups: fetched, changed, and shown with the origin of each
 //! value.
 
-use levada_broker::config::without_effect;
+use levada_broker::config::{without_effect, without_effect_on_broker};
 use levada_wire::{
     StrBytes,
     messages::{
@@ -158,21 +158,34 @@ pub(crate) fn alter(
 /// A key that Levada's brokers and topics have, and Kafka's have not.
 const LEVADAS: &str = "levada.ack.durability";
 
+/// The key that tells a broker of a cluster from one that is its own controller.
+const ROLES: &str = "process.roles";
+
 /// Says which of these keys the broker keeps and shows without doing anything. Kafka's brokers may
-/// do something.
-pub(crate) fn tell_idle<'k>(
-    cluster: &mut Cluster,
-    resource: &Resource,
-    keys: impl Iterator<Item = &'k str>,
-) -> Result<(), Failure> {
-    let idle: Vec<_> = keys.filter_map(|key| Some((key, without_effect(key)?))).collect();
-    if idle.is_empty() || describe(cluster, resource, &[LEVADAS.to_owned()])?.is_empty() {
-        return Ok(());
+/// do something; of those, and where the caller may not ask, nothing is said.
+pub(crate) fn tell_idle<'k>(cluster: &mut Cluster, resource: &Resource, keys: impl Iterator<Item = &'k str>) {
+    let reason = |key: &str, is_alone| match resource.kind {
+        Kind::Broker => without_effect_on_broker(key, is_alone),
+        Kind::Topic | Kind::Group => without_effect(key).map(str::to_owned),
+    };
+    let idle: Vec<&str> = keys.filter(|key| reason(key, true).is_some()).collect();
+    if idle.is_empty() {
+        return;
     }
-    for (key, reason) in idle {
-        eprintln!("note: {key} is kept without effect: {reason}");
+    let described = resource
+        .witness(cluster)
+        .and_then(|witness| describe(cluster, &witness, &[LEVADAS.to_owned(), ROLES.to_owned()]));
+    let described = described.unwrap_or_default();
+    let value = |key: &str| described.iter().find(|one| one.key == key).and_then(|one| one.value.as_deref());
+    if value(LEVADAS).is_none() {
+        return;
     }
-    Ok(())
+    let is_alone = value(ROLES) != Some("broker");
+    for key in idle {
+        if let Some(reason) = reason(key, is_alone) {
+            eprintln!("note: {key} is kept without effect: {reason}");
+        }
+    }
 }
 
 impl Resource {
@@ -188,6 +201,15 @@ impl Resource {
             Kind::Broker if self.name.is_empty() => "all brokers".to_owned(),
             Kind::Broker => format!("broker {}", self.name),
         }
+    }
+
+    /// A resource whose settings tell which program serves this one: a topic itself, or a broker.
+    fn witness(&self, cluster: &mut Cluster) -> Result<Self, Failure> {
+        if self.kind == Kind::Topic || self.node()?.is_some() {
+            return Ok(self.clone());
+        }
+        let name = cluster.brokers()?.first().map(i32::to_string).unwrap_or_default();
+        Ok(Self { kind: Kind::Broker, name })
     }
 
     /// The option of `levada acl` that names the resource.

@@ -84,7 +84,9 @@ impl From<StorageError> for Failure {
             StorageError::Store(StoreError::Formatted { .. }) => {
                 Self::with_next(what, "leave it as it is with --ignore-formatted, or name another directory")
             }
-            StorageError::Unreadable { source, .. } if source.kind() == io::ErrorKind::NotFound => {
+            StorageError::Unreadable { source, .. }
+                if matches!(source.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) =>
+            {
                 Self::with_next(
                     what,
                     "name an existing data directory: log.dirs of the broker's configuration",

@@ -26,7 +26,8 @@ use crate::{
     kafka_error,
     outcomes::{Outcome, Outcomes},
     output::{self, Format, FormatArgs},
-    question, settings,
+    question,
+    settings::{self, Resource},
 };
 
 /// Create, list, describe, change, trim and delete topics
@@ -128,6 +129,11 @@ impl Create {
         request.timeout_ms = TIMEOUT_MS;
         request.validate_only = self.dry_run;
         let response = cluster.ask(&request)?;
+        let created = response.topics.iter().find(|topic| topic.error_code == 0 && !self.dry_run);
+        if let Some(created) = created {
+            let resource = Resource::topic(&created.name);
+            settings::tell_idle(cluster, &resource, self.config.iter().map(|(key, _)| key.as_str()));
+        }
         let mut outcomes = Outcomes::new(self.format);
         for topic in &response.topics {
             let subject = ("topic", topic.name.as_str());

@@ -166,6 +166,11 @@ pub(super) fn is_member(read: &Reader<'_>) -> bool {
     roles.peek().is_some() && roles.all(|role| role == "broker")
 }
 
+/// True for a key without effect on a broker that is its own controller.
+pub(super) fn is_for_clusters(key: &str) -> bool {
+    CLUSTER_ONLY.contains(&key)
+}
+
 /// Keys that were set without effect, since the broker is its own controller.
 pub(super) fn idle_keys(read: &Reader<'_>) -> Vec<&'static str> {
     match is_member(read) {

@@ -337,6 +337,21 @@ fn hint(near: Option<&str>) -> String {
     near.map(|near| format!("; did you mean {near}?")).unwrap_or_default()
 }
 
+/// Reason for which a key that is set on a broker at run time has no effect: as of
+/// [`without_effect`](foreign::without_effect), or there is no such key, or none for a broker that
+/// is its own controller. Kafka's brokers keep such keys too.
+pub fn without_effect_on_broker(name: &str, is_alone: bool) -> Option<String> {
+    let name = prefix::canonical(name);
+    let unknown = || {
+        let is_known = prefix::row(&name).is_some() || kafka_key(foreign::bare_foreign(&name)).is_some();
+        (!is_known).then(|| format!("no such key{}", hint(nearest_key(&name))))
+    };
+    match is_alone && super::cluster::is_for_clusters(&name) {
+        true => Some("the broker is its own controller".to_owned()),
+        false => foreign::without_effect(&name).map(str::to_owned).or_else(unknown),
+    }
+}
+
 /// The environment variable of a key: `log.dirs` is `LEVADA_LOG_DIRS`, `levada.http.listen` is
 /// `LEVADA_HTTP_LISTEN`.
 pub fn env_name(key: &str) -> String {

@@ -70,7 +70,7 @@ impl Set {
         match self.kind.named(&self.name)? {
             Target::Resource(resource) => {
                 settings::alter(cluster, &resource, &self.changes, self.dry_run)?;
-                settings::tell_idle(cluster, &resource, self.changes.iter().map(Change::key))?;
+                settings::tell_idle(cluster, &resource, self.changes.iter().map(Change::key));
             }
             Target::Quota(entity) => {
                 let limits = self.changes.iter().map(Limit::from_change).collect::<Result<Vec<_>, _>>();

@@ -105,7 +105,9 @@ pub(super) fn describe(
     };
     request.components = entity.iter().flat_map(|entity| &entity.0).map(component).collect();
     let response = cluster.ask(&request)?;
-    kafka_error::check(response.error_code, "describe quotas", response.error_message.as_deref())?;
+    let checked =
+        kafka_error::check(response.error_code, "describe quotas", response.error_message.as_deref());
+    kafka_error::needing(checked, "describe-configs", "--cluster")?;
     let mut found: Vec<_> = response.entries.unwrap_or_default().iter().map(limits).collect();
     found.sort_by_key(|(entity, _)| entity.to_string());
     Ok(found)
@@ -159,7 +161,9 @@ pub(super) fn alter(
     let response = cluster.ask(&request)?;
     let doing = format!("change quotas of {entity}");
     let mut results = response.entries.iter();
-    results.try_for_each(|one| kafka_error::check(one.error_code, &doing, one.error_message.as_deref()))
+    let checked =
+        results.try_for_each(|one| kafka_error::check(one.error_code, &doing, one.error_message.as_deref()));
+    kafka_error::needing(checked, "alter-configs", "--cluster")
 }
 
 #[cfg(test)]

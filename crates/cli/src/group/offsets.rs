@@ -55,7 +55,8 @@ pub(crate) fn fetch(
             for one in topic.partitions.iter().filter(|one| one.committed_offset >= 0) {
                 let place = (topic.name.as_str().to_owned(), one.partition_index);
                 let doing = format!("offset of group {group} in {}/{}", place.0, place.1);
-                kafka_error::check(one.error_code, &doing, None)?;
+                let checked = kafka_error::check(one.error_code, &doing, None);
+                kafka_error::needing(checked, "describe", &format!("--topic {}", place.0))?;
                 offsets.insert(
                     place,
                     Committed {
@@ -122,8 +123,7 @@ pub(crate) fn commit(
     for topic in &response.topics {
         for one in &topic.partitions {
             let doing = format!("commit {}/{} for group {group}", topic.name.as_str(), one.partition_index);
-            let checked = kafka_error::check(one.error_code, &doing, None);
-            kafka_error::needing(checked, "read", &format!("--group {group}"))?;
+            check_place(one.error_code, &doing, group, &topic.name)?;
         }
     }
     Ok(())
@@ -148,12 +148,22 @@ pub(crate) fn delete(cluster: &mut Cluster, group: &str, places: &[TopicPartitio
     request.topics = topics.into_iter().map(topic).collect();
     let response =
         cluster.ask_coordinator(Coordinated::Group, group, (&request, i16::MAX), |one| one.error_code)?;
-    kafka_error::check(response.error_code, &format!("delete offsets of group {group}"), None)?;
+    let checked = kafka_error::check(response.error_code, &format!("delete offsets of group {group}"), None);
+    kafka_error::needing(checked, "delete", &format!("--group {group}"))?;
     for topic in &response.topics {
         for one in &topic.partitions {
             let doing = format!("delete offset {}/{} of {group}", topic.name.as_str(), one.partition_index);
-            kafka_error::check(one.error_code, &doing, None)?;
+            check_place(one.error_code, &doing, group, &topic.name)?;
         }
     }
     Ok(())
+}
+
+/// The answer about one partition: the topic may be refused, or the group.
+fn check_place(code: i16, doing: &str, group: &str, topic: &str) -> Result<(), Failure> {
+    let resource = match code {
+        kafka_error::TOPIC_AUTHORIZATION_FAILED => format!("--topic {topic}"),
+        _ => format!("--group {group}"),
+    };
+    kafka_error::needing(kafka_error::check(code, doing, None), "read", &resource)
 }

@@ -71,7 +71,7 @@ impl Alter {
         if !changes.is_empty() {
             let resource = Resource::topic(topic);
             settings::alter(cluster, &resource, changes, self.dry_run)?;
-            settings::tell_idle(cluster, &resource, changes.iter().map(Change::key))?;
+            settings::tell_idle(cluster, &resource, changes.iter().map(Change::key));
         }
         let Some(partitions) = self.partitions else { return Ok(()) };
         let mut grown = CreatePartitionsTopic::default();

@@ -144,7 +144,8 @@ fn write_marker(
     let doing = format!("abort the transaction of producer {} in {name}/{partition}", producer.id);
     let topics = response.markers.iter().flat_map(|marker| &marker.topics);
     let mut results = topics.flat_map(|topic| &topic.partitions);
-    results.try_for_each(|one| kafka_error::check(one.error_code, &doing, None))
+    let checked = results.try_for_each(|one| kafka_error::check(one.error_code, &doing, None));
+    kafka_error::needing(checked, "alter", "--cluster")
 }
 
 /// A new epoch for the id ends what is open under the old one, and is what fences the producer.
@@ -165,7 +166,8 @@ fn abort_id(cluster: &mut Cluster, id: &str) -> Result<(), Failure> {
             thread::sleep(ENDING_POLL);
             continue;
         }
-        kafka_error::check(response.error_code, &format!("abort the transaction of {id}"), None)?;
-        return Ok(());
+        let checked =
+            kafka_error::check(response.error_code, &format!("abort the transaction of {id}"), None);
+        return kafka_error::needing(checked, "write", &format!("--transactional-id {id}"));
     }
 }

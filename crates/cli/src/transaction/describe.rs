@@ -67,7 +67,8 @@ pub(super) fn describe(cluster: &mut Cluster, id: &str) -> Result<Description, F
         })?;
     let missing = || Failure::new(format!("the coordinator says nothing of {id}"));
     let found = response.transaction_states.into_iter().next().ok_or_else(missing)?;
-    kafka_error::check(found.error_code, &format!("transactional id {id}"), None)?;
+    let checked = kafka_error::check(found.error_code, &format!("transactional id {id}"), None);
+    kafka_error::needing(checked, "describe", &format!("--transactional-id {id}"))?;
     let started_ms = Some(found.transaction_start_time_ms).filter(|started| *started >= 0);
     let partitions = found.topics.iter().flat_map(|topic| {
         let name = topic.topic.as_str();

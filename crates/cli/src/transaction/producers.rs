@@ -54,7 +54,9 @@ pub(super) fn open<'a>(
             let name = topic.name.as_str();
             for partition in &topic.partitions {
                 let doing = format!("producers of {name}/{}", partition.partition_index);
-                kafka_error::check(partition.error_code, &doing, partition.error_message.as_deref())?;
+                let checked =
+                    kafka_error::check(partition.error_code, &doing, partition.error_message.as_deref());
+                kafka_error::needing(checked, "read", &format!("--topic {name}"))?;
                 let open = partition.active_producers.iter().filter(|one| one.current_txn_start_offset >= 0);
                 found.extend(open.map(|one| Open {
                     topic: name.to_owned(),
