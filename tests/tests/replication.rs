@@ -31,11 +31,14 @@ fn await_leader(cluster: &Cluster, broker: i32, topic: &str, value: &[u8]) {
     });
 }
 
-fn create(tools: &mut Tools, topic: &str, assignment: &str) {
+/// Creates a topic with these replicas, and returns when the first partition's leader takes batches.
+fn create(cluster: &Cluster, tools: &mut Tools, topic: &str, assignment: &str) {
     // The timestamps of the test clients are years old.
     let config = "--config retention.ms=-1";
     let line = format!("TopicCommand --create --topic {topic} --replica-assignment {assignment} {config}");
     assert!(tools.run(&line).contains("Created topic"));
+    let leader = assignment.split([',', ':']).next().and_then(|id| id.parse().ok());
+    await_leader(cluster, leader.expect("an assignment begins with a broker's id"), topic, b"the first");
 }
 
 /// Waits until every partition of the topic has these replicas in sync, in this order of ids.
@@ -91,7 +94,7 @@ fn a_follower_of_a_real_kafka_has_its_log_byte_for_byte() {
 
 fn it_joins_the_replicas_in_sync_and_acknowledges(cluster: &Cluster) {
     let mut tools = cluster.tools(KAFKA);
-    create(&mut tools, "followed", &format!("{KAFKA}:{LEVADA},{KAFKA}:{LEVADA}"));
+    create(cluster, &mut tools, "followed", &format!("{KAFKA}:{LEVADA},{KAFKA}:{LEVADA}"));
     for number in 0..50 {
         let value = vec![b'a' + number % 26; 40 * usize::from(number)];
         assert_eq!(produce(cluster, "followed", ALL, &value), NONE);
@@ -129,7 +132,7 @@ fn reassign(cluster: &Cluster, tools: &mut Tools, topic: &str, replicas: &str) {
 
 fn a_reassignment_adds_its_replica_and_removes_it(cluster: &Cluster) {
     let mut tools = cluster.tools(KAFKA);
-    create(&mut tools, "moved", &KAFKA.to_string());
+    create(cluster, &mut tools, "moved", &KAFKA.to_string());
     tools.run("produce moved 0 200");
     reassign(cluster, &mut tools, "moved", &format!("{KAFKA},{LEVADA}"));
     await_in_sync(&mut tools, "moved", &[KAFKA, LEVADA]);
@@ -142,7 +145,7 @@ fn a_reassignment_adds_its_replica_and_removes_it(cluster: &Cluster) {
 fn a_deleted_topic_is_created_again(cluster: &Cluster) {
     let mut tools = cluster.tools(KAFKA);
     tools.run("TopicCommand --delete --topic followed");
-    create(&mut tools, "followed", &format!("{KAFKA}:{LEVADA}"));
+    create(cluster, &mut tools, "followed", &format!("{KAFKA}:{LEVADA}"));
     await_in_sync(&mut tools, "followed", &[KAFKA, LEVADA]);
     assert_eq!(produce(cluster, "followed", ALL, b"of the second topic"), NONE);
     await_same_files(cluster, "followed-0");
@@ -150,8 +153,7 @@ fn a_deleted_topic_is_created_again(cluster: &Cluster) {
 
 fn leadership_goes_to_and_fro_and_unreplicated_records_are_truncated(cluster: &mut Cluster) {
     let mut tools = cluster.tools(KAFKA);
-    create(&mut tools, "led", &format!("{LEVADA}:{KAFKA}"));
-    await_leader(cluster, LEVADA, "led", b"by the first leader");
+    create(cluster, &mut tools, "led", &format!("{LEVADA}:{KAFKA}"));
     await_in_sync(&mut tools, "led", &[KAFKA, LEVADA]);
     // The follower stands still: what the leader takes now is in no other log.
     cluster.node(KAFKA).suspend();
@@ -204,8 +206,7 @@ fn brokers_follow_one_another_by_a_listener_with_tls_and_sasl() {
     cluster.start();
     let mut tools = cluster.tools(KAFKA);
     for (topic, leader, follower) in [("from-kafka", KAFKA, LEVADA), ("from-levada", LEVADA, KAFKA)] {
-        create(&mut tools, topic, &format!("{leader}:{follower}"));
-        await_leader(&cluster, leader, topic, b"to all replicas");
+        create(&cluster, &mut tools, topic, &format!("{leader}:{follower}"));
         await_in_sync(&mut tools, topic, &[KAFKA, LEVADA]);
         await_same_files(&cluster, &format!("{topic}-0"));
     }
