@@ -31,7 +31,7 @@ fn await_leader(cluster: &Cluster, broker: i32, topic: &str, value: &[u8]) {
     });
 }
 
-/// Creates a topic with these replicas, and returns when the first partition's leader takes batches.
+/// Creates a topic with these replicas; returns when the first partition's leader takes batches.
 fn create(cluster: &Cluster, tools: &mut Tools, topic: &str, assignment: &str) {
     // The timestamps of the test clients are years old.
     let config = "--config retention.ms=-1";

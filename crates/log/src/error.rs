@@ -55,7 +55,8 @@ pub enum LogError {
 }
 
 impl LogError {
-    pub(crate) fn io(operation: &'static str, path: &Path, source: io::Error) -> LogError {
+    /// An operation on a file failed; `operation` is a verb.
+    pub fn io(operation: &'static str, path: &Path, source: io::Error) -> LogError {
         LogError::Io { operation, path: path.to_owned(), source: Arc::new(source) }
     }
 
@@ -67,7 +68,8 @@ impl LogError {
         }
     }
 
-    pub(crate) fn corrupt(path: &Path, detail: impl Into<String>) -> LogError {
+    /// A file holds what it must not.
+    pub fn corrupt(path: &Path, detail: impl Into<String>) -> LogError {
         LogError::Corrupt { path: path.to_owned(), detail: detail.into() }
     }
 }

@@ -1,5 +1,5 @@
-//! A partition on disk, byte for byte as Apache Kafka lays it out; no sockets, no runtime, no
-//! clock.
+//! A partition on disk, byte for byte as Apache Kafka lays it out, and the journal of a cluster's
+//! metadata; no sockets, no runtime, no clock.
 
 pub mod batch;
 pub mod check;
@@ -7,6 +7,7 @@ pub mod checkpoint;
 pub mod compact;
 pub mod compress;
 pub mod disk;
+pub mod journal;
 
 #[cfg(any(test, feature = "testing"))]
 #[path = "tests/crash_disk/mod.rs"]

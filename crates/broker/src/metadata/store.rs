@@ -10,7 +10,6 @@ mod directories;
 mod files;
 mod format;
 mod inspect;
-mod journal;
 mod replay;
 mod shorten;
 mod snapshot;
@@ -26,9 +25,9 @@ use arc_swap::ArcSwap;
 use levada_log::LogError;
 use levada_log::checkpoint::MetaProperties;
 use levada_log::disk::Disk;
+use levada_log::journal::Journal;
 use levada_wire::primitives::Uuid;
 
-use self::journal::Journal;
 use self::shorten::Since;
 use self::snapshot::{control_batch, metadata_batch};
 use super::controller::Decision;
@@ -36,8 +35,9 @@ use super::image::{ApplyError, Image, Position, Replay};
 use super::records::control::{ControlRecord, LeaderChange, VoterEndpoint};
 use super::records::{self, AbortTransactionRecord, Record, RecordError, UserScramCredentialRecord};
 
+pub use levada_log::journal::TornTail;
+
 pub use self::inspect::{Contents, inspect};
-pub use self::journal::TornTail;
 pub use self::shorten::{DueSnapshot, StoreLimits};
 pub use self::takeover::objections;
 
@@ -146,10 +146,8 @@ impl Store {
         takeover::check(dir, loaded.replay.image(), (&identity, options.others.as_deref()))?;
         let quorum_epoch = files::read_quorum_epoch(&**disk, &path)?;
         let last = quorum_epoch.max(loaded.epochs.last().map_or(0, |(epoch, _)| *epoch));
-        let epoch = last.checked_add(1).ok_or_else(|| StoreError::Damaged {
-            path: path.clone(),
-            detail: format!("no leader epoch is left after {last}"),
-        })?;
+        let used_up = || StoreError::damaged(&path, format!("no leader epoch is left after {last}"));
+        let epoch = last.checked_add(1).ok_or_else(used_up)?;
         report.epoch = epoch;
         let is_new = loaded.replay.image().features().is_empty();
         report.unused = is_new;
@@ -262,7 +260,7 @@ impl Store {
         }
         self.journal.append(&batches)?;
         assert_eq!(self.journal.end_offset(), offset, "every record of a change has its offset");
-        self.since.bytes += batches.iter().map(|batch| batch.bytes.len() as u64).sum::<u64>();
+        self.since.bytes += batches.iter().map(|batch| batch.len() as u64).sum::<u64>();
         self.replay = replay;
         Ok(())
     }
@@ -341,27 +339,9 @@ fn check_owner(
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// The disk refused.
-    #[error("cannot {action} {}: {source}", path.display())]
-    Io {
-        /// Operation that failed.
-        action: &'static str,
-        /// On what.
-        path: PathBuf,
-        /// The reason.
-        source: io::Error,
-    },
-    /// A file beside the log cannot be read or written, or is not what it should be.
+    /// A file cannot be read or written, or is not what it should be.
     #[error(transparent)]
     File(#[from] LogError),
-    /// The file is not what it should be; nothing was changed.
-    #[error("{} is damaged: {detail}", path.display())]
-    Damaged {
-        /// The file.
-        path: PathBuf,
-        /// Problem and its position.
-        detail: String,
-    },
     /// The log contradicts itself, or the change contradicts the log.
     #[error("metadata record at offset {offset}: {source}")]
     Contradiction {
@@ -481,7 +461,11 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    fn io(action: &'static str, path: &Path, source: io::Error) -> Self {
-        Self::Io { action, path: path.to_owned(), source }
+    fn io(operation: &'static str, path: &Path, source: io::Error) -> Self {
+        LogError::io(operation, path, source).into()
+    }
+
+    fn damaged(path: &Path, detail: impl Into<String>) -> Self {
+        LogError::corrupt(path, detail).into()
     }
 }

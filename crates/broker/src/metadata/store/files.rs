@@ -22,7 +22,7 @@ pub(super) fn read_quorum_epoch(disk: &dyn Disk, dir: &Path) -> Result<i32, Stor
     if text.is_empty() {
         return Ok(0);
     }
-    let damaged = |detail: &str| StoreError::Damaged { path: path.clone(), detail: detail.to_owned() };
+    let damaged = |detail: &str| StoreError::damaged(&path, detail);
     let state: Value = serde_json::from_str(&text).map_err(|error| damaged(&error.to_string()))?;
     let epoch = state.get("leaderEpoch").and_then(Value::as_i64).ok_or_else(|| damaged("no leaderEpoch"))?;
     i32::try_from(epoch).ok().filter(|epoch| *epoch >= 0).ok_or_else(|| damaged("leaderEpoch out of range"))

@@ -6,7 +6,6 @@ use levada_log::checkpoint::{MetaProperties, PartitionMetadata, Rights, Synced, 
 use levada_log::disk::{DirEntry, Disk, Kind};
 use levada_wire::primitives::Uuid;
 
-use super::journal::Journal;
 use super::snapshot::{BOOTSTRAP, Snapshot, SnapshotId};
 use super::{METADATA_DIR, StoreError, StoreOptions};
 use crate::metadata::features::FEATURES;
@@ -16,6 +15,7 @@ use crate::metadata::records::{
     BeginTransactionRecord, ConfigRecord, EndTransactionRecord, FeatureLevelRecord, Record,
 };
 use crate::metadata::uuid;
+use levada_log::journal::Journal;
 
 /// Voters are kept in the log.
 const KRAFT_VERSION: i16 = 1;

@@ -6,10 +6,10 @@ use levada_log::batch::check_stored;
 use levada_log::check::{Batches, Next};
 use levada_log::disk::Disk;
 
-use super::journal::{end_of, needed, segments};
 use super::replay::Reader;
 use super::{METADATA_DIR, StoreError};
 use crate::metadata::image::Image;
+use levada_log::journal::{end_of, needed, segments};
 
 /// Contents of the metadata log of a directory.
 #[derive(Clone, Debug)]
@@ -54,7 +54,7 @@ fn read(disk: &dyn Disk, reader: &mut Reader, dir: &Path) -> Result<i64, StoreEr
         let expected = end.unwrap_or(base.min(start));
         if base != expected {
             let detail = format!("the log goes on at offset {base}, {expected} is missing");
-            return Err(StoreError::Damaged { path, detail });
+            return Err(StoreError::damaged(&path, detail));
         }
         end = Some(read_segment(disk, reader, &path, (base, start))?);
     }
@@ -77,7 +77,7 @@ fn read_segment(
         }
         let Some(behind) = end_of(&batch) else {
             let detail = format!("a batch at offset {end}, where no log gets");
-            return Err(StoreError::Damaged { path: path.to_owned(), detail });
+            return Err(StoreError::damaged(path, detail));
         };
         end = behind;
         if batch.last_offset() >= start {

@@ -3,14 +3,15 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use levada_log::LogError;
 use levada_log::batch::BatchView;
 use levada_log::disk::Disk;
 
 use super::StoreError;
-use super::journal::{Journal, SegmentLimits, TornTail};
 use super::snapshot::{LogRecord, Snapshot, SnapshotId, each_record, snapshots};
 use crate::metadata::image::{Image, Position, Replay};
 use crate::metadata::records::control::{ControlRecord, Voter};
+use levada_log::journal::{Journal, SegmentLimits, TornTail};
 
 /// A metadata log that has been read.
 pub(super) struct Loaded {
@@ -94,7 +95,7 @@ pub(super) fn load(disk: &Arc<dyn Disk>, path: &Path, limits: SegmentLimits) -> 
             (journal, torn, Some(passed.fault))
         }
         // Without that snapshot the log is not whole.
-        (Ok(_) | Err(StoreError::Damaged { .. }), Some(passed)) => return Err(passed.fault),
+        (Ok(_) | Err(StoreError::File(LogError::Corrupt { .. })), Some(passed)) => return Err(passed.fault),
         (Err(error), Some(_)) => return Err(error),
     };
     let Reader { replay, quorum, epochs, records, bytes, .. } = reader;
@@ -131,7 +132,7 @@ impl Reader {
         for id in snapshots(disk, &self.path)?.into_iter().rev() {
             match Snapshot::read(disk, &id.path(&self.path)) {
                 Ok(snapshot) => return self.take_over(id, snapshot),
-                Err(fault @ StoreError::Damaged { .. }) => {
+                Err(fault @ StoreError::File(LogError::Corrupt { .. })) => {
                     self.passed_over.get_or_insert(PassedOver { end_offset: id.end_offset, fault });
                 }
                 Err(error) => return Err(error),

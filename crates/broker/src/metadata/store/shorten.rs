@@ -8,11 +8,11 @@ use std::sync::Arc;
 use levada_log::batch::BatchView;
 use levada_log::disk::Disk;
 
-use super::journal::{SegmentLimits, segments};
 use super::snapshot::{LogRecord, Snapshot, SnapshotId, each_record, snapshots};
 use super::{Store, StoreError};
 use crate::metadata::image::Image;
 use crate::metadata::records::control::ControlRecord;
+use levada_log::journal::{SegmentLimits, segments};
 
 /// When snapshots are taken, and how much of the past is kept. The defaults are Kafka's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

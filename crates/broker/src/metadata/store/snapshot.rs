@@ -8,10 +8,10 @@ use levada_log::checkpoint::{Replacement, Rights, replace};
 use levada_log::disk::Disk;
 use levada_wire::primitives::Bytes;
 
-use super::journal::read_batches;
 use super::{StoreError, change};
 use crate::metadata::records::control::{self, ControlRecord};
 use crate::metadata::records::{self as metadata_records, Record};
+use levada_log::journal::read_batches;
 
 /// The levels and settings that a new cluster begins with, as `kafka-storage format` leaves them.
 pub(super) const BOOTSTRAP: &str = "bootstrap.checkpoint";
@@ -73,7 +73,7 @@ impl Snapshot {
         })?;
         if !whole {
             let detail = "the snapshot has no end: it was not written whole".to_owned();
-            return Err(StoreError::Damaged { path: path.to_owned(), detail });
+            return Err(StoreError::damaged(path, detail));
         }
         Ok(snapshot)
     }
@@ -106,21 +106,21 @@ impl Snapshot {
         let mut offset = 0;
         let header = ControlRecord::SnapshotHeader { last_contained_log_timestamp_ms: self.timestamp_ms };
         let first: Vec<ControlRecord> = std::iter::once(header).chain(self.control.iter().cloned()).collect();
-        let mut push = |batch: Encoded| {
-            offset += i64::try_from(batch.records).unwrap_or(i64::MAX);
-            bytes.extend_from_slice(&batch.bytes);
+        let mut push = |batch: Bytes, records: usize| {
+            offset += i64::try_from(records).unwrap_or(i64::MAX);
+            bytes.extend_from_slice(&batch);
             offset
         };
-        let mut next = push(control_batch(path, &first, 0, epoch, now_ms)?);
+        let mut next = push(control_batch(path, &first, 0, epoch, now_ms)?, first.len());
         let level = change::level(None, &self.records);
         let values = self.records.iter().filter_map(|record| change::encode(record, level).transpose());
         let values = values.collect::<Result<Vec<_>, _>>()?;
         // Kafka reads a snapshot batch by batch into a buffer; it writes at most this many records
         // in one.
         for run in change::runs(values, RECORDS_PER_BATCH) {
-            next = push(metadata_batch(path, &run, next, epoch, now_ms)?);
+            next = push(metadata_batch(path, &run, next, epoch, now_ms)?, run.len());
         }
-        push(control_batch(path, &[ControlRecord::SnapshotFooter], next, epoch, now_ms)?);
+        push(control_batch(path, &[ControlRecord::SnapshotFooter], next, epoch, now_ms)?, 1);
         Ok(bytes)
     }
 }
@@ -140,10 +140,8 @@ pub(super) fn each_record(
     batch: &BatchView<'_>,
     mut visit: impl FnMut(LogRecord) -> Result<(), StoreError>,
 ) -> Result<(), StoreError> {
-    let damaged = |offset: i64, detail: String| StoreError::Damaged {
-        path: path.to_owned(),
-        detail: format!("offset {offset}: {detail}"),
-    };
+    let damaged =
+        |offset: i64, detail: String| StoreError::damaged(path, format!("offset {offset}: {detail}"));
     let base = batch.base_offset();
     // Uncompressed records of a log of our own need no bound of their own: they are in memory
     // already.
@@ -164,12 +162,6 @@ pub(super) fn each_record(
     Ok(())
 }
 
-/// A batch ready to be written.
-pub(super) struct Encoded {
-    pub(super) bytes: Bytes,
-    pub(super) records: usize,
-}
-
 /// A batch of metadata records.
 pub(super) fn metadata_batch(
     path: &Path,
@@ -177,7 +169,7 @@ pub(super) fn metadata_batch(
     base_offset: i64,
     epoch: i32,
     now_ms: i64,
-) -> Result<Encoded, StoreError> {
+) -> Result<Bytes, StoreError> {
     let mut builder = Builder::new().base_offset(base_offset).leader_epoch(epoch);
     for value in values {
         builder.push(now_ms, None, Some(value));
@@ -192,7 +184,7 @@ pub(super) fn control_batch(
     base_offset: i64,
     epoch: i32,
     now_ms: i64,
-) -> Result<Encoded, StoreError> {
+) -> Result<Bytes, StoreError> {
     let mut builder = Builder::new().base_offset(base_offset).leader_epoch(epoch).control();
     for record in records {
         let (key, value) = control::encode(record).map_err(StoreError::Unencodable)?;
@@ -201,7 +193,7 @@ pub(super) fn control_batch(
     finish(path, &builder)
 }
 
-fn finish(path: &Path, builder: &Builder) -> Result<Encoded, StoreError> {
+fn finish(path: &Path, builder: &Builder) -> Result<Bytes, StoreError> {
     let bytes = builder.build().map_err(|source| StoreError::io("encode a batch for", path, source))?;
-    Ok(Encoded { bytes: bytes.freeze(), records: builder.len() })
+    Ok(bytes.freeze())
 }

@@ -8,6 +8,7 @@ use std::fs;
 use levada_log::batch::BatchView;
 use levada_log::checkpoint::Rights;
 use levada_log::disk::RealDisk;
+use levada_log::journal::read_batches;
 use levada_wire::primitives::Uuid;
 use tempfile::TempDir;
 
@@ -79,14 +80,14 @@ fn names(image: &Image) -> Vec<String> {
 /// Every record of a file of batches, with the batch's offset, epoch and time.
 fn contents(path: &Path) -> Vec<(i64, i32, i64, Vec<LogRecord>)> {
     let mut batches = Vec::new();
-    journal::read_batches(&RealDisk, path, |batch| {
+    read_batches(&RealDisk, path, |batch| {
         let mut list = Vec::new();
         each_record(path, batch, |record| {
             list.push(record);
             Ok(())
         })?;
         batches.push((batch.base_offset(), batch.leader_epoch(), batch.max_timestamp(), list));
-        Ok(())
+        Ok::<(), StoreError>(())
     })
     .unwrap();
     batches
@@ -107,7 +108,7 @@ fn a_real_kafkas_files_are_written_again_byte_for_byte() {
             } else {
                 control_batch(&path, &control, base_offset, epoch, timestamp_ms)
             };
-            written.extend_from_slice(&batch.unwrap().bytes);
+            written.extend_from_slice(&batch.unwrap());
         }
         assert_eq!(written, fs::read(&path).unwrap(), "{name}");
     }
@@ -250,7 +251,10 @@ fn damage_in_front_of_whole_batches_is_refused_and_kept() {
         bytes[position] ^= 0x55;
         fs::write(&path, &bytes).unwrap();
         let error = Store::open(&options(dir.path()), 1_000).unwrap_err();
-        assert!(matches!(&error, StoreError::Damaged { path: named, .. } if *named == path), "{error}");
+        assert!(
+            matches!(&error, StoreError::File(LogError::Corrupt { path: named, .. }) if *named == path),
+            "{error}"
+        );
         assert_eq!(fs::read(&path).unwrap(), bytes, "nothing may be changed");
     }
 }
@@ -272,7 +276,10 @@ fn offsets_and_epochs_that_no_log_gets_to_are_damage() {
         let dir = golden_copy();
         change(&dir.path().join(METADATA_DIR));
         let error = Store::open(&options(dir.path()), 1_000).unwrap_err();
-        assert!(matches!(error, StoreError::Damaged { .. }) && error.to_string().contains(reason), "{error}");
+        assert!(
+            matches!(error, StoreError::File(LogError::Corrupt { .. })) && error.to_string().contains(reason),
+            "{error}"
+        );
         inspect(&RealDisk, dir.path()).unwrap();
     };
     let state = |dir: &Path, epoch: i32| {
@@ -288,7 +295,7 @@ fn offsets_and_epochs_that_no_log_gets_to_are_damage() {
             fs::remove_file(dir.join("00000000000000000000.log")).unwrap();
             let path = dir.join(format!("{end_offset:020}.log"));
             let batch = metadata_batch(&path, &values(&topic("late", 1)), end_offset, 3, 1_000).unwrap();
-            fs::write(path, &batch.bytes).unwrap();
+            fs::write(path, &batch).unwrap();
         };
         check(&late, reason);
     }
@@ -394,7 +401,7 @@ fn a_quorum_of_several_is_refused() {
     let path = dir.path().join(SEGMENT);
     let voters = [ControlRecord::Voters(vec![voter(1), voter(2)])];
     let mut log = fs::read(&path).unwrap();
-    log.extend_from_slice(&control_batch(&path, &voters, 105, 3, 1_000).unwrap().bytes);
+    log.extend_from_slice(&control_batch(&path, &voters, 105, 3, 1_000).unwrap());
     fs::write(&path, &log).unwrap();
     let error = Store::open(&options(dir.path()), 1_000).unwrap_err();
     assert!(matches!(&error, StoreError::Quorum { voters, .. } if *voters == [1, 2]), "{error}");
@@ -473,14 +480,14 @@ fn records_are_written_as_the_metadata_version_knows_them() {
 /// Kinds and versions of the records from an offset on.
 fn written_versions(path: &Path, begin: i64) -> Vec<(u16, u16)> {
     let mut found = Vec::new();
-    journal::read_batches(&RealDisk, path, |batch| {
+    read_batches(&RealDisk, path, |batch| {
         if batch.base_offset() >= begin && !batch.is_control() {
             for record in levada_log::batch::records(batch.bytes()).unwrap() {
                 let (record, version) = records::decode(record.unwrap().value.unwrap()).unwrap();
                 found.push((record.api_key(), version));
             }
         }
-        Ok(())
+        Ok::<(), StoreError>(())
     })
     .unwrap();
     found

@@ -60,7 +60,7 @@ fn a_batch_that_was_written_once_is_read_however_large_it_is() {
     let list: Vec<Record> = (0..17).map(|index| config(index, 8 << 20)).collect();
     let path = dir.path().join(SEGMENT);
     let mut log = fs::read(&path).unwrap();
-    log.extend_from_slice(&metadata_batch(&path, &values(&list), offset, epoch, 1_000).unwrap().bytes);
+    log.extend_from_slice(&metadata_batch(&path, &values(&list), offset, epoch, 1_000).unwrap());
     fs::write(&path, &log).unwrap();
     let (mut store, _) = open(dir.path());
     assert_eq!(found(&store), 17);
@@ -104,7 +104,10 @@ fn a_disk_that_is_full_in_the_middle_of_a_change_keeps_nothing_of_it() {
         Store::open(&StoreOptions { disk: disk.clone(), ..options(dir.path()) }, 1_000).unwrap();
     let log = fs::read(dir.path().join(SEGMENT)).unwrap();
     disk.fail("write", Errno::NOSPC, 2);
-    assert!(matches!(store.update(2_000, |_, _| configs(30, 1 << 20)), Err(StoreError::Io { .. })));
+    assert!(matches!(
+        store.update(2_000, |_, _| configs(30, 1 << 20)),
+        Err(StoreError::File(LogError::Io { .. }))
+    ));
     assert_eq!(fs::read(dir.path().join(SEGMENT)).unwrap(), log);
     add(&mut store, "a", 1);
     drop(store);
@@ -122,7 +125,7 @@ fn a_segment_that_cannot_be_made_for_want_of_descriptors_leaves_nothing_in_doubt
             let (mut store, _) = Store::open(&options, 1_000).unwrap();
             disk.fail(call, errno, 0);
             let refused = store.update(2_000, |_, _| Decision { records: topic("a", 1), outcome: () });
-            assert!(matches!(refused, Err(StoreError::Io { .. })), "{call} {errno}");
+            assert!(matches!(refused, Err(StoreError::File(LogError::Io { .. }))), "{call} {errno}");
             // The process may end here.
             let (ended, image) = (tempfile::tempdir().unwrap(), dir.path());
             copy(image, ended.path());

@@ -1,32 +1,36 @@
-//! The segments of the metadata log: batches appended one at a time, each on the disk before it
-//! counts.
+//! The second form of a log: batches appended one at a time, each on the disk before it counts. The
+//! broker keeps the metadata of a cluster in it.
 //!
-//! The log is small and always read from its beginning, so it needs no index; Kafka builds its own
-//! when it takes the directory over.
+//! A [`Writer`](crate::Writer) acknowledges from memory and cuts damage off when it opens a log,
+//! because replicas may have what it cuts. A journal has no replica: only a torn last batch, which
+//! nobody was told of, is cut, and other damage is an error. It is small and read from its
+//! beginning, so it has no index; Kafka builds its own when it takes the directory over.
+
+#[cfg(test)]
+mod tests;
 
 use std::fs::File;
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use levada_log::OFFSET_MAX;
-use levada_log::batch::{BatchView, HEADER_LEN, PREFIX_LEN, check_stored};
-use levada_log::disk::{Disk, is_full};
-use levada_wire::primitives::Bytes;
+use bytes::Bytes;
 use rustix::io::Errno;
 
-use super::StoreError;
-use super::snapshot::Encoded;
+use crate::batch::{BatchView, HEADER_LEN, PREFIX_LEN, check_stored};
+use crate::disk::{Disk, is_full};
+use crate::segment::file_name;
+use crate::{LogError, OFFSET_MAX};
 
 /// The offset behind a batch; none where no batch can be.
-pub(super) fn end_of(batch: &BatchView<'_>) -> Option<i64> {
+pub fn end_of(batch: &BatchView<'_>) -> Option<i64> {
     let end = batch.base_offset().checked_add(i64::from(batch.last_offset_delta()) + 1);
     end.filter(|end| batch.base_offset() >= 0 && *end <= OFFSET_MAX)
 }
 
-/// The metadata log, open for appending.
+/// A journal, open for appending. It has one owner, and blocks.
 #[derive(Debug)]
-pub(super) struct Journal {
+pub struct Journal {
     disk: Arc<dyn Disk>,
     dir: PathBuf,
     path: PathBuf,
@@ -44,12 +48,12 @@ pub(super) struct Journal {
 
 /// End of a segment.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct SegmentLimits {
+pub struct SegmentLimits {
     /// The most bytes of a segment.
-    pub(super) bytes: u64,
+    pub bytes: u64,
     /// The longest time between the timestamps of a segment's first batch and of another of its
     /// batches.
-    pub(super) ms: i64,
+    pub ms: i64,
 }
 
 /// Bytes at the log's end that were being written when the process or machine stopped.
@@ -64,8 +68,12 @@ pub struct TornTail {
 }
 
 impl Journal {
-    /// Makes an empty log, which lasts once the caller has synced `dir`. No error if there is one.
-    pub(super) fn create(disk: &dyn Disk, dir: &Path) -> Result<(), StoreError> {
+    /// Makes an empty log, which lasts once the caller has synced `dir`, unless there is one.
+    /// Blocks.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub fn create(disk: &dyn Disk, dir: &Path) -> Result<(), LogError> {
         if segments(disk, dir)?.is_empty() {
             create(disk, &segment_path(dir, 0))?;
         }
@@ -73,38 +81,40 @@ impl Journal {
     }
 
     /// Opens the log in `dir`, hands every batch from `start_offset` on to `visit`, and cuts a torn
-    /// tail. Segments end by `limits`. A log that does not exist begins at `start_offset`.
-    pub(super) fn open(
+    /// tail. Segments end by `limits`. A log that does not exist begins at `start_offset`. Blocks.
+    ///
+    /// # Errors
+    /// The disk's; damage anywhere but in a torn last batch, which leaves everything as it is;
+    /// those of `visit`.
+    pub fn open<E: From<LogError>>(
         disk: &Arc<dyn Disk>,
         dir: &Path,
         (start_offset, limits): (i64, SegmentLimits),
-        mut visit: impl FnMut(&BatchView<'_>) -> Result<(), StoreError>,
-    ) -> Result<(Self, Option<TornTail>), StoreError> {
+        mut visit: impl FnMut(&BatchView<'_>) -> Result<(), E>,
+    ) -> Result<(Self, Option<TornTail>), E> {
         let mut segments = needed(segments(&**disk, dir)?, start_offset);
         if start_offset > OFFSET_MAX {
             let detail = format!("a snapshot at offset {start_offset}, where no log gets");
-            return Err(StoreError::Damaged { path: dir.to_owned(), detail });
+            return Err(LogError::corrupt(dir, detail).into());
         }
         if segments.is_empty() {
             let path = segment_path(dir, start_offset);
             create(&**disk, &path)?;
-            disk.sync_dir(dir).map_err(|source| StoreError::io("sync", dir, source))?;
+            disk.sync_dir(dir).map_err(|source| LogError::io("sync", dir, source))?;
             segments.push((start_offset, path));
         }
         let last = segments.len() - 1;
         let mut end_offset = segments[0].0.max(0);
         if end_offset > start_offset {
-            return Err(StoreError::Damaged {
-                path: segments[0].1.clone(),
-                detail: format!("the log begins at offset {end_offset}, but is needed from {start_offset}"),
-            });
+            let detail = format!("the log begins at offset {end_offset}, but is needed from {start_offset}");
+            return Err(LogError::corrupt(&segments[0].1, detail).into());
         }
         let mut torn = None;
         let (mut size_bytes, mut first_ms) = (0, None);
         for (index, (base_offset, path)) in segments.iter().enumerate() {
             if *base_offset != end_offset {
                 let detail = format!("offsets {end_offset} to {base_offset} are missing in front of it");
-                return Err(StoreError::Damaged { path: path.clone(), detail });
+                return Err(LogError::corrupt(path, detail).into());
             }
             let mut scan = Scan { disk: &**disk, path, end_offset, position: 0 };
             let found = scan.run(index == last, |batch| {
@@ -120,12 +130,12 @@ impl Journal {
         if end_offset < start_offset {
             let detail =
                 format!("the log ends at offset {end_offset}, in front of its snapshot at {start_offset}");
-            return Err(StoreError::Damaged { path, detail });
+            return Err(LogError::corrupt(&path, detail).into());
         }
-        let file = disk.open(&path).map_err(|source| StoreError::io("open", &path, source))?;
+        let file = disk.open(&path).map_err(|source| LogError::io("open", &path, source))?;
         if torn.is_some() {
             let cut = disk.truncate(&file, &path, size_bytes).and_then(|()| disk.sync(&file, &path));
-            cut.map_err(|source| StoreError::io("cut the torn tail of", &path, source))?;
+            cut.map_err(|source| LogError::io("cut the torn tail of", &path, source))?;
         }
         let (disk, dir) = (disk.clone(), dir.to_owned());
         let journal = Self {
@@ -144,7 +154,7 @@ impl Journal {
     }
 
     /// The offset that the next record will have.
-    pub(super) fn end_offset(&self) -> i64 {
+    pub fn end_offset(&self) -> i64 {
         self.end_offset
     }
 
@@ -152,8 +162,14 @@ impl Journal {
     /// waits for each until it is on the disk: the next one is written behind one that is whole,
     /// which is how a torn batch is told from damage. When the disk is full, or a file cannot be
     /// made for want of descriptors or memory, none of them is there, and that is all; after any
-    /// other error nobody knows what the disk holds, see [`Journal::is_in_doubt`].
-    pub(super) fn append(&mut self, batches: &[Encoded]) -> Result<(), StoreError> {
+    /// other error nobody knows what the disk holds, see [`Journal::is_in_doubt`]. Blocks.
+    ///
+    /// # Errors
+    /// The disk's.
+    ///
+    /// # Panics
+    /// If the batches are not whole, or do not follow the log and one another.
+    pub fn append(&mut self, batches: &[Bytes]) -> Result<(), LogError> {
         if self.must_roll || self.is_roll_due(batches) {
             self.roll()?;
         }
@@ -164,10 +180,10 @@ impl Journal {
     }
 
     /// True if the batches would make the segment too large, or are much later than its first one.
-    fn is_roll_due(&self, batches: &[Encoded]) -> bool {
-        let len_bytes: u64 = batches.iter().map(|batch| batch.bytes.len() as u64).sum();
+    fn is_roll_due(&self, batches: &[Bytes]) -> bool {
+        let len_bytes: u64 = batches.iter().map(|batch| batch.len() as u64).sum();
         let is_late = |first_ms: i64| {
-            let latest_ms = batches.iter().filter_map(timestamp).max();
+            let latest_ms = batches.iter().map(|batch| view(batch).max_timestamp()).max();
             latest_ms.is_some_and(|latest_ms| latest_ms.saturating_sub(first_ms) > self.limits.ms)
         };
         self.size_bytes > 0
@@ -176,8 +192,10 @@ impl Journal {
 
     /// Writes one batch of a change that began at the position `began`, to which an error that
     /// leaves no doubt goes back.
-    fn append_one(&mut self, batch: &Encoded, began: u64) -> Result<(), StoreError> {
-        let parts = &mut [IoSlice::new(&batch.bytes)];
+    fn append_one(&mut self, batch: &Bytes, began: u64) -> Result<(), LogError> {
+        let view = view(batch);
+        assert_eq!(view.base_offset(), self.end_offset, "a batch follows the log, {}", self.path.display());
+        let parts = &mut [IoSlice::new(batch)];
         if let Err(source) = self.disk.write_at(&self.file, &self.path, parts, self.size_bytes) {
             let mut cut = self.disk.truncate(&self.file, &self.path, began);
             if began < self.size_bytes {
@@ -190,31 +208,34 @@ impl Journal {
         if let Err(source) = self.disk.sync(&self.file, &self.path) {
             return Err(self.give_up(false, source));
         }
-        self.first_ms = self.first_ms.or_else(|| timestamp(batch));
-        self.size_bytes += batch.bytes.len() as u64;
-        self.end_offset += i64::try_from(batch.records).unwrap_or(i64::MAX);
+        self.first_ms.get_or_insert(view.max_timestamp());
+        self.size_bytes += batch.len() as u64;
+        self.end_offset = view.last_offset() + 1;
         Ok(())
     }
 
     /// True if an error came between the journal and its file: it must not be used again.
-    pub(super) fn is_in_doubt(&self) -> bool {
+    pub fn is_in_doubt(&self) -> bool {
         self.in_doubt
     }
 
-    fn give_up(&mut self, undone: bool, source: io::Error) -> StoreError {
+    fn give_up(&mut self, undone: bool, source: io::Error) -> LogError {
         self.in_doubt |= !undone;
-        StoreError::io("append to", &self.path, source)
+        LogError::io("append to", &self.path, source)
     }
 
-    /// Goes on in a new segment, unless there is nothing in this one.
-    pub(super) fn begin_segment(&mut self) -> Result<(), StoreError> {
+    /// Goes on in a new segment, unless there is nothing in this one. Blocks.
+    ///
+    /// # Errors
+    /// The disk's; the log goes on in this segment, or in the next one that is empty.
+    pub fn begin_segment(&mut self) -> Result<(), LogError> {
         if self.size_bytes == 0 { Ok(()) } else { self.roll() }
     }
 
     /// Begins the next segment. Once its file is made nothing is appended to this one any more,
     /// whatever fails then: the next attempt, or the next start, finds an empty file at the place
     /// where the log goes on.
-    fn roll(&mut self) -> Result<(), StoreError> {
+    fn roll(&mut self) -> Result<(), LogError> {
         let path = segment_path(&self.dir, self.end_offset);
         let made = match self.disk.create(&path) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => self.disk.open(&path),
@@ -223,7 +244,7 @@ impl Journal {
         self.must_roll |= made.is_ok();
         let file = made.and_then(|file| self.disk.sync_dir(&self.dir).map(|()| file)).map_err(|source| {
             self.in_doubt |= !leaves_no_doubt(&source);
-            StoreError::io("create", &path, source)
+            LogError::io("create", &path, source)
         })?;
         self.file = file;
         self.path = path;
@@ -233,9 +254,8 @@ impl Journal {
     }
 }
 
-/// The latest timestamp of a batch.
-fn timestamp(batch: &Encoded) -> Option<i64> {
-    BatchView::parse(&batch.bytes).ok().map(|batch| batch.max_timestamp())
+fn view(batch: &[u8]) -> BatchView<'_> {
+    BatchView::parse(batch).unwrap_or_else(|error| panic!("a journal takes whole batches: {error}"))
 }
 
 /// True if an operation failed for want of what somebody else may give back: nothing of it was
@@ -254,15 +274,15 @@ struct Scan<'a> {
 }
 
 impl Scan<'_> {
-    fn run(
+    fn run<E: From<LogError>>(
         &mut self,
         may_be_torn: bool,
-        mut visit: impl FnMut(&BatchView<'_>) -> Result<(), StoreError>,
-    ) -> Result<Option<TornTail>, StoreError> {
+        mut visit: impl FnMut(&BatchView<'_>) -> Result<(), E>,
+    ) -> Result<Option<TornTail>, E> {
         // A segment is read whole: its length is what the file system says, not what a batch
         // claims.
         let bytes =
-            self.disk.read_file(self.path).map_err(|source| StoreError::io("read", self.path, source))?;
+            self.disk.read_file(self.path).map_err(|source| LogError::io("read", self.path, source))?;
         let mut rest = &bytes[..];
         while !rest.is_empty() {
             let found = check_stored(rest);
@@ -279,10 +299,10 @@ impl Scan<'_> {
             if batch.base_offset() != self.end_offset {
                 let detail =
                     format!("a batch begins at offset {}, not {}", batch.base_offset(), self.end_offset);
-                return Err(self.damaged(&detail));
+                return Err(self.damaged(&detail).into());
             }
             let Some(end_offset) = end_of(&batch) else {
-                return Err(self.damaged("no log gets so far"));
+                return Err(self.damaged("no log gets so far").into());
             };
             visit(&batch)?;
             self.end_offset = end_offset;
@@ -292,11 +312,9 @@ impl Scan<'_> {
         Ok(None)
     }
 
-    fn damaged(&self, detail: &str) -> StoreError {
-        StoreError::Damaged {
-            path: self.path.to_owned(),
-            detail: format!("at position {} (offset {}): {detail}", self.position, self.end_offset),
-        }
+    fn damaged(&self, detail: &str) -> LogError {
+        let detail = format!("at position {} (offset {}): {detail}", self.position, self.end_offset);
+        LogError::corrupt(self.path, detail)
     }
 }
 
@@ -311,19 +329,20 @@ fn batch_follows(bytes: &[u8], after: i64) -> bool {
     })
 }
 
-/// Whole batches of a finished file such as a snapshot.
-pub(super) fn read_batches(
+/// Reads a finished file of whole batches, such as a snapshot, and hands each to `visit`. Blocks.
+///
+/// # Errors
+/// The file cannot be read, has bytes that are no batch, or `visit` fails.
+pub fn read_batches<E: From<LogError>>(
     disk: &dyn Disk,
     path: &Path,
-    mut visit: impl FnMut(&BatchView<'_>) -> Result<(), StoreError>,
-) -> Result<(), StoreError> {
-    let bytes = Bytes::from(disk.read_file(path).map_err(|source| StoreError::io("read", path, source))?);
+    mut visit: impl FnMut(&BatchView<'_>) -> Result<(), E>,
+) -> Result<(), E> {
+    let bytes = disk.read_file(path).map_err(|source| LogError::io("read", path, source))?;
     let mut position = 0;
     while position < bytes.len() {
-        let batch = check_stored(&bytes[position..]).map_err(|error| StoreError::Damaged {
-            path: path.to_owned(),
-            detail: format!("at position {position}: {error}"),
-        })?;
+        let damaged = |error| LogError::corrupt(path, format!("at position {position}: {error}"));
+        let batch = check_stored(&bytes[position..]).map_err(damaged)?;
         visit(&batch)?;
         position += batch.bytes().len();
     }
@@ -332,14 +351,17 @@ pub(super) fn read_batches(
 
 /// Those segments that are read from `start_offset` on. What lies before may be on its way out, and
 /// need not be whole.
-pub(super) fn needed(mut segments: Vec<(i64, PathBuf)>, start_offset: i64) -> Vec<(i64, PathBuf)> {
+pub fn needed(mut segments: Vec<(i64, PathBuf)>, start_offset: i64) -> Vec<(i64, PathBuf)> {
     let first = segments.iter().rposition(|(base, _)| *base <= start_offset);
     segments.split_off(first.unwrap_or(0))
 }
 
-/// The segments of a log in order.
-pub(super) fn segments(disk: &dyn Disk, dir: &Path) -> Result<Vec<(i64, PathBuf)>, StoreError> {
-    let entries = disk.list(dir).map_err(|source| StoreError::io("list", dir, source))?;
+/// The segments of the journal in `dir`, by base offset. Blocks.
+///
+/// # Errors
+/// The directory cannot be listed.
+pub fn segments(disk: &dyn Disk, dir: &Path) -> Result<Vec<(i64, PathBuf)>, LogError> {
+    let entries = disk.list(dir).map_err(|source| LogError::io("list", dir, source))?;
     let mut found = Vec::new();
     for path in entries.into_iter().map(|entry| entry.path) {
         if path.extension().is_some_and(|extension| extension == "log") {
@@ -352,9 +374,9 @@ pub(super) fn segments(disk: &dyn Disk, dir: &Path) -> Result<Vec<(i64, PathBuf)
 }
 
 fn segment_path(dir: &Path, base_offset: i64) -> PathBuf {
-    dir.join(format!("{base_offset:020}.log"))
+    dir.join(file_name(base_offset, ".log"))
 }
 
-fn create(disk: &dyn Disk, path: &Path) -> Result<File, StoreError> {
-    disk.create(path).map_err(|source| StoreError::io("create", path, source))
+fn create(disk: &dyn Disk, path: &Path) -> Result<File, LogError> {
+    disk.create(path).map_err(|source| LogError::io("create", path, source))
 }
