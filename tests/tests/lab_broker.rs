@@ -25,7 +25,8 @@ fn every_experiment_on_levada_is_sound() {
         // Rows of Levada alone are named by what tells them apart; a cluster needs Kafka's
         // controller.
         let name = summary["name"].as_str().expect("a name");
-        let is_unnamed = [JAVA, "growth", "append", REPLICATE].iter().any(|end| name.ends_with(end));
+        let is_unnamed =
+            [JAVA, "growth", "append", "watched", REPLICATE].iter().any(|end| name.ends_with(end));
         assert_eq!(measured.contains("levada"), !is_unnamed, "{name}");
     }
     let left = std::fs::read_dir(scratch.path()).expect("the directory").count();

@@ -40,6 +40,7 @@ mod reheat;
 mod replicate;
 mod start;
 mod tls_fetch;
+mod watched;
 
 pub use append::Append;
 pub use connections::Connections;
@@ -61,6 +62,7 @@ pub use reheat::Reheat;
 pub use replicate::Replicate;
 pub use start::Start;
 pub use tls_fetch::TlsFetch;
+pub use watched::Watched;
 
 /// Systems that can be started.
 #[derive(Debug, Clone)]
@@ -80,7 +82,7 @@ impl Systems {
 }
 
 /// All experiments on brokers, in the order in which they are run.
-pub const OFFERS: [Offer<Systems>; 19] = [
+pub const OFFERS: [Offer<Systems>; 20] = [
     Offer { name: "start", begin: |bench, systems| Ok(Box::new(Start::new(bench, systems)?)), limits: few },
     Offer { name: "idle", begin: |bench, systems| Ok(Box::new(Idle::new(bench, systems)?)), limits: few },
     Offer {
@@ -154,6 +156,11 @@ pub const OFFERS: [Offer<Systems>; 19] = [
         name: "fan-out",
         begin: |bench, systems| Ok(Box::new(FanOut::new(bench, systems)?)),
         limits: few,
+    },
+    Offer {
+        name: "watched",
+        begin: |bench, systems| Ok(Box::new(Watched::new(bench, systems)?)),
+        limits: Limits::of,
     },
     Offer {
         name: "replicate",

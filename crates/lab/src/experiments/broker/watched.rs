@@ -1,0 +1,211 @@
+//! Cost of watching: what produce and fetch requests cost a broker with many partitions while a
+//! page of its console is open and Prometheus scrapes it, and while nobody looks.
+
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use crate::error::LabError;
+use crate::experiments::broker::Systems;
+use crate::experiments::broker::harness::connection::Connection;
+use crate::experiments::broker::harness::frames::{self, TopicPartition};
+use crate::experiments::broker::harness::metrics::Scrape;
+use crate::experiments::broker::harness::node::{Node, System};
+use crate::experiments::broker::harness::replay;
+use crate::experiments::broker::harness::topic::{self, Filled};
+use crate::harness::bench::Bench;
+use crate::harness::process::Spent;
+use crate::method::experiment::{Case, Experiment, Outcome, Pass};
+use crate::record::{Metric, Verdict};
+
+const PRODUCE: &str = "produce, 64 KiB";
+const FETCH: &str = "fetch, 1 MiB";
+const WATCHED: &str = "watched";
+const ALONE: &str = "nobody looks";
+
+const BATCH_LEN: usize = 64 << 10;
+const FETCH_BYTES: i32 = 1 << 20;
+/// Batches that are sent before the clock is looked at.
+const TURN: usize = 64;
+/// Time between two scrapes, as Prometheus is often configured.
+const SCRAPED_EVERY: Duration = Duration::from_secs(5);
+
+/// The experiment, with its broker.
+#[derive(Debug)]
+pub struct Watched<'b> {
+    bench: &'b Bench,
+    node: Node,
+    filled: Filled,
+    /// Topics so far; each run of producing has its own.
+    topics: usize,
+}
+
+/// A page of the console that follows the broker, and a scraper. Dropping it closes both.
+struct Watchers {
+    page: TcpStream,
+    reader: Option<JoinHandle<()>>,
+    scraper: Option<(Sender<()>, JoinHandle<()>)>,
+}
+
+impl Watchers {
+    /// Opens the page and returns when it has shown the first figures. The first scrape is soon.
+    fn open(http: SocketAddr) -> Result<Watchers, LabError> {
+        let failed = LabError::step(format!("cannot follow http://{http}/live"));
+        let (page, mut stream) = follow(http).map_err(failed)?;
+        let reader = thread::spawn(move || {
+            let mut shown = [0; 4096];
+            while stream.read(&mut shown).is_ok_and(|len| len > 0) {}
+        });
+        let (stop, stopped) = mpsc::channel();
+        let scraper = thread::spawn(move || {
+            // A scrape that fails is seen by what it costs: nothing. The page has answered.
+            while Scrape::of(Some(http)).is_ok() {
+                match stopped.recv_timeout(SCRAPED_EVERY) {
+                    Err(RecvTimeoutError::Timeout) => {}
+                    Ok(()) | Err(RecvTimeoutError::Disconnected) => break,
+                }
+            }
+        });
+        Ok(Watchers { page, reader: Some(reader), scraper: Some((stop, scraper)) })
+    }
+}
+
+/// Asks for the stream of the console's overview, and waits for its first event.
+fn follow(http: SocketAddr) -> io::Result<(TcpStream, TcpStream)> {
+    let mut stream = TcpStream::connect(http)?;
+    write!(stream, "GET /live HTTP/1.1\r\nhost: {http}\r\n\r\n")?;
+    let mut seen = Vec::new();
+    let mut part = [0; 4096];
+    while !seen.windows(6).any(|bytes| bytes == b"data: ") {
+        match stream.read(&mut part)? {
+            0 => return Err(io::Error::other(String::from_utf8_lossy(&seen).into_owned())),
+            len => seen.extend_from_slice(&part[..len]),
+        }
+    }
+    Ok((stream.try_clone()?, stream))
+}
+
+impl Drop for Watchers {
+    fn drop(&mut self) {
+        // Fails only if the broker has closed the page already.
+        let _ = self.page.shutdown(Shutdown::Both);
+        let reader = self.reader.take();
+        let scraper = self.scraper.take().map(|(stop, scraper)| {
+            drop(stop);
+            scraper
+        });
+        for thread in reader.into_iter().chain(scraper) {
+            // A panic has been printed.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl<'b> Watched<'b> {
+    /// Starts a broker of Levada with many partitions, and fills a topic.
+    ///
+    /// # Errors
+    /// The broker does not start or refuses, or there is no room.
+    pub fn new(bench: &'b Bench, systems: &Systems) -> Result<Watched<'b>, LabError> {
+        let mut node = Node::new(bench, systems, System::Levada)?;
+        node.start(bench)?;
+        let bytes = bench.scale().choose(1 << 20, 64 << 20, 256 << 20, 256 << 20);
+        bench.reserve(bytes)?;
+        topic::create(&node, "others", bench.scale().choose(10, 100, 1_000, 1_000), &[])?;
+        topic::create(&node, "read", 1, &[])?;
+        let place = TopicPartition { topic: "read".to_owned(), partition: 0 };
+        let filled = topic::fill(&node, place, BATCH_LEN, bytes)?;
+        topic::sync(&node, &filled.place)?;
+        Ok(Watched { bench, node, filled, topics: 0 })
+    }
+
+    /// Produces until the time is over; how many bytes of records, and what they cost.
+    fn produce(&mut self, time: Duration) -> Result<(u64, Duration), LabError> {
+        self.topics += 1;
+        let place = TopicPartition { topic: format!("written-{:04}", self.topics), partition: 0 };
+        let (batch, records) = frames::batch(BATCH_LEN, 1024, 1)?;
+        let turn = Filled { place, batch_len: batch.len(), records, batches: TURN };
+        let frame = frames::produce(&turn.place, batch.freeze(), 1)?;
+        let keep = ("retention.bytes", &*(256 << 20).to_string());
+        topic::create(&self.node, &turn.place.topic, 1, &[("file.delete.delay.ms", "1000"), keep])?;
+        let mut connection = Connection::open(self.node.address())?;
+        let (mut turns, before, start) = (0, Spent::of(self.node.pid()), Instant::now());
+        while turns == 0 || start.elapsed() < time {
+            topic::send(&mut connection, &frame, &turn, turn.offset(turns * TURN))?;
+            turns += 1;
+        }
+        let spent = Spent::since(self.node.pid(), &before);
+        topic::delete(&self.node, &turn.place.topic)?;
+        Ok((turn.bytes() * turns as u64, spent))
+    }
+
+    /// Reads the same topic until the time is over.
+    fn fetch(&self, time: Duration) -> Result<(u64, Duration), LabError> {
+        let mut connection = Connection::open(self.node.address())?;
+        let (mut batches, before, start) = (0, Spent::of(self.node.pid()), Instant::now());
+        while batches == 0 || start.elapsed() < time {
+            let next = batches % self.filled.batches;
+            batches += replay::step(&mut connection, &self.filled, next, FETCH_BYTES)?;
+        }
+        Ok(((batches * self.filled.batch_len) as u64, Spent::since(self.node.pid(), &before)))
+    }
+
+    /// A watched broker has told what was looked for, and its records are whole.
+    fn check(&self, case: &Case) -> Result<Verdict, LabError> {
+        let verdict = topic::verify(self.node.address(), &self.filled, 0, FETCH_BYTES)?;
+        let partitions = Scrape::of(self.node.http())?.sum("levada_partitions");
+        if case.name == WATCHED && partitions.is_none_or(|partitions| partitions < 2.0) {
+            return Ok(Verdict {
+                sound: false,
+                what: format!("a scrape tells of {partitions:?} partitions"),
+            });
+        }
+        Ok(verdict)
+    }
+}
+
+impl Experiment for Watched<'_> {
+    fn name(&self) -> &'static str {
+        "broker-watched"
+    }
+
+    fn shows(&self) -> String {
+        format!(
+            "what records cost a broker of {} partitions while a page of its console is open and its metrics are scraped every {} s, \
+             and while nobody looks",
+            self.bench.scale().choose(10, 100, 1_000, 1_000),
+            SCRAPED_EVERY.as_secs()
+        )
+    }
+
+    fn metrics(&self) -> Vec<Metric> {
+        super::moving()
+    }
+
+    fn cases(&self) -> Vec<Case> {
+        let names = [ALONE, WATCHED];
+        [PRODUCE, FETCH].into_iter().flat_map(|group| names.map(|name| Case::new(group, name))).collect()
+    }
+
+    fn worker(&self, _case: &Case) -> Option<u32> {
+        Some(self.node.pid())
+    }
+
+    fn run(&mut self, case: &Case, pass: Pass) -> Result<Outcome, LabError> {
+        let watchers = match self.node.http().filter(|_| case.name == WATCHED) {
+            Some(http) => Some(Watchers::open(http)?),
+            None => None,
+        };
+        if pass == Pass::Integrity {
+            return Ok(Outcome::Checked(self.check(case)?));
+        }
+        let time = Duration::from_millis(self.bench.scale().choose(50, 2_000, 5_000, 10_000));
+        let (pinned, start) = (self.bench.places().pin_receiver(), Instant::now());
+        let (bytes, cpu) = if case.group == PRODUCE { self.produce(time)? } else { self.fetch(time)? };
+        let wall = start.elapsed();
+        drop((pinned, watchers));
+        Ok(Outcome::Measured(super::moved(bytes, cpu, wall)))
+    }
+}
