@@ -9,8 +9,15 @@ const overlap = (one, other) =>
 
 let pictures = 0;
 for (const picture of document.querySelectorAll("svg.picture")) {
+  // The form for windows of another width.
+  if (picture.getClientRects().length === 0) continue;
   pictures += 1;
   const frame = picture.getBoundingClientRect();
+  const scale = frame.width / picture.viewBox.baseVal.width;
+  for (const text of picture.querySelectorAll("text")) {
+    const size = parseFloat(getComputedStyle(text).fontSize) * scale;
+    if (size < 10.5) complaints.push(`"${text.textContent}" is ${size.toFixed(1)} pixels high`);
+  }
   const texts = [...picture.querySelectorAll("text")].map((text) => [text.textContent, text.getBoundingClientRect()]);
   texts.forEach(([words, place], at) => {
     if (!inside(place, frame)) complaints.push(`"${words}" leaves its picture`);

@@ -140,6 +140,9 @@ pub struct Note {
     pub case: Option<String>,
     /// In words.
     pub text: String,
+    /// The case is not what its name says: it ranks with no other.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub caveat: bool,
 }
 
 /// The end of an experiment.
@@ -225,7 +228,7 @@ impl Recorder {
         let doubts = run.environment.doubts();
         self.add(Line::Run(Box::new(run)))?;
         doubts.into_iter().try_for_each(|text| {
-            self.add(Line::Note(Note { experiment: None, group: None, case: None, text }))
+            self.add(Line::Note(Note { experiment: None, group: None, case: None, text, caveat: false }))
         })
     }
 
@@ -253,11 +256,30 @@ impl Recorder {
     /// # Errors
     /// As for [`add`](Recorder::add).
     pub fn note(&mut self, experiment: &str, case: Option<&Case>, text: String) -> Result<(), LabError> {
+        self.noted(experiment, case, text, false)
+    }
+
+    /// A line about a case that is not what its name says.
+    ///
+    /// # Errors
+    /// As for [`add`](Recorder::add).
+    pub fn caveat(&mut self, experiment: &str, case: &Case, text: String) -> Result<(), LabError> {
+        self.noted(experiment, Some(case), text, true)
+    }
+
+    fn noted(
+        &mut self,
+        experiment: &str,
+        case: Option<&Case>,
+        text: String,
+        caveat: bool,
+    ) -> Result<(), LabError> {
         self.add(Line::Note(Note {
             experiment: Some(experiment.to_owned()),
             group: case.map(|case| case.group.clone()),
             case: case.map(|case| case.name.clone()),
             text,
+            caveat,
         }))
     }
 }

@@ -10,11 +10,13 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
+use self::picture::Form;
 use crate::machine::flame;
 use crate::method::statistics::Interval;
 use crate::record::summary::{self, Group, Row, Summary};
 use crate::record::{Flame, Line, Metric, Run};
 
+mod head;
 mod machine;
 pub(crate) mod number;
 mod picture;
@@ -35,10 +37,10 @@ pub fn html(lines: &[Line]) -> String {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 title { "Levada: what each path costs on this machine" }
-                style { (PreEscaped(include_str!("report/style.css"))) }
+                style { (PreEscaped(include_str!("report/style.css"))) (PreEscaped(include_str!("report/layout.css"))) }
             }
             body {
-                (head(run, &summaries, &said::before(lines)))
+                (head::head(run, &summaries, &said::before(lines)))
                 main {
                     @for summary in &summaries { (experiment(summary, &flames(lines, &summary.name))) }
                     (tail(lines, run))
@@ -57,38 +59,12 @@ pub fn picture(lines: &[Line], experiment: &str, group: &str) -> Option<String> 
     let metric = summary.metrics.first()?;
     let (axis, drawn) = if summary.sweep.is_some() {
         let sweep = said::sweeps(summary).into_iter().find(|sweep| sweep.name == group)?;
-        (None, picture::curves(&sweep.curves, &sweep.across, &said::up(metric)))
+        (None, picture::curves(&sweep.curves, &sweep.across, &said::up(metric), Form::Wide))
     } else {
         let group = summary.groups.iter().find(|one| one.name == group)?;
-        (Some(said::axis(metric)), picture::bars(&bars(group, metric), &metric.unit))
+        (Some(said::axis(metric)), picture::bars(&bars(group, metric), &metric.unit, Form::Wide))
     };
     Some(picture::alone(&drawn, axis.as_deref(), include_str!("report/style.css")))
-}
-
-fn head(run: Option<&Run>, summaries: &[Summary], before: &[&str]) -> Markup {
-    html! {
-        header {
-            h1 { "What each path costs on this machine" }
-            @if let Some(run) = run { (machine::line(run)) }
-            @let doubts = said::doubts(summaries);
-            @if doubts > 0 {
-                p class="verdict doubtful" {
-                    "The machine was not quiet in " (doubts) " of " (summaries.len()) " experiments: those say so, and should be repeated."
-                }
-            }
-            @for doubt in before {
-                p class="verdict doubtful" { "Not to be trusted: " (doubt) "." }
-            }
-            @if doubts == 0 && before.is_empty() {
-                p class="verdict" { "The machine was quiet." }
-            }
-            nav {
-                @for summary in summaries {
-                    a href={ "#" (summary.name) } { (summary.name) }
-                }
-            }
-        }
-    }
 }
 
 fn flames<'l>(lines: &'l [Line], experiment: &str) -> Vec<&'l Flame> {
@@ -137,7 +113,7 @@ fn compared(group: &Group, summary: &Summary, metric: &Metric) -> Markup {
             }
             @if summary.sweep.is_none() {
                 p class="axis-title" { (said::axis(metric)) }
-                (picture::bars(&bars(group, metric), &metric.unit))
+                (picture::fitting(|form| picture::bars(&bars(group, metric), &metric.unit, form)))
             }
             (table(group, &summary.metrics))
         }
@@ -148,7 +124,11 @@ fn bars(group: &Group, metric: &Metric) -> Vec<picture::Bar> {
     let best = said::best(group, metric);
     let bar = |(at, row): (usize, &Row)| {
         let interval = *row.metrics.get(&metric.name)?;
-        Some(picture::Bar { label: row.case.clone(), interval, best: Some(at) == best })
+        let label = match row.caveat {
+            Some(_) => format!("{} (not as named)", row.case),
+            None => row.case.clone(),
+        };
+        Some(picture::Bar { label, interval, best: Some(at) == best })
     };
     group.rows.iter().enumerate().filter_map(bar).collect()
 }
@@ -158,7 +138,7 @@ fn swept(sweep: &said::CurveSet, metric: &Metric) -> Markup {
     html! {
         figure {
             figcaption { @if !sweep.name.is_empty() { h3 { (sweep.name) } } }
-            (picture::curves(&sweep.curves, &sweep.across, &said::up(metric)))
+            (picture::fitting(|form| picture::curves(&sweep.curves, &sweep.across, &said::up(metric), form)))
         }
     }
 }
@@ -180,7 +160,7 @@ fn table(group: &Group, metrics: &[Metric]) -> Markup {
                 tbody {
                     @for row in &group.rows {
                         tr {
-                            th class="name" scope="row" { (row.case) }
+                            th class="name" scope="row" { (row.case) @if row.caveat.is_some() { " " span class="caveat" { "(not as named)" } } }
                             @for metric in &metrics { (cell(row.metrics.get(&metric.name))) }
                             td { @if let Some(relative) = &row.relative { (number::plain(relative.median)) } }
                             (checked(row.sound))
@@ -224,7 +204,9 @@ fn cell(interval: Option<&Interval>) -> Markup {
         td {
             @if let Some(interval) = interval {
                 (number::plain(interval.median))
-                @if interval.count > 1 { " " span class="spread" { "±" (format!("{:.0}", interval.spread() * 100.0)) "\u{202f}%" } }
+                @if let Some(spread) = interval.spread().filter(|_| interval.count > 1) {
+                    " " span class="spread" { "±" (format!("{:.0}", spread * 100.0)) "\u{202f}%" }
+                }
             }
         }
     }
@@ -240,11 +222,17 @@ fn checked(sound: Option<bool>) -> Markup {
 
 fn doubts(summary: &Summary) -> Markup {
     let noise = summary.noise.iter().flat_map(|noise| &noise.doubts);
-    let unfinished = summary.noise.is_none().then_some("The record stops before the end of this experiment.");
+    let unfinished = summary
+        .noise
+        .is_none()
+        .then_some("the record stops before the end of this experiment; next: repeat it");
     html! {
         @let doubts: Vec<&str> = noise.map(String::as_str).chain(unfinished).collect();
         @if !doubts.is_empty() {
-            aside class="doubt" { strong { "To be doubted: " } (doubts.join("; ")) "." }
+            aside class="doubt" {
+                strong { "To be doubted:" }
+                ul { @for doubt in doubts { li { (doubt) "." } } }
+            }
         }
         @if !summary.notes.is_empty() {
             ul class="notes" { @for note in &summary.notes { li { (note) } } }

@@ -97,6 +97,7 @@ impl Method {
         self.bar.set_length(cases.len() as u64 * u64::from(self.limits.rounds + 1));
         let mut session = Session { experiment, recorder, cases, estimates: Vec::new() };
         let rounds = self.rounds(&mut session, &mut watch).and_then(|()| self.sampled(&mut session));
+        session.caveats()?;
         self.bar.reset();
         let interrupted = matches!(rounds, Err(LabError::Interrupted));
         let name = session.experiment.name().to_owned();
@@ -182,6 +183,14 @@ impl Session<'_> {
         }
     }
 
+    /// Notes which cases are not what their names say.
+    fn caveats(&mut self) -> Result<(), LabError> {
+        self.cases.iter().try_for_each(|case| match self.experiment.caveat(case) {
+            Some(text) => self.recorder.caveat(self.experiment.name(), case, text),
+            None => Ok(()),
+        })
+    }
+
     /// Runs a case for a second while somebody looks at its stacks.
     fn flame(&mut self, case: &Case) -> Result<(), LabError> {
         let with = match self.experiment.worker(case) {
@@ -259,8 +268,8 @@ impl Session<'_> {
         let interval = values.and_then(|values| Interval::of(values.iter().copied()));
         match (interval, self.metric()) {
             (Some(interval), Some(metric)) => {
-                let percent = interval.spread() * 100.0;
-                format!("{name}: {:.4} {} ± {percent:.0} %", interval.median, metric.unit)
+                let spread = interval.spread().map(|spread| format!(" ± {:.0} %", spread * 100.0));
+                format!("{name}: {:.4} {}{}", interval.median, metric.unit, spread.unwrap_or_default())
             }
             _ => name,
         }

@@ -88,7 +88,7 @@ fn cells(row: &Row, metrics: &[&Metric]) -> Vec<String> {
 }
 
 fn spread(interval: &Interval) -> String {
-    format!("{:.0} %", interval.spread() * 100.0)
+    interval.spread().map_or_else(|| NOTHING.to_owned(), |spread| format!("{:.0} %", spread * 100.0))
 }
 
 /// Factor by which it is better than the first case; in brackets if that may be nothing.

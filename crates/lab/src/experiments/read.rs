@@ -5,6 +5,7 @@
 //! than a program that uses its data, and the same for all. A mapping is not copied from, which is
 //! its advantage; its pages are faulted in one by one, which is not.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
@@ -44,6 +45,8 @@ pub struct Reads<'a> {
     /// The reason why none of its pages in memory is huge, if none is.
     small: Option<String>,
     blocks: u64,
+    /// Large faults of the last run, by group and case, where each block is to wait for the disk.
+    waits: BTreeMap<(String, String), u64>,
     /// Of the blocks, in order.
     checksum: u64,
     len: u64,
@@ -84,6 +87,7 @@ impl<'a> Reads<'a> {
             direct: direct.map(Arc::new).map_err(|error| error.to_string()),
             small: None,
             blocks: len / BLOCK_BYTES as u64,
+            waits: BTreeMap::new(),
             checksum,
             len,
         };
@@ -152,7 +156,7 @@ impl<'a> Reads<'a> {
         faults::has_huge_pages()
     }
 
-    fn time(&self, way: ReadMethod, file: &Arc<File>, setting: Setting) -> Result<Metrics, LabError> {
+    fn time(&mut self, way: ReadMethod, file: &Arc<File>, setting: Setting) -> Result<Metrics, LabError> {
         let shares = self.shares(setting);
         self.prepare(way, setting)?;
         let failed = || LabError::step::<io::Error>(format!("cannot read by {}", way.name()));
@@ -180,6 +184,9 @@ impl<'a> Reads<'a> {
             (times, watch.elapsed(), faults.since())
         });
         let times: Vec<(Vec<Duration>, u64)> = times.map_err(failed())?;
+        if way.is_mapping() && !setting.hot && !setting.in_order {
+            self.waits.insert((setting.group.to_owned(), way.name()), faults.large);
+        }
         let switches: u64 = times.iter().map(|(_, switches)| switches).sum();
         let gb = self.len as f64 / 1e9;
         let mut metrics = times::values(times.into_iter().flat_map(|(times, _)| times));
@@ -253,6 +260,11 @@ impl Experiment for Reads<'_> {
             .collect()
     }
 
+    fn caveat(&self, case: &Case) -> Option<String> {
+        let waits = *self.waits.get(&(case.group.clone(), case.name.clone()))?;
+        not_cold(waits, self.blocks)
+    }
+
     fn run(&mut self, case: &Case, pass: Pass) -> Result<Outcome, LabError> {
         let setting = SETTINGS.into_iter().find(|setting| setting.group == case.group);
         let way = ReadMethod::ALL.into_iter().find(|way| way.name() == case.name);
@@ -271,6 +283,25 @@ impl Experiment for Reads<'_> {
             Pass::Integrity => Outcome::Checked(self.check(way, &file)?),
         })
     }
+}
+
+/// The reason why reading by so many large faults is not what "cold, at random" says: fewer than
+/// half of the blocks waited for the device.
+fn not_cold(waits: u64, blocks: u64) -> Option<String> {
+    let per_fault = || match waits {
+        0 => "the file was read ahead as a whole, in order".to_owned(),
+        _ => {
+            let kib = blocks * (BLOCK_BYTES as u64 >> 10) / waits;
+            format!("one fault brought in {kib} KiB on average")
+        }
+    };
+    (waits * 2 < blocks).then(|| {
+        format!(
+            "not cold and not at random: faults that waited for the device: {waits}, for {blocks} blocks of {} KiB; {}",
+            BLOCK_BYTES >> 10,
+            per_fault()
+        )
+    })
 }
 
 /// Time that something takes.

@@ -93,25 +93,32 @@ impl Environment {
     pub fn doubts(&self) -> Vec<String> {
         let mut doubts = Vec::new();
         if !self.optimised {
-            doubts.push("this is a debug build: figures show the compiler, not the machine".to_owned());
+            doubts.push("this is a debug build: figures show the compiler, not the machine; next: cargo build --release".to_owned());
         }
         if self.processors < 2 {
-            doubts.push("one processor for both sides: they take turns".to_owned());
+            doubts.push(
+                "one processor for both sides: they take turns; next: a machine with two or more".to_owned(),
+            );
         }
         if self.load > 0.5 * self.processors as f64 {
-            let text = format!("the load was {:.1} on {} processors before", self.load, self.processors);
-            doubts.push(text);
+            doubts.push(format!(
+                "the load was {:.1} on {} processors before; next: stop other programs (top shows them), wait a minute, and repeat",
+                self.load, self.processors
+            ));
         }
         if let Some(free) = self.on_loan_bytes
             && free > self.memory_bytes / host_memory::MUCH
         {
             let free = free as f64 / 1e9;
             doubts.push(format!(
-                "the host takes free memory back, {free:.0} GB by now: its return costs who touches it"
+                "the host takes free memory back, {free:.0} GB by now: its return costs who touches it; next: turn off the virtual machine's balloon, or its free page reporting"
             ));
         }
         if self.congestion != CONGESTION {
-            doubts.push(format!("congestion control {} instead of {CONGESTION}", self.congestion));
+            doubts.push(format!(
+                "congestion control {} instead of {CONGESTION}; next: modprobe tcp_{CONGESTION}",
+                self.congestion
+            ));
         }
         doubts
     }

@@ -87,17 +87,23 @@ impl Noise {
         const ENOUGH_TICKS: u64 = 50;
         let mut doubts = Vec::new();
         if ticks >= ENOUGH_TICKS && self.steal > STEAL {
-            let text =
-                format!("other virtual machines took {:.1} % of the processors (steal)", self.steal * 100.0);
-            doubts.push(text);
+            doubts.push(format!(
+                "other virtual machines took {:.1} % of the processors (steal); next: repeat when the host is quiet",
+                self.steal * 100.0
+            ));
         }
         if ticks >= ENOUGH_TICKS && self.others > OTHERS {
-            doubts.push(format!("other processes had {:.0} % of the processors", self.others * 100.0));
+            doubts.push(format!(
+                "other processes had {:.0} % of the processors; next: stop them (top shows them) and repeat",
+                self.others * 100.0
+            ));
         }
         if let Some((low, high)) = self.frequency_mhz
             && low * 10 < high * 9
         {
-            doubts.push(format!("the processors ran at {low} to {high} MHz"));
+            doubts.push(format!(
+                "the processors ran at {low} to {high} MHz; next: cpupower frequency-set -g performance, and repeat"
+            ));
         }
         doubts
     }
@@ -181,7 +187,7 @@ mod tests {
             let doubts = noise.judged(ticks);
             assert_eq!(doubts.len(), expected.len(), "{doubts:?}");
             for (doubt, word) in doubts.iter().zip(expected) {
-                assert!(doubt.contains(word), "{doubt}");
+                assert!(doubt.contains(word) && doubt.contains("; next: "), "{doubt}");
             }
         }
         check(Noise::default(), 1000, &[]);

@@ -31,6 +31,12 @@ pub trait Experiment {
         None
     }
 
+    /// The reason why a case is not what its name says on this machine; asked for after the rounds.
+    fn caveat(&self, case: &Case) -> Option<String> {
+        let _ = case;
+        None
+    }
+
     /// Runs one case once. Timed runs of all cases alternate, so nothing may be left over from one
     /// for the next.
     ///

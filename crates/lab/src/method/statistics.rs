@@ -41,9 +41,9 @@ impl Interval {
         })
     }
 
-    /// Half the width of the interval by the median.
-    pub fn spread(&self) -> f64 {
-        (self.high - self.low) / 2.0 / self.median.abs().max(f64::MIN_POSITIVE)
+    /// Half the width of the interval by the median; `None` around a median of zero.
+    pub fn spread(&self) -> Option<f64> {
+        (self.median != 0.0).then(|| (self.high - self.low) / 2.0 / self.median.abs())
     }
 }
 

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::machine::noise::Noise;
 use crate::method::statistics::Interval;
-use crate::record::{Better, Line, Metric, Sample, Sweep};
+use crate::record::{Better, CaseLine, Line, Metric, Sample, Sweep};
 
 /// An experiment.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -54,6 +54,9 @@ pub struct Row {
     pub relative: Option<Interval>,
     /// True if its bytes were checked, and sound.
     pub sound: Option<bool>,
+    /// The reason why it is not what its name says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub caveat: Option<String>,
     /// Durations of its system calls, if each was measured.
     pub calls: Vec<Calls>,
 }
@@ -104,6 +107,7 @@ pub fn of(lines: &[Line]) -> Vec<Summary> {
                 metrics: medians(&announced.metrics, &own),
                 relative: announced.metrics.first().and_then(|metric| relation(metric, &own, &base)),
                 calls: calls(&own),
+                caveat: caveat(lines, name, case),
                 sound: own.iter().find_map(|sample| sample.verdict.as_ref().map(|verdict| verdict.sound)),
             };
             group.rows.push(row);
@@ -184,6 +188,20 @@ fn notes(lines: &[Line], experiment: &str) -> Vec<String> {
         _ => note.text.clone(),
     };
     own.map(text).collect()
+}
+
+fn caveat(lines: &[Line], experiment: &str, case: &CaseLine) -> Option<String> {
+    lines.iter().find_map(|line| match line {
+        Line::Note(note)
+            if note.caveat
+                && note.experiment.as_deref() == Some(experiment)
+                && note.group.as_ref() == Some(&case.group)
+                && note.case.as_ref() == Some(&case.case) =>
+        {
+            Some(note.text.clone())
+        }
+        _ => None,
+    })
 }
 
 fn noise(lines: &[Line], experiment: &str) -> Option<Noise> {

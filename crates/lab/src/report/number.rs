@@ -3,10 +3,7 @@
 /// Three digits that matter, and no more than can be read: `0.0653`, `2.31`, `1 240`, `1.3M`.
 pub(crate) fn plain(value: f64) -> String {
     let size = value.abs();
-    if size == 0.0 {
-        return "0".to_owned();
-    }
-    if !(1e-6..1e12).contains(&size) {
+    if size > 0.0 && !(1e-6..1e12).contains(&size) {
         return format!("{value:.1e}");
     }
     let large = [(1e9, "G"), (1e6, "M")].into_iter().find(|(least, _)| size >= *least);
@@ -31,6 +28,9 @@ pub(crate) fn size(bytes: f64) -> String {
 }
 
 fn digits(value: f64) -> String {
+    if value == 0.0 {
+        return "0".to_owned();
+    }
     let before_point = value.abs().log10().floor() as i32 + 1;
     let behind_point = usize::try_from(3 - before_point).unwrap_or(0);
     let text = format!("{value:.behind_point$}");

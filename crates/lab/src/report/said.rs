@@ -21,10 +21,11 @@ pub(super) fn before(lines: &[Line]) -> Vec<&str> {
     notes.collect()
 }
 
-/// The row with the best median.
+/// The row with the best median; one that is not what its name says has no rank.
 pub(super) fn best(group: &Group, metric: &Metric) -> Option<usize> {
     let median = |row: &Row| row.metrics.get(&metric.name).map(|interval| interval.median);
-    let medians = group.rows.iter().enumerate().filter_map(|(at, row)| Some((at, median(row)?)));
+    let ranked = group.rows.iter().enumerate().filter(|(_, row)| row.caveat.is_none());
+    let medians = ranked.filter_map(|(at, row)| Some((at, median(row)?)));
     let best = match metric.better {
         Better::Less => medians.min_by(|one, other| one.1.total_cmp(&other.1)),
         Better::More => medians.max_by(|one, other| one.1.total_cmp(&other.1)),
@@ -50,7 +51,13 @@ pub(super) fn outcome(group: &Group, metric: &Metric) -> String {
         [one, other] => said.push_str(&format!("; {one} and {other} may be as good")),
         _ => said.push_str(&format!("; {} others may be as good", equals.len())),
     }
-    said + "."
+    said.push('.');
+    for row in &group.rows {
+        if let Some(caveat) = &row.caveat {
+            said.push_str(&format!(" {} does not rank: {caveat}.", row.case));
+        }
+    }
+    said
 }
 
 /// The rows that the noise does not tell from the best one.
@@ -58,8 +65,11 @@ fn equals<'g>(group: &'g Group, metric: &Metric, best: usize) -> Vec<&'g str> {
     let interval = |row: &Row| row.metrics.get(&metric.name).copied();
     let Some(first) = interval(&group.rows[best]) else { return Vec::new() };
     let overlaps = |other: Interval| other.low <= first.high && first.low <= other.high;
-    let others =
-        group.rows.iter().enumerate().filter(|(at, row)| *at != best && interval(row).is_some_and(overlaps));
+    let others = group
+        .rows
+        .iter()
+        .enumerate()
+        .filter(|(at, row)| *at != best && row.caveat.is_none() && interval(row).is_some_and(overlaps));
     others.map(|(_, row)| row.case.as_str()).collect()
 }
 

@@ -24,6 +24,7 @@ fn numbers_have_three_digits_that_matter() {
     check(-2.5, "-2.5");
     check(1e-9, "1.0e-9");
     assert_eq!(number::size(65536.0), "64\u{202f}KiB");
+    assert_eq!(number::size(0.0), "0\u{202f}B");
     assert_eq!(number::size(1.0), "1\u{202f}B");
     assert_eq!(number::size(1_572_864.0), "1.5\u{202f}MiB");
 }
@@ -79,6 +80,7 @@ fn record(cases: &[(&str, &str, f64)], sweep: Option<Sweep>) -> Vec<Line> {
         group: None,
         case: None,
         text: "</script><script>alert(1)</script>".to_owned(),
+        caveat: false,
     }));
     lines.push(Line::Ended(Ended {
         experiment: "post".to_owned(),
@@ -104,6 +106,54 @@ fn what_came_out_is_said_in_a_sentence() {
 }
 
 #[test]
+fn the_top_of_the_page_sums_up() {
+    let one = html(&record(&[("g", "read", 2.0), ("g", "splice", 0.5)], None));
+    let (top, _) = one.split_once("<main>").expect("a header");
+    assert!(top.contains("On this machine:") && top.contains("splice is the best here"), "{top}");
+    let cases = [
+        ("hot", "read", 2.0),
+        ("hot", "splice", 0.5),
+        ("cold", "read", 3.0),
+        ("cold", "splice", 1.0),
+        ("tiny", "read", 1.0),
+        ("tiny", "splice", 4.0),
+    ];
+    let several = html(&record(&cases, None));
+    let expected = "splice has the best cost in 2 of 3 comparisons; at most 4 times better than read, hot.";
+    assert!(several.contains(expected), "{several}");
+}
+
+#[test]
+fn a_case_that_is_not_what_its_name_says_does_not_win() {
+    let mut lines = record(&[("g", "read", 2.0), ("g", "huge", 0.5), ("g", "splice", 1.0)], None);
+    lines.push(Line::Note(Note {
+        experiment: Some("post".to_owned()),
+        group: Some("g".to_owned()),
+        case: Some("huge".to_owned()),
+        text: "not cold: it was there before".to_owned(),
+        caveat: true,
+    }));
+    let page = html(&lines);
+    assert!(page.contains("splice is the best here"), "{page}");
+    assert!(page.contains("huge does not rank: not cold: it was there before."), "{page}");
+    assert!(page.contains("huge (not as named)"), "{page}");
+}
+
+#[test]
+fn levada_stands_beside_kafka_where_both_were_measured() {
+    let page = html(&record(&[("16 KiB", "kafka", 2.0), ("16 KiB", "levada", 0.5)], None));
+    assert!(page.contains("Levada beside Kafka") && page.contains("post 16 KiB: 4×"), "{page}");
+    let page = html(&record(&[("g", "read", 2.0), ("g", "levada", 0.5)], None));
+    assert!(!page.contains("Levada beside Kafka"));
+}
+
+#[test]
+fn a_median_of_zero_has_no_spread() {
+    let page = html(&record(&[("g", "read", 0.0)], None));
+    assert!(!page.contains("inf") && !page.contains('±'), "{page}");
+}
+
+#[test]
 fn words_from_a_record_stay_words() {
     let page = html(&record(&[("g", "<b>&\"x", 1.0), ("g", "torn", 1.0)], None));
     assert!(!page.contains("<b>&"), "a case became markup");
@@ -126,15 +176,15 @@ fn a_sweep_is_drawn_as_curves() {
     let sweep = Sweep { across: "size_bytes".to_owned(), panel: None };
     let cases = [("1024", "send", 4.0), ("1024", "zc", 5.0), ("65536", "send", 3.0), ("65536", "zc", 1.0)];
     let page = html(&record(&cases, Some(sweep)));
-    assert_eq!(page.matches("class=\"line\"").count(), 2, "one line a case");
-    assert_eq!(page.matches("<circle").count(), 4, "one dot a size");
+    assert_eq!(page.matches("class=\"line\"").count(), 2 * 2, "one line a case, in both forms");
+    assert_eq!(page.matches("<circle").count(), 2 * 4, "one dot a size, in both forms");
     assert!(page.contains("64\u{202f}KiB"));
 }
 
 #[test]
 fn what_spoke_against_the_figures_before_they_were_taken_is_said() {
     let text = "the load was 4.7 on 2 processors before".to_owned();
-    let note = Line::Note(Note { experiment: None, group: None, case: None, text });
+    let note = Line::Note(Note { experiment: None, group: None, case: None, text, caveat: false });
     let page = html(&[record(&[("g", "read", 2.0)], None), vec![note]].concat());
     assert!(page.contains("Not to be trusted: the load was 4.7 on 2 processors before."));
     assert!(!page.contains("The machine was quiet"));

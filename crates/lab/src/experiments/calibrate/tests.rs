@@ -35,6 +35,7 @@ fn summary(name: &str, case: &str, size: &str, relations: &[(usize, f64, f64)]) 
             metrics: BTreeMap::new(),
             relative: Some(relative),
             sound: Some(true),
+            caveat: None,
             calls: Vec::new(),
         };
         let rows = vec![row("read_write", interval(1.0, 1.0)), row(case, interval(*median, *low))];
@@ -118,6 +119,7 @@ fn the_smallest_pipe_that_is_surely_as_good_is_taken() {
             metrics: BTreeMap::new(),
             relative: Some(interval(*median, *low)),
             sound: Some(true),
+            caveat: None,
             calls: Vec::new(),
         };
         pipes.groups.push(Group { name: "1M".to_owned(), rows: relations.iter().map(row).collect() });

@@ -11,6 +11,16 @@ fn every_way_reads_every_byte() {
 }
 
 #[test]
+fn faults_that_bring_in_more_than_their_block_are_told() {
+    let said = not_cold(128, 2048).expect("a caveat");
+    assert!(said.contains("device: 128,") && said.contains("2048 blocks"), "{said}");
+    assert!(said.contains("one fault brought in 2048 KiB"), "{said}");
+    assert!(not_cold(0, 2048).expect("a caveat").contains("read ahead as a whole"));
+    assert_eq!(not_cold(2048, 2048), None, "each block waited");
+    assert_eq!(not_cold(65536, 2048), None, "each page waited");
+}
+
+#[test]
 fn shares_are_the_whole_without_overlap() {
     let bench = Bench::new(&std::env::temp_dir(), Scale::Tiny).unwrap();
     let reads = Reads::new(&bench).unwrap();

@@ -147,6 +147,10 @@ impl ReadMethod {
         }
     }
 
+    pub(super) fn is_mapping(self) -> bool {
+        matches!(self, ReadMethod::Mapping { .. })
+    }
+
     pub(super) fn is_huge(self) -> bool {
         matches!(self, ReadMethod::Mapping { access: Access::Huge, .. })
     }

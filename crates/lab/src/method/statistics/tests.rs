@@ -6,6 +6,13 @@ use rand::{RngExt, SeedableRng};
 use super::*;
 
 #[test]
+fn nothing_is_infinitely_uncertain() {
+    let of = |values: &[f64]| Interval::of(values.iter().copied()).expect("values").spread();
+    assert_eq!(of(&[0.0, 0.0, 0.0, 4.0, 5.0]), None, "no part of zero");
+    assert_eq!(of(&[2.0, 2.0, 2.0]), Some(0.0));
+}
+
+#[test]
 fn medians_and_ends() {
     fn check(values: &[f64], median: f64, ends: (f64, f64), confidence: f64) {
         let interval = Interval::of(values.iter().copied()).unwrap();
