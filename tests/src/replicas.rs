@@ -1,9 +1,9 @@
-//! Replicas of a topic as brokers have them on disk: batches and leader epochs, which are the same
-//! at all of them.
+//! Replicas of a topic as brokers have them on disk: batches, leader epochs and aborted
+//! transactions, which are the same at all of them.
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// A batch of a log.
 #[derive(Clone, PartialEq, Eq)]
@@ -21,20 +21,40 @@ pub struct Batch {
 const LENGTH_END: usize = 12;
 /// Bytes of the shortest batch of format 2.
 const HEADER: usize = 61;
+/// Bytes of an entry of a `.txnindex`: version, producer, first, last and last stable offset.
+const ABORTED_BYTES: usize = 34;
 
 /// Batches in the log of a partition, in order. The directory may be in use: a part of a batch at
 /// the end is left out.
 pub fn batches(partition: &Path) -> Vec<Batch> {
-    let entries = fs::read_dir(partition).unwrap_or_else(|error| panic!("{}: {error}", partition.display()));
-    let paths = entries.map(|entry| entry.expect("an entry").path());
-    let mut logs: Vec<_> = paths.filter(|path| path.extension().is_some_and(|end| end == "log")).collect();
-    logs.sort();
-    logs.iter().flat_map(|path| parse(&fs::read(path).expect("a segment"))).collect()
+    files(partition, "log").iter().flat_map(|path| parse(&fs::read(path).expect("a segment"))).collect()
 }
 
 /// Bytes of the batches in the log of a partition, which may be in use.
 pub fn bytes(partition: &Path) -> u64 {
     batches(partition).iter().map(|batch| batch.bytes.len() as u64).sum()
+}
+
+/// Aborted transactions of a partition, from its `.txnindex` files, which are those of the segments
+/// with abort markers. Replicas roll segments at different offsets, and have the same entries.
+fn aborted(partition: &Path) -> Vec<Vec<u8>> {
+    let files = files(partition, "txnindex");
+    let entries = files.iter().flat_map(|path| {
+        let bytes = fs::read(path).expect("an index");
+        assert_eq!(bytes.len() % ABORTED_BYTES, 0, "{} has whole entries", path.display());
+        bytes.chunks(ABORTED_BYTES).map(<[u8]>::to_vec).collect::<Vec<_>>()
+    });
+    entries.collect()
+}
+
+/// Files of a partition with this extension, by base offset.
+fn files(partition: &Path, extension: &str) -> Vec<PathBuf> {
+    let entries = fs::read_dir(partition).unwrap_or_else(|error| panic!("{}: {error}", partition.display()));
+    let paths = entries.map(|entry| entry.expect("an entry").path());
+    let mut found: Vec<_> =
+        paths.filter(|path| path.extension().is_some_and(|end| end == extension)).collect();
+    found.sort();
+    found
 }
 
 fn parse(mut log: &[u8]) -> Vec<Batch> {
@@ -79,6 +99,16 @@ pub fn differences(replicas: &[(i32, &Path)]) -> Vec<String> {
                 .push(format!("batch {at}: broker {first} has {expected:?}, broker {id} has {found:?}"));
         }
     }
+    let expected = aborted(replicas[0].1);
+    for (id, path) in &replicas[1..] {
+        let found = aborted(path);
+        if found != expected {
+            let [expected, found] = [expected.len(), found.len()];
+            complaints.push(format!(
+                "aborted transactions: broker {first} has {expected}, broker {id} has {found} or others"
+            ));
+        }
+    }
     for ((id, path), (_, log)) in replicas.iter().zip(&logs) {
         let (stored, appended) = (epochs(path), first_offsets(log));
         // An epoch in which nothing was appended is known only to its leader.
@@ -109,7 +139,7 @@ fn first_offsets(log: &[Batch]) -> BTreeMap<i32, i64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Batch, HEADER, LENGTH_END, differences, parse};
+    use super::{ABORTED_BYTES, Batch, HEADER, LENGTH_END, differences, parse};
     use std::fs;
 
     fn encoded(base: i64, records: i32, epoch: i32) -> Vec<u8> {
@@ -148,6 +178,13 @@ mod tests {
         // The epoch of a leader that has appended nothing.
         let same = make("same", &log, "0\n3\n1 0\n3 2\n4 2\n");
         assert_eq!(differences(&[(1, &good), (2, &same)]), Vec::<String>::new());
+        let entry = |number: u8| [number; ABORTED_BYTES];
+        fs::write(good.join("00000000000000000000.txnindex"), [entry(1), entry(2)].concat()).unwrap();
+        fs::write(same.join("00000000000000000000.txnindex"), entry(1)).unwrap();
+        assert_eq!(differences(&[(1, &good), (2, &same)]).len(), 1, "an aborted transaction is missing");
+        fs::write(same.join("00000000000000000002.txnindex"), entry(2)).unwrap();
+        assert_eq!(differences(&[(1, &good), (2, &same)]), Vec::<String>::new());
+        fs::remove_file(good.join("00000000000000000000.txnindex")).unwrap();
         let short = make("short", &log[..HEADER], "0\n1\n1 0\n");
         let other = make("other", &[encoded(0, 2, 1), encoded(2, 1, 3)].concat(), "0\n2\n1 0\n3 2\n");
         let epochs = make("epochs", &log, "0\n2\n1 0\n4 1\n");

@@ -281,14 +281,16 @@ impl Stage {
                 self.cluster.node_mut(id).stop();
             }
         }
-        for partition in 0..PARTITIONS {
-            let directory = |id: i32| (id, self.cluster.node(id).data().join(format!("{TOPIC}-{partition}")));
+        let topics =
+            [TOPIC, BOOKED].map(|topic| (0..PARTITIONS).map(move |number| format!("{topic}-{number}")));
+        for partition in topics.into_iter().flatten() {
+            let directory = |id: i32| (id, self.cluster.node(id).data().join(&partition));
             let directories: Vec<_> = self.cluster.brokers().into_iter().map(directory).collect();
             let existing = directories.iter().filter(|(_, path)| path.exists());
             let paths: Vec<_> = existing.map(|(id, path)| (*id, path.as_path())).collect();
-            assert_eq!(paths.len(), 3, "replicas of partition {partition}");
+            assert_eq!(paths.len(), 3, "replicas of {partition}");
             let differences = replicas::differences(&paths).into_iter();
-            complaints.extend(differences.map(|difference| format!("partition {partition}, {difference}")));
+            complaints.extend(differences.map(|difference| format!("{partition}, {difference}")));
         }
         assert!(complaints.is_empty(), "{complaints:#?}");
         self.cluster.assert_no_errors();

@@ -8,7 +8,7 @@ use std::path::Path;
 use levada_tests::cluster::{Cluster, Discovery, KAFKA, LEVADA, LIMIT, Shape};
 use levada_tests::pki::{Authority, Flaw};
 use levada_tests::raw::{self, Batch, Connection};
-use levada_tests::{await_some, cluster::Tools};
+use levada_tests::{Tool, await_some, cluster::Tools};
 
 const NONE: i16 = 0;
 const ALL: i16 = -1;
@@ -103,6 +103,19 @@ fn it_joins_the_replicas_in_sync_and_acknowledges(cluster: &Cluster) {
     await_in_sync(&mut tools, "followed", &[KAFKA, LEVADA]);
     await_same_files(cluster, "followed-0");
     await_same_files(cluster, "followed-1");
+    kafkas_verification_finds_the_replicas_equal(cluster, "followed");
+}
+
+/// Kafka's tool reads every replica, also those of followers, and compares checksums.
+fn kafkas_verification_finds_the_replicas_equal(cluster: &Cluster, topic: &str) {
+    let mut tool = Tool::java("org.apache.kafka.tools.ReplicaVerificationTool");
+    tool.args(["--broker-list", &cluster.bootstrap(), "--topics-include", topic]);
+    let mut tool = tool.args(["--report-interval-ms", "500"]).spawn();
+    let is_verdict = |line: &String| line.contains("max lag is");
+    let verdict = std::iter::repeat_with(|| tool.line(LIMIT)).find(is_verdict).expect("a verdict");
+    assert!(verdict.contains("max lag is 0 for partition"), "{verdict}");
+    assert!(verdict.contains("among 2 partitions"), "{verdict}");
+    tool.kill();
 }
 
 fn it_catches_up_after_a_crash_and_after_a_stop(cluster: &mut Cluster) {
