@@ -442,6 +442,44 @@ fn wrong_questions_are_answered_on_stderr_alone() {
 }
 
 #[test]
+fn any_request_is_asked_by_its_name() {
+    let node = Node::started();
+    node.levada("topic create clicks --partitions 3").run();
+    let listed = node.levada_json("api list");
+    let metadata = listed.as_array().expect("APIs").iter().find(|api| api["name"] == "Metadata");
+    assert_eq!(metadata.expect("offered")["shared"], json!({"min": 0, "max": 13}), "{listed}");
+    for api in listed.as_array().expect("APIs") {
+        assert!(api["client"].is_object(), "every API of the broker is known: {api}");
+    }
+    for version in [1, 9, 12, 13] {
+        let line = format!("api Metadata {{\"Topics\":null}} --version {version}");
+        let answer = node.levada_json(&line);
+        let topic = &answer["Topics"][0];
+        let partitions = topic["Partitions"].as_array().map(Vec::len);
+        assert_eq!((&topic["Name"], partitions), (&json!("clicks"), Some(3)), "{version}: {answer}");
+    }
+    let template = node.levada_json("api ListOffsets --template");
+    assert!(template["Topics"][0]["Partitions"][0]["PartitionIndex"].is_i64(), "{template}");
+    let id = node.levada_json("api Metadata")["ClusterId"].clone();
+    assert_eq!(node.levada_json("api DescribeCluster")["ClusterId"], id);
+}
+
+#[test]
+fn the_table_of_layouts_is_that_of_kafkas_jar() {
+    let mut libs = std::fs::read_dir(paths::kafka_libs()).expect("Kafka's jars").flatten();
+    let jar = libs.find(|entry| {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        name.strip_prefix("kafka-clients-").is_some_and(|rest| !rest.contains("test"))
+    });
+    let jar = jar.expect("the clients' jar").path().display().to_string();
+    let printed = Tool::python("layouts.py").arg(&jar).run().stdout;
+    let kept = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/wire/src/json/layouts.txt");
+    let kept = std::fs::read_to_string(kept).expect("the table");
+    let differing = printed.lines().zip(kept.lines()).find(|(printed, kept)| printed != kept);
+    assert_eq!((differing, printed.len()), (None, kept.len()), "tests/python/layouts.py prints it");
+}
+
+#[test]
 fn a_reader_that_goes_away_is_no_error() {
     let mut command = Command::new(paths::binary());
     command.args(["completions", "bash"]).stdout(Stdio::piped()).stderr(Stdio::piped());

@@ -160,6 +160,14 @@ impl Cluster {
         self.first.best_version::<R>()
     }
 
+    /// The connection to this broker, or to the first.
+    pub(crate) fn client(&mut self, node: Option<i32>) -> Result<&mut Client, Failure> {
+        match node {
+            Some(node) => self.broker(node),
+            None => Ok(&mut self.first),
+        }
+    }
+
     /// A connection to a broker of the cluster.
     pub(crate) fn broker(&mut self, node: i32) -> Result<&mut Client, Failure> {
         let address = self.address(node)?;

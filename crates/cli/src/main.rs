@@ -2,6 +2,7 @@
 //! success, 1 failure, 2 usage error). Results go to stdout, messages go to stderr.
 
 mod acl;
+mod api;
 mod bench;
 mod cert;
 mod cluster;
@@ -76,6 +77,7 @@ enum Command {
     Group(cluster::ClusterCommand<group::Verb>),
     Cluster(cluster::ClusterCommand<health::Verb>),
     Transaction(cluster::ClusterCommand<transaction::Verb>),
+    Api(Box<api::Args>),
     Config(config::Args),
     Profile(profile::Args),
     Cert(cert::Args),
@@ -117,6 +119,7 @@ fn run(cli: Cli, out: &mut dyn Write) -> Result<(), Failure> {
         Command::Group(args) => group::run(args, out),
         Command::Cluster(args) => health::run(args, out),
         Command::Transaction(args) => transaction::run(args, out),
+        Command::Api(args) => api::run(&args, out),
         Command::Config(args) => config::run(args, out),
         Command::Profile(args) => profile::run(args, out),
         Command::Cert(args) => cert::run(args, out),

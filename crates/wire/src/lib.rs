@@ -16,6 +16,7 @@ pub mod gather;
 #[cfg(test)]
 mod golden;
 pub mod header;
+pub mod json;
 pub mod messages;
 pub mod primitives;
 pub mod produce;
