@@ -1,5 +1,6 @@
 //! Several data directories: placement that Kafka's tools see, a set of directories that changes
-//! hands between Levada and Kafka, and the failure of one directory in a cluster.
+//! hands between Levada and Kafka, replicas that move between directories, and the failure of one
+//! directory in a cluster.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -260,4 +261,132 @@ fn one_of_two_directories_fails_and_its_partitions_move() {
 fn log_of(node: &Node, topic: &str) -> PathBuf {
     let found = [node.data(), more(node)].map(|dir| dir.join(format!("{topic}-0")));
     found.into_iter().find(|path| path.exists()).expect("the broker has a replica")
+}
+
+/// A plan for kafka-reassign-partitions that has the topic's partition in a directory of its first
+/// replica.
+fn plan(node: &Node, topic: &str, replicas: &[i32], dir: &Path) -> String {
+    let dirs: Vec<String> = replicas.iter().map(|_| "any".to_owned()).collect();
+    let dirs: Vec<String> = [dir.display().to_string()].into_iter().chain(dirs.into_iter().skip(1)).collect();
+    let partition =
+        serde_json::json!({"topic": topic, "partition": 0, "replicas": replicas, "log_dirs": dirs});
+    let path = node.scratch().join("plan.json");
+    let plan = serde_json::json!({"version": 1, "partitions": [partition]});
+    fs::write(&path, plan.to_string()).expect("a file of the test's own");
+    path.display().to_string()
+}
+
+/// The copy of a partition on its way to a directory, as `kafka-log-dirs` shows it: its size and
+/// lag.
+fn coming(said: &str, to: &Path) -> Option<(i64, i64)> {
+    let json = said.lines().find(|line| line.starts_with('{')).unwrap_or_else(|| panic!("{said}"));
+    let json: serde_json::Value = serde_json::from_str(json).expect("JSON");
+    let dirs = json["brokers"][0]["logDirs"].as_array().expect("directories");
+    let dir = dirs.iter().find(|dir| dir["logDir"] == to.display().to_string()).expect("the directory");
+    let held = dir["partitions"].as_array().expect("partitions");
+    let future = held.iter().find(|one| one["isFuture"] == true)?;
+    Some((future["size"].as_i64().expect("bytes"), future["offsetLag"].as_i64().expect("offsets")))
+}
+
+/// A tool of Kafka's that talks to a node.
+fn tool(class: &str, node: &Node, rest: &str) -> String {
+    let bootstrap = node.bootstrap();
+    let mut tool = Tool::java(class);
+    tool.args(["--bootstrap-server", &bootstrap]);
+    for word in rest.split(' ') {
+        tool.arg(word);
+    }
+    tool.run().stdout
+}
+
+#[test]
+fn a_replica_of_a_single_broker_moves_at_the_rate_that_the_tool_sets() {
+    let mut node = widened(Node::of(Kind::under_test()).option("num.partitions", "1"));
+    node.start();
+    let mut connection = Connection::open(node.address());
+    tool("org.apache.kafka.tools.TopicCommand", &node, "--create --topic t --partitions 1");
+    let batch = Batch::of(&[&[7; 10_000]]).encode();
+    for _ in 0..60 {
+        assert_eq!(raw::produce_error(&connection.call(&raw::produce("t", -1, &batch))), NONE);
+    }
+    let dirs = [node.data(), more(&node)];
+    let at = dirs.iter().position(|dir| dir.join("t-0").exists()).expect("the broker has the partition");
+    let (from, to) = (&dirs[at], &dirs[1 - at]);
+    let plan = plan(&node, "t", &[1], to);
+    let (reassign, log_dirs) = (
+        "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
+        "org.apache.kafka.tools.LogDirsCommand",
+    );
+    let execute = format!("--execute --reassignment-json-file {plan} --replica-alter-log-dirs-throttle");
+    let said = tool(reassign, &node, &format!("{execute} 20000"));
+    assert!(said.contains("Successfully started moving log directory"), "{said}");
+    let (size, lag) = await_some("a part of the copy", LIMIT, || {
+        coming(&tool(log_dirs, &node, "--describe"), to).filter(|(size, _)| *size > 0)
+    });
+    assert!(size < 600_000 && lag > 0 && from.join("t-0").exists(), "{size} bytes, {lag} to go");
+    assert_eq!(raw::produce_error(&connection.call(&raw::produce("t", -1, &batch))), NONE);
+    tool(reassign, &node, &format!("--additional {execute} 100000000"));
+    await_some("the end of the move", LIMIT, || {
+        let said =
+            tool(reassign, &node, &format!("--verify --preserve-throttles --reassignment-json-file {plan}"));
+        said.contains("Reassignment of replica t-0-1 completed successfully").then_some(())
+    });
+    assert_eq!(raw::produce_error(&connection.call(&raw::produce("t", -1, &batch))), NONE);
+    assert_eq!(partitions(to, "t-0"), ["t-0"]);
+    await_some("the removal of the former log", LIMIT, || partitions(from, "t-0").is_empty().then_some(()));
+    node.stop();
+    node.start();
+    let mut connection = Connection::open(node.address());
+    await_some("the records after a restart", LIMIT, || {
+        (raw::listed_offset(&connection.call(&raw::list_end_offset("t"))) == 62).then_some(())
+    });
+    assert_eq!((partitions(to, "t-0"), partitions(from, "t-0")), (vec!["t-0".to_owned()], vec![]));
+    node.stop();
+}
+
+#[test]
+fn a_leader_and_a_follower_of_a_cluster_move_while_records_come() {
+    if Kind::under_test() == Kind::Kafka {
+        println!("not run: the brokers of this cluster are Levada's");
+        return;
+    }
+    let mut stage = Stage::set();
+    stage.create();
+    for broker in [LEVADA, OTHER] {
+        let node = stage.cluster.node(broker);
+        let dirs = [node.data(), more(node)];
+        let at = dirs.iter().position(|dir| dir.join("t0-0").exists()).expect("the broker has a replica");
+        let replicas = if broker == LEVADA { [LEVADA, OTHER] } else { [OTHER, LEVADA] };
+        let plan = plan(node, "t0", &replicas, &dirs[1 - at]);
+        let said =
+            stage.tools.run(&format!("ReassignPartitionsCommand --execute --reassignment-json-file {plan}"));
+        assert!(said.contains("Successfully started"), "{said}");
+        await_some(&format!("the move of broker {broker}"), LIMIT, || {
+            let leader = stage.leader("t0")?;
+            stage.produce("t0", leader);
+            dirs[1 - at].join("t0-0").exists().then_some(())
+        });
+        await_some("the tool sees the end", LIMIT, || {
+            let verify = format!("ReassignPartitionsCommand --verify --reassignment-json-file {plan}");
+            let (_, said) = stage.tools.outcome(&verify);
+            said.contains(&format!("Reassignment of replica t0-0-{broker} completed successfully"))
+                .then_some(())
+        });
+        assert_eq!(partitions(&dirs[at], "t0-0"), Vec::<String>::new());
+    }
+    for broker in [LEVADA, OTHER] {
+        let node = stage.cluster.node_mut(broker);
+        node.stop();
+        node.start();
+        stage.await_in_sync("t0");
+    }
+    let acknowledged = stage.acknowledged["t0"];
+    let leader = stage.leader("t0").expect("a leader");
+    let mut connection = Connection::open(stage.cluster.node(leader).address());
+    let end = raw::listed_offset(&connection.call(&raw::list_end_offset("t0")));
+    assert!(end >= acknowledged, "{acknowledged} were acknowledged, {end} are there");
+    let [one, other] = [LEVADA, OTHER].map(|id| log_of(stage.cluster.node(id), "t0"));
+    let differences = replicas::differences(&[(LEVADA, one.as_path()), (OTHER, other.as_path())]);
+    assert!(differences.is_empty(), "{differences:?}");
+    stage.cluster.assert_no_errors();
 }

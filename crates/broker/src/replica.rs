@@ -4,7 +4,8 @@
 //! `partition` is one of them, with its `leadership`, its append `lane`, the syncs that
 //! acknowledgements wait for (`durability`) and the `waiters` of long polls. `following` does what
 //! a follower has to do on its log. `opening` opens logs and `recovery` counts those that are
-//! checked first. `data_dirs` has the directories of all logs, and `outages` those that fail.
+//! checked first. `data_dirs` has the directories of all logs, `outages` those that fail, and
+//! `moves` the replicas on their way from one to another.
 //! `housekeeping`, `retention`, `expiry`, `compaction` (with the state of its
 //! `cleaner`) and `discarded` run beside the requests.
 //!
@@ -37,8 +38,10 @@ mod leadership;
 mod lease;
 pub(crate) mod led;
 pub(crate) mod log_config;
+mod moves;
 pub(crate) mod opening;
 mod outages;
+mod pace;
 mod partition;
 mod recovery;
 pub(crate) mod replication;
@@ -59,6 +62,8 @@ use self::discarded::PendingRemoval;
 use self::last_shutdown::{LastShutdown, UnservedPartitions, UnservedReason};
 pub(crate) use self::leadership::Leadership;
 pub(crate) use self::lease::Lease;
+pub(crate) use self::moves::MoveView;
+use self::moves::Moves;
 pub(crate) use self::partition::{
     OFFSETS_TOPIC, Partition, PartitionIdentity, Partitions, TRANSACTIONS_TOPIC, TopicPartition, is_internal,
 };
@@ -77,6 +82,7 @@ pub(crate) struct Replicas {
     unopened: Mutex<UnservedPartitions>,
     recovery: Arc<Recovery>,
     cleaner: Cleaner,
+    moves: Moves,
     /// Held while checkpoints are written, so that no older one comes later.
     storing_checkpoint: Mutex<()>,
     waiting: PendingRemoval,
@@ -107,6 +113,7 @@ impl Replicas {
             unopened: Mutex::default(),
             recovery: Arc::default(),
             cleaner: Cleaner::new(left.cleaned()),
+            moves: Moves::default(),
             storing_checkpoint: Mutex::default(),
             waiting: PendingRemoval::default(),
             searches: Searches::default(),

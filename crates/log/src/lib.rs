@@ -37,4 +37,6 @@ pub use partition::{AbortedTransaction, Partition, Slice, TimestampOffset};
 pub use producers::{ProducerState, Source};
 pub use recover::{OpenReport, Reindexed, TruncatedTail};
 pub use watch::FailureWatch;
-pub use writer::{ANY_LEADER_EPOCH, Append, Appended, Discarded, ReplicaAppended, Retired, Writer};
+pub use writer::{
+    ANY_LEADER_EPOCH, Append, Appended, Destination, Discarded, ReplicaAppended, Retired, Writer,
+};

@@ -4,7 +4,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 use arc_swap::{ArcSwap, Guard};
 use bytes::Bytes;
@@ -33,7 +33,8 @@ pub(crate) use transactions::aborted_among;
 /// first and then reads up to it finds everything.
 #[derive(Debug)]
 pub struct Partition {
-    dir: PathBuf,
+    // Another one once the log has moved.
+    dir: ArcSwap<PathBuf>,
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) segments: ArcSwap<Vec<Arc<Segment>>>,
     pub(crate) epochs: ArcSwap<Epochs>,
@@ -41,7 +42,8 @@ pub struct Partition {
     latest_epoch: AtomicI32,
     interval: AtomicU32,
     offline: AtomicBool,
-    watch: FailureWatch,
+    cuts: AtomicU64,
+    watch: ArcSwap<FailureWatch>,
     // Held by whoever syncs or truncates; never by readers or appends.
     flushing: Mutex<()>,
     unsynced_names: AtomicBool,
@@ -101,7 +103,7 @@ impl Partition {
     ) -> Partition {
         assert_in_order(&segments);
         let partition = Partition {
-            dir,
+            dir: ArcSwap::from_pointee(dir),
             disk,
             segments: ArcSwap::from_pointee(segments),
             latest_epoch: epochs.latest().into(),
@@ -109,17 +111,18 @@ impl Partition {
             marks: Marks::new(start),
             interval: AtomicU32::default(),
             offline: AtomicBool::new(false),
-            watch: FailureWatch::default(),
+            cuts: AtomicU64::new(0),
+            watch: ArcSwap::default(),
             flushing: Mutex::new(()),
             unsynced_names: AtomicBool::new(false),
         };
-        partition.marks.assert_ordered(&partition.dir);
+        partition.marks.assert_ordered(&partition.dir());
         partition
     }
 
     /// The same partition, whose storage errors go to the watch.
     pub(crate) fn watched(self, watch: FailureWatch) -> Partition {
-        Partition { watch, ..self }
+        Partition { watch: ArcSwap::from_pointee(watch), ..self }
     }
 
     /// Puts another list in the place of the segments. Readers go on with the one that they have.
@@ -128,9 +131,44 @@ impl Partition {
         self.segments.store(Arc::new(segments));
     }
 
-    /// The partition's directory.
-    pub fn dir(&self) -> &Path {
-        &self.dir
+    /// The partition's directory, which is another one after [`crate::Writer::relocate`].
+    pub fn dir(&self) -> Arc<PathBuf> {
+        self.dir.load_full()
+    }
+
+    /// Takes the place, the files and the watch of a copy of this log. Under the lock of the
+    /// flushes.
+    pub(crate) fn adopt(&self, copy: &Partition) {
+        self.watch.store(copy.watch.load_full());
+        self.publish_segments(Vec::clone(&copy.segments.load()));
+        self.dir.store(copy.dir.load_full());
+        self.marks.durable.fetch_max(copy.durable(), Ordering::AcqRel);
+        self.marks.recovery_point.fetch_max(copy.recovery_point(), Ordering::AcqRel);
+    }
+
+    /// Number of truncations and restarts so far. Counted before the log's end is lowered: two
+    /// equal counts mean that nothing of the log was replaced between them.
+    pub fn cuts(&self) -> u64 {
+        self.cuts.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn note_cut(&self) {
+        self.cuts.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Reads again what could not be read since the log has moved meanwhile: files that nobody had
+    /// opened lie elsewhere.
+    pub(crate) fn despite_move<T>(&self, read: impl Fn() -> Result<T, ReadError>) -> Result<T, ReadError> {
+        let before = self.dir();
+        match read() {
+            Err(ReadError::Storage(error)) => {
+                // The move may not be over.
+                drop(self.hold_flushes());
+                let has_moved = !Arc::ptr_eq(&before, &self.dir.load());
+                if has_moved { read() } else { Err(ReadError::Storage(error)) }
+            }
+            other => other,
+        }
     }
 
     /// The first offset that may be read.
@@ -231,7 +269,8 @@ impl Partition {
         range: (i64, i64),
         limits: ReadLimits,
     ) -> Result<Slice, ReadError> {
-        self.find_range(disk, range, limits).map_err(|error| self.explain(error, range.0))
+        let found = self.despite_move(|| self.find_range(disk, range, limits));
+        found.map_err(|error| self.explain(error, range.0))
     }
 
     fn find_range(
@@ -294,8 +333,8 @@ impl Partition {
         let Some(extent) = slice.extent else { return Ok(Bytes::new()) };
         // A range of our own file: the length is what was found there, not what somebody claims.
         let mut bytes = vec![0; usize::try_from(extent.len).unwrap_or(usize::MAX)];
-        let read =
-            self.disk.read_at(&extent.file, &self.dir, &mut bytes, extent.offset).at("read", &self.dir)?;
+        let dir = self.dir();
+        let read = self.disk.read_at(&extent.file, &dir, &mut bytes, extent.offset).at("read", &dir)?;
         bytes.truncate(read);
         Ok(bytes.into())
     }
@@ -399,7 +438,8 @@ impl Partition {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             _ => return Ok(()),
         }
-        // It may have been rolled, replaced or deleted in good order since.
+        // It may have been rolled, replaced, moved or deleted in good order since.
+        let _held = self.hold_flushes();
         let same = self.segments.load().last().is_some_and(|now| Arc::ptr_eq(now, active));
         if !same || !self.is_gone(active.path()) {
             return Ok(());
@@ -425,6 +465,6 @@ impl Partition {
 
     /// Tells the watch of the storage of an error, after which the log may be as good as before.
     pub fn report_failure(&self, error: &LogError) {
-        self.watch.tell(error);
+        self.watch.load().tell(error);
     }
 }

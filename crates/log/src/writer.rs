@@ -16,6 +16,7 @@ mod active;
 mod append;
 mod cut;
 mod mapped;
+mod relocate;
 mod replica;
 mod restart;
 mod roll;
@@ -25,6 +26,7 @@ mod tests;
 
 pub use append::{ANY_LEADER_EPOCH, Append, Appended};
 pub use cut::Discarded;
+pub use relocate::Destination;
 pub use replica::ReplicaAppended;
 pub use swap::Retired;
 
@@ -165,7 +167,7 @@ impl Writer {
         let mut epochs = Epochs::clone(&self.partition.epochs.load());
         epochs.assign(epoch, first);
         self.epochs_stored = false;
-        epochs.replace(&*self.disk, self.partition.dir())?;
+        epochs.replace(&*self.disk, &self.partition.dir())?;
         self.epochs_stored = true;
         self.partition.publish_epochs(epochs);
         self.leader_epoch = self.leader_epoch.max(epoch);
@@ -194,7 +196,7 @@ impl Writer {
         if self.sole_replica {
             self.partition.raise_high_watermark(self.partition.log_end());
         }
-        self.partition.marks.assert_ordered(self.partition.dir());
+        self.partition.marks.assert_ordered(&self.partition.dir());
     }
 
     /// Makes everything appended so far durable: [`Partition::flush`], which any thread may call
@@ -243,8 +245,8 @@ impl Writer {
             self.active.sync(&*self.disk)?;
         }
         if end > self.snapshot_at && self.partition.size_bytes() > 0 {
-            self.producers.store(&*self.disk, self.partition.dir(), end)?;
-            crate::producers::snapshot::sync(&*self.disk, self.partition.dir(), end)?;
+            self.producers.store(&*self.disk, &self.partition.dir(), end)?;
+            crate::producers::snapshot::sync(&*self.disk, &self.partition.dir(), end)?;
             self.partition.note_new_name();
         }
         self.partition.flush()
@@ -271,7 +273,7 @@ impl Writer {
     }
 
     fn store_epochs(&mut self, epochs: Epochs) -> Result<(), LogError> {
-        epochs.store(&*self.disk, self.partition.dir())?;
+        epochs.store(&*self.disk, &self.partition.dir())?;
         self.partition.note_new_name();
         self.partition.publish_epochs(epochs);
         self.epochs_stored = true;
@@ -280,7 +282,7 @@ impl Writer {
 
     fn refuse_offline(&self) -> Result<(), LogError> {
         if self.partition.is_offline() {
-            return Err(LogError::Offline { dir: self.partition.dir().to_owned() });
+            return Err(LogError::Offline { dir: self.partition.dir().to_path_buf() });
         }
         Ok(())
     }

@@ -1,11 +1,13 @@
 //! AlterReplicaLogDirs (key 34), versions 1–2.
 //!
-//! Partitions are not moved between directories: one that is in the directory already is moved at
-//! once, and another one is refused with UNSUPPORTED_VERSION. As in Kafka, a topic whose name
-//! leaves no room for that of the directory that it would move through is refused first.
+//! Each partition moves to the directory in the background; DescribeLogDirs shows how far it is. As
+//! in Kafka, one that is there already is left as it is, one that is on its way elsewhere turns
+//! round, and one that is not here yet goes there when it comes (REPLICA_NOT_AVAILABLE). A topic
+//! whose name leaves no room for that of the directory that it would move through is refused.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::path::Path;
 
 use levada_wire::messages::alter_replica_log_dirs_response::{
     AlterReplicaLogDirPartitionResult, AlterReplicaLogDirTopicResult,
@@ -13,9 +15,9 @@ use levada_wire::messages::alter_replica_log_dirs_response::{
 use levada_wire::messages::{AlterReplicaLogDirsRequest, AlterReplicaLogDirsResponse, StrBytes};
 
 use crate::api::Context;
+use crate::blocking::off_shard;
 use crate::error_code::ErrorCode;
-use crate::replica::Partition;
-use crate::replica::data_dir::DataDir;
+use crate::replica::Replicas;
 use crate::security::acl::Operation;
 
 /// The longest name of a file or directory.
@@ -26,33 +28,24 @@ pub(crate) async fn answer(
     request: AlterReplicaLogDirsRequest,
 ) -> AlterReplicaLogDirsResponse {
     let may = context.may_cluster(Operation::Alter);
-    let dirs = context.broker().replicas().dirs();
-    let image = context.broker().metadata().image();
+    let replicas = context.broker().replicas().clone();
+    off_shard(move || carry_out(&replicas, may, request)).await
+}
+
+fn carry_out(replicas: &Replicas, may: bool, request: AlterReplicaLogDirsRequest) -> AlterReplicaLogDirsResponse {
     let mut results: BTreeMap<StrBytes, Vec<AlterReplicaLogDirPartitionResult>> = BTreeMap::new();
     for dir in request.dirs {
-        let own = dirs.online().find(|own| own.path().as_os_str() == dir.path.as_str());
         for topic in dir.topics {
             let name = topic.name.as_str();
-            let found = |index| context.broker().replicas().partitions().by_name(name, index);
-            let is_there = |found: &Partition| found.log().dir().parent() == own.map(DataDir::path);
-            let exists = |index| image.topic(name).is_some_and(|topic| topic.partition(index).is_some());
-            // A name may be long and its partitions many: it is looked at for those alone that may
-            // be there.
             let verdict = |index: i32| match may {
-                false => Some(ErrorCode::ClusterAuthorizationFailed),
-                true if is_too_long(name.len(), index) => Some(ErrorCode::InvalidTopic),
-                true if own.is_none() => Some(ErrorCode::LogDirNotFound),
-                true => match found(index) {
-                    Some(found) if is_there(&found) => None,
-                    Some(_) => Some(ErrorCode::UnsupportedVersion),
-                    None if exists(index) => Some(ErrorCode::KafkaStorageError),
-                    None => Some(ErrorCode::UnknownTopicOrPartition),
-                },
+                false => Err(ErrorCode::ClusterAuthorizationFailed),
+                true if is_too_long(name.len(), index) => Err(ErrorCode::InvalidTopic),
+                true => replicas.move_to(name, index, Path::new(dir.path.as_str())),
             };
             let partitions = topic.partitions.iter().map(|index| {
                 message!(AlterReplicaLogDirPartitionResult {
                     partition_index: *index,
-                    error_code: verdict(*index).map_or(0, |error| error.code()),
+                    error_code: verdict(*index).map_or_else(|error| error.code(), |()| 0),
                 })
             });
             match results.entry(topic.name.clone()) {
@@ -68,8 +61,8 @@ pub(crate) async fn answer(
     message!(AlterReplicaLogDirsResponse { results: results.collect() })
 }
 
-/// True if the directory's name on the way, which Kafka ends with an id of 32 digits and `-future`,
-/// would be too long for a file system.
+/// True if the directory's name on the way, which ends with an id of 32 digits and `-future`, would
+/// be too long for a file system.
 fn is_too_long(topic_bytes: usize, index: i32) -> bool {
     topic_bytes + format!("-{index}.").len() + 32 + "-future".len() > FILE_NAME_BYTES_MAX
 }

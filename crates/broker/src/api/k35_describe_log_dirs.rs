@@ -2,7 +2,8 @@
 //!
 //! The data directories: the size of each partition asked for (null: all), and from version 4 on
 //! the size of the volume and the free space on it. A directory that is offline has an error
-//! instead. Partitions are never on their way to another directory, so there is no lag.
+//! instead. A partition on its way to a directory is there with `is_future_key` and the number of
+//! offsets that it lacks.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use levada_wire::messages::{DescribeLogDirsRequest, DescribeLogDirsResponse};
 
 use crate::api::{Context, text};
 use crate::error_code::ErrorCode;
-use crate::replica::Partition;
+use crate::replica::{MoveView, Partition};
 use crate::replica::data_dir::DataDir;
 use crate::security::acl::Operation;
 
@@ -42,7 +43,11 @@ pub(crate) async fn answer(context: &Context, request: DescribeLogDirsRequest) -
     let replicas = context.broker().replicas();
     let mut asked_for = replicas.partitions().all();
     asked_for.retain(|partition| is_asked(partition.topic(), partition.index()));
-    let online = replicas.dirs().online().map(|dir| online(context, dir, &asked_for));
+    let online = replicas.dirs().online().map(|dir| {
+        let mut coming = replicas.moves().to(dir.path());
+        coming.retain(|one| is_asked(&one.topic, one.index));
+        online(context, dir, (&asked_for, coming))
+    });
     let offline = replicas.dirs().offline().map(|path| {
         let mut result = message!(DescribeLogDirsResult { error_code: ErrorCode::KafkaStorageError.code() });
         result.log_dir = text(path.display().to_string());
@@ -51,12 +56,24 @@ pub(crate) async fn answer(context: &Context, request: DescribeLogDirsRequest) -
     message!(DescribeLogDirsResponse { results: online.chain(offline).collect() })
 }
 
-fn online(context: &Context, dir: &DataDir, asked_for: &[Arc<Partition>]) -> DescribeLogDirsResult {
+fn online(
+    context: &Context,
+    dir: &DataDir,
+    (asked_for, coming): (&[Arc<Partition>], Vec<MoveView>),
+) -> DescribeLogDirsResult {
     let mut topics: BTreeMap<String, Vec<DescribeLogDirsPartition>> = BTreeMap::new();
     for partition in asked_for.iter().filter(|one| one.log().dir().parent() == Some(dir.path())) {
         topics.entry(partition.topic().to_owned()).or_default().push(message!(DescribeLogDirsPartition {
             partition_index: partition.index(),
             partition_size: i64::try_from(partition.log().size_bytes()).unwrap_or(i64::MAX),
+        }));
+    }
+    for one in coming {
+        topics.entry(one.topic).or_default().push(message!(DescribeLogDirsPartition {
+            partition_index: one.index,
+            partition_size: i64::try_from(one.size_bytes).unwrap_or(i64::MAX),
+            offset_lag: one.lag,
+            is_future_key: true,
         }));
     }
     let topics = topics.into_iter().map(|(name, mut partitions)| {

@@ -23,4 +23,14 @@ impl Broker {
         })
         .await;
     }
+
+    /// Records the directories of replicas that move, as soon as they are to be known. Never
+    /// returns.
+    pub(crate) async fn run_directory_records(self: Arc<Self>) {
+        loop {
+            self.replicas.moves().announced().notified().await;
+            let broker = self.clone();
+            off_shard(move || broker.controller.record_directories()).await;
+        }
+    }
 }

@@ -24,6 +24,7 @@ use crate::config::{BrokerConfig, LiveConfig};
 use crate::metadata::Metadata;
 use crate::metadata::image::{Image, PartitionRegistration, Topic};
 use crate::metadata::store::Store;
+use crate::replica::TopicPartition;
 use crate::replica::data_dir::{DataDir, DataDirError};
 use crate::replica::data_dirs::DataDirs;
 
@@ -165,18 +166,22 @@ impl Following {
             let actual = |name: &str, index| replicas.directory_of(name, index);
             changed.flat_map(|topic| misplaced(topic, self.broker.node_id(), actual)).collect()
         };
-        // The replicas that entered service are among those compared here.
-        drop(replicas.take_placed());
+        let placed = replicas.take_placed();
         let (earlier, now) = (of(before, image), of(image, before));
         let settled = earlier.keys().filter(|replica| !now.contains_key(replica));
         settled.for_each(|replica| self.membership.forget(*replica));
         let news = now.iter().filter(|(replica, at)| earlier.get(replica) != Some(at));
         news.for_each(|(replica, at)| self.membership.assign(*replica, Uuid::from_bytes(*at)));
+        // Most replicas that entered service are among those compared here.
+        self.report(placed, |replica| now.contains_key(replica));
     }
 
     /// Reports replicas that entered service since the last image.
     fn report_placed(&self) {
-        let placed = self.broker.replicas().take_placed();
+        self.report(self.broker.replicas().take_placed(), |_| false);
+    }
+
+    fn report(&self, placed: Vec<(TopicPartition, Uuid)>, is_reported: impl Fn(&ReplicaKey) -> bool) {
         if placed.is_empty() {
             return;
         }
@@ -184,8 +189,9 @@ impl Following {
         for ((name, index), directory) in placed {
             let Some(topic) = image.topic(&name) else { continue };
             let recorded = topic.partition(index).and_then(|one| recorded(one, self.broker.node_id()));
-            if recorded.is_some_and(|recorded| recorded != directory) {
-                self.membership.assign(ReplicaKey::new(topic.id(), index), directory);
+            let replica = ReplicaKey::new(topic.id(), index);
+            if recorded.is_some_and(|recorded| recorded != directory) && !is_reported(&replica) {
+                self.membership.assign(replica, directory);
             }
         }
     }

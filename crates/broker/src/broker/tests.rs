@@ -4,6 +4,7 @@ mod coordinators;
 mod crash;
 mod directories;
 mod idle;
+mod moving;
 mod recovering;
 mod reindexing;
 mod shared_images;

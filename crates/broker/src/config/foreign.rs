@@ -382,14 +382,12 @@ const NOTED: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "replication has no copies between directories, and the controllers of a cluster elect leaders",
+        "the controllers of a cluster elect leaders, and copies between directories are paced without windows",
         &[
             "alter.log.dirs.replication.quota.window.num",
             "alter.log.dirs.replication.quota.window.size.seconds",
             "auto.leader.rebalance.enable",
             "leader.imbalance.check.interval.seconds",
-            "num.replica.alter.log.dirs.threads",
-            "replica.alter.log.dirs.io.max.bytes.per.second",
             "replica.high.watermark.checkpoint.interval.ms",
             "replica.socket.receive.buffer.bytes",
             "offsets.commit.timeout.ms",

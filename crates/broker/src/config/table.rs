@@ -73,6 +73,8 @@ pub const BROKER_KEYS: &[ConfigKey] = &[
     long("replica.lag.time.max.ms", "Time for which a follower may be behind its leader's end before it leaves the replicas in sync.").default("30000"),
     long("leader.replication.throttled.rate", "Bytes per second to followers out of sync, of the partitions that a topic names.").default("9223372036854775807").at_least(0).cluster_wide(),
     long("follower.replication.throttled.rate", "Bytes per second from leaders to replicas out of sync, of the partitions that a topic names.").default("9223372036854775807").at_least(0).cluster_wide(),
+    long("replica.alter.log.dirs.io.max.bytes.per.second", "Bytes per second that are copied from one data directory to another.").default("9223372036854775807").at_least(0).cluster_wide(),
+    int("num.replica.alter.log.dirs.threads", "Logs that move to another data directory at the same time. If unset, one for each directory."),
     int("replication.quota.window.num", "Number of samples over which the rate of replication is measured.").default("11").at_least(1),
     int("replication.quota.window.size.seconds", "Length of each of these samples.").default("1").at_least(1),
     boolean("controlled.shutdown.enable", "Ask the controller to move leaderships away before the broker stops.").default("true"),

@@ -4,20 +4,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
 
 use levada_log::compact::Counts;
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Mutex;
 
 use crate::replica::TopicPartition;
+use crate::replica::pace::Pace;
 
 /// See above.
 #[derive(Default)]
 pub(crate) struct Cleaner {
     book: Mutex<Book>,
-    throttle: Mutex<Throttle>,
-    halted: Mutex<bool>,
-    halt: Condvar,
+    pace: Pace,
     totals: Totals,
 }
 
@@ -113,18 +111,12 @@ impl Cleaner {
     /// Counts bytes read or written and waits for as long as `bytes_per_second` asks for; `false`
     /// once the broker stops.
     pub(crate) fn go_on(&self, bytes: u64, bytes_per_second: f64) -> bool {
-        let wait = self.throttle.lock().spend(bytes, bytes_per_second, Instant::now());
-        let mut halted = self.halted.lock();
-        if !*halted && !wait.is_zero() {
-            self.halt.wait_for(&mut halted, wait);
-        }
-        !*halted
+        self.pace.go_on(bytes, bytes_per_second)
     }
 
     /// Ends all work soon.
     pub(crate) fn halt(&self) {
-        *self.halted.lock() = true;
-        self.halt.notify_all();
+        self.pace.halt();
     }
 
     /// Counts what was done to a log.
@@ -152,29 +144,6 @@ impl Cleaner {
             backlog_bytes: totals.backlog_bytes.load(Ordering::Relaxed),
             uncleanable: self.book.lock().uncleanable.len() as u64,
         }
-    }
-}
-
-/// Spreads bytes over time.
-#[derive(Debug, Default)]
-struct Throttle {
-    /// When everything spent so far is paid for.
-    paid_at: Option<Instant>,
-}
-
-/// An earlier timer does not wait.
-const WAIT_MIN: Duration = Duration::from_millis(10);
-
-/// The longest wait at a time, so that a raised rate is not waited for.
-const WAIT_MAX: Duration = Duration::from_secs(1);
-
-impl Throttle {
-    fn spend(&mut self, bytes: u64, per_second: f64, now: Instant) -> Duration {
-        let cost = Duration::try_from_secs_f64(bytes as f64 / per_second.max(1.0)).unwrap_or(WAIT_MAX);
-        let paid_at = self.paid_at.map_or(now, |paid_at| paid_at.max(now)) + cost;
-        self.paid_at = Some(paid_at);
-        let wait = paid_at.saturating_duration_since(now);
-        if wait < WAIT_MIN { Duration::ZERO } else { wait.min(WAIT_MAX) }
     }
 }
 

@@ -26,6 +26,9 @@ pub(crate) const LOCK_FILE: &str = ".lock";
 pub(crate) const DELETED: &str = "-delete";
 pub(crate) const STRAY: &str = "-stray";
 
+/// End of the names of directories whose logs are on their way here from another directory.
+pub(crate) const FUTURE: &str = "-future";
+
 /// The reason why a data directory cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum DataDirError {
@@ -225,7 +228,7 @@ impl DataDir {
     }
 
     /// Takes the directory out of use if the error is the device's.
-    pub(super) fn report(&self, error: &LogError) {
+    pub(crate) fn report(&self, error: &LogError) {
         self.state.report(error);
     }
 
@@ -265,6 +268,46 @@ impl DataDir {
     /// The thread that prepares files before they are needed.
     pub(super) fn background(&self) -> &Background {
         &self.background
+    }
+
+    /// Logs that are on their way here, as the process before has left them.
+    pub(super) fn futures(&self) -> Result<Vec<Found>, DataDirError> {
+        self.found(FUTURE)
+    }
+
+    /// Directories of partitions that were taken out of use.
+    pub(super) fn deleted(&self) -> Result<Vec<Found>, DataDirError> {
+        self.found(DELETED)
+    }
+
+    fn found(&self, suffix: &str) -> Result<Vec<Found>, DataDirError> {
+        let failed = |source| DataDirError::Unusable { path: self.path.clone(), source };
+        let entries = self.disk.list(&self.path).map_err(failed)?;
+        let named = entries.into_iter().filter(|entry| entry.kind == Kind::Dir);
+        Ok(named.filter_map(|entry| Found::of(entry.path, suffix)).collect())
+    }
+
+    /// A new name for the copy of a partition's log that is on its way here.
+    pub(super) fn new_future(&self, (topic, index): &TopicPartition) -> Found {
+        let path = self.path.join(aside(topic, *index, FUTURE));
+        Found::of(path, FUTURE).expect("the name was formed here")
+    }
+
+    /// The name that a partition's directory has once its copy elsewhere may take its place.
+    pub(super) fn left_for(&self, future: &Found) -> PathBuf {
+        let (topic, index) = &future.key;
+        self.path.join(format!("{topic}-{index}.{}{DELETED}", future.unique))
+    }
+
+    /// Renames a directory in this one, on the device when it returns.
+    pub(super) fn rename(&self, from: &Path, to: &Path) -> Result<(), LogError> {
+        let failed = |operation, path: &Path, source| LogError::Io {
+            operation,
+            path: path.to_owned(),
+            source: Arc::new(source),
+        };
+        self.disk.rename(from, to).map_err(|source| failed("rename", from, source))?;
+        self.disk.sync_dir(&self.path).map_err(|source| failed("sync", &self.path, source))
     }
 
     /// The directory of one partition.
@@ -384,6 +427,25 @@ impl DataDir {
             return Ok(());
         }
         CleanShutdown { broker_epoch }.store(&*self.disk, &self.path)
+    }
+}
+
+/// A directory whose name has a suffix and an id.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Found {
+    pub(super) key: TopicPartition,
+    /// The id: 32 digits, the same for both directories of a log that moves.
+    pub(super) unique: String,
+    pub(super) path: PathBuf,
+}
+
+impl Found {
+    fn of(path: PathBuf, suffix: &str) -> Option<Found> {
+        let (name, unique) = path.file_name()?.to_str()?.strip_suffix(suffix)?.rsplit_once('.')?;
+        let is_id = unique.len() == 32 && unique.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let (topic, index) = partition_of(name).filter(|_| is_id)?;
+        let (key, unique) = ((topic.to_owned(), index), unique.to_owned());
+        Some(Found { key, unique, path })
     }
 }
 

@@ -19,8 +19,12 @@ use tokio::sync::Notify;
 use crate::config::BrokerConfig;
 use crate::metadata::uuid::is_reserved;
 use crate::replica::TopicPartition;
-use crate::replica::data_dir::{DataDir, DataDirError};
+use crate::replica::data_dir::{DataDir, DataDirError, Found};
 use crate::replica::last_shutdown::{DirectoryAtShutdown, LastShutdown, Offsets};
+
+mod moving;
+
+use self::moving::Traces;
 
 /// All data directories of a broker.
 pub(crate) struct DataDirs {
@@ -33,6 +37,10 @@ pub(crate) struct DataDirs {
     homes: Mutex<Homes>,
     /// Second directories of partitions, of another topic of the same name.
     rivals: Mutex<Vec<(TopicPartition, usize)>>,
+    /// Copies of logs that were on their way here when the process before ended.
+    futures: Mutex<Vec<(Found, usize)>>,
+    /// Those that take the place of their logs with this start.
+    complete: Mutex<Vec<(Found, usize)>>,
     /// Partitions that entered service since somebody asked.
     placed: Mutex<Vec<TopicPartition>>,
     /// Failed directories that the broker has acted on.
@@ -45,6 +53,10 @@ pub(crate) struct DataDirs {
 struct Homes {
     of: HashMap<TopicPartition, usize>,
     counts: Vec<usize>,
+    /// Where partitions are about to be.
+    arriving: HashMap<TopicPartition, usize>,
+    /// Where partitions go that are not here yet.
+    preferred: HashMap<TopicPartition, usize>,
 }
 
 impl Homes {
@@ -79,20 +91,22 @@ impl DataDirs {
         // A broker of its own with one directory serves what it can of it: nobody else could.
         let watched = (several || config.cluster.is_some()).then(|| news.clone());
         let (mut dirs, mut closed, mut metadata) = (Vec::new(), Vec::new(), None);
-        let mut all = Vec::new();
+        let (mut all, mut traces) = (Vec::new(), Vec::new());
         for path in paths {
             let holds_metadata = config.cluster.is_none() && path == config.metadata_dir();
             let opened = DataDir::open((disk.clone(), background.clone()), path, watched.clone());
             let listed = opened.and_then(|dir| {
                 dir.identity()?;
                 let found = if several { dir.partitions()? } else { Vec::new() };
-                Ok((dir, found))
+                let moving = several.then(|| Traces::of(&dir)).transpose()?;
+                Ok((dir, found, moving))
             });
             match listed {
-                Ok((dir, found)) => {
+                Ok((dir, found, moving)) => {
                     metadata = if holds_metadata { Some(dirs.len()) } else { metadata };
                     dirs.push(dir);
                     all.push(found);
+                    traces.extend(moving);
                 }
                 Err(error) if holds_metadata || !several || !error.is_of_storage() => return Err(error),
                 Err(error) => {
@@ -104,10 +118,12 @@ impl DataDirs {
         if dirs.is_empty() {
             return Err(DataDirError::NoneUsable);
         }
-        let homes = Mutex::new(Homes { of: HashMap::new(), counts: vec![0; dirs.len()] });
+        let homes = Mutex::new(Homes { counts: vec![0; dirs.len()], ..Homes::default() });
         let (rivals, placed, handled) = (Mutex::default(), Mutex::default(), Mutex::default());
-        let opened = Self { dirs, closed, metadata, homes, rivals, placed, handled, news };
+        let (futures, complete) = (Mutex::default(), Mutex::default());
+        let opened = Self { dirs, closed, metadata, homes, rivals, futures, complete, placed, handled, news };
         opened.place_found(all)?;
+        opened.note_copies(traces);
         Ok(opened)
     }
 
@@ -155,6 +171,7 @@ impl DataDirs {
 
     /// Takes the clean-shutdown marks away: from now on the directories count as in use.
     pub(crate) fn begin(&self) -> Result<LastShutdown, DataDirError> {
+        self.finish_moves()?;
         self.left(DataDir::begin)
     }
 
@@ -168,9 +185,8 @@ impl DataDirs {
         read: fn(&DataDir) -> Result<DirectoryAtShutdown, DataDirError>,
     ) -> Result<LastShutdown, DataDirError> {
         let read = |(at, dir): (usize, &DataDir)| match read(dir) {
-            Err(DataDirError::Log(error)) if self.is_dispensable(at) => {
-                dir.report(&error);
-                if dir.has_failed() { Ok(DirectoryAtShutdown::default()) } else { Err(error.into()) }
+            Err(DataDirError::Log(error)) => {
+                self.tolerate(at, error).map(|()| DirectoryAtShutdown::default())
             }
             other => other,
         };
@@ -247,11 +263,12 @@ impl DataDirs {
         let at = match homes.of.get(key) {
             Some(at) => *at,
             None => {
-                let named = self.dirs.iter().position(|dir| dir.id() == recorded && !is_reserved(recorded));
+                let named = self.by_id(recorded);
                 if let (None, false, Some(lost)) = (named, is_reserved(recorded), self.closed.first()) {
                     return Err(offline(lost));
                 }
-                let at = named.unwrap_or_else(|| self.emptiest(&homes.counts, cordoned));
+                let preferred = homes.preferred.remove(key);
+                let at = named.or(preferred).unwrap_or_else(|| self.emptiest(&homes.counts, cordoned));
                 homes.insert(key.clone(), at);
                 at
             }
@@ -295,7 +312,7 @@ impl DataDirs {
     /// Partitions that entered service since the last call, with the ids of their directories.
     pub(super) fn take_placed(&self) -> Vec<(TopicPartition, Uuid)> {
         let placed = std::mem::take(&mut *self.placed.lock());
-        let identified = |key: TopicPartition| self.of(&key).map(DataDir::id).map(|id| (key, id));
+        let identified = |key: TopicPartition| self.announced(&key).map(DataDir::id).map(|id| (key, id));
         placed.into_iter().filter_map(identified).collect()
     }
 
@@ -360,8 +377,8 @@ impl DataDirs {
         if self.is_several() {
             let homes = self.homes.lock();
             for (key, offset) in offsets {
-                if let Some(at) = homes.of.get(&key) {
-                    shares[*at].insert(key, offset);
+                for at in [homes.of.get(&key), homes.arriving.get(&key)].into_iter().flatten() {
+                    shares[*at].insert(key.clone(), offset);
                 }
             }
         } else {

@@ -10,7 +10,6 @@
 //! carries at most one batch per partition.
 
 use std::collections::VecDeque;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
@@ -31,7 +30,7 @@ pub(crate) struct AppendLane {
     queue: Mutex<Queue>,
     /// None once the log is closed or deleted.
     writer: Mutex<Option<Writer>>,
-    dir: PathBuf,
+    log: Arc<levada_log::Partition>,
     storage_warning: RepeatedWarning,
     longest_turns_ns: [AtomicU64; Work::ALL.len()],
 }
@@ -72,8 +71,8 @@ pub(crate) enum Submitted {
     Queued {
         /// Its answer; none will come if that thread fails.
         answer: oneshot::Receiver<AppendResult>,
-        /// Where the log is.
-        dir: PathBuf,
+        /// The log.
+        log: Arc<levada_log::Partition>,
     },
     /// Either of them, whose answer waits for the device.
     Durable(Box<Submitted>, Arc<Syncs>, Option<oneshot::Receiver<Synced>>),
@@ -116,7 +115,7 @@ impl Submitted {
                     None if durable || !syncs.is_due() => return Ok(appended),
                     None => syncs.ask(),
                 };
-                let stopped = |_| Err(LogError::Offline { dir: syncs.log().dir().to_owned() });
+                let stopped = |_| Err(offline(syncs.log()));
                 sync.await.unwrap_or_else(stopped)?;
                 Ok(appended)
             }
@@ -142,9 +141,7 @@ impl Submitted {
     async fn appended(self) -> AppendResult {
         match self {
             Self::Done(result) => result,
-            Self::Queued { answer, dir } => {
-                answer.await.unwrap_or_else(|_| Err(LogError::Offline { dir }.into()))
-            }
+            Self::Queued { answer, log } => answer.await.unwrap_or_else(|_| Err(offline(&log).into())),
             Self::Durable(..) | Self::Committed(..) => unreachable!("these wait for more"),
         }
     }
@@ -225,11 +222,11 @@ const _: () = assert!(GROUP_BATCHES_MAX <= 1024, "a group is one vectored write"
 
 impl AppendLane {
     pub(crate) fn new(writer: Writer) -> Self {
-        let dir = writer.partition().dir().to_owned();
+        let log = writer.partition().clone();
         Self {
             queue: Mutex::default(),
             writer: Mutex::new(Some(writer)),
-            dir,
+            log,
             storage_warning: RepeatedWarning::default(),
             longest_turns_ns: [const { AtomicU64::new(0) }; Work::ALL.len()],
         }
@@ -247,7 +244,7 @@ impl AppendLane {
             if queue.busy {
                 let (done, answer) = oneshot::channel();
                 queue.waiting.push_back(Job { append, done });
-                return (Submitted::Queued { answer, dir: self.dir.clone() }, Backlog::Empty);
+                return (Submitted::Queued { answer, log: self.log.clone() }, Backlog::Empty);
             }
             queue.busy = true;
         }
@@ -302,8 +299,7 @@ impl AppendLane {
                 results
             }
             None => {
-                let offline = |_: &Append| Err(LogError::Offline { dir: self.dir.clone() }.into());
-                return group.iter().map(offline).collect();
+                return group.iter().map(|_| Err(offline(&self.log).into())).collect();
             }
         };
         if let Some(Err(error)) = results.iter().find(|result| matches!(result, Err(AppendError::Storage(_))))
@@ -345,6 +341,10 @@ impl AppendLane {
     pub(crate) fn take_writer(&self) -> Option<Writer> {
         self.writer.lock().take()
     }
+}
+
+fn offline(log: &levada_log::Partition) -> LogError {
+    LogError::Offline { dir: log.dir().to_path_buf() }
 }
 
 fn storage_error(result: &AppendResult) -> Option<&LogError> {

@@ -141,7 +141,9 @@ impl Replicas {
             watch: dir.watch(),
             ..OpenOptions::new(dir.partition(&topic, index))
         };
-        let opened = dir.displace_stale(&topic, index, identity.topic_id).and_then(|()| {
+        let adopted = dir.displace_stale(&topic, index, identity.topic_id);
+        let adopted = adopted.and_then(|()| self.dirs.adopt_copy(dir, &key, (identity.topic_id, directory)));
+        let opened = adopted.and_then(|()| {
             let is_new = !dir.has_partition(&topic, index);
             let opened = Writer::open(options, now_ms());
             if is_new {

@@ -66,9 +66,9 @@ impl Replicas {
         self.dirs.take_placed()
     }
 
-    /// The id of the directory that holds a partition, if it works.
+    /// The id of the directory that holds a partition or will soon, if it works.
     pub(crate) fn directory_of(&self, topic: &str, index: i32) -> Option<Uuid> {
-        let dir = self.dirs.of(&(topic.to_owned(), index))?;
+        let dir = self.dirs.announced(&(topic.to_owned(), index))?;
         (!dir.has_failed()).then(|| dir.id())
     }
 }

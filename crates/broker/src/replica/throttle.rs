@@ -95,7 +95,8 @@ impl Throttle {
     }
 }
 
-fn number(config: &BrokerConfig, key: &str) -> i64 {
+/// The value of an integer key.
+pub(super) fn number(config: &BrokerConfig, key: &str) -> i64 {
     let value = config.settings().text(key).and_then(|value| value.parse().ok());
     value.expect("the table has an integer default and settings are checked")
 }

@@ -99,6 +99,8 @@ async fn run(duties: Duties) {
     tokio::task::spawn_local(broker.replicas().clone().run_flushes());
     tokio::task::spawn_local(broker.replicas().clone().run_producer_expiry());
     tokio::task::spawn_local(broker.replicas().clone().run_cleaner());
+    tokio::task::spawn_local(broker.replicas().clone().run_moves());
+    tokio::task::spawn_local(broker.clone().run_directory_records());
     tokio::task::spawn_local(broker.access().signing_keys().clone().run());
     let txns = broker.coordinators().clone();
     tokio::task::spawn_local(async move { txns.txns().run_clock().await });

@@ -308,6 +308,7 @@ impl Server {
         self.stop.raise();
         self.broker.replicas().recovery().halt();
         self.broker.replicas().cleaner().halt();
+        self.broker.replicas().moves().halt();
         self.broker.coordinators().unload();
         if let Some(handshakes) = self.handshakes
             && handshakes.thread.join().is_err()

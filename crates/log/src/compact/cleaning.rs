@@ -115,7 +115,7 @@ impl Cleaning {
         let base = self.segments[group.start].base();
         let done = self.rewrite(group, producers, throttle);
         if done.is_err()
-            && let Err(error) = output::remove(&*partition.disk, partition.dir(), base)
+            && let Err(error) = output::remove(&*partition.disk, &partition.dir(), base)
         {
             tracing::warn!(%error, "cannot remove an unfinished segment; the next start removes it");
         }
@@ -189,7 +189,8 @@ impl Cleaning {
         let (segments, partition) = (self.segments.clone(), self.job.partition.clone());
         let (disk, config) = (&partition.disk, &self.job.config);
         let base = segments[group.start].base();
-        let mut output = Output::create(disk, partition.dir(), base, config.index_interval_bytes)?;
+        let dir = partition.dir();
+        let mut output = Output::create(disk, &dir, base, config.index_interval_bytes)?;
         for at in group.clone() {
             let (segment, next) = (&segments[at], segments.get(at + 1).map_or(i64::MAX, |next| next.base()));
             self.transactions.expect(aborted_among(&segments, &**disk, (segment.base(), next))?);
@@ -202,7 +203,7 @@ impl Cleaning {
             segment.hold(&**disk)?;
         }
         let modified = old.last().map(|last| last.modified(&**disk)).transpose()?;
-        let snapshots = recover::snapshots_in(&*partition.disk, partition.dir(), base..end)?;
+        let snapshots = recover::snapshots_in(&*partition.disk, &partition.dir(), base..end)?;
         let producers = self.producers_at(base, producers)?;
         let cleaned = output.finish(&self.transactions.take_kept(), producers, modified)?;
         Ok(Cleaned { old, snapshots, ..cleaned })
@@ -212,7 +213,7 @@ impl Cleaning {
     /// have ended since, whose markers may be taken out, so that nothing would end them again after
     /// a crash.
     fn producers_at(&self, offset: i64, now: &LastRecords) -> Result<Option<Vec<u8>>, LogError> {
-        let (disk, dir) = (&*self.job.partition.disk, self.job.partition.dir());
+        let (disk, dir) = (&*self.job.partition.disk, &self.job.partition.dir());
         match Producers::load(disk, dir, offset, self.job.now_ms) {
             Ok(mut producers) => {
                 producers.end_transactions(&now.open);

@@ -44,7 +44,7 @@ impl Partition {
     pub fn sync_records(&self) -> Result<i64, LogError> {
         let flushing = self.flushing.lock();
         if self.is_offline() {
-            return Err(LogError::Offline { dir: self.dir.clone() });
+            return Err(LogError::Offline { dir: self.dir().to_path_buf() });
         }
         // Under the lock: the log may have been cut while it was waited for.
         let end = self.log_end();
@@ -74,14 +74,14 @@ impl Partition {
         assert!(
             recovery_point <= durable && durable <= end,
             "marks of {} are out of order: recovery point {recovery_point}, durable {durable}, log end {end}",
-            self.dir.display()
+            self.dir().display()
         );
     }
 
     fn flush_to(&self, end: impl FnOnce(&Partition) -> i64) -> Result<i64, LogError> {
         let _flushing = self.flushing.lock();
         if self.is_offline() {
-            return Err(LogError::Offline { dir: self.dir.clone() });
+            return Err(LogError::Offline { dir: self.dir().to_path_buf() });
         }
         // In this order: every file with something below `end` got its name, and had that noted,
         // before.
@@ -121,8 +121,9 @@ impl Partition {
             }
         }
         if names {
-            Epochs::sync(&*self.disk, self.dir())?;
-            self.disk.sync_dir(self.dir()).at("sync", self.dir())?;
+            let dir = self.dir();
+            Epochs::sync(&*self.disk, &dir)?;
+            self.disk.sync_dir(&dir).at("sync", &dir)?;
         }
         Ok(())
     }
@@ -142,7 +143,7 @@ impl Partition {
     pub(crate) fn sync_one(&self, segment: &Segment) -> Result<(), LogError> {
         let _flushing = self.flushing.lock();
         if self.is_offline() {
-            return Err(LogError::Offline { dir: self.dir.clone() });
+            return Err(LogError::Offline { dir: self.dir().to_path_buf() });
         }
         self.sync_segment(segment).inspect_err(|error| self.doubt(error))
     }

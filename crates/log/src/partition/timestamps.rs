@@ -25,6 +25,10 @@ impl Partition {
     /// # Errors
     /// A failing disk, or bytes that are no batch.
     pub fn offset_for_timestamp(&self, timestamp: i64) -> Result<Option<TimestampOffset>, ReadError> {
+        self.despite_move(|| self.find_timestamp(timestamp))
+    }
+
+    fn find_timestamp(&self, timestamp: i64) -> Result<Option<TimestampOffset>, ReadError> {
         let segments = self.segments.load_full();
         let log_start = self.log_start();
         for (at, segment) in segments.iter().enumerate() {
@@ -57,7 +61,7 @@ impl Partition {
     /// As [`Partition::offset_for_timestamp`].
     pub fn max_timestamp_offset(&self) -> Result<Option<TimestampOffset>, ReadError> {
         for looked_at in [false, true] {
-            let largest = self.largest(looked_at)?;
+            let largest = self.despite_move(|| self.largest(looked_at))?;
             let found = if largest == NO_TIMESTAMP { None } else { self.offset_for_timestamp(largest)? };
             if found.is_some() {
                 return Ok(found);
@@ -116,6 +120,10 @@ impl Partition {
     /// # Errors
     /// A failing disk, or bytes that are no batch.
     pub fn batch_timestamp(&self, offset: i64) -> Result<Option<i64>, ReadError> {
+        self.despite_move(|| self.find_batch_timestamp(offset))
+    }
+
+    fn find_batch_timestamp(&self, offset: i64) -> Result<Option<i64>, ReadError> {
         let segments = self.segments.load_full();
         let first = segments.partition_point(|segment| segment.base() <= offset).saturating_sub(1);
         let interval = self.interval.load(Ordering::Relaxed);

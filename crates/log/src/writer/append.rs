@@ -284,7 +284,7 @@ impl Writer {
         self.partition.marks.note_transactions(self.producers.first_unstable(), &pending.ended);
         // Readers take the size before the log's end: in this order, no byte they see lies beyond
         // it.
-        self.partition.marks.extend(pending.next_offset, self.partition.dir());
+        self.partition.marks.extend(pending.next_offset, &self.partition.dir());
         segment.publish_end(pending.next_offset);
         segment.publish_size(self.active.size);
         // After the segment's size: readers who see the mark see the bytes below it.

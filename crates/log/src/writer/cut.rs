@@ -203,7 +203,7 @@ impl Writer {
     /// earlier: lower marks, later segments from the last on, the shortened file, its indexes,
     /// epochs, producers.
     fn cut(&mut self, cut: &CutPoint, now_ms: i64) -> Result<(), LogError> {
-        let (disk, dir) = (&*self.disk, self.partition.dir());
+        let (disk, dir) = (&*self.disk, &*self.partition.dir());
         let mut segments = Vec::clone(&self.partition.segments.load());
         for segment in &segments[cut.at..] {
             // Names are about to mean other files: whoever still reads the old segment must have
@@ -211,6 +211,7 @@ impl Writer {
             segment.hold(disk)?;
         }
         self.stale_recovery_point = self.stale_recovery_point.max(self.partition.recovery_point());
+        self.partition.note_cut();
         self.partition.marks.lower(cut.end);
         let gone = segments.split_off(cut.at + 1);
         for segment in gone.iter().rev() {
@@ -235,7 +236,7 @@ impl Writer {
         let options = OpenOptions {
             config: self.config.clone(),
             disk: self.disk.clone(),
-            ..OpenOptions::new(self.partition.dir())
+            ..OpenOptions::new(&*self.partition.dir())
         };
         let segments = self.partition.segments.load();
         (self.producers, self.snapshot_at) = recover::producers_at(&options, &segments, cut.end, now_ms)?;
@@ -245,7 +246,7 @@ impl Writer {
 
     /// A segment of the same name with the bytes before the cut.
     fn shorten(&self, old: &Segment, cut: &CutPoint) -> Result<Segment, LogError> {
-        let (disk, dir) = (&*self.disk, self.partition.dir());
+        let (disk, dir) = (&*self.disk, &*self.partition.dir());
         let offsets = old.offsets.below(disk, cut.position)?;
         let times = old.times.below(disk, old.delta(cut.end))?;
         let mut aborted = old.aborted.entries(disk)?;

@@ -160,7 +160,7 @@ impl Writer {
             Some(epochs) => {
                 // Until the batches are written, the file says more than is so.
                 self.epochs_stored = false;
-                epochs.store(&*self.disk, self.partition.dir())?;
+                epochs.store(&*self.disk, &self.partition.dir())?;
                 self.partition.note_new_name();
             }
         }

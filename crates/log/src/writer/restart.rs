@@ -36,13 +36,14 @@ impl Writer {
     /// then the epochs; all this is on the device before there is a file of the new segment.
     fn start_over(&mut self, offset: i64, now_ms: i64) -> Result<Retired, LogError> {
         let (disk, partition) = (self.disk.clone(), self.partition.clone());
-        let (dir, segments) = (partition.dir(), partition.segments.load_full());
+        let (dir, segments) = (&*partition.dir(), partition.segments.load_full());
         // The names may mean other files soon: readers of these segments need them open.
         for segment in segments.iter().filter(|segment| segment.base() == offset).chain(segments.last()) {
             segment.hold(&*disk)?;
         }
         segments.iter().for_each(|segment| segment.hold_aborted(&*disk));
         self.stale_recovery_point = self.stale_recovery_point.max(partition.recovery_point());
+        partition.note_cut();
         partition.marks.lower(partition.log_start().min(offset));
         let files: Vec<PathBuf> = recover::log_files(&*disk, dir)?;
         let retired = Retired::rename(&disk, files.into_iter())?;

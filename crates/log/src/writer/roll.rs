@@ -69,7 +69,7 @@ impl Writer {
     /// An empty segment, of a file that was prepared if there is one.
     fn next_segment(&mut self, base: i64) -> Result<(Arc<Segment>, Option<WriteMap>), LogError> {
         let (disk, spare, mut window) = (&*self.disk, self.spare.take(), None);
-        let fresh = Segment::with_file(disk, self.partition.dir(), base, |path| {
+        let fresh = Segment::with_file(disk, &self.partition.dir(), base, |path| {
             let Some((file, prepared)) = spare.and_then(|spare| spare.take(path)) else {
                 return disk.create(path);
             };
@@ -93,13 +93,13 @@ impl Writer {
             && self.spare.is_none()
             && Spare::is_due(self.active.size, segment_bytes)
         {
-            let dir = self.partition.dir();
+            let dir = &*self.partition.dir();
             self.spare = Some(Spare::begin(&self.disk, dir, segment_bytes, &self.background));
         }
     }
 
     fn snapshot(&mut self, offset: i64) -> Result<(), LogError> {
-        self.producers.store(&*self.disk, self.partition.dir(), offset)?;
+        self.producers.store(&*self.disk, &self.partition.dir(), offset)?;
         self.snapshot_at = offset;
         Ok(())
     }

@@ -72,7 +72,7 @@ impl Writer {
             return self.retreat(cleaned).and(Err(error));
         }
         let retired = self.take_over(&cleaned).inspect_err(|error| self.partition.go_offline(error))?;
-        let fresh = Segment::on_disk(self.partition.dir(), cleaned.base, cleaned.size);
+        let fresh = Segment::on_disk(&self.partition.dir(), cleaned.base, cleaned.size);
         fresh.publish_max_timestamp(cleaned.max_timestamp);
         segments.splice(at..at + cleaned.old.len(), [Arc::new(fresh)]);
         self.partition.publish_segments(segments);

@@ -16,6 +16,7 @@ use crate::{AppendError, LogConfig, LogError, TimestampType};
 mod crashes;
 mod following;
 mod marks;
+mod relocate;
 mod replica;
 mod restart;
 mod shortage;

@@ -13,7 +13,7 @@ pub(crate) fn check(partition: &Partition, model: &Model, config: &LogConfig) {
         (partition.log_start(), partition.last_stable(), partition.high_watermark(), partition.log_end());
     assert_eq!(marks, (model.log_start, model.last_stable(), model.end, model.end));
     assert!(partition.recovery_point() <= model.end);
-    let bases = bases(partition.dir());
+    let bases = bases(&partition.dir());
     assert_eq!(partition.segment_count(), bases.len());
     check_reads(partition, model, &bases, config);
     check_epochs(partition, model);

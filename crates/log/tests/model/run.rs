@@ -59,7 +59,7 @@ fn take(step: &Step, mut writer: Writer, model: &mut Model, config: &LogConfig) 
         Step::Flush => assert_eq!(writer.flush().unwrap(), model.end),
         Step::FlushSealed => {
             let recovery_point = writer.partition().flush_sealed().unwrap();
-            assert!(recovery_point >= *bases(writer.partition().dir()).last().unwrap());
+            assert!(recovery_point >= *bases(&writer.partition().dir()).last().unwrap());
         }
         Step::Truncate(at) => {
             let offset = place(*at, model);
@@ -82,7 +82,7 @@ fn take(step: &Step, mut writer: Writer, model: &mut Model, config: &LogConfig) 
             writer.set_config(config.clone());
             let kept = writer.partition().size_bytes();
             assert!(kept >= limit.min(kept), "more went than had to");
-            model.advance(bases(writer.partition().dir())[0]);
+            model.advance(bases(&writer.partition().dir())[0]);
         }
         Step::NextEpoch => {
             model.begin_epoch(model.epoch + 1);

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use levada_log::batch::Builder;
-use levada_log::disk::RealDisk;
+use levada_log::disk::{Disk, RealDisk};
 use levada_log::{Append, Background, LogError};
 use levada_wire::Uuid;
 use tempfile::TempDir;
@@ -18,36 +18,41 @@ use crate::error_code::ErrorCode;
 use crate::metadata::controller::NewTopic;
 use crate::replica::Partition;
 
-struct Life {
-    broker: Arc<Broker>,
-    runtime: Runtime,
+/// A broker with several directories.
+pub(super) struct Life {
+    pub(super) broker: Arc<Broker>,
+    pub(super) runtime: Runtime,
 }
 
 impl Life {
-    fn open(home: &TempDir, dirs: &[&str]) -> Result<Life, OpenError> {
+    pub(super) fn open(home: &TempDir, dirs: &[&str]) -> Result<Life, OpenError> {
+        Life::open_on(Arc::new(RealDisk), home, dirs)
+    }
+
+    pub(super) fn open_on(disk: Arc<dyn Disk>, home: &TempDir, dirs: &[&str]) -> Result<Life, OpenError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         let paths: Vec<String> =
             dirs.iter().map(|name| home.path().join(name).display().to_string()).collect();
         let flags = vec![format!("log.dirs={}", paths.join(","))];
         let config = BrokerConfig::load(&Sources::flags(flags)).unwrap();
         let entered = runtime.enter();
-        let broker = Broker::open_on((Arc::new(RealDisk), Background::default()), config, &[])?;
+        let broker = Broker::open_on((disk, Background::default()), config, &[])?;
         drop(entered);
         Ok(Life { broker, runtime })
     }
 
-    fn create(&self, name: &str, partitions: i32) {
+    pub(super) fn create(&self, name: &str, partitions: i32) {
         let topic =
             NewTopic { name: name.to_owned(), partitions, replication_factor: 1, ..NewTopic::default() };
         let created = self.runtime.block_on(self.broker.controller().create_topics(vec![topic], false));
         assert!(created.into_iter().all(|one| one.is_ok()));
     }
 
-    fn partition(&self, index: i32) -> Result<Arc<Partition>, ErrorCode> {
+    pub(super) fn partition(&self, index: i32) -> Result<Arc<Partition>, ErrorCode> {
         self.broker.replicas().partition("t", index)
     }
 
-    fn append(&self, index: i32) {
+    pub(super) fn append(&self, index: i32) {
         let partition = self.partition(index).unwrap();
         let mut batch = Builder::new();
         batch.push(now_ms(), Some(b"key"), None);
@@ -56,28 +61,32 @@ impl Life {
     }
 
     /// The directory of each partition of `t`, as the metadata has it.
-    fn recorded(&self) -> BTreeMap<i32, Uuid> {
+    pub(super) fn recorded(&self) -> BTreeMap<i32, Uuid> {
         let image = self.broker.metadata().image();
         let topic = image.topic("t").unwrap();
         topic.partitions().map(|(index, partition)| (index, partition.directories[0])).collect()
     }
 
     /// The id of the directory in which each partition is.
-    fn actual(&self) -> BTreeMap<i32, Uuid> {
+    pub(super) fn actual(&self) -> BTreeMap<i32, Uuid> {
         let id = |index| self.broker.replicas().directory_of("t", index).unwrap();
         self.recorded().keys().map(|index| (*index, id(*index))).collect()
     }
 
-    fn ids(&self) -> Vec<Uuid> {
+    pub(super) fn ids(&self) -> Vec<Uuid> {
         self.broker.replicas().dirs().iter().map(|dir| dir.id()).collect()
     }
 
-    fn fail(&self, log: &Path) {
+    pub(super) fn fail(&self, log: &Path) {
+        self.fail_directory(log.parent().unwrap());
+    }
+
+    /// Has an error of the device reported for a directory.
+    pub(super) fn fail_directory(&self, dir: &Path) {
         let source = Arc::new(std::io::Error::from_raw_os_error(rustix::io::Errno::IO.raw_os_error()));
-        let error = LogError::Io { operation: "sync", path: log.to_owned(), source };
-        let partitions = self.broker.replicas().partitions().all();
-        let there = partitions.iter().find(|one| one.log().dir() == log).unwrap();
-        there.log().report_failure(&error);
+        let error = LogError::Io { operation: "sync", path: dir.to_owned(), source };
+        let dirs = self.broker.replicas().dirs();
+        dirs.iter().find(|one| one.path() == dir).unwrap().report(&error);
         self.broker.act_on_failures();
     }
 
@@ -141,7 +150,7 @@ fn the_failure_of_one_directory_leaves_the_other_in_service() {
     let second = life.ids()[1];
     let (lost, kept): (Vec<i32>, Vec<i32>) = (0..4).partition(|index| life.actual()[index] == second);
     let held = life.partition(lost[0]).unwrap();
-    life.fail(held.log().dir());
+    life.fail(&held.log().dir());
     for index in &lost {
         assert_eq!(life.partition(*index).err(), Some(ErrorCode::KafkaStorageError));
         assert_eq!(life.leader(*index), -1);
@@ -178,7 +187,7 @@ fn the_failure_of_the_directory_with_the_metadata_ends_the_process() {
     let first = life.ids()[0];
     let index = *life.actual().iter().find(|(_, at)| **at == first).unwrap().0;
     let held = life.partition(index).unwrap();
-    life.fail(held.log().dir());
+    life.fail(&held.log().dir());
     let reason = life.broker.fatal_reason().unwrap();
     assert!(reason.contains(&home.path().join("a").display().to_string()), "{reason}");
     life.broker.close();

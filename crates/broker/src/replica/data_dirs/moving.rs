@@ -1,0 +1,177 @@
+//! Logs on their way from one data directory to another.
+//!
+//! The copy of a log has a directory `topic-0.<id>-future` in its new place. To let it take the
+//! place of the log, the log's directory is renamed to `topic-0.<id>-delete` with the same id, and
+//! then the copy's to `topic-0`. A start that finds the first rename alone does the second: the
+//! copy was complete.
+
+use std::path::Path;
+
+use levada_log::LogError;
+use levada_log::checkpoint::PartitionMetadata;
+use levada_wire::Uuid;
+
+use super::DataDirs;
+use crate::metadata::uuid::is_reserved;
+use crate::replica::TopicPartition;
+use crate::replica::data_dir::{DataDir, DataDirError, Found};
+
+/// Most partitions whose directory is wished for before they are here.
+const WISHES_MAX: usize = 100_000;
+
+/// Directories of moving logs, as a start finds them in one data directory.
+pub(super) struct Traces {
+    futures: Vec<Found>,
+    deleted: Vec<Found>,
+}
+
+impl Traces {
+    pub(super) fn of(dir: &DataDir) -> Result<Traces, DataDirError> {
+        Ok(Traces { futures: dir.futures()?, deleted: dir.deleted()? })
+    }
+}
+
+impl DataDirs {
+    /// Takes note of the copies that a process before has left. One that is to take the place of
+    /// its log counts as the log.
+    pub(super) fn note_copies(&self, all: Vec<Traces>) {
+        let is_left_for = |future: &Found| {
+            let mut deleted = all.iter().flat_map(|traces| &traces.deleted);
+            deleted.any(|left| left.key == future.key && left.unique == future.unique)
+        };
+        let mut homes = self.homes.lock();
+        for (at, traces) in all.iter().enumerate() {
+            for future in &traces.futures {
+                let has_home = homes.of.contains_key(&future.key);
+                if !has_home && is_left_for(future) {
+                    homes.insert(future.key.clone(), at);
+                    self.complete.lock().push((future.clone(), at));
+                } else {
+                    self.futures.lock().push((future.clone(), at));
+                }
+            }
+        }
+    }
+
+    /// Gives complete copies the names of their logs.
+    pub(super) fn finish_moves(&self) -> Result<(), DataDirError> {
+        for (future, at) in std::mem::take(&mut *self.complete.lock()) {
+            let (dir, (topic, index)) = (&self.dirs[at], &future.key);
+            let renamed = dir.rename(&future.path, &dir.partition(topic, *index));
+            renamed.or_else(|error| self.tolerate(at, error))?;
+        }
+        Ok(())
+    }
+
+    /// Copies that a process before has left unfinished.
+    pub(in crate::replica) fn take_copies(&self) -> Vec<(Found, &DataDir)> {
+        let found = std::mem::take(&mut *self.futures.lock());
+        found.into_iter().map(|(future, at)| (future, &self.dirs[at])).collect()
+    }
+
+    /// Has the copy of a partition without a log take its place, as Kafka does, if the metadata
+    /// says that the partition is here: the log's directory is offline or lost, and the copy had
+    /// reached its end before the metadata was told. A broker of its own knows nobody who has the
+    /// records that the copy may lack.
+    ///
+    /// # Errors
+    /// Directories are offline, and one of them may have the log; a failing disk.
+    pub(in crate::replica) fn adopt_copy(
+        &self,
+        dir: &DataDir,
+        key: &TopicPartition,
+        (topic_id, recorded): (Uuid, Uuid),
+    ) -> Result<(), LogError> {
+        if self.futures.lock().is_empty() || dir.has_partition(&key.0, key.1) {
+            return Ok(());
+        }
+        let at = self.index_of(dir);
+        let is_it = |(found, there): &(Found, usize)| found.key == *key && *there == at;
+        let Some((found, _)) = self.futures.lock().iter().find(|one| is_it(one)).cloned() else {
+            return Ok(());
+        };
+        let metadata = PartitionMetadata::load(&**dir.disk(), &found.path)?;
+        let is_of_topic = metadata.is_some_and(|found| found.topic_id == topic_id.to_bytes());
+        if !is_of_topic || recorded != dir.id() {
+            return Ok(());
+        }
+        if self.metadata.is_some() {
+            let lost = self.offline().next().map(|lost| lost.join(format!("{}-{}", key.0, key.1)));
+            return lost.map_or(Ok(()), |dir| Err(LogError::Offline { dir }));
+        }
+        dir.rename(&found.path, &dir.partition(&key.0, key.1))?;
+        self.futures.lock().retain(|one| !is_it(one));
+        tracing::warn!(topic = key.0, partition = key.1, directory = %dir.path().display(), "the log is not there any more; the copy that was to replace it takes its place");
+        Ok(())
+    }
+
+    /// The partition is about to be in this directory: the metadata is told so, and its checkpoints
+    /// are stored there as well.
+    pub(in crate::replica) fn arrive(&self, key: &TopicPartition, dir: &DataDir) {
+        let at = self.index_of(dir);
+        self.homes.lock().arriving.insert(key.clone(), at);
+    }
+
+    /// The partition does not come to this directory; true if the metadata may say that it does.
+    pub(in crate::replica) fn stay(&self, key: &TopicPartition, dir: &DataDir) -> bool {
+        let (mut homes, at) = (self.homes.lock(), self.index_of(dir));
+        let was_announced = homes.arriving.get(key) == Some(&at);
+        if was_announced {
+            homes.arriving.remove(key);
+        }
+        was_announced
+    }
+
+    /// The partition is in this directory from now on.
+    pub(in crate::replica) fn settle(&self, key: &TopicPartition, dir: &DataDir) {
+        let (mut homes, at) = (self.homes.lock(), self.index_of(dir));
+        homes.arriving.remove(key);
+        homes.insert(key.clone(), at);
+    }
+
+    /// A partition that is not here yet goes to this directory.
+    pub(in crate::replica) fn prefer(&self, key: TopicPartition, dir: &DataDir) {
+        let (mut homes, at) = (self.homes.lock(), self.index_of(dir));
+        if !homes.of.contains_key(&key) && homes.preferred.len() < WISHES_MAX {
+            homes.preferred.insert(key, at);
+        }
+    }
+
+    /// The directory that the metadata is to name for a partition.
+    pub(in crate::replica) fn announced(&self, key: &TopicPartition) -> Option<&DataDir> {
+        let at = self.homes.lock().arriving.get(key).copied();
+        at.map(|at| &self.dirs[at]).or_else(|| self.of(key))
+    }
+
+    /// The directory of this path; none if the configuration does not have it.
+    ///
+    /// # Errors
+    /// It is offline.
+    pub(crate) fn by_path(&self, path: &Path) -> Result<Option<&DataDir>, LogError> {
+        match self.online().find(|dir| dir.path().as_os_str() == path.as_os_str()) {
+            Some(dir) => Ok(Some(dir)),
+            None if self.offline().any(|dir| dir.as_os_str() == path.as_os_str()) => {
+                Err(LogError::Offline { dir: path.to_owned() })
+            }
+            None => Ok(None),
+        }
+    }
+
+    /// The directory of this id.
+    pub(super) fn by_id(&self, id: Uuid) -> Option<usize> {
+        self.dirs.iter().position(|dir| dir.id() == id && !is_reserved(id))
+    }
+
+    fn index_of(&self, dir: &DataDir) -> usize {
+        self.dirs.iter().position(|own| std::ptr::eq(own, dir)).expect("the directory is one of these")
+    }
+
+    /// Goes on without a directory, if the error is its device's and others are left.
+    pub(super) fn tolerate(&self, at: usize, error: LogError) -> Result<(), DataDirError> {
+        let dir = &self.dirs[at];
+        if self.is_dispensable(at) {
+            dir.report(&error);
+        }
+        if dir.has_failed() { Ok(()) } else { Err(error.into()) }
+    }
+}

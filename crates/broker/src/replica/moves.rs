@@ -1,0 +1,236 @@
+//! Moves of replicas from one data directory to another (AlterReplicaLogDirs).
+//!
+//! A thread copies the log, batch by batch with their checksums verified, to a directory beside its
+//! new place (`copy`). When the copy has reached the log's end, the metadata is told of the new
+//! directory; once it names that directory, the copy takes the place of the log (`switch`). Readers
+//! and writers keep their partition, and appends wait for the last step alone.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use arc_swap::ArcSwapOption;
+use levada_log::checkpoint::PartitionMetadata;
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+
+use crate::blocking::off_shard;
+use crate::error_code::ErrorCode;
+use crate::replica::data_dir::{DataDir, Found};
+use crate::replica::pace::Pace;
+use crate::replica::{Partition, Replicas, TopicPartition};
+
+mod copy;
+mod switch;
+
+/// Pause before the next look for partitions of unfinished moves that are not served yet.
+const RESUME: Duration = Duration::from_secs(1);
+
+/// The moves of a broker.
+#[derive(Default)]
+pub(crate) struct Moves {
+    all: Mutex<BTreeMap<TopicPartition, Arc<Move>>>,
+    asked: Notify,
+    announced: Notify,
+    pace: Pace,
+}
+
+/// One move.
+struct Move {
+    partition: Arc<Partition>,
+    /// The directory of the copy.
+    future: Found,
+    /// The data directory around it.
+    to: std::path::PathBuf,
+    copy: ArcSwapOption<levada_log::Partition>,
+    has_begun: AtomicBool,
+    /// Held for the last step, which a cancellation waits for.
+    cancelled: Mutex<bool>,
+}
+
+/// A log on its way, as clients see it.
+pub(crate) struct MoveView {
+    pub(crate) topic: String,
+    pub(crate) index: i32,
+    pub(crate) size_bytes: u64,
+    /// Offsets that the copy lacks.
+    pub(crate) lag: i64,
+}
+
+impl Moves {
+    /// Logs on their way to this data directory.
+    pub(crate) fn to(&self, dir: &Path) -> Vec<MoveView> {
+        let all = self.all.lock();
+        all.values().filter(|one| one.to == dir).map(|one| one.view()).collect()
+    }
+
+    /// Wakes when the metadata is to be told of a directory.
+    pub(crate) fn announced(&self) -> &Notify {
+        &self.announced
+    }
+
+    /// Ends all work soon; the next start begins the moves again.
+    pub(crate) fn halt(&self) {
+        self.pace.halt();
+    }
+
+    fn add(&self, one: Move) {
+        self.all.lock().insert(one.future.key.clone(), Arc::new(one));
+        self.asked.notify_one();
+    }
+
+    /// A move that waits for a thread. It is the caller's then.
+    fn next(&self) -> Option<Arc<Move>> {
+        let all = self.all.lock();
+        all.values().find(|one| !one.has_begun.swap(true, Ordering::AcqRel)).cloned()
+    }
+
+    fn of(&self, key: &TopicPartition) -> Option<Arc<Move>> {
+        self.all.lock().get(key).cloned()
+    }
+
+    /// Forgets a move, unless another one has begun for the partition.
+    fn forget(&self, one: &Move) {
+        let mut all = self.all.lock();
+        if all.get(&one.future.key).is_some_and(|now| std::ptr::eq(&**now, one)) {
+            all.remove(&one.future.key);
+        }
+    }
+}
+
+impl Move {
+    fn view(&self) -> MoveView {
+        let (end, copy) = (self.partition.log().log_end(), self.copy.load());
+        let (size_bytes, copied) = copy.as_ref().map_or((0, 0), |copy| (copy.size_bytes(), copy.log_end()));
+        let (topic, index) = self.future.key.clone();
+        MoveView { topic, index, size_bytes, lag: (end - copied).max(0) }
+    }
+
+    fn is_cancelled(&self) -> bool {
+        *self.cancelled.lock()
+    }
+}
+
+impl Replicas {
+    /// The moves between data directories.
+    pub(crate) fn moves(&self) -> &Moves {
+        &self.moves
+    }
+
+    /// Has a partition move to the data directory of this path. One that is there, or on its way
+    /// there, stays as it is; a move elsewhere is cancelled. A partition that is not here yet goes
+    /// there when it comes. Blocks.
+    pub(crate) fn move_to(&self, topic: &str, index: i32, path: &Path) -> Result<(), ErrorCode> {
+        let found = self.dirs.by_path(path).map_err(|_| ErrorCode::KafkaStorageError)?;
+        let dir = found.ok_or(ErrorCode::LogDirNotFound)?;
+        let key = (topic.to_owned(), index);
+        let known = self.moves.of(&key).filter(|one| !one.partition.is_deleted());
+        if let Some(other) = known.as_ref().filter(|one| one.to != dir.path()) {
+            self.cancel(other);
+        }
+        let partition = self.partition(topic, index).map_err(|error| match error {
+            ErrorCode::KafkaStorageError => error,
+            _ if self.metadata.has_partition(topic, index) => {
+                self.dirs.prefer(key.clone(), dir);
+                ErrorCode::ReplicaNotAvailable
+            }
+            _ => ErrorCode::UnknownTopicOrPartition,
+        })?;
+        if partition.log().is_offline() {
+            return Err(ErrorCode::KafkaStorageError);
+        }
+        let is_there = partition.log().dir().parent() == Some(dir.path());
+        if is_there || known.is_some_and(|one| one.to == dir.path() && !one.is_cancelled()) {
+            return Ok(());
+        }
+        if self.dirs.offline().next().is_some() {
+            // As in Kafka: the offline directory may have a copy already.
+            return Err(ErrorCode::KafkaStorageError);
+        }
+        tracing::info!(partition = partition.name(), to = %dir.path().display(), "the replica moves to another directory");
+        self.begin_move(partition, dir.new_future(&key), dir);
+        Ok(())
+    }
+
+    fn begin_move(&self, partition: Arc<Partition>, future: Found, dir: &DataDir) {
+        self.moves.add(Move {
+            partition,
+            future,
+            to: dir.path().to_owned(),
+            copy: ArcSwapOption::empty(),
+            has_begun: AtomicBool::new(false),
+            cancelled: Mutex::new(false),
+        });
+    }
+
+    /// Ends a move. If its last step runs, that is waited for.
+    fn cancel(&self, one: &Arc<Move>) {
+        *one.cancelled.lock() = true;
+        self.moves.forget(one);
+        if !one.has_begun.swap(true, Ordering::AcqRel) {
+            self.leave(one);
+        }
+    }
+
+    /// Carries out moves as they are asked for; never returns.
+    pub(crate) async fn run_moves(self: Arc<Self>) {
+        let mut running = JoinSet::new();
+        let mut unfinished =
+            self.dirs.take_copies().into_iter().map(|(found, dir)| (found, dir.id())).collect();
+        loop {
+            let replicas = self.clone();
+            unfinished = off_shard(move || replicas.resume(unfinished)).await;
+            while running.len() < self.move_threads() {
+                let Some(next) = self.moves.next() else { break };
+                let replicas = self.clone();
+                running.spawn_blocking(move || replicas.carry_out_move(&next));
+            }
+            tokio::select! {
+                Some(_) = running.join_next(), if !running.is_empty() => {}
+                () = self.moves.asked.notified() => {}
+                () = tokio::time::sleep(RESUME), if !unfinished.is_empty() => {}
+            }
+        }
+    }
+
+    fn move_threads(&self) -> usize {
+        let set = self.config.load().settings().text("num.replica.alter.log.dirs.threads").map(str::parse);
+        set.and_then(Result::ok).unwrap_or_else(|| self.dirs.iter().count()).max(1)
+    }
+
+    /// Begins moves of the process before again whose partitions are served by now; returns the
+    /// others. Their copies are made anew: after a crash of the machine a copy may have records
+    /// that its log has lost, and the log has other ones since. Blocks.
+    fn resume(&self, unfinished: Vec<(Found, levada_wire::Uuid)>) -> Vec<(Found, levada_wire::Uuid)> {
+        let mut waiting = Vec::new();
+        for (found, id) in unfinished {
+            let Some(dir) = self.dirs.online().find(|dir| dir.id() == id) else { continue };
+            let (topic, index) = (found.key.0.clone(), found.key.1);
+            match self.partitions.by_name(&topic, index) {
+                None if self.metadata.has_partition(&topic, index) => waiting.push((found, id)),
+                served => {
+                    let resumed = served.filter(|served| self.is_resumable(served, &found, dir));
+                    self.remove_directory(&found.path);
+                    if let Some(partition) = resumed {
+                        tracing::info!(partition = partition.name(), to = %dir.path().display(), "the move of the replica begins again");
+                        self.begin_move(partition, dir.new_future(&found.key), dir);
+                    }
+                }
+            }
+        }
+        waiting
+    }
+
+    fn is_resumable(&self, partition: &Partition, found: &Found, dir: &DataDir) -> bool {
+        let metadata = PartitionMetadata::load(&**dir.disk(), &found.path).ok().flatten();
+        let is_of_topic = metadata.is_some_and(|found| found.topic_id == partition.topic_id().to_bytes());
+        let is_elsewhere = partition.log().dir().parent() != Some(dir.path());
+        is_of_topic && is_elsewhere && self.moves.of(&found.key).is_none()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,262 @@
+//! The copy of a log: reads batches of the log and appends them as a follower does.
+
+use std::time::Duration;
+
+use levada_log::checkpoint::PartitionMetadata;
+use levada_log::{AppendError, LogError, OpenOptions, ReadError, Writer};
+
+use super::Move;
+use super::switch::Switched;
+use crate::clock::now_ms;
+use crate::replica::Replicas;
+use crate::replica::data_dir::DataDir;
+use crate::replica::log_config::log_config;
+use crate::replica::throttle::number;
+
+/// Most bytes that are copied at a time, but for a larger batch.
+const STEP_MAX: u32 = 1 << 20;
+/// Fewest bytes that a step may have, where a rate asks for small steps.
+const STEP_MIN: u32 = 16 << 10;
+
+/// Pause of a copy that waits for compaction or for the metadata.
+const REST: Duration = Duration::from_millis(50);
+/// So many pauses are between two requests to the metadata.
+const RESTS_PER_REQUEST: u32 = 20;
+
+/// The reason why a move has failed.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum MoveError {
+    /// The log cannot be read.
+    #[error("cannot read the log: {0}")]
+    Read(#[from] ReadError),
+    /// The copy cannot be written.
+    #[error("cannot write the copy: {0}")]
+    Write(#[from] AppendError),
+    /// The same.
+    #[error("cannot write the copy: {0}")]
+    Storage(#[from] LogError),
+    /// A read returned no whole batch.
+    #[error("no batch can be read at offset {0}: check the log with `levada storage check`")]
+    Stuck(i64),
+}
+
+/// End of a move.
+pub(super) enum Ending {
+    Moved,
+    /// It was cancelled, the partition or a directory has gone, or the broker stops.
+    Ended,
+}
+
+/// Result of one step.
+pub(super) enum Step {
+    Copied(u64),
+    /// The log changed meanwhile.
+    Again,
+    CaughtUp,
+}
+
+impl Replicas {
+    /// Carries out one move. Blocks until it has ended.
+    pub(super) fn carry_out_move(&self, one: &Move) {
+        let (name, to) = (one.partition.name(), one.to.display());
+        let ending = match self.await_cleaner(one) {
+            true => {
+                let ending = self.copy_log(one);
+                self.cleaner.give_back(&one.future.key);
+                ending
+            }
+            false => Ok(Ending::Ended),
+        };
+        self.moves.forget(one);
+        match &ending {
+            Ok(Ending::Moved) => {
+                tracing::info!(partition = name, %to, "the replica has moved to another directory");
+                return;
+            }
+            Ok(Ending::Ended) => {
+                tracing::info!(partition = name, %to, "the move of the replica has ended early")
+            }
+            Err(error) => {
+                tracing::error!(partition = name, %to, %error, "the replica cannot move; it stays, until another move is asked for");
+            }
+        }
+        if let Err(MoveError::Storage(error) | MoveError::Write(AppendError::Storage(error))) = &ending
+            && let Some(dir) = self.destination(one)
+        {
+            dir.report(error);
+        }
+        self.leave(one);
+    }
+
+    /// Removes the copy of a move that has ended, unless a later start may need it.
+    pub(super) fn leave(&self, one: &Move) {
+        let Some(dir) = self.dirs.iter().find(|dir| dir.path() == one.to) else { return };
+        if self.dirs.stay(&one.future.key, dir) {
+            self.dirs.note_placed(std::slice::from_ref(&one.future.key));
+            self.moves.announced.notify_one();
+        }
+        let is_kept = self.moves.pace.is_halted() || one.partition.log().is_offline() || dir.has_failed();
+        if !is_kept && dir.disk().list(&one.future.path).is_ok() {
+            self.remove_directory(&one.future.path);
+        }
+    }
+
+    /// True if the move has no end any more.
+    pub(super) fn has_ended(&self, one: &Move) -> bool {
+        let is_out = one.partition.is_deleted() || one.partition.log().is_offline();
+        is_out || one.is_cancelled() || self.moves.pace.is_halted() || self.destination(one).is_none()
+    }
+
+    pub(super) fn destination(&self, one: &Move) -> Option<&DataDir> {
+        self.dirs.online().find(|dir| dir.path() == one.to)
+    }
+
+    /// Takes the log from compaction, which would change what is copied.
+    fn await_cleaner(&self, one: &Move) -> bool {
+        while !self.has_ended(one) {
+            if self.cleaner.take(&one.future.key) {
+                return true;
+            }
+            self.moves.pace.rest(REST);
+        }
+        false
+    }
+
+    fn copy_log(&self, one: &Move) -> Result<Ending, MoveError> {
+        let (log, mut rests) = (one.partition.shared_log(), 0);
+        let Some(mut copy) = self.open_copy(one)? else { return Ok(Ending::Ended) };
+        one.copy.store(Some(copy.partition().clone()));
+        while !self.has_ended(one) {
+            match advance(&log, &mut copy, self.step_bytes())? {
+                Step::Copied(bytes) => self.pay(one, bytes),
+                Step::Again => {}
+                Step::CaughtUp if !self.is_expected(one) => {
+                    if rests % RESTS_PER_REQUEST == 0 {
+                        self.announce(one);
+                    }
+                    rests += 1;
+                    self.moves.pace.rest(REST);
+                }
+                Step::CaughtUp => {
+                    // Most of it now: appends wait for the rest.
+                    copy.flush()?;
+                    match self.switch(one, copy)? {
+                        Switched::Ended(ending) => return Ok(ending),
+                        Switched::Behind(behind) => copy = *behind,
+                    }
+                }
+            }
+        }
+        Ok(Ending::Ended)
+    }
+
+    /// Makes the copy, without batches yet.
+    fn open_copy(&self, one: &Move) -> Result<Option<Writer>, LogError> {
+        let Some(dir) = self.destination(one) else { return Ok(None) };
+        let (log, topic) = (one.partition.log(), one.partition.config());
+        let options = OpenOptions {
+            config: log_config(&self.config.load(), &topic),
+            log_start: log.log_start(),
+            high_watermark: Some(0),
+            disk: dir.disk().clone(),
+            background: dir.background().clone(),
+            watch: dir.watch(),
+            ..OpenOptions::new(&one.future.path)
+        };
+        let (mut copy, _) = Writer::open(options, now_ms())?;
+        copy.resign();
+        let metadata = PartitionMetadata { topic_id: one.partition.topic_id().to_bytes() };
+        metadata.store(&**dir.disk(), &one.future.path)?;
+        Ok(Some(copy))
+    }
+
+    /// Has the metadata told that the replica is about to be in its new directory.
+    fn announce(&self, one: &Move) {
+        if let Some(dir) = self.destination(one) {
+            self.dirs.arrive(&one.future.key, dir);
+            self.dirs.note_placed(std::slice::from_ref(&one.future.key));
+            self.moves.announced.notify_one();
+        }
+    }
+
+    /// True if the metadata names the new directory.
+    fn is_expected(&self, one: &Move) -> bool {
+        let image = self.metadata.image();
+        let topic = image.topic_by_id(one.partition.topic_id());
+        let Some(found) = topic.and_then(|topic| topic.partition(one.partition.index())) else {
+            return false;
+        };
+        let at = found.replicas.iter().position(|replica| *replica == self.node_id);
+        let named = at.and_then(|at| found.directories.get(at));
+        self.destination(one).is_some_and(|dir| named == Some(&dir.id()))
+    }
+
+    fn rate(&self) -> f64 {
+        number(&self.config.load(), "replica.alter.log.dirs.io.max.bytes.per.second") as f64
+    }
+
+    fn step_bytes(&self) -> u32 {
+        ((self.rate() / 4.0) as u32).clamp(STEP_MIN, STEP_MAX)
+    }
+
+    /// Waits until copied bytes are paid for, at the rate in force.
+    fn pay(&self, one: &Move, bytes: u64) {
+        let (pace, rate) = (&self.moves.pace, self.rate());
+        pace.go_on(bytes, rate);
+        while !pace.debt().is_zero() && !self.has_ended(one) {
+            if self.rate() != rate {
+                pace.forgive();
+            }
+            pace.rest(pace.debt());
+        }
+    }
+}
+
+/// Copies the next batches of a log.
+pub(super) fn advance(
+    log: &levada_log::Partition,
+    copy: &mut Writer,
+    max_bytes: u32,
+) -> Result<Step, MoveError> {
+    let cuts = log.cuts();
+    align(log, copy)?;
+    let offset = copy.partition().log_end();
+    let batches = match log.read_batches(offset, max_bytes) {
+        Err(ReadError::OutOfRange { .. }) => return Ok(Step::Again),
+        read => read?,
+    };
+    if log.cuts() != cuts {
+        return Ok(Step::Again);
+    }
+    if batches.is_empty() {
+        return Ok(Step::CaughtUp);
+    }
+    let appended = copy.append_replica(&batches, i32::MAX, now_ms())?;
+    if appended.bytes == 0 { Err(MoveError::Stuck(offset)) } else { Ok(Step::Copied(appended.bytes)) }
+}
+
+/// Cuts the copy where the log has other batches, as a follower does by leader epochs. A log of
+/// which the copy has nothing begins anew at the log's start.
+fn align(log: &levada_log::Partition, copy: &mut Writer) -> Result<(), LogError> {
+    loop {
+        let (start, end, copied) = (log.log_start(), log.log_end(), copy.partition().log_end());
+        let (epoch, latest) = (copy.partition().latest_epoch(), log.latest_epoch());
+        let keep = if copied < start {
+            None
+        } else if epoch < 0 {
+            Some(copied).filter(|copied| *copied <= end)
+        } else if epoch > latest {
+            let (known, ends) = copy.partition().epoch_end_offset(latest);
+            Some(ends.min(end)).filter(|_| known >= 0)
+        } else {
+            let (known, ends) = log.epoch_end_offset(epoch);
+            let own = if known == epoch { copied } else { copy.partition().epoch_end_offset(known).1 };
+            Some(ends.min(own)).filter(|keep| known >= 0 && *keep >= 0)
+        };
+        match keep {
+            Some(keep) if keep >= copied => return Ok(()),
+            Some(keep) if keep >= start => drop(copy.truncate(keep, now_ms())?),
+            _ => return copy.restart_at(start, now_ms())?.remove(),
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! The last step of a move: the copy takes the place of the log.
+
+use levada_log::{Destination, LogError, Writer};
+
+use super::Move;
+use super::copy::{Ending, MoveError, Step, advance};
+use crate::clock::now_ms;
+use crate::replica::Replicas;
+use crate::replica::data_dir::DataDir;
+
+/// Bytes that are copied in one step while appends wait, and the number of such steps.
+const STEP_BYTES: u32 = 1 << 20;
+const STEPS_MAX: usize = 4;
+
+/// Result of the last step.
+pub(super) enum Switched {
+    Ended(Ending),
+    /// Appends were faster than the copy.
+    Behind(Box<Writer>),
+}
+
+impl Replicas {
+    /// Brings the copy to the log's end, and has it take the place of the log, with the writer
+    /// held. The former files are removed afterwards.
+    pub(super) fn switch(&self, one: &Move, copy: Writer) -> Result<Switched, MoveError> {
+        let from = self.dirs.around(one.partition.log());
+        let Some(to) = self.destination(one) else { return Ok(Switched::Ended(Ending::Ended)) };
+        let left = from.left_for(&one.future);
+        let switched = one.partition.lane().with_writer(|writer| {
+            // Held until the step is over: a cancellation comes before it or after it.
+            let cancelled = one.cancelled.lock();
+            if *cancelled || one.partition.is_deleted() || writer.partition().is_offline() {
+                return Ok(Switched::Ended(Ending::Ended));
+            }
+            match catch_up(writer, copy)? {
+                Err(behind) => Ok(Switched::Behind(behind)),
+                Ok(copy) => {
+                    self.replace_log(one, (writer, *copy), (from, to))?;
+                    Ok(Switched::Ended(Ending::Moved))
+                }
+            }
+        });
+        let switched = switched.unwrap_or(Ok(Switched::Ended(Ending::Ended)));
+        if matches!(switched, Ok(Switched::Ended(Ending::Moved))) {
+            self.remove_directory(&left);
+            self.dirs.note_placed(std::slice::from_ref(&one.future.key));
+        }
+        switched
+    }
+
+    /// Does it. In this order: the checkpoints have the partition in both directories, the log's
+    /// directory loses its name, the copy's gets it. A start after the second of these steps does
+    /// the third.
+    fn replace_log(
+        &self,
+        one: &Move,
+        (writer, copy): (&mut Writer, Writer),
+        (from, to): (&DataDir, &DataDir),
+    ) -> Result<(), LogError> {
+        let (topic, index) = &one.future.key;
+        let place = to.partition(topic, *index);
+        let prepare = || {
+            if to.has_partition(topic, *index) {
+                to.set_aside(&place, topic, *index)?;
+            }
+            self.dirs.arrive(&one.future.key, to);
+            self.store_checkpoints();
+            self.store_cleaner_checkpoint();
+            if to.has_failed() || from.has_failed() {
+                return Err(LogError::Offline { dir: place.clone() });
+            }
+            Ok(())
+        };
+        let commit = || {
+            let freed = from.rename(&from.partition(topic, *index), &from.left_for(&one.future));
+            freed.inspect_err(|error| from.report(error))?;
+            to.rename(&one.future.path, &place)
+        };
+        let destination = Destination {
+            dir: place.clone(),
+            background: to.background().clone(),
+            watch: to.watch(),
+            prepare: &prepare,
+            commit: &commit,
+        };
+        writer.relocate(copy, destination, now_ms())?;
+        self.dirs.settle(&one.future.key, to);
+        Ok(())
+    }
+}
+
+/// Copies what was appended since the copy had reached the end; returns the copy as an error if
+/// that is too much to have appends wait for it.
+fn catch_up(writer: &Writer, mut copy: Writer) -> Result<Result<Box<Writer>, Box<Writer>>, MoveError> {
+    for _ in 0..STEPS_MAX {
+        if let Step::CaughtUp = advance(writer.partition(), &mut copy, STEP_BYTES)? {
+            return Ok(Ok(Box::new(copy)));
+        }
+    }
+    Ok(Err(Box::new(copy)))
+}

@@ -1,0 +1,83 @@
+//! The copy of a log: step by step, and where the log is cut meanwhile.
+
+use levada_log::batch::Builder;
+use levada_log::{LogConfig, OpenOptions, Writer};
+use tempfile::TempDir;
+
+use super::copy::{Step, advance};
+use crate::clock::now_ms;
+
+fn open(home: &TempDir, name: &str) -> Writer {
+    let config = LogConfig { segment_bytes: 2_000, ..LogConfig::default() };
+    let options = OpenOptions { config, high_watermark: Some(0), ..OpenOptions::new(home.path().join(name)) };
+    let mut writer = Writer::open(options, now_ms()).unwrap().0;
+    writer.resign();
+    writer
+}
+
+fn append(log: &mut Writer, epoch: i32, batches: usize) {
+    for _ in 0..batches {
+        let offset = log.partition().log_end();
+        let mut batch = Builder::new().base_offset(offset).leader_epoch(epoch);
+        batch.push(now_ms(), Some(format!("{epoch} {offset}").as_bytes()), None);
+        log.append_replica(&batch.build().unwrap(), epoch, now_ms()).unwrap();
+    }
+}
+
+fn follow(log: &Writer, copy: &mut Writer, max_bytes: u32) {
+    while !matches!(advance(log.partition(), copy, max_bytes).unwrap(), Step::CaughtUp) {}
+}
+
+fn contents(log: &Writer) -> (Vec<u8>, i64, i32) {
+    let (partition, mut bytes) = (log.partition(), Vec::new());
+    let mut at = partition.log_start();
+    while at < partition.log_end() {
+        let read = partition.read_batches(at, 1).unwrap();
+        at = levada_log::batch::BatchView::parse(&read).unwrap().last_offset() + 1;
+        bytes.extend_from_slice(&read);
+    }
+    (bytes, partition.log_end(), partition.latest_epoch())
+}
+
+#[test]
+fn a_copy_has_the_same_bytes_whatever_the_size_of_its_steps() {
+    for max_bytes in [1, 300, 1 << 20] {
+        let home = tempfile::tempdir().unwrap();
+        let (mut log, mut copy) = (open(&home, "log"), open(&home, "copy"));
+        append(&mut log, 2, 40);
+        append(&mut log, 5, 3);
+        follow(&log, &mut copy, max_bytes);
+        assert_eq!(contents(&copy), contents(&log));
+    }
+}
+
+#[test]
+fn a_copy_is_cut_where_the_log_was() {
+    let home = tempfile::tempdir().unwrap();
+    let (mut log, mut copy) = (open(&home, "log"), open(&home, "copy"));
+    append(&mut log, 1, 20);
+    append(&mut log, 3, 10);
+    follow(&log, &mut copy, 500);
+    for (to, epoch) in [(25, 4), (24, 5), (22, 6), (12, 7), (3, 9)] {
+        log.truncate(to, now_ms()).unwrap();
+        append(&mut log, epoch, 11);
+        follow(&log, &mut copy, 500);
+        assert_eq!(contents(&copy), contents(&log), "cut at {to}, then epoch {epoch}");
+    }
+    log.restart_at(1_000, now_ms()).unwrap().remove().unwrap();
+    append(&mut log, 9, 4);
+    follow(&log, &mut copy, 500);
+    assert_eq!(contents(&copy), contents(&log), "the log began elsewhere");
+}
+
+#[test]
+fn a_log_that_lost_its_end_in_a_crash_has_its_copy_cut() {
+    let home = tempfile::tempdir().unwrap();
+    let (mut log, mut copy) = (open(&home, "log"), open(&home, "copy"));
+    append(&mut log, 1, 20);
+    follow(&log, &mut copy, 500);
+    // As an opening finds it: the epoch is the same.
+    log.truncate(15, now_ms()).unwrap();
+    follow(&log, &mut copy, 500);
+    assert_eq!(contents(&copy), contents(&log));
+}

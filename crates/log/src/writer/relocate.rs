@@ -1,0 +1,113 @@
+//! Move of a log to another directory: a copy, which has been brought to the log's end, takes its
+//! place. Readers and those who wait keep the [`Partition`], which has other files from then on.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::Writer;
+use crate::background::Background;
+use crate::disk::At;
+use crate::epochs::Epochs;
+use crate::partition::Partition;
+use crate::producers::snapshot;
+use crate::watch::FailureWatch;
+use crate::{LogError, OpenOptions};
+
+/// A step of a move that is the caller's.
+type Step<'a> = &'a dyn Fn() -> Result<(), LogError>;
+
+/// The place to which a log moves.
+pub struct Destination<'a> {
+    /// The directory that the copy has after `commit`.
+    pub dir: PathBuf,
+    /// Threads that prepare files for the writer there.
+    pub background: Background,
+    /// Told of failures of the storage there.
+    pub watch: FailureWatch,
+    /// Brings to the device what has to be there before the copy takes the log's place. The copy is
+    /// on the device.
+    pub prepare: Step<'a>,
+    /// Takes the name from the log's directory and gives it to the copy's, on the device when it
+    /// returns.
+    pub commit: Step<'a>,
+}
+
+impl Writer {
+    /// Has a copy of this log take its place: the copy has the same batches up to the same end. It
+    /// gets the state that batches do not contain (epochs, producers) and is synced; `prepare` and
+    /// `commit` are called. Then the partition has the copy's files. The former files stay, for the
+    /// caller to remove. Blocks.
+    ///
+    /// # Errors
+    /// A copy that has another end, or a failing disk. Before `commit` the log is as it was. From
+    /// then on the next start may find either, and the partition is offline.
+    pub fn relocate(&mut self, copy: Writer, to: Destination<'_>, now_ms: i64) -> Result<(), LogError> {
+        self.refuse_offline()?;
+        self.complete(copy, now_ms)?;
+        (to.prepare)()?;
+        let partition = self.partition.clone();
+        // Until the end: a reader that finds a file gone waits for this lock.
+        let _held = partition.hold_flushes();
+        // Readers of the former segments ask for aborted transactions after the files have gone.
+        let former = partition.segments.load_full();
+        former.iter().for_each(|segment| segment.hold_aborted(&*self.disk));
+        let moved = (to.commit)().and_then(|()| self.reopen(to, now_ms));
+        let moved = moved.and_then(|copy| self.agree(&copy.partition).map(|()| copy));
+        let copy = moved.inspect_err(|_| partition.abandon())?;
+        partition.adopt(&copy.partition);
+        partition.note_new_name();
+        let Writer { active, background, snapshot_at, .. } = copy;
+        (self.active, self.background, self.snapshot_at) = (active, background, snapshot_at);
+        (self.spare, self.epochs_stored) = (None, true);
+        Ok(())
+    }
+
+    /// Brings the copy to the device, with the epochs and producers of this log.
+    fn complete(&self, mut copy: Writer, now_ms: i64) -> Result<(), LogError> {
+        let (disk, dir, end) = (&*self.disk, copy.partition.dir(), self.partition.log_end());
+        copy.reach(&self.partition, now_ms)?;
+        self.agree(&copy.partition)?;
+        copy.close()?;
+        self.producers.store(disk, &dir, end)?;
+        snapshot::sync(disk, &dir, end)?;
+        Epochs::clone(&self.partition.epochs.load()).replace(disk, &dir)?;
+        disk.sync_dir(&dir).at("sync", &dir)
+    }
+
+    /// Follows a log over offsets at its end that compaction has left without a batch.
+    fn reach(&mut self, log: &Partition, now_ms: i64) -> Result<(), LogError> {
+        let (own, end) = (self.partition.log_end(), log.log_end());
+        let is_gap = || log.read(own, 1, end, true).is_ok_and(|slice| slice.is_empty());
+        if own < end && own >= log.log_start() && is_gap() {
+            self.roll_at(end, now_ms)?;
+            self.partition.marks.extend(end, &self.partition.dir());
+        }
+        Ok(())
+    }
+
+    fn agree(&self, copy: &Partition) -> Result<(), LogError> {
+        let (end, found) = (self.partition.log_end(), copy.log_end());
+        if end == found {
+            return Ok(());
+        }
+        let detail = format!("the copy of the log ends at offset {found}, the log at {end}");
+        Err(LogError::corrupt(&copy.dir(), detail))
+    }
+
+    /// Opens the copy where it lies now.
+    fn reopen(&self, to: Destination<'_>, now_ms: i64) -> Result<Writer, LogError> {
+        let options = OpenOptions {
+            config: self.config.clone(),
+            recovery_point: self.partition.log_end(),
+            log_start: self.partition.log_start(),
+            high_watermark: Some(self.partition.high_watermark()),
+            clean: true,
+            disk: Arc::clone(&self.disk),
+            background: to.background,
+            watch: to.watch,
+            ..OpenOptions::new(to.dir)
+        };
+        let (copy, _) = Writer::open(options, now_ms)?;
+        Ok(copy)
+    }
+}
