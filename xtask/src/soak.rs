@@ -34,8 +34,10 @@ struct Long {
 
 /// Has each node of a suite be a broker in a cluster of its own, with this number of controllers.
 const CONTROLLERS: (&str, &str) = ("LEVADA_TEST_CONTROLLERS", "3");
+/// The same for a suite that starts many nodes and measures them.
+const CONTROLLER: (&str, &str) = ("LEVADA_TEST_CONTROLLERS", "1");
 
-const LONG: [Long; 30] = [
+const LONG: [Long; 31] = [
     Long::once("levada-broker", "levada_broker", "crash::seeds_by_hand", ("LEVADA_CRASH_MINUTES", "MINUTES")),
     Long::again("levada-broker", "levada_broker", "simulation", ("LEVADA_SIMULATION_SEED", "random")),
     Long::again(
@@ -71,6 +73,7 @@ const LONG: [Long; 30] = [
     Long::once("levada-tests", "tools", "", CONTROLLERS),
     Long::once("levada-tests", "streams", "", CONTROLLERS),
     Long::once("levada-tests", "connect", "", CONTROLLERS),
+    Long::once("levada-tests", "hostile_requests", "", CONTROLLER),
 ];
 
 impl Long {
@@ -92,9 +95,13 @@ impl Long {
         Long { is_repeated: true, ..Long::once(package, target, filter, setting) }
     }
 
+    fn is_in_cluster(&self) -> bool {
+        self.setting.0 == CONTROLLERS.0
+    }
+
     fn name(&self) -> String {
         let target = if self.target.starts_with("levada_") { self.filter } else { self.target };
-        let place = if self.setting == CONTROLLERS { " in a cluster" } else { "" };
+        let place = if self.is_in_cluster() { " in a cluster" } else { "" };
         format!("{} {target}", self.package).trim_end().to_owned() + place
     }
 
@@ -112,7 +119,7 @@ impl Long {
         if !self.filter.is_empty() {
             command.arg(self.filter);
         }
-        if self.setting == CONTROLLERS {
+        if self.is_in_cluster() {
             // Several clusters at a time are more than a small machine has room for.
             command.arg("--test-threads=1");
         }

@@ -90,6 +90,11 @@ impl Shape {
         }
     }
 
+    /// True if no two entries have the same name, or if there is one entry.
+    pub fn is_distinct(&self) -> bool {
+        self.fills.is_empty() || self.names == Names::Distinct
+    }
+
     /// The request, without its length.
     pub fn request(&self, layout: &Layout, version: i16) -> Vec<u8> {
         let mut writer =

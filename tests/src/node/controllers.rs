@@ -47,6 +47,10 @@ const ALONE: [(&str, &str); 5] = [
     ("transaction.state.log.min.isr", "1"),
 ];
 
+/// Keys that controllers need as well as the broker, because they decide its clients' requests.
+const SHARED: [&str; 4] =
+    ["allow.everyone.if.no.acl.found", "authorizer.class.name", "num.partitions", "super.users"];
+
 /// True if this node is to have controllers.
 pub(super) fn is_wanted(node: &Node) -> bool {
     let has_role = node.plan.options.iter().any(|(key, _)| key == "process.roles");
@@ -59,8 +63,10 @@ pub(super) fn join(node: &mut Node) -> Vec<Node> {
     let places: Vec<(i32, SocketAddr)> = ids.map(|id| (id, super::free_port())).collect();
     let voters: Vec<String> = places.iter().map(|(id, address)| format!("{id}@{address}")).collect();
     let voters = voters.join(",");
+    let shared = node.plan.options.iter().filter(|(key, _)| SHARED.contains(&&**key));
+    let with_shared = |node: Node| shared.clone().fold(node, |node, (key, value)| node.option(key, value));
     let mut controllers: Vec<Node> =
-        places.iter().map(|(id, address)| controller(*id, &voters, *address)).collect();
+        places.iter().map(|(id, address)| with_shared(controller(*id, &voters, *address))).collect();
     for ((id, _), controller) in places.iter().zip(&mut controllers) {
         copy(FORMATTED.path(), &controller.data());
         identify((*id, *id), &controller.data());

@@ -51,7 +51,11 @@ macro_rules! forward {
             matches!(api, $(ApiKey::$served)|* $(| ApiKey::$key)*)
         }
 
-        async fn reply(context: &Context, body: Bytes, fate: Forwarded) -> Result<Reply, RequestError> {
+        /// Answers a forwarded request as the controller has done, or refuses it.
+        pub(super) async fn reply(
+            context: &Context,
+            Decided { body, fate }: Decided,
+        ) -> Result<Reply, RequestError> {
             match context.header.api {
                 $(ApiKey::$served => reply_as::<messages::$served_request>(context, body, fate).await,)*
                 $(ApiKey::$key => reply_as::<messages::$request>(context, body, fate).await,)*
@@ -100,13 +104,30 @@ impl Context {
     }
 }
 
-/// Forwards a request, whose header has been taken off `body`, and returns the controller's answer.
-pub(super) async fn forward(context: &Context, body: BytesMut) -> Result<Reply, RequestError> {
+/// A forwarded request, and its fate.
+pub(crate) struct Decided {
+    /// The request without its header.
+    body: Bytes,
+    fate: Forwarded,
+}
+
+impl Decided {
+    /// Bytes that are decoded for the answer, at most.
+    pub(super) fn size(&self) -> usize {
+        match &self.fate {
+            Forwarded::Answer(answer) => self.body.len().max(answer.len()),
+            Forwarded::Failed(_) | Forwarded::CloseConnection => self.body.len(),
+        }
+    }
+}
+
+/// Forwards a request, whose header has been taken off `body`, and waits for the controller.
+pub(super) async fn forward(context: &Context, body: BytesMut) -> Result<Decided, RequestError> {
     let frame = context.header.in_front_of(&body)?;
-    let body = frame.slice(frame.len() - body.len()..);
-    let fate = send(context, frame).await;
-    // In a box: each connection has room for the largest of the others all the time.
-    Box::pin(reply(context, body, fate)).await
+    let size = body.len();
+    drop(body);
+    let body = frame.slice(frame.len() - size..);
+    Ok(Decided { body, fate: send(context, frame).await })
 }
 
 /// Sends a request, header and body, with the identity of the client.

@@ -4,7 +4,8 @@
 //!
 //! Only a few of them are answered at the same time, which bounds the memory that their decoded
 //! forms and answers take. A request that waits for other clients by its nature (JoinGroup,
-//! SyncGroup) never comes here.
+//! SyncGroup) never comes here. A request that the controller of a cluster decides comes here when
+//! it has: its answer has as many entries.
 
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -18,7 +19,9 @@ use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::LocalSet;
 
 use crate::api::connection_info::ConnectionInfo;
+use crate::api::forwarding::{self, Decided};
 use crate::api::meter::Meter;
+
 use crate::api::{self, Context, Reply, RequestError, Service};
 use crate::broker::Broker;
 use crate::request_memory::Held;
@@ -40,9 +43,17 @@ pub(crate) struct LargeRequest {
     pub(crate) local: SocketAddr,
     /// Its share of the memory of requests.
     pub(crate) held: Option<Held>,
-    pub(crate) body: BytesMut,
+    pub(crate) work: LargeWork,
     /// To whom the answer goes.
     pub(crate) asker: oneshot::Sender<LargeAnswer>,
+}
+
+/// Work that a large request is.
+pub(crate) enum LargeWork {
+    /// To answer the request, whose header has been taken off.
+    Answer(BytesMut),
+    /// To pass on what the controller of a cluster has decided.
+    Pass(Decided),
 }
 
 /// The answer to a large request.
@@ -72,6 +83,29 @@ pub(crate) fn start(
     Ok((handover, thread))
 }
 
+/// Has the thread do the work of a request, and returns the answer.
+pub(super) async fn answer_elsewhere(
+    context: &Context,
+    work: LargeWork,
+    large: &mpsc::Sender<LargeRequest>,
+) -> Result<Reply, RequestError> {
+    let (asker, answered) = oneshot::channel();
+    let request = LargeRequest {
+        header: context.header.clone(),
+        info: ConnectionInfo::clone(&context.info),
+        session: Session::clone(&context.session),
+        local: context.local,
+        held: context.held.take(),
+        work,
+        asker,
+    };
+    assert!(large.send(request).await.is_ok(), "the thread is there as long as a shard is");
+    let answered = answered.await.expect("a large request is answered");
+    context.spent_elsewhere.set(answered.spent);
+    context.mute_for(answered.mute);
+    answered.reply
+}
+
 async fn run(service: Rc<Service>, mut inbox: mpsc::Receiver<LargeRequest>) {
     let turns = Arc::new(Semaphore::new(AT_ONCE));
     loop {
@@ -90,8 +124,14 @@ impl LargeRequest {
         let who = (Rc::new(self.info), Rc::new(self.session), self.local);
         let context = Context::new(service, self.header, who).holding(self.held);
         let meter = Meter::new(Instant::now());
+        let work = async {
+            match self.work {
+                LargeWork::Answer(body) => api::dispatch(&context, body).await,
+                LargeWork::Pass(decided) => forwarding::reply(&context, decided).await,
+            }
+        };
         let reply = tokio::select! {
-            reply = meter.measure(api::dispatch(&context, self.body)) => reply,
+            reply = meter.measure(work) => reply,
             // A shard that stops does not wait longer than its grace period.
             () = self.asker.closed() => return,
         };

@@ -16,11 +16,11 @@ use levada_io::Piece;
 use levada_wire::api::Api;
 use levada_wire::messages::{KafkaRequest, KafkaResponse, StrBytes};
 use levada_wire::{ApiKey, DecodeError, EncodeError, RequestHeader, Uuid};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 
 use crate::api::connection_info::ConnectionInfo;
 use crate::api::errors::Errors;
-use crate::api::large::LargeRequest;
+use crate::api::large::{LargeRequest, LargeWork};
 use crate::blocking::off_shard;
 use crate::broker::Broker;
 use crate::error_code::ErrorCode;
@@ -367,11 +367,19 @@ pub(crate) async fn answer(context: &Context, body: BytesMut) -> Result<Reply, R
         return Ok(Reply::Send(vec![Piece::Bytes(bytes)]));
     }
     if context.broker().controller().is_remote() && forwarding::is_forwarded(header.api) {
-        return forwarding::forward(context, body).await;
+        let decided = forwarding::forward(context, body).await?;
+        return match &context.service.large {
+            // No turn is held while the controller decides.
+            Some(large) if decided.size() >= LARGE_BYTES => {
+                large::answer_elsewhere(context, LargeWork::Pass(decided), large).await
+            }
+            // In a box: each connection has room for the largest of the others all the time.
+            _ => Box::pin(forwarding::reply(context, decided)).await,
+        };
     }
     match &context.service.large {
         Some(large) if body.len() >= LARGE_BYTES && !stays(header.api) => {
-            answer_elsewhere(context, body, large).await
+            large::answer_elsewhere(context, LargeWork::Answer(body), large).await
         }
         _ => dispatch(context, body).await,
     }
@@ -386,28 +394,6 @@ const _: () = assert!(LARGE_BYTES > UNCOUNTED_BYTES, "a large request counts aga
 /// would keep further large requests waiting. Of the latter, decoding and encoding leave the shard.
 fn stays(api: ApiKey) -> bool {
     matches!(api, ApiKey::Produce | ApiKey::Fetch | ApiKey::JoinGroup | ApiKey::SyncGroup)
-}
-
-async fn answer_elsewhere(
-    context: &Context,
-    body: BytesMut,
-    large: &mpsc::Sender<LargeRequest>,
-) -> Result<Reply, RequestError> {
-    let (asker, answered) = oneshot::channel();
-    let request = LargeRequest {
-        header: context.header.clone(),
-        info: ConnectionInfo::clone(&context.info),
-        session: Session::clone(&context.session),
-        local: context.local,
-        held: context.held.take(),
-        body,
-        asker,
-    };
-    assert!(large.send(request).await.is_ok(), "the thread is there as long as a shard is");
-    let answered = answered.await.expect("a large request is answered");
-    context.spent_elsewhere.set(answered.spent);
-    context.mute_for(answered.mute);
-    answered.reply
 }
 
 /// A request in the form in which it is answered: as the codec has it, or a smaller one where that
