@@ -21,6 +21,7 @@ pub mod prometheus;
 pub mod quorum;
 pub mod raw;
 pub mod replicas;
+pub mod shell;
 pub mod suite;
 pub mod tool;
 pub mod trace;

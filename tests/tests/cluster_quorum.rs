@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 use levada_tests::cluster::{CONTROLLER, Discovery, LEVADA, LIMIT, Shape};
-use levada_tests::{Cluster, Tool, await_some};
+use levada_tests::{Cluster, Tool, await_some, shell};
 use serde_json::Value;
 
 /// Topics that are created while the lag is watched.
@@ -19,7 +19,13 @@ fn the_metadata_is_followed_through_a_thousand_topics_elections_and_snapshots() 
     let mut cluster = Cluster::new(shape)
         .option(CONTROLLER, "metadata.log.max.record.bytes.between.snapshots", "20000")
         .option(LEVADA, "num.partitions", "1");
+    for role in [CONTROLLER, LEVADA] {
+        cluster = cluster
+            .option(role, "authorizer.class.name", "org.apache.kafka.metadata.authorizer.StandardAuthorizer")
+            .option(role, "super.users", "User:ANONYMOUS");
+    }
     cluster.start();
+    change_something_of_each_kind(&cluster);
     topics_leave_no_lag(&cluster);
     let mut tools = cluster.tools(LEVADA);
     let said = tools.run("MetadataQuorumCommand describe --replication");
@@ -28,14 +34,42 @@ fn the_metadata_is_followed_through_a_thousand_topics_elections_and_snapshots() 
     assert_eq!(row.and_then(|row| row.last().copied()), Some("Observer"), "{said}");
     each_controller_is_killed(&mut cluster);
     the_view_of_the_tools_agrees(&cluster);
+    the_shell_agrees(&cluster);
     // A new process begins with the snapshot.
     cluster.node_mut(LEVADA).restart();
     cluster.await_brokers(&[LEVADA]);
     the_view_of_the_tools_agrees(&cluster);
+    the_shell_agrees(&cluster);
     let said = cluster.node(LEVADA).talk();
     assert!(said.contains("snapshot"), "the log names the snapshot: {said}");
     cluster.node_mut(LEVADA).stop();
     cluster.assert_no_errors();
+}
+
+/// Makes settings, quotas, users and access control entries, with commands that ask Levada.
+fn change_something_of_each_kind(cluster: &Cluster) {
+    let node = cluster.node(LEVADA);
+    let password = node.scratch().join("password");
+    std::fs::write(&password, "a password").expect("a file of the test's own");
+    let password = password.display();
+    for command in [
+        "topic create configured --config retention.ms=5000 --config cleanup.policy=compact",
+        "config set quota user=eve producer_byte_rate=1024",
+        "config set quota client-id=import consumer_byte_rate=4096",
+        "acl add eve --allow read,describe --topic configured",
+        "acl add eve --deny write --topic con --prefix --host 10.0.0.7",
+        &format!("user set eve --password-file {password}"),
+        &format!("user set adam --mechanism scram-sha-256 --iterations 8192 --password-file {password}"),
+    ] {
+        node.levada(command).run();
+    }
+}
+
+/// Compares Levada's answers with the metadata log as `kafka-metadata-shell` shows it.
+fn the_shell_agrees(cluster: &Cluster) {
+    let leader = cluster.quorum().leader;
+    let log = cluster.node(leader).data().join("__cluster_metadata-0/00000000000000000000.log");
+    shell::assert_agrees(&log, cluster.node(LEVADA));
 }
 
 /// Creates topics through Levada; after each request its lag returns to 0.
