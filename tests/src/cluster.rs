@@ -5,6 +5,7 @@
 //! to run.
 
 mod directory;
+mod network;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -15,6 +16,7 @@ use crate::quorum::{self, announced, identify};
 use crate::tool::Conversation;
 use crate::{Node, Tool, await_some};
 
+pub use self::network::{Cut, Network};
 pub use crate::quorum::QuorumState;
 
 /// Limit for everything that a test waits for; a quiet machine needs a small part of it.
@@ -28,7 +30,11 @@ pub const KAFKA: i32 = 11;
 pub const LEVADA: i32 = 21;
 
 /// Errors that a Kafka may log: parts of the line and its cause, and the reason.
-const EXPECTED_ERRORS: [([&str; 2], &str); 3] = [
+const EXPECTED_ERRORS: [([&str; 2], &str); 4] = [
+    (
+        ["EventPerformanceMonitor", "Exceptionally slow controller event"],
+        "the machine was busy with other work for two seconds",
+    ),
     (
         ["Unexpected error handling request RequestHeader(apiKey=CONTROLLER_REGISTRATION", ""],
         "a controller that registers itself at a leader which is replaced at that moment repeats the request",
@@ -71,6 +77,8 @@ pub struct Cluster {
     nodes: BTreeMap<i32, Node>,
     /// Further errors that a Kafka may log in this test.
     expected: Vec<[&'static str; 2]>,
+    /// Network of the member that has one of its own. It ends after the members.
+    network: Option<Network>,
 }
 
 /// Difference between the numbers of the directories of a member and of its twin.
@@ -82,6 +90,16 @@ const CAUSE_LINES: usize = 12;
 impl Cluster {
     /// A cluster that is not started yet, with formatted directories.
     pub fn new(shape: Shape) -> Cluster {
+        Cluster::within(shape, None)
+    }
+
+    /// The same with a broker that has a network of its own, which a test can cut. An error says
+    /// what this machine cannot do.
+    pub fn with_network_of(id: i32, shape: Shape) -> Result<Cluster, String> {
+        Ok(Cluster::within(shape, Some((id, Network::create()?))))
+    }
+
+    fn within(shape: Shape, apart: Option<(i32, Network)>) -> Cluster {
         let ids = |first: i32, count: i32| first..first + count;
         let mut nodes = BTreeMap::new();
         for id in ids(CONTROLLER, shape.controllers) {
@@ -89,7 +107,14 @@ impl Cluster {
         }
         nodes.extend(ids(KAFKA, shape.kafka).map(|id| (id, Node::of(Kind::Kafka).sized(256, "INFO"))));
         nodes.extend(ids(LEVADA, shape.levada).map(|id| (id, Node::new().sized(256, "INFO"))));
-        let mut cluster = Cluster { shape, nodes, expected: Vec::new() };
+        if let Some((apart, network)) = &apart {
+            nodes.values_mut().for_each(|node| node.live_at(network.others()));
+            let node = nodes.get_mut(apart).expect("a member");
+            node.live_at(network.member());
+            node.enter(network.namespace());
+        }
+        let network = apart.map(|(_, network)| network);
+        let mut cluster = Cluster { shape, nodes, expected: Vec::new(), network };
         let found_by = cluster.discovery();
         for (id, node) in std::mem::take(&mut cluster.nodes) {
             cluster.nodes.insert(id, configured(id, node, &found_by));
@@ -160,6 +185,11 @@ impl Cluster {
         std::fs::create_dir_all(node.data()).expect("a directory");
         identify((id, id + TWIN), &node.data());
         node
+    }
+
+    /// The network of the member that has one of its own.
+    pub fn network(&self) -> &Network {
+        self.network.as_ref().expect("a member has a network of its own")
     }
 
     /// Ids of the controllers.

@@ -4,9 +4,10 @@ mod controllers;
 mod kafka;
 mod levada;
 mod port;
+mod wrapper;
 
 use std::io::{BufRead, BufReader};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
@@ -52,6 +53,8 @@ struct Plan {
     environment: Vec<(String, String)>,
     /// A command that runs the broker as its child, such as a tracer.
     wrapper: Vec<String>,
+    /// Network namespace that the broker runs in.
+    namespace: Option<String>,
     /// Largest heap of a real Kafka, in MiB.
     heap_mib: u32,
     /// Level from which a real Kafka logs.
@@ -130,6 +133,7 @@ impl Node {
             arguments: Vec::new(),
             environment: Vec::new(),
             wrapper: Vec::new(),
+            namespace: None,
             heap_mib: 768,
             level: "ERROR",
             shares_file: false,
@@ -198,6 +202,19 @@ impl Node {
         self
     }
 
+    /// Has the broker listen on this address, from the next start on, instead of on loopback, where
+    /// the HTTP address stays.
+    pub(crate) fn live_at(&mut self, address: IpAddr) {
+        for own in [&mut self.plan.kafka, &mut self.plan.controller] {
+            own.set_ip(address);
+        }
+    }
+
+    /// Has the broker run in a network namespace, from the next start on.
+    pub(crate) fn enter(&mut self, namespace: &str) {
+        self.plan.namespace = Some(namespace.to_owned());
+    }
+
     /// Starts the broker below another command, such as a tracer, from the next start on.
     pub fn wrap(&mut self, command: &[&str]) {
         self.plan.wrapper = command.iter().map(|word| (*word).to_string()).collect();
@@ -241,7 +258,7 @@ impl Node {
             Kind::Levada => levada::command(&self.plan, self.home.path()),
             Kind::Kafka => kafka::command(&self.plan, self.home.path()),
         };
-        let mut running = Running::launch(command, &self.plan.wrapper);
+        let mut running = Running::launch(wrapper::surround(&self.plan, command));
         if self.plan.options.iter().any(|(key, _)| key == "process.roles") {
             running.guard = Some(process::guard(running.child.id()));
         }
@@ -438,17 +455,9 @@ impl Drop for Node {
 }
 
 impl Running {
-    fn launch(command: Command, wrapper: &[String]) -> Running {
-        let mut wrapped = match wrapper {
-            [] => command,
-            [program, arguments @ ..] => {
-                let mut outer = Command::new(program);
-                outer.args(arguments).arg(command.get_program()).args(command.get_args());
-                outer
-            }
-        };
-        wrapped.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-        let mut child = wrapped.spawn().expect("the broker starts");
+    fn launch(mut command: Command) -> Running {
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("the broker starts");
         let stderr = child.stderr.take().expect("stderr was asked for");
         let talk = Arc::new(Mutex::new(String::new()));
         let record = Arc::clone(&talk);

@@ -1,14 +1,16 @@
 //! Partitions with three replicas, on brokers of a real Kafka and of Levada, while brokers are
-//! killed and suspended and leaderships move: no acknowledged record is lost, and in the end all
-//! replicas are the same, byte for byte.
+//! killed, suspended and cut off from the network, and leaderships move: no acknowledged record is
+//! lost, and in the end all replicas are the same, byte for byte.
 //!
-//! Each test has each fault once. `LEVADA_REPLICATION_MINUTES=60` makes each of them last, with
-//! faults in an order that follows from the seed.
+//! The last broker has a network of its own where the machine has network namespaces and the test
+//! runs as root. Each test has each fault once, and one cut of the network.
+//! `LEVADA_REPLICATION_MINUTES=60` makes each of them last, with faults in an order that follows
+//! from the seed.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use levada_tests::cluster::{CONTROLLER, Discovery, KAFKA, LEVADA, LIMIT, Shape, Tools};
+use levada_tests::cluster::{CONTROLLER, Cut, Discovery, KAFKA, LEVADA, LIMIT, Shape, Tools};
 use levada_tests::tool::Conversation;
 use levada_tests::{Cluster, Tool, await_some, journal, replicas, seed};
 use rand::rngs::StdRng;
@@ -25,10 +27,21 @@ enum Fault {
     /// Stopped (SIGSTOP) until the controllers have fenced it, and continued.
     Suspended(i32),
     Restarted(i32),
+    /// The broker with a network of its own, until the controllers have fenced it.
+    CutOff(Cut),
+    /// The same broker loses part of its packets for some acknowledgements.
+    Lossy,
 }
+
+/// Lost packets of a thousand while a network is lossy.
+const LOSS: u16 = 50;
+/// Waits for acknowledgements while a network is lossy.
+const LOSSY_ROUNDS: usize = 5;
 
 struct Stage {
     cluster: Cluster,
+    /// The broker with a network of its own, if there is one.
+    apart: Option<i32>,
     tools: Tools,
     load: Conversation,
     acknowledged: PathBuf,
@@ -37,19 +50,19 @@ struct Stage {
 
 #[test]
 fn two_brokers_of_kafka_and_one_of_levada() {
-    endure(2, 1);
+    endure(2, 1, Cut::Inbound);
 }
 
 #[test]
 fn three_brokers_of_levada() {
-    endure(0, 3);
+    endure(0, 3, Cut::Outbound);
 }
 
 /// Only a long run has time for a third cluster.
 #[test]
 fn one_broker_of_kafka_and_two_of_levada() {
     if minutes().is_some() {
-        endure(1, 2);
+        endure(1, 2, Cut::Both);
     }
 }
 
@@ -58,24 +71,36 @@ fn minutes() -> Option<u64> {
     Some(given.parse().expect("LEVADA_REPLICATION_MINUTES is a number"))
 }
 
-fn endure(kafka: i32, levada: i32) {
+/// Runs a cluster under faults; a short run has one cut of the network.
+fn endure(kafka: i32, levada: i32, cut: Cut) {
     let mut stage =
         Stage::set(Shape { controllers: 1, kafka, levada, discovery: Discovery::BootstrapServers });
     let brokers = stage.cluster.brokers();
     let (first, last) = (brokers[0], brokers[brokers.len() - 1]);
     let short =
         brokers.iter().map(|id| Fault::Killed(*id)).chain([Fault::Restarted(first), Fault::Suspended(last)]);
+    let on_network = |choice: i32| match choice {
+        0 => Fault::CutOff(Cut::Both),
+        1 => Fault::CutOff(Cut::Inbound),
+        2 => Fault::CutOff(Cut::Outbound),
+        _ => Fault::Lossy,
+    };
     match minutes() {
-        None => short.for_each(|fault| stage.bear(fault)),
+        None => {
+            let cut = stage.apart.map(|_| Fault::CutOff(cut));
+            short.chain(cut).for_each(|fault| stage.bear(fault));
+        }
         Some(minutes) => {
             let mut plan = StdRng::seed_from_u64(seed());
             let start = Instant::now();
             while start.elapsed() < Duration::from_secs(60 * minutes) {
                 let broker = brokers[plan.random_range(0..brokers.len())];
-                stage.bear(match plan.random_range(0..4) {
+                let kinds = if stage.apart.is_some() { 6 } else { 4 };
+                stage.bear(match plan.random_range(0..kinds) {
                     0..2 => Fault::Killed(broker),
                     2 => Fault::Suspended(broker),
-                    _ => Fault::Restarted(broker),
+                    3 => Fault::Restarted(broker),
+                    _ => on_network(plan.random_range(0..4)),
                 });
             }
         }
@@ -86,7 +111,14 @@ fn endure(kafka: i32, levada: i32) {
 impl Stage {
     /// A cluster with a topic of three replicas, and a producer that gets acknowledgements.
     fn set(shape: Shape) -> Stage {
-        let mut cluster = Cluster::new(shape);
+        let last = LEVADA + shape.levada - 1;
+        let (mut cluster, apart) = match Cluster::with_network_of(last, shape) {
+            Ok(cluster) => (cluster, Some(last)),
+            Err(reason) => {
+                println!("left out: faults of the network: {reason}");
+                (Cluster::new(shape), None)
+            }
+        };
         let keys = [
             ("min.insync.replicas", "2"),
             ("default.replication.factor", "3"),
@@ -113,7 +145,7 @@ impl Stage {
         load.args([&cluster.bootstrap(), TOPIC, &PARTITIONS.to_string()]);
         let mut load = load.args([&acknowledged.display().to_string(), "idempotent"]).spawn();
         progress(&mut load);
-        Stage { cluster, tools, load, acknowledged, is_long: minutes().is_some() }
+        Stage { cluster, apart, tools, load, acknowledged, is_long: minutes().is_some() }
     }
 
     /// Makes a fault, waits for acknowledgements during the fault, ends it, and waits until all
@@ -138,6 +170,17 @@ impl Stage {
                 self.cluster.await_brokers(&without(id));
                 progress(&mut self.load);
                 self.cluster.node(id).resume();
+            }
+            Fault::CutOff(cut) => {
+                self.cluster.network().cut(cut);
+                self.cluster.await_brokers(&without(self.apart.expect("a broker apart")));
+                progress(&mut self.load);
+                self.cluster.network().heal();
+            }
+            Fault::Lossy => {
+                self.cluster.network().cut(Cut::Loss { permille: LOSS });
+                (0..LOSSY_ROUNDS).for_each(|_| progress(&mut self.load));
+                self.cluster.network().heal();
             }
         }
         self.cluster.await_brokers(&all);
