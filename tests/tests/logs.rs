@@ -53,6 +53,9 @@ fn each_event_is_one_line_of_json_with_who_caused_it() {
         println!("left out: a promise of Levada's alone");
         return;
     }
+    if Node::is_left_out_in_clusters("the directory is formatted, and controllers log changes") {
+        return;
+    }
     let mut node = Node::new();
     let authority = Authority::new(&node.scratch().join("pki"));
     let store = authority.issue("broker", Flaw::None);

@@ -16,6 +16,7 @@ fn node() -> Node {
     let node = Node::started();
     let created = Connection::open(node.address()).call(&raw::create_topic(TOPIC, 1));
     assert_eq!(raw::topic_error(&created), 0);
+    node.await_metadata();
     node
 }
 

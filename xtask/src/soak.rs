@@ -37,7 +37,7 @@ const CONTROLLERS: (&str, &str) = ("LEVADA_TEST_CONTROLLERS", "3");
 /// The same for a suite that starts many nodes and measures them.
 const CONTROLLER: (&str, &str) = ("LEVADA_TEST_CONTROLLERS", "1");
 
-const LONG: [Long; 31] = [
+const LONG: [Long; 33] = [
     Long::once("levada-broker", "levada_broker", "crash::seeds_by_hand", ("LEVADA_CRASH_MINUTES", "MINUTES")),
     Long::again("levada-broker", "levada_broker", "simulation", ("LEVADA_SIMULATION_SEED", "random")),
     Long::again(
@@ -73,6 +73,8 @@ const LONG: [Long; 31] = [
     Long::once("levada-tests", "tools", "", CONTROLLERS),
     Long::once("levada-tests", "streams", "", CONTROLLERS),
     Long::once("levada-tests", "connect", "", CONTROLLERS),
+    Long::once("levada-tests", "features", "", CONTROLLERS),
+    Long::once("levada-tests", "pipelining", "", CONTROLLERS),
     Long::once("levada-tests", "hostile_requests", "", CONTROLLER),
 ];
 
