@@ -94,7 +94,7 @@ enum Command {
 
 fn main() -> ExitCode {
     levada_io::lookups::limit_to_built_in();
-    let cli = Cli::parse();
+    let cli = Cli::try_parse().unwrap_or_else(|error| hints::translated(error).exit());
     hints::tell(std::env::args());
     colour::decide();
     let ended = match output::stdout() {
