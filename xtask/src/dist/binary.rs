@@ -19,7 +19,9 @@ pub(crate) fn build(root: &Path, release: &Release, profile: &str, target: &Path
         pair.push(to);
         pair
     };
-    let mut rust = vec![OsString::from("-Ctarget-feature=+crt-static"), OsString::from("-Cstrip=symbols")];
+    // Relative relocations packed: a table of 1.2 MB becomes one of 10 kB.
+    let flags = ["-Ctarget-feature=+crt-static", "-Cstrip=symbols", "-Clink-arg=-Wl,-z,pack-relative-relocs"];
+    let mut rust: Vec<OsString> = flags.into_iter().map(OsString::from).collect();
     let mut c = OsString::new();
     for (from, to) in places {
         let pair = joined(from, to);
