@@ -24,6 +24,7 @@ impl Kit {
         copy.resign();
         while copy.partition().log_end() < upto {
             let batches = log.read_batches(copy.partition().log_end(), 1).unwrap();
+            assert!(!batches.is_empty(), "the log has this offset");
             copy.append_replica(&batches, i32::MAX, NOW_MS).unwrap();
         }
         copy
@@ -49,7 +50,10 @@ impl Kit {
 
 fn append(log: &mut Writer, count: usize) {
     for _ in 0..count {
-        log.append(&mut [Append::client(records(Builder::new().producer(7, 0, -1), 2))], NOW_MS);
+        // Of two records each, so that the offset is the sequence number.
+        let sequence = i32::try_from(log.partition().log_end()).unwrap();
+        let batch = records(Builder::new().producer(7, 0, sequence), 2);
+        log.append(&mut [Append::client(batch)], NOW_MS).pop().unwrap().unwrap();
     }
 }
 
