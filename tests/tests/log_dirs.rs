@@ -390,3 +390,95 @@ fn a_leader_and_a_follower_of_a_cluster_move_while_records_come() {
     assert!(differences.is_empty(), "{differences:?}");
     stage.cluster.assert_no_errors();
 }
+
+/// A standalone Levada with two directories and strace at its side, which makes calls on one file
+/// fail.
+struct Injured {
+    node: Node,
+    strace: std::process::Child,
+}
+
+impl Injured {
+    /// Has the calls fail from now on; returns when each thread is traced.
+    fn begin(node: Node, calls: &str, file: &Path) -> Injured {
+        let (trace, inject) = (format!("trace={calls}"), format!("inject={calls}:error=EIO"));
+        let (pid, file) = (node.pid().to_string(), file.display().to_string());
+        let options = ["-f", "-qq", "-o", "/dev/null", "-P", &file, "-e", &trace, "-e", &inject, "-p", &pid];
+        let strace = Command::new("strace").args(options).spawn().expect("strace");
+        await_some("every thread is traced", LIMIT, || {
+            let tasks = fs::read_dir(format!("/proc/{pid}/task")).ok()?;
+            let traced = |task: &Path| {
+                let status = fs::read_to_string(task.join("status")).unwrap_or_default();
+                status.lines().any(|line| line.starts_with("TracerPid:") && !line.ends_with("\t0"))
+            };
+            tasks.flatten().all(|task| traced(&task.path())).then_some(())
+        });
+        Injured { node, strace }
+    }
+
+    fn end(mut self) -> Node {
+        let _ = self.strace.kill();
+        self.strace.wait().expect("strace has ended");
+        self.node
+    }
+}
+
+/// A standalone Levada with topics in both directories, and the topic in the second one.
+fn spread() -> Option<(Node, String)> {
+    if Kind::under_test() == Kind::Kafka || !can_trace() {
+        println!("not run: it takes a Levada, and strace that may trace");
+        return None;
+    }
+    let mut node = widened(Node::new());
+    node.start();
+    let mut connection = Connection::open(node.address());
+    for topic in ["one", "two"] {
+        assert_eq!(raw::topic_error(&connection.call(&raw::create_topic(topic, 1))), NONE);
+    }
+    let topic =
+        partitions(&more(&node), "").into_iter().find_map(|name| name.strip_suffix("-0").map(String::from));
+    Some((node, topic.expect("a topic in the second directory")))
+}
+
+#[test]
+fn a_device_that_fails_while_records_are_sent_takes_its_directory_offline() {
+    let Some((node, topic)) = spread() else { return };
+    let mut connection = Connection::open(node.address());
+    let batch = Batch::of(&[&[7; 200_000]]).encode();
+    for _ in 0..4 {
+        assert_eq!(raw::produce_error(&connection.call(&raw::produce(&topic, -1, &batch))), NONE);
+    }
+    let file = more(&node).join(format!("{topic}-0")).join(SEGMENT);
+    let injured = Injured::begin(node, "splice,sendfile", &file);
+    let sent = connection.try_call(&raw::fetch(&topic, 0, 1 << 20));
+    assert!(sent.is_err(), "an error amid an answer is told by hanging up");
+    let failed = more(&injured.node).display().to_string();
+    await_some("the directory is offline", LIMIT, || {
+        let (status, body) = injured.node.http("/readyz");
+        (status == 503 && body.contains(&failed)).then_some(())
+    });
+    let mut node = injured.end();
+    node.assert_running("with one directory");
+    node.stop();
+    node.start();
+    let mut connection = Connection::open(node.address());
+    assert_eq!(raw::fetch_error(&connection.call(&raw::fetch(&topic, 0, 1 << 20))), NONE);
+    node.stop();
+}
+
+#[test]
+fn a_device_that_fails_below_the_metadata_log_ends_a_broker_with_several_directories() {
+    let Some((node, _)) = spread() else { return };
+    let mut connection = Connection::open(node.address());
+    let file = node.data().join("__cluster_metadata-0").join(SEGMENT);
+    let mut injured = Injured::begin(node, "fsync,fdatasync", &file);
+    let refused = connection.try_call(&raw::create_topic("three", 1));
+    assert!(refused.is_err() || refused.is_ok_and(|refused| raw::topic_error(&refused) != NONE));
+    let status = injured.node.wait();
+    assert!(!status.success(), "{status}");
+    let mut node = injured.end();
+    node.start();
+    let mut connection = Connection::open(node.address());
+    assert_eq!(raw::topic_error(&connection.call(&raw::create_topic("four", 1))), NONE);
+    node.stop();
+}

@@ -57,8 +57,16 @@ impl Embedded {
         decide: impl FnOnce(&Image, i64) -> Decision<T>,
     ) -> Result<(T, Aftermath), StoreError> {
         let mut store = self.store.lock();
-        let outcome = store.update(now_ms(), decide)?;
+        let outcome = store.update(now_ms(), decide).inspect_err(|error| self.blame(error))?;
         Ok((outcome, self.publisher.publish(store.image())))
+    }
+
+    /// Takes the directory of the metadata out of use if its device has failed, where that ends the
+    /// process: the metadata log refuses all changes from then on.
+    fn blame(&self, error: &StoreError) {
+        if let StoreError::File(error) = error {
+            self.publisher.replicas.dirs().first().report(error);
+        }
     }
 
     /// Records that this node serves. The image is returned for [`Publisher::begin`], which
@@ -116,6 +124,7 @@ impl Embedded {
             Ok(None) => {}
             Ok(Some(end_offset)) => tracing::info!(end_offset, "metadata snapshot written"),
             Err(error) => {
+                self.blame(&error);
                 tracing::error!(%error, "cannot write a metadata snapshot; the metadata log keeps growing")
             }
         }

@@ -1,9 +1,12 @@
 //! A data directory: locked while the broker runs, with the checkpoints that describe its state.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs::File;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -110,8 +113,8 @@ pub(crate) struct DataDir {
     state: Arc<State>,
     /// A log in it was not closed in good order.
     unclean: AtomicBool,
-    /// Held, not read: the kernel lets go of the lock when the process ends, however it ends.
-    _lock: File,
+    /// Held: the kernel lets go of the lock when the process ends, however it ends.
+    lock: File,
 }
 
 /// Failure of a directory, which its logs report.
@@ -167,7 +170,7 @@ impl DataDir {
             stored: Mutex::default(),
             has_new_names: Mutex::new(true),
             is_in_use: AtomicBool::new(false),
-            _lock: lock,
+            lock,
         })
     }
 
@@ -230,6 +233,15 @@ impl DataDir {
     /// Takes the directory out of use if the error is the device's.
     pub(crate) fn report(&self, error: &LogError) {
         self.state.report(error);
+    }
+
+    /// True if the file of this name, which is the kernel's, lies in the directory. The kernel
+    /// names the directory by that of the lock file: symbolic links lead elsewhere.
+    pub(super) fn has_file(&self, path: &Path) -> bool {
+        let link = format!("/proc/self/fd/{}", self.lock.as_raw_fd());
+        let lock = rustix::fs::readlink(link, Vec::new()).unwrap_or_default();
+        let lock = Path::new(OsStr::from_bytes(lock.as_bytes()));
+        path.starts_with(&self.path) || lock.parent().is_some_and(|dir| path.starts_with(dir))
     }
 
     /// Receiver of the failures of the logs in the directory.

@@ -6,6 +6,7 @@
 //! next start; the others serve.
 
 use std::collections::{BTreeSet, HashMap};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -326,6 +327,14 @@ impl DataDirs {
         let mut handled = self.handled.lock();
         let failed = self.dirs.iter().enumerate().filter(|(_, dir)| dir.has_failed());
         failed.filter_map(|(at, dir)| handled.insert(at).then_some(dir)).collect()
+    }
+
+    /// Takes the directory out of use in which a file cannot be read, if the error is the device's.
+    /// `path` is the kernel's name of the file.
+    pub(crate) fn report_read(&self, path: &Path, error: &io::Error) {
+        let source = error.raw_os_error().map_or_else(|| error.kind().into(), io::Error::from_raw_os_error);
+        let error = LogError::Io { operation: "read", path: path.to_owned(), source: Arc::new(source) };
+        self.dirs.iter().filter(|dir| dir.has_file(path)).for_each(|dir| dir.report(&error));
     }
 
     /// True if the broker cannot go on: the directory with the metadata has failed, or all have.

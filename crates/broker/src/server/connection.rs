@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use levada_io::residency::{Trail, Warm};
-use levada_io::{Piece, TransferError, Turn};
+use levada_io::{Piece, SourceFault, TransferError, Turn};
 use levada_wire::frame::{FrameBuffer, FrameError};
 use levada_wire::{ApiKey, RequestHeader};
 use tokio::io::Interest;
@@ -356,6 +356,13 @@ impl Connection {
         self.send(Vec::new(), CachePolicy::Keep, None).await
     }
 
+    /// Tells the watch of a data directory that a file in it could not be read while it was sent.
+    fn blame(&self, error: &TransferError) {
+        if let TransferError::Source { path, cause: SourceFault::Read(error), .. } = error {
+            self.shard.broker().replicas().dirs().report_read(path, error);
+        }
+    }
+
     /// Sends what was kept back and one response, a turn at a time, each when the socket takes
     /// more.
     async fn send(
@@ -385,6 +392,7 @@ impl Connection {
                 }
             });
             if let Some(error) = failed {
+                self.blame(&error);
                 return Err(error.into());
             }
             match turn {
