@@ -134,6 +134,7 @@ fn a_throttled_client_keeps_its_place_no_longer_than_a_silent_one() {
         node.start();
         node.levada("topic create slow").run();
         node.levada("config set quota client-id producer_byte_rate=1").run();
+        node.await_metadata();
         let mut throttled = Connection::open(node.address());
         let produced = throttled.call(&raw::produce("slow", 1, &Batch::of(&[&[7; 100_000]]).encode()));
         assert_eq!(raw::produce_error(&produced), 0);
