@@ -7,14 +7,18 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::ops::Range;
 use std::path::Path;
 
+use bytes::Bytes;
+use levada_wire::DecodeError;
+use levada_wire::messages::alter_replica_log_dirs_request::AlterReplicaLogDir;
 use levada_wire::messages::alter_replica_log_dirs_response::{
     AlterReplicaLogDirPartitionResult, AlterReplicaLogDirTopicResult,
 };
 use levada_wire::messages::{AlterReplicaLogDirsRequest, AlterReplicaLogDirsResponse, StrBytes};
 
-use crate::api::Context;
+use crate::api::{Context, Decoded};
 use crate::blocking::off_shard;
 use crate::error_code::ErrorCode;
 use crate::replica::Replicas;
@@ -23,32 +27,53 @@ use crate::security::acl::Operation;
 /// The longest name of a file or directory.
 const FILE_NAME_BYTES_MAX: usize = 255;
 
-pub(crate) async fn answer(
-    context: &Context,
-    request: AlterReplicaLogDirsRequest,
-) -> AlterReplicaLogDirsResponse {
-    let may = context.may_cluster(Operation::Alter);
-    let replicas = context.broker().replicas().clone();
-    off_shard(move || carry_out(&replicas, may, request)).await
+/// Directories with their topics as places in `topics`, these with their partitions as places in
+/// `partitions`.
+pub(crate) struct AlterReplicaLogDirs {
+    dirs: Vec<(StrBytes, Range<usize>)>,
+    topics: Vec<(StrBytes, Range<usize>)>,
+    partitions: Vec<i32>,
 }
 
-fn carry_out(replicas: &Replicas, may: bool, request: AlterReplicaLogDirsRequest) -> AlterReplicaLogDirsResponse {
+impl Decoded for AlterReplicaLogDirs {
+    fn decode(body: Bytes, version: i16) -> Result<Self, DecodeError> {
+        let (mut topics, mut partitions) = (Vec::new(), Vec::new());
+        let keep = |dir: AlterReplicaLogDir| {
+            let first = topics.len();
+            topics.extend(dir.topics.into_iter().map(|topic| {
+                let first = partitions.len();
+                partitions.extend(topic.partitions);
+                (topic.name, first..partitions.len())
+            }));
+            (dir.path, first..topics.len())
+        };
+        let dirs = levada_wire::decode_all::<AlterReplicaLogDirsRequest, _, _>(body, version, keep)?;
+        Ok(Self { dirs, topics, partitions })
+    }
+}
+
+pub(crate) async fn answer(context: &Context, request: AlterReplicaLogDirs) -> AlterReplicaLogDirsResponse {
+    let may = context.may_cluster(Operation::Alter);
+    let replicas = context.broker().replicas().clone();
+    off_shard(move || carry_out(&replicas, may, &request)).await
+}
+
+fn carry_out(replicas: &Replicas, may: bool, request: &AlterReplicaLogDirs) -> AlterReplicaLogDirsResponse {
     let mut results: BTreeMap<StrBytes, Vec<AlterReplicaLogDirPartitionResult>> = BTreeMap::new();
-    for dir in request.dirs {
-        for topic in dir.topics {
-            let name = topic.name.as_str();
+    for (path, topics) in &request.dirs {
+        for (name, partitions) in &request.topics[topics.clone()] {
             let verdict = |index: i32| match may {
                 false => Err(ErrorCode::ClusterAuthorizationFailed),
                 true if is_too_long(name.len(), index) => Err(ErrorCode::InvalidTopic),
-                true => replicas.move_to(name, index, Path::new(dir.path.as_str())),
+                true => replicas.move_to(name, index, Path::new(path.as_str())),
             };
-            let partitions = topic.partitions.iter().map(|index| {
+            let partitions = request.partitions[partitions.clone()].iter().map(|index| {
                 message!(AlterReplicaLogDirPartitionResult {
                     partition_index: *index,
                     error_code: verdict(*index).map_or_else(|error| error.code(), |()| 0),
                 })
             });
-            match results.entry(topic.name.clone()) {
+            match results.entry(name.clone()) {
                 // With room for no more: most topics are named once.
                 Entry::Vacant(first) => drop(first.insert(partitions.collect())),
                 Entry::Occupied(mut earlier) => earlier.get_mut().extend(partitions),
