@@ -393,9 +393,9 @@ impl Worst {
 const ONLY_IN_CLUSTERS: [i16; 3] = [64, 80, 81];
 
 /// Bound of the memory for a request with an answer of so many bytes. The answer of a controller is
-/// passed on as it came.
+/// passed on as it came; the buffer that receives it grows by doubling.
 fn memory_max(key: i16, answer: u64) -> u64 {
-    let passed = if Node::has_controllers() && FORWARDED.contains(&key) { answer } else { 0 };
+    let passed = if Node::has_controllers() && FORWARDED.contains(&key) { 2 * answer } else { 0 };
     MEMORY_MAX + passed
 }
 
