@@ -22,7 +22,7 @@ pub fn run(scratch: &Path, what: &str, arguments: &[&str]) -> Vec<Value> {
     summaries.as_array().expect("a list of experiments").clone()
 }
 
-/// Those of `systems` that a summary has figures of, after a look at every row.
+/// Systems of `systems` with figures in a summary, collected from all of its rows.
 pub fn measured(summary: &Value, systems: &[&str]) -> BTreeSet<String> {
     let name = summary["name"].as_str().expect("a name");
     let mut measured = BTreeSet::new();

@@ -95,7 +95,7 @@ impl BrokerArgs {
         self.brokers.is_some() || self.command_config.is_some() || self.profile.is_some()
     }
 
-    /// Those of a profile, except what an option names.
+    /// Brokers and login of a profile, except values that an option overrides.
     fn of_profile(&self, name: &str, profiles: &Profiles) -> Result<(String, Login), Failure> {
         let profile = profiles.profile(name)?;
         let login = match &self.command_config {
@@ -221,7 +221,7 @@ impl Cluster {
         Ok(self.addresses.keys().copied().collect())
     }
 
-    /// Those of these topics that exist, or all but the brokers' own, by name.
+    /// Existing topics among `names`, or all except internal topics, by name.
     pub(crate) fn topics(&mut self, names: Option<&[&str]>) -> Result<BTreeMap<String, Topic>, Failure> {
         let response = self.metadata(names, false)?;
         let wanted = response.topics.into_iter().filter(|one| names.is_some() || !one.is_internal);

@@ -349,8 +349,8 @@ pub fn read_batches<E: From<LogError>>(
     Ok(())
 }
 
-/// Those segments that are read from `start_offset` on. What lies before may be on its way out, and
-/// need not be whole.
+/// Segments that contain records from `start_offset` on. Earlier segments may be about to be removed,
+/// and may be incomplete.
 pub fn needed(mut segments: Vec<(i64, PathBuf)>, start_offset: i64) -> Vec<(i64, PathBuf)> {
     let first = segments.iter().rposition(|(base, _)| *base <= start_offset);
     segments.split_off(first.unwrap_or(0))

@@ -139,7 +139,7 @@ impl TlsSession {
     /// Reads from the front of a record to its end at most, as a handshake may.
     ///
     /// # Errors
-    /// Those of `read`.
+    /// Errors of `read`.
     pub fn read_within_record(
         &mut self,
         read: impl FnOnce(&mut [u8]) -> io::Result<usize>,
@@ -162,7 +162,7 @@ impl TlsSession {
     /// Reads what there is.
     ///
     /// # Errors
-    /// Those of `read`.
+    /// Errors of `read`.
     pub fn read(&mut self, read: impl FnOnce(&mut [u8]) -> io::Result<usize>) -> io::Result<usize> {
         self.read_up_to(self.incoming.len() + READ_BYTES, read)
     }
@@ -194,7 +194,7 @@ impl TlsSession {
     /// Sends the waiting bytes, as far as `write` takes them now.
     ///
     /// # Errors
-    /// Those of `write`, except [`io::ErrorKind::WouldBlock`].
+    /// Errors of `write`, except [`io::ErrorKind::WouldBlock`].
     pub fn flush(&mut self, mut write: impl FnMut(&[u8]) -> io::Result<usize>) -> io::Result<()> {
         while !self.outgoing.is_empty() {
             match write(&self.outgoing) {

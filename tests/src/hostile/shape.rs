@@ -20,9 +20,9 @@ pub enum Names {
     LongAround,
     /// As long as they may be, everywhere.
     Long,
-    /// Those of what there is: the same again and again.
+    /// Names of existing things, the same ones repeated.
     Known,
-    /// Each another one within the array that is filled, of nothing that there is.
+    /// Names that do not exist, each different within the array that is filled.
     Distinct,
 }
 

@@ -1,13 +1,13 @@
-//! In the crates that keep data, files are reached through `levada_log::disk` alone: what passes it
-//! by, no test can make fail, record or lose.
+//! The crates that keep data access files only through `levada_log::disk`. Tests can make an
+//! operation fail, record it, or lose its effect only there.
 
 use syn::visit::{self, Visit};
 
 use super::{Complaint, Source};
 
 const CRATES: [&str; 2] = ["crates/log/src", "crates/broker/src"];
-/// Those that are the seam, and those that read what is no data: configuration files, key stores,
-/// and what the kernel tells of process and machine.
+/// Files of the seam itself, and files that read something other than data: configuration, key
+/// stores, and the kernel's facts about the process and the machine.
 const ALLOWED: [&str; 10] = [
     "crates/log/src/disk.rs",
     "crates/log/src/disk/",

@@ -14,8 +14,8 @@ const PARAMETERS: usize = 5;
 const COMMENT_COLUMNS: usize = 100;
 
 /// First words of comments that hide their subject.
-const QUESTION_WORDS: [&str; 10] =
-    ["What", "Whatever", "Whether", "Which", "Whichever", "Who", "Whoever", "Whom", "Whose", "Why"];
+const SUBJECTLESS: [&str; 11] =
+    ["Those", "What", "Whatever", "Whether", "Which", "Whichever", "Who", "Whoever", "Whom", "Whose", "Why"];
 
 /// A file whose head has such a line, with a reason, may be long: it lists entries of one form.
 const CATALOGUE: &str = "//! Catalogue: ";
@@ -33,7 +33,7 @@ pub(super) fn check(source: &Source, file: &syn::File) -> Vec<Complaint> {
         complaints.push(source.complaint(FILE_LINES + 1, what));
     }
     complaints.extend(wide_comments(source));
-    complaints.extend(questions(source));
+    complaints.extend(subjectless(source));
     let mut shapes =
         Shapes { source, catalogue, in_test: source.is_test(), in_trait_impl: false, complaints };
     shapes.visit_file(file);
@@ -67,7 +67,7 @@ fn wide_comments(source: &Source) -> Vec<Complaint> {
 }
 
 /// Comments that begin with a clause instead of a noun phrase or a verb.
-fn questions(source: &Source) -> Vec<Complaint> {
+fn subjectless(source: &Source) -> Vec<Complaint> {
     let mut complaints = Vec::new();
     let mut before = None;
     for (index, line) in source.text.lines().enumerate() {
@@ -76,8 +76,8 @@ fn questions(source: &Source) -> Vec<Complaint> {
         let kind = comment.map(|text| text.chars().next().filter(|mark| ['/', '!'].contains(mark)));
         let text = comment.map(|text| text.trim_start_matches(['/', '!']).trim_start());
         let first = text.and_then(|text| text.split([' ', '.', ',']).next());
-        if kind != before && first.is_some_and(|word| QUESTION_WORDS.contains(&word)) {
-            let what = "a comment begins with a noun phrase or a verb, not with a question word";
+        if kind != before && first.is_some_and(|word| SUBJECTLESS.contains(&word)) {
+            let what = "a comment begins with a noun phrase or a verb, not with a question word or `Those`";
             complaints.push(source.complaint(index + 1, what));
         }
         before = kind;

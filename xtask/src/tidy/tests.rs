@@ -65,6 +65,8 @@ fn comments_begin_with_a_subject_or_a_verb() {
     refused(RS, "//! What it owns.\n", 1, "noun phrase");
     refused(RS, "//! A.\n/// Why.\nfn a() {}\n", 2, "noun phrase");
     refused(RS, "//! A.\nfn a() {\n    // Whoever comes.\n}\n", 3, "noun phrase");
+    refused(RS, "//! A.\n/// Those that wait.\nfn a() {}\n", 2, "noun phrase");
+    refused("tests/tests/a.rs", "//! A.\n// Those that wait.\nfn a() {}\n", 2, "noun phrase");
     accepted(RS, "//! A.\n/// The part\n/// Which is meant.\nfn a() {}\n");
     accepted(RS, "//! A.\n/// Whole batches.\nfn a() {}\n");
 }

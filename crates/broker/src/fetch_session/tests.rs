@@ -160,7 +160,7 @@ fn sessions_remember_so_many_partitions_and_no_more() {
     let grown = go_on(&mut sessions, (second, 1), vec![wanted(1, 0)], &[]).unwrap_err();
     assert_eq!(grown, ErrorCode::FetchSessionIdNotFound);
     assert!(open(&mut sessions, 1, 0) > 0, "the session that grew has made room");
-    // Those that were idle for long go, as many as it takes.
+    // Sessions that were idle for long are evicted, as many as necessary.
     assert!(open(&mut sessions, most, EVICTION_MS + 1) > 0);
     assert_eq!((sessions.sessions.len(), sessions.bytes), (1, 5 * each));
 }

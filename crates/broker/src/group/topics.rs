@@ -27,7 +27,7 @@ pub struct Visible(Option<Arc<Question>>);
 type Question = dyn Fn(&str) -> bool + Send + Sync;
 
 impl Visible {
-    /// Those for which the answer is yes. It is asked only when names are looked for.
+    /// Topics for which `question` returns true. It is called only when names are looked up.
     pub fn by(question: impl Fn(&str) -> bool + Send + Sync + 'static) -> Self {
         Self(Some(Arc::new(question)))
     }

@@ -154,7 +154,7 @@ impl Publisher {
         self.unfollow(&removed);
         self.coordinators.resign(&topic.name);
         topic.partitions.iter().for_each(|index| self.replicas.forget_failed(&topic.name, *index));
-        // Those too that are not served yet: their logs are being checked, or cannot be opened.
+        // Includes partitions not in service yet: recovery checks their logs, or cannot open them.
         self.coordinators.partitions_deleted(&[(topic.name.clone(), topic.partitions.clone())]);
         self.replicas.mark_deleted(&removed)
     }

@@ -125,7 +125,7 @@ fn meters_beyond_the_most_share_one_until_there_is_room() {
     assert_eq!(book(METERS_MAX, 500), (Duration::ZERO, METERS_MAX + 1));
     let (wait, count) = book(METERS_MAX + 1, 500);
     assert!(!wait.is_zero() && count == METERS_MAX + 1, "{wait:?} {count}");
-    // Those of before have been idle by now.
+    // The earlier meters have been idle for long enough to be dropped.
     assert_eq!(book(METERS_MAX + 2, 30_000), (Duration::ZERO, 1));
 }
 

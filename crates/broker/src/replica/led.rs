@@ -60,7 +60,7 @@ struct State {
     /// None once another broker leads.
     leader: Option<Leader>,
     commits: Commits<oneshot::Sender<Committed>>,
-    /// Those who wait for the low watermark: until all living replicas have deleted records.
+    /// Requests that wait for the low watermark: until all live replicas have deleted records.
     deletions: Commits<oneshot::Sender<Committed>>,
 }
 

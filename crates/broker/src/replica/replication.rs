@@ -38,11 +38,11 @@ pub struct IsrCounts {
 /// State of the partitions that this broker leads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReplicationState {
-    /// All of them.
+    /// Number of these partitions.
     pub led: u64,
-    /// Those with a replica out of sync.
+    /// Number of partitions with a replica out of sync.
     pub under_replicated: u64,
-    /// Those with fewer replicas in sync than the topic demands.
+    /// Number of partitions with fewer replicas in sync than `min.insync.replicas`.
     pub under_min_insync: u64,
     /// Changes of replicas in sync.
     pub changes: IsrCounts,

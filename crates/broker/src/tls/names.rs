@@ -31,7 +31,7 @@ pub struct Names {
 }
 
 impl Names {
-    /// Those of a certificate; none if it is broken.
+    /// Names of a certificate; `None` if the certificate cannot be parsed.
     pub fn of(der: &[u8]) -> Option<Names> {
         let (_, certificate) = X509Certificate::from_der(der).ok()?;
         let others = certificate.subject_alternative_name().ok()?;

@@ -31,12 +31,12 @@ const NOT_LEADER_OR_FOLLOWER: i16 = 6;
 /// A topic's name and a partition's number.
 pub(crate) type TopicPartition = (String, i32);
 
-/// Records that count.
+/// Records up to which an end offset counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Isolation {
     /// All.
     Uncommitted = 0,
-    /// Those before the first open transaction.
+    /// Records before the first open transaction.
     Committed = 1,
 }
 

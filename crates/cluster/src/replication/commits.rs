@@ -1,6 +1,6 @@
-//! Those who wait until the high watermark of a partition covers their records. Each is given back
-//! exactly once: when the high watermark has come, when the leadership is lost, or when it is
-//! cancelled.
+//! Waiters for the high watermark of a partition, such as produce requests with acks=all. Each
+//! waiter is returned exactly once: when the high watermark has reached its offset, when the
+//! leadership is lost, or when the waiter is cancelled.
 
 use std::collections::BTreeMap;
 

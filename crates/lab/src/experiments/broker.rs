@@ -74,7 +74,7 @@ pub struct Systems {
 }
 
 impl Systems {
-    /// Those that there are; Kafka first, so that it is what Levada is compared with.
+    /// Systems on this machine; Kafka first, because Levada is compared with the first.
     pub fn all(&self) -> Vec<System> {
         let kafka = self.kafka_libs.is_some().then_some(System::Kafka);
         kafka.into_iter().chain([System::Levada]).collect()

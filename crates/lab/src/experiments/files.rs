@@ -43,7 +43,7 @@ pub struct FileServers {
 }
 
 impl FileServers {
-    /// Those that there are; nginx first, so that it is what Levada is compared with.
+    /// File servers on this machine; nginx first, because Levada is compared with the first.
     pub fn all(&self) -> Vec<FileServer> {
         let nginx = self.nginx.is_some().then_some(FileServer::Nginx);
         nginx.into_iter().chain([FileServer::Levada]).collect()

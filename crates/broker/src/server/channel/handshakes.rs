@@ -75,9 +75,9 @@ struct Shared {
     broker: Arc<Broker>,
     shards: Vec<mpsc::Sender<Accepted>>,
     turn: RefCell<usize>,
-    /// Of what is told of failures; all are counted.
+    /// Limits the log entries about failures; every failure is counted.
     told: LogPace,
-    /// Those under way, the oldest first; some of them over already.
+    /// Handshakes in progress, oldest first; some may have ended.
     under_way: RefCell<VecDeque<AbortHandle>>,
 }
 

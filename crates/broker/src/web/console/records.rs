@@ -222,7 +222,7 @@ impl Wanted {
 
 /// The aborted transactions of an answer, as a consumer with read_committed follows them.
 struct Aborted {
-    /// Those that begin further on, the next one last.
+    /// Transactions that begin at later offsets, the next one last.
     coming: Vec<AbortedTransaction>,
     producers: BTreeSet<i64>,
 }

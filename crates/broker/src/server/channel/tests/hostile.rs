@@ -265,7 +265,7 @@ fn a_gigabyte_with_resets_at_random_is_whole_and_leaves_nothing_behind() {
     );
     let caps = rig.server().broker.transfers().caps().clone();
     let suites: Vec<CipherSuite> = match caps.kernel_tls.works() {
-        // Those that the kernel has.
+        // Suites that the kernel supports.
         true => SUITES.into_iter().filter(|suite| !is_13(*suite) || caps.tls_suites.rekeys).collect(),
         false => SUITES.to_vec(),
     };
