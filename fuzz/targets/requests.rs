@@ -23,7 +23,7 @@ fn check<R: KafkaRequest + std::fmt::Debug>(header: &RequestHeader, body: Bytes)
     let encode = |message: &R| message.encode_to_bytes(ApiVersion::new(version)).expect("a decoded message");
     let bytes = encode(&message);
     let again = decode::<R>(bytes.clone(), version).expect("an encoded message");
-    // Bytes, because a float that is no number differs from itself.
+    // Bytes, because a float that is not a number differs from itself.
     assert_eq!(encode(&again), bytes, "{message:?}");
 }
 

@@ -287,7 +287,7 @@ impl Entrance {
     /// The client sends no more.
     fn end(&mut self) {
         if self.stage == Stage::In {
-            self.session.read(|_| Ok(0)).expect("the end is no error");
+            self.session.read(|_| Ok(0)).expect("the end is not an error");
             let _ = self.session.process(&mut self.plain);
             self.say();
             self.leave();

@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 /// Sends a request with a JSON body, or an empty one: status and body of the answer. Errors if
-/// nobody answers, which is no failure while the other side starts.
+/// nobody answers, which is not a failure while the other side starts.
 pub fn call(address: SocketAddr, method: &str, path: &str, body: &str) -> io::Result<(u16, String)> {
     let kind = if body.is_empty() { "" } else { "Content-Type: application/json\r\n" };
     let (status, _, body) = ask(address, &format!("{method} {path} HTTP/1.1\r\n{kind}"), body)?;

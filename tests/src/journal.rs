@@ -20,7 +20,7 @@ pub struct Entry {
     pub offset: i64,
 }
 
-/// Reads lines `partition number offset`. A last line without its end is no entry.
+/// Reads lines `partition number offset`. A last line without its end is not an entry.
 pub fn read(path: &Path) -> Vec<Entry> {
     let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     parse(&text)

@@ -67,8 +67,8 @@ impl Prometheus {
         answer["data"].clone()
     }
 
-    /// The series that a query has now: labels and value. A value that is no number is left out, as
-    /// a panel leaves it out.
+    /// The series that a query has now: labels and value. A value that is not a number is left out,
+    /// as a panel leaves it out.
     pub fn query(&self, query: &str) -> Vec<(Value, f64)> {
         let encoded: String = query.bytes().map(|byte| format!("%{byte:02X}")).collect();
         let data = self.api(&format!("query?query={encoded}"));

@@ -1,6 +1,6 @@
 //! Answers to requests that are odd, incomplete or wrong, field by field, against
 //! those of a real Kafka. With `LEVADA_TEST_NODE=kafka` the record of Kafka's answers is itself
-//! put to the test, and with `LEVADA_BLESS=1` as well it is written anew.
+//! put to the test, and with `LEVADA_BLESS=1` as well it is written again.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,7 +19,7 @@ fn read(name: &str) -> String {
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// The record of what Kafka answers to `requests`; written anew if that is asked for.
+/// The record of what Kafka answers to `requests`; written again if that is asked for.
 fn recorded(record: &str, said: &str) -> String {
     if Kind::under_test() == Kind::Kafka && std::env::var_os("LEVADA_BLESS").is_some() {
         fs::write(file(record), said).expect("room for the record");

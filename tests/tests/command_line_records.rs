@@ -167,7 +167,7 @@ fn several_topics_and_patterns() {
     assert_eq!(sorted(consumed(&node, "consume views ^logs-.* -e")), both);
     assert_eq!(sorted(consumed(&node, "consume views ^logs-.* -n 3 -G readers")), both);
     refused(&node, "consume ^nothing.* -e", 1, "no topic matches ^nothing.*");
-    refused(&node, "consume ^( -e", 2, "^( is no regular expression");
+    refused(&node, "consume ^( -e", 2, "^( is not a regular expression");
 
     let mut reader = node.levada("consume ^new-.*").spawn();
     node.levada("topic create new-one --partitions 1").run();

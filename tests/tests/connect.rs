@@ -96,7 +96,7 @@ impl Scene {
         self.restart_failed();
     }
 
-    /// A task that gave up while the broker was away stays so until somebody asks it to go on.
+    /// A task that gave up while the broker was away stays so until somebody asks it to continue.
     fn restart_failed(&self) {
         for name in ["source", "sink"] {
             await_some("a running task", LIMIT, || {

@@ -109,7 +109,7 @@ impl Stage {
         });
     }
 
-    /// Starts copiers anew that have given up, and counts what was seen.
+    /// Starts copiers again that have given up, and counts what was seen.
     fn tend(&mut self) {
         for (topic, process) in &mut self.copiers {
             if process.has_ended() {

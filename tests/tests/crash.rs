@@ -1,5 +1,5 @@
 //! kill -9 during a produce load, again and again: what was acknowledged stays, and an idempotent
-//! producer goes on as if nothing had happened.
+//! producer continues as if nothing had happened.
 
 use std::fs;
 use std::path::Path;

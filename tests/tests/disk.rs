@@ -30,7 +30,7 @@ fn dump(files: &[PathBuf], options: &[&str]) -> String {
     let complaints = complaints(&said.stderr);
     assert!(complaints.is_empty(), "{options:?}: {complaints:?}");
     for line in said.stdout.lines() {
-        // Text of a record is no complaint.
+        // Text of a record is not a complaint.
         let own = line.split("payload:").next().unwrap_or_default();
         assert!(!COMPLAINTS.iter().any(|words| own.contains(words)), "{options:?}: {line}");
     }

@@ -35,7 +35,7 @@ enum Disturbance {
     BrokerKilled,
     BrokerRestarted,
     CopierKilled,
-    /// Stopped, and replaced by another of its name; after a while it goes on where it was.
+    /// Stopped, and replaced by another of its name; after a while it continues where it was.
     CopierFrozen,
 }
 
@@ -126,8 +126,8 @@ impl Stage {
         std::mem::replace(&mut copier_now.process, next)
     }
 
-    /// Starts copiers anew that have given up, lets the frozen ones go on when it is time, counts
-    /// what was seen.
+    /// Starts copiers again that have given up, lets the frozen ones continue when it is time,
+    /// counts what was seen.
     fn tend(&mut self) {
         self.node.assert_running("under everything that goes wrong");
         for which in 0..self.copiers.len() {

@@ -77,7 +77,7 @@ fn wget_mirrors_a_tree_while_its_files_are_replaced() {
         let version = bytes.first().copied().unwrap_or(1);
         let whole = *bytes == content(index, version)
             || (index % 7 == 0 && bytes.iter().all(|byte| *byte == version));
-        assert!(whole, "{} is no version of itself", name(index));
+        assert!(whole, "{} is not a version of itself", name(index));
     }
     assert!(replaced > count / 10, "only {replaced} were replaced meanwhile");
     server.stop();

@@ -110,7 +110,7 @@ fn who_speaks_no_tls_is_told_so() {
     assert_eq!(plain.rest(), b"");
     // Bytes that are no TLS end their own connection only.
     let mut broken = Client::open(address);
-    broken.say(b"\x16\x03\x01\x00\x05hello, this is no handshake");
+    broken.say(b"\x16\x03\x01\x00\x05hello, this is not a handshake");
     broken.rest();
     assert_eq!(server.get("/small.txt").status, 200);
     server.stop();

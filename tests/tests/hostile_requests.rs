@@ -1,6 +1,6 @@
 //! The cost of the costliest requests of a megabyte, for every API and version: memory, processor
 //! time, bytes of answer, and how long somebody else waits who produces meanwhile. The figures are
-//! bounded, and stand in docs/operating/hostile-requests.md, which `LEVADA_BLESS=1` writes anew.
+//! bounded, and stand in docs/operating/hostile-requests.md, which `LEVADA_BLESS=1` writes again.
 //! `LEVADA_TEST_APIS=3,24` measures these alone.
 //!
 //! With `LEVADA_TEST_CONTROLLERS=1` the broker is one of a cluster, and the same bounds hold for

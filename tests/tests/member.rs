@@ -135,7 +135,7 @@ fn a_process_that_wakes_after_its_session_does_not_lead_what_it_has_lost(cluster
     cluster.tools(KAFKA).run("TopicCommand --delete --topic woken");
     create(cluster, "woken", &format!("{KAFKA}"));
     await_served(cluster.node(KAFKA), "woken");
-    // The request waits in the socket when the process goes on.
+    // The request waits in the socket when the process continues.
     let mut connection = Connection::open(cluster.node(LEVADA).address());
     connection
         .send_frame(&raw::produce("woken", 1, &Batch::of(&[b"two"]).encode()))

@@ -76,7 +76,7 @@ fn metadata_files(node: &Node, end: &str) -> Vec<PathBuf> {
 }
 
 /// Levada takes snapshots and removes what lies before them; Kafka's tools read them, and Kafka
-/// goes on from there.
+/// continues from there.
 #[test]
 fn a_shortened_metadata_log_under_kafka_and_back() {
     let mut node = Node::of(Kind::Levada)

@@ -32,7 +32,7 @@ fn node() -> (Node, SocketAddr) {
     (node, sasl)
 }
 
-/// Traffic that goes on until it is dropped.
+/// Traffic that continues until it is dropped.
 fn traffic(node: &Node, sasl: SocketAddr) -> Conversation {
     let mut traffic =
         Tool::python("monitored.py").args([&node.bootstrap(), &sasl.to_string(), "traffic"]).spawn();

@@ -181,7 +181,8 @@ fn segments(node: &Node) -> Vec<(PathBuf, i64)> {
     segments
 }
 
-/// Asks the kernel to let go of a file's pages. That a file system does not is no failure of ours.
+/// Asks the kernel to let go of a file's pages. That a file system does not is not a failure of
+/// ours.
 fn evict(path: &PathBuf) {
     let file = fs::File::open(path).expect("the segment");
     file.sync_data().expect("written back");

@@ -172,7 +172,7 @@ fn quit_tells_the_state_and_stops_in_order_and_usr1_does_nothing() {
     node.stop();
 }
 
-/// A producer that writes down every acknowledged record, and goes on after a restart of the
+/// A producer that writes down every acknowledged record, and continues after a restart of the
 /// broker.
 struct Load {
     program: Conversation,

@@ -1,5 +1,5 @@
-//! Storage that fails, under the real binary: what it can do, it goes on doing; what it cannot is
-//! refused with Kafka's error, and comes back without a restart.
+//! Storage that fails, under the real binary: the broker continues what it still can do; what it
+//! cannot is refused with Kafka's error, and comes back without a restart.
 
 use std::fs::{self, File};
 use std::io::Write;

@@ -86,7 +86,7 @@ fn check(rules: &Table, metadata: &Value) -> Vec<String> {
         !found.is_some_and(|(versions, version)| versions.len() > 1 && versions.contains(&version))
     });
     complaints.extend(
-        skipped.iter().map(|skip| format!("{skip} is no duplicate any more: take it out of [bans] skip")),
+        skipped.iter().map(|skip| format!("{skip} is not a duplicate any more: take it out of [bans] skip")),
     );
     complaints
 }

@@ -131,7 +131,7 @@ impl Broker {
         &self.request_memory
     }
 
-    /// A turn to expand, or compress anew, a batch that takes a thread's time and memory.
+    /// A turn to expand, or recompress, a batch that takes a thread's time and memory.
     pub(crate) fn expansions(&self) -> &Semaphore {
         &self.expansions
     }

@@ -56,7 +56,7 @@ pub(crate) type PartitionKey = (SessionTopic, i32);
 pub(crate) struct SessionRequest {
     /// 0 for none.
     pub(crate) session_id: i32,
-    /// 0 opens a session, -1 wants none, others go on with one.
+    /// 0 opens a session, -1 wants none, others continue with one.
     pub(crate) epoch: i32,
     /// True if topics are named by id.
     pub(crate) by_id: bool,
@@ -73,7 +73,7 @@ pub(crate) enum SessionPlan {
     Continue(Continued),
 }
 
-/// A session that goes on.
+/// A session that continues.
 #[derive(Debug)]
 pub(crate) struct Continued {
     session: Arc<Mutex<FetchSession>>,
@@ -210,7 +210,7 @@ impl Sessions {
     }
 
     /// Decides on a request: closes, continues or refuses the session that it names. `wanted` and
-    /// `forgotten` change a session that goes on.
+    /// `forgotten` change a session that continues.
     pub(crate) fn begin(
         &mut self,
         asked: SessionRequest,

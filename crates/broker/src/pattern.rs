@@ -23,7 +23,7 @@ static COMPILED: Mutex<VecDeque<(String, Regex)>> = Mutex::new(VecDeque::new());
 /// not compiled again.
 ///
 /// # Errors
-/// It is no expression, or too large.
+/// It is not an expression, or too large.
 pub(crate) fn whole(pattern: &str) -> Result<Regex, Error> {
     if let Some(compiled) = remembered(pattern) {
         return Ok(compiled);

@@ -102,7 +102,7 @@ impl Accounts {
         self.find(used, client).map(|(_, limit)| limit)
     }
 
-    /// Books what a client has used; how long it has to wait before it goes on.
+    /// Books what a client has used; how long it has to wait before it continues.
     pub(crate) fn book(&mut self, used: Used, client: Client<'_>, amount: f64, now_ms: i64) -> Duration {
         let Some((account, limit)) = self.find(used, client) else { return Duration::ZERO };
         let rate = self.meter(account, now_ms).add(amount, now_ms);

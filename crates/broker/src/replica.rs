@@ -2,15 +2,15 @@
 //! of served partitions, and background work on logs.
 //!
 //! `partition` is one of them, with its `leadership`, its append `lane`, the syncs that
-//! acknowledgements wait for (`durability`) and the `waiters` of long polls. `following` does what
-//! a follower has to do on its log. `opening` opens logs and `recovery` counts those that are
-//! checked first. `data_dirs` has the directories of all logs, `outages` those that fail, and
-//! `moves` the replicas on their way from one to another.
-//! `housekeeping`, `retention`, `expiry`, `compaction` (with the state of its
-//! `cleaner`) and `discarded` run beside the requests.
+//! acknowledgements wait for (`durability`) and the `waiters` of long polls. `following` performs
+//! a follower's tasks on its log. `opening` opens logs, and `recovery` counts the logs to check
+//! first. `data_dirs` has the directories of all logs, and `failed_dirs` takes the partitions of
+//! failed directories out of service. `moves` has the replicas on their way from one directory to
+//! another. `housekeeping`, `retention`, `expiry`, `compaction` (with the state of its `cleaner`)
+//! and `discarded` run beside the requests.
 //!
-//! Which partitions are served, and what is told to the coordinators that live in them,
-//! `publishing` decides by the metadata.
+//! `publishing` decides by the metadata which partitions this broker serves, and what their
+//! coordinators receive.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -30,6 +30,7 @@ pub(crate) mod data_dirs;
 mod discarded;
 mod durability;
 mod expiry;
+mod failed_dirs;
 mod following;
 mod housekeeping;
 pub(crate) mod lane;
@@ -40,7 +41,6 @@ pub(crate) mod led;
 pub(crate) mod log_config;
 mod moves;
 pub(crate) mod opening;
-mod outages;
 mod pace;
 mod partition;
 mod recovery;

@@ -119,7 +119,7 @@ fn issue(
     write(&path, &[key.serialize_pem(), certificate.pem(), authority.pem()].concat())
 }
 
-/// Good from yesterday on: clocks differ.
+/// Certificate parameters, valid since yesterday because clocks differ.
 fn dated(hosts: Vec<String>) -> Result<CertificateParams, Failure> {
     let mut params = CertificateParams::new(hosts.clone())
         .map_err(|error| Failure::Usage(format!("{} cannot be hosts: {error}", hosts.join(", "))))?;

@@ -109,7 +109,7 @@ impl BrokerArgs {
     }
 }
 
-/// Time that what is on its way, such as the leaders of a new topic, may take.
+/// Longest wait for a state that is about to be reached, such as leaders for a new topic.
 const COMING_WAIT: Duration = Duration::from_secs(10);
 const COMING_POLL: Duration = Duration::from_millis(25);
 const LEADER_NOT_AVAILABLE: i16 = 5;

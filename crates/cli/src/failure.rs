@@ -73,7 +73,7 @@ impl Failure {
         }
     }
 
-    /// The failures among several requests: each is told, the rest was done.
+    /// Combines the failures of several requests; the other requests succeeded.
     pub(crate) fn all(failures: Vec<Self>) -> Result<(), Self> {
         if failures.is_empty() {
             return Ok(());

@@ -181,7 +181,7 @@ const ROWS: &[Row] = &[
     Row(
         128,
         "INVALID_REGULAR_EXPRESSION",
-        "the pattern is no regular expression",
+        "the pattern is not a regular expression",
         Some("a pattern such as ^logs-.*"),
     ),
 ];
@@ -250,10 +250,11 @@ fn nearest_topic_key(unknown: &str) -> Option<&'static str> {
     (strsim::damerau_levenshtein(unknown, nearest) * 3 <= nearest.len()).then_some(nearest)
 }
 
-/// The user on whose behalf this process asks, where the command line knows the name.
+/// User of this process's requests, if the command line has the name.
 static PRINCIPAL: OnceLock<Option<String>> = OnceLock::new();
 
-/// Notes who asks; `None` if only the broker knows, as with certificates and tokens.
+/// Stores the user of the requests; `None` if only the broker can tell, as with certificates and
+/// tokens.
 pub(crate) fn ask_as(user: Option<String>) {
     PRINCIPAL.get_or_init(|| user);
 }

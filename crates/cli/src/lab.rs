@@ -260,8 +260,8 @@ impl Session {
         self.method.run(experiment.as_mut(), &mut self.recorder)
     }
 
-    /// Prints what there is, also after an experiment that could not go on, and draws the report if
-    /// one was asked for.
+    /// Prints the results so far, also after a failed experiment, and writes the report if the
+    /// options ask for one.
     fn end(&self, args: &RunArgs, out: &mut dyn Write) -> Result<(), Failure> {
         self.print(args.format.format, out)?;
         match &args.report {

@@ -104,8 +104,8 @@ fn filter(directives: &str) -> EnvFilter {
     EnvFilter::new(directives)
 }
 
-/// The levels that directives give to loggers. Directives of another form, such as those of spans,
-/// count for no logger.
+/// The levels that directives give to loggers. Directives of another form, such as span
+/// directives, set no level.
 fn levels(directives: &str) -> LogLevels {
     let level = |level: LevelFilter| match level {
         LevelFilter::ERROR => LogLevel::Error,
@@ -125,7 +125,7 @@ fn levels(directives: &str) -> LogLevels {
 }
 
 impl Lines {
-    /// Lays directives over those of the start.
+    /// Applies directives in addition to those of the start.
     fn show(&self, directives: &str) -> Result<(), String> {
         let all = match directives {
             "" => self.wanted.clone(),
@@ -136,7 +136,7 @@ impl Lines {
         is_on.reload(fresh).map_err(|error| error.to_string())
     }
 
-    /// Writes JSON from now on, with the levels of the start.
+    /// Switches to JSON, with the levels of the start.
     fn write_json(&self) -> Result<(), String> {
         self.is_json.store(true, Ordering::Relaxed);
         self.show("")?;

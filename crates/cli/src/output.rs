@@ -33,8 +33,8 @@ pub(crate) struct FormatArgs {
     pub(crate) format: Format,
 }
 
-/// Stdout behind one large buffer; not the line buffer of the standard library, which costs a call
-/// per few lines.
+/// Stdout behind one large buffer. The line buffer of the standard library would make a system call
+/// every few lines.
 pub(crate) fn stdout() -> io::Result<BufWriter<File>> {
     let file = File::from(io::stdout().as_fd().try_clone_to_owned()?);
     Ok(BufWriter::with_capacity(256 * 1024, file))
@@ -111,7 +111,7 @@ pub(crate) fn json_line(out: &mut dyn Write, value: &impl Serialize) -> Result<(
     Ok(())
 }
 
-/// Prints what is known of several things, then fails for those of which nothing could be learnt.
+/// Prints the descriptions that were found, then fails if others could not be.
 pub(crate) fn descriptions<T>(
     out: &mut dyn Write,
     format: Format,
@@ -146,7 +146,7 @@ pub(crate) fn counted(count: u64, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
 }
 
-/// Bytes as people read them: text as it is, control characters and invalid UTF-8 escaped.
+/// Bytes as readable text, with control characters and invalid UTF-8 escaped.
 pub(crate) fn printable(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {

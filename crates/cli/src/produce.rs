@@ -79,7 +79,7 @@ enum Input {
     Json,
 }
 
-/// A separator as it was given, and its bytes.
+/// A separator: the text of the option, and its bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Separator {
     text: String,
@@ -189,7 +189,7 @@ impl Codec {
 }
 
 impl Acks {
-    /// The name of `--acks`.
+    /// Value of `--acks` on the command line.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Nobody => "0",

@@ -13,8 +13,8 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    /// Asks whether to do it, unless told not to or nobody is there; fails if the answer is not
-    /// yes.
+    /// Asks for confirmation, unless `--yes` is given or stdin is not a terminal. Fails if the
+    /// answer is not yes.
     pub(crate) fn ask(&self, what: &str) -> Result<(), Failure> {
         if self.yes || !io::stdin().is_terminal() {
             return Ok(());

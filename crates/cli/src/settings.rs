@@ -63,7 +63,7 @@ pub(crate) enum Change {
     Subtract(String, String),
 }
 
-/// The source of values that nobody has set.
+/// Source of values that are not set.
 const DEFAULT: &str = "default";
 
 impl Setting {
@@ -84,7 +84,7 @@ impl Setting {
         }
     }
 
-    /// True if nobody has set it.
+    /// True if the value is a default.
     pub(crate) fn is_default(&self) -> bool {
         self.source == DEFAULT
     }
@@ -161,8 +161,8 @@ const LEVADAS: &str = "levada.ack.durability";
 /// The key that tells a broker of a cluster from one that is its own controller.
 const ROLES: &str = "process.roles";
 
-/// Says which of these keys the broker keeps and shows without doing anything. Kafka's brokers may
-/// do something; of those, and where the caller may not ask, nothing is said.
+/// Prints the keys that the broker stores and shows but does not use. Prints nothing for a broker
+/// of Kafka, which may use them, or if the caller has no permission to ask.
 pub(crate) fn tell_idle<'k>(cluster: &mut Cluster, resource: &Resource, keys: impl Iterator<Item = &'k str>) {
     let reason = |key: &str, is_alone| match resource.kind {
         Kind::Broker => without_effect_on_broker(key, is_alone),

@@ -67,7 +67,7 @@ pub(crate) struct Create {
     /// A setting of the topics; repeatable
     #[arg(short, long = "config", value_name = "KEY=VALUE", value_parser = settings::pair)]
     config: Vec<(String, String)>,
-    /// A topic that exists is no error
+    /// A topic that exists is not an error
     #[arg(long)]
     if_not_exists: bool,
     /// Validate the request without creating anything
@@ -98,7 +98,7 @@ pub(crate) struct Delete {
     /// Names of the topics
     #[arg(required = true, value_name = "TOPIC")]
     topics: Vec<String>,
-    /// A topic that does not exist is no error
+    /// A topic that does not exist is not an error
     #[arg(long)]
     if_exists: bool,
     #[command(flatten)]

@@ -3,7 +3,7 @@
 //! As Kafka's, with two differences on purpose. Listeners accept connections before the heartbeat
 //! that unfences the broker, so `Ready` must follow them. And a broker whose registration has been
 //! replaced (`STALE_BROKER_EPOCH`) stops writing at once and exits after a session timeout, where
-//! Kafka's goes on without ever being heard again.
+//! Kafka's continues without ever being heard again.
 
 mod identity;
 #[cfg(test)]

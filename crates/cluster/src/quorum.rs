@@ -2,7 +2,7 @@
 //!
 //! Nodes are known by configuration (`controller.quorum.bootstrap.servers` or
 //! `controller.quorum.voters`) and by what answers and the metadata log name. An unreachable leader
-//! is normal for the seconds of an election: until then the other voters go on naming it, so the
+//! is normal for the seconds of an election: until then the other voters still name it, so the
 //! quorum asks each of them once before it tries the leader again.
 
 use std::collections::BTreeMap;

@@ -290,7 +290,7 @@ impl Connection {
                     self.skip = head.body_bytes;
                     (Taken::Answer(reply, self.draft(Some(&head))), used)
                 }
-                // Answered anew from the same bytes when the work is done.
+                // Answered again from the same bytes when the work is done.
                 Ok(Decision::Wait(work)) => (Taken::Wait(work), 0),
                 Err(refusal) => refused(refusal, self.draft(Some(&head))),
             }

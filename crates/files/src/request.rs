@@ -16,7 +16,7 @@ pub const TARGET_BYTES_MAX: usize = 8 << 10;
 /// Most header fields of a request.
 pub const FIELDS_MAX: usize = 100;
 
-/// Most bytes of a request body that are read and dropped, so that the connection can go on.
+/// Most bytes of a request body that are read and dropped, so that the connection can continue.
 pub const BODY_BYTES_MAX: u64 = 64 << 10;
 
 /// Empty lines that may come before a request.
@@ -115,7 +115,7 @@ pub struct Head<'h, 'b> {
     pub target: &'b [u8],
     /// True if it is HTTP/1.1 rather than HTTP/1.0.
     pub is_1_1: bool,
-    /// True if the client wants to go on with this connection.
+    /// True if the client keeps this connection open for further requests.
     pub keep_alive: bool,
     /// Bytes of the body that follows.
     pub body_bytes: u64,
@@ -337,7 +337,7 @@ fn body(length: Option<&[u8]>, coded: Option<&[u8]>, is_1_1: bool) -> Result<u64
             let bytes: u64 = match number.map(str::parse) {
                 Some(Ok(bytes)) => bytes,
                 Some(Err(_)) => u64::MAX,
-                None => return Err(Refusal::bad("Content-Length is no number")),
+                None => return Err(Refusal::bad("Content-Length is not a number")),
             };
             if bytes > BODY_BYTES_MAX {
                 return Err(Refusal { status: StatusCode::PAYLOAD_TOO_LARGE, reason: "no body is taken" });

@@ -89,7 +89,7 @@ impl Root {
     /// Opens a directory.
     ///
     /// # Errors
-    /// It cannot be opened, or is no directory.
+    /// It cannot be opened, or is not a directory.
     pub fn open(path: &Path, links: Links) -> io::Result<Root> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let directory = rustix::fs::open(path, flags, Mode::empty())?;

@@ -54,7 +54,7 @@ impl CacheRule {
         let (pattern, value) = text.split_once('=').ok_or_else(|| format!("{text:?} is no PATTERN=VALUE"))?;
         let visible = |byte: u8| byte == b' ' || byte.is_ascii_graphic();
         if value.trim().is_empty() || !value.bytes().all(visible) {
-            return Err(format!("{value:?} is no value for Cache-Control"));
+            return Err(format!("{value:?} is not a value for Cache-Control"));
         }
         let glob = Glob::new(pattern).map_err(|error| format!("pattern {pattern:?}: {error}"))?;
         Ok(CacheRule { pattern: glob.compile_matcher(), value: value.trim().to_owned() })

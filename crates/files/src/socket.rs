@@ -30,7 +30,7 @@ impl Socket {
         }
     }
 
-    /// Does something that may say `WouldBlock`, which is then waited for anew.
+    /// Does something that may say `WouldBlock`, which is then waited for again.
     pub(crate) fn try_io<T>(
         &self,
         interest: Interest,

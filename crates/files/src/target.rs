@@ -131,7 +131,7 @@ const HOST_BYTES_MAX: usize = 253;
 /// be called.
 ///
 /// # Errors
-/// It is no host.
+/// It is not a host.
 pub fn host(authority: &[u8]) -> Result<Option<String>, Refusal> {
     let fault = || Refusal::bad("the host is malformed");
     if authority.is_empty() {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use crate::piece::Extent;
 
-/// A transfer that cannot go on. What the peer received is a prefix of what was to be sent; the
+/// A transfer that cannot continue. What the peer received is a prefix of what was to be sent; the
 /// connection is useless.
 #[derive(Debug, thiserror::Error)]
 pub enum TransferError {

@@ -8,7 +8,7 @@
 //! below it.
 //!
 //! Touching a page that lies wholly behind the end of a file that was cut, or that its disk does
-//! not give, raises `SIGBUS`. That is no end of the process: zeroes take the page's place, and
+//! not give, raises `SIGBUS`. That is not an end of the process: zeroes take the page's place, and
 //! [`FileMap::is_lost`] says so from then on. Ask it after reading and before believing.
 //! [`FileMap::create`] allocates the blocks first, so that a full disk is an error there and not a
 //! loss later.
@@ -92,7 +92,7 @@ impl FileMap {
 
     /// True if anything read so far may be zeroes instead of what is in the file, or anything
     /// written may have gone nowhere, because the file was cut or its disk failed. Once so, always
-    /// so: map the file anew.
+    /// so: map the file again.
     pub fn is_lost(&self) -> bool {
         self.words.is_lost()
     }

@@ -3,8 +3,8 @@
 //!
 //! `sendfile` and `splice` wait for the disk even if the socket does not, and with them every
 //! connection of the thread. So a thread that may not wait asks first ([`lead()`]), has missing
-//! pages brought in by somebody else ([`Warmer`]), and goes on when they are there. A reader of old
-//! data would push the pages that others read out of the cache; what it brought in, and nothing
+//! pages brought in by somebody else ([`Warmer`]), and continues when they are there. A reader of
+//! old data would push the pages that others read out of the cache; what it brought in, and nothing
 //! else, is dropped again behind it ([`Trail`]).
 //!
 //! # In a transfer
@@ -24,10 +24,9 @@
 //! # let mut engine = Engine::new(&Caps::probe(), Arc::clone(&counters));
 //! # let (socket, _peer) = UnixStream::pair()?;
 //! # let mut transfer = Transfer::new([Piece::Extent(Extent { file, offset: 0, len })]);
-//! let warmer = Warmer::new(WarmerLimits::default(), counters); // one for the process
-//! let mut trail = Trail::default();                            // one for each reader that reads once
-//! engine.report_cold(true);
-//! loop {
+//! let warmer = Warmer::new(WarmerLimits::default(), counters); // one for the process let mut
+//! trail = Trail::default();                            // one for each reader that reads once
+//! engine.report_cold(true); loop {
 //!     match transfer.step(&mut engine, socket.as_fd(), 1 << 20)? {
 //!         Turn::Done => break,
 //!         Turn::Cold => {

@@ -2,8 +2,8 @@
 //! `key=value` lines, written by `levada lab calibrate` and loaded by the owner of an engine.
 //!
 //! Every key may be left out: its default holds then. A key that is unknown or repeated, or a value
-//! that is no number or out of range, is an error that names the line: a threshold that is silently
-//! not in force would be looked for in the wrong place.
+//! that is not a number or out of range, is an error that names the line: a threshold that is
+//! silently not in force would be looked for in the wrong place.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

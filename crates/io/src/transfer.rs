@@ -50,7 +50,7 @@ pub enum Turn {
     Yield,
     /// The next pages of a file are not in the cache: have them brought in ([`Transfer::cold`]),
     /// then step again. Only on an engine that [reports cold pages](Engine::report_cold), and once
-    /// for a range: another step goes on in any case.
+    /// for a range: another step continues in any case.
     Cold,
 }
 

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-/// An experiment that cannot go on.
+/// An experiment that cannot continue.
 #[derive(Debug, thiserror::Error)]
 pub enum LabError {
     /// There is not enough room for the temporary files.

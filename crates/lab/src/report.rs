@@ -1,7 +1,7 @@
 //! The report of a run: one HTML page that needs nothing else, on the screen (light or dark), on
 //! paper, and without a network.
 //!
-//! It is made of a [record](crate::record) and of nothing else, so that it can be drawn anew from
+//! It is made of a [record](crate::record) and of nothing else, so that it can be drawn again from
 //! an old one. For each experiment it has a sentence of what was asked, one of what came out, a
 //! picture, the table, and what is to be doubted; at the end the raw record and the command that
 //! repeats it. Where we lose stands in the same size as where we win.

@@ -39,7 +39,7 @@ pub enum CleanError {
     /// The pace said so.
     #[error("compaction was stopped")]
     Stopped,
-    /// The disk failed, or what lies on it is no log.
+    /// The disk failed, or what lies on it is not a log.
     #[error(transparent)]
     Log(#[from] LogError),
 }

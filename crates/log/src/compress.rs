@@ -261,7 +261,7 @@ fn unzstd_with(
             continue;
         }
         if source.pos() == input.len() && !full {
-            // An empty input is no frame at all and expands to nothing; anything else was cut
+            // An empty input is not a frame at all and expands to nothing; anything else was cut
             // short.
             return if input.is_empty() && !frame_open {
                 Ok(())

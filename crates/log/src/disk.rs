@@ -142,7 +142,7 @@ pub trait Disk: ReadFiles {
     fn create_dir(&self, path: &Path) -> io::Result<()>;
     /// Removes a directory and all that is in it.
     fn remove_dir(&self, dir: &Path) -> io::Result<()>;
-    /// Takes away everybody's right to write to a file; who has it open may go on.
+    /// Makes a file read-only; open handles can still write.
     fn protect(&self, path: &Path) -> io::Result<()>;
     /// As [`Disk::sync`], for a file that need not be open or writable.
     fn sync_file(&self, path: &Path) -> io::Result<()>;

@@ -118,7 +118,7 @@ impl Epochs {
         Ok(Epochs { entries })
     }
 
-    /// Writes the file anew and renames it into place; the next flush makes it durable.
+    /// Writes the file again and renames it into place; the next flush makes it durable.
     pub(crate) fn store(&self, disk: &dyn Disk, dir: &Path) -> Result<(), LogError> {
         let path = dir.join(LEADER_EPOCHS);
         let text = leader_epochs_text(&self.entries);

@@ -74,7 +74,7 @@ impl LogError {
     }
 }
 
-/// For the writer, which reads its own log: bytes that are no batch are damage.
+/// For the writer, which reads its own log: bytes that are not a batch are damage.
 impl From<ReadError> for LogError {
     fn from(error: ReadError) -> LogError {
         match error {
@@ -108,7 +108,7 @@ pub enum ReadError {
     /// The disk failed.
     #[error(transparent)]
     Storage(#[from] LogError),
-    /// The bytes at this place are no batch.
+    /// The bytes at this place are not a batch.
     #[error("{} has no batch at position {position} (search for offset {offset})", path.display())]
     Corrupt {
         /// The segment.

@@ -227,14 +227,14 @@ impl Journal {
     /// Goes on in a new segment, unless there is nothing in this one. Blocks.
     ///
     /// # Errors
-    /// The disk's; the log goes on in this segment, or in the next one that is empty.
+    /// The disk's; the log continues in this segment, or in the next one that is empty.
     pub fn begin_segment(&mut self) -> Result<(), LogError> {
         if self.size_bytes == 0 { Ok(()) } else { self.roll() }
     }
 
     /// Begins the next segment. Once its file is made nothing is appended to this one any more,
     /// whatever fails then: the next attempt, or the next start, finds an empty file at the place
-    /// where the log goes on.
+    /// where the log continues.
     fn roll(&mut self) -> Result<(), LogError> {
         let path = segment_path(&self.dir, self.end_offset);
         let made = match self.disk.create(&path) {
@@ -332,7 +332,7 @@ fn batch_follows(bytes: &[u8], after: i64) -> bool {
 /// Reads a finished file of whole batches, such as a snapshot, and hands each to `visit`. Blocks.
 ///
 /// # Errors
-/// The file cannot be read, has bytes that are no batch, or `visit` fails.
+/// The file cannot be read, has bytes that are not a batch, or `visit` fails.
 pub fn read_batches<E: From<LogError>>(
     disk: &dyn Disk,
     path: &Path,
@@ -349,8 +349,8 @@ pub fn read_batches<E: From<LogError>>(
     Ok(())
 }
 
-/// Segments that contain records from `start_offset` on. Earlier segments may be about to be removed,
-/// and may be incomplete.
+/// Segments that contain records from `start_offset` on. Earlier segments may be incomplete,
+/// because their removal may have begun.
 pub fn needed(mut segments: Vec<(i64, PathBuf)>, start_offset: i64) -> Vec<(i64, PathBuf)> {
     let first = segments.iter().rposition(|(base, _)| *base <= start_offset);
     segments.split_off(first.unwrap_or(0))

@@ -125,7 +125,8 @@ impl Partition {
         Partition { watch: ArcSwap::from_pointee(watch), ..self }
     }
 
-    /// Puts another list in the place of the segments. Readers go on with the one that they have.
+    /// Puts another list in the place of the segments. Readers continue with the one that they
+    /// have.
     pub(crate) fn publish_segments(&self, segments: Vec<Arc<Segment>>) {
         assert_in_order(&segments);
         self.segments.store(Arc::new(segments));
@@ -239,7 +240,7 @@ impl Partition {
     /// page. The range stays readable whatever happens to the log.
     ///
     /// # Errors
-    /// An offset outside the log, a failing disk, or bytes that are no batch.
+    /// An offset outside the log, a failing disk, or bytes that are not a batch.
     pub fn read(&self, offset: i64, max_bytes: u32, upto: i64, min_one: bool) -> Result<Slice, ReadError> {
         self.look_up(&*self.disk, (offset, upto), ReadLimits { max_bytes, min_one })
     }

@@ -224,7 +224,7 @@ impl TlsSession {
     }
 
     /// True if everything received is processed and everything said is sent, so that somebody else
-    /// may go on.
+    /// may continue.
     pub(crate) fn is_even(&self) -> bool {
         self.incoming.is_empty() && self.outgoing.is_empty()
     }

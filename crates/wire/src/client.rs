@@ -328,7 +328,7 @@ pub enum ClientError {
     /// The broker sent an impossible length.
     #[error(transparent)]
     Frame(#[from] FrameError),
-    /// The broker sent bytes that are no such response.
+    /// The broker sent bytes that are not such a response.
     #[error(transparent)]
     Response(#[from] DecodeError),
     /// The request cannot be expressed in the version.

@@ -180,7 +180,7 @@ fn limits(frame_bytes: usize, array_elements: usize) -> DecodeLimits {
     limits
 }
 
-/// Bytes that are no valid message. The peer is at fault; Kafka closes the connection.
+/// Bytes that are not a valid message. The peer is at fault; Kafka closes the connection.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
     /// No API with this key is offered to clients.

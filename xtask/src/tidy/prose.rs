@@ -116,7 +116,7 @@ fn links(text: &str) -> Vec<(usize, &str)> {
 fn broken(source: &Source, target: &str, sources: &[Source], paths: &BTreeSet<&Path>) -> Option<String> {
     if let Some((_, rest)) = target.split_once("://") {
         let host = rest.split(['/', ':']).next().unwrap_or_default();
-        return (!HOSTS.contains(&host)).then(|| format!("{host} is no host that documents link to"));
+        return (!HOSTS.contains(&host)).then(|| format!("{host} is not a host that documents link to"));
     }
     let (file, anchor) = target.split_once('#').unwrap_or((target, ""));
     let folder = source.path.parent().unwrap_or(Path::new(""));

@@ -10,7 +10,7 @@
 //!
 //! The topic decides: keyless records in a compacted topic and timestamps too far from the clock
 //! are refused one by one (`record_errors`), `LogAppendTime` stamps, and a `compression.type` other
-//! than `producer` compresses anew, on a thread that may take its time. The largest timestamp in a
+//! than `producer` recompresses, on a thread that may take its time. The largest timestamp in a
 //! batch's header is the one of its records, whatever the client wrote there; a client that claims
 //! the broker's time (`LogAppendTime`) for a batch is refused.
 //!
@@ -18,7 +18,7 @@
 //! 12 on (KIP-890) it makes the partition part of it, up to version 11 the client has done so
 //! before.
 //!
-//! A client that asks a broker which does not lead is told the leader (KIP-951).
+//! A client that asks a broker other than the leader gets the leader in the answer (KIP-951).
 //!
 //! Asks for Write on each topic, and on the transactional id if there are transactional records.
 
@@ -58,7 +58,7 @@ const ZSTD_VERSION_MIN: i16 = 7;
 const EPOCH_BUMP_VERSION_MIN: i16 = 12;
 /// From this version on a refusal names the leader.
 const LEADER_VERSION_MIN: i16 = 10;
-/// From this version on a client knows that it must abort the transaction.
+/// From this version on, clients abort the transaction after this error.
 const ABORTABLE_VERSION_MIN: i16 = 11;
 
 /// Records that expand to more bytes than this are expanded by another thread: a shard has other

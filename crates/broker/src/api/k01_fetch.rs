@@ -14,7 +14,7 @@
 //! that are no longer written to and come from the disk count as read once: they leave no trace in
 //! the page cache.
 //!
-//! A client that asks a broker which does not lead is told the leader (KIP-951).
+//! A client that asks a broker other than the leader gets the leader in the answer (KIP-951).
 //!
 //! A follower reads up to the log end, and tells by its offset what it has: the leader's rules are
 //! in `levada_cluster::replication::leader`. It waits for appends, consumers wait for the high

@@ -131,7 +131,7 @@ fn look_up(
 ) -> MetadataResponseTopic {
     if by_id {
         return match nodes.image().topic_by_id(asked.topic_id) {
-            // An id is no secret, but a name is.
+            // An id is not a secret, but a name is.
             Some(topic) if !may_describe(context, topic.name()) => {
                 refuse(context, asked, ErrorCode::TopicAuthorizationFailed)
             }

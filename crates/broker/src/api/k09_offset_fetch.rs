@@ -10,7 +10,7 @@
 //!
 //! A group that one request names several times is answered each time, as far as the repeated
 //! answers take 2 MiB of memory in all; further ones are refused (INVALID_REQUEST), where Kafka
-//! goes on. Each answer repeats everything that the group has committed, so that a request of a
+//! continues. Each answer repeats everything that the group has committed, so that a request of a
 //! megabyte would be answered with gigabytes.
 
 use std::collections::{HashMap, HashSet};

@@ -14,7 +14,7 @@ use crate::error_code::ErrorCode;
 use crate::security::acl::{Operation, ResourceType};
 use crate::txn::request::{ProducerIdentity, InitRequest};
 
-/// From this version on a fenced producer is told so.
+/// From this version on, a fenced producer gets PRODUCER_FENCED.
 const FENCED_VERSION_MIN: i16 = 4;
 
 pub(crate) async fn answer(context: &Context, request: InitProducerIdRequest) -> InitProducerIdResponse {

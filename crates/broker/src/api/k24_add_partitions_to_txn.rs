@@ -23,7 +23,7 @@ use crate::txn::request::{AddRequest, Protocol, VerifyRequest};
 
 const BATCHED_VERSION_MIN: i16 = 4;
 const EPOCH_BUMP_VERSION_MIN: i16 = 5;
-/// From this version on a fenced producer is told so.
+/// From this version on, a fenced producer gets PRODUCER_FENCED.
 const FENCED_VERSION_MIN: i16 = 2;
 
 pub(crate) async fn answer(context: &Context, request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnResponse {

@@ -13,7 +13,7 @@ use crate::security::acl::{Operation, ResourceType};
 use crate::txn::TopicPartition;
 use crate::txn::request::{AddRequest, Protocol};
 
-/// From this version on a fenced producer is told so.
+/// From this version on, a fenced producer gets PRODUCER_FENCED.
 const FENCED_VERSION_MIN: i16 = 2;
 
 pub(crate) async fn answer(context: &Context, request: AddOffsetsToTxnRequest) -> AddOffsetsToTxnResponse {

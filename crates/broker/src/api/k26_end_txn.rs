@@ -12,7 +12,7 @@ use crate::security::acl::{Operation, ResourceType};
 use crate::txn::request::{EndRequest, ProducerIdentity, Protocol};
 
 const EPOCH_BUMP_VERSION_MIN: i16 = 5;
-/// From this version on a fenced producer is told so.
+/// From this version on, a fenced producer gets PRODUCER_FENCED.
 const FENCED_VERSION_MIN: i16 = 2;
 
 pub(crate) async fn answer(context: &Context, request: EndTxnRequest) -> EndTxnResponse {

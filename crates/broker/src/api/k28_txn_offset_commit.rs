@@ -33,7 +33,7 @@ use crate::txn::request::{ProducerIdentity, Protocol};
 const LOADING_VERSION_MIN: i16 = 2;
 /// From this version on a commit makes the group's partition part of the transaction.
 const EPOCH_BUMP_VERSION_MIN: i16 = 5;
-/// From this version on a client knows that it must abort the transaction.
+/// From this version on, clients abort the transaction after this error.
 const ABORTABLE_VERSION_MIN: i16 = 4;
 
 pub(crate) async fn answer(context: &Context, mut request: TxnOffsetCommitRequest) -> TxnOffsetCommitResponse {

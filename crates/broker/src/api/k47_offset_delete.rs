@@ -1,7 +1,7 @@
 //! OffsetDelete (key 47), version 0.
 //!
 //! Removes a group's positions, except of topics that a member is subscribed to. A partition
-//! without a position is no error; one that does not exist is. Groups with members of another
+//! without a position is not an error; one that does not exist is. Groups with members of another
 //! protocol than `consumer` are refused as a whole: what they use is unknown.
 
 use levada_wire::messages::offset_delete_response::{OffsetDeleteResponsePartition, OffsetDeleteResponseTopic};

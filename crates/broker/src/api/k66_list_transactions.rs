@@ -55,7 +55,8 @@ async fn list(context: &Context, request: &ListTransactionsRequest) -> Result<Ve
         None => None,
     };
     let matches = pattern.map(|pattern| move |id: &str| pattern.is_match(id));
-    // One name that is no state does for all: each coordinator gets a copy of the filter.
+    // One name that is not a state stands for all such names: each coordinator gets a copy of the
+    // filter.
     let (known, unknown): (Vec<&str>, Vec<&str>) = states(request).into_iter().partition(|state| is_state(state));
     let producer_ids: BTreeSet<i64> = request.producer_id_filters.iter().copied().collect();
     let filter = ListFilter {

@@ -1,9 +1,9 @@
 //! ConsumerGroupDescribe (key 69), versions 0–1.
 //!
-//! Epochs, assignor, and members with what they have and shall have, of consumer groups (KIP-848).
-//! A group of another kind is `GROUP_ID_NOT_FOUND`, like one that does not exist; the message tells
-//! which. Where `group.coordinator.rebalance.protocols` lacks `consumer`, each group is
-//! `UNSUPPORTED_VERSION`. Topics that have been deleted since are left out, and a group that is
+//! Epochs, assignor, and members with their current and target assignments, of consumer groups
+//! (KIP-848). A group of another kind is `GROUP_ID_NOT_FOUND`, like one that does not exist; the
+//! message tells which. Where `group.coordinator.rebalance.protocols` lacks `consumer`, each group
+//! is `UNSUPPORTED_VERSION`. Topics that have been deleted since are left out, and a group that is
 //! named more than once is described once. From version 1 on each member's protocol is shown.
 
 use std::collections::{BTreeSet, HashSet};

@@ -137,7 +137,7 @@ fn reserved(id: u8) -> Uuid {
     Uuid::from_bytes(bytes)
 }
 
-/// Name of the endpoints that the client is told: its own listener's. The console is no listener
+/// Name of the endpoints that the client is told: its own listener's. The console is not a listener
 /// of other brokers; it sees them as brokers see one another.
 fn endpoint_name(context: &Context) -> String {
     let (config, own) = (context.broker().config(), &context.info.listener.name);

@@ -197,7 +197,7 @@ impl Following {
     }
 
     /// Takes leaderships up again that were in doubt after a pause of the process, as soon as the
-    /// metadata was read anew. To be called several times a second.
+    /// metadata was read again. To be called several times a second.
     pub(crate) fn tick(&mut self) {
         if self.has_begun {
             self.report_placed();

@@ -11,7 +11,7 @@ use crate::blocking::off_shard;
 use crate::broker::Broker;
 use crate::replica::data_dir::DataDir;
 
-/// Reason for which the broker cannot go on.
+/// Reason for which the broker cannot continue.
 #[derive(Default)]
 pub(super) struct Outages(Mutex<State>);
 
@@ -75,14 +75,14 @@ impl Broker {
         state.announce();
     }
 
-    /// Has `tell` called when the broker cannot go on, which it may be by now.
+    /// Has `tell` called when the broker cannot continue, which it may be by now.
     pub(crate) fn on_fatal(&self, tell: impl Fn() + Send + 'static) {
         let mut state = self.outages.0.lock();
         state.tell = Some(Box::new(tell));
         state.announce();
     }
 
-    /// Reason for which the broker cannot go on.
+    /// Reason for which the broker cannot continue.
     pub(crate) fn fatal_reason(&self) -> Option<String> {
         self.outages.0.lock().reason.clone()
     }

@@ -2,7 +2,7 @@
 //!
 //! At most one image waits in it: a newer image takes the place of one that the consumer has not
 //! received yet. A consumer that is slow (it opens logs) therefore applies one large difference in
-//! the place of many small ones, and images that nobody uses any more occupy no memory.
+//! the place of many small ones, and images no longer in use occupy no memory.
 
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SendError, Sender};

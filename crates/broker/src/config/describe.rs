@@ -50,7 +50,7 @@ pub struct Described {
     pub synonyms: Vec<Synonym>,
     /// The type.
     pub kind: ConfigType,
-    /// True if the value must not be shown: passwords, and keys that nobody knows, which might be
+    /// True if the value must not be shown: passwords, and unknown keys, which might be
     /// secret.
     pub sensitive: bool,
     /// True if only a restart changes it.

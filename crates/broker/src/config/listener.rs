@@ -228,7 +228,8 @@ fn check_advertised(
     Ok(())
 }
 
-/// There is no second broker to talk to, but a name that is no listener is a mistake, as in Kafka.
+/// There is no second broker to talk to, but a name that is not a listener is a mistake, as in
+/// Kafka.
 fn check_inter_broker(keys: &ListenerKeys<'_>, listeners: &[Listener]) -> Result<(), ListenerProblem> {
     const NAME: &str = "inter.broker.listener.name";
     const PROTOCOL: &str = "security.inter.broker.protocol";

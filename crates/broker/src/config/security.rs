@@ -59,13 +59,13 @@ pub struct SecurityConfig {
     pub failed_delay: Duration,
     /// `sasl.server.max.receive.size`.
     pub frame_bytes_max: u32,
-    /// `sasl.oauthbearer.jwks.endpoint.*`: when keys are had anew.
+    /// `sasl.oauthbearer.jwks.endpoint.*`: when keys are reloaded.
     pub signing_keys: SigningKeyTimes,
     /// Access control; none lets everybody do everything.
     pub authorizer: Option<AuthorizerConfig>,
 }
 
-/// When the keys that tokens are signed with are had anew.
+/// When the keys that tokens are signed with are reloaded.
 #[derive(Clone, Copy, Debug)]
 pub struct SigningKeyTimes {
     /// After a success.

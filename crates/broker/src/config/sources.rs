@@ -23,11 +23,11 @@ use super::{
 pub struct Sources {
     /// A file in `.properties` syntax.
     pub file: Option<PathBuf>,
-    /// Environment variables; those whose name is no key's are ignored or noted.
+    /// Environment variables; those whose name is not that of a key are ignored or noted.
     pub environment: Vec<(String, String)>,
     /// `key=value` pairs of the command line, the last one winning.
     pub flags: Vec<String>,
-    /// True if keys that nobody knows are noted instead of refused.
+    /// True if unknown keys are noted instead of refused.
     pub lenient: bool,
 }
 

@@ -69,7 +69,7 @@ pub(crate) fn stored<M: Machine>(partition: &Partition, result: SubmitResult) ->
             PersistFailure::TransactionState
         }
         AppendError::TooLarge { .. } | AppendError::LargerThanSegment { .. } => PersistFailure::TooLarge,
-        // Nothing of it is in the log; the coordinator of another epoch goes on from there.
+        // Nothing of it is in the log; the coordinator of another epoch continues from there.
         AppendError::LeaderEpoch { .. } => PersistFailure::Unavailable,
         // The lane tells the operator.
         AppendError::Storage(error) if may_be_repeated(partition, &error) => PersistFailure::Unavailable,

@@ -92,7 +92,7 @@ fn a_session_always_fetches_what_the_follower_wants() {
                     serve(&mut server, &request);
                     client.lost();
                 }
-                // The leader has started anew.
+                // The leader has started again.
                 2 => server = Sessions::new(2),
                 _ => {}
             }

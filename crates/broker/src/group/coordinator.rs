@@ -111,8 +111,8 @@ impl Coordinator {
     /// Takes in one record of the partition's log; only before [`Event::Loaded`].
     ///
     /// # Errors
-    /// If the record cannot be read. It has then changed nothing; the host may report it and go on.
-    /// A record of a kind that this broker has no use for is no error.
+    /// If the record cannot be read. It has then changed nothing; the host may report it and
+    /// continue. A record of a kind that this broker does not use is not an error.
     pub fn replay(&mut self, record: Replayed) -> Result<(), RecordError> {
         match Record::decode(record.key, record.value)? {
             Record::Offset(key, value) => self.apply_offset(record.offset, record.transaction, key, value),
@@ -206,7 +206,7 @@ impl Coordinator {
         self.consumers_loaded();
     }
 
-    /// Everybody who waits is sent to the next coordinator; what is being written is somebody
+    /// Every waiter is sent to the next coordinator; what is being written is somebody
     /// else's now.
     fn unload(&mut self, now_ms: i64) {
         self.phase = Phase::Unloaded;

@@ -51,8 +51,8 @@ pub(super) fn subscription(metadata: &Bytes) -> Option<Subscription> {
 /// Reads an assignment, of topics that exist, for a consumer group; an empty field assigns nothing.
 ///
 /// # Errors
-/// If it is no assignment, or carries data of the assignor's own: a consumer group has no place for
-/// them.
+/// If it is not an assignment, or carries data of the assignor's own: a consumer group has no place
+/// for them.
 pub(super) fn assigned(assignment: &Bytes, topics: &dyn Topics) -> Result<Partitions, GroupError> {
     if assignment.is_empty() {
         return Ok(Partitions::new());

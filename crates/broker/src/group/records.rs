@@ -28,7 +28,7 @@ pub enum Record {
     Group(String, Option<GroupValue>),
     /// Something about a consumer group.
     Consumer(String, ConsumerRecord),
-    /// A kind of record that this broker has no use for, with the version its key begins with.
+    /// A kind of record that this broker does not use, with the version its key begins with.
     Other(i16),
 }
 

@@ -287,7 +287,8 @@ pub struct FetchTopic {
     pub partitions: Vec<i32>,
 }
 
-/// Answer to [`FetchRequest`]. A group that does not exist has committed nothing: that is no error.
+/// Answer to [`FetchRequest`]. A group that does not exist has committed nothing: that is not an
+/// error.
 pub type FetchOutcome = Result<Vec<FetchedTopic>, GroupError>;
 
 /// One topic of a [`FetchOutcome`].

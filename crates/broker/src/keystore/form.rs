@@ -111,7 +111,7 @@ impl Store {
                 Err(settings.error(key, format!("{path} is PEM; set the type to PEM")))
             }
             _ if is_pem(&bytes) => String::from_utf8(bytes).map(Store::Pem).map_err(|_| {
-                settings.error(key, format!("{path} is not PEM: it has bytes that are no text"))
+                settings.error(key, format!("{path} is not PEM: it has bytes that are not text"))
             }),
             _ => Err(settings.error(key, format!("{path} is neither PEM nor PKCS12"))),
         }

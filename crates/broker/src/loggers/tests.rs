@@ -93,7 +93,7 @@ fn every_module_that_logs_has_a_logger() {
             let logger = format!("{name}.{}", path.file_stem().unwrap().to_str().unwrap());
             // The audit log has a file and a level of its own.
             let is_listed = NAMES.contains(&&*logger) || logger == "levada_broker.security";
-            assert!(is_listed || !logs(&path), "{logger} logs, and is no logger");
+            assert!(is_listed || !logs(&path), "{logger} logs, and is not a logger");
         }
     }
     for name in NAMES.iter().filter(|name| name.contains('.')) {

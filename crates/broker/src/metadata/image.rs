@@ -99,7 +99,7 @@ impl Image {
     }
 
     /// Resources whose configuration is not what it was in `before`. A broker's also counts if it
-    /// was set to the same values again: that is how a broker is told to read its key stores anew.
+    /// was set to the same values again: that is how a broker is told to read its key stores again.
     pub fn configs_changed_since<'a>(&'a self, before: &'a Image) -> Vec<&'a ConfigResource> {
         if Arc::ptr_eq(&self.configs, &before.configs) {
             return Vec::new();

@@ -139,7 +139,7 @@ impl<'a> Examiner<'a> {
             let next = "remove it when nobody misses it: a start moved it aside because no metadata knew it";
             self.find(Severity::Note, path, "is a partition that was moved aside", next);
         } else {
-            self.find(Severity::Note, path, "is no partition", "nothing to do: it is passed over");
+            self.find(Severity::Note, path, "is not a partition", "nothing to do: it is passed over");
         }
     }
 

@@ -34,7 +34,7 @@ impl InternalTopic {
     /// salt and keys.
     ///
     /// # Errors
-    /// The reason why it is no record of this topic.
+    /// The reason why it is not a record of this topic.
     pub fn decode(self, key: Option<Bytes>, value: Option<Bytes>) -> Result<Value, String> {
         match (self, key, value) {
             (Self::Metadata, _, Some(value)) => {

@@ -146,7 +146,7 @@ impl Publisher {
         }
         self.unfollow(&stopped);
         let doomed = self.replicas.mark_deleted(&stopped);
-        // As with a deleted topic: the replica may come back, and begins anew then.
+        // As with a deleted topic: the replica may come back, and begins again then.
         if !doomed.is_empty() {
             self.replicas.store_checkpoints();
         }

@@ -21,7 +21,7 @@ pub(crate) struct Cleaner {
 
 #[derive(Default)]
 struct Book {
-    /// Where compaction goes on.
+    /// Where compaction continues.
     checkpoints: BTreeMap<TopicPartition, i64>,
     busy: BTreeSet<TopicPartition>,
     uncleanable: BTreeSet<TopicPartition>,
@@ -39,9 +39,9 @@ struct Totals {
 /// Figures of compaction for `/metrics`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CleanerStats {
-    /// Logs compacted so far, each time anew.
+    /// Logs compacted so far, each time again.
     pub runs: u64,
-    /// Bytes read to learn keys and to be written anew.
+    /// Bytes read to learn keys and to be written again.
     pub read_bytes: u64,
     /// Bytes of compacted segments.
     pub written_bytes: u64,

@@ -178,7 +178,7 @@ impl Replicas {
         tracing::error!(partition = partition.name(), %error, "log cannot be compacted; the broker retries after the next start");
     }
 
-    /// Writes down where compaction goes on.
+    /// Writes down where compaction continues.
     pub(crate) fn store_cleaner_checkpoint(&self) {
         let _storing = self.storing_checkpoint.lock();
         self.dirs.store(OffsetCheckpoint::Cleaner, self.cleaner.checkpoints());

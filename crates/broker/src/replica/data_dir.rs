@@ -470,7 +470,7 @@ fn checkpoint(disk: &dyn Disk, which: OffsetCheckpoint, dir: &Path) -> Offsets {
     })
 }
 
-/// `name` of topic `t` and partition 3 is `t-3`; none for what is no partition's name, or the
+/// `name` of topic `t` and partition 3 is `t-3`; none for what is not a partition's name, or the
 /// metadata log's.
 pub(crate) fn partition_of(name: &str) -> Option<(&str, i32)> {
     let (topic, index) = name.rsplit_once('-')?;

@@ -195,7 +195,7 @@ impl DataDirs {
         Ok(LastShutdown::new(left, self.homes.lock().of.clone()))
     }
 
-    /// True if the broker can go on without the directory.
+    /// True if the broker can continue without the directory.
     fn is_dispensable(&self, at: usize) -> bool {
         self.is_several() && self.metadata != Some(at)
     }
@@ -337,7 +337,7 @@ impl DataDirs {
         self.dirs.iter().filter(|dir| dir.has_file(path)).for_each(|dir| dir.report(&error));
     }
 
-    /// True if the broker cannot go on: the directory with the metadata has failed, or all have.
+    /// True if the broker cannot continue: the directory with the metadata has failed, or all have.
     pub(crate) fn is_hopeless(&self) -> bool {
         self.metadata.is_some_and(|at| self.dirs[at].has_failed()) || self.online().next().is_none()
     }

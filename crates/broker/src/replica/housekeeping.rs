@@ -132,7 +132,7 @@ fn close_logs(partitions: &[Arc<Partition>], failed: impl Fn(&Partition) + Sync)
     };
     std::thread::scope(|scope| {
         for _ in 1..CLOSERS.min(partitions.len()) {
-            // This thread goes on alone if there is no other.
+            // This thread continues alone if there is no other.
             let _ = std::thread::Builder::new().spawn_scoped(scope, work);
         }
         work();

@@ -18,7 +18,7 @@ pub(crate) struct DirectoryAtShutdown {
     pub(crate) recovery_points: Offsets,
     pub(crate) log_starts: Offsets,
     pub(crate) high_watermarks: Offsets,
-    /// Where compaction goes on.
+    /// Where compaction continues.
     pub(crate) cleaned: Offsets,
 }
 
@@ -73,7 +73,7 @@ impl LastShutdown {
         }
     }
 
-    /// Where compaction goes on.
+    /// Where compaction continues.
     pub(crate) fn cleaned(&self) -> Offsets {
         let all =
             self.dirs.iter().enumerate().flat_map(|(at, dir)| dir.cleaned.iter().map(move |one| (at, one)));

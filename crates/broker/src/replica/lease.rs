@@ -3,7 +3,7 @@
 //! A process that was stopped for longer than a session (a suspended machine, a debugger) comes
 //! back with the leaderships of before, which other nodes may have by then. Each request asks the
 //! lease by a clock that ran meanwhile, so that not even the first one after the pause is answered.
-//! The lease is valid again once the metadata was read anew. As in Kafka, it stays valid while the
+//! The lease is valid again once the metadata was read again. As in Kafka, it stays valid while the
 //! process runs and no controller answers.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};

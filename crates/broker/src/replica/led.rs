@@ -101,7 +101,7 @@ impl Led {
         self.followers.wake();
     }
 
-    /// Ends the leadership. Everybody who waits is answered.
+    /// Ends the leadership. Every waiter is answered.
     pub(crate) fn resign(&self) {
         let mut state = self.state.lock();
         state.leader = None;

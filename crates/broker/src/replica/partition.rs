@@ -281,7 +281,7 @@ impl Partition {
         &self.waiters
     }
 
-    /// Appends a checked batch through the lane and wakes those who wait for it. Where its topic
+    /// Appends a checked batch through the lane and wakes its waiters. Where its topic
     /// wants that, the answer waits until the batch is on the device. A batch that was checked in
     /// another leader epoch is refused.
     pub(crate) fn append(self: &Arc<Self>, append: Append, now_ms: i64) -> Submitted {
@@ -460,7 +460,7 @@ impl Partitions {
         removed
     }
 
-    /// Takes one partition out of service and wakes those who wait for it.
+    /// Takes one partition out of service and wakes its waiters.
     pub(crate) fn remove_one(&self, topic_id: Uuid, index: i32) -> Option<Arc<Partition>> {
         let mut removed = None;
         self.tables.rcu(|tables| {

@@ -125,7 +125,7 @@ pub struct FrameContext<'a> {
 pub enum SaslOutcome {
     /// An ApiVersions request, to be answered as any other.
     Versions(RequestHeader, BytesMut),
-    /// Send this and go on.
+    /// Send this and continue.
     Reply(Bytes),
     /// The client is known. Send this.
     Done {
@@ -234,7 +234,7 @@ impl Exchange {
         Self { config, state: State::VersionsOrHandshake, framed: false, nonce, before: None }
     }
 
-    /// Begins anew with a client that was `before`; its handshake is the first frame.
+    /// Begins again with a client that was `before`; its handshake is the first frame.
     pub fn again(config: Arc<SaslConfig>, nonce: String, before: AuthenticatedUser) -> Self {
         Self { before: Some(before), ..Self::new(config, nonce) }
     }

@@ -206,7 +206,7 @@ enum State {
 #[derive(Debug)]
 struct User {
     name: String,
-    /// True if there is a credential; without one the exchange goes on, so that the client cannot
+    /// True if there is a credential; without one the exchange continues, so that the client cannot
     /// tell.
     exists: bool,
 }

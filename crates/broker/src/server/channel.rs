@@ -145,7 +145,7 @@ impl Channel {
 }
 
 /// Takes what the socket has. A read that leaves room has emptied it: what comes later is announced
-/// anew, and until then nobody asks the kernel again.
+/// again, and until then nobody asks the kernel again.
 fn receive(stream: &TcpStream, plain: &mut BytesMut) -> std::io::Result<usize> {
     let count = stream.try_read_buf(plain)?;
     if count > 0 && plain.len() < plain.capacity() {

@@ -420,8 +420,8 @@ impl Connection {
     }
 
     /// Waits until what comes next is in memory, of its own or of the page cache, while other
-    /// connections go on. If too many wait already, the next turn waits for the disk itself; and a
-    /// disk that fails is the next turn's to report.
+    /// connections continue. If too many wait already, the next turn waits for the disk itself; and
+    /// a disk that fails is the next turn's to report.
     async fn warm(&mut self, sending: &mut Sending, policy: CachePolicy) {
         let Some(mut warm) = sending.cold(AHEAD_BYTES) else { return };
         if policy == CachePolicy::AskAdmission {

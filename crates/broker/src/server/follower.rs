@@ -39,7 +39,7 @@ struct Shared {
 struct State {
     /// The controlled shutdown has ended.
     has_ended: bool,
-    /// The broker cannot go on, for this reason.
+    /// The broker cannot continue, for this reason.
     reason: Option<String>,
     /// The thread is to end.
     is_stopping: bool,
@@ -71,8 +71,8 @@ impl State {
     }
 }
 
-/// Starts the thread. What coordinators do beside goes on in `runtime`; `accepting` becomes true
-/// when the listeners are to accept connections.
+/// Starts the thread. The background work of coordinators runs in `runtime`; `accepting` becomes
+/// true when the listeners are to accept connections.
 pub(super) fn start(
     following: Following,
     (runtime, accepting): (Handle, watch::Sender<bool>),

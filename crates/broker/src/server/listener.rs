@@ -69,7 +69,7 @@ pub(crate) struct Acceptor {
     connections: Arc<ConnectionLimits>,
     rate: Arc<Mutex<AcceptRate>>,
     reserve: Reserve,
-    /// Of what is told of connections that wait or are turned away.
+    /// Limits the log entries about connections that wait or are turned away.
     told: Arc<LogPace>,
     stop: Stop,
 }

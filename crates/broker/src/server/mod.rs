@@ -229,7 +229,7 @@ impl Server {
         self.web.as_ref().map(WebServer::address)
     }
 
-    /// The recovery of what an unclean stop has left, which goes on beside serving.
+    /// The recovery of what an unclean stop has left, which continues beside serving.
     #[must_use]
     pub fn recovery(&self) -> Arc<Recovery> {
         self.broker.replicas().recovery().clone()
@@ -239,7 +239,7 @@ impl Server {
     /// again when a signal asks for that. Blocks.
     ///
     /// # Errors
-    /// The reason for which a broker could not stay in its cluster, or could not go on.
+    /// The reason for which a broker could not stay in its cluster, or could not continue.
     pub fn wait(
         mut self,
         signals: &Signals,

@@ -30,7 +30,7 @@ pub(crate) struct Shard {
     pub(crate) engine: RefCell<Engine>,
     /// Where a ring is allowed.
     pub(crate) cold_lane: Option<ColdLane>,
-    /// Of what is told of connections that the broker closes.
+    /// Limits the log entries about connections that the broker closes.
     pub(crate) told: LogPace,
 }
 

@@ -5,7 +5,7 @@
 //! | SIGHUP | reads its configuration, keys and trust again |
 //! | SIGTERM, SIGINT | stops in order |
 //! | SIGQUIT | writes its state to the log, then stops in order |
-//! | SIGUSR1 | goes on |
+//! | SIGUSR1 | continues |
 //! | SIGINT during a stop | ends at once |
 
 use std::io;
@@ -38,7 +38,7 @@ pub(super) enum Order {
     Stop,
     /// Write the state to the log, then stop in order.
     DumpAndStop,
-    /// Stop in order: the broker cannot go on in its cluster.
+    /// Stop in order: the broker cannot continue in its cluster.
     Leave,
 }
 

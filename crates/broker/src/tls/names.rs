@@ -174,7 +174,7 @@ impl Rule {
         if let Some(after) = text.strip_prefix("DEFAULT") {
             return Ok((Rule::Default, after));
         }
-        let wrong = || format!("{text:?} is no rule; write RULE:pattern/replacement/ or DEFAULT");
+        let wrong = || format!("{text:?} is not a rule; write RULE:pattern/replacement/ or DEFAULT");
         let body = text.strip_prefix("RULE:").ok_or_else(wrong)?;
         let (pattern, rest) = until_slash(body).ok_or_else(wrong)?;
         let (with, rest) = until_slash(rest).ok_or_else(wrong)?;

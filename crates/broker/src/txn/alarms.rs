@@ -27,7 +27,7 @@ impl Alarms {
         self.abort_scan.get_or_insert(self.now_ms.saturating_add(delay_ms));
     }
 
-    /// Look for transactional ids that nobody uses, unless that will happen anyway.
+    /// Look for unused transactional ids, unless that will happen anyway.
     pub(super) fn expiry_scan_in(&mut self, delay_ms: i64) {
         self.expiry_scan.get_or_insert(self.now_ms.saturating_add(delay_ms));
     }
@@ -48,7 +48,7 @@ impl Alarms {
         self.abort_scan.take_if(|at_ms| *at_ms <= self.now_ms).is_some()
     }
 
-    /// True if it is time to look for transactional ids that nobody uses.
+    /// True if it is time to look for unused transactional ids.
     pub(super) fn is_expiry_scan_due(&mut self) -> bool {
         self.expiry_scan.take_if(|at_ms| *at_ms <= self.now_ms).is_some()
     }

@@ -137,8 +137,8 @@ impl Coordinator {
     /// Takes in one record of the partition's log; only before [`Event::Loaded`].
     ///
     /// # Errors
-    /// If the record cannot be read. It has then changed nothing; the host may report it and go on.
-    /// A record of a kind that this broker has no use for is no error.
+    /// If the record cannot be read. It has then changed nothing; the host may report it and
+    /// continue. A record of a kind that this broker does not use is not an error.
     pub fn replay(&mut self, key: Bytes, value: Option<Bytes>) -> Result<(), RecordError> {
         match Record::decode(key, value)? {
             Record::Transaction(transactional_id, Some(value)) => {
@@ -285,8 +285,8 @@ impl Coordinator {
         self.actions.push(Action::Work(Work::ProducerId));
     }
 
-    /// The request that has waited longest goes on. It may not need the producer id any more: then
-    /// it is kept for the next.
+    /// The request that has waited longest continues. It may not need the producer id any more:
+    /// then it is kept for the next.
     fn producer_id(&mut self, result: Result<i64, TxnError>, now_ms: i64) {
         let held = self.held.pop_front();
         match (result, held) {
@@ -319,7 +319,7 @@ impl Coordinator {
         self.watch();
     }
 
-    /// Everybody who waits is sent to the next coordinator; what is being written is somebody
+    /// Every waiter is sent to the next coordinator; what is being written is somebody
     /// else's now.
     fn unload(&mut self) {
         self.phase = Phase::Unloaded;

@@ -19,7 +19,7 @@ use crate::record_json;
 pub enum Record {
     /// The state of a transactional id; no value removes the id.
     Transaction(String, Option<Value>),
-    /// A kind of record that this broker has no use for, with the version its key begins with.
+    /// A kind of record that this broker does not use, with the version its key begins with.
     Other(i16),
 }
 

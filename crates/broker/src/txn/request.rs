@@ -15,8 +15,8 @@ pub struct InitRequest {
     pub transactional_id: String,
     /// A transaction open for longer than this is aborted.
     pub timeout_ms: i32,
-    /// The producer id and epoch that the producer has now and wants to go on from (version 3 and
-    /// up).
+    /// The producer id and epoch that the producer has now and wants to continue from (version 3
+    /// and up).
     pub expected: Option<(i64, i16)>,
     /// The producer takes part in two-phase commit (version 6).
     pub enable_two_phase_commit: bool,

@@ -29,8 +29,8 @@ pub struct Transaction {
     pub next_producer_id: i64,
     /// The producer's epoch; -1 until it is given one.
     pub producer_epoch: i16,
-    /// The epoch before this one, if the producer itself asked to go on from it, or -1. Not in the
-    /// log: a retry across a restart is fenced.
+    /// The epoch before this one, if the producer itself asked to continue from it, or -1. Not in
+    /// the log: a retry across a restart is fenced.
     pub last_producer_epoch: i16,
     /// A transaction open for longer than this is aborted.
     pub timeout_ms: i32,
@@ -77,7 +77,7 @@ impl TxnState {
         }
     }
 
-    /// True if a transaction in this state may go on to `next`.
+    /// True if a transaction may change from this state to `next`.
     pub(super) fn may_become(self, next: Self) -> bool {
         match next {
             Self::Empty => self.is_at_rest(),
@@ -138,7 +138,7 @@ impl Transaction {
         self.producer_epoch >= LAST_EPOCH
     }
 
-    /// True if a producer that was this may go on: it is still the owner, or was it right before
+    /// True if a producer that was this may continue: it is still the owner, or was it right before
     /// its epochs ran out and has not heard of its new id.
     pub(super) fn knows(&self, (producer_id, epoch): (i64, i16)) -> bool {
         self.producer_epoch == NO_EPOCH
@@ -157,7 +157,7 @@ impl Transaction {
         producer_id == self.previous_producer_id && epoch == LAST_EPOCH && self.producer_epoch == 0
     }
 
-    /// The producer starts anew under the next epoch, or keeps the one that a lost answer gave it.
+    /// The producer starts again under the next epoch, or keeps the one that a lost answer gave it.
     pub(super) fn next_epoch(
         &self,
         timeout_ms: i32,
@@ -177,7 +177,7 @@ impl Transaction {
         Ok(Self { producer_epoch, last_producer_epoch, ..self.restarted(timeout_ms, now_ms) })
     }
 
-    /// The producer starts anew under another producer id; `last_epoch` is what it asked to go on
+    /// The producer starts again under another producer id; `last_epoch` is what it asked to go on
     /// from.
     pub(super) fn next_producer(
         &self,

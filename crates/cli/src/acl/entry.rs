@@ -4,7 +4,7 @@ use levada_broker::security::acl::{Operation, PatternType, Permission, ResourceT
 use levada_wire::messages::describe_acls_response::DescribeAclsResource;
 use serde::Serialize;
 
-/// One entry as it is shown.
+/// Printed form of an entry.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]
 pub(super) struct Row {
     resource_type: String,
@@ -53,7 +53,7 @@ impl Row {
     }
 }
 
-/// Kafka's name as it is typed: `ALTER_CONFIGS` is `alter-configs`.
+/// Command-line form of Kafka's name: `ALTER_CONFIGS` is `alter-configs`.
 fn word(name: &str) -> String {
     name.to_lowercase().replace('_', "-")
 }

@@ -47,7 +47,7 @@ const STRAGGLERS: Duration = Duration::from_secs(10);
   levada bench latency clicks --rate 5000 --duration 1m
   levada bench latency clicks --acks 1 --output json | jq .latency_us.end_to_end")]
 pub(crate) struct Latency {
-    /// Name of a topic, whose records nobody needs
+    /// Name of a topic for test records
     topic: String,
     /// Partition of the records
     #[arg(short, long, value_name = "N", default_value_t = 0)]

@@ -69,7 +69,7 @@ pub(super) struct Done {
     pub(super) since: Instant,
     pub(super) records: u64,
     pub(super) bytes: u64,
-    /// False where nobody answered, so that there is no latency.
+    /// False with acks=0: without answers there is no latency.
     pub(super) is_answered: bool,
 }
 

@@ -50,7 +50,7 @@ impl<'a> Pipeline<'a> {
         self.in_flight.len()
     }
 
-    /// Sends a batch; blocks only while the socket takes nothing.
+    /// Sends a batch. Blocks only while the socket buffer is full.
     pub(super) fn send(&mut self, partition: i32, batch: Bytes, mut done: Done) -> Result<(), Failure> {
         let request = produce::request(self.topic, self.version, (partition, batch), self.acks);
         let correlation_id = self.client.send_request(self.version, &request)?;

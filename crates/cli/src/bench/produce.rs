@@ -41,7 +41,7 @@ const BATCHES_PER_SECOND: u64 = 100;
   levada bench produce clicks --record-size 1000 --acks 1 -z lz4 --duration 30s
   levada bench produce clicks --rate 50000 --output json | jq '.latency_us.acknowledged.\"p99.9\"'")]
 pub(crate) struct Produce {
-    /// Name of a topic, whose records nobody needs
+    /// Name of a topic for test records
     topic: String,
     /// Bytes of each record's value
     #[arg(long, value_name = "BYTES", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=16_000_000))]

@@ -67,7 +67,7 @@ impl Login {
         Ok(Self { tls: has_tls.then(tls).transpose()?, credentials })
     }
 
-    /// A connection on which the cluster knows who asks.
+    /// An authenticated connection.
     pub(crate) fn connect(&self, address: &str, options: &ClientOptions) -> Result<Client, Failure> {
         self.connect_with_socket(address, options).map(|(client, _)| client)
     }

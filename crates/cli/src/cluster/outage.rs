@@ -44,8 +44,8 @@ impl Outage {
         *self = Self::none(self.limit);
     }
 
-    /// Returns the failure if it will not pass or has lasted too long; else waits, and connects
-    /// anew if the connection was lost. `is_asked_to_stop` ends the wait.
+    /// Returns the failure if it is permanent or has lasted too long. Otherwise waits, and
+    /// reconnects if the connection was lost. `is_asked_to_stop` ends the wait.
     pub(crate) fn bear(
         &mut self,
         cluster: &mut Cluster,

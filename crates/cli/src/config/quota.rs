@@ -77,7 +77,7 @@ impl Limit {
                 Ok(number) => Ok(Self { key: key.clone(), value: Some(number) }),
                 Err(_) => Err(format!("{key}={value}: expected a number")),
             },
-            _ => Err("a limit is no list: expected KEY=NUMBER".to_owned()),
+            _ => Err("a limit is not a list: expected KEY=NUMBER".to_owned()),
         }
     }
 

@@ -56,7 +56,7 @@ impl Kind {
             Self::Broker if name == ALL_BROKERS => resource(settings::Kind::Broker, ""),
             Self::Broker if name.parse::<i32>().is_ok() => resource(settings::Kind::Broker, name),
             Self::Broker => {
-                let what = format!("{name:?} is no broker: expected a broker's number, or {ALL_BROKERS}");
+                let what = format!("{name:?} is not a broker: expected a broker's number, or {ALL_BROKERS}");
                 return Err(Failure::Usage(what));
             }
         })

@@ -80,8 +80,8 @@ impl Reading<'_> {
         self.fetcher.fetch(&mut self.cluster, self.ends.as_ref(), sink)
     }
 
-    /// Looks at the topics anew. New partitions are read from their start, and so are topics that
-    /// were deleted and created again.
+    /// Reads the list of topics again. New partitions are read from their start, and so are topics
+    /// that were deleted and created again.
     fn look(&mut self) -> Result<(), Failure> {
         let mut topics = self.wanted.find(&mut self.cluster, &self.args.partition)?;
         if self.ends.is_some() {

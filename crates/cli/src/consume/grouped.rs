@@ -107,8 +107,8 @@ impl Reading<'_> {
         self.fetcher.fetch(&mut self.cluster, self.ends.as_ref(), sink)
     }
 
-    /// Reads these partitions from now on: each where this process or the group has been, else
-    /// where `-o` says.
+    /// Starts to read these partitions: each at the position of this process or of the group, or
+    /// else at the position that `-o` names.
     fn take_over(&mut self, places: &BTreeSet<TopicPartition>) -> Result<(), Failure> {
         self.commit()?;
         let topics = self.topics(places)?;
@@ -182,7 +182,8 @@ impl Reading<'_> {
         if interrupt::is_asked() { Ok(()) } else { borne }
     }
 
-    /// Leaves the group. What could not be committed is told: others will print it again.
+    /// Leaves the group. Fails if positions were not committed: other members will print those
+    /// records again.
     fn end(mut self) -> Result<(), Failure> {
         let committed = self.commit();
         self.member.leave(&mut self.cluster);
@@ -191,7 +192,7 @@ impl Reading<'_> {
                 format!("printed records are not committed for group {}: {}", self.group, failure.line());
             Failure::with_next(
                 what,
-                format!("levada group describe {} shows where it will go on", self.group),
+                format!("levada group describe {} shows the offsets at which it will resume", self.group),
             )
         })
     }

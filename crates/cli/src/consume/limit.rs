@@ -9,12 +9,12 @@ use crate::{
     time,
 };
 
-/// `--until` as it was given.
+/// Value of `--until`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Until {
     /// The first offset of each partition that is not printed.
     Offset(i64),
-    /// Milliseconds since 1970; the first record from then on is not printed.
+    /// Milliseconds since 1970; printing stops at the first record of this time or later.
     Time(i64),
 }
 
@@ -45,7 +45,7 @@ impl Limit {
         Self { exit, until }
     }
 
-    /// True if the ends are known, or can be from now on: a time that is to come has no offset yet.
+    /// True if the ends are known or can be looked up: a time in the future has no offset yet.
     pub(super) fn is_due(&self) -> bool {
         match self.until {
             Some(Until::Time(moment)) => self.exit || time::now_ms() >= moment,

@@ -66,7 +66,7 @@ impl Member {
         }
     }
 
-    /// Sends a heartbeat if one is due; the partitions to read from now on, if they have changed.
+    /// Sends a heartbeat if one is due. Returns the partitions to read, if they have changed.
     pub(super) fn beat(
         &mut self,
         cluster: &mut Cluster,
@@ -95,7 +95,7 @@ impl Member {
         self.epoch > JOINING
     }
 
-    /// Commits these offsets, where the next reader of the group goes on.
+    /// Commits these offsets, at which the next reader of the group resumes.
     pub(super) fn commit(&mut self, cluster: &mut Cluster, places: &Offsets) -> Result<(), Failure> {
         let seat = Seat { group: &self.group, member: &self.id, epoch: self.epoch };
         let committed = offsets::commit(cluster, seat, places);

@@ -9,7 +9,7 @@ use crate::{
     kafka_error, time,
 };
 
-/// `-o` as it was given.
+/// Value of `-o`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Start {
     Earliest,

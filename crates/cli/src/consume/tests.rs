@@ -82,7 +82,7 @@ fn a_topic_that_begins_with_a_circumflex_is_a_pattern_for_whole_names() {
     );
     assert_eq!(wanted(&["^a|b", "^c"]).unwrap().expression(), Some("(?:^a|b)|(?:^c)".to_owned()));
     let failure = wanted(&["^(a"]).unwrap_err();
-    assert!(failure.line().contains("^(a is no regular expression"), "{failure:?}");
+    assert!(failure.line().contains("^(a is not a regular expression"), "{failure:?}");
 }
 
 /// A transactional batch at `offset` with one record, or the marker that ends the transaction.

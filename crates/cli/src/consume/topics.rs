@@ -21,7 +21,7 @@ impl Wanted {
         let (patterns, names): (Vec<_>, Vec<_>) = texts.iter().partition(|text| text.starts_with('^'));
         let compile = |pattern: &String| {
             let compiled = Regex::new(pattern).and_then(|_| Regex::new(&format!(r"\A(?:{pattern})\z")));
-            let wrong = |error| Failure::Usage(format!("{pattern} is no regular expression: {error}"));
+            let wrong = |error| Failure::Usage(format!("{pattern} is not a regular expression: {error}"));
             Ok((pattern.clone(), compiled.map_err(wrong)?))
         };
         let patterns = patterns.into_iter().map(compile).collect::<Result<_, Failure>>()?;

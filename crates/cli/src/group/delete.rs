@@ -26,7 +26,7 @@ pub(crate) struct Delete {
     /// Delete the offsets of this topic alone, and keep the group; repeatable
     #[arg(short, long, value_name = "TOPIC")]
     topic: Vec<String>,
-    /// A group that does not exist is no error
+    /// A group that does not exist is not an error
     #[arg(long)]
     if_exists: bool,
     #[command(flatten)]

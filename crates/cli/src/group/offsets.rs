@@ -75,7 +75,7 @@ pub(crate) fn fetch(
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seat<'a> {
     pub(crate) group: &'a str,
-    /// Empty for one who is no member.
+    /// Empty for one who is not a member.
     pub(crate) member: &'a str,
     pub(crate) epoch: i32,
 }

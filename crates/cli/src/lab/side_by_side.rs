@@ -28,14 +28,14 @@ pub(super) struct SideArgs {
 /// Owner of the loopback device that servers and clients use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Network {
-    /// One of their own, where cubic is set for both ends; if that is not allowed, the machine's
+    /// A private loopback device with cubic for both ends; the machine's if that is not allowed
     Own,
-    /// The machine's, as it is set
+    /// The machine's loopback device with its present settings
     Host,
 }
 
 /// Makes the loopback device of a new network namespace usable, with cubic for all its connections,
-/// and goes on as another program.
+/// and executes another program.
 const PREPARE: &str = r#"ip link set lo up || exit 125
 for range in 127.0.0.0/8 127.0.0.1; do
     ip route change table local local $range dev lo proto kernel scope host src 127.0.0.1 congctl cubic || exit 125
@@ -44,7 +44,7 @@ exec "$@""#;
 
 const UNSHARE: [&str; 5] = ["--map-root-user", "--net", "sh", "-c", PREPARE];
 
-/// Runs those of `offers` that are named, or all, with what `systems` makes of the path of Levada.
+/// Runs the named `offers`, or all, with the systems that `systems` makes from the path of Levada.
 pub(super) fn run<S>(
     args: &SideArgs,
     (offers, names): (&[Offer<S>], &[String]),

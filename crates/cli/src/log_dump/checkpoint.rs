@@ -50,7 +50,10 @@ fn dump_counted(
     let mut found = 0;
     for (index, line) in lines.enumerate() {
         let Some((kind, fields)) = parse(line) else {
-            return Ok(Verdict::damaged(index as u64 + 3, format!("{line:?} is no entry or out of order")));
+            return Ok(Verdict::damaged(
+                index as u64 + 3,
+                format!("{line:?} is not an entry, or is out of order"),
+            ));
         };
         report.row(kind, &fields)?;
         found += 1;
@@ -74,7 +77,7 @@ pub(super) fn dump_pairs(
             continue;
         }
         let Some((key, value)) = line.split_once(separator) else {
-            return Ok(Verdict::damaged(index as u64 + 1, format!("{line:?} is no key and value")));
+            return Ok(Verdict::damaged(index as u64 + 1, format!("{line:?} is not a key and value")));
         };
         report.row("setting", &[("key", json!(key.trim())), ("value", json!(value.trim()))])?;
         keys.push(key.trim());

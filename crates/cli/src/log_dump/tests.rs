@@ -208,7 +208,7 @@ fn text_files_are_checked() {
     check(offsets, "", Ok("0 entries"));
     check(offsets, "0\nx\n", Err((2, "no count")));
     check(offsets, "0\n2\nt 0 5\n", Err((2, "2 entries announced, 1 found")));
-    check(offsets, "0\n1\nt 0\n", Err((3, "is no entry")));
+    check(offsets, "0\n1\nt 0\n", Err((3, "is not an entry")));
     check("leader-epoch-checkpoint", "0\n2\n0 0\n3 10\n", Ok("2 entries"));
     check("leader-epoch-checkpoint", "0\n2\n3 0\n1 10\n", Err((4, "out of order")));
     check("partition.metadata", "version: 0\ntopic_id: abc\n", Ok("2 settings"));

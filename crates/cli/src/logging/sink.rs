@@ -1,7 +1,7 @@
 //! The destination of the audit log: a separate thread writes the lines, so that no client waits
 //! for a disk.
 //!
-//! A file that was moved away or removed, as logrotate does, is made anew. Lines that come faster
+//! A file that was moved away or removed, as logrotate does, is made again. Lines that come faster
 //! than they are written beyond some thousands are lost, and the next line tells how many.
 
 use std::fs::{File, OpenOptions};
@@ -57,7 +57,7 @@ impl Sink {
         move || writer.clone()
     }
 
-    /// Has lines written to the end of this file from now on.
+    /// Switches to this file: further lines are appended to it.
     pub(super) fn write_to(&self, path: &Path) -> io::Result<()> {
         let target = Target { path: path.to_owned(), file: open(path)? };
         self.writer.orders.send(Order::Place(target)).map_err(|_| io::ErrorKind::BrokenPipe.into())

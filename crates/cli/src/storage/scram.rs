@@ -28,7 +28,7 @@ pub(super) fn credential(text: &str) -> Result<UserScramCredentialRecord, String
     }
     let bytes = |name: &str| {
         let decoded = fields.get(name).map(|text| BASE64.decode(text));
-        decoded.transpose().map_err(|_| format!("{name} is no base64"))
+        decoded.transpose().map_err(|_| format!("{name} is not base64"))
     };
     let iterations = fields.get("iterations").map_or(Ok(ITERATIONS_MIN), |text| text.parse());
     let iterations = iterations.ok().filter(|count| (ITERATIONS_MIN..=ITERATIONS_MAX).contains(count));

@@ -34,7 +34,7 @@ fn section(command: &clap::Command, is_below: bool, page: &mut String) {
     let about = command.get_long_about().or_else(|| command.get_about()).unwrap().to_string();
     let usage = command.clone().render_usage().to_string();
     let usage = usage.trim_start_matches("Usage: ");
-    writeln!(page, "\n### {name}\n\n{}\n\n```\n{usage}\n```", cell(&about)).unwrap();
+    writeln!(page, "\n### {name}\n\n{}\n\n```\n{usage}\n```", paragraphs(&about)).unwrap();
     let arguments: Vec<&Arg> = command
         .get_arguments()
         .filter(|argument| !argument.is_hide_set())
@@ -50,6 +50,13 @@ fn section(command: &clap::Command, is_below: bool, page: &mut String) {
     for subcommand in command.get_subcommands().filter(|subcommand| !subcommand.is_hide_set()) {
         section(subcommand, name != "levada", page);
     }
+}
+
+/// Description of a command: a line without a full stop, and paragraphs of sentences.
+fn paragraphs(about: &str) -> String {
+    let mut all: Vec<String> = about.split("\n\n").map(cell).collect();
+    all.iter_mut().skip(1).filter(|paragraph| !paragraph.ends_with(':')).for_each(|one| one.push('.'));
+    all.join("\n\n")
 }
 
 /// `-p, --partitions <COUNT>`, or the name of a positional argument.

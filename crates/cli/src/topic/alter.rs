@@ -19,8 +19,8 @@ use crate::{
 
 /// Change topics: add partitions, change settings
 ///
-/// Settings are changed first. Records stay in the partitions they are in; keys may go to others
-/// from now on.
+/// Settings are changed first. Records stay in their partitions; new records with the same keys may
+/// go to other partitions.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   levada topic alter clicks -p 12

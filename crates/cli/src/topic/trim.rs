@@ -23,7 +23,7 @@ use crate::{
 
 /// Delete the oldest records of a topic
 ///
-/// Readers that are behind go on at the new start. Files go segment by segment, when all their
+/// Readers behind the new start continue from it. The broker removes a segment file when all of its
 /// records are deleted.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:

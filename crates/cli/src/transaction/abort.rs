@@ -23,8 +23,8 @@ use crate::{
 /// Abort a transaction
 ///
 /// With a transactional id: its coordinator aborts what is open and fences the producer, which must
-/// restart. With a topic, a partition and a start offset: writes the end of a transaction that no
-/// coordinator knows any more into that partition, as `levada transaction hanging` finds them.
+/// restart. With a topic, a partition and a start offset: aborts in that partition a transaction
+/// that no coordinator has any more; `levada transaction hanging` finds such transactions.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   levada transaction abort payments-1

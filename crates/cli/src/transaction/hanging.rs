@@ -21,9 +21,9 @@ use crate::{
 
 /// Find transactions that no coordinator will end
 ///
-/// They stop consumers with read_committed and compaction at their first offset. A transaction
-/// hangs if a partition has held it open for long, and no coordinator knows it with that producer
-/// epoch and partition.
+/// Such a transaction stops read_committed consumers and compaction at its first offset. A
+/// transaction hangs if it has been open in a partition for long, and no coordinator has it with
+/// that producer epoch and partition.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   levada transaction hanging

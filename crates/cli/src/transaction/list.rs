@@ -76,7 +76,7 @@ impl List {
             let found = STATES.into_iter().find(|state| state.eq_ignore_ascii_case(text));
             found.ok_or_else(|| {
                 let states = STATES.join(", ");
-                Failure::Usage(format!("{text:?} is no state of a transaction: expected {states}"))
+                Failure::Usage(format!("{text:?} is not a state of a transaction: expected {states}"))
             })
         };
         self.state.iter().map(known).collect()

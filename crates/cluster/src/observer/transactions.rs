@@ -43,7 +43,7 @@ pub struct Committed {
     /// Everything in front of this position has taken effect or never will. Never inside a
     /// transaction.
     pub through: LogPosition,
-    /// The voters and their addresses on the given listener, if the log has named them anew.
+    /// The voters and their addresses on the given listener, if the log has named them again.
     pub voters: Option<BTreeMap<i32, Address>>,
 }
 

@@ -11,7 +11,7 @@ pub struct Applied {
     pub end: LogEnd,
     /// Segments below the leader's log start, to be removed.
     pub discarded: Option<Discarded>,
-    /// Files of a log that was begun anew, to be removed.
+    /// Files of a log that was restarted, to be removed.
     pub retired: Option<Retired>,
 }
 

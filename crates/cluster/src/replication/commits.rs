@@ -56,12 +56,12 @@ impl<W> Commits<W> {
         self.waiting.remove(&ticket)
     }
 
-    /// Number of those who wait.
+    /// Number of waiters.
     pub fn len(&self) -> usize {
         self.waiting.len()
     }
 
-    /// True if nobody waits.
+    /// True if there is no waiter.
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }

@@ -78,7 +78,7 @@ pub struct Fetcher {
 struct Followed {
     follower: Follower,
     place: u64,
-    /// Tells tasks of this partition from those before it was followed anew.
+    /// Tells tasks of this partition from those before it was followed again.
     turn: u64,
 }
 
@@ -97,7 +97,7 @@ impl Fetcher {
     }
 
     /// Follows a partition in this leader epoch, from the end of its log on. One that is followed
-    /// in this epoch already goes on as it is, unless it was halted.
+    /// in this epoch already continues as it is, unless it was halted.
     pub fn follow(
         &mut self,
         partition: PartitionKey,

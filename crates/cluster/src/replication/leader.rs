@@ -308,7 +308,7 @@ impl Leader {
         holders
     }
 
-    /// Log end of a follower, -1 if it has not fetched; `None` if it is no replica.
+    /// Log end of a follower, -1 if it has not fetched; `None` if it is not a replica.
     pub fn follower_end(&self, replica: i32) -> Option<i64> {
         self.follower(replica).map(|follower| follower.log_end)
     }

@@ -166,8 +166,8 @@ impl Connection {
         ready.await
     }
 
-    /// Waits until a range is in memory, while other connections go on. If too many wait already,
-    /// or the disk fails, the next turn sees.
+    /// Waits until a range is in memory, while other connections continue. If too many wait
+    /// already, or the disk fails, the next turn sees.
     async fn bring_in(&self, warm: Warm) {
         let (done, there) = oneshot::channel();
         let told = move |warmed| {

@@ -101,7 +101,7 @@ fn a_range_is_cut_where_pages_begin_to_miss() {
     let (missing, ready) = (|bytes| Lead::Missing(bytes as u64), |bytes| Lead::Ready(bytes as u64));
     assert_eq!(lead(5, LEN), missing(100 * PAGE - 5));
     assert_eq!(lead(100 * PAGE + 7, LEN), ready(40 * PAGE - 7));
-    assert_eq!(lead(140 * PAGE, LEN), missing(160 * PAGE), "a page alone is no part of its own");
+    assert_eq!(lead(140 * PAGE, LEN), missing(160 * PAGE), "a page alone is not a part of its own");
     assert_eq!(
         lead(140 * PAGE, 201 * PAGE),
         missing(60 * PAGE),

@@ -231,7 +231,7 @@ fn serve(warm: &Warm, sink: Option<&File>) -> io::Result<Warmed> {
     Ok(Warmed { there: bring_in(&without_read_ahead(&warm.extent), sink)?, brought_in })
 }
 
-/// The same extent of a file opened anew, for which the kernel reads nothing that it was not asked
+/// The same extent of a file opened again, for which the kernel reads nothing that it was not asked
 /// for; as it is if that fails.
 fn without_read_ahead(extent: &Extent) -> Extent {
     let path = format!("/proc/self/fd/{}", extent.file.as_raw_fd());

@@ -1,6 +1,6 @@
 //! A page of a mapping that cannot be brought in, because the file was cut or its disk failed,
 //! raises `SIGBUS`. Here that becomes a mark on the mapping: the handler puts a page of zeroes in
-//! its place, and the access goes on.
+//! its place, and the access continues.
 //!
 //! Only accesses inside [`Watched::touch`] are covered. Any other `SIGBUS` goes to whoever handled
 //! it before.

@@ -35,8 +35,8 @@ impl Job<'_> {
         end.map_or(left, |end| left.min(end - start))
     }
 
-    /// True if this turn will go on after the next `offered` bytes, so that the kernel had better
-    /// wait for a full segment.
+    /// True if this turn will continue after the next `offered` bytes, so that the kernel had
+    /// better wait for a full segment.
     pub(crate) fn more_after(&self, queue: &Queue, offered: u64) -> bool {
         offered < self.budget && offered < queue.remaining()
     }
@@ -68,6 +68,7 @@ pub(crate) enum Progress {
     Blocked,
     /// The next pages are not in the cache, and the engine reports that.
     Cold,
-    /// This path cannot carry the piece; nothing is lost, another path goes on from the same byte.
+    /// This path cannot carry the piece; nothing is lost, another path continues from the same
+    /// byte.
     Refused(Fallback),
 }

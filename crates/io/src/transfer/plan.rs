@@ -93,8 +93,8 @@ pub enum Source {
     VolatileFile,
 }
 
-/// Encryption between a transfer and the network. In this process it is no path of a transfer: see
-/// [`SealedTransfer`](crate::SealedTransfer).
+/// Encryption between a transfer and the network. In this process it is not a path of a transfer:
+/// see [`SealedTransfer`](crate::SealedTransfer).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Tls {
     /// None.

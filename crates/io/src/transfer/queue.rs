@@ -180,8 +180,8 @@ impl Queue {
         bytes.into_iter().rev().for_each(|bytes| self.pieces.push_front(Piece::Bytes(bytes)));
     }
 
-    /// The file ranges behind the first `skip` bytes, `limit` bytes at most. They go on behind the
-    /// end of the last one, as a reader of a log will.
+    /// The file ranges behind the first `skip` bytes, `limit` bytes at most. They continue behind
+    /// the end of the last one, as a reader of a log will.
     pub(crate) fn ahead(&self, skip: u64, limit: u64) -> Vec<Extent> {
         let mut ahead: Vec<Extent> = Vec::new();
         let (mut skip, mut left) = (self.done.saturating_add(skip), limit);

@@ -75,7 +75,7 @@ impl Case {
         assert_eq!(Path::ALL.map(|path| counted.bytes(path)).iter().sum::<u64>(), taken);
         let copied = counted.bytes(Path::Send) + counted.bytes(Path::ReadWrite);
         assert!(counted.copied() >= copied + counted.bytes(Path::ReadWrite));
-        assert!(expected.starts_with(&arrived), "what arrived is no prefix");
+        assert!(expected.starts_with(&arrived), "what arrived is not a prefix");
         if self.lost_after.is_none() {
             assert_eq!((arrived.len(), transfer.remaining()), (expected.len(), 0));
         }

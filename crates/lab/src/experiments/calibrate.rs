@@ -172,7 +172,7 @@ impl<'a> Responses<'a> {
     }
 }
 
-/// Extents lie one behind the other, as a consumer reads, and begin anew at the end of the file.
+/// Extents lie one behind the other, as a consumer reads, and begin again at the end of the file.
 /// Batches do not begin where pages do.
 fn offset(index: usize, way: SendMethod) -> usize {
     const UNALIGNED: usize = 777;

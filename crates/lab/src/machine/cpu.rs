@@ -42,7 +42,7 @@ impl Stopwatch {
         Stopwatch { workers, process: of_this_process(), wall: Instant::now() }
     }
 
-    /// Reads, and goes on.
+    /// Reads, and continues.
     pub fn elapsed(&self) -> Elapsed {
         let (wall, cpu) = (self.wall.elapsed(), of_this_process().saturating_sub(self.process));
         flame::close();

@@ -41,7 +41,7 @@ pub trait Experiment {
     /// for the next.
     ///
     /// # Errors
-    /// The experiment cannot go on. What merely does not exist on this machine is
+    /// The experiment cannot continue. What merely does not exist on this machine is
     /// [`Outcome::Skipped`].
     fn run(&mut self, case: &Case, pass: Pass) -> Result<Outcome, LabError>;
 }

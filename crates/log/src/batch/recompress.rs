@@ -12,7 +12,7 @@ use crate::compress::{self, Compression};
 /// The low bits of the attributes, which name the codec.
 pub(super) const CODEC_MASK: i16 = 0x07;
 
-/// The reason why a batch cannot be compressed anew.
+/// The reason why a batch cannot be recompressed.
 #[derive(Debug, thiserror::Error)]
 pub enum RecompressError {
     /// The batch is not what it claims to be.

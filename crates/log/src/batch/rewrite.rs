@@ -1,6 +1,6 @@
 //! The same batch with fewer records, or none: what compaction leaves of it. Offsets, producer,
-//! leader epoch and codec stay what they are, so that sequences go on where they were; timestamps
-//! are counted from another base, which may be a delete horizon.
+//! leader epoch and codec stay what they are, so that sequences continue where they were;
+//! timestamps are counted from another base, which may be a delete horizon.
 
 use std::io;
 

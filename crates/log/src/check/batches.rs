@@ -41,7 +41,7 @@ pub enum Next<'a> {
         /// Their number.
         unused: u64,
     },
-    /// Bytes that are no batch.
+    /// Bytes that are not a batch.
     Broken(String),
 }
 

@@ -133,7 +133,12 @@ impl Check<'_> {
         self.each(
             |names| &mut names.foreign,
             |check, path| {
-                check.find(Severity::Note, path, "is no file of a log", "nothing to do: it is passed over");
+                check.find(
+                    Severity::Note,
+                    path,
+                    "is not a file of a log",
+                    "nothing to do: it is passed over",
+                );
             },
         );
     }

@@ -48,7 +48,7 @@ fn slots<const WIDTH: usize>(
     let (whole, rest) = bytes.as_chunks::<WIDTH>();
     if rest.iter().any(|byte| *byte != 0) {
         let at = (whole.len() * WIDTH) as u64;
-        return Ok(Some(Err((at, format!("{} bytes at its end are no whole entry", rest.len())))));
+        return Ok(Some(Err((at, format!("{} bytes at its end are not a whole entry", rest.len())))));
     }
     let used = whole.iter().rposition(|slot| *slot != [0; WIDTH]).map_or(0, |last| last + 1);
     // A file of one entry has been cut to it, even if that entry is zero.

@@ -148,14 +148,14 @@ fn indexes_must_agree_with_the_batches() {
         finds(left, offsets, |bytes| bytes[7] ^= 1, severity, "where no batch begins");
         finds(left, offsets, |bytes| bytes[3] = 0, severity, "");
         finds(left, offsets, |bytes| bytes[8..16].fill(0xff), severity, "");
-        finds(left, offsets, |bytes| bytes.extend([1, 2, 3]), severity, "no whole entry");
+        finds(left, offsets, |bytes| bytes.extend([1, 2, 3]), severity, "not a whole entry");
         finds(left, times, |bytes| bytes[7] = 0, severity, "says time");
         finds(left, times, |bytes| bytes.truncate(12), severity, "latest time");
         finds(left, times, |bytes| bytes[..8].fill(0x7f), severity, "");
     }
     let finding = finds(clean(), offsets, |bytes| bytes[7] ^= 1, Severity::Damage, "");
     assert!(finding.next.contains("remove the file"), "{finding:?}");
-    // Room for later is no entry.
+    // Room for later is not an entry.
     let dir = log();
     let path = dir.path().join("00000000000000000016.index");
     let mut bytes = fs::read(&path).unwrap();

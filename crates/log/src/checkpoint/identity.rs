@@ -75,7 +75,7 @@ impl PartitionMetadata {
             return Err(damaged("version is not 0"));
         }
         let id = value_of(&text, "topic_id", ':').ok_or_else(|| damaged("there is no topic_id"))?;
-        let topic_id = parse_id(id).ok_or_else(|| damaged(&format!("{id:?} is no id")))?;
+        let topic_id = parse_id(id).ok_or_else(|| damaged(&format!("{id:?} is not an id")))?;
         Ok(Some(PartitionMetadata { topic_id }))
     }
 }
@@ -123,9 +123,9 @@ impl MetaProperties {
             return Err(damaged(format!("version is {version:?}, not 1")));
         }
         let cluster_id = value("cluster.id")?.to_owned();
-        let node_id = value("node.id")?.parse().map_err(|_| damaged("node.id is no number".to_owned()))?;
+        let node_id = value("node.id")?.parse().map_err(|_| damaged("node.id is not a number".to_owned()))?;
         let directory_id = value("directory.id")?;
-        let no_id = || damaged(format!("{directory_id:?} is no id"));
+        let no_id = || damaged(format!("{directory_id:?} is not an id"));
         Ok(Some(MetaProperties {
             cluster_id,
             node_id,

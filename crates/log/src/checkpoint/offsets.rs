@@ -50,7 +50,7 @@ impl OffsetCheckpoint {
     /// Reads the file, by topic and partition; no file is an empty one.
     ///
     /// # Errors
-    /// A failing disk, or a file that is no checkpoint.
+    /// A failing disk, or a file that is not a checkpoint.
     pub fn load(self, disk: &dyn Disk, dir: &Path) -> Result<BTreeMap<(String, i32), i64>, LogError> {
         let path = dir.join(self.file_name());
         let Some(text) = lines::read_text(disk, &path)? else { return Ok(BTreeMap::new()) };

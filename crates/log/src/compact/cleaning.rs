@@ -41,7 +41,7 @@ pub struct Job {
 pub struct Counts {
     /// Bytes read to learn keys.
     pub mapped_bytes: u64,
-    /// Bytes read to be written anew.
+    /// Bytes read to be written again.
     pub read_bytes: u64,
     /// Bytes of the new segments.
     pub written_bytes: u64,
@@ -53,7 +53,7 @@ pub struct Counts {
     pub map_fill: f64,
 }
 
-/// A compaction under way. Appends, reads and retention go on meanwhile.
+/// A compaction under way. Appends, reads and retention continue meanwhile.
 #[derive(Debug)]
 pub struct Cleaning {
     job: Job,
@@ -100,7 +100,7 @@ impl Cleaning {
         self.counts
     }
 
-    /// Writes the next group anew; `producers` should be fresh ([`crate::Writer::last_records`]).
+    /// Writes the next group again; `producers` should be fresh ([`crate::Writer::last_records`]).
     /// `None` when all are done. Blocks.
     ///
     /// # Errors
@@ -259,7 +259,7 @@ impl Cleaning {
     }
 }
 
-/// The batch, if its checksum holds: what is damaged must not be written anew with a checksum that
+/// The batch, if its checksum holds: what is damaged must not be written again with a checksum that
 /// does.
 fn intact<'a>(scan: &'a mut Scan<'_>, head: &Head) -> Result<BatchView<'a>, LogError> {
     let position = BatchPosition::of(scan, head);

@@ -13,7 +13,7 @@ use crate::segment::Segment;
 
 impl Partition {
     /// Makes everything below the log's end durable and moves the recovery point there, which is
-    /// returned. Appends go on meanwhile. Blocks.
+    /// returned. Appends continue meanwhile. Blocks.
     ///
     /// # Errors
     /// A failing disk: what the kernel could not write it may have dropped, and asking again would
@@ -37,7 +37,7 @@ impl Partition {
 
     /// Makes the records below the log's end durable, and only them: the next opening reads more
     /// than after a [`Partition::flush`], which syncs indexes as well. Returns the offset that is
-    /// safe. Appends go on meanwhile. Blocks.
+    /// safe. Appends continue meanwhile. Blocks.
     ///
     /// # Errors
     /// As [`Partition::flush`].

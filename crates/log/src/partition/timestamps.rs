@@ -23,7 +23,7 @@ impl Partition {
     /// if all are. Expands the one batch that holds it. Blocks on a cold page.
     ///
     /// # Errors
-    /// A failing disk, or bytes that are no batch.
+    /// A failing disk, or bytes that are not a batch.
     pub fn offset_for_timestamp(&self, timestamp: i64) -> Result<Option<TimestampOffset>, ReadError> {
         self.despite_move(|| self.find_timestamp(timestamp))
     }
@@ -118,7 +118,7 @@ impl Partition {
     /// cold page.
     ///
     /// # Errors
-    /// A failing disk, or bytes that are no batch.
+    /// A failing disk, or bytes that are not a batch.
     pub fn batch_timestamp(&self, offset: i64) -> Result<Option<i64>, ReadError> {
         self.despite_move(|| self.find_batch_timestamp(offset))
     }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use crate::batch::BatchView;
 
 /// The last record of each producer that the log remembers: the batch that holds it stays, so that
-/// the producer can go on.
+/// the producer can continue.
 #[derive(Clone, Debug, Default)]
 pub struct LastRecords {
     /// By producer id: its epoch, and the offset of its last record unless a marker has ended that

@@ -222,7 +222,7 @@ pub(super) fn note(producers: &mut Producers, batch: &BatchView<'_>, now_ms: i64
 }
 
 /// The next batch, if it is whole, follows the offset before it, and belongs in this segment. Bytes
-/// that are no batch end the log; a disk that fails does not.
+/// that are not a batch end the log; a disk that fails does not.
 fn next_intact<'a>(
     scan: &'a mut Scan<'_>,
     base: i64,

@@ -335,7 +335,7 @@ fn indexes_that_are_right_are_not_written_again() {
     let (_, report) = open(dir.path(), |options| options.disk = disk.clone());
     assert_eq!((report.cut, report.rebuilt_segments), (None, 3));
     assert_eq!(disk.take_done(), [""; 0]);
-    // One that was not trimmed is trimmed, one that goes on with something else replaced.
+    // One that was not trimmed is trimmed, one that continues with something else replaced.
     let index = dir.path().join("00000000000000000000.index");
     let bytes = fs::read(&index).unwrap();
     for tail in [&[0; 4096 * 3][..], &[0, 0, 0, 1], &[[0; 5000], [1; 5000]].concat()] {
@@ -408,7 +408,7 @@ fn offsets_that_no_log_reaches_are_refused_with_their_path_and_nothing_is_remove
         let refused = Writer::open(OpenOptions::new(empty.path()), 0).map(|_| ()).unwrap_err().to_string();
         assert!(refused.contains(&path.display().to_string()), "{refused}");
     }
-    // Up to there a log may begin, and go on.
+    // Up to there a log may begin, and continue.
     for written in 0..2 {
         let (mut writer, _) = open(dir.path(), |options| options.log_start = OFFSET_MAX);
         write(&mut writer);

@@ -1,7 +1,8 @@
 //! From an offset to a place in the file, in four steps:
 //!
 //! 1. `search_start`: the offset index gives a position close before the offset.
-//! 2. `try_next_entry`: a reader that goes on where it ended asks for the offset behind that entry;
+//! 2. `try_next_entry`: a reader that continues where it ended asks for the offset behind that
+//!    entry;
 //!    with large batches the next entry is the batch.
 //! 3. `scan_window`: one bounded window is read and scanned by base offset alone, twelve bytes a
 //!    batch; a single last offset is read at the end.

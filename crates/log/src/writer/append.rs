@@ -258,7 +258,7 @@ impl Writer {
         if let Err(error) = written {
             self.producers.roll_back();
             for outcome in &mut outcomes[pending.first_outcome..] {
-                // A duplicate of a batch that has just failed is no duplicate.
+                // A duplicate of a batch that has just failed is not a duplicate.
                 if outcome.as_ref().is_ok_and(|appended| appended.base_offset >= pending.first_offset) {
                     *outcome = Err(error.clone().into());
                 }

@@ -23,7 +23,7 @@ impl Writer {
     /// producer snapshot. A crash in between leaves an empty last segment at most.
     ///
     /// # Errors
-    /// A failing disk, or no descriptor left for the new files; the old segment goes on then.
+    /// A failing disk, or no descriptor left for the new files; the old segment continues then.
     pub fn roll(&mut self, now_ms: i64) -> Result<(), LogError> {
         self.roll_at(self.partition.log_end(), now_ms)
     }
@@ -39,7 +39,7 @@ impl Writer {
         self.active.unmap(&*self.disk)?;
         // After a crash the recovery point would have this segment trusted as it is then: by an old
         // checkpoint, as long as it was before a cut, or with an index that the last start made
-        // anew. So the device has all of it before it has the name of the next.
+        // again. So the device has all of it before it has the name of the next.
         let trusted = base <= self.stale_recovery_point.max(self.partition.recovery_point());
         if trusted {
             self.partition.sync_one(&self.active.segment)?;

@@ -81,8 +81,9 @@ impl Writer {
     }
 
     /// Puts indexes in the place of those that mislead, and has them on the device; `false` if the
-    /// log has changed where they belong. Who reads by the old ones goes on doing so. After a crash
-    /// on the way a start builds again what is missing, and readers find out what is wrong. Blocks.
+    /// log has changed where they belong. Readers that have the old ones continue to use them.
+    /// After a crash on the way a start builds again what is missing, and readers find out what is
+    /// wrong. Blocks.
     ///
     /// # Errors
     /// A failing disk: the old indexes stay in use, and the next [`crate::Partition::reindex`] has

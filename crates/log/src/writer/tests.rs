@@ -95,7 +95,7 @@ fn a_full_disk_leaves_the_log_as_it_was() {
     let partition = writer.partition().clone();
     assert_eq!((partition.log_end(), partition.is_offline()), (1, false));
     kit.disk.heal();
-    assert_eq!(append(&mut writer, sequenced()).unwrap(), 1, "what failed is no duplicate");
+    assert_eq!(append(&mut writer, sequenced()).unwrap(), 1, "what failed is not a duplicate");
     let file = kit.dir.path().join("00000000000000000000.log");
     assert_eq!(std::fs::metadata(file).unwrap().len(), partition.size_bytes());
 }
@@ -216,7 +216,7 @@ fn an_index_is_synced_before_the_recovery_point_has_it_trusted() {
     }
     writer.flush().unwrap();
     drop(writer);
-    // Made anew by this opening, and sealed where the recovery point lies already: no flush would
+    // Made again by this opening, and sealed where the recovery point lies already: no flush would
     // come here.
     fs::remove_file(kit.dir.path().join("00000000000000000000.index")).unwrap();
     let mut writer = kit.open(3);

@@ -92,7 +92,7 @@ pub(crate) struct Round {
     pub(crate) end: i64,
     /// Up to where keys were learnt.
     pub(crate) reached: i64,
-    /// Batches before this one were written anew.
+    /// Batches before this one were written again.
     pub(crate) rewritten: i64,
     pub(crate) now_ms: i64,
     pub(crate) delete_retention_ms: i64,

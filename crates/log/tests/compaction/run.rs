@@ -313,7 +313,7 @@ impl Life {
         })
     }
 
-    /// Each producer goes on where it was, for any records compacted away.
+    /// Each producer continues where it was, for any records compacted away.
     fn check_producers(&self) {
         if self.list.log_start > 0 {
             return;

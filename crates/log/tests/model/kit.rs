@@ -32,7 +32,7 @@ pub(crate) enum Damage {
     Flip(u8, u8),
     /// It is zero from there on.
     Zero(u8, u8),
-    /// Bytes that are no batch follow the last one.
+    /// Bytes that are not a batch follow the last one.
     Garbage(u8),
     /// An index file is gone.
     LostIndex(u8),

@@ -125,7 +125,7 @@ impl Clock {
     }
 }
 
-/// The codec and level that a batch has to be compressed anew with, if it has another than its
+/// The codec and level that a batch has to be recompressed with, if it has another than its
 /// topic wants.
 pub(super) fn wanted_codec(
     batch: &BatchView<'_>,

@@ -31,7 +31,7 @@ pub(super) enum Confirmation {
 const APART_MS: i64 = 2;
 
 impl Confirmation {
-    /// Begins a proof anew.
+    /// Begins a proof again.
     pub(super) fn ask(&mut self, now_ms: i64) {
         *self = Self::Asked(now_ms);
     }

@@ -7,7 +7,7 @@
 //! housekeeping, stops. In one of short segments logs are rolled every few batches, the next
 //! segment is made ahead, and records go again: by age, by size, by DeleteRecords, by compaction,
 //! with their topic; in half of these, what the broker does beside its clients is done by threads
-//! while they go on. What is drawn is a list (`Event::ALL`), and the test fails if one of them
+//! while they continue. What is drawn is a list (`Event::ALL`), and the test fails if one of them
 //! never had its effect.
 //!
 //! Beyond what was acknowledged, it is checked that what was flushed is there whatever the
@@ -79,7 +79,7 @@ fn crashes_of(seed: u64, crashes: usize) -> (usize, Happened) {
     (done, life.facts.happened)
 }
 
-/// Opens what a crash left and checks it; sometimes that crashes as well, sometimes life goes on.
+/// Opens what a crash left and checks it; sometimes that crashes as well, sometimes life continues.
 fn survive(
     tree: &Tree,
     ended: Ended<'_>,

@@ -1,4 +1,4 @@
-//! Keys of Kafka's without an effect here, and keys that nobody knows.
+//! Keys of Kafka's without an effect here, and unknown keys.
 
 use super::*;
 

@@ -8,7 +8,7 @@ use crate::group::timers::{Alarm, TimerKey};
 use crate::group::turn::{Continuation, PendingWrite, Rebalance, StepContext};
 
 impl ClassicGroup {
-    /// Starts a rebalance, or ends the one that goes on if everybody is there.
+    /// Starts a rebalance, or ends the present one if all members have joined.
     pub(super) fn rebalance_or_complete(&mut self, turn: &mut StepContext<'_>) -> Option<PendingWrite> {
         match self.state {
             State::PreparingRebalance | State::Dead => self.complete_if_all_joined(turn),

@@ -30,7 +30,7 @@ pub(super) struct Goal<'a> {
 
 /// The member's next state on the way to the goal. `taken` says whether a partition belongs to
 /// anybody. None if the member's state is unknown and it has not given everything up: it must start
-/// anew.
+/// again.
 pub(super) fn next(
     now: &CurrentValue,
     goal: &Goal<'_>,

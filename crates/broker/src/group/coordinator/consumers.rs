@@ -31,7 +31,7 @@ pub(in crate::group) struct GroupDraft {
     pub(super) becomes: DraftedGroup,
     /// The ticket of the request that waits, and its answer.
     pub(super) answer: Option<(Ticket, Outcome)>,
-    /// The member whose session begins anew with it.
+    /// The member whose session begins again with it.
     pub(super) renewed: Option<String>,
     /// Members that have gone with it.
     pub(super) gone: Vec<String>,
@@ -246,7 +246,7 @@ impl Coordinator {
         self.append(PendingWrite { records, then: Continuation::Draft(Box::new(draft)) }, now_ms);
     }
 
-    /// The group's records are in the log, or could not be written. Held events go on.
+    /// The group's records are in the log, or could not be written. Held events are then processed.
     pub(super) fn draft_written(&mut self, draft: GroupDraft, error: Option<GroupError>, now_ms: i64) {
         let group_id = draft.becomes.id().to_owned();
         let waiting = self.writing.remove(&group_id).unwrap_or_default();

@@ -57,5 +57,5 @@ pub struct OffsetDeleteRequest {
     pub topics: Vec<(String, Vec<i32>)>,
 }
 
-/// Answer to [`OffsetDeleteRequest`]; a partition without an offset is no error.
+/// Answer to [`OffsetDeleteRequest`]; a partition without an offset is not an error.
 pub type OffsetDeleteOutcome = Result<Vec<CommittedTopic>, GroupError>;

@@ -106,7 +106,7 @@ struct World {
     rig: Rig,
     random: Random,
     clients: Vec<Client>,
-    /// Starts of the broker and deletions of the group: generations count anew from
+    /// Starts of the broker and deletions of the group: generations count again from
     /// then.
     incarnation: u32,
     /// Leader of each generation.

@@ -72,7 +72,7 @@ impl Since {
     }
 }
 
-/// A snapshot that is due, taken out of the store so that changes can go on while it is written.
+/// A snapshot that is due, taken out of the store so that changes can continue while it is written.
 #[derive(Debug)]
 #[must_use]
 pub struct DueSnapshot {
@@ -84,7 +84,7 @@ pub struct DueSnapshot {
 }
 
 impl Store {
-    /// The snapshot that is due, if one is. The log goes on in a segment of its own, so that what
+    /// The snapshot that is due, if one is. The log continues in a segment of its own, so that what
     /// the snapshot stands for can be removed whole. Without success the next one is due after as
     /// many bytes, or as long, again.
     ///

@@ -25,7 +25,7 @@ enum Key {
     P384(Vec<u8>),
 }
 
-/// The document is no key set.
+/// The document is not a key set.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("not a JSON Web Key Set: {0}")]
 pub struct JwksError(String);

@@ -130,7 +130,7 @@ impl Connection {
 
     /// Waits for a request to begin; after a while without the memory for it.
     ///
-    /// The timer is set anew only when it fires, or would fire too late: with every request that
+    /// The timer is reset only when it fires, or would fire too late: with every request that
     /// would cost more than the rest of waiting.
     async fn silence(&mut self) -> Result<(), CloseReason> {
         let since = tokio::time::Instant::now();

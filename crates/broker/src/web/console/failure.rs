@@ -17,7 +17,7 @@ pub(super) enum Failed {
     Input(String),
     /// There is no such thing.
     Missing(String),
-    /// Not a failure: the action is done, and the browser goes on to another page.
+    /// Not a failure: the action is done, and the browser is redirected to another page.
     Redirect(String),
 }
 

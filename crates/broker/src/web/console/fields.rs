@@ -34,7 +34,7 @@ impl Fields {
         let parsed = text.replace(',', "").parse();
         parsed
             .map(Some)
-            .map_err(|error| Failed::Input(format!("{name}: {text:?} is no number here ({error})")))
+            .map_err(|error| Failed::Input(format!("{name}: {text:?} is not a number here ({error})")))
     }
 
     /// A field that must not be empty.

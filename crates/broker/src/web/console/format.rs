@@ -115,7 +115,7 @@ pub(super) fn shown(bytes: &[u8], most: usize) -> Shown {
     }
 }
 
-/// JSON with indents; none for what is no object or array.
+/// JSON with indents; none for what is not an object or array.
 fn indented(text: &str) -> Option<String> {
     if !text.trim_start().starts_with(['{', '[']) {
         return None;

@@ -123,7 +123,7 @@ fn with_cookie(mut response: Response, cookie: &str) -> Response {
     response.into_response()
 }
 
-/// The page to go on to: one of the console, nothing else.
+/// The page to continue to: one of the console, nothing else.
 fn inside(next: &str) -> &str {
     match next.starts_with('/') && !next.starts_with("//") && !next.contains(['\\', '\r', '\n']) {
         true => next,

@@ -126,7 +126,9 @@ async fn positions(
         "time" => {
             let text = fields.required("time")?;
             let ms = format::parse_time(text);
-            ms.ok_or_else(|| Failed::Input(format!("time: {text:?} is no time; write 2026-01-31T12:00:00")))?
+            ms.ok_or_else(|| {
+                Failed::Input(format!("time: {text:?} is not a time; write 2026-01-31T12:00:00"))
+            })?
         }
         _ => EARLIEST,
     };
@@ -196,7 +198,7 @@ async fn found(
     })
 }
 
-/// The form that goes on behind what was read, with the same filter.
+/// The form that continues behind what was read, with the same filter.
 fn next(fields: &Fields, partition: i32, offset: i64) -> Markup {
     html! {
         form method="get" {

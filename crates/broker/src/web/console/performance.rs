@@ -8,16 +8,14 @@ use axum::Extension;
 use axum::extract::State;
 use axum::response::Response;
 use levada_io::Path;
-use levada_wire::messages::DescribeClusterRequest;
 use maud::{Markup, html};
 
-use super::failure::{Failed, check};
+use super::failure::Failed;
 use super::layout::{self, Page, Section, table, tile};
 use super::visitor::{Visit, Visiting, Visitor};
 use super::{Console, format};
 use crate::blocking::off_shard;
 use crate::broker::Broker;
-use crate::error_code::ErrorCode;
 use crate::replica::Work;
 use crate::security::acl::Operation;
 use crate::stats::{BOUNDS_US, Durations, Phase};
@@ -30,24 +28,6 @@ pub(super) async fn show(
 ) -> Response {
     let page = page(&console, &visitor).await;
     layout::respond(&visitor, Section::Performance, page)
-}
-
-impl Console {
-    /// Fails unless the visitor has this permission for the cluster, as DescribeCluster tells it.
-    pub(super) async fn cluster_permission(
-        &self,
-        visitor: &Visitor,
-        operation: Operation,
-    ) -> Result<(), Failed> {
-        let mut request = DescribeClusterRequest::default();
-        request.include_cluster_authorized_operations = true;
-        let answer = self.desk.ask(&visitor.caller, &request).await?;
-        check(answer.error_code, answer.error_message.as_deref(), || "describe the cluster".to_owned())?;
-        let allowed = answer.cluster_authorized_operations & (1 << operation.code()) != 0;
-        let code = if allowed { ErrorCode::None } else { ErrorCode::ClusterAuthorizationFailed };
-        let sentence = format!("The page needs {operation} on the cluster.");
-        check(code.code(), Some(&sentence), || "show this page".to_owned())
-    }
 }
 
 async fn page(console: &Console, visitor: &Visitor) -> Result<Page, Failed> {

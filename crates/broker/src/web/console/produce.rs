@@ -151,7 +151,7 @@ fn headers(text: &str) -> Result<Vec<(String, String)>, Failed> {
         .map(|line| {
             let pair =
                 line.split_once(':').map(|(name, value)| (name.trim().to_owned(), value.trim().to_owned()));
-            pair.ok_or_else(|| Failed::Input(format!("{line:?} is no header; write name: value")))
+            pair.ok_or_else(|| Failed::Input(format!("{line:?} is not a header; write name: value")))
         })
         .collect()
 }

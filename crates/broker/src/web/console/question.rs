@@ -1,4 +1,5 @@
-//! Questions that several pages ask the broker: topics, offsets by time, sizes, settings.
+//! Requests that several pages send to the broker: topics, offsets by time, sizes, settings, and
+//! the access check of pages that send no other request.
 
 use std::collections::BTreeMap;
 
@@ -10,12 +11,16 @@ use levada_wire::messages::list_offsets_request::{ListOffsetsPartition, ListOffs
 use levada_wire::messages::metadata_request::MetadataRequestTopic;
 use levada_wire::messages::metadata_response::MetadataResponseTopic;
 use levada_wire::messages::{
-    DescribeConfigsRequest, DescribeLogDirsRequest, ListOffsetsRequest, MetadataRequest,
+    DescribeClusterRequest, DescribeConfigsRequest, DescribeLogDirsRequest, ListOffsetsRequest,
+    MetadataRequest,
 };
 
 use super::Console;
 use super::desk::Caller;
 use super::failure::{Failed, check};
+use super::visitor::Visitor;
+use crate::error_code::ErrorCode;
+use crate::security::acl::Operation;
 
 /// Asks for the first offset of a log, for its end, or for the record with the latest timestamp.
 pub(super) const EARLIEST: i64 = -2;
@@ -25,6 +30,23 @@ pub(super) const LATEST: i64 = -1;
 pub(super) type Place = (String, i32);
 
 impl Console {
+    /// Checks that the visitor has this permission on the cluster, by a DescribeCluster request.
+    /// For pages whose content does not come from a Kafka request.
+    pub(super) async fn cluster_permission(
+        &self,
+        visitor: &Visitor,
+        operation: Operation,
+    ) -> Result<(), Failed> {
+        let mut request = DescribeClusterRequest::default();
+        request.include_cluster_authorized_operations = true;
+        let answer = self.desk.ask(&visitor.caller, &request).await?;
+        check(answer.error_code, answer.error_message.as_deref(), || "describe the cluster".to_owned())?;
+        let allowed = answer.cluster_authorized_operations & (1 << operation.code()) != 0;
+        let code = if allowed { ErrorCode::None } else { ErrorCode::ClusterAuthorizationFailed };
+        let sentence = format!("The page needs {operation} on the cluster.");
+        check(code.code(), Some(&sentence), || "show this page".to_owned())
+    }
+
     /// The topics that the caller may see, by name.
     pub(super) async fn topics(&self, caller: &Caller) -> Result<Vec<MetadataResponseTopic>, Failed> {
         let mut request = MetadataRequest::default();

@@ -197,7 +197,7 @@ async fn moves(console: &Console, visitor: &Visitor, fields: &Fields) -> Result<
         "time" => {
             let text = fields.required("time")?;
             let time = format::parse_time(text).ok_or_else(|| {
-                Failed::Input(format!("time: {text:?} is no time; write 2026-01-31T12:00:00"))
+                Failed::Input(format!("time: {text:?} is not a time; write 2026-01-31T12:00:00"))
             })?;
             let places = committed.iter().map(|one| (one.place.clone(), time));
             console.offsets(&visitor.caller, places).await?

@@ -106,7 +106,7 @@ impl Series<'_> {
         self.with(values, |encoder| encoder.encode_counter::<NoLabelSet, _, u64>(&value, None))
     }
 
-    /// As [`Series::counter`], of a number that is no integer.
+    /// As [`Series::counter`], of a number that is not an integer.
     pub(super) fn counter_f64(&mut self, values: &[&str], value: f64) -> fmt::Result {
         self.with(values, |encoder| encoder.encode_counter::<NoLabelSet, _, u64>(&value, None))
     }

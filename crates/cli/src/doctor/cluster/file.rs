@@ -66,7 +66,8 @@ fn identity(config: &BrokerConfig, facts: &Facts) -> Check {
     }
 }
 
-/// Files of keys and trust, of the own listeners and for those of controllers and brokers.
+/// Key stores and trust stores: of this broker's listeners, and for connections to controllers and
+/// brokers.
 fn security(config: &BrokerConfig) -> Check {
     let mut peers = config.cluster.iter().flat_map(|cluster| [&cluster.controllers, &cluster.brokers]);
     let checked = tls::check(config).and_then(|()| peers.try_for_each(|peer| peer.tls().map(drop)));

@@ -120,7 +120,7 @@ fn a_partition_followed_anew_ignores_outcomes_from_before() {
         FetchedPartition { error_code: errors::OFFSET_OUT_OF_RANGE, ..FetchedPartition::new(0) };
     let tasks = fetcher.answered(response(vec![out_of_range]), 0).unwrap();
     assert_eq!(tasks[0].task, Task::Locate(Bound::Latest));
-    // The same epoch goes on as it is.
+    // The same epoch continues as it is.
     fetcher.follow((TOPIC, 0), 5, LogEnd { offset: 0, epoch: 0 }, 0);
     assert_eq!(fetcher.done(&tasks[0], Outcome::Located(8), 0).unwrap().task, Task::Truncate(8));
     fetcher.follow((TOPIC, 0), 6, LogEnd { offset: 10, epoch: 4 }, 10);

@@ -292,7 +292,7 @@ fn diverged() -> impl Strategy<Value = (Log, Log)> {
             epoch += 2;
         }
         let mut follower = leader.clone();
-        // The last common epoch may go on in one of the logs.
+        // The last common epoch may continue in one of the logs.
         if let Some((last, _)) = leader.epochs.last().copied() {
             let longer = if more % 2 == 0 { &mut leader } else { &mut follower };
             longer.records.extend(std::iter::repeat_n(last, more));

@@ -105,8 +105,8 @@ pub enum Caching {
     Drop,
 }
 
-/// `MSG_WAITALL`, which makes the ring go on after a short send and call a send that stays short a
-/// failure of its chain.
+/// `MSG_WAITALL`, which makes the ring continue after a short send and call a send that stays short
+/// a failure of its chain.
 const WAIT_ALL: SendFlags = SendFlags::from_bits_retain(0x100);
 
 /// One operation, not yet given to a ring.

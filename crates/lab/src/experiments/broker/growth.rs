@@ -161,10 +161,7 @@ impl<'b> Growth<'b> {
             Kind::Connections | Kind::Partitions => {
                 let (connections, partitions) = kind.surroundings(count);
                 let (requests, ..) = self.produce(connections, partitions)?;
-                Ok(Verdict {
-                    sound: true,
-                    what: format!("{requests} batches got the offsets that they should"),
-                })
+                Ok(Verdict { sound: true, what: format!("{requests} batches got the expected offsets") })
             }
             Kind::Segments | Kind::Fetch => {
                 let filled = self.filled(kind, count)?;

@@ -19,7 +19,7 @@ use super::clocked;
 pub(super) enum ReadMethod {
     /// `pread` into one buffer.
     Pread,
-    /// `preadv` into [`BUFFERS`] buffers, which are reused, or made anew for each call.
+    /// `preadv` into [`BUFFERS`] buffers, which are reused, or made again for each call.
     Preadv { pooled: bool },
     /// A mapping, touched page by page; copied from if it is to be checked.
     Mapping { access: Access, copied: bool },

@@ -1,5 +1,5 @@
-//! A process without a descriptor left refuses what needs one, and goes on as soon as there is one:
-//! nothing is in doubt.
+//! A process without a descriptor left refuses what needs one, and continues as soon as there is
+//! one: nothing is in doubt.
 
 use super::*;
 

@@ -364,7 +364,7 @@ fn check_state<'a, A: Iterator<Item = &'a BatchFact>>(
     Ok(())
 }
 
-/// Each producer goes on where its last batch ended. Of a log that `is_compacted` the last batch
+/// Each producer continues where its last batch ended. Of a log that `is_compacted` the last batch
 /// may be gone: a later one, which had not reached the device when power was lost, was the last
 /// when compaction asked for it. Then a snapshot may still know of it, and `check_keys` holds the
 /// log to what such a snapshot has clients believe.
@@ -471,7 +471,7 @@ fn check_transactions(broker: &Broker, life: Ended<'_>) -> Check {
     Ok(())
 }
 
-/// Life goes on: what was decided is finished, every log can be appended to, and stops and starts
+/// Life continues: what was decided is finished, every log can be appended to, and stops and starts
 /// in good order.
 pub(super) fn go_on(now: &Incarnation, life: Ended<'_>) -> Check {
     now.run_transactions();

@@ -48,7 +48,7 @@ pub(super) enum Event {
     Compact,
     /// A stop in good order, and a start.
     Restart,
-    /// The process dies, the machine goes on.
+    /// The process dies, the machine continues.
     Die,
 }
 

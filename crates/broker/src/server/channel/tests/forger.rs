@@ -107,7 +107,7 @@ impl<S: Read + Write> Forger<S> {
     /// The next record, opened; none at the end. New keys of the other side's are taken.
     ///
     /// # Errors
-    /// Of kind `InvalidData` for what is no record under the right keys, else the socket's.
+    /// Of kind `InvalidData` for what is not a record under the right keys, else the socket's.
     pub(crate) fn hear(&mut self) -> io::Result<Option<(u8, Vec<u8>)>> {
         let invalid =
             |error: &dyn std::fmt::Display| io::Error::new(ErrorKind::InvalidData, error.to_string());
@@ -152,7 +152,7 @@ fn fill(socket: &mut impl Read, incoming: &mut Vec<u8>) -> io::Result<()> {
                 incoming.extend_from_slice(&some[..count]);
                 return Ok(());
             }
-            // A machine that is stopped and goes on interrupts a read that has a time limit.
+            // A machine that is stopped and continues interrupts a read that has a time limit.
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }

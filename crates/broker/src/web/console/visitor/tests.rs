@@ -17,7 +17,7 @@ fn requests_of_other_sites_are_refused() {
     let post = |pairs: &[_]| is_foreign(&Method::POST, &headers(&[&[host], pairs].concat()));
     let get = |pairs: &[_]| is_foreign(&Method::GET, &headers(&[&[host], pairs].concat()));
     assert!(!post(&[("origin", "http://127.0.0.1:9644"), ("sec-fetch-site", "same-origin")]));
-    assert!(!post(&[]), "a program that is no browser");
+    assert!(!post(&[]), "a program that is not a browser");
     assert!(post(&[("origin", "http://127.0.0.1:9645")]), "another port");
     assert!(post(&[("origin", "null")]));
     assert!(post(&[("sec-fetch-site", "same-site"), ("origin", "http://127.0.0.1:9644")]));

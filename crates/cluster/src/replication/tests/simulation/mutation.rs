@@ -22,15 +22,15 @@ pub(super) enum Mutation {
     ShrinksAtOnce,
     /// A follower truncates to its high watermark, as before KIP-101.
     TruncatesToHighWatermark,
-    /// A follower goes on where its log left the leader's.
+    /// A follower continues where its log left the leader's.
     IgnoresDivergence,
     /// A log opens with its end as the high watermark.
     OpensCommitted,
-    /// A log goes on behind a segment that has lost its end with the power.
+    /// A log continues behind a segment that has lost its end with the power.
     KeepsHoles,
     /// acks=all is acknowledged at the append.
     AcknowledgesAtAppend,
-    /// A leader that is told of another one goes on.
+    /// A leader that is told of another one continues.
     NeverResigns,
 }
 

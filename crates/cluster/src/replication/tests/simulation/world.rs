@@ -90,7 +90,7 @@ pub(super) enum Message {
 pub(super) enum Refused {
     /// The client sends the batch again.
     Again,
-    /// Batches of the producer are lost: it begins anew.
+    /// Batches of the producer are lost: it begins again.
     Lost,
 }
 
@@ -538,7 +538,7 @@ impl Sim {
         }
     }
 
-    /// A node leads anew.
+    /// A node leads again.
     pub(super) fn strike(&mut self, leader: i32) {
         let Some(ms) = self.strike_ms.take() else { return };
         self.isolate(leader, ms);

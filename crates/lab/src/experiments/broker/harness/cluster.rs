@@ -51,7 +51,7 @@ const PATIENT: [(&str, &str); 3] = [
     ("replica.socket.timeout.ms", "3600000"),
 ];
 
-/// Time for a change of replicas without data: both ends of a connection may have to open it anew.
+/// Time for a change of replicas without data: both ends of a connection may have to open it again.
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// Between two looks at the metadata.

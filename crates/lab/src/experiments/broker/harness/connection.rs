@@ -4,7 +4,7 @@
 //! The low-water mark of the socket stands at what is still expected, up to [`LOW_WATER`], so that
 //! the client is woken once for so much and what the broker pays does not depend on how often the
 //! client happened to be awake. It waits by `poll` and then takes what is there: a blocking receive
-//! that began with a part of it in hand would go on waiting for the whole mark on top of that,
+//! that began with a part of it in hand would continue waiting for the whole mark on top of that,
 //! which may never come.
 
 use std::io::{self, Write};

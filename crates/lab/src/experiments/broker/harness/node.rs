@@ -120,7 +120,7 @@ impl Node {
         Ok((node, address))
     }
 
-    /// Does beforehand what is no part of a start: formats Kafka's directory, or Levada's if it
+    /// Does beforehand what is not a part of a start: formats Kafka's directory, or Levada's if it
     /// joins the cluster of others.
     pub(crate) fn prepare(&self) -> Result<(), LabError> {
         let joins = self.plan.settings.iter().any(|(key, _)| *key == "process.roles");

@@ -1,5 +1,5 @@
 //! A new replica: a partition with one replica gets a second one, which copies everything from the
-//! leader's disk while producers go on.
+//! leader's disk while producers continue.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -31,7 +31,7 @@ pub(in crate::broker::tests::crash) fn copier(id: &str) -> String {
 }
 
 impl Life {
-    /// Takes up a transactional id: begins a transaction or goes on with one, writes, and commits
+    /// Takes up a transactional id: begins a transaction or continues with one, writes, and commits
     /// it or not, or leaves it open.
     pub(super) fn transaction(&mut self, end: Option<bool>) -> bool {
         let id = format!("t{}", self.random.random_range(0..2));
