@@ -1,5 +1,5 @@
 //! The two clocks of the machine. Dates come from the wall clock, which people and time servers
-//! set. Durations come from the monotonic clock, which nobody sets.
+//! set. Durations come from the monotonic clock, which is never set.
 
 use std::sync::LazyLock;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};

@@ -1,4 +1,4 @@
-//! Requests to the controller: all that this broker wants changed in the metadata. Nobody else
+//! Requests to the controller: all changes of the metadata that this broker asks for. No other code
 //! changes it.
 //!
 //! `embedded` is the controller itself: each change is decided by `metadata::controller`, written
@@ -7,8 +7,8 @@
 //! besides the image.
 //!
 //! A broker in a cluster has a `remote` controller instead: clients' requests for changes are
-//! forwarded as they came, before they are decoded. The broker's own requests are the creation of
-//! topics that clients need and the allocation of producer ids.
+//! forwarded without decoding. The broker's own requests are the creation of topics that clients
+//! need and the allocation of producer ids.
 
 use std::sync::Arc;
 
@@ -99,7 +99,7 @@ impl Controller {
         }
     }
 
-    /// Records that this node serves, and returns the image to begin with. In a cluster the
+    /// Writes the registration of this node, and returns the first image. In a cluster the
     /// membership registers the node, and the image is the published one. Blocks.
     pub(crate) fn register(&self, node: &Node) -> Result<Image, StoreError> {
         match &self.backend {

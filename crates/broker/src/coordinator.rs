@@ -3,7 +3,7 @@
 //!
 //! `host` drives a state machine: that of [`crate::group`], or that of [`crate::txn`]. `slots` is
 //! the table of the coordinators of one topic and their clock, `replay` reads the logs that they
-//! keep their state in, `announcements` are the metadata that group coordinators are told.
+//! keep their state in, `announcements` sends metadata to group coordinators.
 
 use std::sync::Arc;
 

@@ -15,7 +15,7 @@ use crate::error_code::ErrorCode;
 
 /// The epoch of a request that opens a session.
 const INITIAL_EPOCH: i32 = 0;
-/// The epoch of a request that wants no session.
+/// The epoch of a request without a session.
 const FINAL_EPOCH: i32 = -1;
 
 /// A session that has been idle for longer gives way to any new one; a younger one to none.
@@ -56,7 +56,7 @@ pub(crate) type PartitionKey = (SessionTopic, i32);
 pub(crate) struct SessionRequest {
     /// 0 for none.
     pub(crate) session_id: i32,
-    /// 0 opens a session, -1 wants none, others continue with one.
+    /// 0 opens a session, -1 asks for none, others continue with one.
     pub(crate) epoch: i32,
     /// True if topics are named by id.
     pub(crate) by_id: bool,
@@ -137,7 +137,7 @@ impl FetchSession {
         }
     }
 
-    /// Remembers what is told of a partition; whether it has to be told at all.
+    /// Stores the state of a partition that the client gets. True if the answer must contain it.
     fn tell(&mut self, key: &PartitionKey, seen: PartitionState) -> bool {
         // A request that came between may have dropped the partition.
         let Some(place) = self.places.get(key).copied() else { return true };
@@ -300,7 +300,7 @@ impl Sessions {
         id
     }
 
-    /// Ends the sessions that nobody uses any more.
+    /// Ends unused sessions.
     pub(crate) fn end_idle(&mut self, now_ms: i64) {
         while let Some((used_ms, id)) = self.idle.first().copied()
             && now_ms - used_ms > IDLE_MS

@@ -97,7 +97,7 @@ impl Fetchers {
         state.placed.insert(partition, id);
     }
 
-    /// Has a partition follow nobody.
+    /// Stops following the leader of a partition.
     pub(crate) fn forget(&self, partition: PartitionKey) {
         self.state.lock().forget(&partition);
     }

@@ -134,7 +134,7 @@ pub(crate) enum LevelChange {
     Delete,
     /// Something that Kafka refuses for loggers, by the name of the operation.
     Refused(&'static str),
-    /// An operation that nobody knows.
+    /// An unknown operation.
     Unknown(i8),
 }
 

@@ -3,7 +3,7 @@
 //! A [`Machine`] holds the state of a coordinator, which lives in the records of one partition. An
 //! event and the time go in, actions come out; the machine owns no clock, socket or disk.
 //! [`crate::group`] and [`crate::txn`] have one machine each. `coordinator` hosts them: it replays
-//! the partition's log, brings requests and alarms, appends what a machine wants written, and sends
+//! the partition's log, brings requests and alarms, appends the records of the machine, and sends
 //! the answers.
 
 use bytes::Bytes;
@@ -33,7 +33,7 @@ pub struct EncodedRecord {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PersistFailure {
     /// The partition cannot take records now: its disk is full, it does not exist yet, too few
-    /// replicas are in sync, or another broker leads it. The log is as it was, unless the
+    /// replicas are in sync, or another broker leads it. The log is unchanged, unless the
     /// leadership has ended: then the next leader may have the records, and this machine is about
     /// to be unloaded.
     #[error("the coordinator's partition cannot take records now")]

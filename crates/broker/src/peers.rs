@@ -139,7 +139,7 @@ impl Drop for PeerRequests {
     }
 }
 
-/// Makes calls until nobody can ask for more.
+/// Makes calls until every sender is gone.
 fn serve(inbox: &Receiver<Call>, mut connection: Connection, find: impl Fn() -> Option<Target>) {
     while let Ok(call) = inbox.recv() {
         call(find().map(|target| Peer { connection: &mut connection, target }));

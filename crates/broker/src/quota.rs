@@ -51,8 +51,8 @@ impl Used {
 /// and forgotten.
 const ADDRESSES_KEPT: usize = 1024;
 
-/// Addresses at most: somebody may have a whole network of them. Those beyond share one meter until
-/// others are idle.
+/// Addresses at most: one client may have a whole network of them. Those beyond share one meter
+/// until others are idle.
 const ADDRESSES_MAX: usize = 100_000;
 const FURTHER_ADDRESSES: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 
@@ -60,8 +60,8 @@ const FURTHER_ADDRESSES: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 const METER_KEPT_MS: i64 = 3_600_000;
 const SWEEP_MS: i64 = 60_000;
 
-/// Meters at most: a client chooses its id. What comes beyond them, while all are in use, shares
-/// one for each kind of use.
+/// Meters at most: a client chooses its id. Further clients, while all are in use, share one meter
+/// for each kind of use.
 const METERS_MAX: usize = 100_000;
 
 /// User of a quota.
@@ -84,7 +84,7 @@ pub(crate) struct Accounts {
     limits: Quotas,
     meters: HashMap<Account, QuotaMeter>,
     hashes: RandomState,
-    /// When meters were last looked for that nobody uses.
+    /// Time of the last search for unused meters.
     swept_ms: i64,
     connections: HashMap<IpAddr, QuotaMeter>,
     /// When addresses were last looked for that have opened no connection lately.

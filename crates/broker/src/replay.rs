@@ -1,8 +1,9 @@
 //! Old records and the page cache: the decision to keep or drop pages that a consumer reads from
 //! the disk ([reasons](../../../docs/decisions/2026-11-23-replays-in-memory.md)).
 //!
-//! [`Admission`] decides. How memory stands is asked when somebody reads old records from the disk,
-//! at most once a second, on a thread that may wait; a broker without such readers asks nothing.
+//! [`Admission`] decides. The state of memory is read when a client reads old records from the
+//! disk, at most once a second, on a thread that may block. A broker without such readers never
+//! reads it.
 
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
@@ -97,7 +98,7 @@ impl Replays {
         self.ask(&warm.extent, policy)
     }
 
-    /// True if the caller is to look at memory again: one at a time is told so.
+    /// True if the caller must read the state of memory again; true for one caller at a time.
     fn is_due(&self, now: Instant) -> bool {
         let mut asked = self.asked.lock();
         let due = asked.is_none_or(|asked| now.saturating_duration_since(asked) >= FRESH);

@@ -239,8 +239,7 @@ impl Replicas {
         &self.dirs
     }
 
-    /// Finishes interrupted deletions, and moves directories of partitions that are not `known` out
-    /// of the way.
+    /// Finishes interrupted deletions, and renames directories of partitions that are not `known`.
     pub(crate) fn quarantine_strays(
         &self,
         known: impl Fn(&str, i32) -> Option<Uuid>,

@@ -64,8 +64,8 @@ impl RequestMemory {
         Held { memory: self.clone(), bytes: 0, excess: None }
     }
 
-    /// True if more may be read: less than the limit is held. What is read then may exceed it by
-    /// one read.
+    /// True if more may be read: less than the limit is held. Received bytes may exceed it by one
+    /// read.
     pub(crate) fn has_room(&self, limit_bytes: u64) -> bool {
         self.held_bytes.load(Ordering::Acquire) < limit_bytes
     }

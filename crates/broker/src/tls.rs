@@ -32,7 +32,7 @@ pub struct TlsContext {
     rules: Rules,
     /// Subject of the certificate.
     names: Option<Names>,
-    /// The files it was read from, as they were then.
+    /// Identity of the files at the time of reading.
     files: Vec<(PathBuf, FileVersion)>,
 }
 

@@ -92,7 +92,7 @@ impl Transactions {
     }
 
     /// Appends a batch of a transaction whose claim holds. If the partition has records of the
-    /// transaction already, nobody is asked.
+    /// transaction already, no request is sent.
     ///
     /// # Errors
     /// If the claim does not hold: nothing has been appended.

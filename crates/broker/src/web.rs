@@ -159,7 +159,7 @@ pub enum WebError {
 
 impl WebServer {
     /// Binds `listen`, unless there is a socket for it already, and serves `source` and further
-    /// pages from a new thread, to those who show the token if there is one.
+    /// pages from a new thread, only to clients with the token if there is one.
     pub fn start(
         (listen, socket): (&HostPort, Option<TcpListener>),
         token: Option<Secret>,

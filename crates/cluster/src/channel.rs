@@ -119,7 +119,7 @@ pub struct Channel {
 }
 
 impl Channel {
-    /// A channel without requests, which knows no controller yet.
+    /// A channel without requests, without a known controller.
     pub fn new(limits: ChannelLimits) -> Channel {
         let queue = |class| Queue { class, requests: VecDeque::new(), failures: 0, retry_ms: i64::MIN };
         Channel { limits, controller: None, queues: RequestClass::ALL.map(queue) }

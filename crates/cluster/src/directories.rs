@@ -107,8 +107,8 @@ impl Directories {
         Some((self.last_request, request))
     }
 
-    /// Takes the answer to a request; `None` stands for no answer. What was not acknowledged is
-    /// reported again, unless the replica has moved meanwhile.
+    /// Takes the answer to a request; `None` stands for no answer. Replicas without an
+    /// acknowledgement are reported again, unless the replica has moved meanwhile.
     pub fn answered(&mut self, request: u64, response: Option<&AssignReplicasToDirsResponse>, now_ms: i64) {
         let Some((_, mut left)) = self.in_flight.take_if(|(in_flight, _)| *in_flight == request) else {
             return;

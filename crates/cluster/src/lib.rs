@@ -2,9 +2,9 @@
 //! and the time go in, actions come out. A driver owns sockets, clock and disk, and translates
 //! actions to I/O.
 //!
-//! Each machine has `step(event, now_ms) -> Vec<action>` and a deadline at which it wants to be
-//! stepped without an event. Times are milliseconds of one monotonic clock; requests carry a number
-//! of the machine's own, so that an answer that comes late or twice is recognised.
+//! Each machine has `step(event, now_ms) -> Vec<action>` and a deadline at which the driver steps
+//! it without an event. Times are milliseconds of one monotonic clock; requests carry a number of
+//! the machine's own, so that an answer that comes late or twice is recognised.
 
 pub mod channel;
 pub mod directories;

@@ -145,7 +145,7 @@ pub struct Lifecycle {
     last_refusal: Option<i16>,
     failures: u32,
     next_ms: i64,
-    /// An event wants the next request as soon as the one in flight is answered.
+    /// An event needs the next request as soon as the one in flight is answered.
     urgent: bool,
     /// End of the registration's time, of the controlled shutdown's, or of the grace of a replaced
     /// broker.

@@ -165,8 +165,8 @@ enum Outcome {
 }
 
 impl Observer {
-    /// An observer that knows nothing of the log yet. It sends its first request with the first
-    /// `Tick`.
+    /// An observer at the start, without any part of the log. It sends its first request with the
+    /// first `Tick`.
     pub fn new(config: ObserverConfig, quorum: Quorum) -> Observer {
         Observer {
             tail: Tail::new(config.tail_bytes),

@@ -41,7 +41,7 @@ impl ProducerIds {
         self.prefetch_at > 0
     }
 
-    /// An id that nobody else has; `None` until a block arrives.
+    /// A unique id; `None` until a block arrives.
     pub fn take(&mut self) -> Option<i64> {
         if self.current.is_empty() {
             let block = self.next.take()?;

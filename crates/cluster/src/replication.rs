@@ -1,8 +1,8 @@
 //! Replication between brokers, as state machines: `leader` decides for a partition that this
 //! broker leads, `isr` sends its changes of in-sync replicas to the controller, and `commits` keeps
-//! the order of those who wait for the high watermark. `follower` has the state of one partition
-//! that another broker leads, and `fetcher` follows all partitions of one leader over one
-//! connection; `apply` does its tasks on a log. `throttle` measures the rate of replicated bytes.
+//! the order of the waiters for the high watermark. `follower` has the state of one partition that
+//! another broker leads, and `fetcher` follows all partitions of one leader over one connection;
+//! `apply` does its tasks on a log. `throttle` measures the rate of replicated bytes.
 //!
 //! The machines themselves own no log. They take its offsets as numbers, and return the high
 //! watermark, or tasks for the log.

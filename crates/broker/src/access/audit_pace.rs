@@ -26,7 +26,7 @@ impl AuditPace {
         }
     }
 
-    /// A client came in; `mechanism` is `none` where nobody asks who it is.
+    /// A client connected; `mechanism` is `none` on a listener without authentication.
     pub(crate) fn entered(&self, session: &Session, listener: &str, mechanism: &str) {
         if !session.is_anonymous() || self.admits("authentication", Some(session.principal()), session.host())
         {

@@ -136,8 +136,8 @@ impl SigningKeys {
     }
 }
 
-/// Reads the document at a URL. What the login module says about trust (`ssl.truststore.*`) holds
-/// for https.
+/// Reads the document at a URL. The trust settings of the login module (`ssl.truststore.*`) apply
+/// to https.
 fn fetch(url: &str, login: Option<&Jaas>) -> Result<String, KeysError> {
     if let Some(path) = url.strip_prefix("file:") {
         return Ok(std::fs::read_to_string(path.strip_prefix("//").unwrap_or(path))?);

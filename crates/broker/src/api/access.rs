@@ -146,7 +146,8 @@ impl Context {
         self.ask((operation, kind, name), Weight::Attempt)
     }
 
-    /// True if the client may see or do that with what it has not named: a no is nobody's attempt.
+    /// True if the client may see or do that with a resource that it has not named; a refusal is
+    /// then not audited as an attempt.
     pub(crate) fn might(&self, operation: Operation, kind: ResourceType, name: &str) -> bool {
         self.ask((operation, kind, name), Weight::Filter)
     }
@@ -186,7 +187,7 @@ impl Context {
         }
     }
 
-    /// The topics that the client may know of, for whoever asks at another time and place.
+    /// The topics that the client may describe, as a value that later code can ask.
     pub(crate) fn visible_topics(&self) -> Visible {
         if !self.broker().access().has_authorizer() {
             return Visible::default();

@@ -1,7 +1,7 @@
-//! Requests that the controller of a cluster decides: they travel in an Envelope as they came, with
-//! the client's principal and address, and so do the answers. They are not decoded here, and the
-//! controller authorizes them. AlterConfigs and IncrementalAlterConfigs are decoded, because some
-//! of their resources are this broker's own: see `configurable`.
+//! Requests that the controller of a cluster decides: they are sent in an Envelope without
+//! decoding, with the client's principal and address, and so do the answers. They are not decoded
+//! here, and the controller authorizes them. AlterConfigs and IncrementalAlterConfigs are decoded,
+//! because some of their resources are this broker's own: see `configurable`.
 //!
 //! The mute that a controller asks for holds for the client's connection, as in Kafka. A request
 //! that no controller answers in time is answered with REQUEST_TIMED_OUT for each of its entries.
@@ -87,7 +87,7 @@ forward! {
     }
 }
 
-/// True if the versions that clients are told of this API are those that the controller has, too.
+/// True if the broker reports only versions of this API that the controller has, too.
 pub(super) fn depends_on_controller(api: ApiKey) -> bool {
     is_forwarded(api) || matches!(api, ApiKey::AlterConfigs | ApiKey::IncrementalAlterConfigs)
 }

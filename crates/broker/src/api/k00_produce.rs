@@ -259,8 +259,7 @@ fn find(context: &Context, key: (&StrBytes, Uuid), index: i32) -> Result<Arc<Par
     Ok(partition)
 }
 
-/// Checks one partition's batch, on this shard if that takes little, else where nobody waits for
-/// it.
+/// Checks one partition's batch, on this shard if that is cheap, else on a thread that may block.
 async fn check(
     context: &Context,
     envelope: &Envelope,
@@ -337,8 +336,8 @@ fn acceptable(
     Ok(records)
 }
 
-/// Judges a well-formed batch by the topic's rules, has its header tell the times that are in it,
-/// and compresses it as the topic wants it.
+/// Judges a well-formed batch by the topic's rules, corrects the timestamps in its header, and
+/// compresses it as the topic requires.
 fn examine(
     version: i16,
     partition: &Partition,

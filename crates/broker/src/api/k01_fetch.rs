@@ -235,8 +235,8 @@ async fn wait(context: &Context, targets: &Arc<Vec<Target>>, limits: Limits) -> 
     }
 }
 
-/// Looks at all partitions: here if what is needed for that is in memory, else where waiting for
-/// the disk disturbs nobody.
+/// Looks up all partitions: here if the necessary pages are in memory, else on a thread that may
+/// block.
 async fn look(targets: &Arc<Vec<Target>>, limits: Limits) -> Look {
     match Look::at(targets, &limits, levada_log::Partition::read_cached) {
         Ok(look) => look,

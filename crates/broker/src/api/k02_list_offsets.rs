@@ -29,7 +29,7 @@ const EARLIEST_LOCAL: i64 = -4;
 const LATEST_TIERED: i64 = -5;
 const EARLIEST_PENDING_UPLOAD: i64 = -6;
 const READ_COMMITTED: i8 = 1;
-/// The first version that may ask for each special timestamp; older ones have it refused.
+/// The first version that may ask for each special timestamp; older versions are refused.
 const FIRST_VERSIONS: [(i64, i16); 4] =
     [(MAX_TIMESTAMP, 7), (EARLIEST_LOCAL, 8), (LATEST_TIERED, 9), (EARLIEST_PENDING_UPLOAD, 11)];
 const EPOCH_VERSION_MIN: i16 = 4;

@@ -1,10 +1,10 @@
 //! Metadata (key 3), versions 0–13.
 //!
 //! Live brokers with the endpoint of the client's listener, a controller (any live broker), and
-//! topics. All topics when none are named (null; an empty list in version
-//! 0), by name, or from version 12 on by id. A named topic that does not exist is created if the
-//! client and `auto.create.topics.enable` allow it. As with Kafka the answer still says that it is
-//! unknown, but here it is there for whoever asks after the answer.
+//! topics. All topics when none are named (null; an empty list in version 0), by name, or from
+//! version 12 on by id. A named topic that does not exist is created if the client and
+//! `auto.create.topics.enable` allow it. As with Kafka the answer still says that it is unknown,
+//! but here the topic exists as soon as the answer is sent.
 //!
 //! Topics that the client may not describe are left out of all, and refused by name or id; to have
 //! one created it needs Create on the cluster or on the topic.

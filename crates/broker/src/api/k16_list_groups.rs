@@ -1,7 +1,7 @@
 //! ListGroups (key 16), versions 0–5.
 //!
-//! All groups of this broker, filtered by state (version 4) and by type (version 5). As long as
-//! nobody has asked for a coordinator there is no `__consumer_offsets`, and no group.
+//! All groups of this broker, filtered by state (version 4) and by type (version 5). Until the
+//! first request for a coordinator there is no `__consumer_offsets`, and no group.
 
 use levada_wire::messages::list_groups_response::ListedGroup;
 use levada_wire::messages::{ListGroupsRequest, ListGroupsResponse};

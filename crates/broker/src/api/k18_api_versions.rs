@@ -1,7 +1,7 @@
 //! ApiVersions (key 18), versions 0–4.
 //!
-//! Tells the client which APIs this broker serves, and which features are finalised. A version we
-//! do not know is answered in version 0 with `UNSUPPORTED_VERSION` and our own range for key 18, so
+//! Tells the client which APIs this broker serves, and which features are finalised. An unknown
+//! version is answered in version 0 with `UNSUPPORTED_VERSION` and our own range for key 18, so
 //! that the client can ask again (KIP-511); the response header is version 0 always, flexible or
 //! not.
 //!
@@ -31,11 +31,11 @@ const VERSION_MAX: i16 = 4;
 /// From this version on clients can read features whose lowest level is 0 (KAFKA-17011).
 const ZERO_FEATURES_VERSION_MIN: i16 = 4;
 
-/// Features that clients are told of: those whose APIs are served.
+/// Features in the answer: those whose APIs are served.
 pub(super) const SHOWN_FEATURES: &[&str] =
     &["group.version", "kraft.version", "metadata.version", "transaction.version"];
 
-/// The answer to a version that we do not know, to be encoded as version 0.
+/// The answer to an unknown version, to be encoded as version 0.
 pub(crate) fn unsupported() -> ApiVersionsResponse {
     let own = message!(ApiVersion { api_key: ApiKey::ApiVersions as i16, max_version: VERSION_MAX });
     message!(ApiVersionsResponse { error_code: ErrorCode::UnsupportedVersion.code(), api_keys: vec![own] })
@@ -60,8 +60,8 @@ pub(crate) async fn answer(context: &Context, request: ApiVersionsRequest) -> Ap
     response
 }
 
-/// The served APIs. Of those that the controller of a cluster answers, the versions that it has as
-/// well; all of ours until the broker has learnt the controller's.
+/// The served APIs. For APIs that the controller of a cluster answers: the versions that both have.
+/// All of this broker's versions until the controller's are known.
 fn offered(controller: Option<&dyn ActiveController>) -> Vec<ApiVersion> {
     let offered = api::served(controller.is_some()).filter_map(|api| {
         let theirs = controller.filter(|_| forwarding::depends_on_controller(api.key));

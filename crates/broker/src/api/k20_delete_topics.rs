@@ -56,8 +56,8 @@ pub(crate) async fn answer(context: &Context, request: DeleteTopicsRequest) -> D
 /// Result of the deletion of one topic.
 type TopicDeletion = (TopicKey, Result<DeletedTopic, Failure>);
 
-/// The topics that the client may delete, and refusals of the others. Whether a topic exists, or
-/// what name an id stands for, is not told to those who may not describe it.
+/// The topics that the client may delete, and refusals of the others. A client that may not
+/// describe a topic gets neither its existence nor the name of its id.
 fn sort_out(context: &Context, keys: Vec<TopicKey>) -> (Vec<TopicKey>, Vec<TopicDeletion>) {
     if context.might_cluster(Operation::Delete) || !context.broker().config().delete_topics {
         return (keys, Vec::new());

@@ -3,7 +3,7 @@
 //! Hands out producer ids, from blocks that the metadata log accounts for, so that no id is ever
 //! used twice. An idempotent producer always gets a new id with epoch 0, whatever id and epoch it
 //! had (KIP-360). With a transactional id the transaction coordinator answers: the id's owner gets
-//! the next epoch, which fences whoever had the one before.
+//! the next epoch, which fences the producer with the one before.
 //!
 //! Not done: two-phase commit (version 6, KIP-939), which Kafka 4.3 does not advertise either.
 

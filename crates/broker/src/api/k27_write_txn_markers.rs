@@ -1,8 +1,8 @@
 //! WriteTxnMarkers (key 27), versions 1–2.
 //!
-//! Ends producers' transactions in partitions of this broker: how a coordinator on another broker,
-//! or an administrator who aborts a transaction that nobody else will end, does it. The
-//! coordinators of this broker write their markers without it.
+//! Ends producers' transactions in partitions of this broker: used by a coordinator on another
+//! broker, and by an administrator who aborts a hanging transaction. The coordinators of this
+//! broker write their markers without it.
 
 use levada_wire::messages::write_txn_markers_request::WritableTxnMarkerTopic;
 use levada_wire::messages::write_txn_markers_response::{
@@ -75,9 +75,9 @@ async fn write(
     message!(WritableTxnMarkerTopicResult { name: topic.name, partitions: partitions })
 }
 
-/// The error as the coordinator is told. Kafka's coordinators give a transaction up, and leave it
-/// open, at an error that they do not expect. As in Kafka, a group coordinator that is not ready is
-/// a leader that is not.
+/// The error in the answer to the coordinator. Kafka's coordinators give a transaction up, and
+/// leave it open, at an error that they do not expect. As in Kafka, a group coordinator that is not
+/// ready is a leader that is not.
 fn told(error: ErrorCode) -> ErrorCode {
     match error {
         ErrorCode::UnknownTopicOrPartition

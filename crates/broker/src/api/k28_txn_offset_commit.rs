@@ -6,8 +6,8 @@
 //! Up to version 4 the group's partition of `__consumer_offsets` must be part of the transaction
 //! already (AddOffsetsToTxn); from version 5 on (KIP-890) this request makes it so.
 //!
-//! Below version 2 clients do not know `COORDINATOR_LOAD_IN_PROGRESS` and are told
-//! `COORDINATOR_NOT_AVAILABLE` instead, as Kafka does.
+//! Below version 2 clients do not handle `COORDINATOR_LOAD_IN_PROGRESS`, and get
+//! `COORDINATOR_NOT_AVAILABLE` instead, as in Kafka.
 
 use std::sync::Arc;
 

@@ -4,10 +4,10 @@
 //! with their source, and on demand synonyms and documentation. Sensitive values are null. One
 //! resource of an unknown kind fails the whole request, as in Kafka.
 //!
-//! A resource that is named several times with the same keys is told once; Kafka repeats it.
+//! A resource that is named several times with the same keys is answered once; Kafka repeats it.
 //!
-//! Of the broker, keys that have an effect here are told; Kafka tells some 200 more. The keys of a
-//! broker's logger are [`loggers`]: modules of Levada, not classes of Kafka.
+//! For the broker, the answer has the keys with an effect here; Kafka returns some 200 more. The
+//! keys of a broker's logger are [`loggers`]: modules of Levada, not classes of Kafka.
 
 use std::collections::HashSet;
 

@@ -8,7 +8,7 @@
 //! Sets and deletes levels of the broker's loggers, until the process ends; a deleted one is that
 //! of the start again.
 //!
-//! Not done: of the broker's keys `listeners` stays as it was bound, which Kafka may change.
+//! Not done: a change of the broker's `listeners`, which Kafka allows.
 
 use bytes::Bytes;
 use levada_wire::DecodeError;

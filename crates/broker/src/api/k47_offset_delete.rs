@@ -2,7 +2,7 @@
 //!
 //! Removes a group's positions, except of topics that a member is subscribed to. A partition
 //! without a position is not an error; one that does not exist is. Groups with members of another
-//! protocol than `consumer` are refused as a whole: what they use is unknown.
+//! protocol than `consumer` are refused as a whole, because the topics that they use are unknown.
 
 use levada_wire::messages::offset_delete_response::{OffsetDeleteResponsePartition, OffsetDeleteResponseTopic};
 use levada_wire::messages::{OffsetDeleteRequest, OffsetDeleteResponse, StrBytes};

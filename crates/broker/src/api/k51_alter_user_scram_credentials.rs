@@ -1,7 +1,8 @@
 //! AlterUserScramCredentials (key 51), version 0.
 //!
-//! Sets and removes users' SCRAM credentials, one change a user; they hold from the answer on. What
-//! is stored is derived from the salted password, which is not. Asks for Alter on the cluster.
+//! Sets and removes users' SCRAM credentials, one change a user; they hold from the answer on. The
+//! stored keys are derived from the salted password, which itself is not stored. Asks for Alter on
+//! the cluster.
 
 use std::collections::BTreeSet;
 

@@ -1,8 +1,8 @@
 //! DescribeProducers (key 61), version 0.
 //!
 //! The producers that partitions remember: epoch, last sequence, and where an open transaction
-//! began. What `kafka-transactions find-hanging` starts from. A partition that is named more than
-//! once is described once.
+//! began. `kafka-transactions find-hanging` starts from this answer. A partition that is named more
+//! than once is described once.
 
 use std::collections::{HashMap, HashSet};
 
@@ -45,7 +45,7 @@ pub(crate) async fn answer(context: &Context, request: DescribeProducersRequest)
     message!(DescribeProducersResponse { topics: topics.collect() })
 }
 
-/// The reason why nothing is told of a topic's partitions.
+/// The reason why the answer has nothing about a topic's partitions.
 fn refusal(context: &Context, image: &Image, name: &str) -> Result<(), Failure> {
     check_topic_name(name)?;
     if !context.may(Operation::Read, ResourceType::Topic, name) {

@@ -1,10 +1,10 @@
 //! ConsumerGroupHeartbeat (key 68), versions 0–1.
 //!
-//! A member of a consumer group (KIP-848) joins, says what it wants and has, learns what it shall
-//! have, and leaves. The broker assigns (`uniform`, `range`); regular expressions are matched by
-//! the broker too, a new one after the answer. From version 1 on members bring their own id. Where
-//! `group.coordinator.rebalance.protocols` lacks `consumer`, every request is answered
-//! `UNSUPPORTED_VERSION`.
+//! A member of a consumer group (KIP-848) joins, reports its subscription and its partitions, gets
+//! its target assignment, and leaves. The broker assigns (`uniform`, `range`); regular expressions
+//! are matched by the broker too, a new one after the answer. From version 1 on members bring their
+//! own id. Where `group.coordinator.rebalance.protocols` lacks `consumer`, every request is
+//! answered `UNSUPPORTED_VERSION`.
 //!
 //! Asks for Read on the group and for Describe on each topic that is named; a regular expression
 //! finds only topics that its member may describe. It is matched when one is new or topics have

@@ -65,7 +65,7 @@ pub(crate) struct LargeAnswer {
     pub(crate) spent: Duration,
 }
 
-/// Starts the thread. It ends when nobody can hand it a request any more.
+/// Starts the thread. It ends when its last sender is gone.
 ///
 /// # Errors
 /// The thread or its runtime cannot be made.

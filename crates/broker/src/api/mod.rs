@@ -171,7 +171,7 @@ pub(crate) struct Context {
     pub(crate) info: Rc<ConnectionInfo>,
     /// Client of the request.
     session: Rc<Session>,
-    /// The address the client connected to: what it is told when nothing is advertised.
+    /// The address the client connected to, which the answer has if none is advertised.
     local: SocketAddr,
     /// Time that the connection is muted after the answer.
     mute: Cell<Duration>,
@@ -221,8 +221,8 @@ impl Context {
         }
     }
 
-    /// Host and port that the client is told: what its listener advertises, else the address it
-    /// connected to, which it can evidently reach.
+    /// Host and port in answers to the client: those that its listener advertises, else the address
+    /// it connected to, which it can evidently reach.
     fn advertised(&self) -> (String, u16) {
         match &self.info.listener.advertised {
             Some(address) => (address.host.clone(), address.port),

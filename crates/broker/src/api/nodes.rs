@@ -1,5 +1,5 @@
-//! The brokers of the cluster as a client is told of them: live brokers are registered and not
-//! fenced, and each has the endpoint of the listener that the client's connection came in on.
+//! The brokers of the cluster in answers to a client: live brokers are registered and not fenced,
+//! and each has the endpoint of the listener that the client's connection came in on.
 
 use std::collections::HashMap;
 
@@ -98,8 +98,8 @@ impl<'a> Nodes<'a> {
         self.brokers.get(&node_id).is_some_and(|(broker, has_listener)| !broker.fenced && *has_listener)
     }
 
-    /// The leader as clients are told: none if the client's listener does not lead to it, or if it
-    /// is this broker and the log of the partition is not open (`is_online`).
+    /// The leader in answers to clients: none if the client's listener does not lead to it, or if
+    /// it is this broker and the log of the partition is not open (`is_online`).
     pub(crate) fn leader(&self, partition: &PartitionRegistration, is_online: bool) -> i32 {
         let leader = partition.leader;
         let has_listener = self.brokers.get(&leader).is_some_and(|(_, has_listener)| *has_listener);
@@ -137,8 +137,8 @@ fn reserved(id: u8) -> Uuid {
     Uuid::from_bytes(bytes)
 }
 
-/// Name of the endpoints that the client is told: its own listener's. The console is not a listener
-/// of other brokers; it sees them as brokers see one another.
+/// Name of the endpoints in answers to the client: its own listener's. The console is not a
+/// listener of other brokers; it sees them as brokers see one another.
 fn endpoint_name(context: &Context) -> String {
     let (config, own) = (context.broker().config(), &context.info.listener.name);
     let is_listener = config.listeners.iter().any(|listener| listener.name == *own);

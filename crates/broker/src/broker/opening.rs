@@ -194,7 +194,8 @@ impl Broker {
         }))
     }
 
-    /// Closes every log and tells the metadata log of the stop. Nobody may append any more. Blocks.
+    /// Closes every log and tells the metadata log of the stop. Appends are refused from now on.
+    /// Blocks.
     pub(crate) fn close(&self) {
         self.stop_following();
         let broker_epoch = match &self.membership {

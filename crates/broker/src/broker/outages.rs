@@ -1,6 +1,6 @@
 //! The failure of a data directory while the broker runs. Its partitions leave service, and the
-//! metadata is told, so that other brokers lead them. Without the directory of the metadata log, or
-//! without any, the process ends, as Kafka's does.
+//! controllers get a report, so that other brokers lead them. Without the directory of the metadata
+//! log, or without any, the process ends, as Kafka's does.
 
 use std::sync::Arc;
 
@@ -39,8 +39,8 @@ impl Broker {
         }
     }
 
-    /// Takes the partitions of directories that have failed out of service, and has the controllers
-    /// know. Blocks.
+    /// Takes the partitions of directories that have failed out of service, and reports the
+    /// directories to the controllers. Blocks.
     pub(crate) fn act_on_failures(&self) {
         let failed = self.replicas.take_failed_directories();
         if failed.is_empty() {

@@ -70,7 +70,7 @@ pub struct Synonym {
     pub source: ConfigSource,
 }
 
-/// True if the value of a broker key must not be shown: it is a password, or nobody knows the key.
+/// True if the value of a broker key must not be shown: it is a password, or the key is unknown.
 pub(crate) fn is_sensitive(name: &str) -> bool {
     known(name).is_none_or(ConfigKey::is_secret)
 }

@@ -50,8 +50,8 @@ impl BrokerConfig {
     }
 
     /// True if one of the dynamic layers may become these values, `whole_cluster` telling which;
-    /// the error is Kafka's sentence where Kafka would refuse too. A name that nobody knows is
-    /// allowed, as in Kafka: plug-ins have keys of their own.
+    /// the error is Kafka's sentence where Kafka would refuse too. An unknown name is allowed, as
+    /// in Kafka: plug-ins have keys of their own.
     pub(crate) fn check_dynamic(&self, whole_cluster: bool, values: &Values) -> Result<(), String> {
         let those = |which: &dyn Fn(&str) -> bool, message: &str| {
             let those: Vec<&str> = values.keys().map(String::as_str).filter(|name| which(name)).collect();

@@ -11,7 +11,7 @@ pub enum Origin {
     Environment(String),
     /// This line of a file.
     File {
-        /// The file as it was named.
+        /// The file, as named by the user.
         path: PathBuf,
         /// The line the entry starts on, from 1.
         line: usize,

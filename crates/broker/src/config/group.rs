@@ -164,8 +164,7 @@ fn check_bounds(broker: &BrokerConfig, known: &GroupKey, value: &str) -> Result<
 }
 
 impl BrokerConfig {
-    /// Time that a member of a consumer group with these settings may be silent, if the group says
-    /// so.
+    /// Session timeout of members of a consumer group with these settings, if the group sets it.
     pub(crate) fn own_session_timeout_ms(&self, own: &Values) -> Option<i32> {
         own.get(SESSION_TIMEOUT_MS)?;
         i32::try_from(self.group_number(SESSION_TIMEOUT_MS, own)?).ok()

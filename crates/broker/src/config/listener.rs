@@ -126,7 +126,7 @@ impl HostPort {
 }
 
 impl HostPort {
-    /// True if nobody but this machine can connect to it.
+    /// True if only this machine can connect to it.
     pub fn is_own_machine(&self) -> bool {
         let address = self.host.parse::<IpAddr>();
         self.host == "localhost" || address.is_ok_and(|address| address.to_canonical().is_loopback())

@@ -3,7 +3,7 @@
 /// Policy for old records that a consumer has read from the disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReplayCache {
-    /// They stay where nobody is displaced, or when they are read again soon enough.
+    /// They stay if they displace no other pages, or when they are read again soon enough.
     #[default]
     Auto,
     /// They stay.

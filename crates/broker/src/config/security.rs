@@ -61,7 +61,7 @@ pub struct SecurityConfig {
     pub frame_bytes_max: u32,
     /// `sasl.oauthbearer.jwks.endpoint.*`: when keys are reloaded.
     pub signing_keys: SigningKeyTimes,
-    /// Access control; none lets everybody do everything.
+    /// Access control; without it every client may do everything.
     pub authorizer: Option<AuthorizerConfig>,
 }
 

@@ -21,7 +21,7 @@ use crate::publishing::{Aftermath, Publisher};
 pub(super) struct Embedded {
     store: Mutex<Store>,
     publisher: Arc<Publisher>,
-    /// Held by whoever writes a snapshot.
+    /// Held while a snapshot is written.
     shortening: Mutex<()>,
 }
 
@@ -30,8 +30,8 @@ impl Embedded {
         Self { store: Mutex::new(store), publisher, shortening: Mutex::default() }
     }
 
-    /// Makes one change: it is on the device first, then acted on, then visible. What is recorded
-    /// stays recorded, also if a new partition cannot be opened. Blocks.
+    /// Makes one change: it is on the device first, then acted on, then visible. Written records
+    /// stay, even if a new partition cannot be opened. Blocks.
     pub(super) fn change<T>(&self, decide: impl FnOnce(&Image) -> Decision<T>) -> Result<T, Failure> {
         let (outcome, aftermath) = self.update(|image, _| decide(image))?;
         let finished = self.publisher.finish(aftermath).map_err(storage_failure);

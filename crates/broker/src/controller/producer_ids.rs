@@ -17,7 +17,7 @@ pub(super) struct ProducerIds {
 }
 
 impl Controller {
-    /// An id that nobody has had before. Waits for the metadata log once in a thousand ids.
+    /// A new id, never used before. Waits for the metadata log once in a thousand ids.
     pub(crate) async fn next_producer_id(self: &Arc<Self>) -> Result<i64, Failure> {
         if let Some(remote) = self.remote() {
             return Ok(remote.active().producer_id().await?);

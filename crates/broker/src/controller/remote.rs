@@ -1,5 +1,5 @@
-//! The controller of a cluster, another process: clients' requests are forwarded to it as they
-//! came, and topics that clients need are created by requests of the broker's own.
+//! The controller of a cluster, another process: clients' requests are forwarded to it without
+//! decoding, and topics that clients need are created by requests of the broker's own.
 
 use std::collections::HashSet;
 use std::future::Future;

@@ -129,8 +129,8 @@ impl Controller {
         }
     }
 
-    /// The topic as the controller of a cluster is asked for it: as in Kafka with the numbers of
-    /// this broker, not with the controller's.
+    /// The topic in a request to the controller of a cluster: as in Kafka, with this broker's
+    /// defaults, not with the controller's.
     fn creatable(&self, name: String) -> CreatableTopic {
         let mut topic = CreatableTopic::default();
         match self.internal(&name) {

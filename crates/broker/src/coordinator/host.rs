@@ -43,7 +43,7 @@ pub(crate) struct Host<M: Machine> {
     is_unloaded: AtomicBool,
 }
 
-/// Work outside the coordinator, and the coordinator that hears of its end.
+/// Work outside the coordinator, and the coordinator that gets its result.
 pub(crate) struct Job<M: Machine> {
     slot: Arc<Slot<M>>,
     term: u64,
@@ -248,7 +248,8 @@ impl<M: Machine> Job<M> {
         &self.work
     }
 
-    /// A check that is true once the coordinator's term has ended: nobody waits for the work then.
+    /// A check that is true once the coordinator's term has ended: the work is then no longer
+    /// needed.
     pub(crate) fn is_over(&self) -> impl Fn() -> bool + Send + Sync + use<M> {
         let (slot, term) = (self.slot.clone(), self.term);
         move || slot.state.lock().term != term
@@ -386,7 +387,7 @@ impl<M: Machine> Slot<M> {
         self.step_locked(&mut self.state.lock(), event);
     }
 
-    /// Steps the machine of this term; that of a later one does not hear of it.
+    /// Steps the machine of this term; that of a later term gets no event.
     fn step_in(self: &Arc<Self>, term: u64, event: M::Event) {
         let mut state = self.state.lock();
         if state.term == term {

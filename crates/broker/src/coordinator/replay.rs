@@ -9,8 +9,8 @@ use crate::replica::Partition;
 use crate::replica::lane::{SubmitError, SubmitResult};
 use crate::replica::led::CommitFailure;
 
-/// True if the log is as it was before an append that failed with `error`, so that the append can
-/// be tried again: its disk was full. Any other failure has taken the partition out of use.
+/// True if the log is unchanged after an append that failed with `error`, so that the append can be
+/// tried again: its disk was full. Any other failure has taken the partition out of use.
 fn may_be_repeated(partition: &Partition, error: &LogError) -> bool {
     !matches!(error, LogError::Offline { .. }) && !partition.log().is_offline()
 }
@@ -51,8 +51,7 @@ pub(crate) fn replay(
     Ok(())
 }
 
-/// The result of an append as the machine is told: the base offset, or the one classification of
-/// failures.
+/// The result of an append for the machine: the base offset, or the one classification of failures.
 pub(crate) fn stored<M: Machine>(partition: &Partition, result: SubmitResult) -> Result<i64, PersistFailure> {
     let error = match result {
         Ok(appended) => return Ok(appended.base_offset),

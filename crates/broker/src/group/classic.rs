@@ -121,7 +121,7 @@ impl ClassicGroup {
         &self.id
     }
 
-    /// Nobody has ever been a member and nobody is about to be: the group only holds offsets.
+    /// The group has never had a member and has none that is joining: it only holds offsets.
     pub(super) fn is_simple(&self) -> bool {
         self.protocol_type.is_none() && self.state == State::Empty && self.pending.is_empty()
     }
@@ -182,7 +182,7 @@ impl ClassicGroup {
         self.generation == 0
     }
 
-    /// The group comes to an end here, for this reason: nobody waits any longer.
+    /// Ends the group here, for this reason, and answers all waiting members.
     pub(super) fn dissolve(&mut self, turn: &mut StepContext<'_>, error: GroupError) {
         for (member_id, member) in &mut self.members {
             if let Some(ticket) = member.join.take() {
@@ -249,7 +249,7 @@ impl ClassicGroup {
         self.supported.get(protocol).copied().unwrap_or(0) == self.members.len()
     }
 
-    /// Puts a member in, in place of nobody.
+    /// Adds a member that replaces no other.
     fn add(&mut self, member: Member, protocol_type: String) {
         if let Some(instance) = &member.group_instance_id {
             self.static_members.insert(instance.clone(), member.id.clone());

@@ -55,7 +55,7 @@ pub(super) struct ConsumerGroup {
     stale: bool,
 }
 
-/// A member: what it wants, and what it has.
+/// A member: its subscription, and its partitions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Member {
     metadata: MemberMetadata,

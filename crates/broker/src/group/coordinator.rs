@@ -206,8 +206,8 @@ impl Coordinator {
         self.consumers_loaded();
     }
 
-    /// Every waiter is sent to the next coordinator; what is being written is somebody
-    /// else's now.
+    /// Every waiter is sent to the next coordinator; it also owns the records that are being
+    /// written.
     fn unload(&mut self, now_ms: i64) {
         self.phase = Phase::Unloaded;
         self.abandon_appends();

@@ -11,7 +11,7 @@ use super::error::GroupError;
 use super::records::Partitions;
 use super::topics::Topics;
 
-/// A classic group whose members do not say in a readable form what they want and have.
+/// A classic group whose members send subscriptions or partitions that cannot be read.
 pub(super) const MALFORMED: GroupError =
     GroupError::NoUpgrade("a subscription or an assignment of its members cannot be read");
 

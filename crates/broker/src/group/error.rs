@@ -78,7 +78,7 @@ pub enum GroupError {
     /// `FENCED_MEMBER_EPOCH`: the member must give up everything and join again.
     #[error("the member epoch is fenced; the member must abandon its partitions and rejoin")]
     FencedMemberEpoch,
-    /// `STALE_MEMBER_EPOCH`: the member must learn its epoch and try again.
+    /// `STALE_MEMBER_EPOCH`: the member must fetch its epoch and try again.
     #[error("the member epoch is stale")]
     StaleMemberEpoch,
     /// `UNRELEASED_INSTANCE_ID`: another member has this group instance id and has not left.

@@ -27,7 +27,7 @@ impl Machine for Coordinator {
         Self::new(settings.clone())
     }
 
-    /// The topics and the groups' own settings stay as they were told.
+    /// The topics and the groups' own settings stay at their last announcement.
     fn begin(&mut self, _: i32) {}
 
     fn replay(&mut self, batch: &BatchView<'_>) -> Result<(), ReplayFault> {

@@ -31,7 +31,7 @@ pub(super) trait Answer {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JoinRequest {
     /// Version of the request: from 4 on new members must come back with the id they are given,
-    /// from 9 on a static leader that returns is told to skip the assignment.
+    /// from 9 on the answer tells a returning static leader to skip the assignment.
     pub api_version: i16,
     /// The group.
     pub group_id: String,
@@ -84,7 +84,7 @@ pub struct JoinOutcome {
     pub skip_assignment: bool,
     /// The member's id, made by the coordinator if it had none.
     pub member_id: String,
-    /// Everybody's metadata; for the leader only.
+    /// Metadata of every member; for the leader only.
     pub members: Vec<JoinedMember>,
 }
 
@@ -124,7 +124,7 @@ pub struct SyncRequest {
     pub member_id: String,
     /// Name of a static member.
     pub group_instance_id: Option<String>,
-    /// The generation the member believes in.
+    /// The member's generation in the request.
     pub generation: i32,
     /// Kind of group (version 5 and up).
     pub protocol_type: Option<String>,
@@ -163,7 +163,7 @@ pub struct HeartbeatRequest {
     pub member_id: String,
     /// Name of a static member.
     pub group_instance_id: Option<String>,
-    /// The generation the member believes in.
+    /// The member's generation in the request.
     pub generation: i32,
 }
 
@@ -214,7 +214,8 @@ pub struct CommitRequest {
     pub member_id: String,
     /// Name of a static member.
     pub group_instance_id: Option<String>,
-    /// The generation the member believes in; -1 for a consumer that assigns its partitions itself.
+    /// The member's generation in the request; -1 for a consumer that assigns its partitions
+    /// itself.
     pub generation: i32,
     /// Time to keep the offsets (versions 2 to 4); none for the broker's own rule (-1 on the
     /// wire).
@@ -243,7 +244,7 @@ pub struct CommitPartition {
     pub offset: i64,
     /// Leader epoch of the last record read; -1 if unknown.
     pub leader_epoch: i32,
-    /// Anything the client wants to keep.
+    /// Metadata that the client stores with the offset.
     pub metadata: Option<String>,
 }
 

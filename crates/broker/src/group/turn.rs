@@ -90,7 +90,7 @@ pub(super) enum Continuation {
     Reply(Ticket, Outcome),
     /// As [`Continuation::Reply`]; if the append failed, the groups come back.
     Deleted(Ticket, Outcome, Vec<AnyGroup>),
-    /// If the append failed, groups that nobody uses come back.
+    /// If the append failed, the removed unused groups are restored.
     Expired(Vec<AnyGroup>),
     /// If the append failed, the group was never made.
     NewGroup(String),
@@ -98,7 +98,7 @@ pub(super) enum Continuation {
     Assign(Assignment),
     /// The static member gets its answer; if the append failed, its predecessor comes back.
     Returned(Box<Returned>),
-    /// The draft is the consumer group; if the append failed, the group stays as it was.
+    /// The draft is the consumer group; if the append failed, the group stays unchanged.
     Draft(Box<GroupDraft>),
 }
 

@@ -94,8 +94,8 @@ enum Store {
 }
 
 impl Store {
-    /// Reads the file that `key` names. What it is its content says, as in Java; the type only has
-    /// to agree about PEM.
+    /// Reads the file that `key` names. The content determines the form, as in Java; the type must
+    /// only agree on whether it is PEM.
     fn read(settings: &SslSettings<'_>, key: &'static str) -> Result<Store, TlsError> {
         let path = settings.text(key).unwrap_or_default();
         let bytes = std::fs::read(path)

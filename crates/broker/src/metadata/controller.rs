@@ -99,7 +99,7 @@ pub enum Reason {
     Duplicate,
     /// The resource to change does not exist.
     NotFound,
-    /// A credential that is too weak, or for nobody.
+    /// A credential that is too weak, or without a user name.
     UnacceptableCredential,
     /// No SCRAM mechanism.
     UnknownMechanism,

@@ -1,8 +1,8 @@
 //! The image: the state of the metadata log as one immutable value.
 //!
 //! Readers hold an `Arc<Image>` and never lock. The writer clones the image (its parts are shared,
-//! so this is a handful of reference counts), applies records, and publishes the result. What a
-//! record changes is copied; the rest stays shared.
+//! so this is a handful of reference counts), applies records, and publishes the result. Applying a
+//! record copies the changed part; the rest stays shared.
 
 mod access;
 mod brokers;
@@ -99,7 +99,7 @@ impl Image {
     }
 
     /// Resources whose configuration is not what it was in `before`. A broker's also counts if it
-    /// was set to the same values again: that is how a broker is told to read its key stores again.
+    /// was set to the same values again: this is the way to make a broker reload its key stores.
     pub fn configs_changed_since<'a>(&'a self, before: &'a Image) -> Vec<&'a ConfigResource> {
         if Arc::ptr_eq(&self.configs, &before.configs) {
             return Vec::new();

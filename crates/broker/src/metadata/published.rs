@@ -86,7 +86,7 @@ impl Metadata {
         before
     }
 
-    /// Acts on the published image while nobody can replace it.
+    /// Runs `act` on the published image, which cannot be replaced meanwhile.
     pub(crate) fn hold<T>(&self, act: impl FnOnce(&Image) -> T) -> T {
         let _alone = self.replacing.lock();
         act(&self.image())

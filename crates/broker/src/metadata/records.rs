@@ -2,9 +2,8 @@
 //!
 //! A record's value is a frame version (1), the record kind's number and the record's version, all
 //! as unsigned varints, then the fields in Kafka's flexible encoding. Kinds that Levada does not
-//! act on are kept as they came ([`Opaque`]), so that nothing is lost. Kinds or versions nobody has
-//! heard of are an error: state built without them would be wrong. See
-//! `docs/format/cluster-metadata.md`.
+//! act on are kept unchanged ([`Opaque`]), so that nothing is lost. Unknown kinds or versions are
+//! an error: state built without them would be wrong. See `docs/format/cluster-metadata.md`.
 
 mod access;
 mod body;
@@ -143,7 +142,7 @@ pub struct Opaque {
     pub api_key: u16,
     /// Its version.
     pub version: u16,
-    /// Its fields as they were found.
+    /// Its undecoded fields.
     #[serde(serialize_with = "record_json::bytes")]
     pub body: Bytes,
 }

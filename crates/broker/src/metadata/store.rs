@@ -220,9 +220,9 @@ impl Store {
     }
 
     /// Makes one change: `decide` sees the current image and the offset that its first record will
-    /// have. When this returns, the change is on the disk and published. With a full disk, or where
-    /// a file could not be made for want of descriptors or memory, it has not happened; after any
-    /// other storage error nobody knows what the disk holds, and the store refuses further changes.
+    /// have. When this returns, the change is on the disk and published. If the disk is full, or
+    /// descriptors or memory for a new file are lacking, the change was not made. After any other
+    /// storage error the content of the disk is unknown, and the store refuses further changes.
     pub fn update<T>(
         &mut self,
         now_ms: i64,
@@ -240,7 +240,7 @@ impl Store {
     }
 
     /// Writes records, in as many batches as they need, and applies what the next start would read;
-    /// an error leaves the image as it was.
+    /// an error leaves the image unchanged.
     fn append(&mut self, records: &[Record], now_ms: i64) -> Result<(), StoreError> {
         let mut offset = self.journal.end_offset();
         // First on a copy: a batch that contradicts the image must not reach the log.
@@ -363,7 +363,7 @@ pub enum StoreError {
     /// A record cannot be written.
     #[error(transparent)]
     Unencodable(RecordError),
-    /// The directory belongs to somebody else.
+    /// The directory belongs to another node.
     #[error("{} has {what} {found}, but {wanted} is configured", dir.display())]
     OtherOwner {
         /// The directory.

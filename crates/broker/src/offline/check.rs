@@ -54,8 +54,8 @@ impl Report {
     }
 }
 
-/// Checks a directory that nobody uses, of a node with `all` these, on all cores; brokers are kept
-/// away meanwhile. `watch` is told how many bytes of log have been read, of how many. Reads
+/// Checks a directory that is not in use, of a node with `all` these, on all cores; brokers are
+/// kept away meanwhile. `watch` gets the number of log bytes read and their total. Reads
 /// everything, changes nothing, blocks for as long as that takes.
 ///
 /// # Errors

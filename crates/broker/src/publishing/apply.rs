@@ -41,7 +41,7 @@ impl Publisher {
     }
 
     /// As [`Publisher::publish`], for an image of a cluster with other brokers: it is visible
-    /// before it is acted on. Until then clients are told that this broker does not lead.
+    /// before it is acted on. Until then clients get NOT_LEADER_OR_FOLLOWER.
     pub(crate) fn publish_shared(&self, next: &Image) -> Aftermath {
         self.metadata.replace_first(next, |before| self.apply_all(before, next))
     }
@@ -96,8 +96,8 @@ impl Publisher {
     }
 
     /// Has partitions take the leadership that they have in the image. Their coordinators end or
-    /// begin their terms; those that begin are loaded beside. What was not served before may be
-    /// now.
+    /// begin their terms; those that begin are loaded beside. Partitions out of service before may
+    /// now enter it.
     fn apply_leaderships(&self, image: &Image, partitions: &[(Uuid, i32)]) -> Result<(), LogError> {
         let (mut unserved, mut to_load) = (Vec::new(), Vec::new());
         for (topic, index) in partitions {

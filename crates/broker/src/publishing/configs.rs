@@ -23,8 +23,8 @@ pub(crate) enum ReloadError {
 
 impl Publisher {
     /// Has everything go by a configuration that was read again, as far as that needs no restart,
-    /// and reads TLS keys and trust again. Returns the names of the changed keys. An error leaves
-    /// everything as it was. Blocks for files.
+    /// and reads TLS keys and trust again. Returns the names of the changed keys. An error changes
+    /// nothing. Blocks for files.
     pub(crate) fn reload(&self, fresh: &BrokerConfig) -> Result<Differences, ReloadError> {
         self.metadata.hold(|image| {
             let (config, differences) = self.config.load().reloaded(fresh)?;

@@ -15,8 +15,8 @@ use crate::replica::opening::Missing;
 use crate::replica::{Partition, TopicPartition};
 
 impl Publisher {
-    /// Publishes the image that a start has found, and acts on all that it has. What an unclean
-    /// stop has left is recovered beside serving.
+    /// Publishes the image that a start has found, and acts on all that it has. Logs of an unclean
+    /// stop are recovered while the broker serves.
     pub(crate) fn begin(&self, image: &Image, left: LastShutdown) -> Result<(), DataDirError> {
         let node_id = self.config.load().node_id;
         // Nobody else reads or acts yet.
@@ -137,7 +137,7 @@ impl Publisher {
         }
     }
 
-    /// Has partitions that are not here any more follow nobody.
+    /// Stops the fetchers of partitions that have left this broker.
     pub(super) fn unfollow(&self, partitions: &[Arc<Partition>]) {
         for (fetchers, partition) in
             self.fetchers.iter().flat_map(|all| partitions.iter().map(move |one| (all, one)))
@@ -146,9 +146,9 @@ impl Publisher {
         }
     }
 
-    /// Takes a topic that the metadata no longer has out of service, and its directories out of the
-    /// way of a new topic of the same name; returns them for removal. Only before the image without
-    /// it is visible: later the name may be another topic's.
+    /// Takes a topic that the metadata no longer has out of service, and renames its directories,
+    /// so that a new topic can have the name. Returns them for removal. Only before the image
+    /// without it is visible: later the name may be another topic's.
     pub(super) fn drop_topic(&self, topic: &DeletedTopic) -> Vec<PathBuf> {
         let removed = self.replicas.partitions().remove(topic.id);
         self.unfollow(&removed);

@@ -4,10 +4,10 @@
 //!   that memory is down to a reserve.
 //! - *Full*: the cache has the memory. A range stays on its second reading within what the cache
 //!   could hold ([`Ghosts`]); the first one leaves no trace.
-//! - *Stalled*: somebody waits for memory. Nothing stays.
+//! - *Stalled*: tasks wait for memory. Nothing stays.
 //!
 //! A state machine: what the kernel says goes in ([`Observation`]), and each range with the
-//! question. It knows no clock, file or kernel.
+//! question. It uses no clock, file or system call.
 
 use super::ghosts::{FileId, Ghosts};
 
@@ -21,9 +21,9 @@ pub(crate) struct Observation {
     pub(crate) free: u64,
     /// That, and what could be had by dropping clean pages.
     pub(crate) available: u64,
-    /// The share of the last ten seconds in which somebody waited for memory, in percent; where the
-    /// kernel does not say, a guess from the pages that were read again soon after they had been
-    /// pushed out.
+    /// Share of the last ten seconds in which tasks waited for memory, in percent. If the kernel
+    /// does not report it, an estimate from the pages that were read again soon after their
+    /// eviction.
     pub(crate) stalled: f64,
 }
 
@@ -107,7 +107,7 @@ impl Admission {
         Verdict::Admitted
     }
 
-    /// Takes note of a reading that nobody asks about, because it came with another one.
+    /// Records a read without a decision, because it came with another one.
     pub(crate) fn note(&mut self, file: FileId, offset: u64, len: u64) {
         self.ghosts.read(file, offset, len);
     }

@@ -76,7 +76,7 @@ impl Cleaner {
         !book.busy.contains(key) && !book.uncleanable.contains(key)
     }
 
-    /// Gives a log to the caller; `false` if somebody else has it.
+    /// Gives a log to the caller; `false` if another thread has it.
     pub(crate) fn take(&self, key: &TopicPartition) -> bool {
         self.book.lock().busy.insert(key.clone())
     }

@@ -34,7 +34,7 @@ impl Replicas {
         }
     }
 
-    /// Removes what is due. What is left when the broker stops goes when it starts.
+    /// Removes what is due. Files left at a stop are removed at the next start.
     pub(crate) fn remove_discarded(&self) {
         let due = {
             let mut waiting = self.waiting.0.lock();

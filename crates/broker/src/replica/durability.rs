@@ -1,8 +1,9 @@
 //! Acknowledgements that wait for the device: one sync for all waiting batches, on a thread that
 //! may block.
 //!
-//! Whoever comes while a sync runs waits for the next, which begins when the first has ended. That
-//! is group commit without a timer: a slow device makes larger groups, not longer queues.
+//! A request that arrives while a sync runs waits for the next, which begins when the first has
+//! ended. This is group commit without a timer: a slow device makes larger groups, not longer
+//! queues.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -113,7 +114,7 @@ fn name(log: &levada_log::Partition) -> String {
     log.dir().file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// Should a sync panic, nobody waits for it for ever, and the next one begins.
+/// If a sync panics, its waiters get an error, and the next sync begins.
 struct PoisonOnPanic<'a>(&'a Syncs);
 
 impl Drop for PoisonOnPanic<'_> {

@@ -106,8 +106,8 @@ impl Replicas {
         }
     }
 
-    /// Closes every log, leaves the checkpoints and the marker of a clean shutdown. Nobody may
-    /// append any more. Blocks.
+    /// Closes every log, leaves the checkpoints and the marker of a clean shutdown. Appends are
+    /// refused from now on. Blocks.
     pub(crate) fn close(&self, broker_epoch: i64) {
         let unopened = self.unopened.lock().clone();
         unopened.iter().filter_map(|(key, _)| self.dirs.of(key)).for_each(DataDir::note_unclean);

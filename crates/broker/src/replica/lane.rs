@@ -1,10 +1,10 @@
 //! The append lane of a partition: the order in which batches enter the log, and the grouping of
 //! concurrent batches.
 //!
-//! Whoever brings a batch to an idle lane writes it on the spot; batches that arrive while that
-//! write runs queue up and form the next group, which the same thread writes with one vectored
-//! write before it goes away. That is group commit without a timer, and without handing a batch to
-//! another thread when nothing competes (see `docs/decisions/2026-11-21-append-lane.md`).
+//! A thread that submits a batch to an idle lane writes it at once. Batches that arrive during that
+//! write form the next group, which the same thread then writes with one vectored write. This is
+//! group commit without a timer, and without a switch to another thread in the absence of
+//! competition (see `docs/decisions/2026-11-21-append-lane.md`).
 //!
 //! The queue is bounded by the connections: each has at most one request in flight, and a request
 //! carries at most one batch per partition.
@@ -98,7 +98,7 @@ impl From<LogError> for SubmitError {
     }
 }
 
-/// Outcome of a batch, as its producer hears of it.
+/// Outcome of a batch for its producer.
 pub(crate) type SubmitResult = Result<Appended, SubmitError>;
 
 impl Submitted {
@@ -207,7 +207,7 @@ impl Work {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub(crate) enum Backlog {
-    /// The lane is idle, or somebody else's.
+    /// The lane is idle, or another thread has the turn.
     Empty,
     /// The lane waits for [`AppendLane::drain`].
     Remaining,
@@ -235,8 +235,8 @@ impl AppendLane {
     /// Appends a checked batch, or queues it behind the write that is running.
     ///
     /// Blocks for as long as writes to the page cache take, those of a few groups that queued up
-    /// included. `wrote` is called after each group, outside all locks, so that those who wait for
-    /// data can be woken. When it says that more is left, the caller has to see to
+    /// included. `wrote` is called after each group, outside all locks, so that the caller can wake
+    /// the waiters for data. When it says that more is left, the caller has to see to
     /// [`AppendLane::drain`].
     pub(crate) fn submit(&self, append: Append, now_ms: i64, wrote: impl Fn()) -> (Submitted, Backlog) {
         {
@@ -317,7 +317,7 @@ impl AppendLane {
     }
 
     /// Housekeeping with the writer (rolling, truncating); none once the log is closed. Appends
-    /// wait meanwhile, so nothing slow may happen in `work`.
+    /// wait meanwhile, so `work` must be short.
     pub(crate) fn with_writer<T>(&self, work: impl FnOnce(&mut Writer) -> T) -> Option<T> {
         let mut writer = self.writer.lock();
         let _hold = WriterHold::begin(self, Work::Housekeeping);
@@ -354,7 +354,7 @@ fn storage_error(result: &AppendResult) -> Option<&LogError> {
     }
 }
 
-/// Measures how long somebody has the writer.
+/// Measures the time for which a thread holds the writer.
 struct WriterHold<'a> {
     longest_ns: &'a AtomicU64,
     begun: std::time::Instant,
@@ -376,8 +376,8 @@ impl Drop for WriterHold<'_> {
     }
 }
 
-/// Should a write panic, nobody knows what the log holds: it goes out of use, and nobody waits for
-/// it for ever.
+/// If a write panics, the content of the log is unknown: the log goes out of use, and its waiters
+/// get an error.
 struct PoisonOnPanic<'a>(&'a AppendLane);
 
 impl Drop for PoisonOnPanic<'_> {

@@ -91,7 +91,7 @@ impl LastShutdown {
     }
 }
 
-/// States of the partitions that are not served. Their checkpoints stay as they were found.
+/// States of the partitions that are not served. Their checkpoints stay unchanged.
 #[derive(Clone, Default)]
 pub(crate) struct UnservedPartitions(BTreeMap<TopicPartition, (PartitionAtShutdown, UnservedReason)>);
 

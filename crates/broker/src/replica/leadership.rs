@@ -64,7 +64,7 @@ impl Leadership {
         self.is_replicated() && !self.is_leader() && !has_the_most
     }
 
-    /// True if nobody else has to have what this node appends, or will have to.
+    /// True if no other replica must have the appended records, now or later.
     pub(crate) fn is_alone(&self) -> bool {
         self.is_leader && self.in_sync() == 1 && !self.is_replicated()
     }
@@ -95,7 +95,7 @@ impl Leadership {
         self.partition_epoch > held.partition_epoch
     }
 
-    /// Answers a client that wants the leader and knows this leader epoch (-1: none) (KIP-320).
+    /// Answers a client that asks for the leader with this leader epoch (-1: none) (KIP-320).
     pub(crate) fn check(&self, known: i32) -> Result<(), ErrorCode> {
         self.check_epoch(known)?;
         if self.is_leader { Ok(()) } else { Err(ErrorCode::NotLeaderOrFollower) }

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 #[cfg(test)]
 mod tests;
 
-/// The right to act as a leader. Times are milliseconds of a clock that nobody stops.
+/// The right to act as a leader. Times are milliseconds of a clock that also counts suspension.
 #[derive(Debug)]
 pub(crate) struct Lease {
     session_ms: i64,

@@ -1,6 +1,6 @@
-//! A replicated partition that this broker leads: the machine of its leader, those who wait for the
-//! high watermark, and the fetches of followers that wait for records. Partitions with one replica
-//! have none of this.
+//! A replicated partition that this broker leads: the machine of its leader, the requests that wait
+//! for the high watermark (acks=all), and the fetches of followers that wait for records.
+//! Partitions with one replica have none of this.
 //!
 //! A small lock covers a step of the machine, and with it the high watermark of the log: after
 //! [`Led::resign`] nothing raises it any more.
@@ -269,7 +269,7 @@ impl Led {
         self.act(state, effects);
     }
 
-    /// Has the log, the controller and those who wait go by the effects.
+    /// Applies the effects to the log, the controller and the waiters.
     fn act(&self, mut state: parking_lot::MutexGuard<'_, State>, effects: Effects) {
         if let Some(change) = effects.change {
             self.shared.submit(self.of.key, change);

@@ -60,8 +60,8 @@ pub(crate) struct Partition {
     marker_warning: RepeatedWarning,
     replication_warning: RepeatedWarning,
     traffic: Traffic,
-    /// Its topic has been deleted, or its replica has left this node; whoever still holds it must
-    /// be told so.
+    /// Its topic has been deleted, or its replica has left this node; requests that still hold it
+    /// get an error.
     deleted: AtomicBool,
     lease: Option<Arc<Lease>>,
 }
@@ -166,7 +166,7 @@ impl Partition {
         &self.log
     }
 
-    /// The log, for those who keep it while they work on it.
+    /// The log, for callers that keep it during their work.
     pub(crate) fn shared_log(&self) -> Arc<levada_log::Partition> {
         self.log.clone()
     }
@@ -177,7 +177,7 @@ impl Partition {
     }
 
     /// Takes a later leadership; one that is not later changes nothing. Appends that were checked
-    /// before are refused, and those who wait look again.
+    /// before are refused, and waiters check again.
     pub(crate) fn lead(&self, next: Leadership) {
         self.lane.with_writer(|writer| {
             if next.follows(&self.leadership.load()) {
@@ -260,7 +260,7 @@ impl Partition {
         }
     }
 
-    /// Wakes those who wait for an append.
+    /// Wakes the waiters for an append.
     fn wrote(&self) {
         match &*self.led.load() {
             None => self.waiters.wake(),
@@ -281,9 +281,9 @@ impl Partition {
         &self.waiters
     }
 
-    /// Appends a checked batch through the lane and wakes its waiters. Where its topic
-    /// wants that, the answer waits until the batch is on the device. A batch that was checked in
-    /// another leader epoch is refused.
+    /// Appends a checked batch through the lane and wakes its waiters. If its topic requires it,
+    /// the answer waits until the batch is on the device. A batch that was checked in another
+    /// leader epoch is refused.
     pub(crate) fn append(self: &Arc<Self>, append: Append, now_ms: i64) -> Submitted {
         if !self.has_lease() {
             let checked = append.leader_epoch;
@@ -445,7 +445,7 @@ impl Partitions {
         });
     }
 
-    /// Takes a deleted topic's partitions out of service and wakes those who wait for them.
+    /// Takes a deleted topic's partitions out of service and wakes their waiters.
     pub(crate) fn remove(&self, topic_id: Uuid) -> Arc<Topic> {
         let mut removed = Arc::default();
         self.tables.rcu(|tables| {

@@ -49,8 +49,8 @@ impl Recovery {
         }
     }
 
-    /// Waits until nobody works on it any more, but no longer than `limit`; returns whether that is
-    /// so. Unless it was halted, every partition is served then, or known to be offline.
+    /// Waits until the recovery has ended, for `limit` at most; true if it has. Unless it was
+    /// halted, every partition is served then, or known to be offline.
     pub fn wait(&self, limit: Duration) -> bool {
         let mut state = self.state.lock();
         self.ended.wait_while_for(&mut state, |state| state.threads > 0, limit);

@@ -18,7 +18,7 @@ const KEPT: usize = 64;
 /// The waiters of one partition.
 #[derive(Default)]
 pub(crate) struct Waiters {
-    /// Mirrors the slab's length, so that an append with nobody waiting takes no lock.
+    /// Mirrors the slab's length, so that an append without waiters takes no lock.
     count: AtomicUsize,
     sleeping: Mutex<Slab<Arc<Notify>>>,
 }
@@ -35,7 +35,7 @@ impl Waiters {
         Registration { waiters: self.clone(), key }
     }
 
-    /// Wakes everybody who waits for this partition.
+    /// Wakes all waiters of this partition.
     pub(crate) fn wake(&self) {
         // Pairs with the store in `register`: the log's new end is published before this load, the
         // registration before the sleeper's second look, so one of the two sees the other.

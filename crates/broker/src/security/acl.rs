@@ -13,7 +13,7 @@ pub use self::filter::{AclFilter, PatternFilter};
 
 /// Matches every name, every host, or as `User:*` every user.
 pub const WILDCARD: &str = "*";
-/// The principal of entries for everybody.
+/// The principal of entries for all users.
 pub const EVERYBODY: &str = "User:*";
 /// The one name that the cluster has as a resource.
 pub const CLUSTER_NAME: &str = "kafka-cluster";

@@ -33,8 +33,8 @@ pub(crate) struct Attempt<'a> {
     pub(crate) weight: Weight,
 }
 
-/// A decision of access control. Refused attempts are told from level `info` up, granted ones from
-/// `debug` up, and what only filters from `trace` up, as Kafka does.
+/// A decision of access control. As in Kafka, refused attempts are written at level `info`, granted
+/// ones at `debug`, and attempts that only filter a list at `trace`.
 pub(crate) fn decided(session: &Session, api: ApiKey, attempt: Attempt<'_>, rule: &Rule) {
     let Attempt { operation, kind, name, weight } = attempt;
     macro_rules! tell {
@@ -107,7 +107,7 @@ pub(crate) fn left(session: &Session, listener: &str, reason: &dyn std::fmt::Dis
     );
 }
 
-/// A client came in; `mechanism` is `none` where nobody asks who it is.
+/// A client connected; `mechanism` is `none` on a listener without authentication.
 pub(crate) fn entered(session: &Session, listener: &str, mechanism: &str) {
     tracing::info!(
         target: "levada::audit",

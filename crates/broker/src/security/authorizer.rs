@@ -22,7 +22,7 @@ pub struct AuthorizerConfig {
     pub allow_if_no_acl: bool,
 }
 
-/// The reason why somebody may or may not.
+/// The reason for a decision.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Rule {
     /// A super user may do everything.

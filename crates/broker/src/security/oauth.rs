@@ -40,7 +40,7 @@ pub struct KeySource {
     pub login: Option<Jaas>,
 }
 
-/// The reason why a client is not let in. It is told no more than that its token is not valid.
+/// The reason why a client is not let in. The answer says only that its token is not valid.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum OauthError {
     /// The message is not of this mechanism.
@@ -52,7 +52,7 @@ pub enum OauthError {
     /// The client knows that its token was refused.
     #[error("the token was refused: {0}")]
     Token(JwtError),
-    /// The client asks to act for somebody else.
+    /// The client asks to act for another user.
     #[error("user {user} requested another authorization id")]
     OtherIdentity {
         /// The user of the token.

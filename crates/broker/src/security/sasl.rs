@@ -71,7 +71,7 @@ pub struct Offer {
 /// SASL as one listener offers it.
 #[derive(Clone, PartialEq)]
 pub struct SaslConfig {
-    /// The mechanisms, in the order in which clients are told of them.
+    /// The mechanisms, in the order of the answer to clients.
     pub offers: Vec<Offer>,
     /// Users and passwords for PLAIN.
     pub passwords: BTreeMap<String, String>,
@@ -193,7 +193,7 @@ enum State {
     VersionsOrHandshake,
     Handshake,
     Tokens(Server, Offer),
-    /// The wrong mechanism was asked for at re-authentication; the next message is told.
+    /// The wrong mechanism was asked for at re-authentication; the next answer reports it.
     OtherMechanism {
         asked: &'static str,
         before: &'static str,
@@ -228,13 +228,12 @@ impl Exchange {
         }
     }
 
-    /// Begins with a new connection. `nonce` is printable, without a comma, and can be guessed by
-    /// nobody.
+    /// Begins with a new connection. `nonce` is printable, without a comma, and cannot be guessed.
     pub fn new(config: Arc<SaslConfig>, nonce: String) -> Self {
         Self { config, state: State::VersionsOrHandshake, framed: false, nonce, before: None }
     }
 
-    /// Begins again with a client that was `before`; its handshake is the first frame.
+    /// Starts a re-authentication of a client that was `before`; its handshake is the first frame.
     pub fn again(config: Arc<SaslConfig>, nonce: String, before: AuthenticatedUser) -> Self {
         Self { before: Some(before), ..Self::new(config, nonce) }
     }

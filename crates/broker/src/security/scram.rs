@@ -110,8 +110,8 @@ impl ScramMechanism {
         self.hmac(salted_password, b"Server Key")
     }
 
-    /// The credential of a user that does not exist: nobody knows its password, and its salt is
-    /// always the same.
+    /// The credential of a user that does not exist: it has no password, and its salt is always the
+    /// same.
     fn made_up(self, secret: &str, user: &str) -> Credential {
         let derive =
             |what: &str| self.hmac(secret.as_bytes(), format!("{what} {} {user}", self.name()).as_bytes());
@@ -152,7 +152,8 @@ impl fmt::Debug for Credential {
     }
 }
 
-/// The reason why a client is not let in. Clients are told none of it: it would help to guess.
+/// The reason why a client is not let in. The answer to clients contains none of it, because it
+/// would help to guess passwords.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say what the fields are")]
 pub enum ScramError {
@@ -212,7 +213,7 @@ struct User {
 }
 
 impl ScramServer {
-    /// Begins; `server_nonce` is printable, without a comma, and can be guessed by nobody.
+    /// Begins; `server_nonce` is printable, without a comma, and cannot be guessed.
     pub fn new(mechanism: ScramMechanism, server_nonce: String) -> Self {
         Self { mechanism, state: State::First { server_nonce } }
     }
@@ -222,9 +223,9 @@ impl ScramServer {
         self.mechanism
     }
 
-    /// Takes the client's next message. `find` looks a user's credential up; with a `secret` that
-    /// nobody else knows one is made up for users that do not exist, the same each time. After an
-    /// error the SCRAM exchange has already ended.
+    /// Takes the client's next message. `find` looks up a user's credential. For users that do not
+    /// exist, the private `secret` yields a false one, the same each time. After an error the SCRAM
+    /// exchange has already ended.
     ///
     /// # Errors
     /// The client is not let in.

@@ -33,7 +33,7 @@ pub(crate) struct Duties {
     pub(crate) pulse: Option<Arc<Pulse>>,
 }
 
-/// Interval at which the lease of leadership is told that the process runs.
+/// Interval at which the process confirms the lease of leadership.
 const LEASE_TICK: Duration = Duration::from_millis(500);
 
 /// Interval between flushes of sealed segments and writes of checkpoints.

@@ -35,7 +35,7 @@ pub(super) struct AuthGate {
 }
 
 enum State {
-    /// The client is known, or nobody asks who it is.
+    /// The client is authenticated, or the listener requires no authentication.
     Open(Option<Authenticated>),
     Talking(Box<Exchange>),
 }
@@ -52,7 +52,7 @@ struct Authenticated {
 pub(super) enum AuthStep {
     /// It is a request, to be answered.
     Through(BytesMut),
-    /// It asks for versions, which everybody may know.
+    /// It asks for API versions, which need no authentication.
     Versions(RequestHeader, BytesMut),
     /// It is answered with this.
     Answer(Bytes),
@@ -103,7 +103,7 @@ impl AuthGate {
         }
     }
 
-    /// True if the client is known, or nobody asks who it is.
+    /// True if the client is authenticated, or the listener requires no authentication.
     pub(super) fn is_open(&self) -> bool {
         matches!(self.state, State::Open(_))
     }

@@ -39,7 +39,7 @@ pub(crate) enum Received {
 
 /// An answer on its way.
 pub(crate) enum Sending {
-    /// Of plain bytes, whoever encrypts them behind the socket.
+    /// Of plain bytes, which the kernel may encrypt behind the socket.
     Plain(Transfer),
     /// Of bytes that are encrypted here.
     Sealed(SealedTransfer),
@@ -144,8 +144,8 @@ impl Channel {
     }
 }
 
-/// Takes what the socket has. A read that leaves room has emptied it: what comes later is announced
-/// again, and until then nobody asks the kernel again.
+/// Takes what the socket has. A read that leaves room has emptied it: later bytes are announced
+/// again, and until then there is no need for another read.
 fn receive(stream: &TcpStream, plain: &mut BytesMut) -> std::io::Result<usize> {
     let count = stream.try_read_buf(plain)?;
     if count > 0 && plain.len() < plain.capacity() {

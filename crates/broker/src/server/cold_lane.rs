@@ -1,8 +1,8 @@
 //! The cold lane of a shard: reads ranges that are read once from the disk through the shard's
 //! ring, around the page cache.
 //!
-//! Nobody will read them again soon, so pages would only push others out, and making and dropping
-//! them costs more than the reads
+//! They will not be read again soon, so their pages would only evict others, and creating and
+//! dropping pages costs more than the reads
 //! ([measured](../../../../docs/decisions/2026-11-21-cold-reads.md)). Memory is bounded: what a
 //! slow consumer holds is missing here, and then ranges come by the broker's
 //! [`Warmer`](levada_io::residency::Warmer), as they do where no ring is allowed.
@@ -45,7 +45,7 @@ pub(crate) struct ColdLane {
     counters: Arc<Counters>,
 }
 
-/// One range that somebody waits for.
+/// One range that a connection waits for.
 #[derive(Default)]
 struct Reader {
     completed: RefCell<Vec<Completion>>,
@@ -73,7 +73,7 @@ impl ColdLane {
         made().inspect_err(|error| tracing::debug!(%error, "cannot use io_uring for cold reads")).ok()
     }
 
-    /// Hands completions to those who wait for them, for as long as it is polled.
+    /// Hands completions to their waiters, for as long as it is polled.
     pub(crate) async fn serve(&self) {
         while let Ok(mut ready) = self.wakeups.readable().await {
             // Before taking what is there: what comes later wakes again.

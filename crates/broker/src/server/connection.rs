@@ -83,7 +83,7 @@ enum CloseReason {
     Idle,
 }
 
-/// Serves one connection until it ends; its errors concern nobody else.
+/// Serves one connection until it ends; its errors concern no other connection.
 pub(crate) async fn serve(shard: Rc<Shard>, accepted: Accepted) {
     let peer = accepted.info.peer;
     let principal = accepted.info.certificate.as_ref().map(|name| name.principal.as_str());
@@ -419,7 +419,7 @@ impl Connection {
         }
     }
 
-    /// Waits until what comes next is in memory, of its own or of the page cache, while other
+    /// Waits until the next bytes are in memory, of its own or of the page cache, while other
     /// connections continue. If too many wait already, the next turn waits for the disk itself; and
     /// a disk that fails is the next turn's to report.
     async fn warm(&mut self, sending: &mut Sending, policy: CachePolicy) {
@@ -452,8 +452,8 @@ impl Connection {
         }
     }
 
-    /// True if old records may stay in the page cache. What this connection asked for itself a
-    /// moment ago is no second reading.
+    /// True if old records may stay in the page cache. A range that the same connection has just
+    /// requested does not count as a second read.
     async fn is_admitted(&self, warm: &Warm) -> bool {
         let broker = self.shard.broker();
         let policy = broker.config().replay_cache;
@@ -461,7 +461,7 @@ impl Connection {
             && broker.transfers().replays().admits(warm, policy).await == replay::Verdict::Admitted
     }
 
-    /// Drops what this connection has brought into the page cache and nobody else had there.
+    /// Drops the pages that this connection has brought into the page cache.
     fn leave_no_trace(&mut self) {
         if let Some(warm) = Warm::behind(self.trail.finish()) {
             // With a full queue there are others to push these pages out.

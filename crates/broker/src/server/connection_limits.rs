@@ -102,7 +102,7 @@ impl ConnectionLimits {
         Ok(ConnectionPermit { connections: self.clone(), address, listener: listener.clone() })
     }
 
-    /// Connections that go from now on: all who wait look again then, as each may wait for another
+    /// Connections that go from now on: all waiters then check again, as each may wait for another
     /// limit.
     pub(crate) fn freed(&self) -> watch::Receiver<()> {
         self.freed.subscribe()

@@ -31,7 +31,7 @@ pub enum HandedError {
     },
 }
 
-/// Sockets that nobody has claimed yet, by name.
+/// Unclaimed sockets, by name.
 #[derive(Default)]
 pub(super) struct Handed {
     sockets: Vec<(String, TcpListener)>,

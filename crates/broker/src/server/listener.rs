@@ -181,8 +181,8 @@ impl Acceptor {
         }
     }
 
-    /// Keeps to `max.connection.creation.rate`, that of all listeners and that of one: what comes
-    /// faster waits in the backlog.
+    /// Keeps to `max.connection.creation.rate`, that of all listeners and that of one: faster
+    /// connections wait in the backlog.
     async fn keep_rate(&self, listener: &Listener, own_pace: &mut AcceptRate) {
         let wait = {
             let (config, now, unlimited) = (self.broker.config(), Instant::now(), i32::MAX.unsigned_abs());

@@ -89,7 +89,7 @@ pub enum StartError {
     Open(#[from] OpenError),
 }
 
-/// Directories that another version has made, or Kafka, may be open to everybody.
+/// Directories that another version has made, or Kafka, may be readable by all users.
 fn warn_if_exposed(directory: &std::path::Path) {
     // A directory that cannot be listed was told of when it was opened.
     if let Ok(Some(path)) = levada_log::disk::exposed(directory) {
@@ -296,7 +296,7 @@ impl Server {
     }
 
     /// Stops in order: in a cluster, other brokers take the leaderships over; no new connections,
-    /// requests in flight finish within a grace period, groups answer those who wait, logs are
+    /// requests in flight finish within a grace period, groups answer waiting members, logs are
     /// closed and marked clean. Blocks until all that is done.
     pub fn stop(self) {
         tracing::info!("stop requested");

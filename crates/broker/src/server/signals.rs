@@ -42,7 +42,7 @@ pub(super) enum Order {
     Leave,
 }
 
-/// Something that the thread of the signals has waited for.
+/// An event that the signal thread waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Event {
     Hangup,

@@ -7,10 +7,11 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-/// Pairs of name and version that are told apart at the same time; further ones are [`OTHER`].
+/// Pairs of name and version that are counted separately at the same time; further ones are
+/// [`OTHER`].
 const SOFTWARE_MAX: usize = 100;
 
-/// Longest name or version of a client that is told; a longer one is [`OTHER`].
+/// Longest name or version of a client that is counted; a longer one is [`OTHER`].
 const SOFTWARE_BYTES_MAX: usize = 64;
 
 /// Name and version of clients beyond these limits.

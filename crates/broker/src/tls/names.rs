@@ -19,7 +19,7 @@ pub fn subject(der: &[u8]) -> Option<String> {
 pub struct CertifiedName {
     /// The subject's distinguished name in the form of RFC 2253, as Java writes it.
     pub(crate) distinguished: String,
-    /// The name of the principal, by `ssl.principal.mapping.rules`: what comes after `User:`.
+    /// The name of the principal, by `ssl.principal.mapping.rules`: the part after `User:`.
     pub(crate) principal: String,
 }
 
@@ -163,7 +163,7 @@ impl Rules {
         Ok(Rules(if rules.is_empty() { vec![Rule::Default] } else { rules }))
     }
 
-    /// The principal's name; none if no rule fits, and then nobody may enter by this certificate.
+    /// The principal's name; none if no rule fits, and then this certificate cannot authenticate.
     pub fn principal(&self, name: &str) -> Option<String> {
         self.0.iter().find_map(|rule| rule.apply(name))
     }

@@ -29,7 +29,7 @@ const TRANSACTION_VERSION: i16 = 2;
 pub(super) struct RemoteMarker {
     pub(super) target: TopicPartition,
     pub(super) end: EndTxnRequest,
-    /// True once the coordinator does not want the marker any more.
+    /// True once the coordinator no longer needs the marker.
     pub(super) is_over: Arc<dyn Fn() -> bool + Send + Sync>,
 }
 
@@ -60,8 +60,8 @@ impl RemoteMarkers {
         Self { config, metadata, peers, state, alarm, refusals }
     }
 
-    /// Has the partition's leader write a marker, whoever that is, until it is written. The result
-    /// is [`MarkerResult::Failed`] if this broker has become the leader.
+    /// Sends a marker to the leader of its partition, and to the next leader if it changes, until
+    /// it is written. The result is [`MarkerResult::Failed`] if this broker has become the leader.
     pub(super) async fn write(self: &Arc<Self>, marker: RemoteMarker) -> MarkerResult {
         let (sender, result) = oneshot::channel();
         let target = marker.target.clone();

@@ -5,8 +5,7 @@
 pub struct TxnConfig {
     /// Longest timeout a producer may ask for (`transaction.max.timeout.ms`).
     pub max_timeout_ms: i32,
-    /// Time that a transactional id is remembered that nobody uses
-    /// (`transactional.id.expiration.ms`).
+    /// Time after which an unused transactional id is removed (`transactional.id.expiration.ms`).
     pub id_expiration_ms: i64,
     /// Interval between scans for transactions that exceed their timeout
     /// (`transaction.abort.timed.out.transaction.cleanup.interval.ms`).

@@ -319,8 +319,8 @@ impl Coordinator {
         self.watch();
     }
 
-    /// Every waiter is sent to the next coordinator; what is being written is somebody
-    /// else's now.
+    /// Every waiter is sent to the next coordinator; it also owns the records that are being
+    /// written.
     fn unload(&mut self) {
         self.phase = Phase::Unloaded;
         self.abandon_appends();

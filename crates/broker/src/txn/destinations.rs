@@ -60,7 +60,7 @@ impl<T> Queues<T> {
         }
     }
 
-    /// Takes out what waits for this node.
+    /// Removes and returns the queue of this node.
     fn take(&mut self, node: i32) -> VecDeque<T> {
         self.nodes.get_mut(&node).map(|queue| std::mem::take(&mut queue.items)).unwrap_or_default()
     }
@@ -71,7 +71,7 @@ impl<T> Queues<T> {
 pub(crate) enum Place {
     /// This node leads it.
     Node(i32),
-    /// This broker leads it, or nobody wants the marker any more.
+    /// This broker leads it, or the marker is no longer needed.
     Here,
     /// It has no leader now.
     Leaderless,
@@ -83,7 +83,7 @@ pub(crate) enum Place {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct MarkerTicket(pub(crate) u64);
 
-/// Something that happened, for [`Destinations::step`].
+/// An event for [`Destinations::step`].
 #[derive(Debug)]
 pub(crate) enum Delivery {
     /// A marker is to be written to this partition.

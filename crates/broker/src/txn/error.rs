@@ -27,7 +27,7 @@ pub enum TxnError {
     /// `PRODUCER_FENCED`: a newer producer uses the transactional id.
     #[error("a newer producer with the same transactional id has taken over")]
     ProducerFenced,
-    /// `INVALID_PRODUCER_EPOCH`: how requests from before `PRODUCER_FENCED` are told.
+    /// `INVALID_PRODUCER_EPOCH`: the error for request versions from before `PRODUCER_FENCED`.
     #[error("the producer's epoch is not the current one")]
     InvalidProducerEpoch,
     /// `CONCURRENT_TRANSACTIONS`: the transaction is on its way into another state; try again.
@@ -54,9 +54,8 @@ pub enum TxnError {
 }
 
 impl TxnError {
-    /// The error as a client is told whose request is older than `PRODUCER_FENCED`: InitProducerId
-    /// below version 4, AddPartitionsToTxn, AddOffsetsToTxn and EndTxn below version 2, and every
-    /// Produce.
+    /// The error for requests older than `PRODUCER_FENCED`: InitProducerId below version 4,
+    /// AddPartitionsToTxn, AddOffsetsToTxn and EndTxn below version 2, and every Produce.
     #[must_use]
     pub fn before_fencing(self) -> Self {
         match self {

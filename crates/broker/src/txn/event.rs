@@ -9,7 +9,7 @@ pub use crate::machine::{EncodedRecord, PersistId, Ticket};
 /// Something that happened, for [`Coordinator::step`](super::Coordinator::step).
 #[derive(Clone, Debug)]
 pub enum Event {
-    /// A producer wants a transactional id for itself.
+    /// A producer asks for a transactional id (InitProducerId).
     Init(Ticket, InitRequest),
     /// Partitions become part of a transaction.
     Add(Ticket, AddRequest),
@@ -29,7 +29,7 @@ pub enum Event {
     ProducerId(Result<i64, TxnError>),
     /// Every record of the partition has been replayed: serve.
     Loaded,
-    /// Another broker takes over, or this one stops: answer everybody and forget.
+    /// Another broker takes over, or this one stops: answer all tickets and drop the state.
     Unload,
     /// Nothing but the time: [`Coordinator::deadline`](super::Coordinator::deadline) is due.
     Tick,
@@ -118,7 +118,7 @@ impl From<Signal> for Event {
 }
 
 impl Event {
-    /// The ticket of somebody who waits for an answer, and the transactional id asked about.
+    /// The ticket of a request that waits for an answer, and its transactional id.
     pub(super) fn asker(&self) -> Option<(Ticket, &str)> {
         Some(match self {
             Self::Init(ticket, request) => (*ticket, &request.transactional_id),

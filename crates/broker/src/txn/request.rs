@@ -15,8 +15,8 @@ pub struct InitRequest {
     pub transactional_id: String,
     /// A transaction open for longer than this is aborted.
     pub timeout_ms: i32,
-    /// The producer id and epoch that the producer has now and wants to continue from (version 3
-    /// and up).
+    /// The current producer id and epoch of the producer, from which it continues (version 3 and
+    /// up).
     pub expected: Option<(i64, i16)>,
     /// The producer takes part in two-phase commit (version 6).
     pub enable_two_phase_commit: bool,
@@ -66,7 +66,7 @@ pub struct AddRequest {
     pub partitions: Vec<TopicPartition>,
 }
 
-/// Are these partitions part of the transaction? What a partition asks before it takes the first
+/// Are these partitions part of the transaction? Request of a partition before it accepts the first
 /// records of a transaction from a [`Protocol::Classic`] client, and AddPartitionsToTxn 4 and up
 /// with `verify_only`.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -111,7 +111,7 @@ impl Protocol {
 }
 
 impl Transaction {
-    /// An id that nobody has had; its producer gets its epoch by [`Transaction::next_epoch`].
+    /// A new id; its producer gets its epoch by [`Transaction::next_epoch`].
     pub(super) fn new(producer_id: i64, timeout_ms: i32, now_ms: i64) -> Self {
         Self {
             producer_id,

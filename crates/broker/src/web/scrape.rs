@@ -25,7 +25,7 @@ pub(super) struct Scrapes {
     texts: Mutex<Vec<Made>>,
 }
 
-/// A text that somebody may still be reading.
+/// A text that a client may still be reading.
 struct Made {
     kind: Kind,
     /// When it was begun.

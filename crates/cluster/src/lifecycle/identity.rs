@@ -1,6 +1,6 @@
 //! The registration of a broker: ids, listeners, features and directories, checked before anything
 //! is sent. A controller accepts most of what is refused here, and the cluster would have a broker
-//! that nobody can reach.
+//! that cannot be reached.
 
 use std::collections::BTreeSet;
 

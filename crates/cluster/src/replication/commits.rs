@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 #[cfg(test)]
 mod tests;
 
-/// Names one who waits, for [`Commits::cancel`].
+/// Identifies a waiter, for [`Commits::cancel`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CommitTicket {
     /// The high watermark that is waited for.
@@ -29,7 +29,7 @@ impl<W> Default for Commits<W> {
 }
 
 impl<W> Commits<W> {
-    /// Adds one who waits until the high watermark is at least `offset`.
+    /// Adds a waiter until the high watermark is at least `offset`.
     pub fn wait(&mut self, offset: i64, waiter: W) -> CommitTicket {
         self.last_number += 1;
         let ticket = CommitTicket { offset, number: self.last_number };
@@ -37,7 +37,7 @@ impl<W> Commits<W> {
         ticket
     }
 
-    /// Removes those who wait for this high watermark or a lower one.
+    /// Removes the waiters for this high watermark or a lower one.
     pub fn reached(&mut self, high_watermark: i64) -> impl Iterator<Item = W> + use<W> {
         let left = match high_watermark.checked_add(1) {
             Some(offset) => self.waiting.split_off(&CommitTicket { offset, number: 0 }),

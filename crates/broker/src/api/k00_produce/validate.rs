@@ -1,7 +1,6 @@
 //! Demands of a topic's configuration on a batch: keys where it is compacted, timestamps near the
 //! broker's clock, and its own compression. A topic with defaults costs a comparison with the times
-//! that the check of the batch found in its records; nothing that the header says of timestamps is
-//! believed.
+//! that the check of the batch found in its records; the timestamps of the header are not used.
 
 use bytes::BytesMut;
 use levada_log::batch::{self, BatchError, BatchView, CheckedBatch, RecompressError, Record};
@@ -125,8 +124,7 @@ impl Clock {
     }
 }
 
-/// The codec and level that a batch has to be recompressed with, if it has another than its
-/// topic wants.
+/// Codec and level for recompression of a batch, if its codec is not the topic's.
 pub(super) fn wanted_codec(
     batch: &BatchView<'_>,
     config: &TopicConfig,

@@ -18,7 +18,7 @@ const REQUIRES_MEMBER_ID: i16 = 4;
 const CAN_SKIP_ASSIGNMENT: i16 = 9;
 
 impl ClassicGroup {
-    /// A member wants to be part of the next generation.
+    /// A member joins the next generation.
     pub(in crate::group) fn join(
         &mut self,
         turn: &mut StepContext<'_>,
@@ -199,7 +199,7 @@ impl ClassicGroup {
         }
     }
 
-    /// Gives a static member a new id. Whoever still uses the old one is fenced.
+    /// Gives a static member a new id. A client that still uses the old one is fenced.
     fn replace(&mut self, turn: &mut StepContext<'_>, instance: &str, old_member_id: &str, member_id: &str) {
         let fenced = GroupError::FencedInstanceId;
         self.answer_join(turn, old_member_id, JoinOutcome::error(old_member_id, fenced));

@@ -68,7 +68,7 @@ impl Member {
         self.protocols.iter().map(|offered| offered.name.as_str()).collect()
     }
 
-    /// It waits for an answer, so silence says nothing about it. A new member may be gone without
+    /// It waits for an answer, so its silence is not a failure. A new member may be gone without
     /// anybody noticing while it waits, so that is no excuse for it.
     pub(super) fn is_excused(&self) -> bool {
         !self.is_new && (self.join.is_some() || self.sync.is_some())

@@ -26,9 +26,8 @@ pub(in crate::group) struct Migrant {
 impl ClassicGroup {
     /// The members as those of a consumer group of at most `max_size` members.
     ///
-    /// # Errors
-    /// If there are more, or they are no consumers that say what they want in terms that the broker
-    /// understands.
+    /// # Errors If there are more, or a member is not a consumer with a subscription that the
+    /// broker can read.
     pub(in crate::group) fn emigrate(
         &self,
         topics: &dyn Topics,

@@ -16,7 +16,7 @@ impl ClassicGroup {
         }
     }
 
-    /// Asks everybody to join again and waits for them.
+    /// Asks all members to join again, and waits for them.
     pub(in crate::group) fn prepare_rebalance(&mut self, turn: &mut StepContext<'_>) -> Option<PendingWrite> {
         if self.state == State::CompletingRebalance {
             self.cancel_assignment(turn, crate::group::error::GroupError::RebalanceInProgress);
@@ -159,7 +159,7 @@ impl ClassicGroup {
         turn.alarm_in(TimerKey::Sync(self.id.clone()), self.rebalance_timeout_ms(), alarm);
     }
 
-    /// Makes sure that the leader is a member that has joined; false if nobody has.
+    /// Makes sure that the leader is a member that has joined; false if none has.
     fn elect_joined_leader(&mut self) -> bool {
         let leader = self.leader.as_ref().and_then(|leader| self.members.get(leader));
         if leader.is_some_and(|leader| leader.join.is_some()) {

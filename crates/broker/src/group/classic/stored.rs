@@ -11,7 +11,7 @@ use crate::group::request::Protocol;
 use crate::group::turn::{PendingWrite, StepContext};
 
 impl ClassicGroup {
-    /// The group as a record says it is. It waits for nobody until [`ClassicGroup::loaded`].
+    /// The group as a record says it is. It waits for no member until [`ClassicGroup::loaded`].
     pub(in crate::group) fn from_record(id: String, value: GroupValue) -> Self {
         let mut group = Self::new(id, 0);
         group.state = if value.members.is_empty() { State::Empty } else { State::Stable };

@@ -12,7 +12,7 @@ use crate::group::timers::TimerKey;
 use crate::group::turn::{Assignment, Continuation, PendingWrite, StepContext};
 
 impl ClassicGroup {
-    /// A member wants its assignment; a leader brings everybody's.
+    /// A member asks for its assignment; a leader sends the assignment of every member.
     pub(in crate::group) fn sync(
         &mut self,
         turn: &mut StepContext<'_>,
@@ -63,7 +63,7 @@ impl ClassicGroup {
         }
     }
 
-    /// The leader's assignment is written before anybody learns it.
+    /// The leader's assignment is written before any member gets it.
     fn store_assignment(&mut self, assigned: Vec<(String, Bytes)>) -> PendingWrite {
         let mut assignments: BTreeMap<String, Bytes> = assigned.into_iter().collect();
         assignments.retain(|member_id, _| self.members.contains_key(member_id));
@@ -97,7 +97,7 @@ impl ClassicGroup {
         None
     }
 
-    /// Nobody gets an assignment; those that wait for one learn why.
+    /// No member gets an assignment; waiting members get the error.
     pub(super) fn cancel_assignment(&mut self, turn: &mut StepContext<'_>, error: GroupError) {
         for member in self.members.values_mut() {
             member.assignment = Bytes::new();

@@ -1,4 +1,4 @@
-//! The assignors of the broker: who shall have which partitions. Pure functions.
+//! The assignors of the broker: which member gets which partitions. Pure functions.
 //!
 //! `range` gives each member consecutive partitions of each topic, so that topics with equally many
 //! partitions are split alike. `uniform` keeps as much as it can where it is, and moves partitions
@@ -79,7 +79,7 @@ impl Balance {
         subscribers.iter().copied().min_by_key(|&member| (self.loads[member], member))
     }
 
-    /// Moves one partition of the topic to somebody who has at least two fewer; false if there is
+    /// Moves one partition of the topic to a member with at least two fewer; false if there is
     /// none.
     fn even_out(&mut self, topic: Uuid, subscribers: &[usize]) -> bool {
         let Some(least) = self.least_loaded(subscribers) else { return false };

@@ -172,7 +172,7 @@ impl ConsumerGroup {
         Some((metadata.classic.as_ref()?.session_timeout_ms, metadata.rebalance_timeout_ms))
     }
 
-    /// True if something the member shall have still belongs to somebody else.
+    /// True if a partition of the member's target assignment still belongs to another member.
     fn waits_for_others(&self, member_id: &str, member: &Member) -> bool {
         let missing = self.targets.get(member_id).into_iter().flatten().flat_map(|(topic, partitions)| {
             let has = member.current.assigned.get(topic);

@@ -82,7 +82,7 @@ impl ConsumerGroup {
         check_epoch(member, request).map(|()| Some(member))
     }
 
-    /// Nothing to do: the member has what it shall have and wants what it wanted.
+    /// Nothing to do: the member has its target assignment, and its subscription is unchanged.
     fn is_settled(&self, member: &Member, request: &ConsumerHeartbeatRequest) -> bool {
         !self.stale
             && self.epoch <= self.target_epoch
@@ -151,7 +151,8 @@ fn beat(
 }
 
 impl Draft {
-    /// Gives the member its place: its own, its predecessor's, or a new one. Returns it as it was.
+    /// Gives the member its place: its own, its predecessor's, or a new one. Returns the previous
+    /// value.
     fn seat(&mut self, request: &ConsumerHeartbeatRequest, member: Option<&Member>) -> Member {
         let predecessor = request
             .instance_id
@@ -179,7 +180,7 @@ impl Draft {
         member
     }
 
-    /// Takes over what the member wants; true if that is other topics than before. Those that a new
+    /// Stores the member's subscription; true if its topics have changed. Those that a new
     /// expression selects are not known yet.
     fn update(&mut self, request: &ConsumerHeartbeatRequest, before: &Member) -> Result<bool, GroupError> {
         let metadata = wanted(before, request);

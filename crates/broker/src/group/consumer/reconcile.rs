@@ -7,14 +7,14 @@ use levada_wire::Uuid;
 
 use crate::group::records::{CurrentValue, EpochPartitions, Partitions};
 
-/// The member has everything it shall have.
+/// The member has its whole target assignment.
 pub(super) const STABLE: i8 = 0;
 /// The member has yet to give partitions up.
 pub(super) const UNREVOKED: i8 = 1;
-/// Others have yet to give up partitions that the member shall have.
+/// Other members have not yet given up partitions of the member's target assignment.
 pub(super) const UNRELEASED: i8 = 2;
 
-/// Where a member shall get.
+/// Target of a member.
 pub(super) struct Goal<'a> {
     /// The epoch of the target assignment.
     pub(super) epoch: i32,

@@ -11,8 +11,8 @@ use crate::group::records::{ConsumerRecord, RegexValue};
 use crate::group::topics::{Topics, Visible};
 use crate::pattern;
 
-/// Compiles an expression that must match whole names. The API has done it before, where waiting
-/// disturbs nobody.
+/// Compiles an expression that must match whole names. The API has done it before, on a thread that
+/// may block.
 pub(super) fn compile(pattern: &str) -> Result<Regex, GroupError> {
     pattern::whole(pattern).map_err(|_| GroupError::InvalidRegularExpression)
 }

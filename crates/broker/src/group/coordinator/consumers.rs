@@ -352,7 +352,7 @@ impl Coordinator {
         }
     }
 
-    /// Nothing has changed. Who should have been put out is looked at again later.
+    /// Nothing has changed. Members that should have been removed are checked again later.
     fn drop_draft(&mut self, draft: GroupDraft, error: GroupError) {
         let GroupDraft { becomes, answer, gone, .. } = draft;
         match answer {

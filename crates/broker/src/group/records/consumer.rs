@@ -26,7 +26,7 @@ pub enum ConsumerRecord {
     Epoch(Option<EpochValue>),
     /// Topics as brokers before 4.1 knew them; kept only to be removed.
     Topics(Option<Bytes>),
-    /// A member and what it wants.
+    /// A member and its subscription.
     Member(String, Option<MemberMetadata>),
     /// The epoch of the target assignment.
     TargetEpoch(Option<TargetEpoch>),
@@ -47,7 +47,7 @@ pub struct EpochValue {
     pub metadata_hash: i64,
 }
 
-/// A member and what it wants.
+/// A member and its subscription.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct MemberMetadata {
     /// Its name if it is static.

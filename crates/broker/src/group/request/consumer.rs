@@ -4,7 +4,7 @@ use crate::group::error::GroupError;
 use crate::group::records::Partitions;
 use crate::group::topics::Visible;
 
-/// ConsumerGroupHeartbeat. What is none or -1 has not changed since the last one.
+/// ConsumerGroupHeartbeat. A field that is `None` or -1 has not changed since the last heartbeat.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConsumerHeartbeatRequest {
     /// Version of the request: from 1 on members bring their own id.
@@ -13,7 +13,7 @@ pub struct ConsumerHeartbeatRequest {
     pub group_id: String,
     /// The member; in version 0 the caller has made one up for a member that joins without.
     pub member_id: String,
-    /// The epoch the member believes in; 0 to join, -1 to leave, -2 to leave for a while.
+    /// The member's epoch in the request; 0 to join, -1 to leave, -2 to leave for a while.
     pub member_epoch: i32,
     /// Name of a static member.
     pub instance_id: Option<String>,

@@ -15,7 +15,7 @@ pub struct TxnCommitRequest {
     pub member_id: String,
     /// Name of a static member.
     pub group_instance_id: Option<String>,
-    /// The generation or epoch the member believes in; -1 below version 3.
+    /// The generation or epoch in the request; -1 below version 3.
     pub generation: i32,
     /// Producer of the transaction that contains the commit.
     pub producer: Producer,

@@ -47,7 +47,7 @@ pub fn alter_configs(
     })
 }
 
-/// A key and the value it shall have, `None` for its default.
+/// A key and its new value, `None` for its default.
 pub type NewValue = (String, Option<String>);
 
 /// Replaces everything set on a resource; outcomes are in the order of `configs`.

@@ -2,7 +2,7 @@
 
 use super::{Reason, Refusal};
 
-/// The topic that is the metadata log; nobody may create it.
+/// The topic that is the metadata log; no client may create it.
 pub const METADATA_TOPIC: &str = "__cluster_metadata";
 
 const MAX_NAME_LEN: usize = 249;

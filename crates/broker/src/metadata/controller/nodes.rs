@@ -29,7 +29,7 @@ pub struct Node {
     pub has_offline_dirs: bool,
     /// Its rack.
     pub rack: Option<String>,
-    /// Listeners as clients are told.
+    /// Advertised listeners.
     pub end_points: Vec<Endpoint>,
     /// Listeners for other controllers.
     pub controller_end_points: Vec<Endpoint>,
@@ -41,8 +41,8 @@ pub(crate) fn controller_endpoint() -> VoterEndpoint {
     VoterEndpoint { name: "CONTROLLER".to_owned(), host: "localhost".to_owned(), port: 9093 }
 }
 
-/// A process begins: registers, and takes the lead of every partition that it may lead and nobody
-/// leads. `base_offset` is where the first of the records will be appended.
+/// Start of a process: registers it, and makes it the leader of every partition without a leader
+/// that it may lead. `base_offset` is where the first of the records will be appended.
 ///
 /// After an orderly stop, Kafka's or ours, no partition has a leader. After a crash they still have
 /// one, this node. It leads in a new epoch then: recovery may have cut its logs, and clients tell

@@ -16,7 +16,7 @@ use crate::metadata::records::Record;
 pub struct MorePartitions {
     /// The topic.
     pub topic: String,
-    /// Number of partitions it shall have in all.
+    /// New total number of partitions.
     pub count: i32,
     /// Replicas of the new partitions, in order; `None` lets the controller choose.
     pub assignments: Option<Vec<Vec<i32>>>,

@@ -18,7 +18,7 @@ pub enum ControlRecord {
         /// Milliseconds since 1970.
         last_contained_log_timestamp_ms: i64,
     },
-    /// Last in every snapshot: without it the snapshot is not whole.
+    /// Last record of every snapshot; a snapshot without it is incomplete.
     SnapshotFooter,
     /// The quorum protocol's level: 1 where voters are kept in the log.
     KRaftVersion(i16),

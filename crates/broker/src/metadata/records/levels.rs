@@ -4,7 +4,7 @@
 use super::body::Body;
 use super::{BrokerRegistrationChangeRecord, Record};
 
-/// 3.3-IV3: brokers say that they are on their way out.
+/// 3.3-IV3: brokers report that they are shutting down.
 const LEAVING: i16 = 7;
 /// 3.4-IV0: registrations say whether ZooKeeper is left.
 const MIGRATION: i16 = 8;

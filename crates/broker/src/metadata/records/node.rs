@@ -15,9 +15,9 @@ use crate::record_json;
 pub struct Endpoint {
     /// Listener name.
     pub name: String,
-    /// Host that clients are told.
+    /// Advertised host.
     pub host: String,
-    /// Port that clients are told.
+    /// Advertised port.
     pub port: u16,
     /// 0 PLAINTEXT, 1 SSL, 2 SASL_PLAINTEXT, 3 SASL_SSL.
     pub security_protocol: i16,

@@ -95,7 +95,7 @@ fn voter(options: &StoreOptions, identity: &MetaProperties) -> Voter {
 }
 
 /// True if `dir` holds logs with anything in them: the metadata's, or partitions that it would have
-/// to know. What an interrupted [`format()`] leaves does not count: it is written again.
+/// to know. Files of an interrupted [`format()`] do not count and are written again.
 pub(super) fn is_used(disk: &dyn Disk, dir: &Path) -> bool {
     let is_partition = |entry: &DirEntry| {
         let index =

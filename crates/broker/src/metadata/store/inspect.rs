@@ -22,7 +22,7 @@ pub struct Contents {
     pub records: u64,
     /// The offset behind the last record.
     pub end_offset: i64,
-    /// The reason why no more could be read: damage, or records that nobody here knows.
+    /// The reason why no more could be read: damage, or records of an unknown kind.
     pub fault: Option<String>,
 }
 

@@ -17,7 +17,8 @@ impl Partition {
         done.flatten()
     }
 
-    /// Brings to the device what its topic wants to be there before the leader counts it.
+    /// Syncs the records that must be on the device before the leader counts them, by the settings
+    /// of the topic.
     pub(crate) fn sync_replicated(&self) -> Result<(), LogError> {
         let is_due = self.syncs.is_due() && self.log.durable() < self.log.log_end();
         if is_due { self.log.flush().map(drop) } else { Ok(()) }

@@ -10,7 +10,7 @@ const BURST: u32 = 100;
 /// The time that brings one more.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// Origins that are told apart; further ones count as one.
+/// Most origins that are counted separately; further ones count as one.
 const ORIGINS_MAX: usize = 1024;
 
 /// The kind of an entry, and the client that causes it.

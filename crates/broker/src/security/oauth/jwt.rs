@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use super::OauthConfig;
 use super::jwks::{Jwks, UnknownKey};
 
-/// A token that is believed.
+/// A verified token.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Token {
     /// Subject of the token.
@@ -18,7 +18,7 @@ pub struct Token {
     pub expires_ms: i64,
 }
 
-/// The reason why a token is not believed.
+/// The reason why a token is refused.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say what the fields are")]
 pub enum JwtError {
@@ -85,8 +85,7 @@ impl Algorithm {
 
 /// Checks signature and claims.
 ///
-/// # Errors
-/// The token is not believed.
+/// # Errors The token is refused.
 pub fn verify(token: &str, config: &OauthConfig, (keys, now_ms): (&Jwks, i64)) -> Result<Token, JwtError> {
     let (signed, signature) = token.rsplit_once('.').ok_or(JwtError::Malformed)?;
     let (header, claims) = signed.split_once('.').ok_or(JwtError::Malformed)?;
@@ -141,7 +140,7 @@ fn time(claims: &Map<String, Value>, claim: &str) -> Result<Option<i64>, JwtErro
     Ok(Some((seconds * 1000.0) as i64))
 }
 
-/// A token for somebody must be for us, also if we expect none.
+/// A token that names an audience must name this broker, even if no audience is configured.
 fn check_audience(claims: &Map<String, Value>, config: &OauthConfig) -> Result<(), JwtError> {
     let audiences: Vec<&str> = match claims.get("aud") {
         None if config.audiences.is_empty() => return Ok(()),

@@ -2,8 +2,8 @@
 //! incomplete handshake must not delay other connections. Finished connections go to the shards.
 //!
 //! A handshake has so much time, and so many may be under way; when there are more, the oldest
-//! goes. What is no TLS is closed at once, without a word: a client that speaks another protocol
-//! would take an alert for the length of an answer.
+//! goes. A connection that does not begin with TLS is closed at once, without an alert: a client
+//! that speaks another protocol would take an alert for the length of an answer.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -37,8 +37,7 @@ const TIME_MAX: Duration = Duration::from_secs(10);
 const UNDER_WAY_MAX: u64 = 8192;
 const DESCRIPTORS_PART: u64 = 4;
 
-/// A tenth of the processor time of a shard that wants the same processor, and all that no shard
-/// wants.
+/// A tenth of the processor time of a busy shard on the same processor, and all idle time.
 const HANDSHAKES_NICE: i32 = 10;
 
 /// Time for which a refused client may take the reason, and bytes that it may still send
@@ -108,8 +107,7 @@ pub(crate) fn start(
     Ok(Handshakes { inbox, thread })
 }
 
-/// The calling thread leaves the processor to shards that have something to do: those who are
-/// through have waited already.
+/// The calling thread yields the processor to busy shards.
 fn step_back() {
     // On Linux it is the thread that is meant, not its process. A sandbox that forbids it costs
     // nothing but the precedence.

@@ -10,7 +10,7 @@ use crate::web::{GroupState, GroupStates, Lag, TransactionStates};
 const GROUPS_MAX: usize = 1_000;
 const OFFSETS_MAX: usize = 10_000;
 
-/// Committed offsets whose lag is told in seconds as well: each needs a look into a log.
+/// Most committed offsets with a lag in seconds: each needs a lookup in a log.
 const TIMES_MAX: usize = 2_000;
 
 /// An open transaction that is silent for longer than `transaction.max.timeout.ms` and this is

@@ -34,7 +34,7 @@ pub(super) enum Continuation {
     End(Ticket),
     /// The decision is carried out; who asked must ask again.
     Retry(Ticket),
-    /// The decision is carried out; nobody asked.
+    /// The decision is carried out; no request waits for it.
     Abort,
     /// The decision has been carried out.
     Completed,

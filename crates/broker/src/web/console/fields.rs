@@ -15,7 +15,7 @@ impl Fields {
         self.raw(name).trim()
     }
 
-    /// A field's text as it was sent; empty if there is none.
+    /// Unchanged text of a field; empty if there is none.
     pub(super) fn raw(&self, name: &str) -> &str {
         self.0.iter().find(|(found, _)| found == name).map_or("", |(_, value)| value)
     }

@@ -72,7 +72,7 @@ impl Row {
         self.state.as_ref().map(|state| state.lags.iter().map(|lag| lag.records).sum())
     }
 
-    /// Lag without a member: nobody reads these records.
+    /// Lag of a group without members.
     fn is_abandoned(&self) -> bool {
         self.records().is_some_and(|records| records > 0)
             && self.state.as_ref().is_some_and(|one| one.members == 0)

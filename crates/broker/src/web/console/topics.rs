@@ -1,4 +1,4 @@
-//! The list of topics, and what is done to topics as a whole: create, add partitions, delete, trim.
+//! The list of topics, and actions on whole topics: create, add partitions, delete, trim.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

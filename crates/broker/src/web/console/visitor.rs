@@ -39,7 +39,7 @@ const IDLE_TIME: Duration = Duration::from_secs(3600);
 /// of memory, however short it is.
 const FIELDS_MAX: usize = 8192;
 
-/// The principal who asks for pages, from where, and the proof that its forms carry.
+/// The principal of a request for pages, its address, and the proof in its forms.
 #[derive(Clone)]
 pub(super) struct Visitor {
     pub(super) caller: Caller,
@@ -101,7 +101,7 @@ impl Open {
     }
 }
 
-/// The proof that forms of a session carry: nobody outside this process can make it.
+/// The proof that forms of a session carry: only this process can make it.
 pub(super) fn proof_of(session: &str) -> String {
     let key = hmac::Key::new(hmac::HMAC_SHA256, process_secret().as_bytes());
     let tag = hmac::sign(&key, format!("console form {session}").as_bytes());

@@ -32,7 +32,7 @@ pub struct SessionRequest {
     pub epoch: i32,
     /// Partitions that the request names, in the order of the caller.
     pub send: Vec<(PartitionKey, FetchPartition)>,
-    /// Partitions that the session shall forget.
+    /// Partitions to remove from the session.
     pub forget: Vec<PartitionKey>,
 }
 

@@ -106,7 +106,7 @@ pub(super) const CLAIMS: &[Claim] = &[
             that: transfer("mmap+write 1M"),
             times: 2.0,
         },
-        if_so: "The socket copies from the page cache, nobody copies out of it",
+        if_so: "The socket copies from the page cache, and no other copy is made",
         if_not: "The counters say otherwise",
     },
     Claim {
@@ -286,7 +286,7 @@ pub(super) const CLAIMS: &[Claim] = &[
             that: send("ifb, transmit only, 64K", "SEND_ZC registered"),
             times: 1.5,
         },
-        if_so: "On a device that takes references nobody copies",
+        if_so: "A device that takes references needs no copy",
         if_not: "Accounting eats what the copy would have cost",
     },
     Claim {
