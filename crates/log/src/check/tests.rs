@@ -185,7 +185,7 @@ fn the_small_files_are_looked_at() {
     finds(left, "00000000000000000004.index", |_| {}, Severity::Mended, "without a segment");
     finds(left, "00000000000000000000.log.deleted", |_| {}, Severity::Note, "being deleted");
     finds(left, "00000000000000000000.log.cleaned", |_| {}, Severity::Mended, "put in place");
-    finds(left, "notes.txt", |_| {}, Severity::Note, "no file of a log");
+    finds(left, "notes.txt", |_| {}, Severity::Note, "not a file of a log");
 }
 
 #[test]
