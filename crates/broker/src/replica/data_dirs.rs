@@ -38,11 +38,11 @@ pub(crate) struct DataDirs {
     homes: Mutex<Homes>,
     /// Second directories of partitions, of another topic of the same name.
     rivals: Mutex<Vec<(TopicPartition, usize)>>,
-    /// Copies of logs that were on their way here when the process before ended.
+    /// Copies of logs that were not finished when the previous process ended.
     futures: Mutex<Vec<(Found, usize)>>,
-    /// Those that take the place of their logs with this start.
+    /// Finished copies that replace their logs with this start.
     complete: Mutex<Vec<(Found, usize)>>,
-    /// Partitions that entered service since somebody asked.
+    /// Partitions that entered service since the last call.
     placed: Mutex<Vec<TopicPartition>>,
     /// Failed directories that the broker has acted on.
     handled: Mutex<BTreeSet<usize>>,
