@@ -282,17 +282,8 @@ impl DataDir {
         &self.background
     }
 
-    /// Logs that are on their way here, as the process before has left them.
-    pub(super) fn futures(&self) -> Result<Vec<Found>, DataDirError> {
-        self.found(FUTURE)
-    }
-
-    /// Directories of partitions that were taken out of use.
-    pub(super) fn deleted(&self) -> Result<Vec<Found>, DataDirError> {
-        self.found(DELETED)
-    }
-
-    fn found(&self, suffix: &str) -> Result<Vec<Found>, DataDirError> {
+    /// Directories of partitions whose names end so, after an id.
+    pub(super) fn found(&self, suffix: &str) -> Result<Vec<Found>, DataDirError> {
         let failed = |source| DataDirError::Unusable { path: self.path.clone(), source };
         let entries = self.disk.list(&self.path).map_err(failed)?;
         let named = entries.into_iter().filter(|entry| entry.kind == Kind::Dir);
@@ -392,11 +383,19 @@ impl DataDir {
 
     /// Finishes interrupted deletions, and moves the directories of partitions that are not `known`
     /// (left by a crash amid a deletion, or foreign) out of the way, as Kafka does.
-    pub(super) fn quarantine_strays(&self, known: impl Fn(&str, i32) -> bool) -> Result<(), DataDirError> {
+    pub(super) fn quarantine_strays(
+        &self,
+        known: impl Fn(&str, i32) -> bool,
+        is_kept: impl Fn(&TopicPartition) -> bool,
+    ) -> Result<(), DataDirError> {
         let failed = |source| DataDirError::Unusable { path: self.path.clone(), source };
         for disk::DirEntry { path, kind } in self.disk.list(&self.path).map_err(failed)? {
             let Some(name) = path.file_name().and_then(|name| name.to_str()) else { continue };
             if name.ends_with(DELETED) {
+                let found = Found::of(path.clone(), DELETED).map(|found| found.key);
+                if found.is_some_and(|key| known(&key.0, key.1) && is_kept(&key)) {
+                    continue;
+                }
                 self.disk.remove_dir(&path).map_err(failed)?;
                 continue;
             }

@@ -359,7 +359,8 @@ impl DataDirs {
             }
         }
         for dir in self.online() {
-            dir.quarantine_strays(|topic, index| known(topic, index).is_some())?;
+            let is_known = |topic: &str, index| known(topic, index).is_some();
+            dir.quarantine_strays(is_known, |key| self.may_be_needed(key))?;
         }
         if self.is_several() {
             let mut homes = self.homes.lock();

@@ -14,7 +14,7 @@ use levada_wire::Uuid;
 use super::DataDirs;
 use crate::metadata::uuid::is_reserved;
 use crate::replica::TopicPartition;
-use crate::replica::data_dir::{DataDir, DataDirError, Found};
+use crate::replica::data_dir::{DELETED, DataDir, DataDirError, FUTURE, Found};
 
 /// Most partitions whose directory is wished for before they are here.
 const WISHES_MAX: usize = 100_000;
@@ -27,7 +27,7 @@ pub(super) struct Traces {
 
 impl Traces {
     pub(super) fn of(dir: &DataDir) -> Result<Traces, DataDirError> {
-        Ok(Traces { futures: dir.futures()?, deleted: dir.deleted()? })
+        Ok(Traces { futures: dir.found(FUTURE)?, deleted: dir.found(DELETED)? })
     }
 }
 
@@ -61,6 +61,12 @@ impl DataDirs {
             renamed.or_else(|error| self.tolerate(at, error))?;
         }
         Ok(())
+    }
+
+    /// True if a directory out of use may be all that is left of a partition: its log moved to a
+    /// directory that is offline now.
+    pub(super) fn may_be_needed(&self, key: &TopicPartition) -> bool {
+        self.offline().next().is_some() && !self.homes.lock().of.contains_key(key)
     }
 
     /// Copies that a process before has left unfinished.

@@ -82,6 +82,7 @@ impl Replicas {
         }
         if let Err(MoveError::Storage(error) | MoveError::Write(AppendError::Storage(error))) = &ending
             && let Some(dir) = self.destination(one)
+            && matches!(error, LogError::Io { path, .. } if path.starts_with(dir.path()))
         {
             dir.report(error);
         }
@@ -91,11 +92,15 @@ impl Replicas {
     /// Removes the copy of a move that has ended, unless a later start may need it.
     pub(super) fn leave(&self, one: &Move) {
         let Some(dir) = self.dirs.iter().find(|dir| dir.path() == one.to) else { return };
-        if self.dirs.stay(&one.future.key, dir) {
+        let log = one.partition.log();
+        // A log that is offline in a directory that works has failed in the last step: the next
+        // start may find it in either place, and must not begin a new one beside it.
+        let is_in_doubt = log.is_offline() && !self.dirs.around(log).has_failed();
+        if !is_in_doubt && self.dirs.stay(&one.future.key, dir) {
             self.dirs.note_placed(std::slice::from_ref(&one.future.key));
             self.moves.announced.notify_one();
         }
-        let is_kept = self.moves.pace.is_halted() || one.partition.log().is_offline() || dir.has_failed();
+        let is_kept = self.moves.pace.is_halted() || log.is_offline() || dir.has_failed();
         if !is_kept && dir.disk().list(&one.future.path).is_ok() {
             self.remove_directory(&one.future.path);
         }
