@@ -45,7 +45,7 @@ impl<'a> SslSettings<'a> {
         (self.text)(key).filter(|text| !text.is_empty())
     }
 
-    /// The value of a key, whatever it is.
+    /// The value of a key of any type.
     fn given(&self, key: &str) -> Option<&'a str> {
         (self.text)(key)
     }

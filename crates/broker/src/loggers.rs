@@ -51,11 +51,11 @@ const NAMES: &[&str] = &[
 pub enum LogLevel {
     /// Nothing.
     Off,
-    /// Nothing either: no line has this level here.
+    /// As `OFF`: no line has this level here.
     Fatal,
     /// Errors.
     Error,
-    /// Warnings and what is worse.
+    /// Warnings and errors.
     Warn,
     /// Events.
     Info,

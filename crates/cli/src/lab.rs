@@ -275,7 +275,7 @@ impl Session {
         self.method.finish();
     }
 
-    /// Says on stderr what to think of it and where the raw results are.
+    /// Prints on stderr how to read the result, and where the raw results are.
     fn tell(&self) {
         for doubt in table::doubts(self.recorder.lines()) {
             eprintln!("not to be trusted: {doubt}");

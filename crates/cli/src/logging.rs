@@ -210,7 +210,7 @@ impl<W: io::Write> io::Write for JsonLine<W> {
     }
 }
 
-/// Control characters, line separators, and what changes the direction of writing.
+/// Control characters, line separators, and characters that change the direction of text.
 fn is_steering(one: char) -> bool {
     one.is_control()
         || matches!(one, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')

@@ -329,7 +329,7 @@ impl Cutoff {
         }
     }
 
-    /// Ends the connection, and those to come.
+    /// Ends this connection and all later ones.
     pub(crate) fn close(&self) {
         let mut held = self.0.lock();
         held.is_closed = true;

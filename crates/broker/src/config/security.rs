@@ -203,8 +203,8 @@ fn tokens(settings: &Settings, listener: &str) -> Checked<OauthConfig> {
 }
 
 /// An attacker who can change keys in transit can sign tokens: unencrypted, they come from this
-/// machine alone. The parser is that of who will have them; a user's name before the host is no
-/// part of such an address and can look like one.
+/// machine alone. The parser is that of the client that will use them. A user name before the host
+/// is not part of such an address, but can look like one.
 fn is_key_url(url: &str) -> bool {
     if url.starts_with("file:/") {
         return true;

@@ -84,7 +84,7 @@ pub(super) struct PendingWrite {
 /// Continuation of a write.
 #[derive(Debug)]
 pub(super) enum Continuation {
-    /// Nothing: the log has been told, that is all.
+    /// Nothing follows the append.
     Nothing,
     /// The outcome is sent; if the append failed, a refusal of the same kind.
     Reply(Ticket, Outcome),

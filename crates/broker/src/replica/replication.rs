@@ -198,7 +198,8 @@ impl Replicas {
         }
     }
 
-    /// Looks for replicas that lag for too long, twice in the time that they may; never returns.
+    /// Looks for replicas that lag for too long, twice per `replica.lag.time.max.ms`; never
+    /// returns.
     pub(crate) async fn run_lag_checks(self: Arc<Self>) {
         loop {
             let pause_ms = self.replication().lag_ms_max() / 2;

@@ -56,7 +56,7 @@ pub(super) enum AuthStep {
     Versions(RequestHeader, BytesMut),
     /// It is answered with this.
     Answer(Bytes),
-    /// After a while it is answered with this, if anything, and the connection is closed.
+    /// After a delay the broker sends this answer, if there is one, and closes the connection.
     Closed { answer: Option<Bytes>, after: Duration, error: AuthError },
 }
 

@@ -24,7 +24,7 @@ impl Lines<StdinLock<'static>> {
         Self::new(io::stdin().lock())
     }
 
-    /// True if the next line is not there yet. A regular file never makes wait.
+    /// True if the next line has not arrived yet. A regular file never makes wait.
     pub(super) fn would_wait(&self) -> bool {
         if self.input.buffer().contains(&b'\n') {
             return false;

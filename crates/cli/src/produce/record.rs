@@ -8,7 +8,7 @@ use crate::failure::Failure;
 /// Key and value of a header.
 pub(super) type Header<'l> = (Cow<'l, [u8]>, Option<Cow<'l, [u8]>>);
 
-/// A record on its way; what is `None` is absent, or left to this command.
+/// A record to send; a field that is `None` is absent, or this command chooses it.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Record<'l> {
     pub(super) key: Option<Cow<'l, [u8]>>,

@@ -55,8 +55,8 @@ impl Draft {
         any
     }
 
-    /// Matches the expressions that have been matched before, with the topics that the member may
-    /// know of who is heard now, as Kafka does. True if any matches something else than before.
+    /// Matches the known expressions again, with the topics that the present member may describe,
+    /// as Kafka does. True if any matches something else than before.
     pub(super) fn match_again(&mut self, topics: &dyn Topics, visible: &Visible, now_ms: i64) -> bool {
         let known = self.group.regexes.keys().cloned().collect();
         self.resolve(known, topics, visible, now_ms)

@@ -86,9 +86,9 @@ pub struct PartitionRecord {
     pub replicas: Vec<i32>,
     /// The replicas in sync.
     pub isr: Vec<i32>,
-    /// Replicas on their way out.
+    /// Replicas that a reassignment removes.
     pub removing_replicas: Vec<i32>,
-    /// Replicas on their way in.
+    /// Replicas that a reassignment adds.
     pub adding_replicas: Vec<i32>,
     /// Broker id, or [`NO_LEADER`].
     pub leader: i32,
@@ -182,7 +182,7 @@ pub struct PartitionChangeRecord {
     pub leader: i32,
     /// New replicas.
     pub replicas: Option<Vec<i32>>,
-    /// New replicas on their way out.
+    /// New list of the replicas that a reassignment removes.
     pub removing_replicas: Option<Vec<i32>>,
     /// New replicas on their way in.
     pub adding_replicas: Option<Vec<i32>>,

@@ -50,8 +50,8 @@ struct Row {
     leaders: usize,
     replicas: usize,
     in_sync: usize,
-    /// Bytes by which its replicas that are not in sync are shorter than their leaders' logs;
-    /// `None` if a size is not known.
+    /// Bytes that its replicas out of sync lack compared with their leaders' logs; `None` if a size
+    /// is not known.
     behind_bytes: Option<u64>,
 }
 

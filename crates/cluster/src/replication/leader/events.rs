@@ -93,7 +93,7 @@ pub struct IsrChange {
     pub leader_epoch: i32,
     /// Partition epoch that the change follows.
     pub partition_epoch: i32,
-    /// The next ISR with the broker epochs by which its members were judged. This broker's own
+    /// The next ISR with the broker epochs for which its members were checked. This broker's own
     /// entry has [`NO_BROKER_EPOCH`]; [`IsrUpdates`](crate::replication::IsrUpdates) fills it in.
     pub isr: Vec<(i32, i64)>,
 }
