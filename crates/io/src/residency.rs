@@ -24,9 +24,10 @@
 //! # let mut engine = Engine::new(&Caps::probe(), Arc::clone(&counters));
 //! # let (socket, _peer) = UnixStream::pair()?;
 //! # let mut transfer = Transfer::new([Piece::Extent(Extent { file, offset: 0, len })]);
-//! let warmer = Warmer::new(WarmerLimits::default(), counters); // one for the process let mut
-//! trail = Trail::default();                            // one for each reader that reads once
-//! engine.report_cold(true); loop {
+//! let warmer = Warmer::new(WarmerLimits::default(), counters); // one for the process
+//! let mut trail = Trail::default();                            // one for each reader that reads once
+//! engine.report_cold(true);
+//! loop {
 //!     match transfer.step(&mut engine, socket.as_fd(), 1 << 20)? {
 //!         Turn::Done => break,
 //!         Turn::Cold => {

@@ -35,10 +35,12 @@
 //! use levada_io::ring::{Event, Operation, Ring, RingOptions};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let Ok(mut ring) = Ring::new(&RingOptions::default()) else { return Ok(()) }; // not allowed
-//! here let file = Arc::new(File::open("Cargo.toml")?); let buffer = BufferPool::new(4096,
-//! 1)?.take().ok_or("in use")?; let key = ring.push(Operation::read(file, 0, 9, buffer))?;
-//! ring.submit_and_wait(1, None)?; for completion in ring.reap() {
+//! let Ok(mut ring) = Ring::new(&RingOptions::default()) else { return Ok(()) }; // not allowed here
+//! let file = Arc::new(File::open("Cargo.toml")?);
+//! let buffer = BufferPool::new(4096, 1)?.take().ok_or("in use")?;
+//! let key = ring.push(Operation::read(file, 0, 9, buffer))?;
+//! ring.submit_and_wait(1, None)?;
+//! for completion in ring.reap() {
 //!     assert_eq!(completion.key, key);
 //!     if let Event::Done { result: Ok(9), memory: levada_io::ring::Memory::Buffer(buffer) } = completion.event {
 //!         assert_eq!(buffer.filled(), b"[package]");

@@ -26,8 +26,9 @@ pub(in crate::group) struct Migrant {
 impl ClassicGroup {
     /// The members as those of a consumer group of at most `max_size` members.
     ///
-    /// # Errors If there are more, or a member is not a consumer with a subscription that the
-    /// broker can read.
+    /// # Errors
+    /// If there are more, or a member is not a consumer with a subscription that the broker can
+    /// read.
     pub(in crate::group) fn emigrate(
         &self,
         topics: &dyn Topics,

@@ -85,7 +85,8 @@ impl Algorithm {
 
 /// Checks signature and claims.
 ///
-/// # Errors The token is refused.
+/// # Errors
+/// The token is refused.
 pub fn verify(token: &str, config: &OauthConfig, (keys, now_ms): (&Jwks, i64)) -> Result<Token, JwtError> {
     let (signed, signature) = token.rsplit_once('.').ok_or(JwtError::Malformed)?;
     let (header, claims) = signed.split_once('.').ok_or(JwtError::Malformed)?;
