@@ -39,6 +39,7 @@ pub use levada_log::journal::TornTail;
 
 pub use self::inspect::{Contents, inspect};
 pub use self::shorten::{DueSnapshot, StoreLimits};
+pub(crate) use self::snapshot::BOOTSTRAP;
 pub use self::takeover::objections;
 
 /// The metadata log's directory within the log directory.

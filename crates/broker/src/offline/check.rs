@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use super::{StorageError, directories, elsewhere, lock_existing, other_ids, sizes};
 use crate::metadata::controller::METADATA_TOPIC;
 use crate::metadata::image::{ConfigResource, Image};
-use crate::metadata::store::{METADATA_DIR, inspect, objections};
+use crate::metadata::store::{BOOTSTRAP, METADATA_DIR, inspect, objections};
 use crate::metadata::uuid;
 use crate::replica::data_dir::{DELETED, STRAY};
 use crate::replica::last_shutdown::Offsets;
@@ -91,7 +91,9 @@ struct Examiner<'a> {
     log_starts: Offsets,
     high_watermarks: Offsets,
     cleaned: Offsets,
-    image: Image,
+    /// The metadata by which the next start goes; none in the directory of a broker whose metadata
+    /// the controllers of a cluster have.
+    image: Option<Image>,
     /// The reason why the metadata could not be read to its end.
     fault: Option<String>,
     findings: Vec<Finding>,
@@ -120,7 +122,7 @@ impl<'a> Examiner<'a> {
             log_starts: load(OffsetCheckpoint::LogStart),
             high_watermarks: load(OffsetCheckpoint::Replication),
             cleaned: load(OffsetCheckpoint::Cleaner),
-            image: Image::empty(),
+            image: None,
             fault: None,
             findings,
             total: 0,
@@ -145,25 +147,37 @@ impl<'a> Examiner<'a> {
 
     fn look_at_metadata(&mut self, identity: &MetaProperties, all: &[PathBuf]) {
         let Some(contents) = inspect(&RealDisk, self.dir) else {
-            if let Some(contents) = elsewhere(self.dir, all) {
-                self.image = contents.image;
-                return;
+            self.image = elsewhere(self.dir, all).map(|contents| contents.image);
+            if self.image.is_none() {
+                self.tell_of_no_metadata();
             }
-            let next = "restore it from a copy: without it nobody knows the topics";
-            let path = self.dir.join(METADATA_DIR);
-            return self.find(Severity::Damage, &path, "is missing", next);
+            return;
         };
-        self.image = contents.image;
         self.fault = contents.fault;
-        for objection in objections(&self.image, identity, Some(&other_ids(self.dir, all))) {
+        if contents.voters.iter().any(|voter| *voter != identity.node_id) {
+            let what = format!("the metadata belongs to a quorum of the nodes {:?}", contents.voters);
+            let next = "nothing to do for a broker in its cluster (process.roles=broker); one that is its own \
+                        controller does not start on this directory";
+            return self.find(Severity::Note, self.dir, what, next);
+        }
+        for objection in objections(&contents.image, identity, Some(&other_ids(self.dir, all))) {
             let next = "until then the broker does not start on this directory";
             self.find(Severity::Damage, self.dir, objection, next);
         }
-        if contents.voters.iter().any(|voter| *voter != identity.node_id) {
-            let what = format!("the metadata belongs to a quorum of the nodes {:?}", contents.voters);
-            let next = "this node cannot lead it alone: the broker does not start on this directory";
-            self.find(Severity::Damage, self.dir, what, next);
+        self.image = Some(contents.image);
+    }
+
+    /// A directory without a metadata log. The first levels of the metadata are beside it in those
+    /// that were formatted with one.
+    fn tell_of_no_metadata(&mut self) {
+        let path = self.dir.join(METADATA_DIR);
+        if RealDisk.len(&self.dir.join(BOOTSTRAP)).is_ok() {
+            let next = "restore it from a copy: without it nobody knows the topics";
+            return self.find(Severity::Damage, &path, "is missing", next);
         }
+        let next =
+            "nothing to do for a broker in a cluster (process.roles=broker), whose controllers have it";
+        self.find(Severity::Note, &path, "is not here", next);
     }
 
     /// Partitions that should have a directory here and do not.
@@ -174,7 +188,7 @@ impl<'a> Examiner<'a> {
         all: &[PathBuf],
     ) {
         let own = Uuid::from_bytes(identity.directory_id);
-        let image = self.image.clone();
+        let Some(image) = self.image.clone() else { return };
         let there: std::collections::HashSet<&TopicPartition> = work.iter().map(|(_, key)| key).collect();
         for topic in image.topics().iter() {
             for (index, partition) in topic.partitions() {
@@ -251,15 +265,16 @@ impl<'a> Examiner<'a> {
     }
 
     fn is_compacted(&self, key: &TopicPartition) -> bool {
-        let own = self.image.configs(&ConfigResource::topic(&*key.0));
+        let own = self.image.as_ref().and_then(|image| image.configs(&ConfigResource::topic(&*key.0)));
         let policy = own.and_then(|own| own.get("cleanup.policy"));
         let internal = [OFFSETS_TOPIC, TRANSACTIONS_TOPIC].contains(&&*key.0);
         internal || self.cleaned.contains_key(key) || policy.is_some_and(|policy| policy.contains("compact"))
     }
 
     fn judge_owner(&self, path: &Path, key: &TopicPartition, checked: &mut Checked) {
+        let Some(image) = &self.image else { return };
         let aside = "the next start moves it aside, its name gets the ending -stray";
-        let topic = self.image.topic(&key.0).filter(|topic| topic.partition(key.1).is_some());
+        let topic = image.topic(&key.0).filter(|topic| topic.partition(key.1).is_some());
         let Some(topic) = topic else {
             return checked.push(finding(
                 Severity::Note,

@@ -21,8 +21,8 @@ use crate::{
 ///
 /// Checksums, offsets, indexes against the batches, leader epochs, producer snapshots, checkpoints
 /// and the metadata log. Changes nothing, and refuses a directory that is in use. Exit code 1 if
-/// something is damaged; what the next start mends by itself is not. Works on a Kafka broker's
-/// directory too.
+/// something is damaged; findings that the next start mends by itself do not count. Works on a
+/// Kafka broker's directory too.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   levada storage check /var/lib/levada

@@ -14,7 +14,7 @@ use crate::metadata::records::{self as metadata_records, Record};
 use levada_log::journal::read_batches;
 
 /// The levels and settings that a new cluster begins with, as `kafka-storage format` leaves them.
-pub(super) const BOOTSTRAP: &str = "bootstrap.checkpoint";
+pub(crate) const BOOTSTRAP: &str = "bootstrap.checkpoint";
 
 /// A snapshot's place in the log.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]

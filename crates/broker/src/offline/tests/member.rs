@@ -1,6 +1,7 @@
 //! The directory of a broker in a cluster: its format, and who may have it.
 
 use super::*;
+use crate::metadata::store::METADATA_DIR;
 
 const CLUSTER: &str = "MkU3OEVBNTcwNTJENDM2Qk";
 
@@ -90,4 +91,41 @@ fn fresh_directories_are_formatted_beside_those_that_are_formatted() {
     assert_eq!(formatted[0].identity, first);
     assert_eq!(formatted[1].identity.cluster_id, CLUSTER);
     assert_ne!(formatted[1].identity.directory_id, first.directory_id);
+}
+
+/// The directory of a partition without records.
+fn partition(path: &Path) {
+    fs::create_dir(path).unwrap();
+    fs::write(path.join("partition.metadata"), "version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ").unwrap();
+}
+
+#[test]
+fn the_directory_of_a_broker_in_a_cluster_is_sound_without_a_metadata_log() {
+    let dir = tempdir().unwrap();
+    format(&member(dir.path()), Some(CLUSTER), (Vec::new(), 0), false).unwrap();
+    partition(&dir.path().join("clicks-0"));
+    let report = check(dir.path(), &[], &|_, _| {}).unwrap();
+    assert_eq!((report.severity(), whats(&report)), (Some(Severity::Note), vec!["is not here".to_owned()]));
+}
+
+#[test]
+fn a_broker_of_its_own_that_has_lost_its_metadata_log_is_damaged() {
+    let dir = tempdir().unwrap();
+    with_records(dir.path(), topic("clicks", Vec::new()));
+    fs::remove_dir_all(dir.path().join(METADATA_DIR)).unwrap();
+    let report = check(dir.path(), &[], &|_, _| {}).unwrap();
+    assert_eq!((report.severity(), whats(&report)), (Some(Severity::Damage), vec!["is missing".to_owned()]));
+}
+
+#[test]
+fn a_copy_of_the_metadata_of_a_clusters_quorum_does_not_judge_the_partitions() {
+    let dir = tempdir().unwrap();
+    with_records(dir.path(), topic("clicks", Vec::new()));
+    partition(&dir.path().join("moved-0"));
+    let path = dir.path().join(MetaProperties::FILE_NAME);
+    let identity = fs::read_to_string(&path).unwrap();
+    fs::write(&path, identity.replace("node.id=1", "node.id=2")).unwrap();
+    let report = check(dir.path(), &[], &|_, _| {}).unwrap();
+    assert_eq!(report.severity(), Some(Severity::Note), "{report:?}");
+    assert_eq!(whats(&report), ["the metadata belongs to a quorum of the nodes [1]"]);
 }
