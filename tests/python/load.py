@@ -42,7 +42,9 @@ def delivered(partition, number):
         global count
         if error is None:
             count += 1
-            acknowledged.write(f"{partition} {number} {message.offset()}\n")
+            # No offset if the broker had the batch already when it was sent again.
+            offset = -1 if message.offset() is None else message.offset()
+            acknowledged.write(f"{partition} {number} {offset}\n")
         elif kind == "idempotent":
             print(f"failed: {error}", flush=True)
             sys.exit(1)

@@ -29,7 +29,9 @@ pub fn read(path: &Path) -> Vec<Entry> {
 fn parse(text: &str) -> Vec<Entry> {
     let whole = text.rfind('\n').map_or("", |end| &text[..end]);
     let entry = |line: &str| {
-        let mut words = line.split(' ').map(|word| word.parse::<i64>().expect("a number"));
+        let mut words = line
+            .split(' ')
+            .map(|word| word.parse::<i64>().unwrap_or_else(|error| panic!("{line:?}: {word:?}: {error}")));
         let mut next = || words.next().expect("three numbers");
         Entry {
             partition: u32::try_from(next()).expect("a partition"),
