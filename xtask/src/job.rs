@@ -3,6 +3,7 @@
 //! [`run`] runs a list of jobs side by side, prints each one's output as a whole when it has ended,
 //! and sums up.
 
+mod idle;
 mod queue;
 mod runner;
 mod verdict;
@@ -17,7 +18,7 @@ pub(crate) use runner::run;
 pub(crate) enum Company {
     /// All but another build: Cargo keeps the processors busy by itself.
     Build,
-    /// A build and some others.
+    /// A build and some others, the more of them the more they leave the processors idle.
     Shared,
     /// None, at the end: it measures time or memory, or keeps all processors busy.
     Alone,

@@ -2,6 +2,9 @@
 
 use super::Company;
 
+/// Share of the processors' time that is left for another job.
+const IDLE_MIN: f64 = 0.3;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Waiting,
@@ -24,12 +27,26 @@ pub(super) struct Queue {
     entries: Vec<Entry>,
     /// So many jobs in shared company run at once.
     beside: usize,
+    /// So many more, because the others leave the processors idle.
+    guests: usize,
 }
 
 impl Queue {
     pub(super) fn new(beside: usize) -> Queue {
         assert!(beside > 0, "a queue in which nothing can start");
-        Queue { entries: Vec::new(), beside }
+        Queue { entries: Vec::new(), beside, guests: 0 }
+    }
+
+    /// Takes note of the processors' idle share since the last call. If it is large although all
+    /// places are taken, the jobs wait for something else than processors: one more may start, up
+    /// to three times as many in all. If it is small, a job starts only on a free regular place.
+    pub(super) fn observe_idle(&mut self, share: f64) {
+        let running = self.in_state(State::Running).filter(|one| one.company == Company::Shared).count();
+        if share < IDLE_MIN {
+            self.guests = 0;
+        } else if running >= self.beside + self.guests {
+            self.guests = (self.guests + 1).min(2 * self.beside);
+        }
     }
 
     pub(super) fn add(&mut self, name: &str, needs: &'static [&'static str], company: Company) -> usize {
@@ -78,7 +95,7 @@ impl Queue {
         let has_room = match entry.company {
             _ if running(Company::Alone) > 0 => false,
             Company::Build => running(Company::Build) == 0,
-            Company::Shared => running(Company::Shared) < self.beside,
+            Company::Shared => running(Company::Shared) < self.beside + self.guests,
             Company::Alone => {
                 let others = self.in_state(State::Waiting).filter(|one| one.company != Company::Alone);
                 others.chain(self.in_state(State::Running)).next().is_none()

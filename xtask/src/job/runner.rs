@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
+use super::idle::Idle;
 use super::queue::Queue;
 use super::verdict::Verdict;
 use super::{Company, Job, Then};
@@ -17,6 +18,9 @@ const LIMIT: Duration = Duration::from_secs(30 * 60);
 
 /// The pause after which the running jobs are named although none has ended.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
+
+/// The time over which the processors' idle share is measured.
+const MEASURE: Duration = Duration::from_secs(3);
 
 /// Lines of the final table.
 const SLOWEST: usize = 15;
@@ -37,9 +41,9 @@ pub(crate) fn run(jobs: Vec<Job>, beside: usize, folder: &Path) -> Result<(), St
         if runner.running.is_empty() {
             return runner.close();
         }
-        match runner.ended.1.recv_timeout(SILENCE_MAX) {
+        match runner.ended.1.recv_timeout(MEASURE) {
             Ok(ended) => runner.take(ended),
-            Err(RecvTimeoutError::Timeout) => println!("    {} {}", runner.clock(), runner.running()),
+            Err(RecvTimeoutError::Timeout) => runner.observe(),
             Err(RecvTimeoutError::Disconnected) => unreachable!("the runner itself has a sender"),
         }
     }
@@ -74,6 +78,11 @@ struct Runner {
     ended: (Sender<Ended>, Receiver<Ended>),
     folder: PathBuf,
     began: Instant,
+    idle: Idle,
+    /// From the start on.
+    whole: Idle,
+    /// The last time at which something was printed.
+    printed: Instant,
 }
 
 /// A started job's parts that are needed at its end.
@@ -95,6 +104,21 @@ impl Runner {
             ended: channel(),
             folder: folder.to_owned(),
             began: Instant::now(),
+            idle: Idle::new(),
+            whole: Idle::new(),
+            printed: Instant::now(),
+        }
+    }
+
+    /// Between two ends of jobs: lets more jobs start on idle processors, and names the running
+    /// ones from time to time.
+    fn observe(&mut self) {
+        if let Some(share) = self.idle.share() {
+            self.queue.observe_idle(share);
+        }
+        if self.printed.elapsed() >= SILENCE_MAX {
+            println!("    {} {}", self.clock(), self.running());
+            self.printed = Instant::now();
         }
     }
 
@@ -143,6 +167,9 @@ impl Runner {
         self.queue.finish(index, failure.is_none());
         let record = Record { name: job.name, verdict, took, failure, first, again: job.again };
         self.print(&record, &output);
+        self.printed = Instant::now();
+        // The end of a job changes the load: the share before it says nothing about the next jobs.
+        self.idle = Idle::new();
         self.records.push(record);
     }
 
@@ -181,6 +208,9 @@ impl Runner {
             println!("{:>8.1} s  {}", record.took.as_secs_f64(), record.name);
         }
         println!("{:>8.1} s  all of {}", self.began.elapsed().as_secs_f64(), self.records.len());
+        if let Some(share) = self.whole.share() {
+            println!("The processors were idle for {:.0} % of the time.", share * 100.0);
+        }
         let (passed, failed) = self.records.iter().fold((0, 0), |(passed, failed), record| {
             (passed + record.verdict.passed, failed + record.verdict.failed)
         });

@@ -83,3 +83,38 @@ fn a_failure_skips_what_needs_it_and_nothing_else() {
 fn a_need_that_is_not_in_the_list_is_refused() {
     started(&mut queue(1, &[("suite", &["nobody"], Shared)]));
 }
+
+#[test]
+fn jobs_that_leave_the_processors_idle_get_company() {
+    let names: Vec<String> = (0..9).map(|number| format!("job {number}")).collect();
+    let jobs: Vec<(&str, &'static [&'static str], Company)> =
+        names.iter().map(|name| (name.as_str(), &[] as &[&str], Shared)).collect();
+    let mut queue = queue(2, &jobs);
+    assert_eq!(started(&mut queue), [0, 1]);
+    queue.observe_idle(0.1);
+    assert_eq!(started(&mut queue), [] as [usize; 0]);
+    queue.observe_idle(0.5);
+    assert_eq!(started(&mut queue), [2]);
+    for next in [3, 4, 5] {
+        queue.observe_idle(0.9);
+        assert_eq!(started(&mut queue), [next]);
+    }
+    queue.observe_idle(0.9);
+    assert_eq!(started(&mut queue), [] as [usize; 0], "three times as many are the most");
+    queue.observe_idle(0.0);
+    (0..4).for_each(|index| queue.finish(index, true));
+    assert_eq!(started(&mut queue), [] as [usize; 0], "two of the six still run");
+    queue.finish(4, true);
+    assert_eq!(started(&mut queue), [6]);
+}
+
+#[test]
+fn idle_processors_are_no_reason_for_more_while_a_place_is_free() {
+    let mut queue = queue(2, &[("first", &[], Shared)]);
+    assert_eq!(started(&mut queue), [0]);
+    queue.observe_idle(1.0);
+    ["a", "b"].into_iter().for_each(|name| {
+        queue.add(name, &[], Shared);
+    });
+    assert_eq!(started(&mut queue), [1]);
+}
