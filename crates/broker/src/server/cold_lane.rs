@@ -5,9 +5,11 @@
 //! dropping pages costs more than the reads
 //! ([measured](../../../../docs/decisions/2026-11-21-cold-reads.md)). Memory is bounded: what a
 //! slow consumer holds is missing here, and then ranges come by the broker's
-//! [`Warmer`](levada_io::residency::Warmer), as they do where no ring is allowed.
+//! [`Warmer`](levada_io::residency::Warmer), as they do where no ring is allowed. The ring and its
+//! buffers exist from the first read on: the kernel pins them, so that they cost an idle broker 4 MiB
+//! a shard.
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
 use std::fs::File;
 use std::io;
@@ -37,6 +39,13 @@ const BUFFERS: u16 = 16;
 const ALIGNMENT: u64 = 4096;
 
 pub(crate) struct ColdLane {
+    is_allowed: bool,
+    counters: Arc<Counters>,
+    /// From the first read on; `None` in it where the kernel refused.
+    open: OnceCell<Option<Rc<OpenLane>>>,
+}
+
+struct OpenLane {
     ring: RefCell<Ring>,
     /// Tells the runtime when there is something to take.
     wakeups: AsyncFd<OwnedFd>,
@@ -53,28 +62,51 @@ struct Reader {
 }
 
 impl ColdLane {
-    /// For the thread of a shard, in its runtime; `None` where no ring is allowed.
-    pub(crate) fn new(caps: &Caps, counters: Arc<Counters>) -> Option<ColdLane> {
-        if !Path::UringRead.works(caps) {
+    /// For one shard.
+    pub(crate) fn new(caps: &Caps, counters: Arc<Counters>) -> ColdLane {
+        ColdLane { is_allowed: Path::UringRead.works(caps), counters, open: OnceCell::new() }
+    }
+
+    /// Reads a range, or what there are buffers for of its beginning; `None` if it must come by
+    /// another way. The bytes keep their buffers. Called from local tasks of the shard's thread.
+    pub(crate) async fn read(&self, extent: &Extent) -> Option<Vec<Bytes>> {
+        self.open()?.read(extent).await
+    }
+
+    fn open(&self) -> Option<&Rc<OpenLane>> {
+        let open = || {
+            let lane = OpenLane::new(self.counters.clone());
+            let lane =
+                lane.inspect_err(|error| tracing::debug!(%error, "cannot use io_uring for cold reads"));
+            let lane = Rc::new(lane.ok()?);
+            let served = lane.clone();
+            // It ends with the other tasks of the shard.
+            tokio::task::spawn_local(async move { served.serve().await });
+            Some(lane)
+        };
+        if !self.is_allowed {
             return None;
         }
-        let made = || -> io::Result<ColdLane> {
-            let in_flight = u32::from(BUFFERS);
-            let mut ring =
-                Ring::new(&RingOptions { entries: in_flight, in_flight, ..RingOptions::default() })?;
-            let pool = BufferPool::new(BUFFER_BYTES, BUFFERS)?;
-            if let Err(error) = ring.register_buffers(&pool) {
-                tracing::debug!(%error, "cannot register the buffers for cold reads; each read pins its buffer");
-            }
-            let wakeups = watched(ring.wakeups()?)?;
-            let (ring, waiting) = (RefCell::new(ring), RefCell::default());
-            Ok(ColdLane { ring, wakeups, pool, waiting, counters })
-        };
-        made().inspect_err(|error| tracing::debug!(%error, "cannot use io_uring for cold reads")).ok()
+        self.open.get_or_init(open).as_ref()
+    }
+}
+
+impl OpenLane {
+    /// In the runtime of the shard, which watches the ring.
+    fn new(counters: Arc<Counters>) -> io::Result<OpenLane> {
+        let in_flight = u32::from(BUFFERS);
+        let mut ring = Ring::new(&RingOptions { entries: in_flight, in_flight, ..RingOptions::default() })?;
+        let pool = BufferPool::new(BUFFER_BYTES, BUFFERS)?;
+        if let Err(error) = ring.register_buffers(&pool) {
+            tracing::debug!(%error, "cannot register the buffers for cold reads; each read pins its buffer");
+        }
+        let wakeups = watched(ring.wakeups()?)?;
+        let (ring, waiting) = (RefCell::new(ring), RefCell::default());
+        Ok(OpenLane { ring, wakeups, pool, waiting, counters })
     }
 
     /// Hands completions to their waiters, for as long as it is polled.
-    pub(crate) async fn serve(&self) {
+    async fn serve(&self) {
         while let Ok(mut ready) = self.wakeups.readable().await {
             // Before taking what is there: what comes later wakes again.
             ready.clear_ready();
@@ -92,9 +124,7 @@ impl ColdLane {
         }
     }
 
-    /// Reads a range, or what there are buffers for of its beginning; `None` if it must come by
-    /// another way. The bytes keep their buffers.
-    pub(crate) async fn read(&self, extent: &Extent) -> Option<Vec<Bytes>> {
+    async fn read(&self, extent: &Extent) -> Option<Vec<Bytes>> {
         let direct = Extent { file: Arc::new(opened_directly(&extent.file).ok()?), ..extent.clone() };
         let access =
             InflowOptions { alignment: ALIGNMENT, depth: usize::from(BUFFERS), ..InflowOptions::default() };

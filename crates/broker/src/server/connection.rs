@@ -429,8 +429,8 @@ impl Connection {
                 let Some(more) = sending.cold(replay::AHEAD_BYTES) else { return };
                 warm = more;
             } else {
-                if let (Sending::Plain(transfer), Some(lane)) = (sending, &self.shard.cold_lane)
-                    && let Some(bytes) = lane.read(&warm.extent).await
+                if let Sending::Plain(transfer) = sending
+                    && let Some(bytes) = self.shard.cold_lane.read(&warm.extent).await
                 {
                     let count = bytes.iter().map(|bytes| bytes.len() as u64).sum();
                     self.shard.broker().transfers().replays().went_around(count);

@@ -29,7 +29,7 @@ pub(crate) struct Shard {
     pub(crate) service: Rc<Service>,
     pub(crate) engine: RefCell<Engine>,
     /// Where a ring is allowed.
-    pub(crate) cold_lane: Option<ColdLane>,
+    pub(crate) cold_lane: ColdLane,
     /// Limits the log entries about connections that the broker closes.
     pub(crate) told: LogPace,
 }
@@ -86,10 +86,7 @@ pub(crate) fn start(
             let mut engine = Engine::with_thresholds(caps, counters, broker.transfers().thresholds());
             engine.report_cold(true);
             let engine = RefCell::new(engine);
-            // The runtime must be there: it watches the lane's ring.
-            let entered = runtime.enter();
             let cold_lane = ColdLane::new(broker.transfers().caps(), broker.transfers().counters().clone());
-            drop(entered);
             let requests = broker.stats().recorder();
             let service = Rc::new(Service { broker, stop, large: Some(large), requests });
             let shard = Rc::new(Shard { service, engine, cold_lane, told: LogPace::default() });
@@ -112,12 +109,6 @@ pub(crate) fn start(
 /// Serves connections until the stop signal, then until the last of them has gone or the grace
 /// period is over. `count` shows how many there are.
 async fn run(shard: Rc<Shard>, mut accepted: mpsc::Receiver<Accepted>, count: Arc<AtomicUsize>) {
-    let served = shard.clone();
-    let lane = tokio::task::spawn_local(async move {
-        if let Some(lane) = &served.cold_lane {
-            lane.serve().await;
-        }
-    });
     let mut connections = tokio::task::JoinSet::new();
     loop {
         tokio::select! {
@@ -136,5 +127,4 @@ async fn run(shard: Rc<Shard>, mut accepted: mpsc::Receiver<Accepted>, count: Ar
     if tokio::time::timeout(shard.stop().grace(), finished).await.is_err() {
         tracing::warn!("the broker closes connections that are still busy after the grace period");
     }
-    lane.abort();
 }
