@@ -6,8 +6,8 @@
 //! ([measured](../../../../docs/decisions/2026-11-21-cold-reads.md)). Memory is bounded: what a
 //! slow consumer holds is missing here, and then ranges come by the broker's
 //! [`Warmer`](levada_io::residency::Warmer), as they do where no ring is allowed. The ring and its
-//! buffers exist from the first read on: the kernel pins them, so that they cost an idle broker 4 MiB
-//! a shard.
+//! buffers exist from the first read on: the kernel pins them, and an idle broker needs none of the
+//! 4 MiB.
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
