@@ -8,10 +8,11 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use levada_tests::browser::{Browser, Look};
-use levada_tests::{Node, await_some, http, process};
+use levada_tests::raw::{Batch, Connection, Encoder};
+use levada_tests::{Node, Tool, await_some, http, process};
 use serde_json::json;
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -293,6 +294,65 @@ fn the_keyboard_reaches_everything() {
     visit.browser.call("Input.insertText", &json!({ "text": "typed" }));
     visit.browser.press("Enter", 13);
     visit.browser.await_true("document.body?.innerText.includes('The topic was created.') === true");
+}
+
+/// Opens a transaction in partition 0 that no coordinator has heard of, as a lost request once left
+/// behind. Its records are as old as given.
+fn lose_transaction(node: &Node, topic: &str, (producer, written_ms): (i64, i64)) {
+    const TRANSACTIONAL: i16 = 0x10;
+    let batch =
+        Batch { producer: (producer, 0, 0), attributes: TRANSACTIONAL, written_ms, ..Batch::of(&[b"one"]) }
+            .encode();
+    let head = Encoder::default().i16(0).i16(8).i32(7).string("raw").string("lost").i16(-1).i32(5_000);
+    let request = head.i32(1).string(topic).i32(1).i32(0).bytes(&batch).done();
+    Connection::open(node.address()).call(&request);
+}
+
+#[test]
+fn a_hanging_transaction_is_aborted_by_clicking_and_a_live_one_is_not_offered() {
+    let mut node = Node::new().option("transaction.partition.verification.enable", "false");
+    node.start();
+    node.levada("topic create ledger young lost -p 1").run();
+    let mut tool = Tool::python("open_transaction.py");
+    let mut producer = tool.args([&node.bootstrap(), "payments", "ledger"]).spawn();
+    assert_eq!(producer.line(LIMIT), "open");
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_millis();
+    lose_transaction(&node, "young", (4710, i64::try_from(now).expect("near") - 60_000));
+    lose_transaction(&node, "lost", (4711, 1_700_000_000_000));
+    let mut visit = Visit::new(&node);
+    visit.open("/transactions");
+    let text = visit.browser.text();
+    assert!(text.contains("payments") && text.contains("Ongoing") && text.contains("20 min"), "{text}");
+    let hanging = visit.browser.eval("document.querySelector('#hanging').innerText").to_string();
+    assert!(hanging.contains("lost") && hanging.contains("4711"), "{hanging}");
+    assert!(!hanging.contains("ledger") && !hanging.contains("young"), "{hanging}");
+    // A form for the transaction that is too young to hang is refused as well.
+    visit.browser.eval(
+        "(() => { const form = document.querySelector('#hanging form'); form.topic.value = 'young'; \
+         form.producer.value = '4710'; })()",
+    );
+    visit.browser.click("#hanging summary");
+    visit.browser.fill("#hanging input[name=confirm]", "abort");
+    visit.browser.follow("#hanging form button");
+    assert!(
+        visit.browser.text().contains("No such transaction hangs in young/0"),
+        "{}",
+        visit.browser.text()
+    );
+    visit.open("/transactions");
+    visit.browser.click("#hanging summary");
+    visit.browser.fill("#hanging input[name=confirm]", "abort");
+    visit.browser.follow("#hanging form button");
+    let text = visit.browser.text();
+    assert!(
+        text.contains("The transaction was aborted.") && text.contains("No transaction hangs."),
+        "{text}"
+    );
+    let committed =
+        |topic: &str| node.levada_json(&format!("offsets {topic} --committed"))[0]["latest"].clone();
+    assert_eq!([committed("lost"), committed("young"), committed("ledger")], [json!(2), json!(0), json!(0)]);
+    producer.say("commit");
+    assert_eq!(producer.line(LIMIT), "committed");
 }
 
 /// A server of one page, on an address of its own.

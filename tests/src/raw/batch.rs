@@ -20,6 +20,8 @@ pub struct Batch {
     pub attributes: i16,
     /// Compresses the records, which sets the attribute.
     pub gzip: bool,
+    /// Timestamp of the records, ms.
+    pub written_ms: i64,
     /// The header's first offset.
     pub base_offset: i64,
     /// Changes the checksum.
@@ -36,6 +38,7 @@ impl Batch {
             claimed_last_delta: None,
             attributes: 0,
             gzip: false,
+            written_ms: 1_700_000_000_000,
             base_offset: 0,
             break_crc: false,
         }
@@ -48,8 +51,8 @@ impl Batch {
         let body = Encoder::default()
             .i16(self.attributes | i16::from(self.gzip))
             .i32(self.claimed_last_delta.unwrap_or(count - 1))
-            .i64(1_700_000_000_000)
-            .i64(1_700_000_000_000)
+            .i64(self.written_ms)
+            .i64(self.written_ms)
             .i64(producer_id)
             .i16(producer_epoch)
             .i32(sequence)

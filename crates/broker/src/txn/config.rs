@@ -1,5 +1,9 @@
 //! Settings of a transaction coordinator, as plain numbers.
 
+/// An open transaction whose producer is silent for longer than `max_timeout_ms` and this is late,
+/// as in Kafka: its coordinator should have ended it.
+pub const LATE_AFTER_MS: i64 = 5 * 60 * 1000;
+
 /// Settings of a transaction coordinator; the defaults are Kafka's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TxnConfig {

@@ -22,7 +22,7 @@ pub mod request;
 pub mod transaction;
 
 pub use crate::machine::{EncodedRecord, Keyed, PersistFailure, PersistId, Request, Ticket, partition_for};
-pub use config::TxnConfig;
+pub use config::{LATE_AFTER_MS, TxnConfig};
 pub use coordinator::Coordinator;
 pub use error::TxnError;
 pub use event::{Action, Event, Outcome, TopicPartition, Work};

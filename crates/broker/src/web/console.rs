@@ -11,6 +11,7 @@ mod fields;
 mod format;
 mod group;
 mod groups;
+mod hanging;
 mod laboratory;
 mod layout;
 mod live;
@@ -147,7 +148,7 @@ fn router(console: Arc<Console>) -> Router {
         .route("/group/delete", post(group::delete))
         .route("/transactions", get(transactions::list))
         .route("/transactions/abort", post(transactions::abort))
-        .route("/transactions/abort-hanging", post(transactions::abort_hanging))
+        .route("/transactions/abort-hanging", post(hanging::abort))
         .route("/users", get(users::list))
         .route("/users/set", post(users::set))
         .route("/users/delete", post(users::delete))

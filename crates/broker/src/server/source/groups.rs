@@ -4,6 +4,7 @@ use crate::broker::Broker;
 use crate::clock::now_ms;
 use crate::group::coordinator::{MonitoredGroup, Room};
 use crate::stats::LagSample;
+use crate::txn::LATE_AFTER_MS;
 use crate::web::{GroupState, GroupStates, Lag, TransactionStates};
 
 /// Groups, and committed offsets of all groups, that a scrape shows.
@@ -12,10 +13,6 @@ const OFFSETS_MAX: usize = 10_000;
 
 /// Most committed offsets with a lag in seconds: each needs a lookup in a log.
 const TIMES_MAX: usize = 2_000;
-
-/// An open transaction that is silent for longer than `transaction.max.timeout.ms` and this is
-/// late, as in Kafka: its coordinator should have ended it.
-const LATE_AFTER_MS: i64 = 5 * 60 * 1000;
 
 pub(super) fn groups(broker: &Broker) -> GroupStates {
     let mut room = Room { groups: GROUPS_MAX, offsets: OFFSETS_MAX };

@@ -1,4 +1,7 @@
-//! Read-only queries of a coordinator: the list of transactional ids, and the details of one.
+//! Read-only queries of a coordinator: the list of transactional ids, the details of one, and the
+//! partitions in which transactions are to be ended.
+
+use std::collections::BTreeSet;
 
 use super::{Coordinator, Phase};
 use crate::txn::error::TxnError;
@@ -119,6 +122,20 @@ impl Coordinator {
             state: entry.current.state,
         });
         Ok(Listing { transactions: transactions.collect(), unknown_states })
+    }
+
+    /// The partitions in which this coordinator will end a transaction of one of these producers:
+    /// one that is open, or that has been decided and lacks markers. With the producer ids.
+    ///
+    /// # Errors
+    /// While the coordinator loads, and when it has been unloaded.
+    pub fn unfinished(&self, producers: &BTreeSet<i64>) -> Result<Vec<(i64, TopicPartition)>, TxnError> {
+        self.serving()?;
+        let transactions = self.entries.values().map(|entry| &entry.current);
+        let wanted = transactions.filter(|one| producers.contains(&one.producer_id));
+        let places =
+            wanted.flat_map(|one| one.partitions.iter().map(|place| (one.producer_id, place.clone())));
+        Ok(places.collect())
     }
 
     /// One transactional id.

@@ -202,6 +202,10 @@ fn markers_are_tried_until_they_are_written() {
     };
     rig.finish_markers(results);
     assert_eq!(rig.coordinator.describe(ID).unwrap().partitions, [at("t-0")]);
+    // A partition without its marker is not taken for one that hangs.
+    let unfinished = |id: i64| rig.coordinator.unfinished(&[id].into()).unwrap();
+    assert_eq!(unfinished(owner.producer_id), [(owner.producer_id, at("t-0"))]);
+    assert_eq!(unfinished(owner.producer_id + 1), []);
     assert_eq!(rig.held_markers.len(), 0);
     rig.pass(100);
     let (_, markers) = rig.held_markers.front().expect("another try");
@@ -424,6 +428,7 @@ fn nobody_is_left_waiting_when_the_partition_goes_away() {
     assert_eq!(rig.ask(init(ID)), Err(TxnError::NotCoordinator));
     assert_eq!(rig.coordinator.deadline(), None);
     assert_eq!(rig.coordinator.describe(ID).unwrap_err(), TxnError::NotCoordinator);
+    assert_eq!(rig.coordinator.unfinished(&[0].into()), Err(TxnError::NotCoordinator));
 }
 
 #[test]
