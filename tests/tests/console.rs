@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -200,6 +200,62 @@ fn a_topic_is_created_written_followed_and_deleted_by_clicking() {
         assert!(visit.browser.text().contains(done), "{}", visit.browser.text());
     }
     assert_eq!(node.levada_json("topic list"), json!([]));
+}
+
+/// A stream of events at a path, with further head fields.
+fn stream(node: &Node, path: &str, fields: &str) -> BufReader<TcpStream> {
+    let host = node.http_address();
+    let mut stream = TcpStream::connect(host).expect("a connection");
+    stream.set_read_timeout(Some(LIMIT)).expect("a timeout");
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nAccept: text/event-stream\r\n{fields}\r\n");
+    stream.write_all(request.as_bytes()).expect("the broker reads");
+    BufReader::new(stream)
+}
+
+/// Reads a stream up to the first line that begins like this, and returns the rest of that line.
+fn line_of(stream: &mut impl BufRead, start: &str) -> String {
+    let mut line = String::new();
+    while !line.starts_with(start) {
+        line.clear();
+        assert!(stream.read_line(&mut line).expect("an event in time") > 0, "no {start}");
+    }
+    line[start.len()..].trim().to_owned()
+}
+
+#[test]
+fn a_live_tail_that_is_cut_off_continues_behind_its_last_event() {
+    let mut node = Node::started();
+    node.levada("topic create cut -p 2").run();
+    produce(&node, "produce cut -p 0", "before\n");
+    let path = "/topics/cut/tail?from=tail";
+    let mut first = stream(&node, path, "");
+    assert_eq!(line_of(&mut first, "id: "), "0:1,1:0");
+    drop(first);
+    produce(&node, "produce cut -p 1", "in the gap\n");
+    let mut second = stream(&node, path, "Last-Event-ID: 0:1,1:0\r\n");
+    assert_eq!(line_of(&mut second, "id: "), "0:1,1:0");
+    assert_eq!(line_of(&mut second, "id: "), "0:1,1:1");
+    assert!(line_of(&mut second, "data: ").contains("in the gap"));
+    // An id that no event had begins within the log.
+    let mut third = stream(&node, path, "Last-Event-ID: 0:-5,1:99,2:3,x\r\n");
+    assert_eq!(line_of(&mut third, "id: "), "0:0,1:1");
+    drop((second, third));
+    // The page does the same, and tells that it has no connection.
+    let mut visit = Visit::new(&node);
+    visit.open("/topics/cut/messages?from=tail");
+    let shown =
+        |text: &str| format!("document.querySelector('[data-tail] tbody').innerText.includes('{text}')");
+    let state = "document.querySelector('[data-stream-state]')";
+    visit
+        .browser
+        .await_true("document.querySelector('[data-tail-state]').textContent.startsWith('Following')");
+    assert_eq!(visit.browser.eval(&format!("{state}.hidden")), json!(true));
+    node.stop();
+    visit.browser.await_true(&format!("!{state}.hidden && {state}.textContent.includes('is lost')"));
+    node.start();
+    produce(&node, "produce cut -p 0", "while away\n");
+    visit.browser.await_true(&shown("while away"));
+    assert_eq!(visit.browser.eval(&format!("{state}.hidden")), json!(true));
 }
 
 /// The lag of a group as `/metrics` shows it.
@@ -486,8 +542,13 @@ fn hostile_requests_change_nothing_and_the_console_stays() {
         head.ends_with(b"503").then_some(held.len())
     });
     assert_eq!(refused, 17);
+    let mut visit = Visit::new(&node);
+    visit.open("/");
+    let state = "document.querySelector('[data-stream-state]')";
+    visit.browser.await_true(&format!("!{state}.hidden && {state}.textContent.includes('16 pages follow')"));
     assert_eq!(node.http("/topics").0, 200);
     drop(held);
+    visit.browser.await_true(&format!("{state}.hidden"));
     await_some("room for a stream", LIMIT, || {
         let mut one = TcpStream::connect(host).expect("a connection");
         one.write_all(stream.as_bytes()).expect("the broker reads");
@@ -600,7 +661,11 @@ fn users_log_in_and_see_and_do_what_acls_allow() {
         let answer = with(forged);
         assert!(answer.contains("/login") && !answer.contains("hushed"), "{forged}: {answer}");
     }
+    // A stream ends with its session.
+    let mut tail = stream(&node, "/topics/hushed/tail?from=tail", &format!("Cookie: {name}={secret}\r\n"));
+    line_of(&mut tail, "id: ");
     visit.browser.follow("form[action='/logout'] button");
+    tail.read_to_end(&mut Vec::new()).expect("the end of the stream in time");
     assert!(!with(secret).contains("hushed"));
     log_in(&mut visit, "bob", "bob-pass");
     let text = visit.browser.text();

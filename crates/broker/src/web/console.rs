@@ -24,6 +24,7 @@ mod question;
 mod records;
 mod reset;
 mod settings;
+mod tail;
 mod topic;
 mod topics;
 mod transactions;
@@ -138,7 +139,7 @@ fn router(console: Arc<Console>) -> Router {
         .route("/topics/{name}/extend", post(topics::extend))
         .route("/topics/{name}/trim", post(topics::trim))
         .route("/topics/{name}/messages", get(messages::show))
-        .route("/topics/{name}/tail", get(messages::tail))
+        .route("/topics/{name}/tail", get(tail::stream))
         .route("/topics/{name}/produce", get(produce::show).post(produce::submit))
         .route("/topics/{name}/settings", get(settings::show_topic).post(settings::alter_topic))
         .route("/topics/{name}/producers", get(topic::producers))

@@ -146,10 +146,59 @@ class Tail {
   }
 }
 
-function follow(box, target, taker) {
-  const source = new EventSource(target);
-  source.onmessage = (event) => taker.take(JSON.parse(event.data));
-  window.addEventListener("pagehide", () => source.close());
+// A stream of events. The browser connects again by itself when a connection ends, and continues behind the last event; it gives up when the
+// broker refuses, so that the reason is asked for and shown.
+class Stream {
+  constructor(target, taker) {
+    this.target = target;
+    this.taker = taker;
+    this.state = document.querySelector("[data-stream-state]");
+    window.addEventListener("pagehide", () => this.source.close());
+    this.open();
+  }
+
+  open() {
+    this.source = new EventSource(this.last ? this.target + "&positions=" + encodeURIComponent(this.last) : this.target);
+    this.source.onopen = () => this.tell("");
+    this.source.onmessage = (event) => this.take(event.lastEventId, JSON.parse(event.data));
+    this.source.onerror = () => this.interrupted();
+  }
+
+  take(id, event) {
+    if (id) this.last = id;
+    this.tell("");
+    this.taker.take(event);
+  }
+
+  interrupted() {
+    if (this.source.readyState !== EventSource.CLOSED) return this.tell("The connection to the broker is lost. The page connects again.");
+    const request = new XMLHttpRequest();
+    request.open("GET", this.target);
+    request.setRequestHeader("Accept", "text/event-stream");
+    request.onreadystatechange = () => {
+      if (request.readyState < 2 || request.status === 0) return;
+      if (request.status === 401) return location.reload();
+      if (request.status === 200) {
+        request.onreadystatechange = null;
+        request.abort();
+        return this.open();
+      }
+      if (request.readyState === 4) this.refused(request.responseText.trim());
+    };
+    request.onerror = () => this.refused("The broker does not answer.");
+    request.send();
+  }
+
+  refused(reason) {
+    this.tell(reason + " The page tries again every 10 seconds.");
+    setTimeout(() => this.interrupted(), 10000);
+  }
+
+  tell(text) {
+    if (!this.state) return;
+    this.state.hidden = text === "";
+    this.state.textContent = text;
+  }
 }
 
 // A part of the page that is read anew every few seconds while the page is seen. A part in which somebody types or has opened a form stays.
@@ -209,8 +258,8 @@ function rates(before, now, seconds) {
 }
 
 for (const box of document.querySelectorAll("[data-refresh]")) new Refreshed(box);
-for (const box of document.querySelectorAll("[data-stream]")) follow(box, box.dataset.stream, new Overview(box));
-for (const box of document.querySelectorAll("[data-tail]")) follow(box, box.dataset.tail, new Tail(box));
+for (const box of document.querySelectorAll("[data-stream]")) new Stream(box.dataset.stream, new Overview(box));
+for (const box of document.querySelectorAll("[data-tail]")) new Stream(box.dataset.tail, new Tail(box));
 for (const link of document.querySelectorAll("[data-back]")) {
   link.addEventListener("click", (event) => {
     event.preventDefault();

@@ -112,7 +112,7 @@ fn leave(visitor: &Visitor) -> Markup {
     html! {
         form.who method="post" action="/logout" {
             span.soft { (visitor.caller.session.user()) }
-            @if visitor.logged_in {
+            @if visitor.session.is_some() {
                 (proof(visitor))
                 button.quiet { "Log out" }
             }

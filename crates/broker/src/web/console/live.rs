@@ -10,9 +10,11 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use hyper::body::Frame;
+use maud::{Markup, html};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
-use super::Console;
+use super::visitor::Visitor;
+use super::{Console, STREAMS_MAX};
 
 /// Events that a page has not read yet; the feed waits for room.
 const EVENTS_MAX: usize = 4;
@@ -38,12 +40,19 @@ impl hyper::body::Body for Events {
 /// The feed's end of a stream.
 pub(super) struct Feed {
     events: mpsc::Sender<Bytes>,
+    console: Arc<Console>,
+    visitor: Visitor,
 }
 
 impl Feed {
-    /// Sends an event; false if the page no longer listens.
-    pub(super) async fn send(&self, data: &serde_json::Value) -> bool {
-        self.events.send(format!("data: {data}\n\n").into()).await.is_ok()
+    /// Sends an event, with an id from which the page can continue; false if the page no longer
+    /// listens or its session has ended.
+    pub(super) async fn send(&self, id: Option<&str>, data: &serde_json::Value) -> bool {
+        if !self.console.admits(&self.visitor) {
+            return false;
+        }
+        let id = id.map_or(String::new(), |id| format!("id: {id}\n"));
+        self.events.send(format!("{id}data: {data}\n\n").into()).await.is_ok()
     }
 
     /// Completes when the page no longer listens.
@@ -52,17 +61,22 @@ impl Feed {
     }
 }
 
-/// A stream of what `feed` sends, if there is a place for one more.
-pub(super) fn stream<F>(console: &Arc<Console>, feed: impl FnOnce(Feed) -> F) -> Response
+/// The place of a page where its script tells that the stream is interrupted or refused.
+pub(super) fn state() -> Markup {
+    html! { p.notice.warn data-stream-state role="status" hidden {} }
+}
+
+/// A stream of what `feed` sends to this visitor, if there is a place for one more.
+pub(super) fn stream<F>(console: &Arc<Console>, visitor: &Visitor, feed: impl FnOnce(Feed) -> F) -> Response
 where
     F: Future<Output = ()> + Send + 'static,
 {
     let Ok(place) = console.streams.clone().try_acquire_owned() else {
-        return (StatusCode::SERVICE_UNAVAILABLE, "too many pages follow the broker; close one\n")
-            .into_response();
+        let text = format!("{STREAMS_MAX} pages follow this broker, which is the most; close one of them\n");
+        return (StatusCode::SERVICE_UNAVAILABLE, text).into_response();
     };
     let (events, inbox) = mpsc::channel(EVENTS_MAX);
-    tokio::spawn(feed(Feed { events }));
+    tokio::spawn(feed(Feed { events, console: console.clone(), visitor: visitor.clone() }));
     let body = Body::new(Events { inbox, _place: place });
     ([(header::CONTENT_TYPE, "text/event-stream")], body).into_response()
 }

@@ -1,26 +1,22 @@
-//! The records of a topic: from the start, the end, an offset or a time on, filtered by text, and
-//! followed as they arrive.
+//! The records of a topic: from the start, the end, an offset or a time on, filtered by text.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::Extension;
 use axum::extract::{Path, State};
 use axum::response::Response;
 use levada_log::batch::Header;
 use maud::{Markup, html};
-use serde_json::{Value, json};
 
 use super::failure::Failed;
 use super::fields::Fields;
 use super::layout::{self, Page, Section, choice, field, notice, table};
-use super::live::{self, Feed};
 use super::question::{EARLIEST, LATEST};
 use super::records::{Filter, Found, Looked, Wanted};
 use super::topic::{Tab, tabs};
 use super::visitor::{Visit, Visiting, Visitor};
-use super::{Console, format};
+use super::{Console, format, tail};
 
 /// Records on one page, unless fewer are asked for.
 const PAGE_RECORDS: usize = 100;
@@ -31,14 +27,11 @@ const SEARCH_BYTES: u64 = 16 << 20;
 /// Partitions that one page reads.
 const PAGE_PARTITIONS: usize = 64;
 /// Bytes of a key, value or header that are shown.
-const SHOWN_BYTES: usize = 4096;
-/// Time that a followed topic is waited for at once, and pause between two events of a busy one.
-const TAIL_WAIT_MS: i32 = 2000;
-const TAIL_PAUSE: Duration = Duration::from_millis(250);
-/// Records of one event.
-const TAIL_RECORDS: usize = 50;
+pub(super) const SHOWN_BYTES: usize = 4096;
 
-const COLUMNS: [&str; 7] = ["#Partition", "#Offset", "Time (UTC)", "Key", "Value", "Headers", "#Batch"];
+/// Columns of a table of records.
+pub(super) const COLUMNS: [&str; 7] =
+    ["#Partition", "#Offset", "Time (UTC)", "Key", "Value", "Headers", "#Batch"];
 
 /// The page.
 pub(super) async fn show(
@@ -56,7 +49,7 @@ async fn page(console: &Console, visitor: &Visitor, (name, fields): (&str, &Fiel
         (tabs(name, Tab::Messages))
         (layout::done(fields.text("done")))
         (form(fields))
-        @if follows { (followed(name, fields)) }
+        @if follows { (tail::section(name, fields)) }
         @else if !fields.text("from").is_empty() { (found(console, visitor, (name, fields)).await?) }
         @else { p { "Choose where to begin, then " em { "Show" } "." } }
     };
@@ -89,7 +82,7 @@ fn form(fields: &Fields) -> Markup {
 }
 
 /// The partitions that are read, and where reading begins in each.
-async fn wanted(
+pub(super) async fn wanted(
     console: &Console,
     visitor: &Visitor,
     (name, fields): (&str, &Fields),
@@ -133,6 +126,7 @@ async fn positions(
         _ => EARLIEST,
     };
     let timed = console.offsets(caller, at(time)).await?;
+    let resumed = tail::positions(fields.text(tail::POSITIONS));
     let limit = i64::try_from(limit(fields)?).unwrap_or(0);
     let offset = fields.number::<i64>("offset")?.unwrap_or(0);
     let position = |index: &i32| {
@@ -143,7 +137,7 @@ async fn positions(
             "offset" => offset.clamp(start, end),
             // No record is so late.
             "time" => timed.get(&place).copied().filter(|offset| *offset >= 0).unwrap_or(end),
-            "tail" => end,
+            "tail" => resumed.get(index).map_or(end, |offset| (*offset).clamp(start, end)),
             _ => (end - limit).max(start),
         };
         Some((*index, position))
@@ -242,83 +236,10 @@ fn bytes(bytes: Option<&[u8]>, absent: &str) -> Markup {
     }
 }
 
-fn header(header: &Header) -> String {
+pub(super) fn header(header: &Header) -> String {
     let text = |bytes: &[u8]| format::shown(bytes, 256).text;
     match &header.value {
         Some(value) => format!("{}: {}", text(&header.key), text(value)),
         None => format!("{} (no value)", text(&header.key)),
     }
-}
-
-fn followed(name: &str, fields: &Fields) -> Markup {
-    let query: Vec<String> = ["partition", "key", "value", "header", "isolation"]
-        .iter()
-        .map(|field| format!("{field}={}", format::linked(fields.raw(field))))
-        .collect();
-    let target = format!("/topics/{}/tail?from=tail&{}", format::linked(name), query.join("&"));
-    html! {
-        p data-tail-state role="status" { "Waiting for records." }
-        div data-tail=(target) { (table(&COLUMNS, html! {})) }
-    }
-}
-
-/// The records of a topic as they arrive.
-pub(super) async fn tail(
-    State(console): State<Arc<Console>>,
-    Extension(Visit { visitor, fields }): Visiting,
-    Path(name): Path<String>,
-) -> Response {
-    let follower = console.clone();
-    live::stream(&console, |feed| async move {
-        tokio::select! {
-            ended = follow(&follower, &visitor, (&name, &fields), &feed) => {
-                if let Err(failed) = ended {
-                    feed.send(&json!({ "failed": failed.text() })).await;
-                }
-            }
-            () = feed.closed() => {}
-        }
-    })
-}
-
-async fn follow(
-    console: &Console,
-    visitor: &Visitor,
-    (name, fields): (&str, &Fields),
-    feed: &Feed,
-) -> Result<(), Failed> {
-    let (mut wanted, _) = wanted(console, visitor, (name, fields)).await?;
-    wanted.wait_ms = TAIL_WAIT_MS;
-    loop {
-        let looked = console.look(&visitor.caller, &mut wanted, TAIL_RECORDS).await?;
-        let records: Vec<Value> = looked.found.iter().map(event).collect();
-        if let Some(text) = looked.damaged.first() {
-            return Err(Failed::Missing(format!("A batch cannot be read: {text}")));
-        }
-        // An empty event tells a page that is gone.
-        if !feed.send(&json!({ "records": records })).await {
-            return Ok(());
-        }
-        tokio::time::sleep(TAIL_PAUSE).await;
-    }
-}
-
-fn event(found: &Found) -> Value {
-    let bytes = |bytes: Option<&[u8]>, absent: &str| match bytes {
-        None => json!({ "form": absent, "text": "" }),
-        Some(bytes) => {
-            let shown = format::shown(bytes, SHOWN_BYTES);
-            json!({ "form": shown.form, "text": shown.text })
-        }
-    };
-    let headers: Vec<String> = found.record.headers.iter().map(header).collect();
-    json!({
-        "partition": found.partition,
-        "offset": found.offset,
-        "time": format::time(found.timestamp_ms),
-        "key": bytes(found.record.key.as_deref(), "no key"),
-        "value": bytes(found.record.value.as_deref(), "tombstone"),
-        "headers": headers.join("\n"),
-        "size": format::bytes(found.batch.bytes as u64),
-    })
 }

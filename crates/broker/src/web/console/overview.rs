@@ -33,16 +33,19 @@ pub(super) async fn show(
 }
 
 /// The counters once a second, for as long as the page is open.
-pub(super) async fn live(State(console): State<Arc<Console>>, _: Visiting) -> Response {
+pub(super) async fn live(
+    State(console): State<Arc<Console>>,
+    Extension(Visit { visitor, .. }): Visiting,
+) -> Response {
     let broker = console.broker.clone();
-    live::stream(&console, |feed| async move {
+    live::stream(&console, &visitor, |feed| async move {
         let mut beat = tokio::time::interval(BEAT);
         loop {
             tokio::select! {
                 _ = beat.tick() => {}
                 () = feed.closed() => return,
             }
-            if !feed.send(&counters(&broker)).await {
+            if !feed.send(None, &counters(&broker)).await {
                 return;
             }
         }
@@ -82,6 +85,7 @@ async fn page(console: &Console, visitor: &super::visitor::Visitor) -> Result<Pa
     let topics = metadata.topics.iter().filter(|topic| !topic.is_internal).count();
     let content = html! {
         (wrong(&console.broker, offline))
+        (live::state())
         div.tiles data-stream="/live" {
             (tile("Produced", "—", Some("produced")))
             (tile("Fetched", "—", Some("fetched")))

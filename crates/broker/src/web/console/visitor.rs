@@ -44,8 +44,8 @@ const FIELDS_MAX: usize = 8192;
 pub(super) struct Visitor {
     pub(super) caller: Caller,
     pub(super) proof: String,
-    /// True if there is a session to be closed.
-    pub(super) logged_in: bool,
+    /// Secret of the session, if the visitor has logged in.
+    pub(super) session: Option<Arc<str>>,
 }
 
 /// One request: its principal, and the fields of its form or link.
@@ -234,15 +234,25 @@ fn refuse_many_fields(text: &[u8]) -> Result<(), (StatusCode, String)> {
     Err((StatusCode::PAYLOAD_TOO_LARGE, refused))
 }
 
+impl Console {
+    /// True if the visitor's session is still open, or none is needed. Keeps no idle session alive.
+    pub(super) fn admits(&self, visitor: &Visitor) -> bool {
+        match &visitor.session {
+            Some(secret) => self.sessions().user(secret, Instant::now(), false).is_some(),
+            None => !self.asks_for_login(),
+        }
+    }
+}
+
 fn visitor(console: &Console, headers: &HeaderMap, peer: SocketAddr, uses: bool) -> Option<Visitor> {
     if !console.asks_for_login() {
         let caller = console.caller(Session::anonymous(peer.ip()), peer);
-        return Some(Visitor { caller, proof: proof_of("anonymous"), logged_in: false });
+        return Some(Visitor { caller, proof: proof_of("anonymous"), session: None });
     }
     let secret = cookie(headers)?;
     let user = console.sessions().user(&secret, Instant::now(), uses)?;
     let caller = console.caller(Session::new(&user, peer.ip()), peer);
-    Some(Visitor { caller, proof: proof_of(&secret), logged_in: true })
+    Some(Visitor { caller, proof: proof_of(&secret), session: Some(secret.into()) })
 }
 
 /// A request as handlers take it.
