@@ -491,6 +491,38 @@ fn ask(node: &Node, request: &str) -> String {
     String::from_utf8_lossy(&answer).into_owned()
 }
 
+/// Opens streams up to the bound, which a page then tells, and makes room again.
+fn streams_are_bounded(node: &Node) {
+    let host = node.http_address();
+    let stream = format!("GET /live HTTP/1.1\r\nHost: {host}\r\nAccept: text/event-stream\r\n\r\n");
+    let mut held = Vec::new();
+    let refused = await_some("the bound of streams", LIMIT, || {
+        assert!(held.len() < 60, "no bound");
+        let mut one = TcpStream::connect(host).expect("a connection");
+        one.set_read_timeout(Some(LIMIT)).expect("a timeout");
+        one.write_all(stream.as_bytes()).expect("the broker reads");
+        let mut head = [0; 12];
+        one.read_exact(&mut head).expect("an answer");
+        held.push(one);
+        head.ends_with(b"503").then_some(held.len())
+    });
+    assert_eq!(refused, 17);
+    let mut visit = Visit::new(node);
+    visit.open("/");
+    let state = "document.querySelector('[data-stream-state]')";
+    visit.browser.await_true(&format!("!{state}.hidden && {state}.textContent.includes('16 pages follow')"));
+    assert_eq!(node.http("/topics").0, 200);
+    drop(held);
+    visit.browser.await_true(&format!("{state}.hidden"));
+    await_some("room for a stream", LIMIT, || {
+        let mut one = TcpStream::connect(host).expect("a connection");
+        one.write_all(stream.as_bytes()).expect("the broker reads");
+        let mut head = [0; 12];
+        one.read_exact(&mut head).expect("an answer");
+        head.ends_with(b"200").then_some(())
+    });
+}
+
 #[test]
 fn hostile_requests_change_nothing_and_the_console_stays() {
     let mut node = Node::started();
@@ -528,34 +560,7 @@ fn hostile_requests_change_nothing_and_the_console_stays() {
         assert!(["400", "404", "409"].contains(&status(&answer).as_str()), "{path}: {answer}");
         assert!(!answer.contains("root:"), "{path}");
     }
-    // Streams are bounded; those that end make room for others.
-    let stream = format!("GET /live HTTP/1.1\r\nHost: {host}\r\nAccept: text/event-stream\r\n\r\n");
-    let mut held = Vec::new();
-    let refused = await_some("the bound of streams", LIMIT, || {
-        assert!(held.len() < 60, "no bound");
-        let mut one = TcpStream::connect(host).expect("a connection");
-        one.set_read_timeout(Some(LIMIT)).expect("a timeout");
-        one.write_all(stream.as_bytes()).expect("the broker reads");
-        let mut head = [0; 12];
-        one.read_exact(&mut head).expect("an answer");
-        held.push(one);
-        head.ends_with(b"503").then_some(held.len())
-    });
-    assert_eq!(refused, 17);
-    let mut visit = Visit::new(&node);
-    visit.open("/");
-    let state = "document.querySelector('[data-stream-state]')";
-    visit.browser.await_true(&format!("!{state}.hidden && {state}.textContent.includes('16 pages follow')"));
-    assert_eq!(node.http("/topics").0, 200);
-    drop(held);
-    visit.browser.await_true(&format!("{state}.hidden"));
-    await_some("room for a stream", LIMIT, || {
-        let mut one = TcpStream::connect(host).expect("a connection");
-        one.write_all(stream.as_bytes()).expect("the broker reads");
-        let mut head = [0; 12];
-        one.read_exact(&mut head).expect("an answer");
-        head.ends_with(b"200").then_some(())
-    });
+    streams_are_bounded(&node);
     // More connections than there are places: the others wait, and the console answers when they
     // leave.
     let idle: Vec<TcpStream> = (0..300).map(|_| TcpStream::connect(host).expect("a connection")).collect();

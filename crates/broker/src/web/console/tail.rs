@@ -1,5 +1,5 @@
-//! The records of a topic as they arrive: a stream of events, which a page continues where it was cut
-//! off.
+//! The records of a topic as they arrive: a stream of events, which a page continues where it was
+//! cut off.
 //!
 //! The id of an event is the position in each partition behind the event's records. A browser whose
 //! connection ends sends the last id with the next one.
