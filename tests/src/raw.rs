@@ -9,7 +9,7 @@ use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
 
-pub use batch::Batch;
+pub use batch::{Batch, lose_transaction};
 pub use requests::{
     ApiKey, alter_broker, api_versions, create_topic, delete_topic, fetch, find_coordinator,
     future_api_versions, join_group, list_end_offset, metadata, produce, produce_to, samples, sync_group,

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use levada_tests::browser::{Browser, Look};
-use levada_tests::raw::{Batch, Connection, Encoder};
+use levada_tests::raw::lose_transaction;
 use levada_tests::{Node, Tool, await_some, http, process};
 use serde_json::json;
 
@@ -352,18 +352,6 @@ fn the_keyboard_reaches_everything() {
     visit.browser.await_true("document.body?.innerText.includes('The topic was created.') === true");
 }
 
-/// Opens a transaction in partition 0 that no coordinator has heard of, as a lost request once left
-/// behind. Its records are as old as given.
-fn lose_transaction(node: &Node, topic: &str, (producer, written_ms): (i64, i64)) {
-    const TRANSACTIONAL: i16 = 0x10;
-    let batch =
-        Batch { producer: (producer, 0, 0), attributes: TRANSACTIONAL, written_ms, ..Batch::of(&[b"one"]) }
-            .encode();
-    let head = Encoder::default().i16(0).i16(8).i32(7).string("raw").string("lost").i16(-1).i32(5_000);
-    let request = head.i32(1).string(topic).i32(1).i32(0).bytes(&batch).done();
-    Connection::open(node.address()).call(&request);
-}
-
 #[test]
 fn a_hanging_transaction_is_aborted_by_clicking_and_a_live_one_is_not_offered() {
     let mut node = Node::new().option("transaction.partition.verification.enable", "false");
@@ -373,8 +361,8 @@ fn a_hanging_transaction_is_aborted_by_clicking_and_a_live_one_is_not_offered() 
     let mut producer = tool.args([&node.bootstrap(), "payments", "ledger"]).spawn();
     assert_eq!(producer.line(LIMIT), "open");
     let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_millis();
-    lose_transaction(&node, "young", (4710, i64::try_from(now).expect("near") - 60_000));
-    lose_transaction(&node, "lost", (4711, 1_700_000_000_000));
+    lose_transaction(node.address(), "young", (4710, i64::try_from(now).expect("near") - 60_000));
+    lose_transaction(node.address(), "lost", (4711, 1_700_000_000_000));
     let mut visit = Visit::new(&node);
     visit.open("/transactions");
     let text = visit.browser.text();

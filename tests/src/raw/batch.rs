@@ -1,9 +1,10 @@
 //! Record batches of format 2, right or wrong in a chosen place.
 
 use std::io::Write;
+use std::net::SocketAddr;
 use std::process::{Command, Stdio};
 
-use super::Encoder;
+use super::{Connection, Encoder};
 
 /// A batch of records without keys.
 #[derive(Clone)]
@@ -107,4 +108,15 @@ mod tests {
     fn crc_of_the_check_string() {
         assert_eq!(crc32c(b"123456789"), 0xe306_9283);
     }
+}
+
+/// Opens a transaction in partition 0 that no coordinator has heard of, as a lost request once left
+/// behind: one record of this producer, of this age. Returns the bytes of the answer.
+pub fn lose_transaction(address: SocketAddr, topic: &str, (producer, written_ms): (i64, i64)) -> Vec<u8> {
+    const TRANSACTIONAL: i16 = 0x10;
+    let batch =
+        Batch { producer: (producer, 0, 0), attributes: TRANSACTIONAL, written_ms, ..Batch::of(&[b"one"]) };
+    let head = Encoder::default().i16(0).i16(8).i32(7).string("raw").string("lost").i16(-1).i32(5_000);
+    let request = head.i32(1).string(topic).i32(1).i32(0).bytes(&batch.encode()).done();
+    Connection::open(address).call(&request)
 }

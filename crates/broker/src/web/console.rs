@@ -6,6 +6,7 @@
 
 mod acls;
 mod desk;
+mod elsewhere;
 mod failure;
 mod fields;
 mod format;

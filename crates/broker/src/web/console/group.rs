@@ -17,7 +17,7 @@ use maud::{Markup, html};
 
 use super::failure::{Failed, check};
 use super::fields::Fields;
-use super::groups::age;
+use super::groups::{COORDINATORS, age};
 use super::layout::{self, Page, Section, field, notice, proof, table, tile, topic_link};
 use super::question::Place;
 use super::reset::{Committed, reset_form};
@@ -114,8 +114,7 @@ impl Console {
     pub(super) async fn group(&self, visitor: &Visitor, id: &str) -> Result<Described, Failed> {
         let listed = self.groups(visitor).await?;
         let found = listed.iter().find(|one| one.group_id.as_str() == id);
-        let found =
-            found.ok_or_else(|| Failed::Missing(format!("There is no group {id} that you may see.")))?;
+        let found = found.ok_or_else(|| self.missing_group(id))?;
         let missing = || Failed::Missing(format!("There is no group {id}."));
         if found.group_type.as_str() == "consumer" {
             let mut request = ConsumerGroupDescribeRequest::default();
@@ -131,6 +130,23 @@ impl Console {
         let group = answer.groups.into_iter().next().ok_or_else(missing)?;
         check(group.error_code, None, || format!("describe group {id}"))?;
         Ok(group.into())
+    }
+
+    /// The reason why there is no page of a group: another broker may have its coordinator.
+    fn missing_group(&self, id: &str) -> Failed {
+        let index = self.broker.coordinators().groups().partition_of(id);
+        let leader = index.and_then(|index| {
+            let image = self.broker.metadata().image();
+            image.topic(COORDINATORS)?.partition(index).map(|one| one.leader)
+        });
+        Failed::Missing(match leader.filter(|leader| *leader != self.broker.config().node_id) {
+            Some(leader) if leader >= 0 => {
+                format!(
+                    "The coordinator of group {id} is broker {leader}. Next: open the console of that broker."
+                )
+            }
+            _ => format!("There is no group {id} that you may see."),
+        })
     }
 }
 
@@ -198,9 +214,15 @@ fn diagnosis(group: &Described, committed: &[Committed]) -> Markup {
         *sums.entry(member).or_default() += lag;
         sums
     });
+    let unknown = committed.iter().filter(|one| one.lag().is_none()).count();
     let slowest = by_member.into_iter().max_by_key(|(_, lag)| *lag);
     html! {
-        @if late.is_empty() { (notice("good", "The group has read everything that it has committed offsets for.")) }
+        @if unknown > 0 {
+            (notice("warn", format!("The lag in {unknown} partitions is not known here: other brokers lead them, or they are offline.")))
+        }
+        @if late.is_empty() && unknown > 0 {
+            (notice("good", "The group has read everything in the partitions that this broker leads."))
+        } @else if late.is_empty() { (notice("good", "The group has read everything that it has committed offsets for.")) }
         @else if group.members.is_empty() {
             (notice("bad", "The group lags because it has no member. Next: start its consumers, or reset its offsets below."))
         } @else if unowned > 0 {

@@ -20,6 +20,8 @@ use crate::web::{GroupState, Source};
 
 /// Groups on one page of the list.
 const PAGE_GROUPS: usize = 100;
+/// Topic of the coordinators of groups.
+pub(super) const COORDINATORS: &str = "__consumer_offsets";
 
 /// The page.
 pub(super) async fn list(
@@ -90,11 +92,15 @@ async fn list_page(console: &Console, visitor: &Visitor, fields: &Fields) -> Res
         let key = |row: &Row| (std::cmp::Reverse(row.records()), row.listed.group_id.as_str().to_owned());
         key(one).cmp(&key(other))
     });
+    let leaders = console.leaders_of(COORDINATORS);
+    let effect = "Groups with their coordinator there are not in this list, and lag behind partitions elsewhere is not counted.";
+    let elsewhere = console.elsewhere(visitor, leaders, effect).await?;
     let (found, number) = (rows.len(), fields.number::<usize>("page")?.unwrap_or(0));
     let shown = rows.iter().skip(number.saturating_mul(PAGE_GROUPS)).take(PAGE_GROUPS);
     let target = format!("/groups?search={}&page=", format::linked(&search));
     let content = html! {
         (layout::done(fields.text("done")))
+        (elsewhere)
         form.line method="get" role="search" {
             (field("Name contains", html! { input type="search" name="search" value=(search); }))
             button { "Search" }

@@ -32,8 +32,8 @@ use crate::txn::LATE_AFTER_MS;
 /// Partitions with an open transaction that are looked at for hanging ones.
 const PARTITIONS_MAX: usize = 1000;
 
-/// Topic of the coordinators.
-const COORDINATORS: &str = "__transaction_state";
+/// Topic of the coordinators of transactions.
+pub(super) const COORDINATORS: &str = "__transaction_state";
 
 /// A transaction that a partition holds open.
 struct Held {

@@ -9,6 +9,7 @@ use axum::response::Response;
 use levada_log::batch::Header;
 use maud::{Markup, html};
 
+use super::elsewhere::leaders;
 use super::failure::Failed;
 use super::fields::Fields;
 use super::layout::{self, Page, Section, choice, field, notice, table};
@@ -45,9 +46,13 @@ pub(super) async fn show(
 
 async fn page(console: &Console, visitor: &Visitor, (name, fields): (&str, &Fields)) -> Result<Page, Failed> {
     let follows = fields.text("from") == "tail";
+    let topic = [console.topic(&visitor.caller, name).await?];
+    let effect = "Their records are on the pages of those brokers.";
+    let elsewhere = console.elsewhere(visitor, leaders(&topic), effect).await?;
     let content = html! {
         (tabs(name, Tab::Messages))
         (layout::done(fields.text("done")))
+        (elsewhere)
         (form(fields))
         @if follows { (tail::section(name, fields)) }
         @else if !fields.text("from").is_empty() { (found(console, visitor, (name, fields)).await?) }

@@ -11,6 +11,7 @@ use levada_wire::messages::describe_producers_request::TopicRequest;
 use levada_wire::messages::metadata_response::{MetadataResponsePartition, MetadataResponseTopic};
 use maud::{Markup, html};
 
+use super::elsewhere::leaders;
 use super::failure::{self, Failed};
 use super::fields::Fields;
 use super::layout::{self, Page, Section, field, notice, proof, table, tile};
@@ -71,6 +72,8 @@ async fn page(console: &Console, visitor: &Visitor, (name, fields): (&str, &Fiel
     let first = console.offsets(caller, at(EARLIEST)).await?;
     let last = console.offsets(caller, at(LATEST)).await?;
     let sizes = console.sizes(caller, &all).await?;
+    let effect = "Their offsets and sizes are on the pages of those brokers.";
+    let elsewhere = console.elsewhere(visitor, leaders(&all), effect).await?;
     let records = |place: &Place| {
         let (first, last) = first.get(place).zip(last.get(place))?;
         u64::try_from(last - first).ok()
@@ -108,6 +111,7 @@ async fn page(console: &Console, visitor: &Visitor, (name, fields): (&str, &Fiel
     let content = html! {
         (tabs(name, Tab::Partitions))
         (layout::done(fields.text("done")))
+        (elsewhere)
         @if offline > 0 { (notice("bad", format!("{offline} partitions are offline; the broker's log tells why"))) }
         div.tiles {
             (tile("Partitions", format::count(count as i128), None))

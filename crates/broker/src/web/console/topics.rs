@@ -17,6 +17,7 @@ use levada_wire::messages::{
 };
 use maud::{Markup, html};
 
+use super::elsewhere::leaders;
 use super::failure::{Failed, check};
 use super::fields::Fields;
 use super::layout::{self, Page, Section, choice, field, proof, table, topic_link};
@@ -53,6 +54,8 @@ async fn list_page(console: &Console, visitor: &Visitor, fields: &Fields) -> Res
     };
     topics.retain(|topic| topic.error_code == 0 && (internal || !topic.is_internal) && named(topic));
     let found = topics.len();
+    let effect = "Their records, sizes and rates are not in this list.";
+    let elsewhere = console.elsewhere(visitor, leaders(&topics), effect).await?;
     let page = fields.number::<usize>("page")?.unwrap_or(0);
     let shown: Vec<_> = topics.into_iter().skip(page.saturating_mul(PAGE_TOPICS)).take(PAGE_TOPICS).collect();
     let rows = rows(console, visitor, &shown).await?;
@@ -68,6 +71,7 @@ async fn list_page(console: &Console, visitor: &Visitor, fields: &Fields) -> Res
             label.check { input type="checkbox" name="internal" value="1" checked[internal]; "Internal topics" }
             button { "Search" }
         }
+        (elsewhere)
         p.soft { (format::count(found as i128)) " topics" }
         div #topics data-refresh="5" {
             (table(&["Topic", "#Partitions", "#Records", "#Size", "#In", "#Out", "Policy", "Retention"], rows))

@@ -37,6 +37,9 @@ async fn page(console: &Console, visitor: &Visitor, fields: &Fields) -> Result<P
     let (search, which) = (fields.text("search").to_lowercase(), fields.text("which"));
     let known = states(console, visitor).await?;
     let hanging = hanging::section(console, visitor).await?;
+    let effect = "Transactional ids with their coordinator there are not in this list.";
+    let leaders = console.leaders_of(hanging::COORDINATORS);
+    let elsewhere = console.elsewhere(visitor, leaders, effect).await?;
     let wanted = |one: &&TransactionState| {
         one.transactional_id.to_lowercase().contains(&search)
             && (which == "all" || one.transaction_state.as_str() == ONGOING)
@@ -45,6 +48,7 @@ async fn page(console: &Console, visitor: &Visitor, fields: &Fields) -> Result<P
     let kinds = [("", "open"), ("all", "all ids")];
     let content = html! {
         (layout::done(fields.text("done")))
+        (elsewhere)
         form.line method="get" role="search" {
             (field("Id contains", html! { input type="search" name="search" value=(search); }))
             (field("Transactions", choice("which", kinds, which)))

@@ -1,0 +1,85 @@
+//! The console of one broker of a cluster tells which part of the cluster it does not show, and does
+//! not abort what the coordinator of another broker may end.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+use levada_tests::cluster::{Discovery, LEVADA, LIMIT, Shape};
+use levada_tests::raw::lose_transaction;
+use levada_tests::{Cluster, Node, Tool, await_some};
+
+const OTHER: i32 = LEVADA + 1;
+
+/// Answer of the console to a form, with the proof that its pages carry.
+fn submit(node: &Node, path: &str, form: &str) -> String {
+    let page = node.http("/topics").1;
+    let proof = page.split("name=\"_proof\" value=\"").nth(1).and_then(|rest| rest.split('"').next());
+    let body = format!("_proof={}&{form}", proof.expect("a form"));
+    let host = node.http_address();
+    let mut stream = TcpStream::connect(host).expect("a connection");
+    let length = body.len();
+    write!(
+        stream,
+        "POST {path} HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/x-www-form-urlencoded\r\n\
+         Content-Length: {length}\r\nConnection: close\r\n\r\n{body}"
+    )
+    .expect("the broker reads");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer");
+    answer
+}
+
+#[test]
+fn pages_tell_what_other_brokers_have() {
+    let shape = Shape { controllers: 1, kafka: 0, levada: 2, discovery: Discovery::Voters };
+    let mut cluster =
+        Cluster::new(shape).option(LEVADA, "transaction.partition.verification.enable", "false");
+    cluster.start();
+    cluster.await_brokers(&[LEVADA, OTHER]);
+    let (node, other) = (cluster.node(LEVADA), cluster.node(OTHER));
+    node.levada("topic create spread -p 4").run();
+    node.levada("topic create lost -p 1").run();
+    // The coordinators' topics come with the first id and the first group.
+    let mut tool = Tool::python("open_transaction.py");
+    assert_eq!(tool.args([&cluster.bootstrap(), "first", "spread"]).spawn().line(LIMIT), "open");
+    node.levada("consume lost -G readers -e").run();
+    let address = other.address();
+    for (path, count) in [
+        ("/topics?search=spread", "2 partitions are"),
+        ("/topics/spread", "2 partitions are"),
+        ("/topics/spread/messages?from=start", "2 partitions are"),
+        ("/groups", "partitions are"),
+        ("/transactions", "partitions are"),
+    ] {
+        let page = await_some(&format!("{path} tells of broker {OTHER}"), LIMIT, || {
+            Some(node.http(path).1).filter(|page| page.contains("data-elsewhere"))
+        });
+        assert!(page.contains(&format!("{count} led by other brokers")), "{path}: {page}");
+        assert!(page.contains(&format!("broker {OTHER} at {address}")), "{path}: {page}");
+    }
+    // A group is on the page of its coordinator only; the other broker names that one.
+    let pages = [LEVADA, OTHER].map(|id| cluster.node(id).http("/group?id=readers").1);
+    let named = [LEVADA, OTHER].map(|id| format!("The coordinator of group readers is broker {id}"));
+    let told = pages[0].contains(&named[1]) || pages[1].contains(&named[0]);
+    assert!(told, "{pages:?}");
+    // The leader of the partition with a transaction that nobody knows offers no abort.
+    lose_transaction(node.address(), "lost", (4711, 1_700_000_000_000));
+    lose_transaction(address, "lost", (4711, 1_700_000_000_000));
+    let leader = await_some("the transaction on the page of its leader", LIMIT, || {
+        let lost = |id: &&i32| cluster.node(**id).http("/transactions").1.contains("4711");
+        [LEVADA, OTHER].iter().find(lost).copied()
+    });
+    let page = cluster.node(leader).http("/transactions").1;
+    assert!(page.contains("levada transaction hanging"), "{page}");
+    assert!(!page.contains("/transactions/abort-hanging"), "{page}");
+    let form = "topic=lost&partition=0&producer=4711&start=0&confirm=abort";
+    let answer = submit(cluster.node(leader), "/transactions/abort-hanging", form);
+    assert!(answer.starts_with("HTTP/1.1 409"), "{answer}");
+    assert!(answer.contains("levada transaction abort --topic lost -p 0 --start-offset 0"), "{answer}");
+    let end = node.levada_json("offsets lost --committed")[0]["latest"].clone();
+    assert_eq!(end, serde_json::json!(0), "it is still open");
+    node.levada("transaction abort --topic lost -p 0 --start-offset 0").run();
+    cluster.node_mut(LEVADA).stop();
+    cluster.node_mut(OTHER).stop();
+    cluster.assert_no_errors();
+}
