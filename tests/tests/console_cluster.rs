@@ -1,5 +1,6 @@
-//! The console of one broker of a cluster tells which part of the cluster it does not show, and does
-//! not abort what the coordinator of another broker may end.
+//! The console of one broker of a cluster tells which part of the cluster it does not show, and
+//! does not abort a transaction that the coordinator of another broker may end. The log tells which
+//! partitions the broker leads.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -57,6 +58,19 @@ fn pages_tell_what_other_brokers_have() {
         assert!(page.contains(&format!("{count} led by other brokers")), "{path}: {page}");
         assert!(page.contains(&format!("broker {OTHER} at {address}")), "{path}: {page}");
     }
+    for id in [LEVADA, OTHER] {
+        await_some("the event of the roles", LIMIT, || {
+            let talk = cluster.node(id).talk();
+            let told = talk.lines().any(|line| {
+                line.contains("roles of partitions changed")
+                    && line.contains("spread/")
+                    && line.contains(": leader, epoch 0")
+            });
+            told.then_some(())
+        });
+    }
+    let created = "change made by the controller api=\"CreateTopics\" principal=\"User:ANONYMOUS\"";
+    assert!([LEVADA, OTHER].iter().any(|id| cluster.node(*id).talk().contains(created)));
     // A group is on the page of its coordinator only; the other broker names that one.
     let pages = [LEVADA, OTHER].map(|id| cluster.node(id).http("/group?id=readers").1);
     let named = [LEVADA, OTHER].map(|id| format!("The coordinator of group readers is broker {id}"));

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use levada_tests::node::Kind;
 use levada_tests::pki::{Authority, Flaw};
+use levada_tests::raw::lose_transaction;
 use levada_tests::{Node, Tool, await_some, paths, process};
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -66,6 +67,7 @@ fn each_event_is_one_line_of_json_with_who_caused_it() {
         .option("super.users", "User:ANONYMOUS")
         .option("offsets.topic.num.partitions", "2")
         .option("auto.create.topics.enable", "true")
+        .option("transaction.partition.verification.enable", "false")
         .option("listener.name.secure.ssl.keystore.type", "PEM")
         .option("listener.name.secure.ssl.keystore.location", &store.display().to_string());
     node.start();
@@ -124,6 +126,18 @@ fn changes(node: &Node) {
     event(node, "access control entry removed", &by(json!({})));
     node.levada("produce asked-for").stdin(&paths::script("member.py")).run();
     event(node, "topic created", &by(json!({"topic": "asked-for", "automatic": true})));
+    node.levada("produce clicks -p 2").stdin(&paths::script("member.py")).run();
+    node.levada("topic trim clicks -p 2 --to latest --yes").run();
+    event(node, "records deleted", &by(json!({"topic": "clicks", "partition": 2})));
+    let mut tool = Tool::python("open_transaction.py");
+    assert_eq!(tool.args([&node.bootstrap(), "payments", "clicks"]).spawn().line(LIMIT), "open");
+    node.levada("transaction abort payments").run();
+    event(node, "open transaction aborted for a new producer", &by(json!({"transactional_id": "payments"})));
+    lose_transaction(node.address(), "clicks", (4711, 1_700_000_000_000));
+    let hanging = node.levada_json("transaction hanging")[0]["start_offset"].to_string();
+    node.levada(&format!("transaction abort --topic clicks -p 0 --start-offset {hanging}")).run();
+    let aborted = json!({"topic": "clicks", "partition": 0, "producer_id": 4711});
+    event(node, "transaction aborted in a partition", &by(aborted));
     node.levada("topic delete clicks --yes").run();
     event(node, "topic deleted", &by(json!({"topic": "clicks"})));
 }
@@ -141,6 +155,8 @@ fn rebalances(node: &Node) {
     member.say("leave");
     member.finish(LIMIT);
     event(node, "group rebalanced", &json!({"group": "readers", "generation": 2, "members": 0}));
+    node.levada("group delete readers --yes").run();
+    event(node, "group deleted", &by(json!({"group": "readers"})));
 }
 
 /// Stops the broker and returns its log until then.

@@ -3,6 +3,7 @@
 
 mod cycles;
 mod edges;
+mod events;
 mod figures;
 mod formats;
 mod names;
@@ -103,6 +104,7 @@ fn check(sources: &[Source]) -> Vec<Complaint> {
         }
     }
     complaints.extend(prose::check_documents(sources));
+    complaints.extend(events::check(sources));
     complaints.extend(figures::check(sources));
     complaints.extend(formats::check(sources));
     complaints.extend(cycles::check(sources));

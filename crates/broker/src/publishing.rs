@@ -12,6 +12,7 @@ use std::sync::Arc;
 use crate::config::LiveConfig;
 use crate::coordinator::Coordinators;
 use crate::fetchers::Fetchers;
+use crate::log_pace::LogPace;
 use crate::metadata::Metadata;
 use crate::quota::QuotaBook;
 use crate::replica::Replicas;
@@ -21,6 +22,7 @@ mod apply;
 mod configs;
 mod diff;
 mod recovery;
+mod roles;
 mod serving;
 
 pub(crate) use self::apply::Aftermath;
@@ -37,4 +39,6 @@ pub(crate) struct Publisher {
     pub(crate) tls: Arc<Tls>,
     /// Connections to the leaders of other partitions; none if the broker is its own controller.
     pub(crate) fetchers: Option<Arc<Fetchers>>,
+    /// Lines about the roles of partitions.
+    pub(crate) role_log: Arc<LogPace>,
 }

@@ -286,6 +286,33 @@ fn files_on_disk_have_a_page() {
 }
 
 #[test]
+fn events_have_a_row_in_the_documentation_and_rows_an_event() {
+    const PAGE: &str = "docs/operating/logs.md";
+    let code = |line: &str| format!("//! A.\nfn a() {{\n    {line}\n}}\n");
+    let event = code("tracing::info!(topic, \"topic lost\");");
+    let row = "| Message | Level |\n|---|---|\n| `topic lost`, `topic found` | info |\n";
+    let one = row.replace(", `topic found`", "");
+    let found = |event: &str, page: &str| complaints(&[(RS, event), (PAGE, page)]);
+    assert_eq!(found(&event, &one), Vec::<String>::new());
+    assert!(found(&event, row)[0].starts_with(&format!("{PAGE}:3: ")), "{:?}", found(&event, row));
+    for line in [
+        "tracing::info!(\"topic gone\");",
+        "log_change!(context, \"topic gone\", topic,);",
+        "select! { _ = b => tracing::info!(\"topic gone\") }",
+    ] {
+        let found = found(&(event.clone() + &code(line)[7..]), &one);
+        assert!(
+            found[0].starts_with(&format!("{RS}:")) && found[0].contains("topic gone"),
+            "{line}: {found:?}"
+        );
+    }
+    let placeholder = code("tracing::info!(\"{} lost\", b);");
+    assert_eq!(found(&placeholder, &one), Vec::<String>::new());
+    assert_eq!(found(&code("tracing::info!(target: \"audit\", \"topic gone\");"), ""), Vec::<String>::new());
+    assert_eq!(found(&code("tracing::debug!(\"topic gone\");"), ""), Vec::<String>::new());
+}
+
+#[test]
 fn data_is_reached_through_the_seam() {
     for line in [
         "use std::fs;",

@@ -13,6 +13,7 @@ use levada_io::Piece;
 use levada_wire::ApiKey;
 use levada_wire::messages::{self, KafkaRequest, KafkaResponse};
 
+use crate::api::changes::log_change;
 use crate::api::errors::Errors;
 use crate::api::{Context, Reply, RequestError, encode};
 use crate::cluster::Forwarded;
@@ -170,7 +171,15 @@ async fn reply_as<R: Refusable>(
         }
     };
     mute(context, decoded.throttle_ms());
-    decoded.each(|code| context.count_error(code));
+    let mut is_done = false;
+    decoded.each(|code| {
+        context.count_error(code);
+        is_done |= code == ErrorCode::None.code();
+    });
+    let api = context.header.api;
+    if is_done && !matches!(api, ApiKey::ListPartitionReassignments | ApiKey::DescribeQuorum) {
+        log_change!(context, "change made by the controller", api = api.name(),);
+    }
     let size = u32::try_from(answer.len()).unwrap_or(u32::MAX).to_be_bytes();
     Ok(Reply::Send(vec![Piece::Bytes(Bytes::copy_from_slice(&size)), Piece::Bytes(answer)]))
 }

@@ -14,6 +14,7 @@ use levada_wire::messages::{DeleteRecordsRequest, DeleteRecordsResponse};
 use tokio::time::Instant;
 
 use crate::api::Context;
+use crate::api::changes::log_change;
 use crate::blocking::off_shard;
 use crate::error_code::{ErrorCode, Failure};
 use crate::replica::lane::SubmitError;
@@ -53,6 +54,10 @@ pub(crate) async fn answer(context: &Context, request: DeleteRecordsRequest) -> 
     for (name, deleted) in deleted.await {
         let mut partitions = Vec::with_capacity(deleted.len());
         for one in deleted {
+            if let Ok(start) = one.result {
+                let (topic, partition) = (name.as_str(), one.asked.partition_index);
+                log_change!(context, "records deleted", topic, partition, start,);
+            }
             let result = everywhere(one.result, one.led, deadline).await;
             partitions.push(show(&one.asked, result));
         }

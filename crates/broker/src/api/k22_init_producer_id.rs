@@ -10,8 +10,10 @@
 use levada_wire::messages::{InitProducerIdRequest, InitProducerIdResponse, StrBytes};
 
 use crate::api::Context;
+use crate::api::changes::log_change;
 use crate::error_code::ErrorCode;
 use crate::security::acl::{Operation, ResourceType};
+use crate::txn::{TxnError, TxnState};
 use crate::txn::request::{ProducerIdentity, InitRequest};
 
 /// From this version on, a fenced producer gets PRODUCER_FENCED.
@@ -47,7 +49,14 @@ async fn init(context: &Context, request: InitProducerIdRequest) -> Result<Produ
         enable_two_phase_commit: request.enable2_pc,
         keep_prepared: request.keep_prepared_txn,
     };
+    let id = asked.transactional_id.clone();
+    let described = broker.coordinators().txns().view(&id, |coordinator| coordinator.describe(&id));
+    let was_open = described.is_some_and(|one| one.is_ok_and(|one| one.state == TxnState::Ongoing));
     let answer = broker.coordinators().txns().ask(asked).await;
+    // The coordinator answers so while it ends the transaction.
+    if was_open && matches!(answer, Ok(_) | Err(TxnError::ConcurrentTransactions)) {
+        log_change!(context, "open transaction aborted for a new producer", transactional_id = id,);
+    }
     answer.map_err(|error| match context.version() {
         FENCED_VERSION_MIN.. => error.into(),
         _ => error.before_fencing().into(),

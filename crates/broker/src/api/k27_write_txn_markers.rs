@@ -11,6 +11,7 @@ use levada_wire::messages::write_txn_markers_response::{
 use levada_wire::messages::{WriteTxnMarkersRequest, WriteTxnMarkersResponse};
 
 use crate::api::Context;
+use crate::api::changes::log_change;
 use crate::error_code::ErrorCode;
 use crate::group::Producer;
 use crate::group::request::EndTxnRequest;
@@ -48,6 +49,13 @@ fn refuse(topic: WritableTxnMarkerTopic) -> WritableTxnMarkerTopicResult {
     message!(WritableTxnMarkerTopicResult { partitions: partitions.collect(), name: topic.name })
 }
 
+/// True if the coordinator of another broker has sent the request, which is no event: such a client
+/// names itself by its node, as a number (Kafka) or with the word before (Levada).
+fn is_of_a_coordinator(context: &Context) -> bool {
+    let id = context.client_id();
+    context.broker().membership().is_some() && (id.parse::<i32>().is_ok() || id.starts_with("broker-"))
+}
+
 /// Writes a marker into the partitions, many at the same time: each waits for the replicas in sync.
 async fn write(
     context: &Context,
@@ -65,6 +73,10 @@ async fn write(
         }
         for (index, one) in under_way {
             let written = one.await.unwrap_or(Err(ErrorCode::UnknownServerError));
+            if written.is_ok() && !end.commit && !is_of_a_coordinator(context) {
+                let (topic, producer_id) = (topic.name.as_str(), end.producer.id);
+                log_change!(context, "transaction aborted in a partition", topic, partition = index, producer_id,);
+            }
             let error = written.map_or_else(told, |()| ErrorCode::None);
             partitions.push(message!(WritableTxnMarkerPartitionResult {
                 partition_index: index,

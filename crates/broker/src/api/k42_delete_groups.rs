@@ -7,6 +7,7 @@ use std::collections::HashSet;
 use levada_wire::messages::delete_groups_response::DeletableGroupResult;
 use levada_wire::messages::{DeleteGroupsRequest, DeleteGroupsResponse, StrBytes};
 
+use crate::api::changes::log_change;
 use crate::api::group_order::in_kafkas_order;
 use crate::api::{Context, text};
 use crate::error_code::{ErrorCode, error_code};
@@ -23,6 +24,9 @@ pub(crate) async fn answer(context: &Context, request: DeleteGroupsRequest) -> D
     for group_id in in_kafkas_order(context, permitted) {
         let request = DeleteRequest { group_ids: vec![group_id.into_string()] };
         for (group_id, error) in groups.ask(request).await {
+            if error.is_none() {
+                log_change!(context, "group deleted", group = group_id.as_str(),);
+            }
             response.results.push(message!(DeletableGroupResult {
                 group_id: text(group_id),
                 error_code: error_code(error),

@@ -10,6 +10,7 @@ use levada_wire::messages::update_features_response::UpdatableFeatureResult;
 use levada_wire::messages::{UpdateFeaturesRequest, UpdateFeaturesResponse};
 
 use crate::api::access::forbidden;
+use crate::api::changes::log_change;
 use crate::api::{Context, text};
 use crate::error_code::ErrorCode;
 use crate::metadata::controller::FeatureUpdate;
@@ -36,8 +37,12 @@ pub(crate) async fn answer(context: &Context, request: UpdateFeaturesRequest) ->
         })
         .collect();
     let names: Vec<String> = updates.iter().map(|update| update.name.clone()).collect();
+    let levels: Vec<i16> = updates.iter().map(|update| update.level).collect();
     match context.broker().controller().update_features(updates, request.validate_only).await {
         Ok(()) => {
+            for (feature, level) in names.iter().zip(levels).filter(|_| !request.validate_only) {
+                log_change!(context, "feature level changed", feature, level,);
+            }
             let result = |name| message!(UpdatableFeatureResult { feature: text(name), error_message: None });
             let results = match context.version() <= RESULTS_VERSION_MAX {
                 true => names.into_iter().map(result).collect(),

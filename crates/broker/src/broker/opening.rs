@@ -157,6 +157,7 @@ impl Broker {
             quotas: quotas.clone(),
             tls: tls.clone(),
             fetchers,
+            role_log: Arc::default(),
         });
         let (rules, image) = (config.clone(), metadata.clone());
         let (controller, membership) = match source {

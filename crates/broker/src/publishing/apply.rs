@@ -19,6 +19,7 @@ use tokio::runtime::Handle;
 use crate::metadata::image::Image;
 use crate::publishing::Publisher;
 use crate::publishing::diff::{Change, DeletedTopic, diff};
+use crate::publishing::roles::Roles;
 use crate::replica::{Leadership, Partition};
 
 /// The rest of a publication, for [`Publisher::finish`].
@@ -99,19 +100,22 @@ impl Publisher {
     /// begin their terms; those that begin are loaded beside. Partitions out of service before may
     /// now enter it.
     fn apply_leaderships(&self, image: &Image, partitions: &[(Uuid, i32)]) -> Result<(), LogError> {
-        let (mut unserved, mut to_load) = (Vec::new(), Vec::new());
+        let (mut unserved, mut to_load, mut roles) = (Vec::new(), Vec::new(), Roles::default());
         for (topic, index) in partitions {
             let Some(partition) = self.replicas.partitions().by_id(*topic, *index) else {
                 unserved.push(*topic);
                 continue;
             };
             let registered = image.topic_by_id(*topic).and_then(|topic| topic.partition(*index));
+            let role = partition.leadership();
             if let Some(registered) = registered {
                 partition.lead(Leadership::of(registered, self.config.load().node_id));
             }
+            roles.note(&partition, Some(&role));
             self.follow(&partition);
             to_load.extend(self.coordinators.follow(&partition).then_some(partition));
         }
+        roles.tell(&self.role_log);
         self.load_beside(to_load);
         unserved.dedup();
         self.serve_missing(image, &unserved)

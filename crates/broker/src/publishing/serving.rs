@@ -8,6 +8,7 @@ use levada_wire::Uuid;
 
 use crate::metadata::image::Image;
 use crate::publishing::diff::{Change, DeletedTopic, diff};
+use crate::publishing::roles::Roles;
 use crate::publishing::{Aftermath, Publisher};
 use crate::replica::data_dir::DataDirError;
 use crate::replica::last_shutdown::{LastShutdown, PartitionAtShutdown};
@@ -110,6 +111,12 @@ impl Publisher {
         let led = served.iter().filter(|partition| partition.leadership().is_leader());
         led.for_each(|partition| self.coordinators.load(partition));
         served.iter().for_each(|partition| self.follow(partition));
+        // A broker of its own leads all partitions, always.
+        if self.fetchers.is_some() {
+            let mut roles = Roles::default();
+            served.iter().for_each(|partition| roles.note(partition, None));
+            roles.tell(&self.role_log);
+        }
         Ok(())
     }
 

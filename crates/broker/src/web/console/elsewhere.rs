@@ -20,8 +20,8 @@ impl Console {
         topic.map_or_else(Vec::new, |topic| topic.partitions().map(|(_, one)| one.leader).collect())
     }
 
-    /// The notice that other brokers lead some of these partitions; nothing if this broker leads all
-    /// that have a leader. `effect` is the sentence that says what the page leaves out.
+    /// The notice that other brokers lead some of these partitions; nothing if this broker leads
+    /// all that have a leader. `effect` is the sentence that says what the page leaves out.
     pub(super) async fn elsewhere(
         &self,
         visitor: &Visitor,
