@@ -274,15 +274,17 @@ impl Replicas {
         }
     }
 
-    /// Removes the directory of a partition whose topic was deleted before it was served.
-    pub(crate) fn remove_unserved(&self, topic: &str, index: i32) {
+    /// Takes the name from the directory of a partition that is not served, if it has one, and
+    /// returns the directory for [`Replicas::remove_directory`]. Nobody may have its log open.
+    pub(crate) fn mark_unserved_deleted(&self, topic: &str, index: i32) -> Option<PathBuf> {
         let key = (topic.to_owned(), index);
-        let gone = self.dirs.mark_deleted(&key).transpose();
-        let removed =
-            gone.and_then(|dir| dir.map_or(Ok(()), |dir| self.dirs.first().disk().remove_dir(&dir)));
-        if let Err(error) = removed {
-            tracing::warn!(topic, partition = index, %error, "cannot remove the files of a deleted partition");
-        }
         self.unopened.lock().forget(&key);
+        match self.dirs.mark_deleted_if_found(&key)? {
+            Ok(dir) => Some(dir),
+            Err(error) => {
+                tracing::warn!(topic, partition = index, %error, "cannot remove the files of a deleted partition");
+                None
+            }
+        }
     }
 }

@@ -6,6 +6,7 @@ mod directories;
 mod idle;
 mod moving;
 mod recovering;
+mod recovering_images;
 mod reindexing;
 mod shared_images;
 mod upkeep;

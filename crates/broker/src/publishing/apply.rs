@@ -102,15 +102,16 @@ impl Publisher {
     fn apply_leaderships(&self, image: &Image, partitions: &[(Uuid, i32)]) -> Result<(), LogError> {
         let (mut unserved, mut to_load, mut roles) = (Vec::new(), Vec::new(), Roles::default());
         for (topic, index) in partitions {
-            let Some(partition) = self.replicas.partitions().by_id(*topic, *index) else {
-                unserved.push(*topic);
+            let Some(topic) = image.topic_by_id(*topic) else { continue };
+            let Some(registered) = topic.partition(*index) else { continue };
+            let leadership = Leadership::of(registered, self.config.load().node_id);
+            let Some(partition) = self.replicas.partitions().by_id(topic.id(), *index) else {
+                self.lead_unserved(topic, *index, &leadership);
+                unserved.push(topic.id());
                 continue;
             };
-            let registered = image.topic_by_id(*topic).and_then(|topic| topic.partition(*index));
             let role = partition.leadership();
-            if let Some(registered) = registered {
-                partition.lead(Leadership::of(registered, self.config.load().node_id));
-            }
+            partition.lead(leadership);
             roles.note(&partition, Some(&role));
             self.follow(&partition);
             to_load.extend(self.coordinators.follow(&partition).then_some(partition));
@@ -135,7 +136,7 @@ impl Publisher {
     /// Takes replicas that have left this node out of service, and returns their directories for
     /// removal. Kafka deletes them too.
     fn stop_replicas(&self, image: &Image, replicas: &[(Uuid, i32)]) -> Vec<PathBuf> {
-        let mut stopped = Vec::with_capacity(replicas.len());
+        let (mut stopped, mut doomed) = (Vec::with_capacity(replicas.len()), Vec::new());
         for (topic, index) in replicas {
             let Some(topic) = image.topic_by_id(*topic) else { continue };
             if let Some(partition) = self.replicas.partitions().by_id(topic.id(), *index) {
@@ -144,12 +145,13 @@ impl Publisher {
                 registered.into_iter().for_each(|one| partition.lead(Leadership::of(one, node_id)));
                 self.coordinators.resign_at(topic.name(), *index);
                 stopped.extend(self.replicas.partitions().remove_one(topic.id(), *index));
+            } else {
+                doomed.extend(self.stop_unserved(topic, *index));
             }
-            self.replicas.unopened().lock().forget(&(topic.name().to_string(), *index));
             self.replicas.forget_failed(topic.name(), *index);
         }
         self.unfollow(&stopped);
-        let doomed = self.replicas.mark_deleted(&stopped);
+        doomed.extend(self.replicas.mark_deleted(&stopped));
         // As with a deleted topic: the replica may come back, and begins again then.
         if !doomed.is_empty() {
             self.replicas.store_checkpoints();

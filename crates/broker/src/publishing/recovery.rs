@@ -3,12 +3,13 @@
 //! error, and its coordinators are loading.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use levada_wire::Uuid;
 use tokio::runtime::Handle;
 
-use crate::metadata::image::{ConfigResource, Image};
+use crate::metadata::image::{ConfigResource, Image, Topic};
 use crate::publishing::Publisher;
 use crate::replica::last_shutdown::{LastShutdown, PartitionAtShutdown};
 use crate::replica::log_config::{log_config, topic_config};
@@ -97,15 +98,15 @@ impl Publisher {
             if self.replicas.recovery().is_halted() {
                 return;
             }
-            match image.topic_by_id(id) {
-                Some(topic) => {
+            let broker = self.config.load();
+            let topic = image.topic_by_id(id);
+            let registered = topic.and_then(|topic| Some((topic, topic.partition(opened.index())?)));
+            match registered.filter(|(_, registered)| registered.replicas.contains(&broker.node_id)) {
+                Some((topic, registered)) => {
                     let own = image.configs(&ConfigResource::topic(&**topic.name()));
-                    let broker = self.config.load();
                     let config = Arc::new(topic_config(&broker, topic.name(), own.map(|own| &**own)));
                     opened.configure(config.clone(), log_config(&broker, &config));
-                    let registered = topic.partition(opened.index());
-                    let leadership = registered.map(|one| Leadership::of(one, broker.node_id));
-                    leadership.into_iter().for_each(|leadership| opened.lead(leadership));
+                    opened.lead(Leadership::of(registered, broker.node_id));
                     // A failure is told of there.
                     let _ = self.serve(vec![opened], |key| left.of(key));
                 }
@@ -114,15 +115,40 @@ impl Publisher {
         });
     }
 
-    /// Its topic was deleted while it was recovered; a new one of that name may wait for the
-    /// directory.
+    /// Its topic was deleted while it was recovered, or its replica left this node; a new one of
+    /// that name may wait for the directory.
     fn discard_recovered(&self, opened: Partition, image: &Image) {
         let (topic, index) = (opened.topic().to_owned(), opened.index());
         drop(opened);
-        self.replicas.remove_unserved(&topic, index);
+        let doomed = self.replicas.mark_unserved_deleted(&topic, index);
+        doomed.iter().for_each(|dir| self.replicas.remove_directory(dir));
         let namesake: Option<Uuid> = image.topic(&topic).map(|topic| topic.id());
         let missing = self.replicas.missing(image, namesake.into_iter());
         // A failure is told of there.
         let _ = self.open_and_serve(missing, |_| PartitionAtShutdown::default());
+    }
+
+    /// The replica of a partition that is not served has left this node. Returns its directory for
+    /// removal; while a thread checks the log, that thread removes it.
+    pub(super) fn stop_unserved(&self, topic: &Topic, index: i32) -> Option<PathBuf> {
+        self.coordinators.resign_at(topic.name(), index);
+        let recovery = self.replicas.recovery();
+        if recovery.withdraw(topic.id(), index) {
+            recovery.partition_done();
+        } else if self.replicas.is_recovering(topic.name(), index) {
+            return None;
+        }
+        self.replicas.mark_unserved_deleted(topic.name(), index)
+    }
+
+    /// A partition that is not served has another leader: its coordinator is loading, or elsewhere.
+    pub(super) fn lead_unserved(&self, topic: &Topic, index: i32, leadership: &Leadership) {
+        let key = (topic.name().to_string(), index);
+        if self.replicas.is_recovering(&key.0, key.1) {
+            match leadership.is_leader() {
+                true => self.coordinators.expect(&key),
+                false => self.coordinators.give_up(&key),
+            }
+        }
     }
 }

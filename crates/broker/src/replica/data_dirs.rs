@@ -381,6 +381,15 @@ impl DataDirs {
         Some(marked)
     }
 
+    /// The same for a partition that may have no directory yet.
+    pub(super) fn mark_deleted_if_found(&self, key: &TopicPartition) -> Option<std::io::Result<PathBuf>> {
+        let is_there = self.of(key).is_some_and(|dir| dir.has_partition(&key.0, key.1));
+        if !is_there {
+            self.forget(key);
+        }
+        is_there.then(|| self.mark_deleted(key)).flatten()
+    }
+
     /// Replaces a checkpoint in each directory with the offsets of the partitions that it holds.
     pub(super) fn store(&self, checkpoint: OffsetCheckpoint, offsets: Offsets) {
         let mut shares: Vec<Offsets> = self.dirs.iter().map(|_| Offsets::new()).collect();

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use levada_wire::Uuid;
 use parking_lot::{Condvar, Mutex};
 
 use crate::replica::opening::Missing;
@@ -85,6 +86,14 @@ impl Recovery {
         if state.left == 0 {
             tracing::info!(partitions = state.total, "recovery is complete");
         }
+    }
+
+    /// Takes a partition out that no thread has begun with; true if there was one. The caller
+    /// counts it with [`Recovery::partition_done`].
+    pub(crate) fn withdraw(&self, topic_id: Uuid, index: i32) -> bool {
+        let mut queue = self.queue.lock();
+        let is_it = |one: &Missing| (one.identity.topic_id, one.identity.index) == (topic_id, index);
+        queue.iter().position(is_it).and_then(|at| queue.remove(at)).is_some()
     }
 
     /// The next partition to be recovered.

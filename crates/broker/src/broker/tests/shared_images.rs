@@ -6,6 +6,7 @@ use levada_log::Append;
 use levada_log::batch::Builder;
 use levada_log::crash_disk::Recorder;
 use levada_wire::Uuid;
+use tempfile::TempDir;
 
 use super::crash::directory;
 use super::crash::life::{Incarnation, Ways};
@@ -20,30 +21,48 @@ use crate::replica::OFFSETS_TOPIC;
 
 const TOPIC: Uuid = Uuid::from_bytes([7; 16]);
 const OFFSETS: Uuid = Uuid::from_bytes([8; 16]);
-const OTHER: i32 = 9;
+pub(super) const OTHER: i32 = 9;
 
 /// A broker that is given images, as if controllers elsewhere had sent them.
-struct Member {
-    now: Incarnation,
-    image: Image,
-    node: i32,
-    _home: tempfile::TempDir,
+pub(super) struct Member {
+    pub(super) now: Incarnation,
+    pub(super) image: Image,
+    pub(super) node: i32,
+    home: TempDir,
 }
 
 impl Member {
     fn start() -> Member {
         let home = directory();
         let disk = Arc::new(Recorder::new(home.path()));
-        let now = Incarnation::begin(disk, home.path(), Ways::default()).unwrap();
-        let (image, node) = (Image::clone(&now.broker.metadata().image()), now.broker.node_id());
-        Member { now, image, node, _home: home }
+        Member::of(Incarnation::begin(disk, home.path(), Ways::default()).unwrap(), home)
     }
 
-    fn publish(&mut self, records: &[Record]) {
+    /// A broker that has begun in this directory.
+    pub(super) fn of(now: Incarnation, home: TempDir) -> Member {
+        let (image, node) = (Image::clone(&now.broker.metadata().image()), now.broker.node_id());
+        Member { now, image, node, home }
+    }
+
+    /// Ends the broker as a crash does.
+    pub(super) fn into_home(self) -> TempDir {
+        self.home
+    }
+
+    pub(super) fn publish(&mut self, records: &[Record]) {
+        self.note(records);
+        self.publish_noted();
+    }
+
+    /// Adds records to the next image.
+    pub(super) fn note(&mut self, records: &[Record]) {
         for record in records {
             let position = Position { offset: self.image.offset() + 1, ..Position::default() };
             self.image.apply(record, position).unwrap();
         }
+    }
+
+    pub(super) fn publish_noted(&self) {
         // Outside the runtime: what is loaded beside is loaded when this returns.
         let publisher = self.now.broker.publisher();
         publisher.finish(publisher.publish_shared(&self.image)).unwrap();
@@ -69,19 +88,11 @@ impl Member {
     }
 
     /// Replaces the replicas; all of them are in sync.
-    fn reassign(&mut self, topic_id: Uuid, replicas: &[i32]) {
-        let change = PartitionChangeRecord {
-            topic_id,
-            partition_id: 0,
-            replicas: Some(replicas.to_vec()),
-            isr: Some(replicas.to_vec()),
-            leader: replicas.first().copied().unwrap_or(LEADER_UNCHANGED),
-            ..PartitionChangeRecord::default()
-        };
-        self.publish(&[change.into()]);
+    pub(super) fn reassign(&mut self, topic_id: Uuid, replicas: &[i32]) {
+        self.publish(&[reassignment((topic_id, 0), replicas)]);
     }
 
-    fn write(&self, topic: &str) -> Result<i64, ErrorCode> {
+    pub(super) fn write(&self, topic: &str) -> Result<i64, ErrorCode> {
         let partition = self.now.broker.replicas().partition(topic, 0)?;
         partition.check_leader(-1)?;
         let mut batch = Builder::new();
@@ -106,7 +117,7 @@ impl Member {
         committed[0].partitions[0].1.map_or(Ok(()), Err)
     }
 
-    fn committed(&self) -> Result<i64, GroupError> {
+    pub(super) fn committed(&self) -> Result<i64, GroupError> {
         let request = FetchRequest {
             group_id: "group".to_owned(),
             member_id: None,
@@ -115,12 +126,35 @@ impl Member {
             require_stable: false,
         };
         let fetched = self.now.run(self.now.broker.coordinators().groups().ask(request))?;
-        Ok(fetched[0].partitions[0].offset)
+        Ok(fetched.first().map_or(-1, |topic| topic.partitions[0].offset))
     }
 
     fn has_directory(&self, name: &str) -> bool {
-        self.now.broker.replicas().dirs().first().path().join(name).exists()
+        self.home.path().join(name).exists()
     }
+
+    /// The directories of partitions, and of those that are to be removed, in order.
+    pub(super) fn directories(&self) -> Vec<String> {
+        let entries = std::fs::read_dir(self.home.path()).unwrap().map(Result::unwrap);
+        let dirs = entries.filter(|entry| entry.file_type().unwrap().is_dir());
+        let names = dirs.map(|entry| entry.file_name().into_string().unwrap());
+        let mut names: Vec<String> = names.filter(|name| !name.starts_with("__cluster_metadata")).collect();
+        names.sort();
+        names
+    }
+}
+
+/// Gives a partition other replicas; all of them are in sync, and the first leads.
+pub(super) fn reassignment((topic_id, partition_id): (Uuid, i32), replicas: &[i32]) -> Record {
+    let change = PartitionChangeRecord {
+        topic_id,
+        partition_id,
+        replicas: Some(replicas.to_vec()),
+        isr: Some(replicas.to_vec()),
+        leader: replicas.first().copied().unwrap_or(LEADER_UNCHANGED),
+        ..PartitionChangeRecord::default()
+    };
+    change.into()
 }
 
 #[test]

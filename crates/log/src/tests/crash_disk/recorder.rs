@@ -78,7 +78,7 @@ pub struct Recorder {
     root: PathBuf,
     state: Mutex<State>,
     /// Listing a directory of this name waits.
-    held: Mutex<Option<&'static str>>,
+    held: Mutex<Vec<&'static str>>,
     let_go: Condvar,
     /// Writes to a log in a directory of this name find the disk full.
     full: Mutex<Option<&'static str>>,
@@ -136,7 +136,12 @@ impl Recorder {
 
     /// Lets everybody wait who lists a directory of this name, or nobody any more.
     pub fn hold(&self, name: Option<&'static str>) {
-        *self.held.lock() = name;
+        self.hold_each(name.as_slice());
+    }
+
+    /// Lets everybody wait who lists a directory of one of these names that has files.
+    pub fn hold_each(&self, names: &[&'static str]) {
+        *self.held.lock() = names.to_vec();
         self.let_go.notify_all();
     }
 
@@ -239,8 +244,10 @@ impl State {
 impl ReadFiles for Recorder {
     fn list(&self, dir: &Path) -> io::Result<Vec<DirEntry>> {
         self.panic_if_broken(dir);
-        let is_held = |held: &mut Option<&str>| held.is_some_and(|name| dir.ends_with(name));
-        self.let_go.wait_while(&mut self.held.lock(), |held| is_held(held));
+        let is_held = |held: &mut Vec<&str>| held.iter().any(|name| dir.ends_with(name));
+        if !RealDisk.list(dir)?.is_empty() {
+            self.let_go.wait_while(&mut self.held.lock(), |held| is_held(held));
+        }
         RealDisk.list(dir)
     }
 }
