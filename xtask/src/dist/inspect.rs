@@ -11,6 +11,10 @@ use serde_json::Value;
 
 use super::{Release, contents};
 
+/// System calls that the broker or its laboratory makes and that a set of forbidden ones contains.
+pub(super) const CALLS: [&str; 5] =
+    ["mincore", "cachestat", "sched_setscheduler", "setpriority", "sched_setaffinity"];
+
 /// Highest exposure of the unit, of 10, as `systemd-analyze security` rates it.
 const EXPOSURE_MAX: f64 = 2.5;
 
@@ -94,6 +98,10 @@ fn unit(data: &Path, dir: &Path) -> Result<(), String> {
     if !text.lines().any(|line| line == command) {
         return Err(format!("{}: no line {command}", file.display()));
     }
+    let forbidden = forbidden(&text);
+    if !forbidden.is_empty() {
+        return Err(format!("{}: SystemCallFilter forbids {}", file.display(), forbidden.join(", ")));
+    }
     // The check looks for the binary in this system.
     let binary = format!("ExecStart={} ", data.join("usr/bin/levada").display());
     let local = dir.join("levada.service");
@@ -109,6 +117,18 @@ fn unit(data: &Path, dir: &Path) -> Result<(), String> {
         true => Ok(()),
         false => Err(format!("the unit's exposure is {found}; {EXPOSURE_MAX} is the limit")),
     }
+}
+
+/// System calls of [`CALLS`] that the unit does not allow behind the last set that it forbids.
+pub(super) fn forbidden(unit: &str) -> Vec<&'static str> {
+    let mut allowed: Vec<&str> = Vec::new();
+    for filter in unit.lines().filter_map(|line| line.strip_prefix("SystemCallFilter=")) {
+        match filter.starts_with('~') {
+            true => allowed.clear(),
+            false => allowed.extend(filter.split_whitespace()),
+        }
+    }
+    CALLS.into_iter().filter(|call| !allowed.contains(call)).collect()
 }
 
 /// The figure in the last line of `systemd-analyze security`.

@@ -1,7 +1,7 @@
 //! Tests of the formats, and of the command line.
 
 use super::contents::{Entry, gzip};
-use super::{Options, Source, binary, tarball};
+use super::{Options, Source, binary, inspect, tarball};
 
 fn elf(kinds: &[u32]) -> Vec<u8> {
     let mut file = vec![0; 64];
@@ -23,6 +23,16 @@ fn a_binary_that_names_a_loader_is_dynamic() {
     assert_eq!(binary::is_dynamic(&elf(&[1, 3, 6])), Some(true));
     assert_eq!(binary::is_dynamic(&elf(&[1, 3])[..100]), None, "cut in the middle of the headers");
     assert_eq!(binary::is_dynamic(b"#!/bin/sh\n"), None);
+}
+
+#[test]
+fn the_unit_allows_the_system_calls_that_lower_priorities() {
+    let unit = include_str!("../../../deploy/systemd/levada.service");
+    assert_eq!(inspect::forbidden(unit), Vec::<&str>::new());
+    let without = unit.replace(" setpriority", "");
+    assert_eq!(inspect::forbidden(&without), ["setpriority"]);
+    let again = format!("{unit}SystemCallFilter=~@resources\n");
+    assert_eq!(inspect::forbidden(&again), inspect::CALLS, "a later line takes them back");
 }
 
 #[test]
