@@ -107,6 +107,25 @@ impl Browser {
         answer["result"].clone()
     }
 
+    /// Calls a method of the browser as a whole, which is no method of its page.
+    pub fn call_browser(&mut self, method: &str, parameters: &Value) -> Value {
+        let session = self.session.take();
+        let result = self.call(method, parameters);
+        self.session = session;
+        result
+    }
+
+    /// The value of an expression in another target than the page, such as a frame of another site.
+    pub fn eval_in(&mut self, target: &Value, expression: &str) -> Value {
+        let attached =
+            self.call_browser("Target.attachToTarget", &json!({ "targetId": target, "flatten": true }));
+        let session = attached["sessionId"].as_str().expect("a session").to_string();
+        let page = self.session.replace(session);
+        let value = self.eval(expression);
+        self.session = page;
+        value
+    }
+
     fn try_call(&mut self, method: &str, parameters: &Value) -> Value {
         self.next += 1;
         let mut message = json!({ "id": self.next, "method": method, "params": parameters });

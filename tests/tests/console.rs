@@ -405,40 +405,59 @@ fn serve(page: String) -> SocketAddr {
     let address = listener.local_addr().expect("it is bound");
     std::thread::spawn(move || {
         for mut stream in listener.incoming().map_while(Result::ok) {
-            let _ = stream.read(&mut [0; 4096]);
-            let head = format!(
-                "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
-                page.len()
-            );
-            let _ = stream.write_all((head + &page).as_bytes());
+            let page = page.clone();
+            // A browser also opens connections that it does not use yet.
+            std::thread::spawn(move || {
+                let _ = stream.read(&mut [0; 4096]);
+                let head = format!(
+                    "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+                    page.len()
+                );
+                let _ = stream.write_all((head + &page).as_bytes());
+            });
         }
     });
     address
 }
 
-#[test]
-fn a_hostile_page_in_the_same_browser_neither_reads_nor_changes_anything() {
-    let node = Node::started();
-    node.levada("topic create secret -p 1").run();
-    let mut visit = Visit::new(&node);
+/// The address of the document in the frame of the page: that of the browser's own error page if the
+/// console may not be framed.
+fn framed(browser: &mut Browser) -> String {
+    // A frame of another site is a target of its own, an error page may be one.
+    let targets = browser.call_browser("Target.getTargets", &json!({}));
+    let mut targets = targets["targetInfos"].as_array().expect("targets").iter();
+    if let Some(frame) = targets.find(|one| one["type"] == "iframe") {
+        return browser.eval_in(&frame["targetId"], "location.href").as_str().expect("an address").to_owned();
+    }
+    let tree = browser.call("Page.getFrameTree", &json!({}));
+    tree["frameTree"]["childFrames"][0]["frame"]["url"].as_str().expect("a frame").to_owned()
+}
+
+/// A hostile page in the browser of a user of the console reads and changes nothing.
+fn attack(node: &Node, visit: &mut Visit) {
     let console = visit.base.clone();
-    // The user has the console open, and its proof of forms is that of this process.
-    visit.open("/topics");
     let port = node.http_address().port();
-    visit.browser = Browser::start("MAP evil.example 127.0.0.1");
     // DNS rebinding: the page's own name leads to the console.
     for path in ["/", "/topics", "/metrics", "/live"] {
         visit.browser.open(&format!("http://evil.example:{port}{path}"));
         let text = visit.browser.text();
         assert!(text.contains("ask for localhost") && !text.contains("secret"), "{path}: {text}");
     }
-    // Reading across origins, and a form that creates a topic.
-    let page = format!(
-        "<!doctype html><iframe name=frame src='{console}/topics'></iframe>\
-         <form method=post target=frame action='{console}/topics/create'><input name=name value=stolen></form>"
-    );
-    let evil = format!("http://evil.example:{}/", serve(page).port());
-    assert_eq!(visit.browser.open(&evil), None);
+    // A frame that may be shown, and one of the console.
+    let harmless = format!("http://127.0.0.1:{}/", serve("<!doctype html>harmless".to_owned()).port());
+    let page = |target: &str| {
+        format!(
+            "<!doctype html><iframe name=frame src='{target}'></iframe>\
+             <form method=post target=frame action='{console}/topics/create'><input name=name value=stolen></form>"
+        )
+    };
+    let mut open = |target: &str| {
+        let evil = format!("http://evil.example:{}/", serve(page(target)).port());
+        assert_eq!(visit.browser.open(&evil), None);
+        framed(&mut visit.browser)
+    };
+    assert_eq!(open(&harmless), harmless);
+    assert_eq!(open(&format!("{console}/topics")), "chrome-error://chromewebdata/");
     let reads = format!(
         "Promise.all(['/', '/topics', '/live', '/metrics'].map((path) => fetch('{console}' + path, \
          {{ credentials: 'include' }}).then((answer) => answer.text(), () => 'refused')))"
@@ -458,14 +477,32 @@ fn a_hostile_page_in_the_same_browser_neither_reads_nor_changes_anything() {
     assert!(!frames.to_string().contains("secret"), "{frames}");
     visit.browser.open(&format!("{console}/topics"));
     assert!(visit.browser.text().contains("secret") && !visit.browser.text().contains("stolen"));
-    let names: BTreeSet<String> = node
-        .levada_json("topic list")
-        .as_array()
-        .expect("a list")
-        .iter()
-        .map(|one| one["name"].to_string())
-        .collect();
+    let topics = node.levada_json("topic list");
+    let names: BTreeSet<String> =
+        topics.as_array().expect("a list").iter().map(|one| one["name"].to_string()).collect();
     assert_eq!(names.len(), 1, "{names:?}");
+}
+
+#[test]
+fn a_hostile_page_in_the_same_browser_neither_reads_nor_changes_anything() {
+    let node = Node::started();
+    node.levada("topic create secret -p 1").run();
+    let mut visit = Visit::new(&node);
+    visit.browser = Browser::start("MAP evil.example 127.0.0.1");
+    visit.open("/topics");
+    attack(&node, &mut visit);
+}
+
+#[test]
+fn a_hostile_page_beside_a_session_neither_reads_nor_changes_anything() {
+    let mut node = guarded();
+    node.levada("topic create secret -p 1").run();
+    let mut visit = Visit::new(&node);
+    visit.browser = Browser::start("MAP evil.example 127.0.0.1");
+    log_in(&mut visit, "admin", "admin-pass");
+    assert!(visit.browser.text().contains("secret"), "{}", visit.browser.text());
+    attack(&node, &mut visit);
+    node.stop();
 }
 
 /// Status and head of the answer to a raw request.
