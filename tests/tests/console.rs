@@ -420,8 +420,8 @@ fn serve(page: String) -> SocketAddr {
     address
 }
 
-/// The address of the document in the frame of the page: that of the browser's own error page if the
-/// console may not be framed.
+/// The address of the document in the frame of the page: that of the browser's own error page if
+/// the console may not be framed.
 fn framed(browser: &mut Browser) -> String {
     // A frame of another site is a target of its own, an error page may be one.
     let targets = browser.call_browser("Target.getTargets", &json!({}));

@@ -244,7 +244,7 @@ impl FileVersion {
 
 /// On a listener with SASL, which authenticates clients, certificates are asked for only if the
 /// listener itself says so (KIP-684).
-fn client_auth<'a>(settings: &'a Settings, listener: &Listener) -> &'a str {
+pub(crate) fn client_auth<'a>(settings: &'a Settings, listener: &Listener) -> &'a str {
     const KEY: &str = "ssl.client.auth";
     let found = match listener.protocol.has_sasl() {
         true => settings.own_listener_text(&listener.name, KEY),

@@ -50,9 +50,10 @@ use self::laboratory::Laboratory;
 use self::visitor::Sessions;
 use crate::api::connection_info::ConnectionInfo;
 use crate::broker::Broker;
-use crate::config::{HostPort, Listener, Protocol};
+use crate::config::{BrokerConfig, HostPort, Listener, Protocol};
 use crate::security::Session;
 use crate::shutdown::Stop;
+use crate::tls::client_auth;
 
 /// Name of the console in the audit log, where clients have that of their listener.
 const LISTENER: &str = "CONSOLE";
@@ -86,6 +87,12 @@ impl Console {
         !self.broker.config().security.sasl.is_empty()
     }
 
+    /// True if the console has no way to find out who visits it, and no client of a listener may come
+    /// unknown either.
+    fn is_closed(&self) -> bool {
+        is_closed(&self.broker.config())
+    }
+
     fn sessions(&self) -> MutexGuard<'_, Sessions> {
         self.sessions.lock()
     }
@@ -101,6 +108,17 @@ impl Console {
     }
 }
 
+/// True if every listener asks clients for a certificate, none for a password, and the HTTP address
+/// for no token: each user of this machine could do in the console what no client may.
+fn is_closed(config: &BrokerConfig) -> bool {
+    let admits_strangers = |listener: &Listener| {
+        !listener.protocol.has_tls() || client_auth(config.settings(), listener) != "required"
+    };
+    config.security.sasl.is_empty()
+        && config.http_token.is_none()
+        && !config.listeners.iter().any(admits_strangers)
+}
+
 /// Starts the console's thread and returns its pages. `kafka` is the address of the first listener.
 ///
 /// # Errors
@@ -110,6 +128,11 @@ pub(crate) fn start(
     stop: Stop,
     kafka: SocketAddr,
 ) -> io::Result<(Router, JoinHandle<()>)> {
+    if is_closed(&broker.config()) {
+        tracing::warn!(
+            "the console is closed: every listener asks clients for a certificate, the HTTP address for nothing; set levada.http.token to open it"
+        );
+    }
     let (desk, thread) = Desk::start(broker.clone(), stop)?;
     let advertised = broker.config().listeners.first().and_then(|first| first.advertised.clone());
     let bind = HostPort { host: String::new(), port: 0 };
@@ -208,3 +231,6 @@ async fn harden(request: Request, next: Next) -> Response {
     }
     response
 }
+
+#[cfg(test)]
+mod tests;

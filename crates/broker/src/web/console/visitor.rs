@@ -170,6 +170,9 @@ fn is_foreign(method: &Method, headers: &HeaderMap) -> bool {
 /// Finds the principal of a request, or sends it to the login; reads the form, which must carry the
 /// proof.
 pub(super) async fn enter(State(console): State<Arc<Console>>, request: Request, next: Next) -> Response {
+    if console.is_closed() {
+        return closed();
+    }
     let follows = request.headers().contains_key(REFRESH)
         || request.headers().get(header::ACCEPT).is_some_and(|accept| accept == "text/event-stream");
     let Some(visitor) = visitor(&console, request.headers(), peer(&request), !follows) else {
@@ -192,6 +195,15 @@ pub(super) async fn enter(State(console): State<Arc<Console>>, request: Request,
     let mut request = request;
     request.extensions_mut().insert(Visit { visitor, fields: Arc::new(fields) });
     next.run(request).await
+}
+
+/// The answer of a console that could not tell its visitors apart.
+fn closed() -> Response {
+    let text = html! {
+        p { "Every listener of this broker asks clients for a certificate, and the console can ask for none. Without a password or a token each user of this machine would have all rights here." }
+        p { "Next: set " code { "levada.http.token" } ", which the browser then asks for, or add a listener with SASL, whose users log in." }
+    };
+    layout::plain(StatusCode::FORBIDDEN, "The console is closed", text)
 }
 
 /// The answer to a form that does not come from a page of this session.
