@@ -275,6 +275,12 @@ fn a_lagging_group_is_found_and_reset_after_its_plan() {
     node.levada("consume orders -G done -e").run();
     assert_eq!((lag(&node, "billing"), lag(&node, "done")), (500.0, 0.0));
     let mut visit = Visit::new(&node);
+    visit.open("/");
+    assert!(
+        visit.browser.text().contains("Groups with lag and without a member: 1"),
+        "{}",
+        visit.browser.text()
+    );
     visit.open("/groups");
     let first = visit.browser.eval("document.querySelector('#groups tbody tr').innerText");
     assert!(
@@ -647,6 +653,21 @@ fn guarded() -> Node {
     node
 }
 
+/// Pages that the user bob may not see.
+fn refusals_name_the_permission(visit: &mut Visit) {
+    visit.open("/users");
+    assert!(visit.browser.text().contains("CLUSTER_AUTHORIZATION_FAILED"), "{}", visit.browser.text());
+    for (path, needed) in [
+        ("/topics/hushed", "describe --topic hushed"),
+        ("/topics/shown/messages?from=start", "read --topic shown"),
+        ("/laboratory", "describe --cluster"),
+    ] {
+        visit.open(path);
+        let text = visit.browser.text();
+        assert!(text.contains(&format!("levada acl add 'bob' --allow {needed}")), "{path}: {text}");
+    }
+}
+
 #[test]
 fn users_log_in_and_see_and_do_what_acls_allow() {
     let mut node = guarded();
@@ -705,8 +726,7 @@ fn users_log_in_and_see_and_do_what_acls_allow() {
         let text = visit.browser.text();
         assert!(text.contains("AUTHORIZATION_FAILED"), "{path}: {text}");
     }
-    visit.open("/users");
-    assert!(visit.browser.text().contains("CLUSTER_AUTHORIZATION_FAILED"), "{}", visit.browser.text());
+    refusals_name_the_permission(&mut visit);
     visit.open("/topics");
     visit.browser.click("details summary");
     visit.browser.fill("input[name=name]", "stolen");

@@ -87,8 +87,8 @@ impl Console {
         !self.broker.config().security.sasl.is_empty()
     }
 
-    /// True if the console has no way to find out who visits it, and no client of a listener may come
-    /// unknown either.
+    /// True if the console cannot tell its visitors apart, and every client of a listener must show
+    /// a certificate.
     fn is_closed(&self) -> bool {
         is_closed(&self.broker.config())
     }

@@ -12,7 +12,7 @@ use levada_wire::messages::{CreateAclsRequest, DeleteAclsRequest, DescribeAclsRe
 use maud::{Markup, html};
 
 use super::Console;
-use super::failure::{Failed, check};
+use super::failure::{Failed, Needing as _, check};
 use super::fields::Fields;
 use super::layout::{self, Page, Section, choice, field, notice, proof, table};
 use super::visitor::{Visit, Visiting, Visitor};
@@ -153,7 +153,8 @@ async fn create_entry(console: &Console, visitor: &Visitor, fields: &Fields) -> 
     request.creations = vec![entry];
     let answer = console.desk.ask(&visitor.caller, &request).await?;
     for one in &answer.results {
-        check(one.error_code, one.error_message.as_deref(), || "add the entry".to_owned())?;
+        check(one.error_code, one.error_message.as_deref(), || "add the entry".to_owned())
+            .needing("alter", "--cluster")?;
     }
     Err(Failed::Redirect("/users?done=altered".to_owned()))
 }
@@ -183,7 +184,8 @@ async fn delete_entry(console: &Console, visitor: &Visitor, fields: &Fields) -> 
     request.filters = vec![filter];
     let answer = console.desk.ask(&visitor.caller, &request).await?;
     for one in &answer.filter_results {
-        check(one.error_code, one.error_message.as_deref(), || "delete the entry".to_owned())?;
+        check(one.error_code, one.error_message.as_deref(), || "delete the entry".to_owned())
+            .needing("alter", "--cluster")?;
     }
     Err(Failed::Redirect("/users?done=deleted".to_owned()))
 }

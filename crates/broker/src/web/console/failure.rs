@@ -6,11 +6,19 @@ use maud::{Markup, html};
 use super::desk::AskError;
 use crate::error_code::ErrorCode;
 
+/// The permission that an action needs, in the words of `levada acl add`.
+#[derive(Clone, Debug)]
+pub(super) struct Needs {
+    operation: &'static str,
+    /// The option that names the resource.
+    resource: String,
+}
+
 /// A page or action that failed.
 #[derive(Debug)]
 pub(super) enum Failed {
     /// The broker refused: what was asked, the error's number, and the broker's sentence.
-    Refused { doing: String, code: i16, sentence: Option<String> },
+    Refused { doing: String, code: i16, sentence: Option<String>, needs: Option<Needs> },
     /// The request had no answer.
     Unanswered(AskError),
     /// A field of a form or a link is not valid.
@@ -42,7 +50,7 @@ impl Failed {
     /// The reason in one sentence.
     pub(super) fn text(&self) -> String {
         match self {
-            Self::Refused { doing, code, sentence } => {
+            Self::Refused { doing, code, sentence, .. } => {
                 format!("Cannot {doing}: {}. {}", name(*code), sentence.as_deref().unwrap_or_default())
             }
             Self::Unanswered(error) => error.to_string(),
@@ -50,17 +58,15 @@ impl Failed {
         }
     }
 
-    /// The reason, and the next step.
-    pub(super) fn shown(&self) -> Markup {
+    /// The reason, and the next step, for the user who was refused.
+    pub(super) fn shown(&self, user: &str) -> Markup {
         html! {
             div.notice.bad role="alert" {
                 @match self {
-                    Self::Refused { doing, code, sentence } => {
+                    Self::Refused { doing, code, sentence, needs } => {
                         p { "Cannot " (doing) ": " strong { (name(*code)) } }
                         @if let Some(sentence) = sentence { p { (sentence) } }
-                        @if is_authorization(*code) {
-                            p { "Next: log in as another user, or have an entry added by levada acl." }
-                        }
+                        @if is_authorization(*code) { (next(user, needs.as_ref())) }
                     },
                     Self::Unanswered(error) => { p { (error) } },
                     Self::Input(text) | Self::Missing(text) | Self::Redirect(text) => { p { (text) } },
@@ -81,7 +87,37 @@ pub(super) fn check(code: i16, sentence: Option<&str>, doing: impl FnOnce() -> S
     if code == ErrorCode::None.code() {
         return Ok(());
     }
-    Err(Failed::Refused { doing: doing(), code, sentence: sentence.map(str::to_owned) })
+    Err(Failed::Refused { doing: doing(), code, sentence: sentence.map(str::to_owned), needs: None })
+}
+
+/// A result whose refusal names the permission that was missing.
+pub(super) trait Needing: Sized {
+    /// Names the operation and the option of `levada acl add` for the resource.
+    fn needing(self, operation: &'static str, resource: impl Into<String>) -> Self;
+}
+
+impl<T> Needing for Result<T, Failed> {
+    fn needing(mut self, operation: &'static str, resource: impl Into<String>) -> Self {
+        if let Err(Failed::Refused { needs, .. }) = &mut self {
+            *needs = Some(Needs { operation, resource: resource.into() });
+        }
+        self
+    }
+}
+
+/// The next step of a user without a permission.
+fn next(user: &str, needs: Option<&Needs>) -> Markup {
+    let Some(Needs { operation, resource }) = needs else {
+        return html! { p { "Next: log in as another user, or have an entry added by levada acl." } };
+    };
+    let words = match resource.trim_start_matches("--").split_once(' ') {
+        Some((kind, name)) => format!("{} {name}", kind.replace('-', " ")),
+        None => "the cluster".to_owned(),
+    };
+    html! {
+        p { "User:" (user) " may not " (operation) " " (words) "." }
+        p { "Next: " code { "levada acl add '" (user) "' --allow " (operation) " " (resource) } ", by a user who may change access." }
+    }
 }
 
 fn is_authorization(code: i16) -> bool {

@@ -15,7 +15,7 @@ use levada_wire::messages::{
 use levada_wire::messages::{DecodeLimits, consumer_group_describe_response, describe_groups_response};
 use maud::{Markup, html};
 
-use super::failure::{Failed, check};
+use super::failure::{Failed, Needing as _, check};
 use super::fields::Fields;
 use super::groups::{COORDINATORS, age};
 use super::layout::{self, Page, Section, field, notice, proof, table, tile, topic_link};
@@ -121,14 +121,16 @@ impl Console {
             request.group_ids = vec![StrBytes::from(id)];
             let answer = self.desk.ask(&visitor.caller, &request).await?;
             let group = answer.groups.into_iter().next().ok_or_else(missing)?;
-            check(group.error_code, group.error_message.as_deref(), || format!("describe group {id}"))?;
+            check(group.error_code, group.error_message.as_deref(), || format!("describe group {id}"))
+                .needing("describe", format!("--group {id}"))?;
             return Ok(group.into());
         }
         let mut request = DescribeGroupsRequest::default();
         request.groups = vec![StrBytes::from(id)];
         let answer = self.desk.ask(&visitor.caller, &request).await?;
         let group = answer.groups.into_iter().next().ok_or_else(missing)?;
-        check(group.error_code, None, || format!("describe group {id}"))?;
+        check(group.error_code, None, || format!("describe group {id}"))
+            .needing("describe", format!("--group {id}"))?;
         Ok(group.into())
     }
 
@@ -357,7 +359,8 @@ async fn delete_group(console: &Console, visitor: &Visitor, fields: &Fields) -> 
     request.groups_names = vec![StrBytes::from(id)];
     let answer = console.desk.ask(&visitor.caller, &request).await?;
     for one in &answer.results {
-        check(one.error_code, None, || format!("delete group {id}"))?;
+        check(one.error_code, None, || format!("delete group {id}"))
+            .needing("delete", format!("--group {id}"))?;
     }
     Err(Failed::Redirect("/groups?done=deleted".to_owned()))
 }

@@ -16,7 +16,7 @@ use levada_wire::messages::write_txn_markers_request::{WritableTxnMarker, Writab
 use levada_wire::messages::{DescribeProducersRequest, WriteTxnMarkersRequest};
 use maud::{Markup, html};
 
-use super::failure::{Failed, check};
+use super::failure::{Failed, Needing as _, check};
 use super::fields::Fields;
 use super::layout::{self, Page, Section, notice, table, topic_link};
 use super::question::Place;
@@ -225,7 +225,8 @@ async fn abort_in_partition(console: &Console, visitor: &Visitor, fields: &Field
     request.markers = vec![marker];
     let answer = console.desk.ask(&visitor.caller, &request).await?;
     for one in answer.markers.iter().flat_map(|marker| &marker.topics).flat_map(|topic| &topic.partitions) {
-        check(one.error_code, None, || format!("abort the transaction in {name}/{partition}"))?;
+        check(one.error_code, None, || format!("abort the transaction in {name}/{partition}"))
+            .needing("alter", "--cluster")?;
     }
     Err(Failed::Redirect("/transactions?done=aborted".to_owned()))
 }

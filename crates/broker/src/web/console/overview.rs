@@ -14,14 +14,17 @@ use serde_json::json;
 use super::failure::{Failed, check};
 use super::layout::{self, Page, Section, notice, tile};
 use super::live;
-use super::visitor::{Visit, Visiting};
+use super::visitor::{Visit, Visiting, Visitor};
 use super::{Console, format};
+use crate::blocking::off_shard;
 use crate::broker::Broker;
 use crate::web::process::Process;
 use crate::web::{MembershipState, Source};
 
 /// Time between two events of a page.
 const BEAT: Duration = Duration::from_secs(1);
+/// Free part of a file system below which the page warns, as the alert rule does.
+const FREE_PERCENT: u64 = 10;
 
 /// The page.
 pub(super) async fn show(
@@ -73,7 +76,7 @@ fn counters(broker: &Broker) -> serde_json::Value {
     })
 }
 
-async fn page(console: &Console, visitor: &super::visitor::Visitor) -> Result<Page, Failed> {
+async fn page(console: &Console, visitor: &Visitor) -> Result<Page, Failed> {
     let cluster = console.desk.ask(&visitor.caller, &DescribeClusterRequest::default()).await?;
     let sentence = cluster.error_message.as_deref().map(str::to_owned);
     check(cluster.error_code, sentence.as_deref(), || "describe the cluster".to_owned())?;
@@ -83,8 +86,9 @@ async fn page(console: &Console, visitor: &super::visitor::Visitor) -> Result<Pa
     let offline = metadata.topics.iter().flat_map(|topic| &topic.partitions);
     let offline = offline.filter(|partition| partition.leader_id < 0).count();
     let topics = metadata.topics.iter().filter(|topic| !topic.is_internal).count();
+    let more = console.warnings(visitor).await;
     let content = html! {
-        (wrong(&console.broker, offline))
+        (wrong(&console.broker, (offline, more)))
         (live::state())
         div.tiles data-stream="/live" {
             (tile("Produced", "—", Some("produced")))
@@ -110,8 +114,45 @@ async fn page(console: &Console, visitor: &super::visitor::Visitor) -> Result<Pa
     Ok(Page::new(Section::Overview, "Overview", content))
 }
 
+impl Console {
+    /// Warnings about disk space, late transactions, and groups that the visitor may describe.
+    async fn warnings(&self, visitor: &Visitor) -> Vec<String> {
+        let broker = self.broker.clone();
+        let (volumes, late) = off_shard(move || {
+            (Source::upkeep(&*broker).volumes, Source::transactions(&*broker).late_partitions)
+        })
+        .await;
+        let mut found: Vec<String> = volumes.iter().filter_map(|one| scarce(one)).collect();
+        if late > 0 {
+            found.push(format!(
+                "{late} partitions have a transaction that its coordinator should have ended; the page of transactions has those that hang"
+            ));
+        }
+        let listed = self.groups(visitor).await.unwrap_or_default();
+        let states = self.lags().await;
+        let abandoned = |id: &str| {
+            states.get(id).is_some_and(|one| one.members == 0 && one.lags.iter().any(|lag| lag.records > 0))
+        };
+        let abandoned = listed.iter().filter(|one| abandoned(&one.group_id)).count();
+        if abandoned > 0 {
+            found.push(format!(
+                "Groups with lag and without a member: {abandoned}; the page of groups has those with the largest lag first"
+            ));
+        }
+        found
+    }
+}
+
+/// The warning about a directory whose file system has little room left: free bytes, and all.
+fn scarce((directory, free, size): &(String, u64, u64)) -> Option<String> {
+    let percent = free.saturating_mul(100).checked_div(*size)?;
+    (percent < FREE_PERCENT).then(|| {
+        format!("The file system of {directory} has {} free, {percent} % of its size", format::bytes(*free))
+    })
+}
+
 /// Everything that an operator has to look at.
-fn wrong(broker: &Broker, offline: usize) -> Markup {
+fn wrong(broker: &Broker, (offline, more): (usize, Vec<String>)) -> Markup {
     let recovery = broker.recovery();
     let cleaner = broker.cleaner();
     let unhealthy = broker.unhealthy();
@@ -122,7 +163,8 @@ fn wrong(broker: &Broker, offline: usize) -> Markup {
         && offline == 0
         && replication.under_replicated == 0
         && recovery.left == 0
-        && cleaner.uncleanable == 0;
+        && cleaner.uncleanable == 0
+        && more.is_empty();
     html! {
         @if let Some(reason) = &unhealthy { (notice("bad", reason)) }
         @if offline > 0 && unhealthy.is_none() {
@@ -147,6 +189,7 @@ fn wrong(broker: &Broker, offline: usize) -> Markup {
         @if cleaner.uncleanable > 0 {
             (notice("warn", format!("{} partitions cannot be compacted; the log tells why", cleaner.uncleanable)))
         }
+        @for text in &more { (notice("warn", text)) }
         @if fine { (notice("good", "Nothing is wrong: all partitions are served.")) }
     }
 }
@@ -210,3 +253,6 @@ fn facts(console: &Console, cluster_id: &str) -> Markup {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -13,7 +13,7 @@ use levada_wire::messages::ProduceRequest;
 use levada_wire::messages::produce_request::{PartitionProduceData, TopicProduceData};
 use maud::{Markup, html};
 
-use super::failure::{Failed, check};
+use super::failure::{Failed, Needing as _, check};
 use super::fields::Fields;
 use super::layout::{self, Page, Section, choice, field, notice, proof};
 use super::topic::{Tab, tabs};
@@ -106,7 +106,8 @@ async fn write(
     let answer = console.desk.ask_at(&visitor.caller, NEWEST_WITH_NAMES, &request).await?;
     let mut written = answer.responses.iter().flat_map(|topic| &topic.partition_responses);
     let one = written.next().ok_or_else(|| Failed::Missing(format!("There is no topic {name}.")))?;
-    check(one.error_code, one.error_message.as_deref(), || format!("write to {name}/{}", one.index))?;
+    check(one.error_code, one.error_message.as_deref(), || format!("write to {name}/{}", one.index))
+        .needing("write", format!("--topic {name}"))?;
     let name = format::linked(name);
     Err(Failed::Redirect(format!(
         "/topics/{name}/produce?partition={}&offset={}",

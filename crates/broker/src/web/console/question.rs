@@ -17,7 +17,7 @@ use levada_wire::messages::{
 
 use super::Console;
 use super::desk::Caller;
-use super::failure::{Failed, check};
+use super::failure::{Failed, Needing as _, check};
 use super::visitor::Visitor;
 use crate::error_code::ErrorCode;
 use crate::security::acl::Operation;
@@ -44,7 +44,11 @@ impl Console {
         let allowed = answer.cluster_authorized_operations & (1 << operation.code()) != 0;
         let code = if allowed { ErrorCode::None } else { ErrorCode::ClusterAuthorizationFailed };
         let sentence = format!("The page needs {operation} on the cluster.");
-        check(code.code(), Some(&sentence), || "show this page".to_owned())
+        let name: &'static str = match operation {
+            Operation::Describe => "describe",
+            _ => "alter",
+        };
+        check(code.code(), Some(&sentence), || "show this page".to_owned()).needing(name, "--cluster")
     }
 
     /// The topics that the caller may see, by name.
@@ -66,7 +70,8 @@ impl Console {
         let answer = self.desk.ask(caller, &request).await?;
         let topic = answer.topics.into_iter().next();
         let mut topic = topic.ok_or_else(|| Failed::Missing(format!("There is no topic {name}.")))?;
-        check(topic.error_code, None, || format!("show topic {name}"))?;
+        check(topic.error_code, None, || format!("show topic {name}"))
+            .needing("describe", format!("--topic {name}"))?;
         topic.partitions.sort_by_key(|partition| partition.partition_index);
         Ok(topic)
     }

@@ -12,7 +12,7 @@ use levada_wire::messages::fetch_response::{AbortedTransaction, PartitionData};
 
 use super::Console;
 use super::desk::Caller;
-use super::failure::{Failed, check};
+use super::failure::{Failed, Needing as _, check};
 use crate::blocking::off_shard;
 
 /// Most bytes of one answer, unless a single batch is larger.
@@ -118,7 +118,8 @@ impl Console {
             check(one.error_code, None, || {
                 let at = wanted.positions.get(&one.partition_index).copied().unwrap_or_default();
                 format!("read {}/{} at offset {at}", wanted.topic, one.partition_index)
-            })?;
+            })
+            .needing("read", format!("--topic {}", wanted.topic))?;
         }
         let mut reader = wanted.clone();
         let (looked, positions) = off_shard(move || {

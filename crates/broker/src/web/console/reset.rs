@@ -13,7 +13,7 @@ use levada_wire::messages::offset_fetch_request::OffsetFetchRequestGroup;
 use levada_wire::messages::{OffsetCommitRequest, OffsetFetchRequest};
 use maud::{Markup, html};
 
-use super::failure::{Failed, check};
+use super::failure::{Failed, Needing as _, check};
 use super::fields::Fields;
 use super::groups::group_link;
 use super::layout::{self, Page, Section, choice, field, notice, proof, table};
@@ -74,7 +74,8 @@ impl Console {
         let answer = self.desk.ask_at(&visitor.caller, NEWEST_WITH_NAMES, &request).await?;
         let mut offsets: BTreeMap<Place, i64> = BTreeMap::new();
         for group in &answer.groups {
-            check(group.error_code, None, || format!("read the offsets of group {id}"))?;
+            check(group.error_code, None, || format!("read the offsets of group {id}"))
+                .needing("describe", format!("--group {id}"))?;
             for topic in &group.topics {
                 let known = topic.partitions.iter().filter(|one| one.committed_offset >= 0);
                 offsets.extend(known.map(|one| {

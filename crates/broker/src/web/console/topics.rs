@@ -18,7 +18,7 @@ use levada_wire::messages::{
 use maud::{Markup, html};
 
 use super::elsewhere::leaders;
-use super::failure::{Failed, check};
+use super::failure::{Failed, Needing as _, check};
 use super::fields::Fields;
 use super::layout::{self, Page, Section, choice, field, proof, table, topic_link};
 use super::question::{EARLIEST, LATEST, Place};
@@ -223,7 +223,8 @@ async fn create_topic(console: &Console, visitor: &Visitor, fields: &Fields) -> 
     request.timeout_ms = TIMEOUT_MS;
     let answer = console.desk.ask(&visitor.caller, &request).await?;
     for one in &answer.topics {
-        check(one.error_code, one.error_message.as_deref(), || format!("create topic {name}"))?;
+        check(one.error_code, one.error_message.as_deref(), || format!("create topic {name}"))
+            .needing("create", format!("--topic {name}"))?;
     }
     Err(Failed::Redirect(format!("/topics/{}?done=created", format::linked(name))))
 }
@@ -251,7 +252,8 @@ async fn delete_topic(
     request.timeout_ms = TIMEOUT_MS;
     let answer = console.desk.ask(&visitor.caller, &request).await?;
     for one in &answer.responses {
-        check(one.error_code, one.error_message.as_deref(), || format!("delete topic {name}"))?;
+        check(one.error_code, one.error_message.as_deref(), || format!("delete topic {name}"))
+            .needing("delete", format!("--topic {name}"))?;
     }
     Err(Failed::Redirect("/topics?done=deleted".to_owned()))
 }
@@ -288,7 +290,8 @@ async fn extend_topic(
     request.timeout_ms = TIMEOUT_MS;
     let answer = console.desk.ask(&visitor.caller, &request).await?;
     for one in &answer.results {
-        check(one.error_code, one.error_message.as_deref(), || format!("add partitions to topic {name}"))?;
+        check(one.error_code, one.error_message.as_deref(), || format!("add partitions to topic {name}"))
+            .needing("alter", format!("--topic {name}"))?;
     }
     Err(Failed::Redirect(format!("/topics/{}?done=partitions", format::linked(name))))
 }
@@ -337,7 +340,8 @@ async fn trim_topic(
     request.timeout_ms = TIMEOUT_MS;
     let answer = console.desk.ask(&visitor.caller, &request).await?;
     for one in answer.topics.iter().flat_map(|topic| &topic.partitions) {
-        check(one.error_code, None, || format!("delete records of {name}/{}", one.partition_index))?;
+        check(one.error_code, None, || format!("delete records of {name}/{}", one.partition_index))
+            .needing("delete", format!("--topic {name}"))?;
     }
     Err(Failed::Redirect(format!("/topics/{}?done=trimmed", format::linked(name))))
 }

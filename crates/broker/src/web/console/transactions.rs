@@ -11,7 +11,7 @@ use levada_wire::messages::describe_transactions_response::TransactionState;
 use levada_wire::messages::{DescribeTransactionsRequest, InitProducerIdRequest, ListTransactionsRequest};
 use maud::{Markup, html};
 
-use super::failure::{Failed, check};
+use super::failure::{Failed, Needing as _, check};
 use super::fields::Fields;
 use super::layout::{self, Page, Section, choice, field, notice, proof, table};
 use super::topics::confirmed;
@@ -140,7 +140,8 @@ async fn abort_id(console: &Console, visitor: &Visitor, fields: &Fields) -> Resu
     let mut request = DescribeTransactionsRequest::default();
     request.transactional_ids = vec![StrBytes::from(id)];
     for one in &console.desk.ask(&visitor.caller, &request).await?.transaction_states {
-        check(one.error_code, None, || format!("abort the transaction of {id}"))?;
+        check(one.error_code, None, || format!("abort the transaction of {id}"))
+            .needing("describe", format!("--transactional-id {id}"))?;
     }
     let mut request = InitProducerIdRequest::default();
     request.transactional_id = Some(StrBytes::from(id));
@@ -150,7 +151,8 @@ async fn abort_id(console: &Console, visitor: &Visitor, fields: &Fields) -> Resu
     let answer = console.desk.ask(&visitor.caller, &request).await?;
     // The coordinator is writing the end of the transaction: that is the abort.
     if answer.error_code != crate::error_code::ErrorCode::ConcurrentTransactions.code() {
-        check(answer.error_code, None, || format!("abort the transaction of {id}"))?;
+        check(answer.error_code, None, || format!("abort the transaction of {id}"))
+            .needing("write", format!("--transactional-id {id}"))?;
     }
     Err(Failed::Redirect("/transactions?done=aborted".to_owned()))
 }

@@ -15,7 +15,7 @@ use maud::{Markup, html};
 
 use super::Console;
 use super::acls;
-use super::failure::{Failed, check};
+use super::failure::{Failed, Needing as _, check};
 use super::fields::Fields;
 use super::layout::{self, Page, Section, choice, field, notice, proof, table};
 use super::topics::confirmed;
@@ -59,7 +59,8 @@ async fn users(console: &Console, visitor: &Visitor) -> Result<Markup, Failed> {
     let mut request = DescribeUserScramCredentialsRequest::default();
     request.users = None;
     let answer = console.desk.ask(&visitor.caller, &request).await?;
-    check(answer.error_code, answer.error_message.as_deref(), || "list the users".to_owned())?;
+    check(answer.error_code, answer.error_message.as_deref(), || "list the users".to_owned())
+        .needing("describe", "--cluster")?;
     let logins = console.asks_for_login();
     Ok(html! {
         @if !logins { (notice("warn", "No listener has SASL: clients connect without a password, and these users are not in use.")) }
@@ -155,7 +156,8 @@ async fn alter(
 ) -> Result<(), Failed> {
     let answer = console.desk.ask(&visitor.caller, request).await?;
     for one in &answer.results {
-        check(one.error_code, one.error_message.as_deref(), || format!("change the password of {user}"))?;
+        check(one.error_code, one.error_message.as_deref(), || format!("change the password of {user}"))
+            .needing("alter", "--cluster")?;
     }
     Ok(())
 }
