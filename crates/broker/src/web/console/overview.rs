@@ -122,7 +122,7 @@ impl Console {
             (Source::upkeep(&*broker).volumes, Source::transactions(&*broker).late_partitions)
         })
         .await;
-        let mut found: Vec<String> = volumes.iter().filter_map(|one| scarce(one)).collect();
+        let mut found: Vec<String> = volumes.iter().filter_map(scarce).collect();
         if late > 0 {
             found.push(format!(
                 "{late} partitions have a transaction that its coordinator should have ended; the page of transactions has those that hang"
