@@ -10,6 +10,7 @@
 use std::convert::Infallible;
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Sender, channel};
@@ -158,7 +159,7 @@ impl ClusterMembership {
         let cutoffs = membership.cutoffs.clone();
         let mut others = cutoffs.iter().skip(1).cloned();
         let mut cutoff = || others.next().unwrap_or_default();
-        let outputs = (events, requests.clone());
+        let (failures, outputs) = (events.clone(), (events, requests.clone()));
         let observation = Observation::new(shared.clone(), &identity, &cutoffs, outputs.clone());
         let presence = Presence::new(shared.clone(), registration, cutoff(), outputs);
         let (queues, [own, forwarded]) = Requests::new(shared, lifecycle, requests.clone());
@@ -173,16 +174,23 @@ impl ClusterMembership {
                 (REQUEST_TIMEOUT, cutoff()),
             );
             let done = requests.clone();
-            membership.spawn("cluster-send", move || work(&inbox, connection, &done))?;
+            membership.spawn("cluster-send", &failures, move || work(&inbox, connection, &done))?;
         }
-        membership.spawn("cluster-queue", move || queues.run(&requests_inbox))?;
-        membership.spawn("cluster-log", move || observation.run(&observation_inbox))?;
-        membership.spawn("cluster-life", move || presence.run(&lifecycle_inbox))?;
+        membership.spawn("cluster-queue", &failures, move || queues.run(&requests_inbox))?;
+        membership.spawn("cluster-log", &failures, move || observation.run(&observation_inbox))?;
+        membership.spawn("cluster-life", &failures, move || presence.run(&lifecycle_inbox))?;
         Ok(Arc::new(membership))
     }
 
-    fn spawn(&mut self, name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
-        self.threads.push(thread::Builder::new().name(name.to_owned()).spawn(run)?);
+    fn spawn(
+        &mut self,
+        name: &'static str,
+        events: &EventSender,
+        run: impl FnOnce() + Send + 'static,
+    ) -> io::Result<()> {
+        let events = events.clone();
+        self.threads
+            .push(thread::Builder::new().name(name.to_owned()).spawn(move || guard(name, &events, run))?);
         Ok(())
     }
 
@@ -303,6 +311,20 @@ impl ClusterMembership {
         // A lifecycle that has ended has told the consumer so.
         let _ = self.lifecycle.send(event);
     }
+}
+
+/// Runs the work of a thread. A panic ends the broker: without the thread, its metadata or its
+/// registration would no longer be true.
+fn guard(name: &str, events: &EventSender, run: impl FnOnce()) {
+    if catch_unwind(AssertUnwindSafe(run)).is_err() {
+        // A consumer that is gone needs no news.
+        let _ = events.send(ClusterEvent::Exit(thread_panicked(name)));
+    }
+}
+
+/// The reason to leave the cluster after a thread has panicked.
+pub(crate) fn thread_panicked(name: &str) -> String {
+    format!("thread {name} has panicked: report the panic, which the log shows before this line")
 }
 
 impl Drop for ClusterMembership {

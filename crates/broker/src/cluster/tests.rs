@@ -267,3 +267,12 @@ fn a_broker_with_a_controllers_id_does_not_join() {
     };
     assert!(reason.starts_with("node.id 77 is the id of a controller"), "{reason}");
 }
+
+#[test]
+fn a_thread_that_panics_ends_the_broker_with_its_name() {
+    let (sender, events) = events::queue();
+    guard("cluster-log", &sender, || {});
+    guard("cluster-life", &sender, || panic!("on purpose"));
+    let Ok(ClusterEvent::Exit(reason)) = events.recv_timeout(Duration::ZERO) else { panic!("no exit") };
+    assert!(reason.contains("cluster-life"), "{reason}");
+}

@@ -1,6 +1,7 @@
 //! The thread that has the broker follow its cluster: it takes the events of the membership one
 //! after the other, and tells the rest of the process when to accept connections and when to stop.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
@@ -11,7 +12,7 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use crate::broker::Following;
-use crate::cluster::{ClusterEvent, ClusterMembership};
+use crate::cluster::{ClusterEvent, ClusterMembership, thread_panicked};
 use crate::server::StartError;
 use crate::server::signals::Order;
 
@@ -21,6 +22,8 @@ const TICK: Duration = Duration::from_millis(500);
 /// Longest wait for the controllers to move leaderships away before the stop. The whole stop has
 /// two minutes.
 const SHUTDOWN_LIMIT: Duration = Duration::from_secs(60);
+
+const THREAD: &str = "cluster-follow";
 
 /// The thread, as the rest of the process sees it.
 pub(super) struct Follower {
@@ -47,6 +50,13 @@ struct State {
 }
 
 impl Shared {
+    /// Runs the thread's work. A panic ends the broker: its metadata would stay as it is.
+    fn guard(&self, run: impl FnOnce()) {
+        if catch_unwind(AssertUnwindSafe(run)).is_err() {
+            self.leave(thread_panicked(THREAD));
+        }
+    }
+
     fn leave(&self, reason: String) {
         tracing::error!(reason, "the broker leaves its cluster and stops");
         let mut state = self.state.lock();
@@ -79,14 +89,14 @@ pub(super) fn start(
 ) -> Result<Follower, StartError> {
     let membership = following.membership.clone();
     let shared = Arc::<Shared>::default();
-    let own = shared.clone();
+    let (own, guarded) = (shared.clone(), shared.clone());
     let follow =
         Follow { following, membership: membership.clone(), accepting, shared: own, is_ready: false };
     let run = move || {
         let _entered = runtime.enter();
-        follow.run();
+        guarded.guard(|| follow.run());
     };
-    let thread = std::thread::Builder::new().name("cluster-follow".to_owned()).spawn(run);
+    let thread = std::thread::Builder::new().name(THREAD.to_owned()).spawn(run);
     let thread = thread.map_err(|source| StartError::Runtime { source })?;
     Ok(Follower { membership, shared, thread })
 }
@@ -180,3 +190,6 @@ impl Follow {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
