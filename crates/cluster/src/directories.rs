@@ -108,7 +108,8 @@ impl Directories {
     }
 
     /// Takes the answer to a request; `None` stands for no answer. Replicas without an
-    /// acknowledgement are reported again, unless the replica has moved meanwhile.
+    /// acknowledgement are reported again, unless the replica has moved meanwhile, or the
+    /// controller does not know it any more.
     pub fn answered(&mut self, request: u64, response: Option<&AssignReplicasToDirsResponse>, now_ms: i64) {
         let Some((_, mut left)) = self.in_flight.take_if(|(in_flight, _)| *in_flight == request) else {
             return;
@@ -116,7 +117,7 @@ impl Directories {
         let sent = left.len();
         if let Some(response) = response.filter(|response| response.error_code == errors::NONE) {
             for topic in response.directories.iter().flat_map(|directory| &directory.topics) {
-                for partition in topic.partitions.iter().filter(|found| found.error_code == errors::NONE) {
+                for partition in topic.partitions.iter().filter(|found| is_final(found.error_code)) {
                     left.remove(&ReplicaKey::new(topic.topic_id, partition.partition_index));
                 }
             }
@@ -136,6 +137,17 @@ impl Directories {
             self.ready.entry(replica).or_insert(directory);
         }
     }
+}
+
+/// True if the replica is acknowledged, or is gone: the same report would lead to the same answer.
+fn is_final(code: i16) -> bool {
+    let finals = [
+        errors::NONE,
+        errors::UNKNOWN_TOPIC_OR_PARTITION,
+        errors::UNKNOWN_TOPIC_ID,
+        errors::NOT_LEADER_OR_FOLLOWER,
+    ];
+    finals.contains(&code)
 }
 
 /// The assignments by directory and topic.

@@ -24,7 +24,7 @@ fn answer(
             for asked in &asked.partitions {
                 let mut partition = assign_replicas_to_dirs_response::PartitionData::default();
                 partition.partition_index = asked.partition_index;
-                partition.error_code = if refused(asked.partition_index) { 6 } else { 0 };
+                partition.error_code = if refused(asked.partition_index) { -1 } else { 0 };
                 topic.partitions.push(partition);
             }
             directory.topics.push(topic);
@@ -63,6 +63,20 @@ fn requests_have_at_most_2250_replicas_and_follow_one_another() {
     }
     assert_eq!(sizes, [2250, 2250, 500]);
     assert!(directories.is_settled());
+}
+
+#[test]
+fn a_replica_that_the_controller_does_not_know_any_more_is_reported_once() {
+    for code in [errors::UNKNOWN_TOPIC_ID, errors::UNKNOWN_TOPIC_OR_PARTITION, errors::NOT_LEADER_OR_FOLLOWER]
+    {
+        let mut directories = Directories::new();
+        directories.assign(ReplicaKey::new(id(1), 0), id(9));
+        let (number, request) = directories.poll(77, 33, 0).unwrap();
+        let mut response = answer(&request, |_| true);
+        response.directories[0].topics[0].partitions[0].error_code = code;
+        directories.answered(number, Some(&response), 0);
+        assert!(directories.is_settled(), "{code}");
+    }
 }
 
 #[test]
