@@ -1,7 +1,7 @@
 //! Members of the classic protocol in a consumer group, during the migration of clients: JoinGroup
 //! reconciles, SyncGroup returns the assignment, Heartbeat tells the member when to join again.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 use bytes::Bytes;
 
@@ -10,7 +10,9 @@ use super::{ConsumerGroup, Draft, Member};
 use crate::group::embedded::{self, Subscription};
 use crate::group::error::GroupError;
 use crate::group::records::{ClassicMember, ConsumerRecord, Partitions};
-use crate::group::request::{HeartbeatRequest, JoinRequest, LeavingMember, LeftMember, SyncRequest};
+use crate::group::request::{
+    HeartbeatRequest, JoinRequest, LeavingMember, LeftMember, Protocol, SyncRequest,
+};
 use crate::group::topics::Topics;
 
 /// The only kind of classic group that consumer groups understand.
@@ -33,12 +35,13 @@ impl ConsumerGroup {
         if self.members.len() >= max_size && !self.members.contains_key(&request.member_id) {
             return Err(GroupError::GroupMaxSizeReached);
         }
-        let classic: Vec<&ClassicMember> =
-            self.members.values().filter_map(|member| member.metadata.classic.as_ref()).collect();
-        let shared = request.protocols.iter().any(|offered| {
-            classic.iter().all(|other| other.protocols.iter().any(|protocol| protocol.name == offered.name))
-        });
-        if request.protocol_type == CONSUMER && shared {
+        let names = |protocols| <[Protocol]>::iter(protocols).map(|protocol| protocol.name.as_str());
+        // Sets: one request may offer a hundred thousand protocols.
+        let mut shared: HashSet<&str> = names(&request.protocols).collect();
+        for other in self.members.values().filter_map(|member| member.metadata.classic.as_ref()) {
+            shared = names(&other.protocols).filter(|name| shared.contains(name)).collect();
+        }
+        if request.protocol_type == CONSUMER && !shared.is_empty() {
             Ok(())
         } else {
             Err(GroupError::InconsistentGroupProtocol)
@@ -227,3 +230,6 @@ impl Draft {
         resubscribed
     }
 }
+
+#[cfg(test)]
+mod tests;
