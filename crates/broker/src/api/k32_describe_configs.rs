@@ -5,11 +5,12 @@
 //! resource of an unknown kind fails the whole request, as in Kafka.
 //!
 //! A resource that is named several times with the same keys is answered once; Kafka repeats it.
+//! With other keys it is looked up once and answered for each list of keys.
 //!
 //! For the broker, the answer has the keys with an effect here; Kafka returns some 200 more. The
 //! keys of a broker's logger are [`loggers`]: modules of Levada, not classes of Kafka.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use levada_wire::messages::describe_configs_request::DescribeConfigsResource;
 use levada_wire::messages::describe_configs_response::{
@@ -45,23 +46,58 @@ pub(crate) async fn answer(context: &Context, request: DescribeConfigsRequest) -
         kind: context.version() >= KIND_VERSION_MIN,
     };
     let unknown = request.resources.iter().any(|one| ResourceKind::from_id(one.resource_type).is_none());
-    let results = distinct(request.resources).into_iter().map(|resource| {
-        let mut result = message!(DescribeConfigsResult {
-            resource_type: resource.resource_type,
-            resource_name: resource.resource_name.clone(),
-            error_message: Some("".into()),
-        });
-        let described = if unknown { Err(Failure::new(ErrorCode::InvalidRequest, MALFORMED)) } else { describe(context, &resource) };
-        match described {
-            Ok(described) => result.configs = described.into_iter().map(|one| show(one, &shape)).collect(),
-            Err(failure) => {
-                result.error_code = failure.code.code();
-                result.error_message = Some(text(failure.message.unwrap_or_default()));
+    let failure = || Failure::new(ErrorCode::InvalidRequest, MALFORMED);
+    let look = |resource: &DescribeConfigsResource| {
+        if unknown { Err(failure()) } else { describe(context, resource) }
+    };
+    let results = answers(&distinct(request.resources), look, |one| show(one.clone(), &shape));
+    message!(DescribeConfigsResponse { results: results })
+}
+
+/// Answers to all questions in their order. Each resource is looked up once, however many lists of
+/// keys the request has for it.
+fn answers(
+    resources: &[DescribeConfigsResource],
+    look: impl Fn(&DescribeConfigsResource) -> Result<Vec<Described>, Failure>,
+    show: impl Fn(&Described) -> DescribeConfigsResourceResult,
+) -> Vec<DescribeConfigsResult> {
+    let mut questions: HashMap<(i8, &str), Vec<usize>> = HashMap::new();
+    for (place, one) in resources.iter().enumerate() {
+        questions.entry((one.resource_type, one.resource_name.as_str())).or_default().push(place);
+    }
+    let mut results = vec![DescribeConfigsResult::default(); resources.len()];
+    for places in questions.values() {
+        let Some(first) = places.first() else { continue };
+        let described = look(&resources[*first]);
+        for place in places {
+            let resource = &resources[*place];
+            let mut result = message!(DescribeConfigsResult {
+                resource_type: resource.resource_type,
+                resource_name: resource.resource_name.clone(),
+                error_message: Some("".into()),
+            });
+            match &described {
+                Ok(described) => result.configs = wanted(described, resource).map(&show).collect(),
+                Err(failure) => {
+                    result.error_code = failure.code.code();
+                    result.error_message = Some(text(failure.message.clone().unwrap_or_default()));
+                }
             }
+            results[*place] = result;
         }
-        result
-    });
-    message!(DescribeConfigsResponse { results: results.collect() })
+    }
+    results
+}
+
+/// The values that the question names; all if it has no keys.
+fn wanted<'a>(
+    described: &'a [Described],
+    resource: &DescribeConfigsResource,
+) -> impl Iterator<Item = &'a Described> {
+    let keys = resource.configuration_keys.iter().flatten().map(|key| key.as_str());
+    let keys: HashSet<&str> = keys.collect();
+    let chosen: Vec<bool> = described.iter().map(|one| keys.is_empty() || keys.contains(&*one.name)).collect();
+    described.iter().zip(chosen).filter_map(|(one, is_chosen)| is_chosen.then_some(one))
 }
 
 /// Each question once: a megabyte of the same one would be answered with a hundred.
@@ -79,7 +115,7 @@ fn describe(context: &Context, resource: &DescribeConfigsResource) -> Result<Vec
     let kind = ResourceKind::from_id(resource.resource_type).ok_or(ErrorCode::InvalidRequest)?;
     permit(context, Operation::DescribeConfigs, (kind, name))?;
     let own = || stored(context, ConfigResource { kind, name: name.to_owned() });
-    let mut described = match kind {
+    let described = match kind {
         ResourceKind::Topic => {
             check_topic_name(name)?;
             context.broker().metadata().image().topic(name).ok_or(ErrorCode::UnknownTopicOrPartition)?;
@@ -102,9 +138,6 @@ fn describe(context: &Context, resource: &DescribeConfigsResource) -> Result<Vec
         ResourceKind::Group if name.is_empty() => return Err(invalid("Group name must not be empty")),
         ResourceKind::Group => config.describe_group(&own()),
     };
-    if let Some(keys) = resource.configuration_keys.as_ref().filter(|keys| !keys.is_empty()) {
-        described.retain(|one| keys.iter().any(|key| key.as_str() == one.name));
-    }
     Ok(described)
 }
 
