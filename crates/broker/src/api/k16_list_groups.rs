@@ -15,10 +15,10 @@ const STATE_VERSION_MIN: i16 = 4;
 const TYPE_VERSION_MIN: i16 = 5;
 
 pub(crate) async fn answer(context: &Context, request: ListGroupsRequest) -> ListGroupsResponse {
-    let filter = ListFilter {
-        states: request.states_filter.into_iter().map(|state| state.into_string()).collect(),
-        types: request.types_filter.into_iter().map(|kind| kind.into_string()).collect(),
-    };
+    let filter = ListFilter::of(
+        request.states_filter.iter().map(|state| state.as_str()),
+        request.types_filter.iter().map(|kind| kind.as_str()),
+    );
     let mut response = ListGroupsResponse::default();
     let all = context.might_cluster(Operation::Describe);
     let visible = |id: &str| all || context.might(Operation::Describe, ResourceType::Group, id);

@@ -1,6 +1,7 @@
 //! Offsets, administration, loading and failures of a coordinator.
 
 mod clocks;
+mod listing;
 mod migration;
 mod newer;
 mod transactions;
@@ -276,8 +277,7 @@ fn groups_are_listed_by_state_and_type() {
     rig.stable(1);
     rig.commit(commit("simple", "t", 1)).unwrap();
     let check = |states: &[&str], types: &[&str], expected: &[&str]| {
-        let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
-        let filter = ListFilter { states: owned(states), types: owned(types) };
+        let filter = ListFilter::of(states.iter().copied(), types.iter().copied());
         let listed = rig.coordinator.list(&filter).unwrap();
         let listed: Vec<&str> = listed.iter().map(|group| group.group_id.as_str()).collect();
         assert_eq!(listed, expected, "{filter:?}");

@@ -1,5 +1,7 @@
 //! Read-only queries of a coordinator's groups, which need no append to the log.
 
+use std::collections::HashSet;
+
 use bytes::Bytes;
 
 use super::{Coordinator, Phase};
@@ -8,21 +10,33 @@ use crate::group::consumer::ConsumerGroup;
 use crate::group::error::GroupError;
 use crate::group::records::Partitions;
 
-/// Filter of groups to list; empty fields let everything through.
+/// Filter of groups to list; an empty part lets everything through.
 #[derive(Clone, Debug, Default)]
 pub struct ListFilter {
-    /// Names of states, any case, blanks around them ignored.
-    pub states: Vec<String>,
-    /// Names of group types, any case.
-    pub types: Vec<String>,
+    /// Names of states in lower case.
+    states: HashSet<String>,
+    /// Names of group types in lower case.
+    types: HashSet<String>,
 }
 
 impl ListFilter {
+    /// A filter by states, with blanks around their names or without, and by group types. Names are
+    /// in any case. Sets hold them: a request may have a hundred thousand.
+    pub fn of<'a>(
+        states: impl IntoIterator<Item = &'a str>,
+        types: impl IntoIterator<Item = &'a str>,
+    ) -> Self {
+        Self {
+            states: states.into_iter().map(|state| state.trim().to_ascii_lowercase()).collect(),
+            types: types.into_iter().map(str::to_ascii_lowercase).collect(),
+        }
+    }
+
     pub(super) fn lets_through(&self, group: &ListedGroup) -> bool {
-        let matches = |wanted: &str, name: &str| wanted.eq_ignore_ascii_case(name);
-        let state = self.states.is_empty() || self.states.iter().any(|one| matches(one.trim(), group.state));
-        let kind = self.types.is_empty() || self.types.iter().any(|one| matches(one, group.group_type));
-        state && kind
+        let has = |names: &HashSet<String>, name: &str| {
+            names.is_empty() || names.contains(name.to_ascii_lowercase().as_str())
+        };
+        has(&self.states, group.state) && has(&self.types, group.group_type)
     }
 }
 
