@@ -1,6 +1,6 @@
 //! Changing entries of access control and SCRAM credentials.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use levada_wire::primitives::Uuid;
 
@@ -22,6 +22,10 @@ const REMOVED_MAX: usize = 10_000;
 /// Most entries that the answer tells: every filter of a request may mean the same ones.
 const TOLD_MAX: usize = 10 * REMOVED_MAX;
 
+/// Most comparisons of a filter with an entry in one request. Other changes of the metadata wait
+/// for them.
+const COMPARED_MAX: usize = 10_000_000;
+
 /// Adds entries, all or none; one that is there already is added as well, and nothing is written.
 pub fn create_acls(
     image: &Image,
@@ -40,9 +44,23 @@ pub fn create_acls(
 
 /// Removes the entries that each filter means, and says which those were.
 pub fn delete_acls(image: &Image, filters: &[AclFilter]) -> Decision<Vec<Result<Vec<Acl>, Refusal>>> {
-    let (mut removed, mut told) = (BTreeSet::new(), 0);
+    let (mut removed, mut told, mut compared) = (BTreeSet::new(), 0, 0);
+    let all: Vec<_> = image.acls().iter().collect();
+    let mut by_name: HashMap<&str, Vec<_>> = HashMap::new();
+    all.iter().for_each(|one| by_name.entry(&one.1.resource_name).or_default().push(*one));
     let mut delete = |filter: &AclFilter| {
-        let meant: Vec<_> = image.acls().iter().filter(|(_, acl)| filter.matches(acl)).collect();
+        let candidates = match filter.exact_name() {
+            Some(name) => by_name.get(name).map_or(&[][..], Vec::as_slice),
+            None => &all,
+        };
+        compared += candidates.len();
+        if compared > COMPARED_MAX {
+            let text = format!(
+                "Cannot compare more than {COMPARED_MAX} pairs of a filter and an acl in a single delete operation."
+            );
+            return Err(Refusal::new(Reason::PolicyViolation, text));
+        }
+        let meant: Vec<_> = candidates.iter().filter(|(_, acl)| filter.matches(acl)).collect();
         let new = meant.iter().filter(|(id, _)| !removed.contains(id)).count();
         told += meant.len();
         if removed.len() + new > REMOVED_MAX || told > TOLD_MAX {
@@ -50,7 +68,7 @@ pub fn delete_acls(image: &Image, filters: &[AclFilter]) -> Decision<Vec<Result<
             return Err(Refusal::new(Reason::ServerError, text));
         }
         removed.extend(meant.iter().map(|(id, _)| *id));
-        Ok(meant.into_iter().map(|(_, acl)| (**acl).clone()).collect())
+        Ok(meant.into_iter().map(|(_, acl)| (***acl).clone()).collect())
     };
     let outcome = filters.iter().map(&mut delete).collect();
     let records = removed.into_iter().map(|id| RemoveAccessControlEntryRecord { id }.into());

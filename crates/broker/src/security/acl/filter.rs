@@ -57,6 +57,11 @@ impl AclFilter {
         })
     }
 
+    /// The name that all entries have that the filter means, if it means entries of one name alone.
+    pub fn exact_name(&self) -> Option<&str> {
+        self.resource_name.as_deref().filter(|_| self.pattern != PatternFilter::Match)
+    }
+
     /// True if the filter means this entry.
     pub fn matches(&self, acl: &Acl) -> bool {
         fn same<T: PartialEq>(wanted: Option<T>, found: T) -> bool {

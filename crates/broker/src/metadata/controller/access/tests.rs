@@ -53,3 +53,28 @@ fn entries_that_many_filters_mean_are_told_so_often_and_no_more() {
     let refused = deleted.outcome.iter().filter(|outcome| outcome.is_err()).count();
     assert_eq!(refused, 500 - TOLD_MAX / 1_000);
 }
+
+#[test]
+fn filters_that_name_a_resource_are_not_compared_with_entries_of_others() {
+    let image = image(5_000);
+    let named = |number: u64| {
+        let any = AclFilter::from_codes([1, 1, 1, 1]).expect("a filter for everything");
+        AclFilter { resource_name: Some(format!("topic-{number}")), ..any }
+    };
+    // Compared with all entries, these would be 25 million comparisons.
+    let filters: Vec<AclFilter> = (0..5_000).map(named).collect();
+    let deleted = delete_acls(&image, &filters);
+    assert_eq!(deleted.records.len(), 5_000);
+    assert!(deleted.outcome.iter().all(|outcome| outcome.as_ref().is_ok_and(|acls| acls.len() == 1)));
+}
+
+#[test]
+fn filters_beyond_so_many_comparisons_are_refused() {
+    let image = image(1_000);
+    let nobody = AclFilter { principal: Some("User:nobody".to_owned()), ..AclFilter::default() };
+    let filters = vec![nobody; COMPARED_MAX / 1_000 + 1];
+    let outcome = delete_acls(&image, &filters).outcome;
+    let (last, others) = outcome.split_last().unwrap();
+    assert!(others.iter().all(|one| *one == Ok(Vec::new())));
+    assert_eq!(last.as_ref().map_err(|refusal| refusal.reason.clone()).unwrap_err(), Reason::PolicyViolation);
+}
