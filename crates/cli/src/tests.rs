@@ -6,6 +6,7 @@ use clap::CommandFactory;
 
 use super::*;
 
+mod coming_from_kafka;
 mod reference;
 
 #[test]
