@@ -18,6 +18,7 @@ mod deb;
 mod debian;
 mod inspect;
 mod oci;
+mod rootfs;
 mod rpm;
 mod sbom;
 mod tarball;

@@ -1,13 +1,12 @@
-//! Long checks of the published files: the same bytes from another directory, the image's binary in
-//! a root directory of its own, the packages in a Debian of their own.
+//! Long checks of the published files: the packages in a Debian of their own, the image in a root
+//! directory of its own, the same bytes from another directory.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
 use super::contents::Family;
-use super::{Options, Release, Source, artifacts, binary, contents, deb, debian};
+use super::{Options, Release, Source, artifacts, binary, contents, deb, debian, rootfs};
 
 /// Runs every check, one after the other. The packages are tried before the second build, which
 /// takes longest.
@@ -21,8 +20,11 @@ pub(super) fn everything(
         return Err("dist --check boots a container: run it as root".to_owned());
     }
     packages(root, release, options, out)?;
+    // An image has no loader: a binary that was built for the tests alone does not run in it.
+    if binary::is_dynamic(&contents::read(&out.join(release.binary()))?) == Some(false) {
+        rootfs::serves(root, release, out)?;
+    }
     let Source::Profile(profile) = &options.source else { return Ok(()) };
-    image(release, out)?;
     reproducible(root, release, profile, out)
 }
 
@@ -41,34 +43,6 @@ fn reproducible(root: &Path, release: &Release, profile: &str, out: &Path) -> Re
         println!("{name}: the same from another directory");
     }
     Ok(())
-}
-
-/// Unpacks the image with a tool that has no code of ours, and runs the binary in it: with the
-/// image's files alone, as the image's account.
-fn image(release: &Release, out: &Path) -> Result<(), String> {
-    let failed = |error: std::io::Error| format!("image: {error}");
-    let dir = tempfile::tempdir().map_err(failed)?;
-    // The account of the image must be able to enter its root directory.
-    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).map_err(failed)?;
-    let (from, to) =
-        (format!("oci-archive:{}", out.join(release.image()).display()), dir.path().join("plain"));
-    contents::output(
-        Command::new("skopeo").args(["copy", "--quiet", &from]).arg(format!("dir:{}", to.display())),
-    )?;
-    let rootfs = dir.path().join("rootfs");
-    fs::create_dir(&rootfs).map_err(failed)?;
-    let manifest: serde_json::Value = serde_json::from_slice(&contents::read(&to.join("manifest.json"))?)
-        .map_err(|error| format!("image: {error}"))?;
-    let digest = manifest["layers"][0]["digest"].as_str().unwrap_or_default().trim_start_matches("sha256:");
-    contents::output(Command::new("tar").arg("-xzf").arg(to.join(digest)).arg("-C").arg(&rootfs))?;
-    let user = super::oci::USER;
-    let mut run = Command::new("chroot");
-    run.arg(format!("--userspec={user}:{user}")).arg(&rootfs).args(["/usr/bin/levada", "config", "show"]);
-    let shown = contents::output(run.args(["--config", "/etc/levada/server.properties", "--changed"]))?;
-    match String::from_utf8_lossy(&shown).contains("/var/lib/levada/data") {
-        true => Ok(()),
-        false => Err("image: the binary does not read its configuration".to_owned()),
-    }
 }
 
 /// Installs, upgrades, reboots and removes the packages in a Debian of their own. The upgrade is

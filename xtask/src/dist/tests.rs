@@ -1,7 +1,7 @@
 //! Tests of the formats, and of the command line.
 
 use super::contents::{Entry, gzip};
-use super::{Options, Source, binary, inspect, tarball};
+use super::{Options, Source, binary, inspect, rootfs, tarball};
 
 fn elf(kinds: &[u32]) -> Vec<u8> {
     let mut file = vec![0; 64];
@@ -70,4 +70,28 @@ fn an_option_without_its_value_or_without_effect_is_refused() {
     for line in ["--profile", "--previous old.deb", "--binary", "twice"] {
         assert!(parse(line).is_err(), "{line}");
     }
+}
+
+#[test]
+fn an_image_is_tried_with_its_own_settings() {
+    let mut config = serde_json::json!({
+        "User": "65532:65533",
+        "Env": ["PATH=/usr/bin", "LEVADA_CONFIG=/etc/x"],
+        "Entrypoint": ["/usr/bin/levada"],
+        "Cmd": ["serve"],
+        "WorkingDir": "/var/lib/levada",
+        "Healthcheck": { "Test": ["CMD", "/usr/bin/levada", "cluster", "health"] },
+    });
+    let expected = [
+        ("ACCOUNT", "65532"),
+        ("GROUP", "65533"),
+        ("PLACE", "/var/lib/levada"),
+        ("SETTINGS", "PATH=/usr/bin LEVADA_CONFIG=/etc/x"),
+        ("SERVE", "/usr/bin/levada serve"),
+        ("HEALTH", "/usr/bin/levada cluster health"),
+    ];
+    let expected = expected.map(|(name, value)| (name, value.to_owned())).to_vec();
+    assert_eq!(rootfs::settings(&config), Some(expected));
+    config["Env"] = serde_json::json!(["TITLE=two words"]);
+    assert_eq!(rootfs::settings(&config), None, "a word with a space would become two");
 }
