@@ -1,5 +1,5 @@
-//! A try of the container image: unpacked by a tool that has no code of ours, it serves from its own
-//! files as its own account, and its health check passes.
+//! A try of the container image: unpacked by a tool that has no code of ours, it serves from its
+//! own files as its own account, and its health check passes.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
