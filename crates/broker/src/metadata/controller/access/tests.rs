@@ -76,5 +76,5 @@ fn filters_beyond_so_many_comparisons_are_refused() {
     let outcome = delete_acls(&image, &filters).outcome;
     let (last, others) = outcome.split_last().unwrap();
     assert!(others.iter().all(|one| *one == Ok(Vec::new())));
-    assert_eq!(last.as_ref().map_err(|refusal| refusal.reason.clone()).unwrap_err(), Reason::PolicyViolation);
+    assert_eq!(last.as_ref().map_err(|refusal| refusal.reason).unwrap_err(), Reason::PolicyViolation);
 }
