@@ -506,7 +506,11 @@ fn a_cluster_is_checked_before_its_brokers_are_replaced() {
         let is_told = |line: &str| line.starts_with(check) && line.contains(verdict);
         assert!(said.stdout.lines().any(is_told), "{check}: {}", said.stdout);
     }
-    assert!(said.stdout.ends_with("before the blocked checks are mended.\n"), "{}", said.stdout);
+    assert!(
+        said.stdout.ends_with("Resolve the blocked checks before you replace a broker.\n"),
+        "{}",
+        said.stdout
+    );
     let sample = node.levada_json("doctor --cluster --watch");
     assert_eq!(
         (&sample["complete"], &sample["brokers"][0]["leaders"]),

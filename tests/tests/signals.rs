@@ -363,7 +363,7 @@ fn sockets_that_were_handed_over_are_served_by_their_names() {
     let output = with_sockets(&words, "http:replication", listen(), listen()).output().expect("it runs");
     assert_eq!(output.status.code(), Some(1));
     let talk = String::from_utf8_lossy(&output.stderr);
-    assert!(talk.contains("socket \"replication\" is for no listener"), "{talk}");
+    assert!(talk.contains("no listener has the name of socket \"replication\""), "{talk}");
     assert!(talk.contains("one of PLAINTEXT, http"), "{talk}");
 }
 

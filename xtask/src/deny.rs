@@ -42,7 +42,7 @@ pub(crate) fn run(root: &Path) -> Result<(), String> {
     complaints.iter().for_each(|complaint| eprintln!("{complaint}"));
     match complaints.len() {
         0 => Ok(()),
-        count => Err(format!("{count} dependencies are not as deny.toml wants them")),
+        count => Err(format!("{count} dependencies violate deny.toml")),
     }
 }
 

@@ -116,7 +116,7 @@ impl Broker {
         self.membership.as_ref()
     }
 
-    /// Use of clients, and its limits.
+    /// Quotas: measured usage of clients and its limits.
     pub(crate) fn quotas(&self) -> &QuotaBook {
         &self.quotas
     }

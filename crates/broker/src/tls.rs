@@ -157,7 +157,7 @@ impl TlsContext {
                 let nobody = || {
                     view.error(
                         key,
-                        "ssl.client.auth asks for certificates, and a trust store says which are good",
+                        "ssl.client.auth requires client certificates, and no trust store is set to verify them",
                     )
                 };
                 let roots = Arc::new(view.roots(keystore::trusted(view)?.ok_or_else(nobody)?)?);

@@ -1,9 +1,8 @@
 //! The HTTP address: `/healthz`, `/readyz` and `/metrics` on a separate thread, so that a scrape
 //! never runs on a shard.
 //!
-//! Connections are few, have so long for a request and so long in all. Without a token only who
-//! names this machine is answered: a page in a browser of this machine could otherwise read what is
-//! here by a name of its own (DNS rebinding).
+//! Connections are few, with a limit per request and a total limit. Without a token the server
+//! answers only requests whose Host names this machine, which stops DNS rebinding.
 //!
 //! Hot paths count in [`Stats`], plain atomics; a scrape reads them through a [`Source`].
 

@@ -217,7 +217,7 @@ impl Check<'_> {
         match Epochs::load(self.disk, self.dir) {
             Ok(epochs) => self.epochs = epochs,
             Err(LogError::Corrupt { detail, .. }) => {
-                self.find(Severity::Mended, &path, detail, "the next start writes it anew from the log");
+                self.find(Severity::Mended, &path, detail, "the next start rebuilds it from the log");
             }
             Err(error) => {
                 self.find(Severity::Damage, &path, error.to_string(), "see to the disk, then check again")

@@ -45,7 +45,7 @@ pub(super) fn check_text(source: &Source) -> Vec<Complaint> {
             complaints.push(source.complaint(index + 1, format!("{word}: finish it or file it")));
         }
         if MERGE.iter().any(|mark| line.starts_with(mark)) {
-            complaints.push(source.complaint(index + 1, "a merge that nobody has decided"));
+            complaints.push(source.complaint(index + 1, "an unresolved merge conflict"));
         }
         if let Some(place) = MACHINE.iter().find(|place| line.contains(**place)) {
             complaints.push(source.complaint(index + 1, format!("{place}… is a place on one machine")));

@@ -71,7 +71,7 @@ const CHECKED_ON_SHARD_MAX: usize = 2 << 20;
 /// All replicas in sync must have the batch.
 const ACKS_ALL: i16 = -1;
 
-/// A request with many batches lets other connections have the shard after so long.
+/// Time after which a request with many batches yields the shard.
 const TURN: Duration = Duration::from_millis(1);
 
 /// The client id under which Kafka's own tools may write to internal topics.

@@ -7,8 +7,8 @@ use super::dynamic::Values;
 use super::key::{ConfigKey, int, list, words};
 
 const KEYS: [ConfigKey; 3] = [
-    int("interval.ms", "How often clients send metrics.").default("300000"),
-    list("match", "Which clients send metrics, as name=expression.").default(""),
+    int("interval.ms", "Interval at which clients send metrics.").default("300000"),
+    list("match", "Clients that send metrics, as name=expression.").default(""),
     list("metrics", "Prefixes of the metrics to send.").default(""),
 ];
 

@@ -30,7 +30,7 @@ macro_rules! member_keys {
             bounded(
                 int(
                     concat!($kind, ".session.timeout.ms"),
-                    "How long a member may be silent before it is removed.",
+                    "Time without a heartbeat after which the coordinator removes a member.",
                 )
                 .default("45000")
                 .at_least(1),
@@ -41,12 +41,9 @@ macro_rules! member_keys {
                 ],
             ),
             bounded(
-                int(
-                    concat!($kind, ".heartbeat.interval.ms"),
-                    "How often members are told to send a heartbeat.",
-                )
-                .default("5000")
-                .at_least(1),
+                int(concat!($kind, ".heartbeat.interval.ms"), "Heartbeat interval for members.")
+                    .default("5000")
+                    .at_least(1),
                 concat!("group.", $kind, ".heartbeat.interval.ms"),
                 [
                     (concat!("group.", $kind, ".min.heartbeat.interval.ms"), 5_000),
@@ -72,7 +69,7 @@ const MEMBER_KEYS: [[GroupKey; 3]; 3] =
 
 const OTHER_KEYS: [GroupKey; 8] = [
     bounded(
-        int("share.record.lock.duration.ms", "How long a record is acquired for.")
+        int("share.record.lock.duration.ms", "Time for which a consumer holds an acquired record.")
             .default("30000")
             .at_least(1000),
         "group.share.record.lock.duration.ms",
@@ -82,16 +79,19 @@ const OTHER_KEYS: [GroupKey; 8] = [
         ],
     ),
     bounded(
-        int("share.delivery.count.limit", "How often delivery of a record is tried.")
+        int("share.delivery.count.limit", "Maximum number of delivery attempts of a record.")
             .default("5")
             .at_least(2),
         "group.share.delivery.count.limit",
         [("group.share.min.delivery.count.limit", 2), ("group.share.max.delivery.count.limit", 10)],
     ),
     bounded(
-        int("share.partition.max.record.locks", "Most records of a partition acquired at a time.")
-            .default("2000")
-            .at_least(100),
+        int(
+            "share.partition.max.record.locks",
+            "Maximum number of records of a partition acquired at a time.",
+        )
+        .default("2000")
+        .at_least(100),
         "group.share.partition.max.record.locks",
         [
             ("group.share.min.partition.max.record.locks", 100),
@@ -99,17 +99,17 @@ const OTHER_KEYS: [GroupKey; 8] = [
         ],
     ),
     free(
-        string("share.auto.offset.reset", "Where a share group begins.").default("latest"),
+        string("share.auto.offset.reset", "Start of a share group without offsets.").default("latest"),
         "share.auto.offset.reset",
     ),
     free(
-        string("share.isolation.level", "Whether a share group reads open transactions.")
+        string("share.isolation.level", "Isolation level of share groups.")
             .default("read_uncommitted")
             .valid(Valid::OneOf(&["read_committed", "read_uncommitted"])),
         "share.isolation.level",
     ),
     free(
-        boolean("share.renew.acknowledge.enable", "Whether a share consumer may renew its locks.")
+        boolean("share.renew.acknowledge.enable", "Allow share consumers to renew their record locks.")
             .default("true"),
         "share.renew.acknowledge.enable",
     ),
@@ -119,7 +119,7 @@ const OTHER_KEYS: [GroupKey; 8] = [
         [("group.streams.num.standby.replicas", 0), ("group.streams.max.standby.replicas", 2)],
     ),
     free(
-        int("streams.initial.rebalance.delay.ms", "How long a first rebalance waits for more members.")
+        int("streams.initial.rebalance.delay.ms", "Time that the first rebalance waits for more members.")
             .default("3000")
             .at_least(0),
         "group.streams.initial.rebalance.delay.ms",

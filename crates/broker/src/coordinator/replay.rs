@@ -76,7 +76,7 @@ pub(crate) fn stored<M: Machine>(partition: &Partition, result: SubmitResult) ->
             tracing::error!(
                 partition = partition.name(),
                 %error,
-                "{} records not stored; its coordinator serves no more until the broker is restarted",
+                "{} records not stored; the coordinator stops until the broker restarts",
                 M::SUBJECT
             );
             PersistFailure::Lost

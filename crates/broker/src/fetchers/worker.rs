@@ -193,7 +193,7 @@ impl Follow {
             Ok(tasks) => tasks.into_iter().for_each(|task| self.work(task)),
             Err(fault) => {
                 self.totals.errors.fetch_add(1, Ordering::Relaxed);
-                tracing::info!(leader = self.leader, ?fault, "a fetch session with the leader begins anew");
+                tracing::info!(leader = self.leader, ?fault, "a fetch session with the leader is restarted");
             }
         }
     }

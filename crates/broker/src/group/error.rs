@@ -20,7 +20,7 @@ pub enum GroupError {
     /// `GROUP_ID_NOT_FOUND`
     #[error("the group does not exist")]
     GroupIdNotFound,
-    /// `GROUP_ID_NOT_FOUND`: a classic group with members has to stay what it is.
+    /// `GROUP_ID_NOT_FOUND`: a classic group with members cannot be converted.
     #[error("the classic group cannot become a consumer group: {0}")]
     NoUpgrade(&'static str),
     /// `NON_EMPTY_GROUP`

@@ -49,7 +49,7 @@ impl Machine for Coordinator {
                     return Err(ReplayFault::Newer { offset, error: error.to_string() });
                 }
                 Err(error) => {
-                    tracing::warn!(offset, %error, "a group record is not understood and is passed over");
+                    tracing::warn!(offset, %error, "skipped a group record that cannot be decoded");
                 }
             }
         }

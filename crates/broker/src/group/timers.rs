@@ -52,7 +52,7 @@ pub(super) enum Alarm {
     },
     /// The member is removed.
     SessionOver,
-    /// The member is put out if it still has what it must give up.
+    /// The member is removed if it has not revoked its partitions.
     RevocationOver,
     /// Expired offsets are removed.
     ExpiryDue,

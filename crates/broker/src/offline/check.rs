@@ -138,10 +138,10 @@ impl<'a> Examiner<'a> {
         if name.ends_with(DELETED) {
             self.find(Severity::Mended, path, "is a deleted partition", "the next start removes it");
         } else if name.ends_with(STRAY) {
-            let next = "remove it when nobody misses it: a start moved it aside because no metadata knew it";
+            let next = "a start moved it aside because the metadata did not contain it; remove it if you do not need it";
             self.find(Severity::Note, path, "is a partition that was moved aside", next);
         } else {
-            self.find(Severity::Note, path, "is not a partition", "nothing to do: it is passed over");
+            self.find(Severity::Note, path, "is not a partition", "nothing to do: the broker ignores it");
         }
     }
 
@@ -172,7 +172,7 @@ impl<'a> Examiner<'a> {
     fn tell_of_no_metadata(&mut self) {
         let path = self.dir.join(METADATA_DIR);
         if RealDisk.len(&self.dir.join(BOOTSTRAP)).is_ok() {
-            let next = "restore it from a copy: without it nobody knows the topics";
+            let next = "restore it from a copy: only it contains the topics";
             return self.find(Severity::Damage, &path, "is missing", next);
         }
         let next =

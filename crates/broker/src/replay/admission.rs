@@ -19,7 +19,7 @@ pub(crate) struct Observation {
     pub(crate) total: u64,
     /// Free memory, which not even the page cache uses.
     pub(crate) free: u64,
-    /// That, and what could be had by dropping clean pages.
+    /// Free memory plus clean pages that can be dropped.
     pub(crate) available: u64,
     /// Share of the last ten seconds in which tasks waited for memory, in percent. If the kernel
     /// does not report it, an estimate from the pages that were read again soon after their

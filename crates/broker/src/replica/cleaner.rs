@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use crate::replica::TopicPartition;
 use crate::replica::pace::Pace;
 
-/// See above.
+/// Progress, pace and totals of compaction.
 #[derive(Default)]
 pub(crate) struct Cleaner {
     book: Mutex<Book>,

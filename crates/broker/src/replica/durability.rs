@@ -23,7 +23,7 @@ pub(crate) struct Syncs {
     log: Arc<levada_log::Partition>,
     /// Every acknowledgement waits for the device.
     acks_durable: AtomicBool,
-    /// So many records that are not on the device make an acknowledgement wait for it.
+    /// Number of unsynced records at which an acknowledgement waits for the device.
     flush_messages: AtomicI64,
     state: Mutex<State>,
     upkeep: Arc<Upkeep>,

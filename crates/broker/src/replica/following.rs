@@ -92,7 +92,12 @@ fn tell_of_truncation(partition: &Partition, (from, to): (i64, i64), high_waterm
             "the log was truncated below its high watermark: after an unclean election, records that were acknowledged may be lost"
         ),
         false => {
-            tracing::info!(partition = name, from, to, "the log was truncated to where the leader's differs")
+            tracing::info!(
+                partition = name,
+                from,
+                to,
+                "truncated the log to the point where it diverges from the leader's log"
+            )
         }
     }
 }

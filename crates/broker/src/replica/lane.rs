@@ -213,7 +213,7 @@ pub(crate) enum Backlog {
     Remaining,
 }
 
-/// So many groups are written before other connections of the thread get their turn.
+/// Groups written before other connections of the thread get a turn.
 const GROUPS_PER_TURN: usize = 8;
 
 /// At most this many batches enter the log with one vectored write (the kernel takes 1 024 pieces).

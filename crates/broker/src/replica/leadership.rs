@@ -90,7 +90,7 @@ impl Leadership {
     }
 
     /// True if this is later than `held`. An older image never follows a later one, but a partition
-    /// may be opened by the one and told of the other.
+    /// may be opened by one and updated by the other.
     pub(crate) fn follows(&self, held: &Self) -> bool {
         self.partition_epoch > held.partition_epoch
     }

@@ -34,7 +34,7 @@ pub(crate) enum CommitFailure {
     #[error("fewer replicas are in sync than min.insync.replicas demands")]
     NotEnoughReplicas,
     /// The replicas did not have it in time.
-    #[error("the replicas in sync have not got the records in time")]
+    #[error("the replicas in sync did not receive the records in time")]
     TimedOut,
 }
 

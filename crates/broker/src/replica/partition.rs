@@ -268,7 +268,7 @@ impl Partition {
         }
     }
 
-    /// See the field.
+    /// Lock that keeps markers out between the check of a batch and its append.
     pub(crate) fn transactions(&self) -> &RwLock<u64> {
         &self.transactions
     }

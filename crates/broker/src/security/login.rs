@@ -36,7 +36,7 @@ pub enum LoginFault {
     #[error("the broker's SCRAM challenge cannot be understood")]
     Challenge,
     /// The server does not have the credential.
-    #[error("the broker does not know the password: it is not who it claims to be")]
+    #[error("the broker cannot prove that it has the password: it may be an impostor; check the address")]
     Server,
     /// The token is refused.
     #[error("the broker refuses the token")]

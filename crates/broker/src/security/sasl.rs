@@ -171,7 +171,7 @@ pub enum SaslError {
     Encode(#[from] EncodeError),
 }
 
-/// The reason why PLAIN turns a client away.
+/// Reason for which PLAIN refuses a client.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 pub struct PlainRefusal(#[from] PlainError);
@@ -213,7 +213,7 @@ enum Server {
 pub struct Step {
     /// Message to the client.
     pub challenge: Vec<u8>,
-    /// The user, once it has shown who it is.
+    /// The authenticated user.
     pub user: Option<String>,
     /// Until when that holds, if the mechanism says.
     pub expires_ms: Option<i64>,

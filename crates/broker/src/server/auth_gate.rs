@@ -16,7 +16,7 @@ use crate::clock::now_ms;
 use crate::security::sasl::{AuthenticatedUser, Exchange, FrameContext, SaslConfig, SaslError, SaslOutcome};
 use crate::security::{Session, nonce, process_secret};
 
-/// A client may not show again who it is sooner than so long after it began the last time.
+/// Shortest time between two re-authentications of a client.
 const AGAIN_AFTER_MS: i64 = 1000;
 
 /// Time that an authentication may take.
@@ -44,7 +44,7 @@ enum State {
 struct Authenticated {
     identity: AuthenticatedUser,
     expires_ms: Option<i64>,
-    /// When it last began to show again who it is.
+    /// Start of the last re-authentication.
     again_ms: Option<i64>,
 }
 
@@ -108,12 +108,12 @@ impl AuthGate {
         matches!(self.state, State::Open(_))
     }
 
-    /// Until when the client has to have shown who it is, if it has yet to.
+    /// Deadline for authentication; none once the client is authenticated.
     pub(super) fn deadline(&self) -> Option<Instant> {
         (!self.is_open()).then(|| self.talking + TIME_MAX)
     }
 
-    /// Turns a client away that has not shown in time who it is.
+    /// Refuses a client that did not authenticate in time.
     pub(super) fn too_late(&self, broker: &Broker, info: &ConnectionInfo) -> AuthError {
         broker.stats().authentication(&info.listener.name, NO_MECHANISM, "failure");
         broker.access().audit().refused(None, info.peer.ip(), &info.listener.name, &AuthError::Late);

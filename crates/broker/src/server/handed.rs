@@ -11,9 +11,9 @@ pub(super) const HTTP: &str = "http";
 /// The reason why the sockets cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum HandedError {
-    /// A socket is for no listener.
+    /// No listener has the name of a socket.
     #[error(
-        "LISTEN_FDNAMES: socket {name:?} is for no listener; set FileDescriptorName= to one of {known}, or add the listener"
+        "LISTEN_FDNAMES: no listener has the name of socket {name:?}; set FileDescriptorName= to one of {known}, or add the listener"
     )]
     Unknown {
         /// The name of the socket.

@@ -120,7 +120,7 @@ impl Get {
                     self.kind.word(),
                     self.name.as_deref().unwrap_or_default()
                 ),
-                "--all instead of a key shows what there is",
+                "use --all to list every setting",
             )),
             None => Ok(()),
         }

@@ -38,7 +38,7 @@ pub(super) fn run(
     if topics.is_empty() {
         let what = format!("no topic matches {}", wanted.shown());
         if args.exit {
-            return Err(Failure::with_next(what, "levada topic list shows what there is"));
+            return Err(Failure::with_next(what, "levada topic list shows all topics"));
         }
         eprintln!("{what} yet");
     }

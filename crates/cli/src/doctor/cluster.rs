@@ -109,7 +109,7 @@ fn print(out: &mut dyn Write, report: &Report) -> Result<(), Failure> {
     }
     let conclusion = match report.replaceable {
         true => "Brokers of this cluster can be replaced one by one.",
-        false => "Do not replace a broker before the blocked checks are mended.",
+        false => "Resolve the blocked checks before you replace a broker.",
     };
     writeln!(out, "\n{conclusion}")?;
     Ok(())

@@ -86,7 +86,7 @@ impl Export {
             let committed = offsets::fetch(cluster, group)?;
             if committed.is_empty() {
                 let what = format!("group {group} has committed nothing");
-                return Err(Failure::with_next(what, "levada group list shows what there is"));
+                return Err(Failure::with_next(what, "levada group list shows all groups"));
             }
             rows.extend(committed.into_iter().map(|((topic, partition), one)| Row {
                 group: Some(group.clone()),

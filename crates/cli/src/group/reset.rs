@@ -122,7 +122,7 @@ impl Plan<'_> {
         }
         out.flush()?;
         if !self.executed {
-            eprintln!("nothing has changed yet; the same with --execute does it");
+            eprintln!("nothing has changed; repeat with --execute to apply");
         }
         Ok(())
     }
@@ -133,7 +133,7 @@ pub(super) fn check_idle(cluster: &mut Cluster, id: &str) -> Result<(), Failure>
     match state::describe(cluster, id)? {
         Some(group) if !group.is_idle() => Err(Failure::with_next(
             format!(
-                "group {id} is {} with {}; offsets can be reset only while nobody consumes",
+                "group {id} is {} with {}; offsets can be reset only while the group has no members",
                 group.state,
                 output::counted(group.members.len() as u64, "member", "members"),
             ),
@@ -256,7 +256,7 @@ pub(super) fn ranges(
         }
         _ => Err(Failure::with_next(
             format!("{}/{} has no leader, so its offsets are not known", place.0, place.1),
-            "the same again when the broker is back, or only the other partitions: --topic TOPIC:N,N",
+            "retry when the broker is back, or reset only the other partitions: --topic TOPIC:N,N",
         )),
     };
     places.map(range).collect()

@@ -90,7 +90,7 @@ pub(super) fn list(cluster: &mut Cluster, request: &ListTransactionsRequest) -> 
         let client = cluster.broker(node)?;
         let version = client.best_version::<ListTransactionsRequest>()?;
         if request.duration_filter >= 0 && version < DURATION_VERSION {
-            return Err(Failure::new(format!("broker {node} cannot tell how old transactions are")));
+            return Err(Failure::new(format!("broker {node} does not report the age of transactions")));
         }
         let response = client.request_at(version, request)?;
         let doing = format!("list transactions of broker {node}");

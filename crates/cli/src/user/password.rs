@@ -38,7 +38,7 @@ fn typed_twice(user: &str) -> Result<String, Failure> {
         not_empty(typed(&question).map_err(failed)?, user)
     };
     let password = ask(format!("password of {user}: "))?;
-    match ask("the same again: ".to_owned())? == password {
+    match ask("repeat the password: ".to_owned())? == password {
         true => Ok(password),
         false => Err(Failure::with_next(
             "the two passwords differ; nothing was changed",

@@ -111,9 +111,9 @@ pub struct Asked {
 }
 
 /// Offset to which a follower truncates its log, where the leader's largest epoch not above the
-/// follower's last one ends at `leader`. `own` is the same in the follower's log, (-1, -1) if it
-/// does not know: its largest epoch not above the leader's, and the end of that. After a cut to an
-/// epoch that the leader does not have, the next fetch compares again.
+/// follower's last one ends at `leader`. `own` is the follower's largest epoch not above the
+/// leader's, with its end; (-1, -1) if unknown. After a cut to an epoch that the leader does not
+/// have, the next fetch compares again.
 pub fn truncation_offset(leader: EpochEnd, own: (i32, i64), log_end: i64) -> i64 {
     let (own_epoch, own_end) = own;
     match own_epoch {

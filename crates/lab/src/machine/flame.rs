@@ -51,9 +51,7 @@ pub fn start() -> Result<&'static str, LabError> {
     let dir = tempfile::tempdir().map_err(LabError::step("cannot make a directory"))?;
     let (sampler, name) = match Perf::sampling(dir.path()) {
         Some(perf) => (Sampler::Perf(perf, dir), "perf"),
-        None => {
-            (Sampler::Own(Own::default()), "own samples, without the kernel's side: perf is not to be had")
-        }
+        None => (Sampler::Own(Own::default()), "own samples, without the kernel: perf is not available"),
     };
     install(sampler);
     Ok(name)

@@ -17,7 +17,7 @@ impl Check<'_> {
         self.judge_identity();
         let dir = self.dir.join(checkpoint::LEADER_EPOCHS);
         if self.checked.batches > 0 && self.disk.len(&dir).is_err() {
-            self.find(Severity::Mended, &dir, "is missing", "the next start writes it anew from the log");
+            self.find(Severity::Mended, &dir, "is missing", "the next start rebuilds it from the log");
         }
         self.judge_names();
     }
@@ -90,7 +90,7 @@ impl Check<'_> {
         let path = self.dir.join(PartitionMetadata::FILE_NAME);
         match PartitionMetadata::load(self.disk, self.dir) {
             Ok(Some(_)) => {}
-            Ok(None) => self.find(Severity::Mended, &path, "is missing", "the next start writes it anew"),
+            Ok(None) => self.find(Severity::Mended, &path, "is missing", "the next start rebuilds it"),
             Err(error) => {
                 let what = match error {
                     LogError::Corrupt { detail, .. } => detail,
@@ -137,7 +137,7 @@ impl Check<'_> {
                     Severity::Note,
                     path,
                     "is not a file of a log",
-                    "nothing to do: it is passed over",
+                    "nothing to do: the broker ignores it",
                 );
             },
         );

@@ -186,7 +186,7 @@ impl Check<'_> {
         let what =
             format!("a batch of leader epoch {written} lies where leader-epoch-checkpoint says {told}");
         let place = Location { position: Some(position), offset: Some(batch.base_offset()) };
-        let next = "remove leader-epoch-checkpoint: the next start writes it anew from the log";
+        let next = "remove leader-epoch-checkpoint: the next start rebuilds it from the log";
         self.find_at(Severity::Damage, path, place, what, next);
         self.epochs = crate::epochs::Epochs::default();
     }

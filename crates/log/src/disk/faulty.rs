@@ -84,7 +84,7 @@ impl Disk for FaultyDisk {
 
     fn write_at(&self, file: &File, path: &Path, parts: &mut [IoSlice<'_>], at: u64) -> io::Result<()> {
         if let Err(error) = self.ask("write_at", path) {
-            // Something of it is there all the same.
+            // Part of it was written anyway.
             RealDisk.write_at(file, path, &mut [IoSlice::new(&[7; 9])], at)?;
             return Err(error);
         }

@@ -194,8 +194,7 @@ pub(super) fn walk(
     config: &LogConfig,
     mut each: impl FnMut(&BatchView<'_>),
 ) -> Result<Walked, LogError> {
-    // More than an index has room for may only come of a smaller interval since; there is an end to
-    // it.
+    // Only an index built with a smaller interval can have more entries; ENTRIES_MAX bounds it.
     let capacity = TimeIndex::capacity(config.segment_index_bytes).max(ENTRIES_MAX);
     let mut progress = Progress::none();
     let mut walked = Walked { position: 0, end_offset: segment.base(), built: Built::default() };

@@ -6,7 +6,7 @@
 //!    with large batches the next entry is the batch.
 //! 3. `scan_window`: one bounded window is read and scanned by base offset alone, twelve bytes a
 //!    batch; a single last offset is read at the end.
-//! 4. `find_without_index`: only if the index has misled.
+//! 4. `find_without_index`: only if the index is wrong.
 
 use super::{Head, Scan, Segment};
 use crate::ReadError;
@@ -33,7 +33,7 @@ struct SearchStart {
     distance: u64,
     /// The offset sought follows the batch of the entry.
     follows_entry: bool,
-    /// The entry leads to the first batch: none does, zeroes do.
+    /// The entry is all zeroes and points to the first batch, for which no entry exists.
     is_zero: bool,
 }
 

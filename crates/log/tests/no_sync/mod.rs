@@ -10,7 +10,7 @@ use std::time::SystemTime;
 use levada_io::map::WriteMap;
 use levada_log::disk::{Disk, ReadFiles, RealDisk};
 
-/// See above.
+/// The real disk without syncs, and with a limit on changes.
 #[derive(Debug)]
 pub(crate) struct NoSyncDisk {
     /// After so many changes every other fails, as if the process had ended.

@@ -73,7 +73,7 @@ pub struct MemberMetadata {
 /// A member of the classic protocol.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ClassicMember {
-    /// A member silent for so long is removed.
+    /// Time without a heartbeat after which a member is removed.
     pub session_timeout_ms: i32,
     /// Its protocols, best first.
     pub protocols: Vec<Protocol>,

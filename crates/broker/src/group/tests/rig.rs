@@ -29,7 +29,7 @@ pub(in crate::group) enum Logged {
     Marker(i64, bool),
 }
 
-/// See above.
+/// A coordinator with a clock and a log in memory.
 pub(in crate::group) struct Rig {
     pub(in crate::group) coordinator: Coordinator,
     pub(in crate::group) config: GroupConfig,

@@ -312,6 +312,6 @@ macro_rules! broker_epoch_record {
     };
 }
 
-broker_epoch_record!(UnregisterBrokerRecord, 1, "A broker was removed for good.");
+broker_epoch_record!(UnregisterBrokerRecord, 1, "A broker was removed permanently.");
 broker_epoch_record!(FenceBrokerRecord, 7, "A broker may no longer lead (Kafka before 3.3).");
 broker_epoch_record!(UnfenceBrokerRecord, 8, "A broker may lead again (Kafka before 3.3).");

@@ -107,7 +107,7 @@ impl DataDirs {
         }
         dir.rename(&found.path, &dir.partition(&key.0, key.1))?;
         self.futures.lock().retain(|one| !is_it(one));
-        tracing::warn!(topic = key.0, partition = key.1, directory = %dir.path().display(), "the log is not there any more; the copy that was to replace it takes its place");
+        tracing::warn!(topic = key.0, partition = key.1, directory = %dir.path().display(), "the log is missing; its unfinished copy replaces it");
         Ok(())
     }
 

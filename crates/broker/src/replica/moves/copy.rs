@@ -74,10 +74,10 @@ impl Replicas {
                 return;
             }
             Ok(Ending::Ended) => {
-                tracing::info!(partition = name, %to, "the move of the replica has ended early")
+                tracing::info!(partition = name, %to, "the move of the replica ended before the copy was complete")
             }
             Err(error) => {
-                tracing::error!(partition = name, %to, %error, "the replica cannot move; it stays, until another move is asked for");
+                tracing::error!(partition = name, %to, %error, "cannot move the replica; it stays in its directory until another request");
             }
         }
         if let Err(MoveError::Storage(error) | MoveError::Write(AppendError::Storage(error))) = &ending
@@ -241,7 +241,7 @@ pub(super) fn advance(
 }
 
 /// Cuts the copy where the log has other batches, as a follower does by leader epochs. A log of
-/// which the copy has nothing begins anew at the log's start.
+/// which the copy has nothing restarts at the log's start.
 fn align(log: &levada_log::Partition, copy: &mut Writer) -> Result<(), LogError> {
     loop {
         let (start, end, copied) = (log.log_start(), log.log_end(), copy.partition().log_end());

@@ -424,7 +424,7 @@ fn stores_that_cannot_be_used_say_why() {
         store("broker.pem").into_iter().chain(more).collect::<Vec<_>>()
     };
     check(&with(&["ssl.keystore.type=PKCS12"]), "set the type to PEM");
-    check(&with(&["ssl.client.auth=required"]), "a trust store says which are good");
+    check(&with(&["ssl.client.auth=required"]), "no trust store is set to verify them");
     check(&with(&["ssl.cipher.suites=TLS_RSA_WITH_AES_128_CBC_SHA"]), "none of these is served");
     check(&with(&["ssl.principal.mapping.rules=RULE:x"]), "is not a rule");
     check(&with(&["ssl.keystore.key=x"]), "set either");

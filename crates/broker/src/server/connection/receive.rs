@@ -8,8 +8,8 @@ use super::{CloseReason, Connection, SILENCE_MAX};
 use crate::request_memory::{Held, UNCOUNTED_BYTES};
 use crate::server::channel::Received;
 
-/// A request in progress has to grow by so much in so long, or as long as a connection may be idle
-/// if that is shorter: half a request holds memory, and one byte now and then is no progress.
+/// Minimum growth of an unfinished request per period (or per idle limit, if shorter): half a
+/// request holds memory.
 const PROGRESS_BYTES: usize = 64 * 1024;
 const PROGRESS_TIME: Duration = Duration::from_secs(60);
 
@@ -19,7 +19,7 @@ const EXCESS_PROGRESS_TIME: Duration = Duration::from_secs(1);
 /// Time that a request may wait for `queued.max.request.bytes`.
 pub(super) const MEMORY_WAIT: Duration = Duration::from_secs(30);
 
-/// A connection that is silent for so long gives its buffer back: there may be thousands of them.
+/// Idle time after which a connection releases its buffer.
 const REST_AFTER: Duration = Duration::from_secs(1);
 
 const _: () =

@@ -17,7 +17,7 @@ pub(in crate::txn) const ID: &str = "tx";
 /// Leader epoch of the coordinator's partition.
 pub(in crate::txn) const EPOCH: i32 = 5;
 
-/// See above.
+/// A coordinator with a clock, a log and markers in memory.
 pub(in crate::txn) struct Rig {
     pub(in crate::txn) coordinator: Coordinator,
     pub(in crate::txn) config: TxnConfig,

@@ -55,7 +55,7 @@ fn features(facts: &Facts) -> Vec<Check> {
             }
             Some(known) => {
                 let found = format!(
-                    "{name} is finalized at {level}; this Levada knows {min} to {}",
+                    "{name} is finalized at {level}; this Levada supports {min} to {}",
                     known.max_version
                 );
                 let next = match level < min {
@@ -66,7 +66,7 @@ fn features(facts: &Facts) -> Vec<Check> {
             }
             None if level == 0 => {}
             None => {
-                let found = format!("{name} is finalized at {level}; this Levada does not know it");
+                let found = format!("{name} is finalized at {level}; this Levada does not support it");
                 let next = "install a newer Levada; the controllers refuse this one";
                 checks.push(Check::blocked("features", found, next));
             }

@@ -24,7 +24,7 @@ pub(super) fn checks(path: &Path, facts: &Facts) -> OfFile {
     let config = match BrokerConfig::load(&sources) {
         Ok(config) => config,
         Err(errors) => {
-            let next = "change or remove the key; `levada serve --lenient` ignores keys that nobody knows";
+            let next = "change or remove the key; `levada serve --lenient` ignores keys that neither Levada nor Kafka has";
             let check = |error: &_| Check::blocked("configuration", format!("{error}"), next);
             return OfFile { node_id: None, checks: errors.0.iter().map(check).collect() };
         }

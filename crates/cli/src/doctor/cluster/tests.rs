@@ -97,10 +97,10 @@ fn a_fenced_broker_blocks_unless_it_is_the_one_to_be_replaced() {
 #[test]
 fn levels_of_features_that_levada_does_not_have_block() {
     for (feature, found) in [
-        (("metadata.version", 31), "finalized at 31; this Levada knows 25 to 30"),
+        (("metadata.version", 31), "finalized at 31; this Levada supports 25 to 30"),
         (("metadata.version", 24), "finalized at 24"),
         (("transaction.version", 3), "knows 0 to 2"),
-        (("disk.version", 1), "does not know it"),
+        (("disk.version", 1), "does not support it"),
     ] {
         let mut facts = sound();
         facts.versions.get_mut(&2).unwrap().finalized_features = versions(&[feature], 30).finalized_features;
@@ -235,7 +235,7 @@ groups   blocked  g (share)
 Next steps
   groups: end them
 
-Do not replace a broker before the blocked checks are mended.
+Resolve the blocked checks before you replace a broker.
 ";
     assert_eq!(String::from_utf8(out).unwrap(), expected);
     let json = serde_json::to_value(&report).unwrap();

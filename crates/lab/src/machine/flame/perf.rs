@@ -26,7 +26,7 @@ pub(super) struct Perf {
 /// Common prefix of all calls.
 const TRACEPOINT: &str = "syscalls:sys_enter_";
 
-/// So long perf may take to answer on a busy machine, and so often we look whether it still runs.
+/// Longest wait for perf on a busy machine, and the polling interval.
 const PATIENCE: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(1);
 

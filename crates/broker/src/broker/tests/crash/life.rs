@@ -171,7 +171,7 @@ fn config(dir: &Path, ways: Ways) -> BrokerConfig {
     BrokerConfig::load(&Sources::flags(flags)).unwrap()
 }
 
-/// See above.
+/// Work of a broker on a recorded disk, and the facts that must survive a crash.
 pub(super) struct Life {
     pub(super) recorder: Arc<Recorder>,
     pub(super) facts: Facts,

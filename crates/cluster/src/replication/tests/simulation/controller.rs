@@ -50,7 +50,7 @@ struct Broker {
     version: u64,
 }
 
-/// See above.
+/// State of the simulated controller.
 #[derive(Debug)]
 pub(super) struct Controller {
     min_isr: usize,

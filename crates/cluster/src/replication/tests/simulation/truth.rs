@@ -14,7 +14,7 @@ struct Acknowledged {
     epoch: i32,
 }
 
-/// See above.
+/// Committed and acknowledged batches of the partition.
 #[derive(Debug, Default)]
 pub(super) struct Truth {
     /// Batches below a high watermark, by offset.
