@@ -1,5 +1,5 @@
-//! The quick starts of docs/operating/clients.md, run as they stand there, and the scripts that
-//! back up and restore a directory.
+//! The quick starts of docs/operating/clients.md and the session of the README, run as they stand
+//! there, and the scripts that back up and restore a directory.
 
 use std::fs;
 use std::path::Path;
@@ -133,4 +133,53 @@ fn what_was_backed_up_is_there_after_the_restore() {
     fs::remove_dir_all(&data).expect("a directory");
     let refused = refusal(&mut restore());
     assert!(refused.contains("is damaged") && !data.exists(), "{refused}");
+}
+
+/// Lines without their numbers, units of rates, padding and repetitions: these differ by run.
+fn masked(text: &str) -> Vec<String> {
+    let mut lines: Vec<String> = text.lines().map(masked_line).collect();
+    lines.dedup();
+    lines
+}
+
+fn masked_line(line: &str) -> String {
+    let words = line.split_whitespace().map(|word| {
+        let mut number = false;
+        let mut masked = String::new();
+        for character in word.chars() {
+            let in_number = character.is_ascii_digit() || number && [',', '.'].contains(&character);
+            if in_number && !number {
+                masked.push('N');
+            } else if !in_number {
+                masked.push(character);
+            }
+            number = in_number;
+        }
+        ["KiB/s", "MiB/s", "GiB/s"].iter().fold(masked, |word, unit| word.replace(unit, "B/s"))
+    });
+    words.collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn the_session_of_the_readme_prints_what_it_shows() {
+    let page = fs::read_to_string(paths::repository().join("README.md")).expect("README.md");
+    let (_, rest) = page.split_once("\n```console\n").expect("a session");
+    let (session, _) = rest.split_once("\n```\n").expect("the end of the session");
+    let mut node = Node::started();
+    std::os::unix::fs::symlink(paths::binary(), node.scratch().join("levada")).expect("a link");
+    let path = format!("{}:{}", node.scratch().display(), std::env::var("PATH").expect("PATH"));
+    let entries = session.strip_prefix("$ ").expect("a command").split("\n$ ");
+    for entry in entries {
+        let (command, shown) = entry.split_once('\n').unwrap_or((entry, ""));
+        let command = command
+            .replace("127.0.0.1:9092", &node.bootstrap())
+            .replace("127.0.0.1:9644", &node.http_address().to_string());
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &format!("{{ {command}\n}} 2>&1")]);
+        shell.env("PATH", &path).env("LEVADA_BROKERS", node.bootstrap());
+        let printed = run(&mut shell);
+        println!("$ {command}\n{printed}");
+        assert_eq!(masked(&printed), masked(shown), "{command}:\n{printed}");
+    }
+    node.stop();
 }

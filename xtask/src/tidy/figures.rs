@@ -6,9 +6,12 @@ use super::{Complaint, Source};
 use crate::picture::{self, PICTURE, cells};
 
 const FIGURES: &str = "docs/performance/figures.md";
+/// Rows of the README's table, which a reader takes in at a glance.
+const ROWS: usize = 6;
 
 /// Complains about rows of the README's table that the page of figures does not hold with the same
-/// values, and about a picture that shows other values than the table.
+/// values, about a table that is not whole, and about a picture that shows other values than the
+/// table.
 pub(super) fn check(sources: &[Source]) -> Vec<Complaint> {
     let page = |path: &str| sources.iter().find(|source| source.path == Path::new(path));
     let (Some(readme), Some(figures)) = (page("README.md"), page(FIGURES)) else { return Vec::new() };
@@ -24,6 +27,10 @@ pub(super) fn check(sources: &[Source]) -> Vec<Complaint> {
     let mut complaints: Vec<Complaint> = wrong
         .map(|(line, _)| readme.complaint(*line, format!("{FIGURES} has no such row with these values")))
         .collect();
+    if rows.len() != ROWS {
+        let what = format!("the table of figures has {} rows instead of {ROWS}", rows.len());
+        complaints.push(readme.complaint(1, what));
+    }
     if let (Some(drawn), Ok(expected)) = (page(PICTURE), picture::draw(&rows))
         && drawn.text != expected
     {

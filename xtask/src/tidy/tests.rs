@@ -238,17 +238,27 @@ fn the_index_lists_every_page() {
     assert!(matches!(&missing[..], [one] if one.contains("docs/README.md does not list")), "{missing:?}");
 }
 
+const GOOD_ROW: &str = "| start | 35.7 ms | 4480 ms |\n";
+
+fn table_of_figures(rows: &str) -> String {
+    format!("<!-- figures: -->\n\n| Work | Levada | Kafka |\n|---|---|---|\n{rows}\n<!-- end -->\n")
+}
+
 #[test]
 fn the_readme_shows_recorded_figures() {
     let figures =
         ("docs/performance/figures.md", "| start | ≤ 1/40 | 35.7 ms | 4480 ms | 1/125 | reached |\n");
     let of_row = |row: &str| {
-        let table =
-            format!("<!-- figures: -->\n\n| Work | Levada | Kafka |\n|---|---|---|\n{row}\n\n<!-- end -->\n");
-        complaints(&[("README.md", &table), figures])
+        complaints(&[("README.md", &table_of_figures(&format!("{row}{}", GOOD_ROW.repeat(5)))), figures])
     };
-    assert_eq!(of_row("| start | 35.7 ms | 4480 ms |"), Vec::<String>::new());
-    for wrong in ["| start | 35.6 ms | 4480 ms |", "| stop | 35.7 ms | 4480 ms |", "| start | 35.7 ms |"] {
+    assert_eq!(of_row(GOOD_ROW), Vec::<String>::new());
+    let without_a_row = complaints(&[("README.md", &table_of_figures(&GOOD_ROW.repeat(5))), figures]);
+    assert!(matches!(&without_a_row[..], [one] if one.contains("5 rows instead of 6")), "{without_a_row:?}");
+    let without_table = complaints(&[("README.md", "# Levada\n"), figures]);
+    assert!(without_table.iter().any(|one| one.contains("0 rows instead of 6")), "{without_table:?}");
+    for wrong in
+        ["| start | 35.6 ms | 4480 ms |\n", "| stop | 35.7 ms | 4480 ms |\n", "| start | 35.7 ms |\n"]
+    {
         let found = of_row(wrong);
         assert!(matches!(&found[..], [one] if one.starts_with("README.md:5:")), "{wrong}: {found:?}");
     }
@@ -258,8 +268,7 @@ fn the_readme_shows_recorded_figures() {
 fn the_picture_shows_the_figures_of_the_readme() {
     let figures =
         ("docs/performance/figures.md", "| start | ≤ 1/40 | 35.7 ms | 4480 ms | 1/125 | reached |\n");
-    let table = "<!-- figures: -->\n\n| Work | Levada | Kafka |\n|---|---|---|\n| start | 35.7 ms | 4480 ms |\n\n\
-                 <!-- end -->\n";
+    let table = &table_of_figures(&GOOD_ROW.repeat(6));
     let picture = crate::picture::draw(&crate::picture::table(table)).unwrap();
     let with =
         |picture: &str| complaints(&[("README.md", table), figures, (crate::picture::PICTURE, picture)]);

@@ -29,7 +29,8 @@ pub struct GroupConfig {
 /// Settings of consumer groups; the defaults are Kafka's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConsumerConfig {
-    /// Time without a heartbeat after which a member is removed (`group.consumer.session.timeout.ms`).
+    /// Time without a heartbeat after which a member is removed
+    /// (`group.consumer.session.timeout.ms`).
     pub session_timeout_ms: i32,
     /// Heartbeat interval of members (`group.consumer.heartbeat.interval.ms`).
     pub heartbeat_interval_ms: i32,

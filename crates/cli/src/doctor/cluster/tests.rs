@@ -99,7 +99,7 @@ fn levels_of_features_that_levada_does_not_have_block() {
     for (feature, found) in [
         (("metadata.version", 31), "finalized at 31; this Levada supports 25 to 30"),
         (("metadata.version", 24), "finalized at 24"),
-        (("transaction.version", 3), "knows 0 to 2"),
+        (("transaction.version", 3), "supports 0 to 2"),
         (("disk.version", 1), "does not support it"),
     ] {
         let mut facts = sound();
