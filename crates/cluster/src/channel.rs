@@ -164,6 +164,8 @@ impl Channel {
     }
 
     fn submit(&mut self, ticket: u64, class: RequestClass, now_ms: i64) -> Option<ChannelAction> {
+        let mut requests = self.queues.iter().flat_map(|queue| &queue.requests);
+        debug_assert!(requests.all(|request| request.ticket != ticket), "ticket {ticket} is used twice");
         let queue = self.queues.iter_mut().find(|queue| queue.class == class)?;
         let is_forwarded = class == RequestClass::Forwarded;
         if is_forwarded && queue.requests.len() >= self.limits.forwarded {

@@ -92,6 +92,9 @@ impl Transactions {
         for bytes in batches {
             self.take_batch(bytes, &mut committed)?;
         }
+        assert!(self.through.offset >= before.offset, "published records are published again");
+        let ascending = committed.records.is_sorted_by(|one, next| one.offset < next.offset);
+        debug_assert!(ascending, "published records are not in the order of the log");
         committed.through = self.through;
         Ok((self.through != before || committed.voters.is_some()).then_some(committed))
     }

@@ -33,7 +33,8 @@ impl<W> Commits<W> {
     pub fn wait(&mut self, offset: i64, waiter: W) -> CommitTicket {
         self.last_number += 1;
         let ticket = CommitTicket { offset, number: self.last_number };
-        self.waiting.insert(ticket, waiter);
+        let other = self.waiting.insert(ticket, waiter);
+        debug_assert!(other.is_none(), "two waiters have the ticket {ticket:?}");
         ticket
     }
 
@@ -43,7 +44,12 @@ impl<W> Commits<W> {
             Some(offset) => self.waiting.split_off(&CommitTicket { offset, number: 0 }),
             None => BTreeMap::new(),
         };
-        std::mem::replace(&mut self.waiting, left).into_values()
+        let due = std::mem::replace(&mut self.waiting, left);
+        debug_assert!(due.last_key_value().is_none_or(|(ticket, _)| ticket.offset <= high_watermark));
+        debug_assert!(
+            self.waiting.first_key_value().is_none_or(|(ticket, _)| ticket.offset > high_watermark)
+        );
+        due.into_values()
     }
 
     /// Removes all: the leadership is lost.

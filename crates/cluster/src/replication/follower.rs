@@ -116,11 +116,13 @@ pub struct Asked {
 /// have, the next fetch compares again.
 pub fn truncation_offset(leader: EpochEnd, own: (i32, i64), log_end: i64) -> i64 {
     let (own_epoch, own_end) = own;
-    match own_epoch {
+    let offset = match own_epoch {
         -1 => leader.end_offset.min(log_end),
         epoch if epoch == leader.epoch => own_end.min(leader.end_offset).min(log_end),
         _ => own_end.min(log_end),
-    }
+    };
+    assert!(offset <= log_end, "a truncation to {offset} would extend the log, which ends at {log_end}");
+    offset
 }
 
 impl Follower {
@@ -210,12 +212,16 @@ impl Follower {
                 let before = std::mem::replace(&mut self.end, end);
                 match task {
                     Task::Append { records, marks } => {
+                        debug_assert!(end.offset >= before.offset, "an append shortened the log");
                         // Batches of a later epoch than the one asked with are not appended: the
                         // metadata with it is on its way.
                         if !records.is_empty() && before.offset == end.offset {
                             self.failed(retry_ms);
                         }
                         self.note_lag(marks.high_watermark);
+                    }
+                    Task::Truncate(_) | Task::Diverged(_) if end.offset > before.offset => {
+                        panic!("a truncation extended the log from {before:?} to {end:?}")
                     }
                     // The same again would lead to the same answer.
                     _ if before == end => self.failed(retry_ms),

@@ -112,6 +112,7 @@ impl Leader {
                 follower.begin_epoch(registered.isr.contains(&follower.id), log_end, now_ms);
             }
         }
+        self.assert_consistent();
         self.advanced(standings, now_ms)
     }
 
@@ -169,6 +170,7 @@ impl Leader {
     /// present one.
     pub fn check_lag(&mut self, log_end: i64, now_ms: i64) -> Effects {
         self.extend(log_end);
+        self.assert_consistent();
         if self.pending.is_some() {
             return Effects::default();
         }
@@ -346,6 +348,7 @@ impl Leader {
         let epoch =
             |id| self.follower(id).and_then(|follower| follower.broker_epoch).unwrap_or(NO_BROKER_EPOCH);
         let isr = members.map(|id| (id, epoch(id))).collect();
+        assert!(self.pending.is_none(), "a change is proposed while another is pending: {self:?}");
         self.last_change += 1;
         let change = IsrChange {
             number: self.last_change,
@@ -354,6 +357,7 @@ impl Leader {
             isr,
         };
         self.pending = Some(PendingChange { change: change.clone(), joining });
+        self.assert_consistent();
         change
     }
 
@@ -362,6 +366,7 @@ impl Leader {
         let joined = outside(&self.committed, &answer.isr);
         let left = outside(&answer.isr, &self.committed);
         self.committed.clone_from(&answer.isr);
+        assert!(answer.partition_epoch >= self.partition_epoch, "the partition epoch falls: {self:?}");
         self.partition_epoch = answer.partition_epoch;
         ChangeOutcome::Committed { joined, left }
     }
@@ -387,8 +392,22 @@ impl Leader {
             }
         }
         (offset > self.high_watermark).then(|| {
+            debug_assert!(
+                offset <= self.log_end,
+                "high watermark {offset} behind the log end {}",
+                self.log_end
+            );
             self.high_watermark = offset;
             offset
         })
+    }
+
+    /// Asserts what holds after every change of the registration or of the ISR.
+    fn assert_consistent(&self) {
+        assert!(self.high_watermark <= self.log_end, "the high watermark is behind the log end: {self:?}");
+        if let Some(pending) = &self.pending {
+            assert_eq!(pending.change.partition_epoch, self.partition_epoch, "a change of an older epoch");
+            assert_eq!(pending.change.number, self.last_change, "a change that is not the latest");
+        }
     }
 }
