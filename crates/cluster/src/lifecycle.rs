@@ -6,6 +6,7 @@
 //! Kafka's continues without ever being heard again.
 
 mod identity;
+mod phase;
 #[cfg(test)]
 mod tests;
 mod times;
@@ -18,6 +19,7 @@ use levada_wire::messages::{
 };
 
 pub use self::identity::{BrokerIdentity, BrokerListener, FeatureRange, IdentityFault};
+pub use self::phase::BrokerPhase;
 pub use self::times::LifecycleTimes;
 use crate::errors;
 
@@ -29,23 +31,6 @@ const CATCH_UP_MS: i64 = 10;
 
 /// Pause until the second heartbeat of a controlled shutdown, ms.
 const SHUTDOWN_RETRY_MS: i64 = 50;
-
-/// Where a broker is in its life.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BrokerPhase {
-    /// Not registered, or registered and catching up with the metadata.
-    Starting,
-    /// Caught up; logs are recovered and listeners opened.
-    Recovery,
-    /// Has been unfenced.
-    Running,
-    /// Asks the controller to move its leaderships away.
-    ShuttingDown,
-    /// The registration belongs to another process: nothing may be written.
-    Replaced,
-    /// Nothing is sent any more.
-    Stopped,
-}
 
 /// Input of a lifecycle. Answers carry the number of their request.
 #[derive(Clone, Debug)]
@@ -307,7 +292,7 @@ impl Lifecycle {
         let pause = match self.phase {
             BrokerPhase::Starting => {
                 if response.is_caught_up {
-                    self.phase = BrokerPhase::Recovery;
+                    self.enter(BrokerPhase::Recovery);
                     self.actions.push(LifecycleAction::CaughtUp);
                 }
                 CATCH_UP_MS
@@ -331,7 +316,7 @@ impl Lifecycle {
         }
         match (self.fenced, is_fenced) {
             (true, false) => {
-                self.phase = BrokerPhase::Running;
+                self.enter(BrokerPhase::Running);
                 self.actions.push(LifecycleAction::Unfenced);
             }
             (false, true) => self.actions.push(LifecycleAction::Fenced),
@@ -345,7 +330,7 @@ impl Lifecycle {
         if self.phase == BrokerPhase::ShuttingDown {
             return self.shut_down(false);
         }
-        self.phase = BrokerPhase::Replaced;
+        self.enter(BrokerPhase::Replaced);
         self.fenced = true;
         self.limit_ms = Some(now_ms.saturating_add(self.times.session_ms));
         self.actions.push(LifecycleAction::StopWriting);
@@ -366,7 +351,7 @@ impl Lifecycle {
         match self.phase {
             BrokerPhase::ShuttingDown | BrokerPhase::Stopped => {}
             BrokerPhase::Running => {
-                self.phase = BrokerPhase::ShuttingDown;
+                self.enter(BrokerPhase::ShuttingDown);
                 self.limit_ms = Some(now_ms.saturating_add(self.times.shutdown_ms));
                 self.hurry(now_ms);
             }
@@ -471,13 +456,18 @@ impl Lifecycle {
         self.actions.push(LifecycleAction::Refused { api, code });
     }
 
+    fn enter(&mut self, next: BrokerPhase) {
+        assert!(self.phase.may_become(next), "a broker cannot go from {:?} to {next:?}", self.phase);
+        self.phase = next;
+    }
+
     fn shut_down(&mut self, granted: bool) {
-        self.phase = BrokerPhase::Stopped;
+        self.enter(BrokerPhase::Stopped);
         self.actions.push(LifecycleAction::Shutdown(granted));
     }
 
     fn exit(&mut self, reason: String) {
-        self.phase = BrokerPhase::Stopped;
+        self.enter(BrokerPhase::Stopped);
         self.actions.push(LifecycleAction::Exit(reason));
     }
 }
