@@ -100,16 +100,6 @@ fn crc32c(bytes: &[u8]) -> u32 {
     !crc
 }
 
-#[cfg(test)]
-mod tests {
-    use super::crc32c;
-
-    #[test]
-    fn crc_of_the_check_string() {
-        assert_eq!(crc32c(b"123456789"), 0xe306_9283);
-    }
-}
-
 /// Opens a transaction in partition 0 that no coordinator has heard of, as a lost request once left
 /// behind: one record of this producer, of this age. Returns the bytes of the answer.
 pub fn lose_transaction(address: SocketAddr, topic: &str, (producer, written_ms): (i64, i64)) -> Vec<u8> {
@@ -119,4 +109,14 @@ pub fn lose_transaction(address: SocketAddr, topic: &str, (producer, written_ms)
     let head = Encoder::default().i16(0).i16(8).i32(7).string("raw").string("lost").i16(-1).i32(5_000);
     let request = head.i32(1).string(topic).i32(1).i32(0).bytes(&batch.encode()).done();
     Connection::open(address).call(&request)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::crc32c;
+
+    #[test]
+    fn crc_of_the_check_string() {
+        assert_eq!(crc32c(b"123456789"), 0xe306_9283);
+    }
 }
