@@ -101,7 +101,7 @@ impl Replicas {
         dirs: DataDirs,
         left: &LastShutdown,
     ) -> Self {
-        let lease = config.load().cluster.as_ref().map(|cluster| Lease::new(cluster.times.session_ms));
+        let lease = config.load().cluster.as_ref().map(|cluster| Lease::new(&cluster.times));
         Self {
             lease: lease.map(Arc::new),
             replication: Arc::new(Replication::new(config.clone(), metadata.clone())),

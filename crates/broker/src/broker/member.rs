@@ -206,8 +206,8 @@ impl Following {
         let pauses = lease.pauses();
         if pauses != self.pauses {
             tracing::warn!(
-                "the process was stopped for longer than broker.session.timeout.ms; partitions are not served until the \
-                 metadata was read again"
+                "the process was stopped for so long that its session (broker.session.timeout.ms after its last heartbeat) \
+                 may have ended; partitions are not served until the metadata was read again"
             );
             self.pauses = pauses;
             self.confirmation.ask(uptime_ms());

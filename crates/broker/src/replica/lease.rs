@@ -1,23 +1,32 @@
 //! The right of this process to act as a leader in a cluster.
 //!
-//! A process that was stopped for longer than a session (a suspended machine, a debugger) comes
-//! back with the leaderships of before, which other nodes may have by then. Each request asks the
-//! lease by a clock that ran meanwhile, so that not even the first one after the pause is answered.
-//! The lease is valid again once the metadata was read again. As in Kafka, it stays valid while the
+//! A process that was stopped until its session ended (a suspended machine, a debugger) comes back
+//! with the leaderships of before, which other nodes may have by then. The session began with the
+//! last heartbeat, so that the pause may be shorter than a session. Each request asks the lease by
+//! a clock that ran meanwhile, so that not even the first one after the pause is answered. The
+//! lease is valid again once the metadata was read again. As in Kafka, it stays valid while the
 //! process runs and no controller answers.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
+use levada_cluster::lifecycle::LifecycleTimes;
+
 #[cfg(test)]
 mod tests;
+
+/// Shortest pause that ends a lease, ms: a busy machine runs the task that notes the time late.
+const PAUSE_MS_MIN: i64 = 1_500;
+
+/// Part of a session, in percent, for the way of a heartbeat to the controller.
+const HEARTBEAT_PERCENT: i64 = 10;
 
 /// The right to act as a leader. Times are milliseconds of a clock that also counts suspension.
 #[derive(Debug)]
 pub(crate) struct Lease {
-    session_ms: i64,
+    pause_ms: i64,
     /// The last time that the process was known to run; none before the first.
     seen_ms: AtomicI64,
-    /// Number of pauses that were longer than a session.
+    /// Number of pauses that ended the lease.
     pauses: AtomicU64,
     /// Number of pauses after which the metadata was read.
     confirmed: AtomicU64,
@@ -25,10 +34,13 @@ pub(crate) struct Lease {
 }
 
 impl Lease {
-    /// A valid lease that outlives pauses of up to `session_ms`.
-    pub(crate) fn new(session_ms: i64) -> Self {
+    /// A valid lease that outlives pauses after which the session of the last heartbeat still runs:
+    /// the last one may have been an interval before the pause.
+    pub(crate) fn new(times: &LifecycleTimes) -> Self {
+        let way_ms = times.session_ms / 100 * HEARTBEAT_PERCENT;
+        let pause_ms = times.session_ms.saturating_sub(times.heartbeat_ms).saturating_sub(way_ms);
         Self {
-            session_ms,
+            pause_ms: pause_ms.max(PAUSE_MS_MIN),
             seen_ms: AtomicI64::new(i64::MAX),
             pauses: AtomicU64::new(0),
             confirmed: AtomicU64::new(0),
@@ -40,15 +52,15 @@ impl Lease {
     pub(crate) fn is_valid(&self, now_ms: i64) -> bool {
         // In this order: a reader of the time after a pause also reads the pause.
         let seen_ms = self.seen_ms.load(Ordering::Acquire);
-        now_ms.saturating_sub(seen_ms) <= self.session_ms
+        now_ms.saturating_sub(seen_ms) <= self.pause_ms
             && self.confirmed.load(Ordering::Acquire) == self.pauses.load(Ordering::Acquire)
             && !self.is_revoked.load(Ordering::Acquire)
     }
 
-    /// Notes that the process runs. After a pause of more than a session the lease is not valid
-    /// until [`Lease::confirm`]. Only one task calls this.
+    /// Notes that the process runs. After too long a pause the lease is not valid until
+    /// [`Lease::confirm`]. Only one task calls this.
     pub(crate) fn tick(&self, now_ms: i64) {
-        if now_ms.saturating_sub(self.seen_ms.load(Ordering::Acquire)) > self.session_ms {
+        if now_ms.saturating_sub(self.seen_ms.load(Ordering::Acquire)) > self.pause_ms {
             self.pauses.fetch_add(1, Ordering::AcqRel);
         }
         self.seen_ms.store(now_ms, Ordering::Release);

@@ -2,20 +2,21 @@
 
 use super::*;
 
-const SESSION_MS: i64 = 9_000;
+/// A session of 9 s without an interval of heartbeats, 2 s, and without a tenth.
+const PAUSE_MS: i64 = 6_100;
 
 fn lease() -> Lease {
-    let lease = Lease::new(SESSION_MS);
+    let lease = Lease::new(&LifecycleTimes::default());
     assert!(lease.is_valid(1_000), "nothing was seen yet");
     lease.tick(1_000);
     lease
 }
 
 #[test]
-fn a_process_that_was_stopped_for_longer_than_a_session_answers_nothing_when_it_wakes() {
+fn a_process_whose_session_ended_while_it_was_stopped_answers_nothing_when_it_wakes() {
     let lease = lease();
-    assert!(lease.is_valid(1_000 + SESSION_MS));
-    let woken_ms = 1_001 + SESSION_MS;
+    assert!(lease.is_valid(1_000 + PAUSE_MS));
+    let woken_ms = 1_001 + PAUSE_MS;
     assert!(!lease.is_valid(woken_ms), "before any thread has noted the pause");
     lease.tick(woken_ms);
     assert_eq!(lease.pauses(), 1);
@@ -24,6 +25,15 @@ fn a_process_that_was_stopped_for_longer_than_a_session_answers_nothing_when_it_
     assert!(!lease.is_valid(woken_ms + 500), "time alone heals nothing");
     lease.confirm(1);
     assert!(lease.is_valid(woken_ms + 500));
+}
+
+#[test]
+fn a_short_session_takes_no_lease_from_a_busy_process() {
+    let times = LifecycleTimes { session_ms: 500, heartbeat_ms: 400, ..LifecycleTimes::default() };
+    let lease = Lease::new(&times);
+    lease.tick(1_000);
+    assert!(lease.is_valid(2_500));
+    assert!(!lease.is_valid(2_501));
 }
 
 #[test]
