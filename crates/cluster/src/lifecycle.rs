@@ -121,6 +121,8 @@ pub struct Lifecycle {
     /// True if the next request is a heartbeat.
     registered: bool,
     ready: bool,
+    /// A heartbeat has asked for the end of fencing.
+    asked: bool,
     fenced: bool,
     applied: i64,
     offline: BTreeMap<[u8; 16], Offline>,
@@ -150,6 +152,7 @@ impl Lifecycle {
             epoch: None,
             registered: false,
             ready: false,
+            asked: false,
             fenced: true,
             applied: -1,
             offline: BTreeMap::new(),
@@ -350,12 +353,13 @@ impl Lifecycle {
     fn on_stop(&mut self, now_ms: i64) {
         match self.phase {
             BrokerPhase::ShuttingDown | BrokerPhase::Stopped => {}
-            BrokerPhase::Running => {
+            // The controller may have unfenced the broker though the answer is not here yet.
+            BrokerPhase::Running | BrokerPhase::Recovery if self.asked => {
                 self.enter(BrokerPhase::ShuttingDown);
                 self.limit_ms = Some(now_ms.saturating_add(self.times.shutdown_ms));
                 self.hurry(now_ms);
             }
-            BrokerPhase::Starting | BrokerPhase::Recovery | BrokerPhase::Replaced => self.shut_down(false),
+            _ => self.shut_down(false),
         }
     }
 
@@ -412,7 +416,9 @@ impl Lifecycle {
         let kind = match (self.registered, self.epoch) {
             (true, Some(epoch)) => {
                 reported = self.offline.keys().map(|id| Uuid::from_bytes(*id)).collect();
-                self.actions.push(LifecycleAction::Heartbeat(request, self.heartbeat(epoch, &reported)));
+                let body = self.heartbeat(epoch, &reported);
+                self.asked |= !body.want_fence;
+                self.actions.push(LifecycleAction::Heartbeat(request, body));
                 RequestKind::Heartbeat
             }
             _ => {

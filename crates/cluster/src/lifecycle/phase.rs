@@ -23,7 +23,7 @@ impl BrokerPhase {
         use BrokerPhase::{Recovery, Replaced, Running, ShuttingDown, Starting, Stopped};
         match self {
             Starting => matches!(next, Recovery | Replaced | Stopped),
-            Recovery => matches!(next, Running | Replaced | Stopped),
+            Recovery => matches!(next, Running | ShuttingDown | Replaced | Stopped),
             Running => matches!(next, Running | ShuttingDown | Replaced | Stopped),
             ShuttingDown | Replaced => next == Stopped,
             Stopped => false,

@@ -240,6 +240,22 @@ fn a_broker_that_never_ran_stops_at_once() {
 }
 
 #[test]
+fn a_stop_behind_the_first_request_for_the_end_of_fencing_is_a_controlled_shutdown() {
+    let mut broker = broker();
+    broker.step(LifecycleEvent::Tick, 0);
+    broker.step(LifecycleEvent::Registered(1, registered(0, 33)), 10);
+    broker.step(LifecycleEvent::Heartbeat(2, heartbeat(0, true, true, false)), 20);
+    let (request, body) = sent(&broker.step(LifecycleEvent::Ready, 30));
+    assert!(!body.want_fence);
+    assert!(broker.step(LifecycleEvent::Stop, 40).is_empty(), "the controller may have unfenced the broker");
+    let actions = broker.step(LifecycleEvent::Heartbeat(request, heartbeat(0, true, false, false)), 50);
+    let (request, body) = sent(&actions);
+    assert!(body.want_shut_down);
+    let granted = broker.step(LifecycleEvent::Heartbeat(request, heartbeat(0, true, true, true)), 60);
+    assert_eq!(granted, [LifecycleAction::Shutdown(true)]);
+}
+
+#[test]
 fn a_failed_directory_is_reported_until_acknowledged() {
     let mut broker = running();
     let (request, body) = sent(&broker.step(LifecycleEvent::DirectoryFailed(directory(2)), 1000));

@@ -218,7 +218,7 @@ impl Rig {
                 self.step(LifecycleEvent::Ready);
             }
             16 if a < 40 => {
-                self.stopping |= self.broker.phase() == BrokerPhase::Running;
+                self.stopping |= self.broker.phase() == BrokerPhase::Running || self.broker.asked;
                 self.step(LifecycleEvent::Stop);
             }
             17 if a < 20 && self.controller.registration.is_some() => {
