@@ -132,7 +132,7 @@ fn two_members_of_a_group_share_the_partitions() {
     node.levada("topic create clicks --partitions 2").run();
     let mut members: Vec<_> = (0..2).map(|_| node.levada("consume clicks -G readers").spawn()).collect();
     levada_tests::await_some("a partition for each", LIMIT, || {
-        // Until the first member has joined, there is no such group.
+        // Before the first member has joined, there is no such group.
         let (code, said) = node.levada("group describe readers --output json").outcome();
         let group: Value = serde_json::from_str(&said.stdout).ok().filter(|_| code == Some(0))?;
         let members = group[0]["members"].as_array().cloned().unwrap_or_default();

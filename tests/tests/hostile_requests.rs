@@ -57,9 +57,9 @@ const PLAIN: &str = "org.apache.kafka.common.security.plain.PlainLoginModule";
 /// The client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Who {
-    /// Somebody whom no access control entry lets do anything.
+    /// A user whom no access control entry lets do anything.
     Stranger,
-    /// Somebody who may do everything.
+    /// A user who may do everything.
     Anybody,
 }
 

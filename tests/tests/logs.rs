@@ -91,7 +91,7 @@ fn each_event_is_one_line_of_json_with_who_caused_it() {
     }
 }
 
-/// These fields, and those of the client that has caused the event.
+/// The given fields, and those of the client that has caused the event.
 fn by(fields: Value) -> Value {
     let mut all = json!({"principal": "User:ANONYMOUS", "host": "127.0.0.1"});
     all.as_object_mut().expect("fields").extend(fields.as_object().expect("fields").clone());

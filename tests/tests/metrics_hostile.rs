@@ -94,7 +94,7 @@ fn heads_without_end_are_refused_and_take_no_memory() {
         let mut stream = connect(&node);
         write!(stream, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n{head}")
             .expect("the beginning of a head");
-        // Until the broker has had enough: it answers or resets.
+        // Goes on until the broker has had enough: it answers or resets.
         for _ in 0..10_000 {
             if stream.write_all(more.as_bytes()).is_err() {
                 break;

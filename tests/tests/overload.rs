@@ -261,7 +261,7 @@ fn thousands_of_connections_and_consumers_that_do_not_read_stay_small() {
         for number in 0..connections {
             let mut slow = Connection::open(node.address());
             match number % 10 {
-                // These never read what they ask for.
+                // The clients never read what they ask for.
                 0 => slow.send_frame(&raw::fetch("wide", 0, 16 << 20)).expect("a request"),
                 _ => drop(slow.call(&raw::api_versions(0))),
             }

@@ -267,7 +267,7 @@ impl Stage {
         self.fill(&topic, 3_000, "all");
         self.cluster.node_mut(ahead).kill();
         self.cluster.node_mut(behind).start();
-        // Until the controllers have fenced the lost leader, no election is needed.
+        // Before the controllers have fenced the lost leader, no election is needed.
         let left: Vec<i32> = self.cluster.brokers().into_iter().filter(|id| *id != ahead).collect();
         self.cluster.await_brokers(&left);
         let partition = format!("--topic {topic} --partition 0");

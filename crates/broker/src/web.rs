@@ -250,7 +250,7 @@ async fn accept(listener: tokio::net::TcpListener, router: Router, source: Arc<d
         let source = source.clone();
         tokio::spawn(async move {
             let _counted = source.stats().http_connection();
-            // Nobody is told how it ends.
+            // No thread waits for its end.
             let _ = tokio::time::timeout(CONNECTION_TIME, connection).await;
             drop(place);
         });

@@ -74,7 +74,7 @@ impl BrokerArgs {
         if let Some(name) = &self.profile {
             return self.of_profile(name, &Profiles::load()?);
         }
-        // Somebody who names brokers or a login does not mean those of the current profile:
+        // A caller who names brokers or a login does not mean those of the current profile:
         // they are not mixed.
         let brokers = self.brokers.clone();
         let brokers = brokers.or_else(|| Some(variable("LEVADA_BROKERS")?.to_string_lossy().into_owned()));

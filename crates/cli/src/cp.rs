@@ -171,7 +171,7 @@ impl TemporaryCopy {
     fn beside(destination: &Path) -> Result<Self, Failure> {
         let name = destination.file_name().unwrap_or_default().to_string_lossy();
         let path = destination.with_file_name(format!(".{name}.{}.levada-cp", std::process::id()));
-        // Nobody else reads it before it has the permissions of the source.
+        // No other user reads it before it has the permissions of the source.
         let made = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&path);
         let failed = |error| {
             let what = format!("cannot create {}: {error}", destination.display());

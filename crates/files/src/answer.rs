@@ -73,7 +73,7 @@ impl Persistence {
     /// Requested method.
     pub(crate) fn of(head: &Head<'_, '_>) -> Persistence {
         match (head.keep_alive, head.is_1_1) {
-            // Nobody knows whether the body comes after an answer that did not wait for it.
+            // The body may or may not follow an answer that did not wait for it.
             _ if head.expects_continue() && head.body_bytes > 0 => Persistence::Closed,
             (true, true) => Persistence::Kept,
             (true, false) => Persistence::KeptAlive,

@@ -141,7 +141,7 @@ fn tcp(host: &str, port: u16) -> io::Result<std::net::TcpListener> {
 /// The way to bind an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Claim {
-    /// Nobody else may have it.
+    /// No other process may have the socket.
     Alone,
     /// Beside a socket of this process.
     Beside,

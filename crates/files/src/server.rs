@@ -241,7 +241,7 @@ impl Server {
             log.finish();
         }
         for path in self.sockets {
-            // Somebody may have removed it already.
+            // Another process may have removed it already.
             let _ = std::fs::remove_file(path);
         }
     }

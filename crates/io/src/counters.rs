@@ -36,7 +36,7 @@ pub enum Fallback {
     SendfileRefused,
     /// The pages were not in the cache; the read waited for the disk.
     ColdRead,
-    /// These files cannot share blocks.
+    /// The files cannot share blocks.
     ReflinkRefused,
     /// `copy_file_range` does not copy between these files.
     CopyFileRangeRefused,

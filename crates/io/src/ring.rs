@@ -100,7 +100,7 @@ pub enum Event {
         /// Bytes, or why not.
         result: io::Result<usize>,
     },
-    /// Nobody refers to the memory of a zero-copy send any more.
+    /// The kernel no longer refers to the memory of a zero-copy send any more.
     Released {
         /// Yours again.
         memory: Memory,

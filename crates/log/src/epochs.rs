@@ -28,7 +28,7 @@ impl Epochs {
         self.entries.first().map(|entry| entry.1)
     }
 
-    /// These epochs, and later ones.
+    /// The given epochs, and later ones.
     pub(crate) fn followed_by(mut self, later: &Epochs) -> Epochs {
         for (epoch, offset) in &later.entries {
             self.assign(*epoch, *offset);

@@ -45,7 +45,7 @@ pub struct Writer {
     // The log's end when [`Writer::lead`] began this epoch; none if nothing else than an append
     // stores the epoch.
     led_from: Option<i64>,
-    // Nobody else has to have what is appended: the high watermark follows the log's end.
+    // No other replica has to have the records: the high watermark follows the log's end.
     sole_replica: bool,
     // The epochs in memory are those on disk: a new epoch goes there with its first batch.
     epochs_stored: bool,

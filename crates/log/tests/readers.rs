@@ -59,7 +59,7 @@ fn live(step: impl Fn(&mut Writer, u32)) {
     std::thread::scope(|scope| {
         let readers: Vec<_> = (0..2).map(|_| scope.spawn(|| follow(&partition, &done, &reads))).collect();
         let mut round = 0;
-        // Until the readers have been at it for a while, whatever the machine.
+        // Wait until the readers have been at it for a while, whatever the machine.
         let alive = || readers.iter().all(|reader| !reader.is_finished());
         while round < 600 || reads.load(Ordering::Relaxed) < 2_000 && alive() {
             let mut group: Vec<Append> =

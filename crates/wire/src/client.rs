@@ -281,7 +281,7 @@ fn open(address: &str, timeout: Duration) -> io::Result<TcpStream> {
 /// The reason why a request got no response.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// Nobody could be reached at the address.
+    /// No broker could be reached at the address.
     #[error("cannot connect to {address}: {source}")]
     Connect {
         /// Where to.

@@ -14,8 +14,25 @@ const PARAMETERS: usize = 5;
 const COMMENT_COLUMNS: usize = 100;
 
 /// First words of comments that hide their subject.
-const SUBJECTLESS: [&str; 11] =
-    ["Those", "What", "Whatever", "Whether", "Which", "Whichever", "Who", "Whoever", "Whom", "Whose", "Why"];
+const SUBJECTLESS: [&str; 17] = [
+    "Everybody",
+    "How",
+    "Nobody",
+    "Somebody",
+    "These",
+    "Until",
+    "Those",
+    "What",
+    "Whatever",
+    "Whether",
+    "Which",
+    "Whichever",
+    "Who",
+    "Whoever",
+    "Whom",
+    "Whose",
+    "Why",
+];
 
 /// A file whose head has such a line, with a reason, may be long: it lists entries of one form.
 const CATALOGUE: &str = "//! Catalogue: ";
@@ -77,7 +94,7 @@ fn subjectless(source: &Source) -> Vec<Complaint> {
         let text = comment.map(|text| text.trim_start_matches(['/', '!']).trim_start());
         let first = text.and_then(|text| text.split([' ', '.', ',']).next());
         if kind != before && first.is_some_and(|word| SUBJECTLESS.contains(&word)) {
-            let what = "a comment begins with a noun phrase or a verb, not with a question word or `Those`";
+            let what = "a comment begins with a noun phrase or a verb, not with a question word or a pronoun";
             complaints.push(source.complaint(index + 1, what));
         }
         before = kind;

@@ -75,7 +75,7 @@ impl Presence {
                 for action in actions {
                     match self.act(action) {
                         Ok(answer) => due.extend(answer),
-                        // Nobody listens any more.
+                        // No receiver is left.
                         Err(_) => return,
                     }
                 }

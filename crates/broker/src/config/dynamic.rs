@@ -82,7 +82,7 @@ impl BrokerConfig {
         changed.check_assignment_intervals()
     }
 
-    /// These have no effect, but Kafka checks them against each other.
+    /// Checks keys without effect against each other, as Kafka does.
     fn check_assignment_intervals(&self) -> Result<(), String> {
         let number = |name: &str| self.settings().text(name).and_then(|text| text.parse::<i64>().ok());
         for kind in ["consumer", "share", "streams"] {

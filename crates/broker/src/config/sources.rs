@@ -190,7 +190,7 @@ impl Settings {
         Self { dynamic, ..self.clone() }
     }
 
-    /// These settings with the values that `fresh` has for keys that may change while the broker
+    /// The settings with the values that `fresh` has for keys that may change while the broker
     /// runs, and the names of all keys whose values differ. The dynamic layers stay.
     pub(super) fn reloaded(&self, fresh: &Settings) -> (Settings, Differences) {
         let mut merged = fresh.with_dynamic(self.dynamic.clone());

@@ -49,7 +49,7 @@ pub(super) struct ClassicGroup {
     supported: BTreeMap<String, usize>,
     /// Topics the members of a `consumer` group subscribe to, as far as they can be read.
     subscribed: Option<BTreeSet<String>>,
-    /// Somebody came during the initial delay.
+    /// A member came during the initial delay.
     new_member_added: bool,
 }
 

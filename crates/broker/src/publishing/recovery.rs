@@ -93,7 +93,7 @@ impl Publisher {
     fn recover_one(&self, one: Missing, left: &LastShutdown) {
         let id = one.identity.topic_id;
         let Ok(opened) = self.replicas.open_partition(one, |key| left.of(key)) else { return };
-        // Nobody changes topics meanwhile.
+        // No change of topics happens meanwhile.
         self.metadata.hold(|image| {
             if self.replicas.recovery().is_halted() {
                 return;

@@ -20,7 +20,7 @@ impl Publisher {
     /// stop are recovered while the broker serves.
     pub(crate) fn begin(&self, image: &Image, left: LastShutdown) -> Result<(), DataDirError> {
         let node_id = self.config.load().node_id;
-        // Nobody else reads or acts yet.
+        // No other thread reads or acts yet.
         let changes = self.metadata.replace(image, |none| diff(none, image, node_id));
         let (mut missing, mut aftermath) = (Vec::new(), Aftermath::default());
         for change in changes {

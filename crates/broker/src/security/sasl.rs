@@ -215,7 +215,7 @@ pub struct Step {
     pub challenge: Vec<u8>,
     /// The authenticated user.
     pub user: Option<String>,
-    /// Until when that holds, if the mechanism says.
+    /// Expiry of the authentication, if the mechanism sets one.
     pub expires_ms: Option<i64>,
 }
 

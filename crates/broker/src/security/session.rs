@@ -25,7 +25,7 @@ impl Session {
         }
     }
 
-    /// Somebody without a name.
+    /// A user without a name.
     pub fn anonymous(address: IpAddr) -> Self {
         Self::new(Self::ANONYMOUS, address)
     }

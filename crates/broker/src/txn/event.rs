@@ -13,7 +13,7 @@ pub enum Event {
     Init(Ticket, InitRequest),
     /// Partitions become part of a transaction.
     Add(Ticket, AddRequest),
-    /// Somebody asks whether partitions are part of a transaction.
+    /// A broker asks whether partitions are part of a transaction.
     Verify(Ticket, VerifyRequest),
     /// A transaction ends.
     End(Ticket, EndRequest),

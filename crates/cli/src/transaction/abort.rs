@@ -154,7 +154,7 @@ fn abort_id(cluster: &mut Cluster, id: &str) -> Result<(), Failure> {
     describe::describe(cluster, id)?;
     let mut request = InitProducerIdRequest::default();
     request.transactional_id = Some(StrBytes::from(id));
-    // Nobody will use this epoch: what it might open would end at once.
+    // No producer will use this epoch: what it might open would end at once.
     request.transaction_timeout_ms = 1;
     request.producer_id = -1;
     request.producer_epoch = -1;

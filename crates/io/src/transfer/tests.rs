@@ -676,7 +676,7 @@ fn a_range_is_reported_cold_once() {
             continue;
         }
         assert_eq!(transfer.cold(0).unwrap().extent.len, len);
-        // Nobody has brought it in, and the next step does not insist.
+        // No read has brought it in, and the next step does not insist.
         assert_ne!(transfer.step(&mut engine, sender.as_fd(), 1 << 20).unwrap(), Turn::Cold);
         assert!(transfer.remaining() < len);
         read_some(&mut receiver, 1 << 20, &mut Vec::new());

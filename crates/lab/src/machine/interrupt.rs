@@ -12,7 +12,7 @@ impl Interrupt {
     /// Takes SIGINT and SIGTERM over for the rest of the process. The first one asks, the second
     /// one ends the process at once; files without a name go even then.
     pub fn catch() {
-        // Somebody else has them: then it is theirs to end the process.
+        // Other code handles the signals, and ends the process.
         let _ = ctrlc::set_handler(|| {
             if ASKED.swap(true, Ordering::Relaxed) {
                 std::process::exit(130);

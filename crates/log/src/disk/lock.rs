@@ -15,7 +15,7 @@ use super::{FILE_MODE, regular_if_there};
 pub enum ReadLock {
     /// Ours for as long as the file is held.
     Held(File),
-    /// Nobody ever locked anything here.
+    /// No process ever locked the directory.
     Absent,
     /// Another process has it.
     Taken,

@@ -125,7 +125,7 @@ pub(super) struct Spare {
 enum State {
     Working,
     Ready(File, WriteMap),
-    /// Nobody wants it any more, or it could not be made.
+    /// No longer needed, or its creation failed.
     Gone,
 }
 

@@ -46,7 +46,7 @@ impl Writer {
         self.complete(copy, now_ms)?;
         (to.prepare)()?;
         let partition = self.partition.clone();
-        // Until the end: a reader that finds a file gone waits for this lock.
+        // Held to the end: a reader that finds a file gone waits for this lock.
         let _held = partition.hold_flushes();
         // Readers of the former segments ask for aborted transactions after the files have gone.
         let former = partition.segments.load_full();

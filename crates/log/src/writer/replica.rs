@@ -158,7 +158,7 @@ impl Writer {
         match &epochs {
             None => self.store_new_epoch()?,
             Some(epochs) => {
-                // Until the batches are written, the file says more than is so.
+                // The file names epochs of batches that are not written yet.
                 self.epochs_stored = false;
                 epochs.store(&*self.disk, &self.partition.dir())?;
                 self.partition.note_new_name();

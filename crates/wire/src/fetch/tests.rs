@@ -239,7 +239,7 @@ fn bytes_and_records_alternate() {
     for version in VERSIONS {
         let pieces = response.clone().encode(7, version).unwrap().into_pieces();
         let holes: Vec<_> = pieces.iter().map(|piece| matches!(piece, Piece::Hole(_))).collect();
-        // Until version 11 nothing follows the last partition's records; from 12 on tagged fields
+        // Up to version 11 nothing follows the last partition's records; from 12 on tagged fields
         // do.
         let expected: &[bool] =
             if version < 12 { &[false, true, false, true] } else { &[false, true, false, true, false] };

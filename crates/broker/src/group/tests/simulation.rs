@@ -183,7 +183,7 @@ impl World {
             }
         }
         self.rig.pass(ms);
-        // Somebody sets the clock, back or forth.
+        // An operator sets the clock, back or forth.
         if self.random.below(10) == 0 {
             self.rig.ahead_ms = [-3_600_000, -61_000, 0, 61_000, 3_600_000][self.random.below(5)];
         }
@@ -443,7 +443,7 @@ impl World {
         assert!(deleting || committed >= acknowledged, "{acknowledged} is lost, {committed} is left");
     }
 
-    /// Everybody falls silent: after a while nobody waits for anything.
+    /// All members fall silent: after a while no request waits.
     fn come_to_rest(&mut self) {
         self.rig.hold_appends = false;
         self.rig.finish_appends();

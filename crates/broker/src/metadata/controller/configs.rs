@@ -24,9 +24,9 @@ pub enum ConfigChange {
     Set(String),
     /// It falls back to its default.
     Delete,
-    /// These items, separated by commas, are added to the list unless there already.
+    /// The items, separated by commas, are added to the list unless there already.
     Append(String),
-    /// These items are removed from the list.
+    /// The items are removed from the list.
     Subtract(String),
 }
 

@@ -183,7 +183,7 @@ fn lead(partition: &PartitionRegistration, node_id: i32) -> Option<PartitionChan
         return None;
     }
     let clean = partition.isr.contains(&node_id) || partition.eligible_leader_replicas.contains(&node_id);
-    // Nobody is known to have everything, but this was the last to lead: what it has is all there
+    // No replica surely has everything, but this was the last to lead: what it has is all there
     // is.
     let last = partition.isr.is_empty()
         && partition.eligible_leader_replicas.is_empty()

@@ -14,7 +14,7 @@ use super::jwks::{Jwks, UnknownKey};
 pub struct Token {
     /// Subject of the token.
     pub user: String,
-    /// Until when it is valid, in milliseconds since 1970.
+    /// Expiry, in milliseconds since 1970.
     pub expires_ms: i64,
 }
 

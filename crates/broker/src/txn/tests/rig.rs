@@ -30,7 +30,7 @@ pub(in crate::txn) struct Rig {
     pub(in crate::txn) log: Vec<EncodedRecord>,
     /// Every marker written: producer id, epoch, commit, by partition.
     pub(in crate::txn) markers: BTreeMap<TopicPartition, Vec<(i64, i16, bool)>>,
-    /// These wait here while set; otherwise they are done at once.
+    /// Markers wait here while set; otherwise they are done at once.
     pub(in crate::txn) hold_appends: bool,
     pub(in crate::txn) hold_markers: bool,
     pub(in crate::txn) hold_ids: bool,

@@ -117,7 +117,7 @@ impl World {
             88..98 => {
                 let ms = self.rng.random_range(1..4_000);
                 self.rig.pass(ms);
-                // Somebody sets the clock, back or forth.
+                // An operator sets the clock, back or forth.
                 if self.rng.random_bool(0.1) {
                     self.rig.ahead_ms = self.rng.random_range(-900_000..900_000);
                 }

@@ -7,7 +7,7 @@ use super::{catalogue, exposition::Families};
 /// The groups for which `/metrics` has room.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct GroupStates {
-    /// These groups.
+    /// The given groups.
     pub groups: Vec<GroupState>,
     /// Number of further groups.
     pub groups_left_out: u64,

@@ -125,7 +125,7 @@ impl<'a> Taker<'a> {
             self.calls += 1;
             self.file.read_exact_at(buffer, self.end)?;
             if let Err(error) = batch::check_stored(buffer) {
-                // Nobody may ever find it.
+                // No other process may find the name.
                 self.file.set_len(self.end)?;
                 return Err(io::Error::other(error));
             }

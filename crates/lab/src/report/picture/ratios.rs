@@ -6,7 +6,7 @@ use super::{Form, axis, px};
 use crate::method::statistics::Interval;
 use crate::report::number;
 
-/// How many times better one is than the other: 2 is twice as good, 0.5 half as good.
+/// Factor by which one is better than the other: 2 is twice as good, 0.5 half as good.
 #[derive(Clone, Debug)]
 pub(in crate::report) struct Ratio {
     pub(in crate::report) label: String,

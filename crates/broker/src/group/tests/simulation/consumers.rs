@@ -183,7 +183,7 @@ impl World {
             self.listen();
         }
         self.rig.pass(ms);
-        // Somebody sets the clock, back or forth.
+        // An operator sets the clock, back or forth.
         if self.random.below(10) == 0 {
             self.rig.ahead_ms = [-3_600_000, -61_000, 0, 61_000, 3_600_000][self.random.below(5)];
         }
@@ -402,7 +402,7 @@ impl World {
         }
     }
 
-    /// Everybody falls silent: after a while nobody is left and nobody waits for anything.
+    /// All members fall silent: after a while no member is left and no request waits.
     fn come_to_rest(&mut self) {
         self.rig.pass(200_000);
         self.listen();

@@ -129,7 +129,7 @@ impl Controller {
         let broker = Broker { standing, incarnation, heard_ms: now_ms, version: self.version };
         let is_known = self.brokers.insert(id, broker).is_some();
         if is_known && !is_clean {
-            // Nobody knows what the stop has cost it.
+            // The stop may have cost the replica records.
             self.eligible.retain(|one| *one != id);
             let isr = self.partition.isr.iter().copied().filter(|one| *one != id).collect();
             self.change(isr, &[id]);

@@ -512,7 +512,7 @@ impl Sim {
                 let partition = self.controller.partition();
                 let leader = partition.leader;
                 let follower = partition.isr.iter().copied().rfind(|id| *id != leader);
-                // Until another broker leads.
+                // Lasts until another broker leads.
                 self.cuts.insert((leader, CONTROLLER), now_ms + 650);
                 self.cuts.insert((CONTROLLER, follower.unwrap_or(-1)), now_ms + ms);
             }

@@ -50,7 +50,7 @@ pub(crate) fn beside(
         });
         let asked = client(address);
         if asked.is_err() {
-            // Nobody may have connected.
+            // Perhaps no client has connected.
             drop(TcpStream::connect(address));
         }
         let spent = server.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
