@@ -94,16 +94,10 @@ impl Observation {
     fn follow(&mut self, alive: &Receiver<Infallible>) -> End {
         let mut event = ObserverEvent::Tick;
         loop {
-            let mut next = None;
-            for action in self.observer.step(event, steady_ms()) {
-                match self.act(action) {
-                    Ok(answer) => next = answer.or(next),
-                    Err(end) => return end,
-                }
-            }
-            if let Err(end) = self.report() {
-                return end;
-            }
+            let next = match self.step(event) {
+                Ok(next) => next,
+                Err(end) => return end,
+            };
             let Some(deadline) = self.observer.deadline() else { return End::Asked };
             let wait = if next.is_some() { 0 } else { deadline.saturating_sub(steady_ms()).max(0) };
             match alive.recv_timeout(Duration::from_millis(wait.unsigned_abs())) {
@@ -114,16 +108,40 @@ impl Observation {
         }
     }
 
+    /// Takes an event, and returns the next one if there is one already. The request that is due
+    /// may wait for news: it leaves when all that the last answer said is known.
+    fn step(&mut self, event: ObserverEvent) -> Result<Option<ObserverEvent>, End> {
+        let is_answer = matches!(event, ObserverEvent::Fetched(..));
+        let actions = self.observer.step(event, steady_ms());
+        // An answer that only leads to another node does not say how far the log has come.
+        let leads_on = |action: &ObserverAction| {
+            matches!(action, ObserverAction::Unusable { .. } | ObserverAction::LeaderChanged { .. })
+        };
+        let is_of_log = is_answer && !actions.iter().any(leads_on);
+        let is_request =
+            |action: &_| matches!(action, ObserverAction::Fetch(..) | ObserverAction::FetchSnapshot(..));
+        let (requests, states): (Vec<_>, Vec<_>) = actions.into_iter().partition(is_request);
+        for state in states {
+            self.act(state)?;
+        }
+        self.report()?;
+        if is_of_log {
+            self.shared.fetched();
+        }
+        let mut next = None;
+        for request in requests {
+            next = self.act(request)?.or(next);
+        }
+        Ok(next)
+    }
+
     /// Does a task of the observer. The answer to a request is the next event.
     fn act(&mut self, action: ObserverAction) -> Result<Option<ObserverEvent>, End> {
         match action {
             ObserverAction::Fetch(request, to, body) => {
                 let answer = self.connection.fetch(&to, &body);
                 Ok(Some(match answer {
-                    Some(answer) => {
-                        self.shared.fetched();
-                        ObserverEvent::Fetched(request, answer)
-                    }
+                    Some(answer) => ObserverEvent::Fetched(request, answer),
                     None => ObserverEvent::Failed(request),
                 }))
             }

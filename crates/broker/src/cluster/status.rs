@@ -32,7 +32,7 @@ pub(crate) struct MembershipStatus {
     pub(crate) high_watermark: i64,
     /// Offset of the last metadata record that is in force, -1 for none.
     pub(crate) applied: i64,
-    /// Time since the last answer to a Fetch of the metadata log, ms.
+    /// Time since the leader's last answer to a Fetch of the metadata log was taken, ms.
     pub(crate) since_fetch_ms: Option<i64>,
     /// Time since the last answer to a heartbeat or registration, ms.
     pub(crate) since_heartbeat_ms: Option<i64>,
@@ -144,6 +144,7 @@ impl Shared {
         true
     }
 
+    /// Notes that all that an answer of the leader said is known.
     pub(super) fn fetched(&self) {
         self.state.lock().fetched_ms = Some(steady_ms());
     }

@@ -108,6 +108,19 @@ fn a_broker_is_caught_up_unfenced_and_shut_down() {
 }
 
 #[test]
+fn an_answer_counts_when_its_image_is_there_and_no_image_waits_for_the_next_answer() {
+    let controller = Controller::start(1);
+    let member = join(&[&controller]);
+    let begun = Instant::now();
+    while member.membership.status().since_fetch_ms.is_none() {
+        assert!(begun.elapsed() < LIMIT, "no answer of the leader");
+        std::thread::yield_now();
+    }
+    let event = member.events.recv_timeout(Duration::ZERO);
+    assert!(matches!(event, Ok(ClusterEvent::Image(_))), "{event:?} with the first answer");
+}
+
+#[test]
 fn directories_are_reported_before_the_broker_asks_to_be_unfenced() {
     let controller = Controller::start(1);
     controller.change(|state| state.acknowledges = false);
