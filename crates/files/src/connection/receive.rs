@@ -21,20 +21,23 @@ impl Connection {
     pub(super) async fn introduce(&mut self) -> Result<(), CloseReason> {
         self.timer.until(tokio::time::Instant::now() + HEAD_TIME);
         let (socket, timer) = (&self.socket, &mut self.timer);
+        let (mut room, mut filled) = ([0; proxy::HEADER_BYTES_MAX], 0);
         loop {
-            let ready = std::future::poll_fn(|context| match socket.poll_readable(context) {
-                Poll::Ready(ready) => Poll::Ready(ready.map_err(CloseReason::from)),
-                Poll::Pending => timer.poll(context).map(|()| Err(CloseReason::Slow)),
+            // The timer first: a client that always has one byte more is slow as well.
+            let ready = std::future::poll_fn(|context| match timer.poll(context) {
+                Poll::Ready(()) => Poll::Ready(Err(CloseReason::Slow)),
+                Poll::Pending => socket.poll_readable(context).map_err(CloseReason::from),
             });
             ready.await?;
-            match take_header(socket) {
+            match take_header(socket, &mut room, &mut filled) {
                 Ok(Header::Whole(client, _)) => {
                     if let Some((address, port)) = client {
                         self.peer = Peer::Address(address.to_canonical(), port);
                     }
                     return Ok(());
                 }
-                Ok(Header::Partial | Header::Malformed) => return Err(CloseReason::NoHeader),
+                Ok(Header::Partial) => {}
+                Ok(Header::Malformed) => return Err(CloseReason::NoHeader),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) => return Err(error.into()),
             }
@@ -151,20 +154,28 @@ impl Connection {
     }
 }
 
-/// Looks at what has come, and takes a whole header off.
-fn take_header(socket: &Socket) -> io::Result<Header> {
-    let mut room = [0; proxy::HEADER_BYTES_MAX];
-    let header = socket.try_io(Interest::READABLE, || {
-        let (count, _) = rustix::net::recv(socket.as_fd(), &mut room[..], RecvFlags::PEEK)?;
-        match proxy::parse(&room[..count]) {
-            // Looked at again when more has come.
-            Header::Partial if (1..room.len()).contains(&count) => Err(io::ErrorKind::WouldBlock.into()),
-            header => Ok(header),
-        }
+/// Takes what has come of a header behind the first `filled` bytes of it, and no byte more. At the
+/// end of the connection no header can become whole.
+fn take_header(
+    socket: &Socket,
+    room: &mut [u8; proxy::HEADER_BYTES_MAX],
+    filled: &mut usize,
+) -> io::Result<Header> {
+    let before = *filled;
+    let count = socket.try_io(Interest::READABLE, || {
+        let (count, _) = rustix::net::recv(socket.as_fd(), &mut room[before..], RecvFlags::PEEK)?;
+        Ok(count)
     })?;
-    if let Header::Whole(_, len) = header {
-        let taken = socket.try_read(&mut room[..len])?;
-        debug_assert_eq!(taken, len, "it was there");
-    }
+    let header = proxy::parse(&room[..before + count]);
+    let end = match header {
+        Header::Malformed => return Ok(header),
+        Header::Partial if count == 0 => return Ok(Header::Malformed),
+        // All of it belongs to the header. Left in the socket, it would announce itself for ever.
+        Header::Partial => before + count,
+        Header::Whole(_, len) => len,
+    };
+    let taken = socket.try_read(&mut room[before..end])?;
+    debug_assert_eq!(before + taken, end, "it was there");
+    *filled = end;
     Ok(header)
 }

@@ -41,19 +41,30 @@ fn server(home: &FilePath) -> (Server, CertificateDer<'static>) {
     let certificate = home.join("server.pem");
     std::fs::write(&certificate, made.signing_key.serialize_pem() + &made.cert.pem()).unwrap();
     let server = Server::start(Config {
-        site: SiteOptions { directory: home.join("root"), ..SiteOptions::default() },
         listen: Vec::new(),
         listen_tls: vec![Address::Tcp("127.0.0.1".to_owned(), 0)],
         tls: Some(TlsOptions { certificate, key: None }),
+        shards: Some(2),
+        ..plain(home)
+    });
+    (server.unwrap(), made.cert.der().clone())
+}
+
+/// The settings of a server with one address in the clear.
+fn plain(home: &FilePath) -> Config {
+    Config {
+        site: SiteOptions { directory: home.join("root"), ..SiteOptions::default() },
+        listen: vec![Address::Tcp("127.0.0.1".to_owned(), 0)],
+        listen_tls: Vec::new(),
+        tls: None,
         proxy_protocol: false,
         metrics: None,
         access_log: None,
-        shards: Some(2),
+        shards: Some(1),
         connections_max: 100,
         connections_per_address_max: 100,
         grace: Duration::from_secs(1),
-    });
-    (server.unwrap(), made.cert.der().clone())
+    }
 }
 
 fn connect(
@@ -78,13 +89,23 @@ fn get(stream: &mut impl Asked, path: &str, len: usize) -> Vec<u8> {
     let mut answer = Vec::new();
     let mut some = vec![0; 64 << 10];
     loop {
-        let count = stream.read(&mut some).unwrap();
+        let count = read(stream, &mut some);
         assert!(count > 0, "the connection has ended");
         answer.extend_from_slice(&some[..count]);
         let end = answer.windows(4).position(|four| four == b"\r\n\r\n").map(|at| at + 4);
         if let Some(end) = end.filter(|end| answer.len() - end >= len) {
             assert!(answer.starts_with(b"HTTP/1.1 200 OK\r\n"));
             return answer.split_off(end);
+        }
+    }
+}
+
+/// Reads once; a profiler's signal may interrupt it.
+fn read(stream: &mut impl Asked, into: &mut [u8]) -> usize {
+    loop {
+        match stream.read(into) {
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            outcome => return outcome.unwrap(),
         }
     }
 }
@@ -163,5 +184,28 @@ fn a_client_that_breaks_off_its_handshake_is_told_why() {
     let end = stream.read_to_end(&mut said);
     assert!(end.is_ok() || end.is_err_and(|error| error.kind() == ErrorKind::ConnectionReset));
     assert_eq!(said.first(), Some(&21), "an alert: {said:?}");
+    server.stop();
+}
+
+#[test]
+fn a_part_of_a_proxy_header_ends_with_its_connection() {
+    let home = tempfile::TempDir::new().unwrap();
+    std::fs::create_dir(home.path().join("root")).unwrap();
+    std::fs::write(home.path().join("root/small"), "a small file").unwrap();
+    let server = Server::start(Config { proxy_protocol: true, ..plain(home.path()) }).unwrap();
+    let open = || {
+        let stream = TcpStream::connect(server.addresses()[0].to_string()).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        stream
+    };
+    let mut stream = open();
+    stream.write_all(b"PROXY TCP4 1.2.").unwrap();
+    stream.shutdown(std::net::Shutdown::Write).unwrap();
+    assert_eq!(read(&mut stream, &mut [0; 1]), 0, "the server closes the connection at once");
+    let mut stream = open();
+    for part in ["PROXY TCP4 ", "192.0.2.1 192.0.2.2 ", "1 2\r", "\n"] {
+        stream.write_all(part.as_bytes()).unwrap();
+    }
+    assert_eq!(get(&mut stream, "/small", 12), b"a small file");
     server.stop();
 }
