@@ -203,13 +203,13 @@ impl Observation {
 
     /// Tells the other threads of the controller, and the consumer of the image.
     fn report(&mut self) -> Result<(), End> {
-        let quorum = self.observer.quorum();
+        let (quorum, node_id) = (self.observer.quorum(), self.shared.node_id);
+        // The metadata log may name the voters long after the leader is known.
+        if quorum.is_voter(node_id) {
+            return Err(End::Fatal(IdentityFault::Voter { node_id }.to_string()));
+        }
         let controller = quorum.leader_target();
         if self.shared.observed(controller.as_ref(), quorum.epoch(), self.observer.high_watermark()) {
-            if quorum.is_voter(self.shared.node_id) {
-                let node_id = self.shared.node_id;
-                return Err(End::Fatal(IdentityFault::Voter { node_id }.to_string()));
-            }
             if let Some(controller) = &controller {
                 self.cutoffs.iter().for_each(|cutoff| cutoff.keep_only(&controller.address));
             }

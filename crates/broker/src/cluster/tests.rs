@@ -282,6 +282,20 @@ fn a_broker_with_a_controllers_id_does_not_join() {
 }
 
 #[test]
+fn a_broker_with_the_id_of_a_controller_that_does_not_lead_does_not_stay() {
+    let controller = Controller::start(1);
+    let member = join(&[&controller]);
+    member.catch_up();
+    controller.change(|state| state.voter = Some(77));
+    let reason = loop {
+        if let ClusterEvent::Exit(reason) = member.event() {
+            break reason;
+        }
+    };
+    assert!(reason.starts_with("node.id 77 is the id of a controller"), "{reason}");
+}
+
+#[test]
 fn a_thread_that_panics_ends_the_broker_with_its_name() {
     let (sender, events) = events::queue();
     guard("cluster-log", &sender, || {});

@@ -47,6 +47,8 @@ pub(super) struct State {
     pub(super) heartbeat_error: i16,
     /// The highest version of a heartbeat that it knows, if not that of Levada.
     pub(super) heartbeat_version: Option<i16>,
+    /// A voter that its log names besides itself.
+    pub(super) voter: Option<i32>,
     next_producer_id: i64,
 }
 
@@ -213,8 +215,9 @@ impl Controller {
         partition.current_leader = Some(LeaderEpoch { leader_id: state.leader, leader_epoch: state.epoch });
         match state.leader == self.id {
             true => {
-                partition.high_watermark = TOPIC_OFFSET + 1;
-                partition.records = (!at_end).then(|| log(1));
+                let voters = state.voter.filter(|_| at_end).map(voters);
+                partition.high_watermark = TOPIC_OFFSET + 1 + i64::from(voters.is_some());
+                partition.records = if at_end { voters } else { Some(log(1)) };
             }
             false => partition.error_code = 6,
         }
@@ -247,6 +250,20 @@ fn log(epoch: i32) -> Bytes {
         Record::Topic(TopicRecord { name: "t".to_owned(), topic_id: levada_wire::Uuid::from_bytes([9; 16]) });
     let mut batch = Builder::new().base_offset(TOPIC_OFFSET).leader_epoch(epoch);
     batch.push(0, None, Some(&records::encode(&record).unwrap()));
+    batch.build().unwrap().freeze()
+}
+
+/// A control batch behind the only record, which names this voter.
+fn voters(id: i32) -> Bytes {
+    // Version 0, and an array of one voter: its id, no directory, and an array of one endpoint.
+    let mut value = vec![0, 0, 2];
+    value.extend_from_slice(&id.to_be_bytes());
+    value.extend_from_slice(&[0; 16]);
+    value.extend_from_slice(b"\x02\x0bCONTROLLER\x0a127.0.0.1");
+    // The port, tags, the range of kraft.version with its tags, and the tags of voter and record.
+    value.extend_from_slice(&[0, 1, 0, 0, 0, 0, 1, 0, 0, 0]);
+    let mut batch = Builder::new().base_offset(TOPIC_OFFSET + 1).leader_epoch(1).control();
+    batch.push(0, Some(&[0, 0, 0, 6]), Some(&value));
     batch.build().unwrap().freeze()
 }
 
