@@ -103,6 +103,8 @@ pub(crate) enum ConnectionFault {
     Login { peer: &'static str, user: String, code: i16 },
     #[error("cannot authenticate: {0}")]
     Fault(#[from] LoginFault),
+    #[error("another node is to be asked")]
+    Superseded,
     #[error("the node does not offer a version of {api} that Levada sends")]
     Version { api: &'static str },
     #[error(transparent)]
@@ -204,6 +206,9 @@ impl Connection {
     }
 
     fn connect(&self, to: &Target) -> Result<Open, ConnectionFault> {
+        if !self.cutoff.permits(&to.address) {
+            return Err(ConnectionFault::Superseded);
+        }
         let config = self.config.load();
         let cluster = config.cluster.as_ref().expect("only a broker in a cluster has these connections");
         let listener = self.peers.listener(cluster);
@@ -228,11 +233,11 @@ impl Connection {
     }
 
     /// Logs a fault, unless the same was logged since the last success: nodes are asked again
-    /// several times a second.
+    /// several times a second. A node that is not to be asked any more is no fault.
     fn tell(&mut self, to: &Target, fault: &ConnectionFault) {
         let (address, purpose) = (&to.address, &*self.purpose);
         let is_new = self.told.len() < FAULTS_MAX && self.told.insert(format!("{address} {fault}"));
-        match is_new && !self.cutoff.is_closed() {
+        match is_new && self.cutoff.permits(address) {
             true => {
                 tracing::warn!(%address, purpose, %fault, "a request to another node failed; the broker repeats it")
             }
@@ -307,22 +312,33 @@ pub(crate) struct Cutoff(Arc<Mutex<Held>>);
 #[derive(Default)]
 struct Held {
     socket: Option<(TcpStream, Address)>,
+    /// The only address that is permitted; any, if none is said.
+    only: Option<Address>,
     is_closed: bool,
+}
+
+impl Held {
+    fn permits(&self, to: &Address) -> bool {
+        !self.is_closed && self.only.as_ref().is_none_or(|only| only == to)
+    }
 }
 
 impl Cutoff {
     fn hold(&self, socket: &TcpStream, to: &Address) -> io::Result<()> {
         let mut held = self.0.lock();
-        if held.is_closed {
-            return Err(io::Error::new(io::ErrorKind::ConnectionAborted, "the broker stops"));
+        if !held.permits(to) {
+            let reason = if held.is_closed { "the broker stops" } else { "another node is to be asked" };
+            return Err(io::Error::new(io::ErrorKind::ConnectionAborted, reason));
         }
         held.socket = Some((socket.try_clone()?, to.clone()));
         Ok(())
     }
 
-    /// Ends the connection unless it is one to this address: another node is the controller.
+    /// Ends the connection unless it is one to this address, and permits no other one from now on:
+    /// another node is the controller.
     pub(crate) fn keep_only(&self, to: &Address) {
         let mut held = self.0.lock();
+        held.only = Some(to.clone());
         if let Some((socket, _)) = held.socket.take_if(|(_, address)| address != to) {
             // A socket that is closed already is what is wanted.
             let _ = socket.shutdown(Shutdown::Both);
@@ -338,7 +354,7 @@ impl Cutoff {
         }
     }
 
-    fn is_closed(&self) -> bool {
-        self.0.lock().is_closed
+    fn permits(&self, to: &Address) -> bool {
+        self.0.lock().permits(to)
     }
 }

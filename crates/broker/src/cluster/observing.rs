@@ -209,10 +209,11 @@ impl Observation {
             return Err(End::Fatal(IdentityFault::Voter { node_id }.to_string()));
         }
         let controller = quorum.leader_target();
+        if let Some(controller) = &controller {
+            // First: a connection to the new controller that others make at once is permitted.
+            self.cutoffs.iter().for_each(|cutoff| cutoff.keep_only(&controller.address));
+        }
         if self.shared.observed(controller.as_ref(), quorum.epoch(), self.observer.high_watermark()) {
-            if let Some(controller) = &controller {
-                self.cutoffs.iter().for_each(|cutoff| cutoff.keep_only(&controller.address));
-            }
             self.requests.send(RequestInput::Controller(controller)).map_err(|_| End::Asked)?;
         }
         let is_complete = self.observer.published().offset >= self.observer.high_watermark();

@@ -166,7 +166,7 @@ fn another_thread_ends_the_wait_for_an_answer() {
         }
         let (answer, connection) = waiting.join().unwrap();
         assert!(answer.is_none());
-        assert_eq!(connection.cutoff.is_closed(), close);
+        assert_eq!(connection.cutoff.permits(&target(1).address), !close);
     }
 }
 
@@ -177,6 +177,17 @@ fn a_connection_that_was_closed_is_not_made_again() {
     let mut connection = connection(&[], TIMEOUT);
     connection.cutoff.close();
     assert!(describe(&mut connection, &to).is_none());
+}
+
+#[test]
+fn a_request_that_was_queued_for_the_former_controller_makes_no_connection_to_it() {
+    let former = TcpListener::bind("127.0.0.1:0").unwrap();
+    former.set_nonblocking(true).unwrap();
+    let to = target(former.local_addr().unwrap().port());
+    let mut connection = connection(&[], Duration::from_millis(100));
+    connection.cutoff.keep_only(&target(1).address);
+    assert!(describe(&mut connection, &to).is_none());
+    assert_eq!(former.accept().unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
 }
 
 #[test]
