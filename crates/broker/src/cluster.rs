@@ -41,6 +41,7 @@ mod job;
 mod observing;
 mod presence;
 mod requests;
+mod setbacks;
 mod status;
 #[cfg(test)]
 mod tests;

@@ -16,6 +16,7 @@ use super::ClusterEvent;
 use super::connection::{Connection, Cutoff, Peers};
 use super::events::EventSender;
 use super::requests::RequestInput;
+use super::setbacks::Setbacks;
 use super::status::Shared;
 use crate::clock::{now_ms, steady_ms};
 use crate::metadata::image::{Image, Position, Replay};
@@ -35,6 +36,7 @@ pub(super) struct Observation {
     is_dirty: bool,
     /// True if the state was complete once.
     has_published: bool,
+    setbacks: Setbacks,
     events: EventSender,
     requests: Sender<RequestInput>,
 }
@@ -78,6 +80,7 @@ impl Observation {
             fresh: None,
             is_dirty: false,
             has_published: false,
+            setbacks: Setbacks::default(),
             events,
             requests,
         }
@@ -126,6 +129,7 @@ impl Observation {
         }
         self.report()?;
         if is_of_log {
+            self.setbacks = Setbacks::default();
             self.shared.fetched();
         }
         let mut next = None;
@@ -185,9 +189,16 @@ impl Observation {
             ObserverAction::LeaderChanged { epoch, leader } => {
                 tracing::info!(epoch, leader, "the quorum has another leader or epoch");
             }
-            ObserverAction::Unusable { from, reason } => {
-                tracing::debug!(address = %from.address, reason, "a controller's answer is of no use");
-            }
+            ObserverAction::Unusable { from, reason } => match self.setbacks.is_worth_a_word(&reason) {
+                true => tracing::warn!(
+                    address = %from.address,
+                    reason,
+                    "the broker gets no further in the metadata log; it asks the controllers again"
+                ),
+                false => {
+                    tracing::debug!(address = %from.address, reason, "a controller's answer is of no use");
+                }
+            },
             ObserverAction::Fetch(..) | ObserverAction::FetchSnapshot(..) | ObserverAction::Stop(_) => {}
         }
         Ok(())

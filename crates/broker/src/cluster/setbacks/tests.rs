@@ -1,0 +1,23 @@
+//! Setbacks by their number.
+
+use super::*;
+
+#[test]
+fn a_reason_that_stays_is_told_once_and_one_of_an_election_never() {
+    let mut setbacks = Setbacks::default();
+    let told: Vec<u32> = (1..100).filter(|_| setbacks.is_worth_a_word("lost")).collect();
+    assert_eq!(told, [PATIENCE]);
+    for _ in 1..PATIENCE {
+        assert!(!setbacks.is_worth_a_word("no leader"));
+    }
+    assert!(setbacks.is_worth_a_word("no leader"), "each reason is told");
+}
+
+#[test]
+fn reasons_without_end_cost_no_memory() {
+    let mut setbacks = Setbacks::default();
+    for number in 0..1_000 {
+        setbacks.is_worth_a_word(&number.to_string());
+    }
+    assert_eq!(setbacks.0.len(), REASONS_MAX);
+}
