@@ -188,7 +188,9 @@ impl Connection {
         let is_usable = |open: &Open| {
             open.to == to.address && open.renew_at.is_none_or(|renew_at| Instant::now() < renew_at)
         };
-        let open = self.open.take().filter(is_usable).map_or_else(|| self.connect(to), Ok);
+        let kept = self.open.take().filter(is_usable);
+        let is_kept = kept.is_some();
+        let open = kept.map_or_else(|| self.connect(to), Ok);
         self.last_correlation_id = self.last_correlation_id.wrapping_add(1);
         let sent = self.last_correlation_id;
         let called = open.and_then(|mut open| Ok((call(&mut open, sent)?, open)));
@@ -197,6 +199,11 @@ impl Connection {
                 self.open = Some(open);
                 self.told.clear();
                 Some(answer)
+            }
+            // Nodes close idle connections. If there is more to it, a new connection tells.
+            Err(ConnectionFault::Client(ClientError::Lost { .. } | ClientError::Closed { .. })) if is_kept => {
+                tracing::debug!(address = %to.address, purpose = self.purpose, "a kept connection has ended");
+                None
             }
             Err(fault) => {
                 self.tell(to, &fault);

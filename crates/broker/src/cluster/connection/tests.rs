@@ -191,6 +191,20 @@ fn a_request_that_was_queued_for_the_former_controller_makes_no_connection_to_it
 }
 
 #[test]
+fn the_end_of_an_idle_connection_is_not_a_fault() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = serve(directory.path());
+    let to = target(server.kafka_addresses()[0].port());
+    let mut connection = connection(&[], TIMEOUT);
+    assert!(describe(&mut connection, &to).is_some());
+    connection.cutoff.0.lock().socket.as_ref().unwrap().0.shutdown(Shutdown::Both).unwrap();
+    assert!(describe(&mut connection, &to).is_none());
+    assert!(connection.told.is_empty(), "{:?}", connection.told);
+    assert!(describe(&mut connection, &to).is_some(), "the next request makes a new connection");
+    server.stop();
+}
+
+#[test]
 fn the_same_fault_is_logged_once() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let to = target(listener.local_addr().unwrap().port());
