@@ -1,7 +1,7 @@
 //! Conditional requests (RFC 9110, 13): checks if the client already has the file, or expects
 //! another version of it.
 
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::request::{Head, members};
 
@@ -76,6 +76,14 @@ fn any_match(head: &Head<'_, '_>, name: &'static str, etag: &[u8], comparison: C
         (_, Comparison::Strong) => tag == etag,
     };
     Some(values.flat_map(members).any(same))
+}
+
+/// The last second that HTTP can write: its years have four digits.
+const LAST_SECOND: u64 = 253_402_300_799;
+
+/// The time of so many seconds since 1970, or the nearest that HTTP can write.
+pub(crate) fn writable_time(seconds: i64) -> SystemTime {
+    UNIX_EPOCH + Duration::from_secs(u64::try_from(seconds).unwrap_or(0).min(LAST_SECOND))
 }
 
 fn date(value: &[u8]) -> Option<SystemTime> {

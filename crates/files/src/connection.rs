@@ -194,7 +194,7 @@ impl Connection {
                 Taken::Wait(work) => {
                     self.flush().await?;
                     let shard = self.shard.clone();
-                    self.prepared.extend(shard.perform(work).await);
+                    self.prepared.push(shard.perform(work).await);
                 }
                 Taken::Handshake => self.handshake().await?,
                 Taken::More => {

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use httpdate::HttpDate;
 use rustix::io::{Errno, ReadWriteFlags};
 
-use crate::condition::Validators;
+use crate::condition::{self, Validators};
 use crate::encoding::Encoding;
 use crate::media;
 use crate::range::Span;
@@ -110,8 +110,7 @@ impl Entry {
         (varies, cache): (bool, Option<&str>),
     ) -> Entry {
         let Opened { file, file_version, .. } = opened;
-        let seconds = Duration::from_secs(u64::try_from(file_version.modified.0).unwrap_or(0));
-        let modified = UNIX_EPOCH + seconds;
+        let modified = condition::writable_time(file_version.modified.0);
         let nanos = i128::from(file_version.modified.0) * 1_000_000_000 + i128::from(file_version.modified.1);
         let etag = format!("\"{:x}-{:x}-{nanos:x}\"", file_version.identity.1, file_version.len);
         let mut version_fields = Vec::new();

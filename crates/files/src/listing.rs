@@ -2,7 +2,6 @@
 
 use std::fs::File;
 use std::io;
-use std::time::{Duration, UNIX_EPOCH};
 
 use bytes::Bytes;
 use httpdate::HttpDate;
@@ -11,6 +10,7 @@ use percent_encoding::percent_encode;
 use rustix::fs::{AtFlags, Dir, FileType};
 use serde::Serialize;
 
+use crate::condition;
 use crate::request::{Head, members};
 use crate::root::{DiskWait, Opened};
 use crate::site::{Found, Site};
@@ -108,13 +108,12 @@ fn lines(site: &Site, host: Option<&str>, (directory, path): (File, &[u8])) -> i
             _ => None,
         };
         let Some((kind, size, modified)) = seen else { continue };
-        let modified = UNIX_EPOCH + Duration::from_secs(u64::try_from(modified).unwrap_or(0));
         let slash = if kind == Kind::Directory { "/" } else { "" };
         lines.push(Line {
             name: String::from_utf8_lossy(bytes).into_owned(),
             kind,
             size: (kind == Kind::File).then_some(size),
-            mtime: HttpDate::from(modified).to_string(),
+            mtime: HttpDate::from(condition::writable_time(modified)).to_string(),
             // "./" keeps a name with a colon from being taken for a scheme.
             link: format!("./{}{slash}", percent_encode(bytes, PATH)),
         });

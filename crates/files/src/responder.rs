@@ -67,7 +67,19 @@ enum Outcome {
     Listed(std::io::Result<Bytes>, listing::Form),
 }
 
+impl Prepared {
+    /// The result of work that came to no end of its own, as after a panic.
+    pub(crate) fn failed(key: Vec<u8>, error: std::io::Error) -> Prepared {
+        Prepared { key, outcome: Outcome::Found(Err(Fault::Io(error))) }
+    }
+}
+
 impl Work {
+    /// The name of its path.
+    pub(crate) fn key(&self) -> &[u8] {
+        &self.key
+    }
+
     /// Does the work. Waits for the disk.
     pub(crate) fn run(self, site: &Site) -> Prepared {
         let outcome = match self.task {
@@ -379,3 +391,6 @@ fn list(asked: &Lookup<'_>, head: &Head<'_, '_>, opened: Opened) -> Work {
     let (host, path) = (asked.host.map(str::to_owned), asked.path.to_vec());
     Work { key: asked.key.to_vec(), task: Task::List { opened, host, path, form } }
 }
+
+#[cfg(test)]
+mod tests;

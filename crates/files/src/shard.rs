@@ -93,8 +93,9 @@ impl Shard {
     }
 
     /// Does what has to wait for the disk on a thread that may.
-    pub(crate) async fn perform(&self, work: Work) -> Option<Prepared> {
-        let site = self.responder.site();
-        tokio::task::spawn_blocking(move || work.run(&site)).await.ok()
+    pub(crate) async fn perform(&self, work: Work) -> Prepared {
+        let (site, key) = (self.responder.site(), work.key().to_vec());
+        let done = tokio::task::spawn_blocking(move || work.run(&site)).await;
+        done.unwrap_or_else(|error| Prepared::failed(key, error.into()))
     }
 }

@@ -1,0 +1,63 @@
+//! Answers to heads, without a socket.
+
+use std::path::Path;
+use std::time::UNIX_EPOCH;
+
+use super::*;
+use crate::request::{Parsed, parse, room};
+use crate::site::SiteOptions;
+
+/// A server's answers for a directory with a file named `a`.
+fn responder(options: SiteOptions) -> Responder {
+    std::fs::write(options.directory.join("a"), "text").unwrap();
+    Responder::new(Arc::new(ArcSwap::from_pointee(Site::open(options).unwrap())), 16)
+}
+
+fn options(home: &Path) -> SiteOptions {
+    SiteOptions { directory: home.to_owned(), ..SiteOptions::default() }
+}
+
+/// The answer to a request, whose work is done as often as it asks for some.
+fn answer(responder: &Responder, text: &str, perform: impl Fn(Work) -> Prepared) -> Result<Reply, Refusal> {
+    let mut room = room();
+    let Ok(Parsed::Whole(head, _)) = parse(text.as_bytes(), &mut room) else { panic!("{text:?}") };
+    let moment = Moment { now: UNIX_EPOCH, second: 0, date: "now" };
+    let mut prepared = Vec::new();
+    for _ in 0..4 {
+        match responder.decide(&head, &mut prepared, (moment, Instant::now()))? {
+            Decision::Reply(reply) => return Ok(reply),
+            Decision::Wait(work) => prepared.push(perform(work)),
+        }
+    }
+    panic!("{text:?} asks for work again and again")
+}
+
+#[test]
+fn work_that_fails_is_not_done_again() {
+    let home = tempfile::tempdir().unwrap();
+    let responder = responder(SiteOptions { listing: true, ..options(home.path()) });
+    let lost = |work: Work| Prepared::failed(work.key().to_vec(), std::io::Error::other("lost"));
+    let reply = answer(&responder, "GET / HTTP/1.1\r\nHost: x\r\n\r\n", lost).unwrap();
+    assert_eq!(reply.status, StatusCode::INTERNAL_SERVER_ERROR);
+}
+
+#[test]
+fn a_time_that_http_cannot_write_is_the_last_that_it_can() {
+    // A file system in memory has such times.
+    let home = tempfile::tempdir_in("/dev/shm").unwrap();
+    let responder = responder(SiteOptions { listing: true, ..options(home.path()) });
+    let late = UNIX_EPOCH + std::time::Duration::from_secs(300_000_000_000);
+    let file = std::fs::File::options().write(true).open(home.path().join("a")).unwrap();
+    file.set_modified(late).unwrap();
+    assert_eq!(file.metadata().unwrap().modified().unwrap(), late);
+    let run = |work: Work| work.run(&responder.site());
+    for (path, body) in [("a", false), ("", true)] {
+        let reply = answer(&responder, &format!("GET /{path} HTTP/1.1\r\nHost: x\r\n\r\n"), run).unwrap();
+        assert_eq!(reply.status, StatusCode::OK);
+        let said = match &reply.body {
+            Body::Bytes(bytes) if body => bytes,
+            _ => &reply.head,
+        };
+        assert!(String::from_utf8_lossy(said).contains("Fri, 31 Dec 9999 23:59:59 GMT"), "{said:?}");
+    }
+}
