@@ -272,12 +272,14 @@ impl Connection {
         let now = SystemTime::now();
         shard.clock.with(now, |moment| {
             let mut room = request::room();
-            let refused =
-                |refusal, draft| (Taken::Refused(answer::refused(refusal, moment), draft), bytes.len());
+            let refused = |this: &Connection, refusal, head: Option<&request::Head<'_, '_>>| {
+                let reply = answer::refused(refusal, head, moment);
+                (Taken::Refused(reply, this.draft(head)), bytes.len())
+            };
             let (head, used) = match request::parse(bytes, &mut room) {
                 Ok(Parsed::Whole(head, used)) => (head, used),
                 Ok(Parsed::Partial) => return (Taken::More, 0),
-                Err(refusal) => return refused(refusal, self.draft(None)),
+                Err(refusal) => return refused(self, refusal, None),
             };
             let decided = match self.purpose {
                 Purpose::Files | Purpose::SecureFiles => {
@@ -292,7 +294,7 @@ impl Connection {
                 }
                 // Answered again from the same bytes when the work is done.
                 Ok(Decision::Wait(work)) => (Taken::Wait(work), 0),
-                Err(refusal) => refused(refusal, self.draft(Some(&head))),
+                Err(refusal) => refused(self, refusal, Some(&head)),
             }
         })
     }

@@ -209,3 +209,22 @@ fn a_part_of_a_proxy_header_ends_with_its_connection() {
     assert_eq!(get(&mut stream, "/small", 12), b"a small file");
     server.stop();
 }
+
+/// All that a server in the clear says to what is sent, up to its end.
+fn said(sent: &str) -> String {
+    let home = tempfile::TempDir::new().unwrap();
+    std::fs::create_dir(home.path().join("root")).unwrap();
+    let server = Server::start(plain(home.path())).unwrap();
+    let mut stream = TcpStream::connect(server.addresses()[0].to_string()).unwrap();
+    stream.write_all(sent.as_bytes()).unwrap();
+    let mut said = String::new();
+    stream.read_to_string(&mut said).unwrap();
+    server.stop();
+    said
+}
+
+#[test]
+fn a_refused_head_request_is_answered_without_a_body() {
+    let said = said("HEAD /../ HTTP/1.1\r\nHost: x\r\n\r\n");
+    assert!(said.starts_with("HTTP/1.1 400 Bad Request\r\n") && said.ends_with("\r\n\r\n"), "{said}");
+}
