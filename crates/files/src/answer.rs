@@ -299,6 +299,8 @@ fn whole_head(status: StatusCode, frame: &Frame<'_>, entry: &Entry) -> Bytes {
     writing.field("Content-Length", &entry.len());
     if status == StatusCode::OK {
         writing.raw(&entry.version_fields);
+    } else if entry.varies {
+        writing.raw(b"Vary: Accept-Encoding\r\n");
     }
     writing.raw(&entry.body_fields);
     writing.finish(frame)

@@ -46,6 +46,8 @@ pub(crate) struct Entry {
     pub(crate) media: String,
     /// ETag, Last-Modified, Vary and Cache-Control: what a 304 also has.
     pub(crate) version_fields: Vec<u8>,
+    /// True if other forms of the file may be sent to other clients.
+    pub(crate) varies: bool,
     /// Content-Encoding and Accept-Ranges.
     pub(crate) body_fields: Vec<u8>,
     body: RefCell<Option<CachedBytes>>,
@@ -137,6 +139,7 @@ impl Entry {
             modified,
             media: media.to_owned(),
             version_fields,
+            varies,
             body_fields,
             body: RefCell::default(),
             head: RefCell::default(),

@@ -61,3 +61,14 @@ fn a_time_that_http_cannot_write_is_the_last_that_it_can() {
         assert!(String::from_utf8_lossy(said).contains("Fri, 31 Dec 9999 23:59:59 GMT"), "{said:?}");
     }
 }
+
+#[test]
+fn a_page_for_missing_files_that_depends_on_the_client_says_so() {
+    let home = tempfile::tempdir().unwrap();
+    let not_found = Some("a".to_owned());
+    let responder = responder(SiteOptions { precompressed: true, not_found, ..options(home.path()) });
+    let run = |work: Work| work.run(&responder.site());
+    let reply = answer(&responder, "GET /b HTTP/1.1\r\nHost: x\r\n\r\n", run).unwrap();
+    assert_eq!(reply.status, StatusCode::NOT_FOUND);
+    assert!(String::from_utf8_lossy(&reply.head).contains("\r\nVary: Accept-Encoding\r\n"));
+}
