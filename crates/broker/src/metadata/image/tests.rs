@@ -86,6 +86,21 @@ fn a_removed_topic_takes_its_configuration_along() {
 }
 
 #[test]
+fn an_image_without_changes_of_topics_is_not_searched_for_them() {
+    let mut image = Image::empty();
+    let topic_id = Uuid::from_bytes([7; 16]);
+    image.apply(&TopicRecord { name: "t".to_owned(), topic_id }.into(), Position::default()).unwrap();
+    let before = image.clone();
+    let most = |image: &Image| image.topics().changed_since(before.topics()).size_hint().1;
+    assert_eq!(most(&image), Some(0));
+    image.apply(&RemoveTopicRecord { topic_id }.into(), Position::default()).unwrap();
+    assert_ne!(most(&image), Some(0));
+    let other = TopicRecord { name: "u".to_owned(), topic_id: Uuid::from_bytes([8; 16]) };
+    image.apply(&other.into(), Position::default()).unwrap();
+    assert_eq!(image.topics().changed_since(before.topics()).count(), 1);
+}
+
+#[test]
 fn contradictions_are_errors_and_change_nothing() {
     let topic_id = Uuid::from_bytes([7; 16]);
     let mut image = Image::empty();
