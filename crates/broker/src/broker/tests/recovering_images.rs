@@ -218,7 +218,7 @@ impl Member {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(12))]
+    #![proptest_config(ProptestConfig { cases: 12, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn differences_and_a_recovery_between_them_lead_to_the_last_image(
