@@ -1,5 +1,6 @@
-//! The crate `cluster` against a real Kafka controller: no binary drives it yet, so this suite
-//! does, with one thread and one blocking connection a machine.
+//! The state machines of the crate `cluster` one by one against a real Kafka controller, each with
+//! a thread and a blocking connection of its own. The suites `member` and `cluster…` have them
+//! together, as the binary drives them.
 
 use std::collections::BTreeSet;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};

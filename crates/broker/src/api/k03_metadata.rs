@@ -3,8 +3,9 @@
 //! Live brokers with the endpoint of the client's listener, a controller (any live broker), and
 //! topics. All topics when none are named (null; an empty list in version 0), by name, or from
 //! version 12 on by id. A named topic that does not exist is created if the client and
-//! `auto.create.topics.enable` allow it. As with Kafka the answer still says that it is unknown,
-//! but here the topic exists as soon as the answer is sent.
+//! `auto.create.topics.enable` allow it. As with Kafka the answer still says that it is unknown.
+//! The topic exists as soon as a broker that is its own controller sends the answer; a broker of a
+//! cluster learns of it with the metadata log.
 //!
 //! Topics that the client may not describe are left out of all, and refused by name or id; to have
 //! one created it needs Create on the cluster or on the topic.
