@@ -9,7 +9,7 @@
 //!
 //! Features whose lowest level is 0 are left out below version 4, whose clients cannot read them;
 //! so are features whose APIs are not served. A broker of a cluster tells all finalised features of
-//! the cluster.
+//! the cluster, and supports those that it has registered.
 //!
 //! Not done: the cluster id and node id checks of later versions (not advertised).
 
@@ -23,7 +23,7 @@ use levada_wire::messages::{ApiVersionsRequest, ApiVersionsResponse};
 use crate::api::{self, Context, forwarding};
 use crate::controller::{ActiveController, Remote};
 use crate::error_code::ErrorCode;
-use crate::metadata::features::FEATURES;
+use crate::metadata::features::{FEATURES, Feature, of_members};
 
 /// The highest version of this API that we serve.
 const VERSION_MAX: i16 = 4;
@@ -31,7 +31,7 @@ const VERSION_MAX: i16 = 4;
 /// From this version on clients can read features whose lowest level is 0 (KAFKA-17011).
 const ZERO_FEATURES_VERSION_MIN: i16 = 4;
 
-/// Features in the answer: those whose APIs are served.
+/// Features in the answer of a broker that is its own controller: those whose APIs are served.
 pub(super) const SHOWN_FEATURES: &[&str] =
     &["group.version", "kraft.version", "metadata.version", "transaction.version"];
 
@@ -87,7 +87,7 @@ fn add_features(context: &Context, response: &mut ApiVersionsResponse) {
             min_version_level: *level,
         }));
     }
-    for feature in FEATURES.iter().filter(|feature| SHOWN_FEATURES.contains(&feature.name)) {
+    for feature in supported(is_remote) {
         if feature.min_version > 0 || context.version() >= ZERO_FEATURES_VERSION_MIN {
             response.supported_features.push(message!(SupportedFeatureKey {
                 name: feature.name.into(),
@@ -95,6 +95,14 @@ fn add_features(context: &Context, response: &mut ApiVersionsResponse) {
                 max_version: feature.max_version,
             }));
         }
+    }
+}
+
+/// The features that this broker supports: in a cluster those that it has registered.
+fn supported(is_remote: bool) -> Vec<Feature> {
+    match is_remote {
+        true => of_members().collect(),
+        false => FEATURES.into_iter().filter(|feature| SHOWN_FEATURES.contains(&feature.name)).collect(),
     }
 }
 

@@ -7,7 +7,7 @@ use levada_cluster::lifecycle::{BrokerIdentity, BrokerListener, FeatureRange};
 use levada_wire::Uuid;
 
 use crate::config::BrokerConfig;
-use crate::metadata::features::{FEATURES, LOWEST_OF_MEMBERS, METADATA_VERSION};
+use crate::metadata::features;
 use crate::metadata::uuid;
 
 /// Ids of a broker that lie in its data directory.
@@ -41,14 +41,9 @@ pub(crate) fn identity(config: &BrokerConfig, bound: &[SocketAddr], ids: BrokerI
         };
         BrokerListener { name: listener.name.clone(), host, port, security_protocol: listener.protocol.id() }
     });
-    // Features whose groups are not served are announced nevertheless: a cluster that has finalised
-    // one refuses a broker that does not name it.
-    let features = FEATURES.iter().map(|feature| FeatureRange {
+    let features = features::of_members().map(|feature| FeatureRange {
         name: feature.name.to_owned(),
-        min: match feature.name {
-            METADATA_VERSION => LOWEST_OF_MEMBERS,
-            _ => feature.min_version,
-        },
+        min: feature.min_version,
         max: feature.max_version,
     });
     BrokerIdentity {

@@ -1,6 +1,18 @@
-//! Names and versions that KIP-511 lets clients give.
+//! Names and versions that KIP-511 lets clients give, and the features that clients are told.
 
-use super::is_software_name;
+use super::{SHOWN_FEATURES, is_software_name, supported};
+
+#[test]
+fn a_broker_of_a_cluster_supports_what_it_has_registered() {
+    let ranges = |is_remote| {
+        let of = |feature: crate::metadata::features::Feature| (feature.name, feature.min_version);
+        supported(is_remote).into_iter().map(of).collect::<Vec<_>>()
+    };
+    assert_eq!(ranges(true).len(), 7);
+    assert!(ranges(true).contains(&("metadata.version", 25)));
+    assert_eq!(ranges(false).len(), SHOWN_FEATURES.len());
+    assert!(ranges(false).contains(&("metadata.version", 7)));
+}
 
 #[test]
 fn software_names_are_those_of_kip_511() {
