@@ -142,6 +142,9 @@ impl Responder {
             head_only: head.method == Method::Head,
         };
         let answered = |reply| Ok(Decision::Reply(reply));
+        if !head.host().is_none_or(target::is_authority) {
+            return Err(Refusal::bad("the host is malformed"));
+        }
         match head.method {
             Method::Get | Method::Head => {}
             Method::Options => {
@@ -158,6 +161,7 @@ impl Responder {
         };
         let host = match authority.or(head.host()) {
             Some(host) if site.options().hosts => target::host(host)?,
+            Some(host) if !target::is_authority(host) => return Err(Refusal::bad("the host is malformed")),
             _ => None,
         };
         let (mut normal, mut key) = self.scratch.take();

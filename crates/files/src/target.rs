@@ -153,6 +153,18 @@ pub fn host(authority: &[u8]) -> Result<Option<String>, Refusal> {
     Ok((!name.is_empty() && !name.starts_with('.')).then_some(name))
 }
 
+/// True if this can stand in a Host field: nothing, or a name or an address, with a port or
+/// without. Names that no directory has are among them.
+pub(crate) fn is_authority(authority: &[u8]) -> bool {
+    if authority.first() == Some(&b'[') {
+        return host(authority).is_ok();
+    }
+    let end = memchr::memchr(b':', authority).unwrap_or(authority.len());
+    let (name, port) = authority.split_at(end);
+    let known = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~%!$&'()*+,;=".contains(byte);
+    (authority.is_empty() || !name.is_empty()) && name.iter().all(known) && is_port(port)
+}
+
 fn is_port(port: &[u8]) -> bool {
     match port {
         [] => true,

@@ -72,3 +72,24 @@ fn a_page_for_missing_files_that_depends_on_the_client_says_so() {
     assert_eq!(reply.status, StatusCode::NOT_FOUND);
     assert!(String::from_utf8_lossy(&reply.head).contains("\r\nVary: Accept-Encoding\r\n"));
 }
+
+#[test]
+fn a_host_is_well_formed_whether_it_is_looked_up_or_not() {
+    let home = tempfile::tempdir().unwrap();
+    let responder = responder(options(home.path()));
+    let run = |work: Work| work.run(&responder.site());
+    let status = |text: &str| match answer(&responder, text, run) {
+        Ok(reply) => reply.status,
+        Err(refusal) => refusal.status,
+    };
+    for host in ["", "x", "x:", "X.y:80", "a_b", "a%20b", "[::1]", "[::1]:8080"] {
+        assert_eq!(status(&format!("GET /a HTTP/1.1\r\nHost: {host}\r\n\r\n")), StatusCode::OK, "{host}");
+    }
+    for host in ["a/b", "x y", "u@h", "x:y", "x:1:2", ":80", "[::1", "\u{fc}"] {
+        for text in ["GET /a", "GET http://x/a", "OPTIONS *", "POST /a"] {
+            let text = format!("{text} HTTP/1.1\r\nHost: {host}\r\n\r\n");
+            assert_eq!(status(&text), StatusCode::BAD_REQUEST, "{text}");
+        }
+    }
+    assert_eq!(status("GET http://u@h/a HTTP/1.1\r\nHost: h\r\n\r\n"), StatusCode::BAD_REQUEST);
+}
