@@ -277,7 +277,11 @@ impl Connection {
                 (Taken::Refused(reply, this.draft(head)), bytes.len())
             };
             let (head, used) = match request::parse(bytes, &mut room) {
-                Ok(Parsed::Whole(head, used)) => (head, used),
+                Ok(Parsed::Whole(mut head, used)) => {
+                    // The client is told when the server stops; a further request would be lost.
+                    head.keep_alive &= !shard.stopping.get();
+                    (head, used)
+                }
                 Ok(Parsed::Partial) => return (Taken::More, 0),
                 Err(refusal) => return refused(self, refusal, None),
             };

@@ -228,3 +228,31 @@ fn a_refused_head_request_is_answered_without_a_body() {
     let said = said("HEAD /../ HTTP/1.1\r\nHost: x\r\n\r\n");
     assert!(said.starts_with("HTTP/1.1 400 Bad Request\r\n") && said.ends_with("\r\n\r\n"), "{said}");
 }
+
+#[test]
+fn a_server_that_stops_says_that_the_connection_closes() {
+    let home = tempfile::TempDir::new().unwrap();
+    std::fs::create_dir(home.path().join("root")).unwrap();
+    std::fs::write(home.path().join("root/small"), "a small file").unwrap();
+    let server = Server::start(Config { grace: Duration::from_secs(60), ..plain(home.path()) }).unwrap();
+    let open = || TcpStream::connect(server.addresses()[0].to_string()).unwrap();
+    let (mut idle, mut busy) = (open(), open());
+    assert_eq!(get(&mut idle, "/small", 12), b"a small file");
+    // Answered, and the next request begun: both have come when the first answer has.
+    busy.write_all(b"GET /small HTTP/1.1\r\nHost: x\r\n\r\nGET /sm").unwrap();
+    let mut first = Vec::new();
+    while !first.ends_with(b"a small file") {
+        let mut some = [0; 1024];
+        let count = read(&mut busy, &mut some);
+        assert!(count > 0);
+        first.extend_from_slice(&some[..count]);
+    }
+    server.shared.stop.raise();
+    assert_eq!(read(&mut idle, &mut [0; 1]), 0, "an idle connection ends");
+    busy.write_all(b"all HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    let mut last = String::new();
+    busy.read_to_string(&mut last).unwrap();
+    assert!(!String::from_utf8_lossy(&first).contains("Connection:"));
+    assert!(last.contains("\r\nConnection: close\r\n") && last.ends_with("a small file"), "{last}");
+    server.stop();
+}
