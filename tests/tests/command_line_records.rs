@@ -151,6 +151,30 @@ fn two_members_of_a_group_share_the_partitions() {
 }
 
 #[test]
+fn a_member_for_which_the_group_has_no_partition_ends_at_the_end() {
+    let mut node = Node::new()
+        .option("group.consumer.min.heartbeat.interval.ms", "100")
+        .option("group.consumer.heartbeat.interval.ms", "200");
+    node.start();
+    node.levada("topic create clicks --partitions 1").run();
+    let mut reader = node.levada("consume clicks -G readers").spawn();
+    produce(&node, "produce clicks", "a\n");
+    assert_eq!(reader.line(LIMIT), "a");
+    for (line, group) in
+        [("consume clicks -G readers -e", "readers"), ("consume ^none.* -G others -e", "others")]
+    {
+        let said = node.levada(line).run();
+        assert_eq!(said.stdout, "", "{line}");
+        let note = format!("note: group {group} has no partition for this member");
+        assert!(said.stderr.contains(&note), "{line}: {}", said.stderr);
+    }
+    produce(&node, "produce clicks", "b\n");
+    assert_eq!(reader.line(LIMIT), "b", "the other member keeps its partition");
+    process::signal(reader.pid(), Signal::INT);
+    assert_eq!(reader.finish(LIMIT), [""; 0]);
+}
+
+#[test]
 fn several_topics_and_patterns() {
     let node = Node::started();
     for topic in ["logs-a", "logs-b", "other", "views"] {

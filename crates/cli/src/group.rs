@@ -8,7 +8,7 @@ mod kick;
 mod list;
 pub(crate) mod offsets;
 mod reset;
-mod state;
+pub(crate) mod state;
 
 use std::io::Write;
 

@@ -14,7 +14,7 @@ use super::{
 use crate::{
     cluster::{Cluster, Outage, TopicPartition},
     failure::Failure,
-    group::offsets,
+    group::{offsets, state},
     interrupt,
 };
 
@@ -35,6 +35,8 @@ struct Reading<'a> {
     reached: Offsets,
     /// The leaders may have changed.
     is_stale: bool,
+    /// With `--exit`: the coordinator intends no partition for this member.
+    has_nothing_to_read: bool,
 }
 
 /// The group to read as, the topics, and the end of reading.
@@ -66,6 +68,7 @@ pub(super) fn run(
         committed: Offsets::new(),
         reached: Offsets::new(),
         is_stale: false,
+        has_nothing_to_read: false,
     };
     let mut outage = Outage::none(args.exit.then_some(AWAY_LIMIT));
     while !reading.is_done(sink) {
@@ -82,7 +85,9 @@ pub(super) fn run(
 impl Reading<'_> {
     fn is_done(&self, sink: &Sink<'_>) -> bool {
         let has_some = !self.fetcher.positions().is_empty();
-        sink.is_done() || (has_some && self.ends.as_ref().is_some_and(|ends| self.fetcher.has_reached(ends)))
+        sink.is_done()
+            || self.has_nothing_to_read
+            || (has_some && self.ends.as_ref().is_some_and(|ends| self.fetcher.has_reached(ends)))
     }
 
     fn step(&mut self, sink: &mut Sink<'_>) -> Result<(), Failure> {
@@ -93,6 +98,14 @@ impl Reading<'_> {
         if let Some(places) = self.assigned.clone() {
             self.take_over(&places)?;
             self.assigned = None;
+        }
+        if self.args.exit && self.member.is_idle() && self.is_meant_to_idle()? {
+            let group = self.group;
+            eprintln!(
+                "note: group {group} has no partition for this member; levada group describe {group} shows its members"
+            );
+            self.has_nothing_to_read = true;
+            return Ok(());
         }
         if self.is_stale {
             let places = self.fetcher.positions().keys().cloned().collect();
@@ -105,6 +118,13 @@ impl Reading<'_> {
             self.ends = Some(self.limit.ends(&mut self.cluster, topics, isolation)?);
         }
         self.fetcher.fetch(&mut self.cluster, self.ends.as_ref(), sink)
+    }
+
+    /// True if no partition is on its way to this member: others may still have to give it up.
+    fn is_meant_to_idle(&mut self) -> Result<bool, Failure> {
+        let target = state::target_of(&mut self.cluster, self.group, self.member.id())?;
+        self.member.wait_for_a_heartbeat();
+        Ok(target == Some(0))
     }
 
     /// Starts to read these partitions: each at the position of this process or of the group, or

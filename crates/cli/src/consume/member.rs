@@ -47,6 +47,8 @@ pub(super) struct Member {
     /// The partitions that it may read, `None` before the coordinator has said so.
     assigned: Option<BTreeSet<(Uuid, i32)>>,
     next_beat: Instant,
+    /// Answers in a row by which the member has joined and has no partition.
+    idle_beats: u32,
 }
 
 impl Member {
@@ -63,7 +65,23 @@ impl Member {
             topics: BTreeMap::new(),
             assigned: None,
             next_beat: Instant::now(),
+            idle_beats: 0,
         }
+    }
+
+    pub(super) fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// True if two answers in a row gave the member no partition. One is not enough: a coordinator
+    /// may look up the topics of a pattern after the member has joined.
+    pub(super) fn is_idle(&self) -> bool {
+        self.idle_beats >= 2
+    }
+
+    /// Lets [`Member::is_idle`] wait for another heartbeat.
+    pub(super) fn wait_for_a_heartbeat(&mut self) {
+        self.idle_beats = 1;
     }
 
     /// Sends a heartbeat if one is due. Returns the partitions to read, if they have changed.
@@ -78,15 +96,20 @@ impl Member {
         self.epoch = response.member_epoch;
         let interval = u64::try_from(response.heartbeat_interval_ms).unwrap_or(0).max(100);
         self.next_beat = Instant::now() + Duration::from_millis(interval);
-        let Some(assignment) = response.assignment else { return Ok(None) };
-        let assigned = partitions(&assignment);
+        let assigned = response.assignment.as_ref().map(partitions);
+        let has_some = assigned.as_ref().or(self.assigned.as_ref()).is_some_and(|all| !all.is_empty());
+        self.idle_beats = if has_some { 0 } else { self.idle_beats + 1 };
+        let Some(assigned) = assigned else { return Ok(None) };
         if self.assigned.as_ref() == Some(&assigned) {
             return Ok(None);
         }
         let places = self.places(cluster, &assigned)?;
+        let has_changed = has_some || self.assigned.is_some();
         self.assigned = Some(assigned);
-        // The coordinator waits to be told that the others are given up.
-        self.next_beat = Instant::now();
+        if has_changed {
+            // The coordinator waits to be told that the others are given up.
+            self.next_beat = Instant::now();
+        }
         Ok(Some(places))
     }
 
@@ -190,6 +213,7 @@ impl Member {
             Cause::Code(UNKNOWN_MEMBER_ID | FENCED_MEMBER_EPOCH | kafka_error::GROUP_ID_NOT_FOUND) => {
                 self.epoch = JOINING;
                 self.assigned = None;
+                self.idle_beats = 0;
                 self.hurry();
             }
             _ => {}

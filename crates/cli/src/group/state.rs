@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use levada_wire::{
     StrBytes,
     messages::{
-        ConsumerGroupDescribeRequest, DescribeGroupsRequest, consumer_group_describe_response,
+        ConsumerGroupDescribeRequest, DescribeGroupsRequest,
+        consumer_group_describe_response::{self, DescribedGroup},
         decode_consumer_protocol_assignment, decode_consumer_protocol_subscription, describe_groups_response,
     },
     primitives::DecodeLimits,
@@ -98,6 +99,20 @@ pub(super) fn describe(cluster: &mut Cluster, id: &str) -> Result<Option<Group>,
 }
 
 fn describe_consumer(cluster: &mut Cluster, id: &str, coordinator: i32) -> Result<Option<Group>, Failure> {
+    Ok(ask_consumer(cluster, id)?.map(|group| Group {
+        group: id.to_owned(),
+        kind: CONSUMER,
+        protocol_type: CONSUMER.to_owned(),
+        state: group.group_state.as_str().to_owned(),
+        assignor: group.assignor_name.as_str().to_owned(),
+        epoch: Some(group.group_epoch),
+        coordinator,
+        members: group.members.iter().map(Member::of_consumer).collect(),
+    }))
+}
+
+/// A group of consumers as its coordinator describes it; `None` if there is no such group.
+fn ask_consumer(cluster: &mut Cluster, id: &str) -> Result<Option<DescribedGroup>, Failure> {
     let mut request = ConsumerGroupDescribeRequest::default();
     request.group_ids = vec![StrBytes::from(id)];
     let response = cluster.ask_coordinator(Coordinated::Group, id, (&request, i16::MAX), |response| {
@@ -110,16 +125,19 @@ fn describe_consumer(cluster: &mut Cluster, id: &str, coordinator: i32) -> Resul
     let checked =
         kafka_error::check(group.error_code, &format!("group {id}"), group.error_message.as_deref());
     kafka_error::needing(checked, "describe", &format!("--group {id}"))?;
-    Ok(Some(Group {
-        group: id.to_owned(),
-        kind: CONSUMER,
-        protocol_type: CONSUMER.to_owned(),
-        state: group.group_state.as_str().to_owned(),
-        assignor: group.assignor_name.as_str().to_owned(),
-        epoch: Some(group.group_epoch),
-        coordinator,
-        members: group.members.iter().map(Member::of_consumer).collect(),
-    }))
+    Ok(Some(group))
+}
+
+/// Number of partitions that the coordinator intends for a member; `None` while it still computes
+/// the assignment, and for a member that it does not know.
+pub(crate) fn target_of(cluster: &mut Cluster, id: &str, member: &str) -> Result<Option<usize>, Failure> {
+    let Some(group) = ask_consumer(cluster, id)? else { return Ok(None) };
+    if group.assignment_epoch != group.group_epoch {
+        return Ok(None);
+    }
+    let member = group.members.iter().find(|one| one.member_id.as_str() == member);
+    Ok(member
+        .map(|one| one.target_assignment.topic_partitions.iter().map(|topic| topic.partitions.len()).sum()))
 }
 
 fn describe_classic(cluster: &mut Cluster, id: &str, coordinator: i32) -> Result<Option<Group>, Failure> {
