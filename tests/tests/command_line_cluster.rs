@@ -480,6 +480,21 @@ fn the_table_of_layouts_is_that_of_kafkas_jar() {
 }
 
 #[test]
+fn sizes_are_left_out_if_a_broker_does_not_answer() {
+    // The broker tells clients an address at which nothing listens.
+    let mut node = Node::new().option("advertised.listeners", "PLAINTEXT://127.0.0.1:1");
+    node.start();
+    node.levada("topic create clicks --partitions 1").run();
+    for (line, size) in [("topic list", "/0/bytes"), ("cluster info", "/bytes")] {
+        assert_eq!(node.levada_json(line).pointer(size), Some(&Value::Null), "{line}");
+        let said = node.levada(line).run();
+        assert!(said.stderr.contains("warning: sizes on broker 1 are not known: "), "{line}: {said:?}");
+        let shown = if line == "topic list" { "clicks           1         1  -" } else { "Size        -" };
+        assert!(said.stdout.contains(shown), "{line}: {said:?}");
+    }
+}
+
+#[test]
 fn a_reader_that_goes_away_is_no_error() {
     let mut command = Command::new(paths::binary());
     command.args(["completions", "bash"]).stdout(Stdio::piped()).stderr(Stdio::piped());

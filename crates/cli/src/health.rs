@@ -18,7 +18,7 @@ use crate::{
     failure::Failure,
     kafka_error,
     output::{self, Format, FormatArgs},
-    topic,
+    topic::TopicSizes,
 };
 
 /// Show the cluster, and whether it is well
@@ -66,7 +66,7 @@ struct Overview {
     brokers: Vec<Broker>,
     topics: usize,
     partitions: usize,
-    /// `None` for those who may not see it.
+    /// `None` if a broker does not tell the size of its replicas.
     bytes: Option<u64>,
 }
 
@@ -113,7 +113,7 @@ impl Info {
     fn run(&self, cluster: &mut Cluster, out: &mut dyn Write) -> Result<(), Failure> {
         let described = describe(cluster)?;
         let topics = cluster.metadata(None, false)?.topics;
-        let sizes = topic::sizes(cluster)?;
+        let sizes = TopicSizes::ask(cluster, &topics)?;
         let brokers = described.brokers.iter().filter(|broker| !broker.is_fenced).map(|broker| Broker {
             id: broker.broker_id,
             host: broker.host.as_str().to_owned(),
@@ -126,7 +126,7 @@ impl Info {
             brokers: brokers.collect(),
             topics: topics.len(),
             partitions: topics.iter().map(|topic| topic.partitions.len()).sum(),
-            bytes: sizes.map(|sizes| sizes.values().sum()),
+            bytes: sizes.total(),
         };
         match self.format.format {
             Format::Json => output::json(out, &overview),

@@ -19,7 +19,7 @@ use levada_wire::{
 };
 use serde_json::json;
 
-pub(crate) use self::sizes::of_topics as sizes;
+pub(crate) use self::sizes::TopicSizes;
 use crate::{
     cluster::{Cluster, ClusterCommand},
     failure::{Cause, Failure},
@@ -181,7 +181,7 @@ impl List {
         let replicas = |topic: &MetadataResponseTopic| {
             topic.partitions.first().map_or(0, |partition| partition.replica_nodes.len())
         };
-        let sizes = sizes::of_topics(cluster)?;
+        let sizes = TopicSizes::ask(cluster, &topics)?;
         if self.format.format == Format::Json {
             let object = |topic: &MetadataResponseTopic| {
                 let name = describe::name(topic);
@@ -190,7 +190,7 @@ impl List {
                     "partitions": topic.partitions.len(),
                     "replicas": replicas(topic),
                     "internal": topic.is_internal,
-                    "bytes": sizes.as_ref().map(|sizes| sizes.get(name).copied().unwrap_or(0)),
+                    "bytes": sizes.of(topic),
                 })
             };
             return output::json(out, &topics.iter().map(object).collect::<Vec<_>>());
@@ -198,9 +198,9 @@ impl List {
         let row = |topic: &MetadataResponseTopic| {
             let counts = [topic.partitions.len(), replicas(topic)].map(|count| count.to_string());
             let name = describe::name(topic).to_owned();
-            let bytes = sizes.as_ref().map(|sizes| sizes.get(&name).copied().unwrap_or(0));
-            let size =
-                bytes.map_or_else(|| output::NOTHING.to_owned(), |bytes| HumanBytes(bytes).to_string());
+            let size = sizes
+                .of(topic)
+                .map_or_else(|| output::NOTHING.to_owned(), |bytes| HumanBytes(bytes).to_string());
             [name].into_iter().chain(counts).chain([size]).collect()
         };
         output::table(out, &["NAME", "PARTITIONS", "REPLICAS", "SIZE"], topics.iter().map(row).collect())

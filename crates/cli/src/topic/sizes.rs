@@ -1,28 +1,80 @@
 //! Sizes of topics on the disks of the brokers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use levada_wire::messages::DescribeLogDirsRequest;
+use levada_wire::messages::{
+    DescribeLogDirsRequest, DescribeLogDirsResponse, metadata_response::MetadataResponseTopic,
+};
 
 use crate::{cluster::Cluster, failure::Failure, kafka_error};
 
 const CLUSTER_AUTHORIZATION_FAILED: i16 = 31;
 
-/// Bytes of each topic, of all replicas together; `None` for those who may not see them.
-pub(crate) fn of_topics(cluster: &mut Cluster) -> Result<Option<BTreeMap<String, u64>>, Failure> {
-    let mut request = DescribeLogDirsRequest::default();
-    request.topics = None;
-    let mut sizes = BTreeMap::new();
-    for node in cluster.brokers()? {
-        let response = cluster.broker(node)?.request(&request)?;
-        if response.error_code == CLUSTER_AUTHORIZATION_FAILED {
-            return Ok(None);
+/// Bytes of topics, of all replicas together.
+#[derive(Debug, Default)]
+pub(crate) struct TopicSizes {
+    bytes: BTreeMap<String, u64>,
+    /// Brokers without an answer: sizes of topics with a replica there are incomplete.
+    silent: BTreeSet<i32>,
+}
+
+impl TopicSizes {
+    /// Asks the brokers of the cluster and the brokers with replicas of these topics, and prints a
+    /// warning about each broker that does not answer. Users who may not see sizes get none, and no
+    /// warning.
+    pub(crate) fn ask(cluster: &mut Cluster, topics: &[MetadataResponseTopic]) -> Result<Self, Failure> {
+        let partitions = topics.iter().flat_map(|topic| &topic.partitions);
+        let holders = partitions.flat_map(|partition| partition.replica_nodes.iter().copied());
+        let nodes: BTreeSet<i32> = cluster.brokers()?.into_iter().chain(holders).collect();
+        let mut sizes = Self::default();
+        for node in nodes {
+            match ask(cluster, node) {
+                Ok(Some(response)) => sizes.add(&response),
+                Ok(None) => {
+                    sizes.silent.insert(node);
+                }
+                Err(failure) => {
+                    eprintln!("warning: sizes on broker {node} are not known: {}", failure.line());
+                    sizes.silent.insert(node);
+                }
+            }
         }
-        kafka_error::check(response.error_code, &format!("sizes on broker {node}"), None)?;
+        Ok(sizes)
+    }
+
+    /// Bytes of a topic; `None` if they are not known of each replica.
+    pub(crate) fn of(&self, topic: &MetadataResponseTopic) -> Option<u64> {
+        let mut nodes = topic.partitions.iter().flat_map(|partition| &partition.replica_nodes);
+        if nodes.any(|node| self.silent.contains(node)) {
+            return None;
+        }
+        Some(self.bytes.get(topic.name.as_deref().unwrap_or_default()).copied().unwrap_or(0))
+    }
+
+    /// Bytes of all topics; `None` if a broker did not answer.
+    pub(crate) fn total(&self) -> Option<u64> {
+        self.silent.is_empty().then(|| self.bytes.values().sum())
+    }
+
+    fn add(&mut self, response: &DescribeLogDirsResponse) {
         for topic in response.results.iter().flat_map(|directory| &directory.topics) {
             let bytes = topic.partitions.iter().map(|one| u64::try_from(one.partition_size).unwrap_or(0));
-            *sizes.entry(topic.name.as_str().to_owned()).or_insert(0) += bytes.sum::<u64>();
+            *self.bytes.entry(topic.name.as_str().to_owned()).or_insert(0) += bytes.sum::<u64>();
         }
     }
-    Ok(Some(sizes))
 }
+
+/// The directories of one broker; `None` for users who may not see them.
+fn ask(cluster: &mut Cluster, node: i32) -> Result<Option<DescribeLogDirsResponse>, Failure> {
+    let mut request = DescribeLogDirsRequest::default();
+    request.topics = None;
+    let response = cluster.broker(node)?.request(&request)?;
+    if response.error_code == CLUSTER_AUTHORIZATION_FAILED {
+        return Ok(None);
+    }
+    kafka_error::check(response.error_code, "describe directories", None)?;
+    Ok(Some(response))
+}
+
+#[cfg(test)]
+mod tests;
