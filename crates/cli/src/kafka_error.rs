@@ -278,21 +278,44 @@ pub(crate) fn needing<T>(done: Result<T, Failure>, operation: &str, resource: &s
         if !REFUSALS.contains(&code) {
             return failure;
         }
-        let user = PRINCIPAL.get().cloned().unwrap_or_else(|| Some("ANONYMOUS".to_owned()));
-        let (who, user) = match &user {
-            Some(user) => (format!("User:{user}"), user.as_str()),
-            None => ("the user of the certificate or token".to_owned(), "USER"),
-        };
+        let (who, _) = asker();
         let words = match resource.trim_start_matches("--").split_once(' ') {
             Some((kind, name)) => format!("{} {name}", kind.replace('-', " ")),
             None => "the cluster".to_owned(),
         };
         let what = format!("{}: {who} may not {operation} {words} ({})", doing(failure.line()), name(code));
-        let next = format!(
-            "levada acl add '{user}' --allow {operation} {resource}, as a user who may change access"
-        );
-        Failure::with_next(what, next).because(Cause::Code(code))
+        Failure::with_next(what, grant(operation, resource)).because(Cause::Code(code))
     })
+}
+
+/// Replaces the next step of a refusal of a topic or a group by the line that grants all that the
+/// command needs. `resources` are options of `levada acl`.
+pub(crate) fn needing_all<T>(
+    done: Result<T, Failure>,
+    operation: &str,
+    resources: &str,
+) -> Result<T, Failure> {
+    const REFUSALS: [i16; 2] = [29, 30];
+    done.map_err(|failure| match failure {
+        Failure::Failed { what, cause: Cause::Code(code), .. } if REFUSALS.contains(&code) => {
+            Failure::with_next(what, grant(operation, resources)).because(Cause::Code(code))
+        }
+        other => other,
+    })
+}
+
+/// The user of the requests, as a sentence and as `levada acl` name it.
+fn asker() -> (String, String) {
+    match PRINCIPAL.get().cloned().unwrap_or_else(|| Some("ANONYMOUS".to_owned())) {
+        Some(user) => (format!("User:{user}"), user),
+        None => ("the user of the certificate or token".to_owned(), "USER".to_owned()),
+    }
+}
+
+/// The line that grants an operation on resources to the user of the requests.
+fn grant(operation: &str, resources: &str) -> String {
+    let (_, user) = asker();
+    format!("levada acl add '{user}' --allow {operation} {resources}, as a user who may change access")
 }
 
 /// The operation in front of a failure's meaning.

@@ -98,7 +98,8 @@ fn groups_with_settings(cluster: &mut Cluster) -> Result<Vec<String>, Failure> {
     let mut request = ListConfigResourcesRequest::default();
     request.resource_types = vec![settings::Kind::Group as i8];
     let response = cluster.ask(&request)?;
-    kafka_error::check(response.error_code, "list groups with settings", None)?;
+    let checked = kafka_error::check(response.error_code, "list groups with settings", None);
+    kafka_error::needing(checked, "describe-configs", "--cluster")?;
     let mut names: Vec<String> =
         response.config_resources.iter().map(|one| one.resource_name.as_str().to_owned()).collect();
     names.sort_unstable();

@@ -15,7 +15,7 @@ use crate::{
     cluster::{Cluster, Outage, TopicPartition},
     failure::Failure,
     group::{offsets, state},
-    interrupt,
+    interrupt, kafka_error,
 };
 
 struct Reading<'a> {
@@ -46,12 +46,20 @@ pub(super) struct Task<'a> {
     pub(super) limit: &'a Limit,
 }
 
-pub(super) fn run(
-    args: &Args,
-    task: Task<'_>,
-    mut cluster: Cluster,
-    sink: &mut Sink<'_>,
-) -> Result<(), Failure> {
+pub(super) fn run(args: &Args, task: Task<'_>, cluster: Cluster, sink: &mut Sink<'_>) -> Result<(), Failure> {
+    let resources = resources(&task);
+    // Read includes describe, which the search for the coordinator needs.
+    kafka_error::needing_all(read(args, task, cluster, sink), "read", &resources)
+}
+
+/// Options of `levada acl` for all that a member reads.
+fn resources(task: &Task<'_>) -> String {
+    let pattern = task.wanted.expression().map(|_| "NAME");
+    let topics = task.wanted.names().chain(pattern).map(|name| format!(" --topic {name}"));
+    format!("--group {}{}", task.group, topics.collect::<String>())
+}
+
+fn read(args: &Args, task: Task<'_>, mut cluster: Cluster, sink: &mut Sink<'_>) -> Result<(), Failure> {
     let Task { group, wanted, limit } = task;
     interrupt::catch()?;
     // A name without a topic is an error here, which the coordinator would wait for in silence.

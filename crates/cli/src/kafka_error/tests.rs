@@ -38,3 +38,17 @@ fn names_that_collide_are_no_wrong_characters() {
     assert!(step.contains("a.b and a_b exclude each other"), "{step}");
     assert!(next_step(check(17, "create topic a b", None).unwrap_err()).contains("a-z A-Z 0-9"));
 }
+
+#[test]
+fn a_refusal_names_everything_that_a_command_needs() {
+    let refused = needing(check(30, "find the coordinator of readers", None), "describe", "--group readers");
+    let failure = needing_all(refused, "read", "--group readers --topic clicks").unwrap_err();
+    assert_eq!(
+        failure.line(),
+        "find the coordinator of readers: User:ANONYMOUS may not describe group readers (GROUP_AUTHORIZATION_FAILED)"
+    );
+    let expected = "levada acl add 'ANONYMOUS' --allow read --group readers --topic clicks, as a user who may change access";
+    assert_eq!(next_step(failure), expected);
+    let other = needing_all(check(3, "topic clicks", None), "read", "--topic clicks").unwrap_err();
+    assert!(next_step(other).contains("levada topic list"), "other failures stay as they are");
+}
