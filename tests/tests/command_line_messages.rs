@@ -2,10 +2,12 @@
 //! line.
 
 use std::fs;
+use std::time::Duration;
 
 use levada_tests::node::Kind;
 use levada_tests::{Node, Tool, paths, transcript};
 
+const LIMIT: Duration = Duration::from_secs(60);
 const AUTHORIZER: &str = "org.apache.kafka.metadata.authorizer.StandardAuthorizer";
 const PLAIN: &str = "org.apache.kafka.common.security.plain.PlainLoginModule";
 
@@ -126,4 +128,70 @@ fn a_terminal_is_asked_before_something_is_deleted() {
     node.levada("topic create clicks").run();
     let (code, shown) = typed(&node, "", "topic delete clicks --yes");
     assert_eq!((code, shown.contains('?')), (Some(0), false), "{shown}");
+}
+
+#[test]
+fn a_terminal_is_asked_before_access_or_a_transaction_ends() {
+    let mut node =
+        Node::new().option("authorizer.class.name", AUTHORIZER).option("super.users", "User:ANONYMOUS");
+    node.start();
+    node.levada("topic create ledger --partitions 1").run();
+    typed(&node, "secret,secret", "user set alice");
+    node.levada("acl add alice --allow read --topic ledger").run();
+    let mut tool = Tool::python("open_transaction.py");
+    let mut producer = tool.args([&node.bootstrap(), "payments", "ledger"]).spawn();
+    assert_eq!(producer.line(LIMIT), "open");
+    let remove = "acl remove alice --allow read --topic ledger";
+    let entry = "remove ALLOW READ on TOPIC:LITERAL:ledger for User:alice from *";
+    for (line, question, refusal) in [
+        ("user delete alice", "delete the password of alice for scram-sha-512", "nothing was deleted"),
+        (remove, entry, "nothing was removed"),
+        ("acl remove alice", "remove all entries of User:alice", "nothing was removed"),
+        (
+            "transaction abort payments",
+            "abort the transaction of payments and fence its producer",
+            "nothing was aborted",
+        ),
+    ] {
+        let (code, shown) = typed(&node, "", line);
+        assert_eq!(code, Some(1), "{line}: {shown}");
+        assert!(shown.contains(&format!("{question}? [y/N]")) && shown.contains(refusal), "{line}: {shown}");
+    }
+    assert_eq!(node.levada_json("user list")[0]["user"], "alice");
+    assert_eq!(node.levada_json("acl list")[0]["principal"], "User:alice");
+    assert_eq!(node.levada_json("transaction describe payments")[0]["state"], "Ongoing");
+    for line in ["user delete alice", "acl remove alice", "transaction abort payments"] {
+        let (code, shown) = typed(&node, "y", line);
+        assert_eq!(code, Some(0), "{line}: {shown}");
+    }
+    for line in ["user list", "acl list"] {
+        assert_eq!(node.levada_json(line).as_array().map(Vec::len), Some(0), "{line}");
+    }
+    let (code, shown) = typed(&node, "", "acl remove alice --yes");
+    assert_eq!((code, shown.contains('?')), (Some(0), false), "{shown}");
+    producer.kill();
+}
+
+#[test]
+fn a_terminal_is_asked_before_a_profile_is_deleted() {
+    let home = tempfile::tempdir().expect("a temporary directory");
+    let settings = format!("XDG_CONFIG_HOME={}", home.path().display());
+    let run = |lines: &str, words: &[&str]| {
+        let mut tool = Tool::python("typed.py");
+        tool.args([lines, "env", &settings, &paths::binary().display().to_string(), "profile"]);
+        words.iter().for_each(|word| {
+            tool.arg(word);
+        });
+        let (code, said) = tool.outcome();
+        (code, said.stdout)
+    };
+    let (code, shown) = run("", &["create", "prod", "--brokers", "127.0.0.1:1"]);
+    assert_eq!(code, Some(0), "{shown}");
+    let (code, shown) = run("n", &["delete", "prod"]);
+    assert_eq!(code, Some(1), "{shown}");
+    assert!(shown.contains("delete profile prod? [y/N]") && shown.contains("nothing was deleted"), "{shown}");
+    let (code, shown) = run("y", &["delete", "prod"]);
+    assert_eq!(code, Some(0), "{shown}");
+    let (code, shown) = run("", &["delete", "prod"]);
+    assert_eq!((code, shown.contains("[y/N]")), (Some(1), false), "a profile that does not exist: {shown}");
 }

@@ -21,6 +21,7 @@ use crate::{
     kafka_error,
     outcomes::{Outcome, Outcomes},
     output::{self, Format, FormatArgs, counted},
+    question,
 };
 
 /// List, add and remove entries of access control
@@ -106,6 +107,8 @@ pub(crate) struct Change {
 pub(crate) struct Remove {
     #[command(flatten)]
     change: Change,
+    #[command(flatten)]
+    question: question::Args,
 }
 
 pub(crate) fn run(args: ClusterCommand<Verb>, out: &mut dyn Write) -> Result<(), Failure> {
@@ -113,7 +116,7 @@ pub(crate) fn run(args: ClusterCommand<Verb>, out: &mut dyn Write) -> Result<(),
     match args.verb {
         Verb::List(list) => list.run(&mut cluster, out),
         Verb::Add(change) => change.add(&mut cluster, out),
-        Verb::Remove(remove) => remove.change.remove(&mut cluster, out),
+        Verb::Remove(remove) => remove.run(&mut cluster, out),
     }
 }
 
@@ -214,17 +217,25 @@ impl Change {
         }
         outcomes.end(out)
     }
+}
 
-    fn remove(&self, cluster: &mut Cluster, out: &mut dyn Write) -> Result<(), Failure> {
-        let nothing = self.allow.is_empty() && self.deny.is_empty() && self.resources.all().is_empty();
+impl Remove {
+    fn run(&self, cluster: &mut Cluster, out: &mut dyn Write) -> Result<(), Failure> {
+        let change = &self.change;
+        let principal = principal(&change.principal);
         let mut request = DeleteAclsRequest::default();
-        request.filters = match nothing {
-            true => vec![everything(&principal(&self.principal))],
-            false => self.entries()?.iter().map(exactly).collect(),
+        let what = if change.allow.is_empty() && change.deny.is_empty() && change.resources.all().is_empty() {
+            request.filters = vec![everything(&principal)];
+            format!("remove all entries of {principal}")
+        } else {
+            let entries = change.entries()?;
+            request.filters = entries.iter().map(exactly).collect();
+            format!("remove {}", entries.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "))
         };
+        self.question.ask(&what, "nothing was removed")?;
         let response = cluster.ask(&request)?;
         let mut removed = 0;
-        let mut outcomes = Outcomes::new(self.format);
+        let mut outcomes = Outcomes::new(change.format);
         for result in &response.filter_results {
             let said = result.error_message.as_deref();
             let checked = kafka_error::check(result.error_code, "remove entries", said);
@@ -233,7 +244,7 @@ impl Change {
         }
         let said = format!("removed {}", counted(removed, "entry", "entries"));
         let outcome = if removed > 0 { Outcome::Done } else { Outcome::Unchanged };
-        outcomes.add(("acl", &principal(&self.principal)), outcome, &said);
+        outcomes.add(("acl", &principal), outcome, &said);
         outcomes.end(out)
     }
 }

@@ -13,6 +13,7 @@ pub(crate) use self::store::{Profile, Profiles};
 use crate::{
     failure::Failure,
     output::{self, Format, FormatArgs},
+    question,
 };
 
 /// Name clusters, with their brokers and client properties
@@ -107,6 +108,8 @@ struct Show {
 struct Delete {
     /// Name of the profile
     name: String,
+    #[command(flatten)]
+    question: question::Args,
 }
 
 pub(crate) fn run(args: Args, out: &mut dyn Write) -> Result<(), Failure> {
@@ -226,6 +229,9 @@ impl Show {
 
 impl Delete {
     fn run(&self) -> Result<(), Failure> {
+        Profiles::load()?.profile(&self.name)?;
+        self.question.ask(&format!("delete profile {}", self.name), question::NOTHING_DELETED)?;
+        // Another command may have changed the profiles since the question.
         let mut profiles = Profiles::load()?;
         profiles.delete(&self.name)?;
         profiles.save()?;

@@ -1,10 +1,10 @@
-//! The confirmation before a deletion, on a terminal only.
+//! The confirmation before a deletion or an abort, on a terminal only.
 
 use std::io::{self, IsTerminal as _};
 
 use crate::failure::Failure;
 
-/// The option of commands that delete.
+/// The option of commands that delete or abort.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Do not ask; without a terminal nothing is asked
@@ -12,10 +12,13 @@ pub(crate) struct Args {
     yes: bool,
 }
 
+/// Refusal of commands that delete.
+pub(crate) const NOTHING_DELETED: &str = "nothing was deleted";
+
 impl Args {
-    /// Asks for confirmation, unless `--yes` is given or stdin is not a terminal. Fails if the
-    /// answer is not yes.
-    pub(crate) fn ask(&self, what: &str) -> Result<(), Failure> {
+    /// Asks for confirmation, unless `--yes` is given or stdin is not a terminal. Fails with
+    /// `refusal`, such as "nothing was deleted", if the answer is not yes.
+    pub(crate) fn ask(&self, what: &str, refusal: &str) -> Result<(), Failure> {
         if self.yes || !io::stdin().is_terminal() {
             return Ok(());
         }
@@ -25,7 +28,7 @@ impl Args {
         read.map_err(|error| Failure::new(format!("cannot read the answer: {error}")))?;
         match answer.trim().to_lowercase().as_str() {
             "y" | "yes" => Ok(()),
-            _ => Err(Failure::new("nothing was deleted")),
+            _ => Err(Failure::new(refusal)),
         }
     }
 }

@@ -209,7 +209,8 @@ impl List {
 
 impl Delete {
     fn run(&self, cluster: &mut Cluster, out: &mut dyn Write) -> Result<(), Failure> {
-        self.question.ask(&format!("delete {} with all records", self.topics.join(", ")))?;
+        self.question
+            .ask(&format!("delete {} with all records", self.topics.join(", ")), question::NOTHING_DELETED)?;
         let mut request = DeleteTopicsRequest::default();
         // Version 6 names topics in a list of its own, next to ids.
         if cluster.version::<DeleteTopicsRequest>()? >= 6 {

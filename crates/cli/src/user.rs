@@ -24,6 +24,7 @@ use crate::{
     kafka_error,
     outcomes::Outcomes,
     output::{self, Format, FormatArgs},
+    question,
 };
 
 /// List users with passwords for SCRAM, set and delete them
@@ -85,6 +86,8 @@ pub(crate) struct Delete {
     /// Only the password for this mechanism; repeatable
     #[arg(short, long, value_name = "MECHANISM", value_parser = mechanism)]
     mechanism: Vec<ScramMechanism>,
+    #[command(flatten)]
+    question: question::Args,
     #[command(flatten)]
     format: FormatArgs,
 }
@@ -178,6 +181,9 @@ impl Delete {
             let what = format!("there is no user {}", self.user);
             return Err(Failure::with_next(what, "levada user list shows who there is"));
         }
+        let names: Vec<String> = mechanisms.iter().map(|one| one.name().to_lowercase()).collect();
+        let what = format!("delete the password of {} for {}", self.user, names.join(", "));
+        self.question.ask(&what, question::NOTHING_DELETED)?;
         let mut outcomes = Outcomes::new(self.format);
         for mechanism in mechanisms {
             let mut deletion = ScramCredentialDeletion::default();

@@ -43,7 +43,7 @@ impl Delete {
                 format!("delete the offsets of {} for {}", self.groups.join(", "), self.topic.join(", "))
             }
         };
-        self.question.ask(&what)?;
+        self.question.ask(&what, question::NOTHING_DELETED)?;
         let mut outcomes = Outcomes::new(self.format);
         for group in &self.groups {
             let subject = ("group", group.as_str());

@@ -70,7 +70,7 @@ impl Trim {
             }
             start => start.positions(cluster, &topics, Isolation::Uncommitted)?,
         };
-        self.question.ask(&format!("delete records of {}", shown(&goals)))?;
+        self.question.ask(&format!("delete records of {}", shown(&goals)), question::NOTHING_DELETED)?;
         let mut rows = Vec::new();
         for (place, offset) in &goals {
             rows.push(delete(cluster, &topic, place, *offset)?);

@@ -18,6 +18,7 @@ use crate::{
     kafka_error,
     outcomes::{Outcome, Outcomes},
     output::FormatArgs,
+    question,
 };
 
 /// Abort a transaction
@@ -53,6 +54,8 @@ pub(crate) struct Abort {
     #[arg(long, value_name = "EPOCH", requires = "producer_id")]
     coordinator_epoch: Option<i32>,
     #[command(flatten)]
+    question: question::Args,
+    #[command(flatten)]
     format: FormatArgs,
 }
 
@@ -65,6 +68,8 @@ struct Producer {
 
 /// Time that a coordinator may take to end a transaction.
 const ENDING_WAIT: Duration = Duration::from_secs(30);
+/// Refusal of the command.
+const NOTHING_ABORTED: &str = "nothing was aborted";
 const ENDING_POLL: Duration = Duration::from_millis(50);
 const CONCURRENT_TRANSACTIONS: i16 = 51;
 
@@ -73,6 +78,10 @@ impl Abort {
         let mut outcomes = Outcomes::new(self.format);
         match (&self.id, &self.topic, self.partition) {
             (Some(id), ..) => {
+                // Tells of an id that does not exist; asking for an epoch would create it.
+                describe::describe(cluster, id)?;
+                let what = format!("abort the transaction of {id} and fence its producer");
+                self.question.ask(&what, NOTHING_ABORTED)?;
                 abort_id(cluster, id)?;
                 let said = format!("aborted what {id} had open and fenced its producer");
                 outcomes.add(("transaction", id), Outcome::Done, &said);
@@ -117,6 +126,8 @@ impl Abort {
                 }
                 _ => return Err(Failure::Usage("--start-offset or --producer-id is needed".to_owned())),
             };
+        let what = format!("abort the transaction of producer {} in {name}/{partition}", producer.id);
+        self.question.ask(&what, NOTHING_ABORTED)?;
         write_marker(cluster, leader, (name, partition), &producer)?;
         Ok(producer.id)
     }
@@ -150,8 +161,6 @@ fn write_marker(
 
 /// A new epoch for the id ends what is open under the old one, and is what fences the producer.
 fn abort_id(cluster: &mut Cluster, id: &str) -> Result<(), Failure> {
-    // Tells of an id that does not exist; asking for an epoch would create it.
-    describe::describe(cluster, id)?;
     let mut request = InitProducerIdRequest::default();
     request.transactional_id = Some(StrBytes::from(id));
     // No producer will use this epoch: what it might open would end at once.
