@@ -3,7 +3,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::request::{Head, members};
+use crate::request::Head;
 
 /// Identity of a version of a file.
 #[derive(Debug, Clone, Copy)]
@@ -69,13 +69,22 @@ enum Comparison {
 fn any_match(head: &Head<'_, '_>, name: &'static str, etag: &[u8], comparison: Comparison) -> Option<bool> {
     let mut values = head.all(name).peekable();
     values.peek()?;
-    // Our tags have no comma, so that cutting a foreign one in two matches nothing.
     let same = |tag: &[u8]| match (tag, comparison) {
         (b"*", _) => true,
         (_, Comparison::Weak) => tag.strip_prefix(b"W/").unwrap_or(tag) == etag,
         (_, Comparison::Strong) => tag == etag,
     };
-    Some(values.flat_map(members).any(same))
+    Some(values.flat_map(tags).any(same))
+}
+
+/// The members of a list of tags: a comma between quotes is a part of a tag.
+fn tags(list: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut quoted = false;
+    let cut = list.split(move |byte| {
+        quoted ^= *byte == b'"';
+        *byte == b',' && !quoted
+    });
+    cut.map(<[u8]>::trim_ascii).filter(|tag| !tag.is_empty())
 }
 
 /// The last second that HTTP can write: its years have four digits.
