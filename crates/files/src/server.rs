@@ -98,6 +98,9 @@ pub struct Server {
 const FILES_PART: u64 = 4;
 const FILES_MAX: u64 = 4096;
 
+/// Connections to the address for operators at most.
+const OPERATOR_CONNECTIONS: usize = 64;
+
 impl Server {
     /// Starts a server and returns once it accepts connections.
     ///
@@ -143,6 +146,7 @@ impl Server {
             warmer: Warmer::new(WarmerLimits::default(), counters.clone()),
             counters,
             connections: ConnectionLimits::new(config.connections_max, config.connections_per_address_max),
+            operator_connections: ConnectionLimits::new(OPERATOR_CONNECTIONS, OPERATOR_CONNECTIONS),
             proxy_protocol: config.proxy_protocol,
             stop: Stop::new(),
             grace: config.grace,

@@ -86,12 +86,12 @@ async fn accept(shard: Rc<Shard>, door: WatchedListener) {
     let mut connections = JoinSet::new();
     let mut stopped = std::pin::pin!(shard.stopped.notified());
     while !shard.stopping.get() {
-        // A place first: a connection that nobody may serve stays in the backlog.
+        // One connection that nobody may serve yet is held; the others stay in the backlog.
         tokio::select! {
             accepted = door.accept() => match accepted {
                 Ok((socket, peer)) => {
                     let admitted = tokio::select! {
-                        permit = admit(&shard, peer) => permit,
+                        permit = admit(&shard, peer, door.purpose) => permit,
                         () = &mut stopped => break,
                     };
                     if let Some(permit) = admitted {
@@ -120,19 +120,23 @@ async fn serve(shard: Rc<Shard>, (socket, peer): (Socket, Peer), purpose: Purpos
 }
 
 /// Waits for a place; none if the address has too many connections already.
-async fn admit(shard: &Shard, peer: Peer) -> Option<ConnectionPermit> {
+async fn admit(shard: &Shard, peer: Peer, purpose: Purpose) -> Option<ConnectionPermit> {
+    let limits = match purpose {
+        Purpose::Files | Purpose::SecureFiles => &shard.shared.connections,
+        Purpose::Metrics => &shard.shared.operator_connections,
+    };
     let address = match peer {
         Peer::Address(address, _) => Some(address),
         Peer::Local => None,
     };
     loop {
-        match shard.shared.connections.take(address) {
+        match limits.take(address) {
             Ok(permit) => return Some(permit),
             Err(Full::Address) => {
                 shard.shared.stats.rejected();
                 return None;
             }
-            Err(Full::All) => shard.shared.connections.freed().await,
+            Err(Full::All) => limits.freed().await,
         }
     }
 }

@@ -35,6 +35,8 @@ pub(crate) struct Shared {
     pub(crate) caps: Caps,
     pub(crate) warmer: Warmer,
     pub(crate) connections: Arc<ConnectionLimits>,
+    /// Of the address for operators, which answers also when there are too many others.
+    pub(crate) operator_connections: Arc<ConnectionLimits>,
     /// True if connections with files begin with a header of the PROXY protocol.
     pub(crate) proxy_protocol: bool,
     pub(crate) stop: Stop,

@@ -256,3 +256,18 @@ fn a_server_that_stops_says_that_the_connection_closes() {
     assert!(last.contains("\r\nConnection: close\r\n") && last.ends_with("a small file"), "{last}");
     server.stop();
 }
+
+#[test]
+fn the_address_for_operators_answers_when_all_connections_are_taken() {
+    let home = tempfile::TempDir::new().unwrap();
+    std::fs::create_dir(home.path().join("root")).unwrap();
+    let metrics = Some(Address::Tcp("127.0.0.1".to_owned(), 0));
+    let server = Server::start(Config { metrics, connections_max: 1, ..plain(home.path()) }).unwrap();
+    let mut only = TcpStream::connect(server.addresses()[0].to_string()).unwrap();
+    only.write_all(b"OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    assert!(read(&mut only, &mut [0; 1]) == 1, "it has its place");
+    let mut operator = TcpStream::connect(server.metrics_address().unwrap().to_string()).unwrap();
+    operator.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    assert_eq!(get(&mut operator, "/healthz", 3), b"ok\n");
+    server.stop();
+}
