@@ -21,6 +21,7 @@ mod slots;
 
 use self::announcements::Announcements;
 use self::host::Host;
+pub(crate) use self::host::Load;
 
 /// All coordinators of this broker.
 pub(crate) struct Coordinators {
@@ -103,20 +104,21 @@ impl Coordinators {
         self.groups.tell_all(|| Event::PartitionsDeleted(topics.to_vec()));
     }
 
-    /// Loads the coordinator that lives in this partition, if one does, and opens it for requests.
-    /// This broker leads the partition. Blocks.
-    pub(crate) fn load(&self, partition: &Arc<Partition>) {
+    /// Begins a term of the coordinator that lives in this partition, if one does: it is loading
+    /// until the returned load is done. This broker leads the partition. Not at the same time as a
+    /// change of leadership.
+    pub(crate) fn begin(&self, partition: &Arc<Partition>) -> Option<Load> {
         let repeat = || self.announcements.repeat(&self.groups, partition.index());
         match partition.topic() {
-            OFFSETS_TOPIC => self.groups.load(partition, repeat),
-            TRANSACTIONS_TOPIC => self.txns.load(partition, || {}),
-            _ => {}
+            OFFSETS_TOPIC => self.groups.begin(partition, repeat),
+            TRANSACTIONS_TOPIC => self.txns.begin(partition, || {}),
+            _ => None,
         }
     }
 
     /// Ends the term of the coordinator that lives in this partition, if the leadership that it
-    /// began with is over. Returns true if a new term is to begin, with [`Coordinators::load`].
-    pub(crate) fn follow(&self, partition: &Partition) -> bool {
+    /// began with is over, and begins a new one if this broker leads: see [`Coordinators::begin`].
+    pub(crate) fn follow(&self, partition: &Arc<Partition>) -> Option<Load> {
         let is_outdated = match partition.topic() {
             OFFSETS_TOPIC => self.groups.is_outdated(partition),
             TRANSACTIONS_TOPIC => self.txns.is_outdated(partition),
@@ -125,7 +127,7 @@ impl Coordinators {
         if is_outdated {
             self.resign_at(partition.topic(), partition.index());
         }
-        is_outdated && partition.leadership().is_leader()
+        (is_outdated && partition.leadership().is_leader()).then(|| self.begin(partition)).flatten()
     }
 
     /// Ends the term of the coordinator of this partition, if one lives there.

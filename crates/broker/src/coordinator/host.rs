@@ -43,6 +43,10 @@ pub(crate) struct Host<M: Machine> {
     is_unloaded: AtomicBool,
 }
 
+/// Replays the log of a partition into its coordinator, and opens that for requests, unless its
+/// term has ended by then. Blocks for as long as it takes to read the log.
+pub(crate) type Load = Box<dyn FnOnce() + Send>;
+
 /// Work outside the coordinator, and the coordinator that gets its result.
 pub(crate) struct Job<M: Machine> {
     slot: Arc<Slot<M>>,
@@ -201,33 +205,28 @@ impl<M: Machine> Host<M> {
         }
     }
 
-    /// Replays `partition` into its coordinator, which must have been provided, and opens it for
-    /// requests, which are refused meanwhile. `announce` tells a new coordinator, by
-    /// [`Host::tell`], what the former one knew. Blocks for as long as it takes to read the log.
-    pub(crate) fn load(&self, partition: &Arc<Partition>, announce: impl FnOnce()) {
-        match self.slots.at(partition.index()) {
-            Some(slot) => {
-                let (leader_epoch, term) = slot.begin_term(M::new(&self.settings), partition);
-                announce();
-                if !self.is_unloaded.load(Ordering::SeqCst) {
-                    slot.load(M::new(&self.settings), partition, (leader_epoch, term));
-                    self.tell_if_complete();
-                }
-            }
-            None => tracing::error!(
+    /// Begins a term of the coordinator in `partition`, which must have been provided: requests are
+    /// refused until the returned load has ended. `announce` tells a new coordinator, by
+    /// [`Host::tell`], what the former one knew. Not at the same time as a change of leadership.
+    pub(crate) fn begin(&self, partition: &Arc<Partition>, announce: impl FnOnce()) -> Option<Load> {
+        let Some(slot) = self.slots.at(partition.index()) else {
+            tracing::error!(
                 partition = partition.name(),
                 "no {} coordinator for this partition: restart the broker",
                 M::SUBJECT
-            ),
+            );
+            return None;
+        };
+        let begun = slot.begin_term(M::new(&self.settings), partition);
+        announce();
+        if self.is_unloaded.load(Ordering::SeqCst) {
+            return None;
         }
-    }
-
-    /// Writes a line of the log when the last coordinator of the topic has been loaded.
-    fn tell_if_complete(&self) {
-        let slots = self.slots.all();
-        if slots.iter().all(|slot| slot.state.lock().partition.is_some()) {
-            tracing::info!(partitions = slots.len(), "{} coordinators of all partitions serve", M::SUBJECT);
-        }
+        let (machine, slots, partition) = (M::new(&self.settings), self.slots.all(), partition.clone());
+        Some(Box::new(move || {
+            slot.load(machine, &partition, begun);
+            tell_if_complete(&slots);
+        }))
     }
 
     /// The jobs of all coordinators, for the one that does them.
@@ -239,6 +238,13 @@ impl<M: Machine> Host<M> {
     pub(crate) async fn run_clock(&self) {
         let tick = |slot: &Arc<Slot<M>>| slot.step(Signal::Tick.into());
         slots::run_clock(&self.slots, &self.alarm, |slot| &slot.due, tick).await;
+    }
+}
+
+/// Writes a line of the log when the last coordinator of the topic has been loaded.
+fn tell_if_complete<M: Machine>(slots: &[Arc<Slot<M>>]) {
+    if slots.iter().all(|slot| slot.state.lock().partition.is_some()) {
+        tracing::info!(partitions = slots.len(), "{} coordinators of all partitions serve", M::SUBJECT);
     }
 }
 
@@ -303,17 +309,20 @@ impl<M: Machine> Slot<M> {
     /// answer is better than one from half of the state. The lock is not held during the replay.
     ///
     /// Records that other replicas may lack are waited for: with another leader they would be gone,
-    /// and answers by them wrong.
+    /// and answers by them wrong. A leadership that is lost ends the term.
     fn load(self: &Arc<Self>, mut machine: M, partition: &Arc<Partition>, (leader_epoch, term): (i32, u64)) {
+        if self.state.lock().term != term {
+            return;
+        }
         machine.begin(leader_epoch);
         let replayed = replay(partition.log(), |batch| machine.replay(batch));
         let end = partition.log().log_end();
-        match partition.led().filter(|led| led.is_uncommitted(end)) {
+        let Some(led) = partition.led_in(leader_epoch) else { return };
+        match led.filter(|led| led.is_uncommitted(end)) {
             None => self.open((machine, replayed), partition, (leader_epoch, term)),
             Some(led) => {
                 let (slot, partition) = (self.clone(), partition.clone());
                 let open = async move {
-                    // A leadership that is lost ends the term.
                     if led.committed_at_last(end).await != Err(CommitFailure::LeadershipLost) {
                         slot.open((machine, replayed), &partition, (leader_epoch, term));
                     }

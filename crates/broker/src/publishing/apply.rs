@@ -10,17 +10,17 @@
 //! it.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use levada_log::LogError;
 use levada_wire::Uuid;
 use tokio::runtime::Handle;
 
+use crate::coordinator::Load;
 use crate::metadata::image::Image;
 use crate::publishing::Publisher;
 use crate::publishing::diff::{Change, DeletedTopic, diff};
 use crate::publishing::roles::Roles;
-use crate::replica::{Leadership, Partition};
+use crate::replica::Leadership;
 
 /// The rest of a publication, for [`Publisher::finish`].
 #[derive(Default)]
@@ -114,7 +114,7 @@ impl Publisher {
             partition.lead(leadership);
             roles.note(&partition, Some(&role));
             self.follow(&partition);
-            to_load.extend(self.coordinators.follow(&partition).then_some(partition));
+            to_load.extend(self.coordinators.follow(&partition));
         }
         roles.tell(&self.role_log);
         self.load_beside(to_load);
@@ -124,9 +124,8 @@ impl Publisher {
 
     /// Loads coordinators one after the other, on a thread that may block; on this one where there
     /// is no runtime.
-    fn load_beside(&self, partitions: Vec<Arc<Partition>>) {
-        let coordinators = self.coordinators.clone();
-        let load = move || partitions.iter().for_each(|partition| coordinators.load(partition));
+    fn load_beside(&self, loads: Vec<Load>) {
+        let load = move || loads.into_iter().for_each(|load| load());
         match Handle::try_current() {
             Ok(runtime) => drop(runtime.spawn_blocking(load)),
             Err(_) => load(),

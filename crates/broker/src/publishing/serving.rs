@@ -6,6 +6,7 @@ use std::sync::Arc;
 use levada_log::LogError;
 use levada_wire::Uuid;
 
+use crate::coordinator::Load;
 use crate::metadata::image::Image;
 use crate::publishing::diff::{Change, DeletedTopic, diff};
 use crate::publishing::roles::Roles;
@@ -109,7 +110,9 @@ impl Publisher {
     ) -> Result<(), LogError> {
         let served = self.replicas.enter(opened, left)?;
         let led = served.iter().filter(|partition| partition.leadership().is_leader());
-        led.for_each(|partition| self.coordinators.load(partition));
+        // All of them are loading before the first is loaded.
+        let loads: Vec<Load> = led.filter_map(|partition| self.coordinators.begin(partition)).collect();
+        loads.into_iter().for_each(|load| load());
         served.iter().for_each(|partition| self.follow(partition));
         // A broker of its own leads all partitions, always.
         if self.fetchers.is_some() {

@@ -1,6 +1,6 @@
 //! Images of a cluster with other brokers: leaders change, replicas come and leave.
 
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 
 use levada_log::Append;
 use levada_log::batch::Builder;
@@ -223,6 +223,31 @@ fn a_coordinator_serves_while_its_partition_is_led_here_and_loads_again_in_each_
     assert_eq!((member.commit(5), member.committed()), (Ok(()), Ok(5)));
     member.reassign(OFFSETS, &[OTHER]);
     assert_eq!(member.committed(), Err(GroupError::NotCoordinator));
+}
+
+#[test]
+fn a_coordinator_that_is_elected_away_before_its_load_begins_stays_closed() {
+    let mut member = Member::start();
+    let node = member.node;
+    // Loads wait for one another.
+    let runtime = tokio::runtime::Builder::new_current_thread().max_blocking_threads(1).build().unwrap();
+    let (release, held) = mpsc::channel::<()>();
+    let elect = |member: &mut Member, leader| {
+        let _entered = runtime.enter();
+        member.elect(OFFSETS, leader);
+    };
+    member.create(OFFSETS, OFFSETS_TOPIC, &[OTHER, node]);
+    drop(runtime.spawn_blocking(move || held.recv()));
+    elect(&mut member, node);
+    assert_eq!(member.committed(), Err(GroupError::CoordinatorLoadInProgress), "in the queue, too");
+    elect(&mut member, OTHER);
+    assert_eq!(member.committed(), Err(GroupError::NotCoordinator));
+    drop(release);
+    runtime.block_on(runtime.spawn_blocking(|| ())).unwrap();
+    assert_eq!(member.committed(), Err(GroupError::NotCoordinator), "the load came too late");
+    elect(&mut member, node);
+    runtime.block_on(runtime.spawn_blocking(|| ())).unwrap();
+    assert_ne!(member.committed(), Err(GroupError::NotCoordinator));
 }
 
 #[test]

@@ -1,11 +1,25 @@
 //! The side of a partition that follows another leader, and the throttle of those that follow this
-//! one.
+//! one; also the role that this node has once a change of leadership is through.
+
+use std::sync::Arc;
 
 use levada_log::{LogError, Writer};
 
 use super::Partition;
+use crate::replica::led::Led;
 
 impl Partition {
+    /// As [`Partition::led`], if this node leads in this leader epoch; none if it does not, or not
+    /// any more. A change that is under way is waited for, and so is an append.
+    pub(crate) fn led_in(&self, leader_epoch: i32) -> Option<Option<Arc<Led>>> {
+        let leads = self.lane.with_writer(|_| {
+            let leadership = self.leadership.load();
+            let leads = leadership.is_leader() && leadership.leader_epoch() == leader_epoch;
+            leads.then(|| self.led())
+        });
+        leads.flatten()
+    }
+
     /// Does a follower's work on the log; none if this node does not follow in this leader epoch,
     /// or not any more.
     pub(crate) fn follow<T>(&self, leader_epoch: i32, work: impl FnOnce(&mut Writer) -> T) -> Option<T> {
