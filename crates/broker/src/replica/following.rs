@@ -64,7 +64,11 @@ impl Replicas {
     }
 
     fn failed(&self, partition: &Partition, error: &AppendError) -> Outcome {
-        let is_offline = partition.log().is_offline();
+        let log = partition.log();
+        if let AppendError::Storage(error) = error {
+            log.report_failure(error);
+        }
+        let is_offline = log.is_offline();
         if partition.untold_replication(now_ms()) {
             tracing::error!(
                 partition = partition.name(),
@@ -76,7 +80,7 @@ impl Replicas {
         match (error, is_offline) {
             (AppendError::LeaderEpoch { .. }, _) => Outcome::Superseded,
             (_, true) => Outcome::Offline,
-            (_, false) => Outcome::Damaged,
+            (_, false) => Outcome::Damaged(LogEnd { offset: log.log_end(), epoch: log.latest_epoch() }),
         }
     }
 }

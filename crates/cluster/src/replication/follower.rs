@@ -69,8 +69,9 @@ pub enum Outcome {
     Located(i64),
     /// The leader, or the way to it, has failed with this error code.
     Refused(i16),
-    /// The batches are damaged or do not continue the log, which is unchanged.
-    Damaged,
+    /// The task has failed: the batches are damaged or do not continue the log, or the disk took
+    /// none or only the first of them. The log ends here.
+    Damaged(LogEnd),
     /// The storage has failed.
     Offline,
     /// The partition does not follow in this leader epoch any more, so nothing was done.
@@ -234,7 +235,12 @@ impl Follower {
             }
             (Outcome::Located(_), Task::Locate(Bound::Latest)) => Some(Task::Locate(Bound::Earliest)),
             (Outcome::Located(offset), _) if offset > self.end.offset => Some(Task::Restart(offset)),
-            (Outcome::Located(_) | Outcome::Damaged, _) => {
+            (Outcome::Damaged(end), _) => {
+                self.end = end;
+                self.failed(retry_ms);
+                None
+            }
+            (Outcome::Located(_), _) => {
                 self.failed(retry_ms);
                 None
             }

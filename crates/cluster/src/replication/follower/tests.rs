@@ -55,7 +55,8 @@ fn an_empty_answer_keeps_the_last_epoch_and_tells_the_lag() {
 
 #[test]
 fn records_that_the_log_does_not_take_delay_the_next_fetch() {
-    for outcome in [Outcome::Done(LogEnd { offset: 5, epoch: 3 }), Outcome::Damaged] {
+    let end = LogEnd { offset: 5, epoch: 3 };
+    for outcome in [Outcome::Done(end), Outcome::Damaged(end)] {
         let mut follower = follower(5, 3);
         let fetched = FetchedPartition { records: Some(Bytes::from_static(b"later epoch")), ..answer(0) };
         let asked = follower.wanted(0).unwrap();
@@ -64,6 +65,16 @@ fn records_that_the_log_does_not_take_delay_the_next_fetch() {
         assert_eq!((follower.wanted(RETRY_MS - 1), follower.wanted(RETRY_MS)), (None, Some(asked)));
         assert_eq!((follower.errors(), follower.delayed_until()), (1, Some(RETRY_MS)));
     }
+}
+
+#[test]
+fn an_append_that_fails_half_way_is_continued_where_the_log_ends() {
+    let mut follower = follower(5, 3);
+    let fetched = FetchedPartition { records: Some(Bytes::from_static(b"two segments")), ..answer(0) };
+    let task = follower.answered(follower.wanted(0).unwrap(), fetched, RETRY_MS).unwrap();
+    let failed = Outcome::Damaged(LogEnd { offset: 6, epoch: 4 });
+    assert_eq!((follower.done(&task, failed, RETRY_MS), follower.errors()), (None, 1));
+    assert_eq!(follower.wanted(RETRY_MS), Some(Asked { leader_epoch: 9, offset: 6, last_epoch: 4 }));
 }
 
 #[test]

@@ -178,6 +178,23 @@ fn a_truncation_to_the_logs_end_forgets_the_epoch_of_a_failed_leader() {
 }
 
 #[test]
+fn a_disk_that_is_full_at_the_second_segment_keeps_the_batches_of_the_first() {
+    let kit = Kit::new();
+    let mut writer = kit.follow();
+    writer.set_config(LogConfig { segment_bytes: 100, ..LogConfig::default() });
+    let batches = [plain_led(0, 1), plain_led(2, 2), plain_led(4, 2)];
+    kit.disk.fail("write_at", "02.log", ENOSPC);
+    let answer = batches.concat();
+    assert!(matches!(writer.append_replica(&answer, 2, NOW_MS), Err(AppendError::Storage(_))));
+    let partition = writer.partition().clone();
+    assert_eq!((partition.log_end(), partition.latest_epoch(), partition.is_offline()), (2, 1, false));
+    kit.disk.heal();
+    // The leader is asked from there.
+    assert!(matches!(writer.append_replica(&answer, 2, NOW_MS), Err(AppendError::Order { .. })));
+    assert_eq!(writer.append_replica(&batches[1..].concat(), 2, NOW_MS).unwrap().log_end, 6);
+}
+
+#[test]
 fn a_full_disk_leaves_a_follower_as_it_was() {
     let kit = Kit::new();
     let mut writer = kit.follow();

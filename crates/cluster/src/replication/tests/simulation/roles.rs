@@ -465,7 +465,10 @@ impl Sim {
         match log.append_replica(records, epoch, now_ms) {
             Ok(_) => {}
             Err(AppendError::Storage(error)) => return Err(error.to_string()),
-            Err(_) => return Ok(Outcome::Damaged),
+            Err(_) => {
+                let (offset, epoch) = (partition.log_end(), partition.latest_epoch());
+                return Ok(Outcome::Damaged(LogEnd { offset, epoch }));
+            }
         }
         partition.raise_high_watermark(marks.high_watermark.min(partition.log_end()));
         if marks.log_start > partition.log_start() {
