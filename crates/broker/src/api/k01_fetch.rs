@@ -374,6 +374,8 @@ impl Look {
         (limits, read): (&Limits, Read),
     ) -> Result<FetchedPartition<Records>, Failed> {
         let wanted = &target.wanted;
+        // Before the check: a position counts in the epoch that the log is read in.
+        let leader_epoch = partition.leadership().leader_epoch();
         limits.reader.check(partition, wanted)?;
         let log = partition.log();
         let mut fetched = FetchedPartition::new(wanted.index);
@@ -402,7 +404,7 @@ impl Look {
             let sealed = slice.sealed;
             fetched.records = slice.extent.map(|extent| Records { extent, sealed });
             if limits.takes_positions {
-                limits.reader.take_position(partition, wanted, leader_end)?;
+                limits.reader.take_position(partition, wanted, (leader_epoch, leader_end))?;
             }
         }
         fetched.high_watermark = if limits.reader.is_follower() { high_watermark } else { log.high_watermark() };

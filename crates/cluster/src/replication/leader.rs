@@ -140,7 +140,8 @@ impl Leader {
     /// for a second look at the log while the fetch waits. `log_end` is the present one.
     ///
     /// # Errors
-    /// The partition has no replica there, or the fetch comes from an earlier life of the broker.
+    /// The partition has no replica there, the fetch comes from an earlier life of the broker, or
+    /// the log was read for it in another leader epoch.
     pub fn fetched(
         &mut self,
         fetch: FollowerFetch,
@@ -149,6 +150,10 @@ impl Leader {
         now_ms: i64,
     ) -> Result<Effects, FetchRefusal> {
         let replica = fetch.replica;
+        if fetch.leader_epoch != self.leader_epoch {
+            let (read, present) = (fetch.leader_epoch, self.leader_epoch);
+            return Err(FetchRefusal::OtherLeaderEpoch { replica, read, present });
+        }
         let at = self.followers.iter().position(|follower| follower.id == replica);
         let at = at.ok_or(FetchRefusal::NotAssigned(replica))?;
         // One look at the metadata: the replica is checked, and the change is made, by the same

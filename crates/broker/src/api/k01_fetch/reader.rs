@@ -50,16 +50,18 @@ impl Reader {
         }
     }
 
-    /// Takes the position of a follower, which has everything before the offset that it fetches.
+    /// Takes the position of a follower, which has everything before the offset that it fetches, in
+    /// the leader epoch and with the end of the log of before the read.
     pub(super) fn take_position(
         self,
         partition: &Partition,
         wanted: &FetchPartition,
-        leader_end: i64,
+        (leader_epoch, leader_end): (i32, i64),
     ) -> Result<(), ErrorCode> {
         let Self::Follower { id: replica, broker_epoch } = self else { return Ok(()) };
         let (offset, log_start) = (wanted.fetch_offset, wanted.log_start_offset);
-        partition.follower_fetched(FollowerFetch { replica, broker_epoch, offset, log_start, leader_end })
+        let fetch = FollowerFetch { replica, broker_epoch, leader_epoch, offset, log_start, leader_end };
+        partition.follower_fetched(fetch)
     }
 
     /// True if a throttle leaves out the records of a follower that is not in sync.

@@ -55,6 +55,8 @@ pub struct FollowerFetch {
     pub replica: i32,
     /// Its broker epoch, [`NO_BROKER_EPOCH`] if the request has none.
     pub broker_epoch: i64,
+    /// Leader epoch that the fetch was checked in, before the log was read.
+    pub leader_epoch: i32,
     /// Offset of the fetch: the follower's log end.
     pub offset: i64,
     /// The follower's log start.
@@ -80,6 +82,17 @@ pub enum FetchRefusal {
         fetched: i64,
         /// Broker epoch in the metadata.
         registered: i64,
+    },
+    /// The log was read for the fetch in another leader epoch: the position may be one of a log
+    /// that has been truncated since.
+    #[error("the fetch of broker {replica} was read in leader epoch {read}, the present one is {present}")]
+    OtherLeaderEpoch {
+        /// Broker id of the follower.
+        replica: i32,
+        /// Leader epoch of the read.
+        read: i32,
+        /// Leader epoch that this broker leads in.
+        present: i32,
     },
 }
 

@@ -26,12 +26,26 @@ fn leader_with(limits: LeaderLimits, isr: &[i32]) -> Leader {
 }
 
 fn fetch(replica: i32, offset: i64, leader_end: i64) -> FollowerFetch {
-    FollowerFetch { replica, broker_epoch: EPOCH, offset, log_start: 0, leader_end }
+    FollowerFetch { replica, broker_epoch: EPOCH, leader_epoch: 5, offset, log_start: 0, leader_end }
 }
 
 /// A fetch at a moment at which the log ends at `log_end`.
 fn fetched(leader: &mut Leader, (replica, offset): (i32, i64), log_end: i64, now_ms: i64) -> Effects {
-    leader.fetched(fetch(replica, offset, log_end), log_end, &alive, now_ms).expect("the fetch is taken")
+    let fetch = FollowerFetch { leader_epoch: leader.leader_epoch(), ..fetch(replica, offset, log_end) };
+    leader.fetched(fetch, log_end, &alive, now_ms).expect("the fetch is taken")
+}
+
+#[test]
+fn a_fetch_that_was_read_in_another_leader_epoch_counts_for_nothing() {
+    let mut leader = leader(&[1, 2]);
+    for read in [4, 6] {
+        let fetch = FollowerFetch { leader_epoch: read, ..fetch(2, 10, 10) };
+        let refused = FetchRefusal::OtherLeaderEpoch { replica: 2, read, present: 5 };
+        assert_eq!(leader.fetched(fetch, 10, &alive, 1), Err(refused));
+        assert_eq!(leader.high_watermark(), 4);
+    }
+    fetched(&mut leader, (2, 10), 10, 1);
+    assert_eq!(leader.high_watermark(), 10);
 }
 
 fn members(change: Option<IsrChange>) -> Vec<(i32, i64)> {

@@ -139,6 +139,7 @@ impl Model {
         let fetch = FollowerFetch {
             replica,
             broker_epoch: self.broker_epochs[at],
+            leader_epoch: self.leader.leader_epoch(),
             offset: self.followers[at],
             log_start: 0,
             leader_end: self.log_end,

@@ -794,7 +794,8 @@ fn lead_fetch(
     let slice =
         partition.read(offset, asked.max_bytes as u32, end, true).map_err(|_| errors::OFFSET_OUT_OF_RANGE)?;
     let log_start = asked.log_start_offset;
-    let fetch = FollowerFetch { replica, broker_epoch, offset, log_start, leader_end: end };
+    let leader_epoch = leads.machine.leader_epoch();
+    let fetch = FollowerFetch { replica, broker_epoch, leader_epoch, offset, log_start, leader_end: end };
     let effects = leads.machine.fetched(fetch, end, &standings(&image), now_ms);
     let effects = effects.map_err(|_| errors::NOT_LEADER_OR_FOLLOWER)?;
     Ok((answer, slice.len() as usize, effects))
