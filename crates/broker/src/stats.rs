@@ -29,6 +29,7 @@ pub struct Stats {
     handshakes_failed: AtomicU64,
     produced_bytes: AtomicU64,
     fetched_bytes: AtomicU64,
+    replicated_bytes: AtomicU64,
     lags: LagHistory,
 }
 
@@ -43,6 +44,7 @@ impl Stats {
             handshakes_failed: AtomicU64::new(0),
             produced_bytes: AtomicU64::new(0),
             fetched_bytes: AtomicU64::new(0),
+            replicated_bytes: AtomicU64::new(0),
             lags: LagHistory::default(),
         }
     }
@@ -103,9 +105,14 @@ impl Stats {
         self.produced_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Record bytes were answered to fetches.
+    /// Record bytes were answered to fetches of consumers.
     pub fn fetched(&self, bytes: u64) {
         self.fetched_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Record bytes were answered to fetches of followers.
+    pub fn replicated(&self, bytes: u64) {
+        self.replicated_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// Lag of groups over the last hour.
@@ -137,6 +144,10 @@ impl Stats {
 
     pub(crate) fn fetched_bytes(&self) -> u64 {
         self.fetched_bytes.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn replicated_bytes(&self) -> u64 {
+        self.replicated_bytes.load(Ordering::Relaxed)
     }
 }
 

@@ -108,7 +108,11 @@ pub(crate) async fn answer(context: &Context, body: BytesMut) -> Result<Reply, R
     }
     count_errors(context, &response);
     let header = &context.header;
-    context.broker().stats().fetched(bytes_of(&response));
+    let stats = context.broker().stats();
+    match is_follower {
+        true => stats.replicated(bytes_of(&response)),
+        false => stats.fetched(bytes_of(&response)),
+    }
     let gather = response.encode(header.correlation_id, header.version)?;
     let mut tail = false;
     let pieces = gather.into_pieces().into_iter().map(|piece| match piece {

@@ -114,6 +114,7 @@ impl Families<'_> {
         self.counter(catalogue::TLS_HANDSHAKES_FAILED, stats.handshakes_failed())?;
         self.counter(catalogue::PRODUCED_BYTES, stats.produced_bytes())?;
         self.counter(catalogue::FETCHED_BYTES, stats.fetched_bytes())?;
+        self.counter(catalogue::REPLICATED_BYTES, stats.replicated_bytes())?;
         self.gauge(catalogue::PARTITIONS, source.partitions())?;
         self.gauge(catalogue::OFFLINE, source.readiness().offline_partitions)?;
         let state = source.replication();

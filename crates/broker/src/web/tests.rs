@@ -375,6 +375,7 @@ const SHOWN: &[&str] = &[
     "levada_http_connections 1",
     "levada_produced_bytes_total 100",
     "levada_fetched_bytes_total 40",
+    "levada_replication_sent_bytes_total 50",
     "levada_partitions 7",
     "levada_request_bytes_held 8",
     "levada_acks_durability_partitions{topic=\"clicks\",durability=\"fdatasync\"} 2",
@@ -409,6 +410,7 @@ fn metrics_show_what_was_counted() {
     fake.stats.authentication("PLAINTEXT", "PLAIN", "failure");
     fake.stats.produced(100);
     fake.stats.fetched(40);
+    fake.stats.replicated(50);
     let (status, headers, body) = ask(&server, "GET", "/metrics");
     drop((open, named));
     assert_eq!(status, "HTTP/1.1 200 OK");

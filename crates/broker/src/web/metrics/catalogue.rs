@@ -60,6 +60,7 @@ families! {
     // Records.
     PRODUCED_BYTES Counter "levada_produced_bytes" [] "Record bytes received from producers" "kafka.server:type=BrokerTopicMetrics,name=BytesInPerSec";
     FETCHED_BYTES Counter "levada_fetched_bytes" [] "Record bytes in responses to consumers" "kafka.server:type=BrokerTopicMetrics,name=BytesOutPerSec";
+    REPLICATED_BYTES Counter "levada_replication_sent_bytes" [] "Record bytes in responses to followers" "kafka.server:type=BrokerTopicMetrics,name=ReplicationBytesOutPerSec";
     TOPIC_BYTES_IN Counter "levada_topic_produced_bytes" ["topic"] "Record bytes appended for producers" "kafka.server:type=BrokerTopicMetrics,name=BytesInPerSec,topic=*";
     TOPIC_RECORDS_IN Counter "levada_topic_produced_records" ["topic"] "Records appended for producers" "kafka.server:type=BrokerTopicMetrics,name=MessagesInPerSec,topic=*";
     TOPIC_BATCHES_IN Counter "levada_topic_produced_batches" ["topic"] "Batches appended for producers" "kafka.server:type=BrokerTopicMetrics,name=TotalProduceRequestsPerSec,topic=*";
