@@ -192,7 +192,9 @@ impl DataDirs {
             other => other,
         };
         let left = self.dirs.iter().enumerate().map(read).collect::<Result<Vec<_>, _>>()?;
-        Ok(LastShutdown::new(left, self.homes.lock().of.clone()))
+        let left = LastShutdown::new(left, self.homes.lock().of.clone());
+        // The logs of a directory that did not open may not have been closed in good order.
+        Ok(if self.has_closed() { left.without_broker_epoch() } else { left })
     }
 
     /// True if the broker can continue without the directory.

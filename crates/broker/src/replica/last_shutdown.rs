@@ -54,6 +54,11 @@ impl LastShutdown {
         }
     }
 
+    /// The same, with nothing said of the registration.
+    pub(super) fn without_broker_epoch(self) -> Self {
+        Self { broker_epoch: None, ..self }
+    }
+
     fn dir(&self, key: &TopicPartition) -> Option<&DirectoryAtShutdown> {
         match &self.dirs[..] {
             [only] => Some(only),

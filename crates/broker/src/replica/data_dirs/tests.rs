@@ -106,4 +106,8 @@ fn checkpoints_are_those_of_the_directorys_own_partitions() {
     let left = open(&home, &["a", "b"]).unwrap().look().unwrap();
     assert_eq!((left.clean, left.broker_epoch), (true, Some(7)));
     assert_eq!([left.of(&key("t", 0)), left.of(&key("t", 1))].map(|left| left.recovery_point), [10, 20]);
+    // A directory that does not open may have lost records.
+    std::fs::rename(home.path().join("b"), home.path().join("away")).unwrap();
+    std::fs::write(home.path().join("b"), "no directory").unwrap();
+    assert_eq!(open(&home, &["a", "b"]).unwrap().look().unwrap().broker_epoch, None);
 }
