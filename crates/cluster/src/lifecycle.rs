@@ -1,9 +1,10 @@
 //! The life of a broker in its cluster: registration, heartbeats, fencing, controlled shutdown.
 //!
-//! As Kafka's, with two differences on purpose. Listeners accept connections before the heartbeat
-//! that unfences the broker, so `Ready` must follow them. And a broker whose registration has been
-//! replaced (`STALE_BROKER_EPOCH`) stops writing at once and exits after a session timeout, where
-//! Kafka's continues without ever being heard again.
+//! As Kafka's, with two differences on purpose. Listeners are bound before the heartbeat that
+//! unfences the broker, so `Ready` must follow that; they accept connections once the metadata has
+//! the broker unfenced. And a broker whose registration has been replaced (`STALE_BROKER_EPOCH`)
+//! stops writing at once and exits after a session timeout, where Kafka's continues without ever
+//! being heard again.
 
 mod identity;
 mod phase;
