@@ -13,6 +13,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::access_log::{LogOptions, Writer};
 use crate::connection_limits::ConnectionLimits;
+use crate::encoding::Encoding;
 use crate::listen::{self, Address, Purpose};
 use crate::serving;
 use crate::shard::{Shared, Tls};
@@ -98,6 +99,33 @@ pub struct Server {
 const FILES_PART: u64 = 4;
 const FILES_MAX: u64 = 4096;
 
+/// Descriptors of files that each shard may have at least.
+const FILES_MIN: u64 = 16;
+
+/// Descriptors for everything else, and more of them for each shard: listeners, pipes, polling.
+const RESERVED: u64 = 64;
+const RESERVED_OF_SHARD: u64 = 16;
+
+/// The parts that a limit of descriptors has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Places {
+    /// Files that each shard may keep open, with all their forms.
+    files: usize,
+    /// Connections with files, in total.
+    connections: usize,
+}
+
+impl Places {
+    fn of(descriptors: u64, shards: usize, precompressed: bool) -> Places {
+        let number = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
+        let (shards, forms) = (shards as u64, if precompressed { 1 + Encoding::ALL.len() as u64 } else { 1 });
+        let files = ((descriptors / FILES_PART).min(FILES_MAX) / shards / forms).max(FILES_MIN / forms);
+        let taken =
+            files * forms * shards + RESERVED + RESERVED_OF_SHARD * shards + OPERATOR_CONNECTIONS as u64;
+        Places { files: number(files), connections: number(descriptors.saturating_sub(taken)).max(1) }
+    }
+}
+
 /// Connections to the address for operators at most.
 const OPERATOR_CONNECTIONS: usize = 64;
 
@@ -136,7 +164,16 @@ impl Server {
         let log = log.transpose()?;
         let cores = || std::thread::available_parallelism().map_or(1, usize::from);
         let count = config.shards.unwrap_or_else(cores).max(1);
-        let files = (descriptors() / FILES_PART).min(FILES_MAX) / count as u64;
+        let places = Places::of(descriptors(), count, site.load().options().precompressed);
+        if places.connections < config.connections_max {
+            let (possible, asked) = (places.connections, config.connections_max);
+            tracing::warn!(
+                possible,
+                asked,
+                "the limit of open files permits fewer connections; raise `ulimit -n`"
+            );
+        }
+        let connections_max = config.connections_max.min(places.connections);
         let counters = Arc::new(Counters::default());
         let shared = Arc::new(Shared {
             site,
@@ -145,12 +182,12 @@ impl Server {
             caps: Caps::probe(),
             warmer: Warmer::new(WarmerLimits::default(), counters.clone()),
             counters,
-            connections: ConnectionLimits::new(config.connections_max, config.connections_per_address_max),
+            connections: ConnectionLimits::new(connections_max, config.connections_per_address_max),
             operator_connections: ConnectionLimits::new(OPERATOR_CONNECTIONS, OPERATOR_CONNECTIONS),
             proxy_protocol: config.proxy_protocol,
             stop: Stop::new(),
             grace: config.grace,
-            files_max: usize::try_from(files).unwrap_or(usize::MAX).max(16),
+            files_max: places.files,
             started: SystemTime::now(),
         });
         let listeners = listen::for_shards(listeners, count)

@@ -22,6 +22,9 @@ const TICK: Duration = Duration::from_secs(1);
 /// meanwhile.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
+/// Time between two warnings of failed accepts.
+const WARNING_PAUSE: Duration = Duration::from_secs(10);
+
 /// Threads of one shard that wait for lookups; more lookups queue up.
 const LOOKUP_THREADS: usize = 8;
 
@@ -83,7 +86,7 @@ async fn run(shard: Rc<Shard>, listeners: Vec<Listener>) {
 
 /// Accepts from one listener until the stop signal, then waits for its connections.
 async fn accept(shard: Rc<Shard>, door: WatchedListener) {
-    let mut connections = JoinSet::new();
+    let (mut connections, mut warned) = (JoinSet::new(), None);
     let mut stopped = std::pin::pin!(shard.stopped.notified());
     while !shard.stopping.get() {
         // One connection that nobody may serve yet is held; the others stay in the backlog.
@@ -99,7 +102,10 @@ async fn accept(shard: Rc<Shard>, door: WatchedListener) {
                     }
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "accept failed; if the process is out of file descriptors, raise `ulimit -n`");
+                    if warned.is_none_or(|at: Instant| at.elapsed() >= WARNING_PAUSE) {
+                        warned = Some(Instant::now());
+                        tracing::warn!(%error, "accept failed; if the process is out of file descriptors, raise `ulimit -n`");
+                    }
                     shard.responder.cache.clear();
                     tokio::time::sleep(ACCEPT_PAUSE).await;
                 }

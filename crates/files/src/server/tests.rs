@@ -271,3 +271,16 @@ fn the_address_for_operators_answers_when_all_connections_are_taken() {
     assert_eq!(get(&mut operator, "/healthz", 3), b"ok\n");
     server.stop();
 }
+
+#[test]
+fn connections_and_files_together_have_the_descriptors_that_there_are() {
+    assert_eq!(Places::of(1_048_576, 2, false), Places { files: 2048, connections: 1_044_320 });
+    for descriptors in [0, 100, 256, 1024, 4096, 1 << 20, u64::MAX] {
+        for (shards, precompressed, forms) in [(1, false, 1), (2, true, 4), (64, true, 4)] {
+            let places = Places::of(descriptors, shards, precompressed);
+            assert!(places.files >= 4 && places.connections >= 1, "{descriptors}: {places:?}");
+            let open = (places.files * forms * shards) as u128 + places.connections as u128;
+            assert!(places.connections == 1 || open < u128::from(descriptors), "{descriptors}: {places:?}");
+        }
+    }
+}
