@@ -1,7 +1,8 @@
 //! The life of a server: opens the directory, binds the addresses, starts the shards, and stops
 //! them in order.
 
-use std::path::PathBuf;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
@@ -91,7 +92,7 @@ pub struct Server {
     metrics_address: Option<Address>,
     shards: Vec<JoinHandle<()>>,
     log: Option<Writer>,
-    sockets: Vec<PathBuf>,
+    sockets: Vec<(PathBuf, Option<Identity>)>,
 }
 
 /// The part of all descriptors that files may have, the rest being for connections, and as many
@@ -137,12 +138,6 @@ impl Server {
     pub fn start(config: Config) -> Result<Server, StartError> {
         raise_descriptors();
         let site = Arc::new(ArcSwap::from_pointee(Site::open(config.site)?));
-        let bind = |address: &Address, purpose| {
-            let failed = |source| StartError::Bind { address: address.clone(), source };
-            let listeners = listen::bind(address, purpose).map_err(failed)?;
-            let bound = listeners.iter().map(listen::Listener::address).collect::<Result<Vec<_>, _>>();
-            Ok::<_, StartError>((bound.map_err(failed)?, listeners))
-        };
         let (mut addresses, mut listeners) = (Vec::new(), Vec::new());
         let tls = tls(config.tls, !config.listen_tls.is_empty())?;
         let plain = config.listen.iter().map(|address| (address, Purpose::Files));
@@ -165,15 +160,14 @@ impl Server {
         let cores = || std::thread::available_parallelism().map_or(1, usize::from);
         let count = config.shards.unwrap_or_else(cores).max(1);
         let places = Places::of(descriptors(), count, site.load().options().precompressed);
-        if places.connections < config.connections_max {
-            let (possible, asked) = (places.connections, config.connections_max);
+        let (possible, asked) = (places.connections, config.connections_max);
+        if possible < asked {
             tracing::warn!(
                 possible,
                 asked,
                 "the limit of open files permits fewer connections; raise `ulimit -n`"
             );
         }
-        let connections_max = config.connections_max.min(places.connections);
         let counters = Arc::new(Counters::default());
         let shared = Arc::new(Shared {
             site,
@@ -182,7 +176,7 @@ impl Server {
             caps: Caps::probe(),
             warmer: Warmer::new(WarmerLimits::default(), counters.clone()),
             counters,
-            connections: ConnectionLimits::new(connections_max, config.connections_per_address_max),
+            connections: ConnectionLimits::new(possible.min(asked), config.connections_per_address_max),
             operator_connections: ConnectionLimits::new(OPERATOR_CONNECTIONS, OPERATOR_CONNECTIONS),
             proxy_protocol: config.proxy_protocol,
             stop: Stop::new(),
@@ -204,7 +198,7 @@ impl Server {
             }
         }
         let path = |address: &Address| match address {
-            Address::Unix(path) => Some(path.clone()),
+            Address::Unix(path) => Some((path.clone(), identity(path))),
             Address::Tcp(..) | Address::Inherited => None,
         };
         let sockets =
@@ -281,11 +275,30 @@ impl Server {
         if let Some(log) = self.log {
             log.finish();
         }
-        for path in self.sockets {
-            // Another process may have removed it already.
-            let _ = std::fs::remove_file(path);
+        for (path, bound) in self.sockets {
+            // Another server may have bound its own there since, which stays.
+            if bound.is_some() && identity(&path) == bound {
+                // Another process may have removed it already.
+                let _ = std::fs::remove_file(path);
+            }
         }
     }
+}
+
+/// Device and inode.
+type Identity = (u64, u64);
+
+fn identity(path: &Path) -> Option<Identity> {
+    let metadata = std::fs::symlink_metadata(path).ok()?;
+    Some((metadata.dev(), metadata.ino()))
+}
+
+/// Binds an address, and says what was bound.
+fn bind(address: &Address, purpose: Purpose) -> Result<(Vec<Address>, Vec<listen::Listener>), StartError> {
+    let failed = |source| StartError::Bind { address: address.clone(), source };
+    let listeners = listen::bind(address, purpose).map_err(failed)?;
+    let bound = listeners.iter().map(listen::Listener::address).collect::<Result<Vec<_>, _>>();
+    Ok((bound.map_err(failed)?, listeners))
 }
 
 /// The certificate, if there is one or has to be.

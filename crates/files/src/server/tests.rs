@@ -284,3 +284,19 @@ fn connections_and_files_together_have_the_descriptors_that_there_are() {
         }
     }
 }
+
+#[test]
+fn a_stop_removes_the_socket_that_this_server_bound_and_no_other() {
+    let home = tempfile::TempDir::new().unwrap();
+    std::fs::create_dir(home.path().join("root")).unwrap();
+    let path = home.path().join("socket");
+    let start =
+        || Server::start(Config { listen: vec![Address::Unix(path.clone())], ..plain(home.path()) }).unwrap();
+    let first = start();
+    std::fs::rename(&path, home.path().join("moved")).unwrap();
+    let second = start();
+    first.stop();
+    assert!(path.exists(), "the socket of the second server");
+    second.stop();
+    assert!(!path.exists());
+}
