@@ -201,7 +201,9 @@ impl Connection {
                 Some(answer)
             }
             // Nodes close idle connections. If there is more to it, a new connection tells.
-            Err(ConnectionFault::Client(ClientError::Lost { .. } | ClientError::Closed { .. })) if is_kept => {
+            Err(ConnectionFault::Client(ClientError::Lost { .. } | ClientError::Closed { .. }))
+                if is_kept =>
+            {
                 tracing::debug!(address = %to.address, purpose = self.purpose, "a kept connection has ended");
                 None
             }

@@ -147,7 +147,9 @@ impl Led {
         let taken = leader.fetched(fetch, end, &|id| self.shared.standing(id), uptime_ms());
         let effects = taken.map_err(|refusal| match refusal {
             FetchRefusal::NotAssigned(_) => ErrorCode::UnknownLeaderEpoch,
-            FetchRefusal::StaleBrokerEpoch { .. } | FetchRefusal::OtherLeaderEpoch { .. } => ErrorCode::NotLeaderOrFollower,
+            FetchRefusal::StaleBrokerEpoch { .. } | FetchRefusal::OtherLeaderEpoch { .. } => {
+                ErrorCode::NotLeaderOrFollower
+            }
         })?;
         let has_deletions = !state.deletions.is_empty();
         self.act(state, effects);
