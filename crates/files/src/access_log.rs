@@ -1,6 +1,6 @@
 //! The access log: the shards format the lines, and a separate thread writes them.
 //!
-//! A disk that is too slow loses lines, which are counted, and delays no answer.
+//! A disk that is too slow or full loses lines, which are counted, and delays no answer.
 
 use std::cell::{Cell, RefCell};
 use std::fs::{File, OpenOptions};
@@ -47,7 +47,8 @@ const BLOCK_BYTES: usize = 32 << 10;
 const BLOCKS_MAX: usize = 128;
 
 enum Message {
-    Lines(Vec<u8>),
+    /// So many lines.
+    Lines(Vec<u8>, u64),
     Reopen,
 }
 
@@ -61,13 +62,13 @@ pub(crate) struct Writer {
 
 impl Writer {
     /// Opens the log and starts the thread.
-    pub(crate) fn start(options: &LogOptions) -> io::Result<Writer> {
+    pub(crate) fn start(options: &LogOptions, stats: Arc<Stats>) -> io::Result<Writer> {
         let path = options.path.clone();
         let sink = open(&path)?;
         let (sender, receiver) = sync_channel(BLOCKS_MAX);
         let thread = std::thread::Builder::new()
             .name("access-log".to_owned())
-            .spawn(move || write(&receiver, sink, &path))?;
+            .spawn(move || write(&receiver, sink, (&path, &stats)))?;
         Ok(Writer { sender, form: options.form, thread })
     }
 
@@ -100,11 +101,14 @@ fn open(path: &Path) -> io::Result<Box<dyn Write + Send>> {
     Ok(Box::new(file))
 }
 
-fn write(messages: &Receiver<Message>, mut sink: Box<dyn Write + Send>, path: &Path) {
+fn write(messages: &Receiver<Message>, mut sink: Box<dyn Write + Send>, (path, stats): (&Path, &Stats)) {
     let mut failing = false;
     while let Ok(message) = messages.recv() {
         let outcome = match message {
-            Message::Lines(lines) => sink.write_all(&lines).and_then(|()| sink.flush()),
+            Message::Lines(lines, count) => {
+                let written = sink.write_all(&lines).and_then(|()| sink.flush());
+                written.inspect_err(|_| stats.log_lines_dropped(count))
+            }
             Message::Reopen => open(path).map(|opened| sink = opened),
         };
         match outcome {
@@ -196,7 +200,7 @@ impl LogHandle {
     pub(crate) fn pass_on(&self) {
         let lines = self.lines.take();
         let count = self.count.replace(0);
-        if !lines.is_empty() && self.sender.try_send(Message::Lines(lines)).is_err() {
+        if !lines.is_empty() && self.sender.try_send(Message::Lines(lines, count)).is_err() {
             self.stats.log_lines_dropped(count);
         }
     }
@@ -224,7 +228,15 @@ fn write_line(lines: &mut Vec<u8>, form: LogFormat, draft: &Draft, result: Resul
             referer: draft.referer.as_deref(),
             agent: draft.agent.as_deref(),
         };
-        serde_json::to_writer(&mut *lines, &object).expect("an object of texts and numbers");
+        let text = serde_json::to_string(&object).expect("an object of texts and numbers");
+        // Controls that JSON permits and terminals obey.
+        for letter in text.chars() {
+            match letter {
+                '\u{7f}'..='\u{9f}' => write!(lines, "\\u{:04x}", u32::from(letter)),
+                _ => write!(lines, "{letter}"),
+            }
+            .expect("a Vec takes all");
+        }
         lines.push(b'\n');
         return;
     }

@@ -114,7 +114,7 @@ impl Families<'_> {
         self.counter("levada_files_sent_bytes", help, stats.sent_bytes())?;
         let help = "Answers cut off because their file changed or could not be read";
         self.counter("levada_files_responses_truncated", help, stats.responses_truncated())?;
-        let help = "Lines of the access log lost because the disk was too slow";
+        let help = "Lines of the access log lost because the disk was too slow or failed";
         self.counter("levada_files_access_log_lines_dropped", help, stats.log_lines_dropped_total())
     }
 

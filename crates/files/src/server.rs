@@ -153,8 +153,10 @@ impl Server {
             metrics_address = bound.into_iter().next();
             listeners.append(&mut opened);
         }
+        let stats = Arc::<Stats>::default();
         let log = config.access_log.as_ref().map(|options| {
-            Writer::start(options).map_err(|source| StartError::Log { path: options.path.clone(), source })
+            Writer::start(options, stats.clone())
+                .map_err(|source| StartError::Log { path: options.path.clone(), source })
         });
         let log = log.transpose()?;
         let cores = || std::thread::available_parallelism().map_or(1, usize::from);
@@ -172,7 +174,7 @@ impl Server {
         let shared = Arc::new(Shared {
             site,
             tls,
-            stats: Arc::default(),
+            stats,
             caps: Caps::probe(),
             warmer: Warmer::new(WarmerLimits::default(), counters.clone()),
             counters,
@@ -197,12 +199,8 @@ impl Server {
                 }
             }
         }
-        let path = |address: &Address| match address {
-            Address::Unix(path) => Some((path.clone(), identity(path))),
-            Address::Tcp(..) | Address::Inherited => None,
-        };
-        let sockets =
-            config.listen.iter().chain(&config.listen_tls).chain(&config.metrics).filter_map(path).collect();
+        let bound = config.listen.iter().chain(&config.listen_tls).chain(&config.metrics);
+        let sockets = bound.filter_map(socket).collect();
         Ok(Server { shared, addresses, metrics_address, shards, log, sockets })
     }
 
@@ -282,6 +280,14 @@ impl Server {
                 let _ = std::fs::remove_file(path);
             }
         }
+    }
+}
+
+/// The path of an address that has one, with the socket that lies there.
+fn socket(address: &Address) -> Option<(PathBuf, Option<Identity>)> {
+    match address {
+        Address::Unix(path) => Some((path.clone(), identity(path))),
+        Address::Tcp(..) | Address::Inherited => None,
     }
 }
 

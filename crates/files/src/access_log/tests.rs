@@ -5,27 +5,36 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use http::StatusCode;
 
-use super::{Draft, LogFormat, Result, write_line};
-use crate::socket::Peer;
+use std::sync::Arc;
 
-fn line(form: LogFormat, target: &str, agent: Option<&str>) -> String {
-    let draft = Draft {
+use super::{Draft, LogFormat, LogOptions, Result, Writer, write_line};
+use crate::socket::Peer;
+use crate::stats::Stats;
+
+fn draft(target: &str, agent: Option<&str>) -> Draft {
+    Draft {
         method: "GET".to_owned(),
         target: target.to_owned(),
         is_1_1: true,
         host: Some("x".to_owned()),
         referer: None,
         agent: agent.map(str::to_owned),
-    };
-    let result = Result {
+    }
+}
+
+fn result() -> Result {
+    Result {
         peer: Peer::Address(IpAddr::V4(Ipv4Addr::LOCALHOST), 1),
         status: StatusCode::OK,
         bytes: 5,
         taken: Duration::from_millis(1500),
         now: UNIX_EPOCH + Duration::from_millis(784_111_777_250),
-    };
+    }
+}
+
+fn line(form: LogFormat, target: &str, agent: Option<&str>) -> String {
     let mut lines = Vec::new();
-    write_line(&mut lines, form, &draft, result);
+    write_line(&mut lines, form, &draft(target, agent), result());
     String::from_utf8(lines).unwrap()
 }
 
@@ -53,4 +62,27 @@ fn no_value_ends_its_line() {
             assert!(line.contains(r"/\x22\x5C\xC3\xBC\x1B[31m"), "{line}");
         }
     }
+}
+
+#[test]
+fn an_object_has_no_controls_and_keeps_its_values() {
+    let agent = "a\u{7f}b\u{9b}31mü\u{a0}";
+    let line = line(LogFormat::Json, "/a", Some(agent));
+    assert!(!line.trim_end().chars().any(char::is_control), "{line:?}");
+    let object: serde_json::Value = serde_json::from_str(&line).unwrap();
+    assert_eq!(object["agent"], agent);
+}
+
+#[test]
+fn lines_that_cannot_be_written_are_counted() {
+    let stats = Arc::new(Stats::default());
+    let options = LogOptions { path: "/dev/full".into(), form: LogFormat::Common };
+    let writer = Writer::start(&options, stats.clone()).unwrap();
+    let handle = writer.handle(stats.clone());
+    for _ in 0..3 {
+        handle.note(&draft("/a", None), result());
+    }
+    drop(handle);
+    writer.finish();
+    assert_eq!(stats.log_lines_dropped_total(), 3);
 }
