@@ -6,7 +6,7 @@
 //! that: a small file leaves by one call together with its head, a large one by reference in turns,
 //! and pages that are not in memory are waited for by other threads.
 //!
-//! The crate stands on `levada-io` and on nothing else of this repository.
+//! The crate stands on `levada-io` and `levada-tls`, and on nothing else of this repository.
 
 pub mod condition;
 pub mod encoding;
