@@ -117,6 +117,11 @@ if shutil.which("openssl"):
     seeds += [("tls", b"\1\0" + content["chain"] + b"\xff" + content["key"] + b"\xff" + content["chain"])]
     seeds += [("tls", bytes([0, how]) + content[name]) for name in ("p12", "bare", "trusted") for how in (1, 5)]
     seeds += [("tls", b"\0\4" + content["chain"]), ("tls", b"\2\0" + content["der"])]
+# Requests, ranges of a file of 1000 bytes, and paths, some of them by links.
+seeds += [("http_head", b"GET /a%20b?c HTTP/1.1\r\nHost: x:80\r\nRange: bytes=0-1\r\n\r\n" * 2)]
+seeds += [("http_head", b"\r\nPOST http://x/ HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabcHEAD / HTTP/1.0\r\n\r\n")]
+seeds += [("http_range", (1000).to_bytes(8, "little") + field) for field in (b"0-0", b"bytes=-5", b"990-,5-9, 7-20", b"1000-")]
+seeds += [("http_path", path) for path in (b"/a/b/a", b"/%61/./b//a/", b"/c/b", b"/a/d", b"/e", b"/a/%2e%2e/b", b"/.well-known/a")]
 for path in glob.glob(os.path.join(here, "seeds", "*.hex")):
     target = os.path.basename(path).removesuffix(".hex")
     seeds += [(target, bytes.fromhex(line)) for line in open(path).read().split()]
