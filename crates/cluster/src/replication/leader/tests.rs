@@ -44,7 +44,7 @@ fn a_fetch_that_was_read_in_another_leader_epoch_counts_for_nothing() {
         assert_eq!(leader.fetched(fetch, 10, &alive, 1), Err(refused));
         assert_eq!(leader.high_watermark(), 4);
     }
-    fetched(&mut leader, (2, 10), 10, 1);
+    let _ = fetched(&mut leader, (2, 10), 10, 1);
     assert_eq!(leader.high_watermark(), 10);
 }
 
