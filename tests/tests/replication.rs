@@ -180,7 +180,10 @@ fn leadership_goes_to_and_fro_and_unreplicated_records_are_truncated(cluster: &m
     await_in_sync(&mut tools, "led", &[KAFKA, LEVADA]);
     await_same_files(cluster, "led-0");
     let talk = cluster.node(LEVADA).talk();
-    assert!(talk.contains("truncated the log to the point where it diverges from the leader's log"), "{talk}");
+    assert!(
+        talk.contains("truncated the log to the point where it diverges from the leader's log"),
+        "{talk}"
+    );
     tools.run("LeaderElectionCommand --election-type PREFERRED --topic led --partition 0");
     await_leader(cluster, LEVADA, "led", b"by the third leader");
     assert_eq!(produce_to(cluster, LEVADA, "led", (ALL, b"and again")), NONE);
