@@ -13,6 +13,10 @@ use std::time::Duration;
 
 pub(crate) use runner::run;
 
+/// A command that takes longer than it is told to is ended and counts as failed: without that its output would never
+/// be printed.
+const LIMIT: Duration = Duration::from_secs(30 * 60);
+
 /// The jobs that one may run beside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Company {
@@ -36,15 +40,30 @@ pub(crate) struct Job {
     needs: &'static [&'static str],
     /// The command line that repeats it; names of tests may be appended.
     again: String,
-    /// It runs again and again for so long, until it fails.
-    lasts: Duration,
+    pub(crate) times: Times,
     then: Option<Then>,
+}
+
+/// Times of a job's command.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Times {
+    /// The command runs again and again for so long, until it fails.
+    lasts: Duration,
+    /// The command is told to run for so long.
+    takes: Duration,
+}
+
+impl Times {
+    /// Limit of each run.
+    pub(crate) fn limit(self) -> Duration {
+        LIMIT + self.lasts.max(self.takes)
+    }
 }
 
 impl Job {
     /// A job without needs that is repeated by `again`.
     pub(crate) fn new(name: impl Into<String>, company: Company, command: Command, again: String) -> Job {
-        Job { name: name.into(), company, command, needs: &[], again, lasts: Duration::ZERO, then: None }
+        Job { name: name.into(), company, command, needs: &[], again, times: Times::default(), then: None }
     }
 
     /// The job, to start only after these have succeeded.
@@ -55,7 +74,13 @@ impl Job {
 
     /// The job, to run for so long, as often as that takes.
     pub(crate) fn lasting(mut self, time: Duration) -> Job {
-        self.lasts = time;
+        self.times.lasts = time;
+        self
+    }
+
+    /// The job, whose command is told to run for so long.
+    pub(crate) fn taking(mut self, time: Duration) -> Job {
+        self.times.takes = time;
         self
     }
 

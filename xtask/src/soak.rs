@@ -115,6 +115,7 @@ impl Long {
             return None;
         }
         let (variable, value) = self.setting;
+        let is_timed = value.contains("MINUTES");
         let value = value.replace("MINUTES", &minutes.to_string());
         let mut command = suite::command_of(binary);
         command.env(variable, &value).arg("--nocapture");
@@ -134,8 +135,11 @@ impl Long {
             self.package
         );
         let mut job = Job::new(self.name(), Company::Shared, command, again);
+        let time = Duration::from_secs(60 * minutes);
         if self.is_repeated {
-            job = job.lasting(Duration::from_secs(60 * minutes));
+            job = job.lasting(time);
+        } else if is_timed {
+            job = job.taking(time);
         }
         Some(if self.package == "levada-tests" { job.after(&[RELEASE_BUILT, CLIENTS]) } else { job })
     }

@@ -10,11 +10,7 @@ use std::time::{Duration, Instant};
 use super::idle::Idle;
 use super::queue::Queue;
 use super::verdict::Verdict;
-use super::{Company, Job, Then};
-
-/// A command that takes longer is ended and counts as failed: without that its output would never
-/// be printed.
-const LIMIT: Duration = Duration::from_secs(30 * 60);
+use super::{Company, Job, Then, Times};
 
 /// The pause after which the running jobs are named although none has ended.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
@@ -130,15 +126,15 @@ impl Runner {
 
     fn start_ready(&mut self) {
         while let Some(index) = self.queue.start_next() {
-            let Job { name, company, mut command, again, lasts, then, .. } =
+            let Job { name, company, mut command, again, times, then, .. } =
                 self.jobs[index].take().expect("a job starts once");
             let output = self.folder.join(file_name(&name));
             let (sender, path, since) = (self.ended.0.clone(), output.clone(), Instant::now());
             std::thread::spawn(move || {
-                let mut result = execute(&mut command, lasts, &path);
+                let mut result = execute(&mut command, times, &path);
                 let mut first = None;
                 if company == Company::Alone && result.is_err() {
-                    (result, first) = measure_again(&mut command, lasts, &path);
+                    (result, first) = measure_again(&mut command, times, &path);
                 }
                 // The runner waits for every job that it has started.
                 let _ = sender.send(Ended { index, failure: result.err(), first, took: since.elapsed() });
@@ -252,27 +248,27 @@ impl Record {
 /// The first output moves to a file of its own, whose path is returned.
 fn measure_again(
     command: &mut Command,
-    lasts: Duration,
+    times: Times,
     output: &Path,
 ) -> (Result<(), String>, Option<PathBuf>) {
     let first = output.with_extension("first.txt");
     if let Err(error) = fs::rename(output, &first) {
         return (Err(format!("{}: {error}", first.display())), None);
     }
-    (execute(command, lasts, output), Some(first))
+    (execute(command, times, output), Some(first))
 }
 
 /// Runs a command with its output in a file, once and then again until the time is over or it
 /// fails.
-fn execute(command: &mut Command, lasts: Duration, output: &Path) -> Result<(), String> {
+fn execute(command: &mut Command, times: Times, output: &Path) -> Result<(), String> {
     let failed = |error| format!("{}: {error}", output.display());
     let file = File::create(output).map_err(failed)?;
     let began = Instant::now();
     loop {
         let copies = file.try_clone().and_then(|out| Ok((out, file.try_clone()?)));
         let (out, errors) = copies.map_err(failed)?;
-        execute_once(command.stdin(Stdio::null()).stdout(out).stderr(errors), lasts + LIMIT)?;
-        if began.elapsed() >= lasts {
+        execute_once(command.stdin(Stdio::null()).stdout(out).stderr(errors), times.limit())?;
+        if began.elapsed() >= times.lasts {
             return Ok(());
         }
     }

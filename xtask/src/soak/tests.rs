@@ -2,8 +2,9 @@
 
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
-use super::{LONG, MINUTES, parse, targets};
+use super::{Kind, LONG, MINUTES, TestBinary, parse, targets};
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
@@ -59,4 +60,19 @@ fn reads(folder: &Path, text: &str) -> bool {
 #[test]
 fn fuzz_targets_are_found() {
     assert!(targets(root()).unwrap().contains(&"frames".to_owned()));
+}
+
+/// An hour of one test was ended after the half hour that every other test has.
+#[test]
+fn a_command_may_take_as_long_as_it_is_told_to() {
+    let long = LONG.iter().find(|long| long.target == "tail_pipe").unwrap();
+    let binary = TestBinary {
+        package: long.package.to_owned(),
+        target: long.target.to_owned(),
+        kind: Kind::Test,
+        executable: "tail_pipe".into(),
+        folder: root().into(),
+    };
+    let limit = long.job(&binary, 60).unwrap().times.limit();
+    assert!(limit > Duration::from_secs(60 * 60), "{limit:?}");
 }
