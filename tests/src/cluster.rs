@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use crate::java_log;
 use crate::node::Kind;
 use crate::quorum::{self, announced, identify};
 use crate::tool::Conversation;
@@ -28,26 +29,6 @@ pub const CONTROLLER: i32 = 1;
 pub const KAFKA: i32 = 11;
 /// Ids of the brokers under test begin here: of Levada, or of a real Kafka as the reference.
 pub const LEVADA: i32 = 21;
-
-/// Errors that a Kafka may log: parts of the line and its cause, and the reason.
-const EXPECTED_ERRORS: [([&str; 2], &str); 4] = [
-    (
-        ["EventPerformanceMonitor", "Exceptionally slow controller event"],
-        "the machine was busy with other work for two seconds",
-    ),
-    (
-        ["Unexpected error handling request RequestHeader(apiKey=CONTROLLER_REGISTRATION", ""],
-        "a controller that registers itself at a leader which is replaced at that moment repeats the request",
-    ),
-    (
-        ["state.change.logger: [Broker id=", "to exist, but it was missing. Creating..."],
-        "a broker of Kafka logs this for each replica that a reassignment gives it",
-    ),
-    (
-        ["RequestHeader(apiKey=ASSIGN_REPLICAS_TO_DIRS", "StaleBrokerEpochException"],
-        "a process that wakes after another one has taken its registration may report once before it learns that",
-    ),
-];
 
 /// Key by which the members find the controllers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -83,9 +64,6 @@ pub struct Cluster {
 
 /// Difference between the numbers of the directories of a member and of its twin.
 const TWIN: i32 = 1_000;
-
-/// Lines of a log that are shown of an error.
-const CAUSE_LINES: usize = 12;
 
 impl Cluster {
     /// A cluster that is not started yet, with formatted directories.
@@ -266,19 +244,11 @@ impl Cluster {
         let mut found = Vec::new();
         for (id, node) in &self.nodes {
             let history = node.history();
-            let is_error = |line: &&str| match node.kind() {
-                Kind::Kafka => line.starts_with("ERROR") || line.starts_with("FATAL"),
-                Kind::Levada => line.contains("panicked"),
+            let errors = match node.kind() {
+                Kind::Kafka => java_log::errors(&history, &self.expected),
+                Kind::Levada => history.lines().filter(|line| line.contains("panicked")).map(str::to_owned).collect(),
             };
-            let lines: Vec<&str> = history.lines().collect();
-            // With the first lines of the stack, which name the cause.
-            let told = |at: usize| lines[at..lines.len().min(at + CAUSE_LINES)].join("\n    ");
-            let is_expected = |at: usize| {
-                let expected = EXPECTED_ERRORS.iter().map(|(parts, _)| parts).chain(&self.expected);
-                expected.into_iter().any(|parts| parts.iter().all(|part| told(at).contains(part)))
-            };
-            let errors = (0..lines.len()).filter(|at| is_error(&lines[*at]) && !is_expected(*at));
-            found.extend(errors.map(|at| format!("{id}: {}", told(at))));
+            found.extend(errors.into_iter().map(|error| format!("{id}: {error}")));
         }
         assert!(found.is_empty(), "{} errors in the logs:\n{}", found.len(), found.join("\n"));
     }

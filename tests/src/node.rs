@@ -440,6 +440,9 @@ impl Default for Node {
 
 impl Drop for Node {
     fn drop(&mut self) {
+        if !std::thread::panicking() {
+            controllers::assert_no_errors(&self.controllers);
+        }
         if std::thread::panicking() && self.running.is_some() {
             let talk = self.talk();
             let left_out = talk.lines().count().saturating_sub(TAIL_LINES);

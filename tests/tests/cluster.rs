@@ -17,6 +17,8 @@ use serde_json::json;
 const BROKERS: [i32; 3] = [KAFKA, KAFKA + 1, LEVADA];
 /// A topic with one partition on each broker, in the order of `BROKERS`.
 const SPREAD: &str = "spread";
+/// Limit for the return of a killed broker.
+const IN_SERVICE: Duration = Duration::from_secs(15);
 /// Session after which the controllers fence a silent broker.
 const SESSION: Duration = Duration::from_secs(9);
 
@@ -257,14 +259,19 @@ fn a_killed_broker_loses_nothing(cluster: &mut Cluster, tools: &mut Tools) {
     let mut loads: Vec<_> = topics.iter().zip(&journals).map(load).collect();
     loads.iter_mut().for_each(progress);
     let rounds = std::env::var("LEVADA_TEST_ROUNDS").map_or(1, |given| given.parse().expect("a number"));
-    for _ in 0..rounds {
+    let (mut round, mut best) = (0, Duration::MAX);
+    // The best of a few rounds: other processes can only delay.
+    while round < rounds || (best > IN_SERVICE && round < rounds + 2) {
+        round += 1;
         let killed = Instant::now();
         cluster.node_mut(LEVADA).kill();
         cluster.node_mut(LEVADA).launch();
         loads.iter_mut().for_each(progress);
-        println!("records are acknowledged again {:?} after kill -9", killed.elapsed());
         cluster.await_brokers(&BROKERS);
+        best = best.min(killed.elapsed());
+        println!("in service again {:?} after kill -9", killed.elapsed());
     }
+    assert!(best <= IN_SERVICE, "{best:?}");
     for load in &mut loads {
         load.say("stop");
     }

@@ -2,7 +2,7 @@
 //! it follows the metadata log, the controllers' elections and their snapshots.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use levada_tests::cluster::{CONTROLLER, Discovery, LEVADA, LIMIT, Shape};
 use levada_tests::{Cluster, Tool, await_some, shell};
@@ -12,6 +12,9 @@ use serde_json::Value;
 const TOPICS: usize = 1000;
 /// Topics in one request.
 const BATCH: usize = 100;
+/// Limit for the time in which a new active controller is followed.
+const FOLLOWED: Duration = Duration::from_secs(2);
+const ROUNDS: usize = 3;
 
 #[test]
 fn the_metadata_is_followed_through_a_thousand_topics_elections_and_snapshots() {
@@ -32,7 +35,9 @@ fn the_metadata_is_followed_through_a_thousand_topics_elections_and_snapshots() 
     let rows = said.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
     let row = rows.into_iter().find(|row| row.first() == Some(&&*LEVADA.to_string()));
     assert_eq!(row.and_then(|row| row.last().copied()), Some("Observer"), "{said}");
-    each_controller_is_killed(&mut cluster);
+    // The best of a few rounds: other processes can only delay.
+    let longest = (0..ROUNDS).map(|_| each_controller_is_killed(&mut cluster));
+    assert!(longest.into_iter().any(|longest| longest <= FOLLOWED), "each election is followed in {FOLLOWED:?}");
     the_view_of_the_tools_agrees(&cluster);
     the_shell_agrees(&cluster);
     // A new process begins with the snapshot.
@@ -88,8 +93,10 @@ fn topics_leave_no_lag(cluster: &Cluster) {
     println!("{TOPICS} topics in {:?}; lag 0 after {longest:.3} s at most", start.elapsed());
 }
 
-/// Kills one controller after the other, the active one first, and starts it again.
-fn each_controller_is_killed(cluster: &mut Cluster) {
+/// Kills one controller after the other, the active one first, and starts it again. The longest time
+/// until the new active one was followed.
+fn each_controller_is_killed(cluster: &mut Cluster) -> Duration {
+    let mut longest = Duration::ZERO;
     let mut left: BTreeSet<i32> = cluster.controllers().into_iter().collect();
     while !left.is_empty() {
         let before = cluster.quorum();
@@ -105,16 +112,18 @@ fn each_controller_is_killed(cluster: &mut Cluster) {
             let seen = (metric(node.metrics(), "active_controller"), metric(node.metrics(), "quorum_epoch"));
             (seen == (f64::from(elected.leader), f64::from(elected.epoch))).then_some(())
         });
+        let followed = known.elapsed();
+        longest = longest.max(followed);
         println!(
-            "controller {victim} of {} killed: elected after {:?}, followed {:?} later",
+            "controller {victim} of {} killed: elected after {:?}, followed {followed:?} later",
             before.leader,
             known - killed,
-            known.elapsed()
         );
-        node.levada(&format!("topic create after-{victim}")).run();
+        node.levada(&format!("topic create --if-not-exists after-{victim}")).run();
         cluster.node_mut(victim).start();
         cluster.await_brokers(&[LEVADA]);
     }
+    longest
 }
 
 fn metric(samples: Vec<(String, f64)>, name: &str) -> f64 {

@@ -2,9 +2,10 @@
 //! survive its crashes, and are taken away and given back by the controllers. A process whose
 //! registration is lost ends.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-use levada_tests::cluster::{CONTROLLER, Cluster, Discovery, KAFKA, LEVADA, LIMIT, Shape};
+use levada_tests::cluster::{CONTROLLER, Cluster, Discovery, KAFKA, LEVADA, LIMIT, Shape, Tools};
 use levada_tests::raw::{self, Batch, Connection};
 use levada_tests::{Node, Tool, await_some, http, journal, prometheus};
 
@@ -40,6 +41,7 @@ fn a_broker_of_a_cluster_leads_what_it_has_alone() {
     cluster.start();
     clients_reach_a_partition_here_through_any_broker(&cluster);
     the_console_and_the_metrics_show_the_cluster(&cluster);
+    a_cordoned_directory_gets_no_new_replica(&cluster);
     what_was_acknowledged_survives_crashes_under_load(&mut cluster);
     a_controlled_shutdown_hands_its_leaderships_over_and_takes_them_up_again(&mut cluster);
     a_process_that_wakes_after_its_session_does_not_lead_what_it_has_lost(&cluster);
@@ -85,6 +87,31 @@ fn the_console_and_the_metrics_show_the_cluster(cluster: &Cluster) {
     for name in names {
         assert!(metrics.contains(&format!("\nlevada_cluster_{name} ")), "{name}: {metrics}");
     }
+}
+
+/// The setting is dynamic, and a heartbeat reports it. The controllers place replicas elsewhere
+/// until it is gone.
+fn a_cordoned_directory_gets_no_new_replica(cluster: &Cluster) {
+    let mut tools = cluster.tools(KAFKA);
+    let mut number = 0;
+    let mut leaders = |tools: &mut Tools| {
+        number += 1;
+        let topic = format!("placed-{number}");
+        tools.run(&format!("TopicCommand --create --topic {topic} --partitions 8 --replication-factor 1"));
+        let said = await_some("the topic", LIMIT, || {
+            let (code, said) = tools.outcome(&format!("TopicCommand --describe --topic {topic}"));
+            (code == 0).then_some(said)
+        });
+        let rows = said.lines().filter(|line| line.contains("Partition: "));
+        let leaders = rows.filter_map(|row| row.split("Leader: ").nth(1)?.split_whitespace().next());
+        leaders.filter_map(|leader| leader.parse().ok()).collect::<BTreeSet<i32>>()
+    };
+    let alter = format!("ConfigCommand --alter --entity-type brokers --entity-name {LEVADA}");
+    tools.run(&format!("{alter} --add-config cordoned.log.dirs=*"));
+    await_some("replicas elsewhere", LIMIT, || (leaders(&mut tools) == [KAFKA].into()).then_some(()));
+    tools.run(&format!("{alter} --delete-config cordoned.log.dirs"));
+    await_some("replicas here again", LIMIT, || (leaders(&mut tools) == [KAFKA, LEVADA].into()).then_some(()));
+    cluster.assert_no_errors();
 }
 
 fn what_was_acknowledged_survives_crashes_under_load(cluster: &mut Cluster) {

@@ -14,6 +14,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 
 use levada_wire::Uuid;
 use parking_lot::Mutex;
@@ -85,6 +86,8 @@ pub(crate) struct Replicas {
     moves: Moves,
     /// Held while checkpoints are written, so that no older one comes later.
     storing_checkpoint: Mutex<()>,
+    /// Rounds of housekeeping so far.
+    rounds: AtomicUsize,
     waiting: PendingRemoval,
     searches: Searches,
     upkeep: Arc<Upkeep>,
@@ -115,6 +118,7 @@ impl Replicas {
             cleaner: Cleaner::new(left.cleaned()),
             moves: Moves::default(),
             storing_checkpoint: Mutex::default(),
+            rounds: AtomicUsize::new(0),
             waiting: PendingRemoval::default(),
             searches: Searches::default(),
             upkeep: Arc::default(),

@@ -11,7 +11,7 @@ use std::sync::LazyLock;
 use tempfile::TempDir;
 
 use super::{Kind, Node, START_LIMIT};
-use crate::await_some;
+use crate::{await_some, java_log};
 use crate::quorum::{CLUSTER_ID, announced, copy, describe, identify};
 
 /// Number of controllers for each node; 0 for standalone nodes.
@@ -91,6 +91,13 @@ pub(super) fn await_service(node: &mut Node) {
         node.assert_running("registration");
         (announced(node.address())? == [BROKER]).then_some(())
     });
+}
+
+/// Fails if a controller has logged an error that has no reason in the list.
+pub(super) fn assert_no_errors(controllers: &[Node]) {
+    let errors = controllers.iter().flat_map(|node| java_log::errors(&node.history(), &[]));
+    let errors: Vec<String> = errors.collect();
+    assert!(errors.is_empty(), "{} errors of controllers:\n{}", errors.len(), errors.join("\n"));
 }
 
 impl Node {

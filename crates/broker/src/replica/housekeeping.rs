@@ -18,6 +18,10 @@ use crate::replica::{Partition, Replicas};
 const FLUSHES_MS: i64 = 5_000;
 const FLUSHES_MIN_MS: i64 = 50;
 
+/// Rounds in which the files of each idle log are looked for once. A look costs more than the rest of
+/// a round, and an idle log has nothing new to lose.
+const LOOKS: usize = 6;
+
 /// Logs that are closed at the same time. Each waits for several syncs of the device, which
 /// completes those of many files together.
 const CLOSERS: usize = 16;
@@ -25,8 +29,9 @@ const CLOSERS: usize = 16;
 impl Replicas {
     /// One round of housekeeping of every log that is served. Blocks.
     pub(crate) fn keep_logs(&self) {
-        for partition in self.partitions.all() {
-            self.keep_partition(&partition);
+        let round = self.rounds.fetch_add(1, Ordering::Relaxed);
+        for (at, partition) in self.partitions.all().iter().enumerate() {
+            self.keep_partition(partition, at % LOOKS == round % LOOKS);
         }
     }
 
@@ -63,12 +68,12 @@ impl Replicas {
         }
     }
 
-    fn keep_partition(&self, partition: &Partition) {
+    fn keep_partition(&self, partition: &Partition, is_due: bool) {
         if partition.is_deleted() {
             return;
         }
         let flush = || self.upkeep.flush(partition.log(), levada_log::Partition::flush_sealed);
-        let kept = partition.log().check_files_present().and_then(|()| flush());
+        let kept = look_for_files(partition, is_due).and_then(|()| flush());
         let kept = kept.and_then(|_| reindex(partition));
         match kept {
             // Its files went while this looked at them.
@@ -115,6 +120,16 @@ impl Replicas {
         self.store_checkpoints();
         self.dirs.mark_clean(broker_epoch);
     }
+}
+
+/// Fails if the files of the log are not in their directory any more. Looks only if the log has grown
+/// since the last look, or if it `is_due`. Blocks.
+fn look_for_files(partition: &Partition, is_due: bool) -> Result<(), LogError> {
+    let end = partition.log().log_end();
+    if partition.looked_for_at.swap(end, Ordering::Relaxed) == end && !is_due {
+        return Ok(());
+    }
+    partition.log().check_files_present()
 }
 
 /// Closes the logs of partitions, several at a time, and calls `failed` with those that have

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use arc_swap::{ArcSwap, ArcSwapOption, Guard};
 use levada_cluster::directories::ReplicaKey;
@@ -64,6 +64,8 @@ pub(crate) struct Partition {
     /// get an error.
     deleted: AtomicBool,
     lease: Option<Arc<Lease>>,
+    /// Log end offset when housekeeping last looked for the files.
+    pub(super) looked_for_at: AtomicI64,
 }
 
 /// Names and ids of a partition.
@@ -101,6 +103,7 @@ impl Partition {
             traffic: Traffic::default(),
             deleted: AtomicBool::new(false),
             lease: None,
+            looked_for_at: AtomicI64::new(i64::MIN),
         }
     }
 

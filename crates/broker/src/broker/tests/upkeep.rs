@@ -51,6 +51,28 @@ fn records_older_than_a_segment_may_get_do_not_make_one_with_every_round() {
     assert_eq!(partition.log().segment_count(), 2, "this one is a month later");
 }
 
+/// A log that grows loses what is acknowledged from now on: its files are looked for in every round.
+#[test]
+fn lost_files_of_a_log_that_grows_are_noticed_at_once_and_of_an_idle_one_soon() {
+    for grows in [true, false] {
+        let home = directory();
+        let (now, partition) = begin(&home);
+        let grow = || append(&now, &partition, Builder::new(), (now_ms(), now_ms()));
+        grow();
+        now.run(now.broker.keep_house());
+        std::fs::remove_file(partition.log().dir().join("00000000000000000000.log")).unwrap();
+        if grows {
+            grow();
+        }
+        let mut rounds = 0;
+        while !partition.log().is_offline() {
+            now.run(now.broker.keep_house());
+            rounds += 1;
+        }
+        assert!(rounds <= if grows { 1 } else { 6 }, "{rounds}");
+    }
+}
+
 #[test]
 fn silent_producers_are_forgotten_and_those_with_a_transaction_are_not() {
     let home = directory();
