@@ -71,7 +71,7 @@ fn the_console_and_the_metrics_show_the_cluster(cluster: &Cluster) {
     };
     let overview = read("/");
     // A machine with little free space has that warning, and no other.
-    let is_well = overview.contains("Nothing is wrong") || overview.contains("% of its size</p>");
+    let is_well = overview.contains("No problems: all partitions") || overview.contains("% of its size</p>");
     assert!(is_well, "{overview}");
     assert!(!overview.contains("offline"), "{overview}");
     for part in ["Active controller", &format!("node {CONTROLLER}"), "Last heartbeat"] {

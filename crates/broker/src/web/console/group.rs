@@ -196,7 +196,7 @@ async fn page(console: &Console, visitor: &Visitor, fields: &Fields) -> Result<P
             form.card method="post" action="/group/delete" {
                 (proof(visitor))
                 input type="hidden" name="id" value=(id);
-                p { "Deletes the group with its committed offsets. Its consumers begin anew, by their auto.offset.reset." }
+                p { "Deletes the group with its committed offsets. Its consumers then start as their auto.offset.reset says." }
                 (field(&format!("Type {id} to confirm"), html! { input name="confirm" autocomplete="off" required; }))
                 button.danger { "Delete the group" }
             }

@@ -187,10 +187,10 @@ fn wrong(broker: &Broker, (offline, more): (usize, Vec<String>)) -> Markup {
             (notice("warn", format!("The logs of {} partitions are being checked after an unclean stop", recovery.left)))
         }
         @if cleaner.uncleanable > 0 {
-            (notice("warn", format!("{} partitions cannot be compacted; the log tells why", cleaner.uncleanable)))
+            (notice("warn", format!("{} partitions cannot be compacted; the broker's log names the reason", cleaner.uncleanable)))
         }
         @for text in &more { (notice("warn", text)) }
-        @if fine { (notice("good", "Nothing is wrong: all partitions are served.")) }
+        @if fine { (notice("good", "No problems: all partitions are served.")) }
     }
 }
 

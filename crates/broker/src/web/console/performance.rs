@@ -45,7 +45,7 @@ async fn page(console: &Console, visitor: &Visitor) -> Result<Page, Failed> {
                 h2 { "Shards and disk" }
                 (tiles(&broker))
                 h2 { "Transfers" }
-                p.soft { "A stall is a system call that took longer than 1 ms: its shard served nobody meanwhile." }
+                p.soft { "A stall is a system call that took longer than 1 ms: its shard served no other connection meanwhile." }
                 (transfers(&broker))
             }
         }

@@ -103,7 +103,7 @@ pub(super) fn reset_form<'a>(id: &str, topics: impl IntoIterator<Item = &'a str>
         ("earliest", "the start of the log: read everything again"),
         ("time", "a time (UTC)"),
         ("offset", "an offset"),
-        ("shift", "forward by so many records, or back (negative)"),
+        ("shift", "N records forward, or back (negative)"),
     ];
     let all = [("", "all topics")];
     let topics: Vec<(&str, &str)> =
