@@ -13,6 +13,7 @@ impl Broker {
         off_shard(move || {
             broker.replicas.keep_logs();
             broker.publisher.open_unopened();
+            broker.publisher.lead_unstored();
             broker.controller.record_directories();
             broker.replicas.store_checkpoints();
             broker.replicas.remove_discarded();

@@ -122,6 +122,19 @@ impl Publisher {
         self.serve_missing(image, &unserved)
     }
 
+    /// Tries to lead the partitions again whose leader epoch could not be stored. Blocks.
+    pub(crate) fn lead_unstored(&self) {
+        let unstored = self.replicas.partitions().all().into_iter().filter(|partition| {
+            partition.leadership().is_unstored() && !partition.log().is_offline() && !partition.is_deleted()
+        });
+        let unstored: Vec<(Uuid, i32)> =
+            unstored.map(|partition| (partition.topic_id(), partition.index())).collect();
+        if !unstored.is_empty() {
+            // A failure has its line of the log, and the next round.
+            let _ = self.metadata.hold(|image| self.apply_leaderships(image, &unstored));
+        }
+    }
+
     /// Loads coordinators one after the other, on a thread that may block; on this one where there
     /// is no runtime.
     fn load_beside(&self, loads: Vec<Load>) {

@@ -65,6 +65,14 @@ impl Cleaner {
         self.book.lock().checkpoints.get(key).copied()
     }
 
+    /// Notes that a log ends at this offset: compaction has not seen what will be appended there.
+    /// True if the checkpoint was beyond it.
+    pub(crate) fn lower(&self, key: &TopicPartition, log_end: i64) -> bool {
+        let mut book = self.book.lock();
+        let beyond = book.checkpoints.get_mut(key).filter(|checkpoint| **checkpoint > log_end);
+        beyond.map(|checkpoint| *checkpoint = log_end).is_some()
+    }
+
     /// All checkpoints.
     pub(crate) fn checkpoints(&self) -> BTreeMap<TopicPartition, i64> {
         self.book.lock().checkpoints.clone()

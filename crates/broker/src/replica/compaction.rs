@@ -97,6 +97,7 @@ impl Replicas {
             Ok(CompactionOutcome::Done(end, counts)) => {
                 self.cleaner.count(&counts);
                 self.cleaner.done(&key, end, || partition.is_deleted());
+                self.cleaner.lower(&key, partition.log().log_end());
                 self.store_cleaner_checkpoint();
                 let (from, to) = (chosen.dirt.first_dirty, end);
                 let (read, written) = (counts.read_bytes, counts.written_bytes);
@@ -176,6 +177,13 @@ impl Replicas {
     fn give_up(&self, partition: &Partition, error: &LogError) {
         self.cleaner.exclude(&key(partition));
         tracing::error!(partition = partition.name(), %error, "log cannot be compacted; the broker retries after the next start");
+    }
+
+    /// Has compaction continue at the end of a log that was truncated, at most.
+    pub(crate) fn lower_cleaner_checkpoint(&self, partition: &Partition, log_end: i64) {
+        if self.cleaner.lower(&key(partition), log_end) {
+            self.store_cleaner_checkpoint();
+        }
     }
 
     /// Writes down where compaction continues.

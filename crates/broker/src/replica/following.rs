@@ -49,6 +49,8 @@ impl Replicas {
                 Some(Err(error)) => return self.failed(partition, &error),
             };
         if applied.end.offset < log_end {
+            // Before anything is appended there.
+            self.lower_cleaner_checkpoint(partition, applied.end.offset);
             tell_of_truncation(partition, (log_end, applied.end.offset), high_watermark);
         }
         let retired = applied.discarded.map_or(Ok(()), |discarded| self.retire(partition, discarded));

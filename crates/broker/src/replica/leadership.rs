@@ -16,6 +16,8 @@ pub(crate) struct Leadership {
     partition_epoch: i32,
     replicas: Vec<i32>,
     isr: Vec<i32>,
+    /// This node is to lead, and could not store the beginning of the leader epoch.
+    is_unstored: bool,
 }
 
 impl Leadership {
@@ -28,6 +30,7 @@ impl Leadership {
             partition_epoch: partition.partition_epoch,
             replicas: partition.replicas.clone(),
             isr: partition.isr.clone(),
+            is_unstored: false,
         }
     }
 
@@ -74,9 +77,15 @@ impl Leadership {
         self.replicas.len() > 1
     }
 
-    /// The same state of the partition without this node as its leader.
-    pub(crate) fn without_leader(self) -> Self {
-        Self { is_leader: false, leader: NO_LEADER, ..self }
+    /// The same state of the partition without this node as its leader, because the beginning of the
+    /// leader epoch could not be stored. The node may try again.
+    pub(crate) fn unstored(self) -> Self {
+        Self { is_leader: false, leader: NO_LEADER, is_unstored: true, ..self }
+    }
+
+    /// True if this node is to lead, and could not store the beginning of the leader epoch.
+    pub(crate) fn is_unstored(&self) -> bool {
+        self.is_unstored
     }
 
     /// The registration as the leader's machine takes it.
@@ -89,10 +98,11 @@ impl Leadership {
         }
     }
 
-    /// True if this is later than `held`. An older image never follows a later one, but a partition
-    /// may be opened by one and updated by the other.
+    /// True if this is later than `held`, or the same where `held` could not be stored. An older image
+    /// never follows a later one, but a partition may be opened by one and updated by the other.
     pub(crate) fn follows(&self, held: &Self) -> bool {
         self.partition_epoch > held.partition_epoch
+            || held.is_unstored && self.partition_epoch == held.partition_epoch
     }
 
     /// Answers a client that asks for the leader with this leader epoch (-1: none) (KIP-320).

@@ -161,6 +161,8 @@ impl Replicas {
         if let Some(cut) = &report.cut {
             tracing::warn!(partition = %format_args!("{topic}-{index}"), ?cut, "truncated a torn batch at the end of the log");
         }
+        // A process that ended between a truncation and its note left a checkpoint beyond the end.
+        self.cleaner.lower(&key, writer.partition().log_end());
         let partition = Partition::new(identity, writer, config, self.upkeep.clone());
         Ok(partition.leased(self.lease.clone()).replicated(self.replication.clone()))
     }

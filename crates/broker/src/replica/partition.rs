@@ -367,9 +367,10 @@ fn take_role(writer: &mut Writer, mut leadership: Leadership) -> Leadership {
             tracing::error!(
                 directory = %writer.partition().dir().display(),
                 %error,
-                "cannot store a leader epoch: this broker does not lead the partition"
+                "cannot store a leader epoch: this broker does not lead the partition; it tries again every few seconds"
             );
-            leadership = leadership.without_leader();
+            writer.partition().report_failure(&error);
+            leadership = leadership.unstored();
         }
     } else if leadership.is_leader() {
         writer.set_leader_epoch(leadership.leader_epoch());

@@ -433,3 +433,24 @@ fn a_task_for_a_removed_replica_leaves_its_successor_alone() {
     assert_eq!(successor.log().log_end(), 0);
     assert!(matches!(carry_out(&successor), Outcome::Done(end) if end.offset == 5));
 }
+
+/// Records that are appended after a truncation were not compacted.
+#[test]
+fn a_truncation_takes_the_checkpoint_of_compaction_back() {
+    let mut rig = Rig::start();
+    rig.run(async {
+        for offset in 0..3 {
+            assert_eq!(rig.produce(1, LONG_MS).await, (OK, offset));
+        }
+    });
+    let key = (rig.partition().topic().to_owned(), rig.partition().index());
+    let cleaner = |rig: &Rig| rig.broker.replicas().cleaner().checkpoint(&key);
+    rig.broker.replicas().cleaner().done(&key, 3, || false);
+    let (leader, isr) = (OTHER, Some(vec![OTHER]));
+    rig.publish(&[PartitionChangeRecord { leader, isr, ..change(TOPIC) }.into()]);
+    let epoch = rig.partition().leadership().leader_epoch();
+    let truncate = Task::Truncate(1);
+    let done = rig.broker.replicas().carry_out(&rig.partition(), epoch, &truncate);
+    assert!(matches!(done, Outcome::Done(end) if end.offset == 1), "{done:?}");
+    assert_eq!(cleaner(&rig), Some(1));
+}

@@ -28,3 +28,11 @@ fn nothing_is_remembered_of_a_deleted_topic() {
     cleaner.forget(&key("b"));
     assert_eq!((cleaner.checkpoint(&key("a")), cleaner.is_free(&key("b"))), (None, true));
 }
+
+#[test]
+fn compaction_continues_at_the_end_of_a_truncated_log() {
+    let cleaner = Cleaner::new([(key("a"), 7)].into());
+    assert!(!cleaner.lower(&key("a"), 7) && !cleaner.lower(&key("b"), 3));
+    assert!(cleaner.lower(&key("a"), 5));
+    assert_eq!(cleaner.checkpoints(), [(key("a"), 5)].into());
+}

@@ -110,3 +110,32 @@ fn an_answer_from_before_a_change_of_the_leader_changes_neither_log_nor_high_wat
     assert_eq!((partition.log().log_end(), partition.log().high_watermark()), (1, 1));
     assert_eq!(append(&partition, 7), Ok(1));
 }
+
+/// Another change of the partition might never come.
+#[test]
+fn a_leader_epoch_that_could_not_be_stored_is_led_later() {
+    let dir = tempfile::tempdir().unwrap();
+    let partition = partition(&dir, leadership(2, 5, &[2, NODE]));
+    let lead = || {
+        let registration = PartitionRegistration {
+            leader: NODE,
+            leader_epoch: 6,
+            partition_epoch: 6,
+            replicas: vec![NODE, 2],
+            isr: vec![NODE, 2],
+            ..PartitionRegistration::default()
+        };
+        partition.lead(Leadership::of(&registration, NODE));
+    };
+    let obstacle = partition.log().dir().join("leader-epoch-checkpoint.tmp");
+    std::fs::create_dir(&obstacle).unwrap();
+    lead();
+    assert!(partition.leadership().is_unstored());
+    assert_eq!(append(&partition, 6), Err(-1));
+    lead();
+    assert!(partition.leadership().is_unstored(), "the obstacle is still there");
+    std::fs::remove_dir(&obstacle).unwrap();
+    lead();
+    assert!(partition.leadership().is_leader() && !partition.leadership().is_unstored());
+    assert_eq!(append(&partition, 6), Ok(0));
+}
