@@ -246,7 +246,9 @@ impl Cluster {
             let history = node.history();
             let errors = match node.kind() {
                 Kind::Kafka => java_log::errors(&history, &self.expected),
-                Kind::Levada => history.lines().filter(|line| line.contains("panicked")).map(str::to_owned).collect(),
+                Kind::Levada => {
+                    history.lines().filter(|line| line.contains("panicked")).map(str::to_owned).collect()
+                }
             };
             found.extend(errors.into_iter().map(|error| format!("{id}: {error}")));
         }

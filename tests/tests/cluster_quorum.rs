@@ -37,7 +37,10 @@ fn the_metadata_is_followed_through_a_thousand_topics_elections_and_snapshots() 
     assert_eq!(row.and_then(|row| row.last().copied()), Some("Observer"), "{said}");
     // The best of a few rounds: other processes can only delay.
     let longest = (0..ROUNDS).map(|_| each_controller_is_killed(&mut cluster));
-    assert!(longest.into_iter().any(|longest| longest <= FOLLOWED), "each election is followed in {FOLLOWED:?}");
+    assert!(
+        longest.into_iter().any(|longest| longest <= FOLLOWED),
+        "each election is followed in {FOLLOWED:?}"
+    );
     the_view_of_the_tools_agrees(&cluster);
     the_shell_agrees(&cluster);
     // A new process begins with the snapshot.
@@ -93,8 +96,8 @@ fn topics_leave_no_lag(cluster: &Cluster) {
     println!("{TOPICS} topics in {:?}; lag 0 after {longest:.3} s at most", start.elapsed());
 }
 
-/// Kills one controller after the other, the active one first, and starts it again. The longest time
-/// until the new active one was followed.
+/// Kills one controller after the other, the active one first, and starts it again. The longest
+/// time until the new active one was followed.
 fn each_controller_is_killed(cluster: &mut Cluster) -> Duration {
     let mut longest = Duration::ZERO;
     let mut left: BTreeSet<i32> = cluster.controllers().into_iter().collect();

@@ -1,5 +1,5 @@
-//! A broker of a cluster that leads a thousand idle partitions needs little memory, and a small part
-//! of the processor time of a Kafka that leads as many. Prints the figures.
+//! A broker of a cluster that leads a thousand idle partitions needs little memory, and a small
+//! part of the processor time of a Kafka that leads as many. Prints the figures.
 
 use std::time::{Duration, Instant};
 
@@ -21,8 +21,8 @@ fn opened(node: &Node) -> usize {
     entries.filter(|entry| entry.file_name().to_string_lossy().starts_with("on-")).count()
 }
 
-/// Part of a processor that a node uses. The least of several windows: other processes and a compiler
-/// that warms up only add to it.
+/// Part of a processor that a node uses. The least of several windows: other processes and a
+/// compiler that warms up only add to it.
 fn least_share(node: &Node, cpu_ns: fn(u32) -> u64) -> f64 {
     let share = |_| {
         let (start, before) = (Instant::now(), cpu_ns(node.pid()));
@@ -41,8 +41,8 @@ fn a_registered_broker_idles_at_a_twentieth_of_a_kafka() {
     let mut tools = cluster.tools(KAFKA);
     for broker in brokers {
         let assignment = vec![broker.to_string(); PARTITIONS].join(",");
-        let said =
-            tools.run(&format!("TopicCommand --create --topic on-{broker} --replica-assignment {assignment}"));
+        let said = tools
+            .run(&format!("TopicCommand --create --topic on-{broker} --replica-assignment {assignment}"));
         assert!(said.contains("Created topic"), "{said}");
     }
     drop(tools);

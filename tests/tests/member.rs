@@ -110,7 +110,9 @@ fn a_cordoned_directory_gets_no_new_replica(cluster: &Cluster) {
     tools.run(&format!("{alter} --add-config cordoned.log.dirs=*"));
     await_some("replicas elsewhere", LIMIT, || (leaders(&mut tools) == [KAFKA].into()).then_some(()));
     tools.run(&format!("{alter} --delete-config cordoned.log.dirs"));
-    await_some("replicas here again", LIMIT, || (leaders(&mut tools) == [KAFKA, LEVADA].into()).then_some(()));
+    await_some("replicas here again", LIMIT, || {
+        (leaders(&mut tools) == [KAFKA, LEVADA].into()).then_some(())
+    });
     cluster.assert_no_errors();
 }
 

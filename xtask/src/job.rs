@@ -13,8 +13,8 @@ use std::time::Duration;
 
 pub(crate) use runner::run;
 
-/// A command that takes longer than it is told to is ended and counts as failed: without that its output would never
-/// be printed.
+/// A command that takes longer than it is told to is ended and counts as failed: without that its
+/// output would never be printed.
 const LIMIT: Duration = Duration::from_secs(30 * 60);
 
 /// The jobs that one may run beside.

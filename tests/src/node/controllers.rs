@@ -11,8 +11,8 @@ use std::sync::LazyLock;
 use tempfile::TempDir;
 
 use super::{Kind, Node, START_LIMIT};
-use crate::{await_some, java_log};
 use crate::quorum::{CLUSTER_ID, announced, copy, describe, identify};
+use crate::{await_some, java_log};
 
 /// Number of controllers for each node; 0 for standalone nodes.
 static CONTROLLERS: LazyLock<usize> = LazyLock::new(|| match std::env::var("LEVADA_TEST_CONTROLLERS") {

@@ -77,8 +77,8 @@ impl Leadership {
         self.replicas.len() > 1
     }
 
-    /// The same state of the partition without this node as its leader, because the beginning of the
-    /// leader epoch could not be stored. The node may try again.
+    /// The same state of the partition without this node as its leader, because the beginning of
+    /// the leader epoch could not be stored. The node may try again.
     pub(crate) fn unstored(self) -> Self {
         Self { is_leader: false, leader: NO_LEADER, is_unstored: true, ..self }
     }
@@ -98,8 +98,9 @@ impl Leadership {
         }
     }
 
-    /// True if this is later than `held`, or the same where `held` could not be stored. An older image
-    /// never follows a later one, but a partition may be opened by one and updated by the other.
+    /// True if this is later than `held`, or the same where `held` could not be stored. An older
+    /// image never follows a later one, but a partition may be opened by one and updated by the
+    /// other.
     pub(crate) fn follows(&self, held: &Self) -> bool {
         self.partition_epoch > held.partition_epoch
             || held.is_unstored && self.partition_epoch == held.partition_epoch

@@ -51,7 +51,8 @@ fn records_older_than_a_segment_may_get_do_not_make_one_with_every_round() {
     assert_eq!(partition.log().segment_count(), 2, "this one is a month later");
 }
 
-/// A log that grows loses what is acknowledged from now on: its files are looked for in every round.
+/// A log that grows loses what is acknowledged from now on: its files are looked for in every
+/// round.
 #[test]
 fn lost_files_of_a_log_that_grows_are_noticed_at_once_and_of_an_idle_one_soon() {
     for grows in [true, false] {
