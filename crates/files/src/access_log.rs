@@ -1,18 +1,22 @@
 //! The access log: the shards format the lines, and a separate thread writes them.
 //!
-//! A disk that is too slow or full loses lines, which are counted, and delays no answer.
+//! A disk that is too slow or full loses lines, which are counted, and delays no answer. A reload
+//! does not wait for the disk, and a stop waits for a bounded time.
 
 use std::cell::{Cell, RefCell};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
 
 use http::StatusCode;
 use jiff::Timestamp;
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use serde::Serialize;
 
 use crate::request::Head;
@@ -58,6 +62,10 @@ pub(crate) struct Writer {
     sender: SyncSender<Message>,
     form: LogFormat,
     thread: JoinHandle<()>,
+    /// True if the thread opens the file again before the next message.
+    reopens: Arc<AtomicBool>,
+    /// Disconnected when the thread has ended.
+    ended: Receiver<()>,
 }
 
 impl Writer {
@@ -66,10 +74,14 @@ impl Writer {
         let path = options.path.clone();
         let sink = open(&path)?;
         let (sender, receiver) = sync_channel(BLOCKS_MAX);
-        let thread = std::thread::Builder::new()
-            .name("access-log".to_owned())
-            .spawn(move || write(&receiver, sink, (&path, &stats)))?;
-        Ok(Writer { sender, form: options.form, thread })
+        let (end, ended) = sync_channel(0);
+        let reopens = Arc::<AtomicBool>::default();
+        let asked = reopens.clone();
+        let thread = std::thread::Builder::new().name("access-log".to_owned()).spawn(move || {
+            let _end: SyncSender<()> = end;
+            write((&receiver, &asked), sink, (&path, &stats));
+        })?;
+        Ok(Writer { sender, form: options.form, thread, reopens, ended })
     }
 
     /// The end of one shard.
@@ -78,15 +90,21 @@ impl Writer {
         LogHandle { sender, form, stats, lines: RefCell::default(), count: Cell::new(0) }
     }
 
-    /// Has the file opened again under its name, which may be that of a new one by now.
+    /// Has the file opened again under its name, which may be that of a new one by now. Lines that
+    /// wait already go to the file before; to the new one if no more may wait.
     pub(crate) fn reopen(&self) {
-        // Waits for the disk at most.
-        let _ = self.sender.send(Message::Reopen);
+        if let Err(TrySendError::Full(_)) = self.sender.try_send(Message::Reopen) {
+            self.reopens.store(true, Ordering::Release);
+        }
     }
 
-    /// Waits until everything is written; the shards' ends must be gone.
-    pub(crate) fn finish(self) {
+    /// Waits until everything is written, for so long at most; the shards' ends must be gone.
+    pub(crate) fn finish(self, limit: Duration) {
         drop(self.sender);
+        if self.ended.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
+            tracing::error!(?limit, "the access log takes no lines; the last ones are lost");
+            return;
+        }
         if self.thread.join().is_err() {
             tracing::error!("the access log thread panicked");
         }
@@ -97,20 +115,29 @@ fn open(path: &Path) -> io::Result<Box<dyn Write + Send>> {
     if path == Path::new("-") {
         return Ok(Box::new(io::stdout()));
     }
-    let file: File = OpenOptions::new().create(true).append(true).open(path)?;
+    // A pipe without a reader would keep the caller waiting, where it fails now. Writes may wait.
+    let nonblocking = OFlags::NONBLOCK.bits().cast_signed();
+    let file: File = OpenOptions::new().create(true).append(true).custom_flags(nonblocking).open(path)?;
+    fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
     Ok(Box::new(file))
 }
 
-fn write(messages: &Receiver<Message>, mut sink: Box<dyn Write + Send>, (path, stats): (&Path, &Stats)) {
+fn write(
+    (messages, reopens): (&Receiver<Message>, &AtomicBool),
+    mut sink: Box<dyn Write + Send>,
+    (path, stats): (&Path, &Stats),
+) {
     let mut failing = false;
     while let Ok(message) = messages.recv() {
-        let outcome = match message {
-            Message::Lines(lines, count) => {
-                let written = sink.write_all(&lines).and_then(|()| sink.flush());
-                written.inspect_err(|_| stats.log_lines_dropped(count))
-            }
-            Message::Reopen => open(path).map(|opened| sink = opened),
+        let is_asked = reopens.swap(false, Ordering::Acquire) || matches!(message, Message::Reopen);
+        let mut outcome = match is_asked {
+            true => open(path).map(|opened| sink = opened),
+            false => Ok(()),
         };
+        if let Message::Lines(lines, count) = message {
+            let written = sink.write_all(&lines).and_then(|()| sink.flush());
+            outcome = outcome.and(written.inspect_err(|_| stats.log_lines_dropped(count)));
+        }
         match outcome {
             Ok(()) => failing = false,
             Err(error) if !failing => {

@@ -127,6 +127,9 @@ impl Places {
     }
 }
 
+/// Time that the access log has for its last lines when the server stops.
+const LOG_TIME: Duration = Duration::from_secs(5);
+
 /// Connections to the address for operators at most.
 const OPERATOR_CONNECTIONS: usize = 64;
 
@@ -262,7 +265,7 @@ impl Server {
     }
 
     /// Stops in order: no new connections, answers under way finish within the grace period, the
-    /// access log is written. Blocks.
+    /// access log is written, unless its disk takes nothing for [`LOG_TIME`]. Blocks.
     pub fn stop(self) {
         self.shared.stop.raise();
         for shard in self.shards {
@@ -271,7 +274,7 @@ impl Server {
             }
         }
         if let Some(log) = self.log {
-            log.finish();
+            log.finish(LOG_TIME);
         }
         for (path, bound) in self.sockets {
             // Another server may have bound its own there since, which stays.

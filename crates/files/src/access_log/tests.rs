@@ -4,12 +4,19 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::time::{Duration, UNIX_EPOCH};
 
 use http::StatusCode;
+use rustix::fs::{CWD, FileType, Mode, OFlags};
 
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
 use std::sync::Arc;
 
 use super::{Draft, LogFormat, LogOptions, Result, Writer, write_line};
 use crate::socket::Peer;
 use crate::stats::Stats;
+
+/// More time than a log on a healthy disk needs.
+const LONG: Duration = Duration::from_secs(600);
 
 fn draft(target: &str, agent: Option<&str>) -> Draft {
     Draft {
@@ -83,6 +90,60 @@ fn lines_that_cannot_be_written_are_counted() {
         handle.note(&draft("/a", None), result());
     }
     drop(handle);
-    writer.finish();
+    writer.finish(LONG);
     assert_eq!(stats.log_lines_dropped_total(), 3);
+}
+
+/// A pipe under a name, with a reader that reads nothing.
+fn pipe(path: &Path) -> File {
+    rustix::fs::mknodat(CWD, path, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK;
+    let reader = rustix::fs::open(path, flags, Mode::empty()).unwrap();
+    rustix::fs::fcntl_setfl(&reader, OFlags::empty()).unwrap();
+    reader.into()
+}
+
+/// A log that takes no more lines, since its disk takes none.
+fn blocked(path: &Path) -> Writer {
+    let stats = Arc::new(Stats::default());
+    let options = LogOptions { path: path.to_owned(), form: LogFormat::Common };
+    let writer = Writer::start(&options, stats.clone()).unwrap();
+    let handle = writer.handle(stats.clone());
+    let long = draft(&"x".repeat(8 << 10), None);
+    while stats.log_lines_dropped_total() == 0 {
+        handle.note(&long, result());
+    }
+    writer
+}
+
+#[test]
+fn a_reload_does_not_wait_for_a_blocked_log() {
+    let home = tempfile::tempdir().unwrap();
+    let path = home.path().join("log");
+    let mut reader = pipe(&path);
+    let writer = blocked(&path);
+    std::fs::rename(&path, home.path().join("moved")).unwrap();
+    writer.reopen();
+    // The pipe ends when the file is opened in its place.
+    std::io::copy(&mut reader, &mut std::io::sink()).unwrap();
+    assert!(path.exists());
+    writer.finish(LONG);
+}
+
+#[test]
+fn a_stop_waits_for_a_blocked_log_for_a_while_only() {
+    let home = tempfile::tempdir().unwrap();
+    let path = home.path().join("log");
+    let mut reader = pipe(&path);
+    blocked(&path).finish(Duration::from_millis(1));
+    assert_eq!(reader.read(&mut [0; 1]).unwrap(), 1, "the thread still has the pipe");
+}
+
+#[test]
+fn a_pipe_that_has_no_reader_is_refused() {
+    let home = tempfile::tempdir().unwrap();
+    let path = home.path().join("log");
+    drop(pipe(&path));
+    let options = LogOptions { path, form: LogFormat::Common };
+    assert!(Writer::start(&options, Arc::default()).is_err());
 }
