@@ -206,10 +206,9 @@ pub(crate) fn plain(status: StatusCode, frame: &Frame<'_>, fields: &[u8]) -> Rep
     text(status, frame, fields, &format!("{status}\n"))
 }
 
-/// The answer to a request that is refused, of which there may be a head; it ends the connection.
-pub(crate) fn refused(refusal: Refusal, head: Option<&Head<'_, '_>>, moment: Moment<'_>) -> Reply {
+/// The answer to a request that is refused; it ends the connection.
+pub(crate) fn refused(refusal: Refusal, head_only: bool, moment: Moment<'_>) -> Reply {
     let persistence = Persistence::Closed;
-    let head_only = head.is_some_and(|head| head.method == Method::Head);
     let frame = Frame { moment, persistence, sharing: Sharing::None, head_only };
     text(refusal.status, &frame, b"", &format!("{}: {}\n", refusal.status, refusal.reason))
 }

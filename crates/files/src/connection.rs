@@ -18,7 +18,7 @@ use crate::answer::{self, Reply};
 use crate::listen::Purpose;
 use crate::metrics;
 use crate::outgoing::{self, Outgoing};
-use crate::request::{self, Parsed};
+use crate::request::{self, Method, Parsed};
 use crate::responder::{Decision, Prepared, Work};
 use crate::shard::Shard;
 use crate::socket::{Peer, Socket};
@@ -273,7 +273,11 @@ impl Connection {
         shard.clock.with(now, |moment| {
             let mut room = request::room();
             let refused = |this: &Connection, refusal, head: Option<&request::Head<'_, '_>>| {
-                let reply = answer::refused(refusal, head, moment);
+                let head_only = match head {
+                    Some(head) => head.method == Method::Head,
+                    None => request::begins_with_head(bytes),
+                };
+                let reply = answer::refused(refusal, head_only, moment);
                 (Taken::Refused(reply, this.draft(head)), bytes.len())
             };
             let (head, used) = match request::parse(bytes, &mut room) {

@@ -239,6 +239,12 @@ pub fn parse<'h, 'b>(bytes: &'b [u8], room: &'h mut HeaderSlots<'b>) -> Result<P
     Ok(Parsed::Whole(head, skipped + seen.len()))
 }
 
+/// True if the request at the front of `bytes`, which may be malformed, has the method HEAD: the
+/// answer to it has no body.
+pub(crate) fn begins_with_head(bytes: &[u8]) -> bool {
+    bytes.trim_ascii_start().starts_with(b"HEAD ")
+}
+
 fn too_large() -> Refusal {
     let status = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
     Refusal { status, reason: "the header fields are too many or too long" }

@@ -106,7 +106,7 @@ impl Connection {
             self.outgoing = Outgoing::plain();
             let reason = "this port speaks HTTPS";
             let refusal = Refusal { status: http::StatusCode::BAD_REQUEST, reason };
-            let refused = |moment: answer::Moment<'_>| answer::refused(refusal, None, moment);
+            let refused = |moment: answer::Moment<'_>| answer::refused(refusal, false, moment);
             let reply = self.shard.clock.with(SystemTime::now(), refused);
             return Ok(Some(Taken::Refused(reply, self.draft(None))));
         }

@@ -225,8 +225,11 @@ fn said(sent: &str) -> String {
 
 #[test]
 fn a_refused_head_request_is_answered_without_a_body() {
-    let said = said("HEAD /../ HTTP/1.1\r\nHost: x\r\n\r\n");
-    assert!(said.starts_with("HTTP/1.1 400 Bad Request\r\n") && said.ends_with("\r\n\r\n"), "{said}");
+    // Refused for its path, and for a line that is not whole.
+    for rest in ["/../ HTTP/1.1\r\nHost: x\r\n\r\n", "/ HTTP/1.1\r\nHost: x\r\nA : b\r\n\r\n"] {
+        let said = said(&format!("\r\nHEAD {rest}"));
+        assert!(said.starts_with("HTTP/1.1 400 Bad Request\r\n") && said.ends_with("\r\n\r\n"), "{said}");
+    }
 }
 
 #[test]
