@@ -44,6 +44,9 @@ const FAREWELL_BYTES: usize = 256 << 10;
 /// Answers of so many bytes are kept back at most while more requests of the client are there.
 const KEPT_BACK_BYTES: u64 = 64 << 10;
 
+/// Most bytes of request bodies that one connection may send; they are dropped.
+const DROPPED_BYTES_MAX: u64 = 1 << 20;
+
 /// The reason why a connection ends other than by the client's wish.
 #[derive(Debug, thiserror::Error)]
 enum CloseReason {
@@ -82,6 +85,7 @@ pub(crate) async fn serve(shard: Rc<Shard>, (socket, peer): (Socket, Peer), purp
         timer: Timer::new(IDLE),
         pending: Vec::new(),
         skip: 0,
+        dropped: 0,
         head_since: None,
         outgoing,
         pushed: 0,
@@ -143,6 +147,8 @@ struct Connection {
     pending: Vec<u8>,
     /// Bytes of a request's body that are still to be dropped.
     skip: u64,
+    /// Bytes of all bodies so far.
+    dropped: u64,
     /// When the first byte of an unfinished head came.
     head_since: Option<tokio::time::Instant>,
     outgoing: Outgoing,
@@ -284,6 +290,8 @@ impl Connection {
                 Ok(Parsed::Whole(mut head, used)) => {
                     // The client is told when the server stops; a further request would be lost.
                     head.keep_alive &= !shard.stopping.get();
+                    // So is a client that sends bodies again and again.
+                    head.keep_alive &= self.dropped.saturating_add(head.body_bytes) <= DROPPED_BYTES_MAX;
                     (head, used)
                 }
                 Ok(Parsed::Partial) => return (Taken::More, 0),
@@ -298,6 +306,7 @@ impl Connection {
             match decided {
                 Ok(Decision::Reply(reply)) => {
                     self.skip = head.body_bytes;
+                    self.dropped += head.body_bytes;
                     (Taken::Answer(reply, self.draft(Some(&head))), used)
                 }
                 // Answered again from the same bytes when the work is done.

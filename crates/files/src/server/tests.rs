@@ -233,6 +233,15 @@ fn a_refused_head_request_is_answered_without_a_body() {
 }
 
 #[test]
+fn a_connection_ends_after_a_mebibyte_of_bodies() {
+    let request =
+        format!("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n{}", 64 << 10, "x".repeat(64 << 10));
+    let said = said(&request.repeat(17));
+    assert_eq!(said.matches("HTTP/1.1 405").count(), 17);
+    assert_eq!(said.matches("Connection: close").count(), 1);
+}
+
+#[test]
 fn a_server_that_stops_says_that_the_connection_closes() {
     let home = tempfile::TempDir::new().unwrap();
     std::fs::create_dir(home.path().join("root")).unwrap();
