@@ -1,5 +1,6 @@
 //! Listening addresses: parsed, bound, and opened on each shard.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::fs;
 use std::io;
@@ -19,7 +20,7 @@ const BACKLOG: i32 = 1024;
 /// An address to listen on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Address {
-    /// A host and a port; an empty host is every address of the machine.
+    /// A host, with all its addresses, and a port; an empty host is every address of the machine.
     Tcp(String, u16),
     /// A path of a socket of AF_UNIX.
     Unix(PathBuf),
@@ -87,13 +88,14 @@ enum Bound {
     Unix(StdUnixListener),
 }
 
-/// Binds an address: one listener, or as many as were handed over.
+/// Binds an address: one listener, one for each address of a host's name, or as many as were handed
+/// over.
 ///
 /// # Errors
 /// It is taken, or nothing was handed over.
 pub(crate) fn bind(address: &Address, purpose: Purpose) -> io::Result<Vec<Listener>> {
     let (bound, is_shared) = match address {
-        Address::Tcp(host, port) => (vec![Bound::Tcp(tcp(host, *port)?)], true),
+        Address::Tcp(host, port) => (tcp(host, *port)?.into_iter().map(Bound::Tcp).collect(), true),
         Address::Unix(path) => (vec![Bound::Unix(unix(path)?)], false),
         Address::Inherited => (inherited()?, false),
     };
@@ -125,17 +127,52 @@ pub(crate) fn for_shards(
     Ok(all)
 }
 
-fn tcp(host: &str, port: u16) -> io::Result<std::net::TcpListener> {
+fn tcp(host: &str, port: u16) -> io::Result<Vec<std::net::TcpListener>> {
     if host.is_empty()
         && let Ok(both_families) = open(SocketAddr::from(([0_u16; 8], port)), Claim::Alone)
     {
-        return Ok(both_families);
+        return Ok(vec![both_families]);
     }
     let host = if host.is_empty() { "0.0.0.0" } else { host };
-    let address = (host, port).to_socket_addrs()?.next();
-    let address =
-        address.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "the host has no address"))?;
-    open(address, Claim::Alone)
+    let mut addresses: Vec<_> = (host, port).to_socket_addrs()?.collect();
+    // One that is listed twice is bound once; the order stays.
+    let mut seen = HashSet::new();
+    addresses.retain(|address| seen.insert(*address));
+    // The kernel chooses the port for the first address only.
+    const ATTEMPTS: u32 = 16;
+    for _ in 1..ATTEMPTS {
+        match open_all(&addresses) {
+            Err(error) if port == 0 && error.kind() == io::ErrorKind::AddrInUse => {}
+            outcome => return outcome,
+        }
+    }
+    open_all(&addresses)
+}
+
+/// Binds all addresses of a host to one port. An address that the machine does not have, as that of
+/// IPv6 on a machine without it, is left out if it has another one.
+fn open_all(addresses: &[SocketAddr]) -> io::Result<Vec<std::net::TcpListener>> {
+    let mut port = None;
+    let mut bound: Vec<std::net::TcpListener> = Vec::with_capacity(addresses.len());
+    let mut absent = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
+    for address in addresses {
+        let address = SocketAddr::new(address.ip(), port.unwrap_or(address.port()));
+        match open(address, Claim::Alone) {
+            Ok(listener) => {
+                port = Some(listener.local_addr()?.port());
+                bound.push(listener);
+            }
+            Err(error) if is_absent(&error) => absent = error,
+            Err(error) => return Err(error),
+        }
+    }
+    if bound.is_empty() { Err(absent) } else { Ok(bound) }
+}
+
+/// True if the machine does not have an address or its family.
+fn is_absent(error: &io::Error) -> bool {
+    let errno = rustix::io::Errno::from_io_error(error);
+    matches!(errno, Some(rustix::io::Errno::ADDRNOTAVAIL | rustix::io::Errno::AFNOSUPPORT))
 }
 
 /// The way to bind an address.

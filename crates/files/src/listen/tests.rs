@@ -1,8 +1,9 @@
 //! Addresses as they are written, and sockets that somebody has left behind.
 
+use std::net::{TcpListener, TcpStream, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
 
-use super::{Address, Purpose, bind, for_shards};
+use super::{Address, Purpose, bind, for_shards, open_all};
 
 #[test]
 fn an_address_is_read_as_it_is_shown() {
@@ -30,6 +31,36 @@ fn a_socket_that_nobody_serves_is_replaced_and_no_other() {
     std::fs::write(&file, "data").unwrap();
     assert!(bind(&Address::Unix(file.clone()), Purpose::Files).is_err());
     assert_eq!(std::fs::read(&file).unwrap(), b"data");
+}
+
+#[test]
+fn all_addresses_of_a_host_are_bound_to_one_port() {
+    // The second one is of a network for documentation.
+    let addresses = ["127.0.0.1:0", "192.0.2.1:0", "127.0.0.2:0"].map(|text| text.parse().unwrap());
+    let bound = open_all(&addresses).unwrap();
+    let bound: Vec<_> = bound.iter().map(|listener| listener.local_addr().unwrap()).collect();
+    let port = bound[0].port();
+    assert_eq!(bound, ["127.0.0.1", "127.0.0.2"].map(|host| format!("{host}:{port}").parse().unwrap()));
+    assert!(open_all(&bound).is_err(), "nobody listens there by half");
+    let absent = open_all(&addresses[1..2]).unwrap_err();
+    assert_eq!(absent.kind(), std::io::ErrorKind::AddrNotAvailable);
+    assert!(open_all(&[]).is_err());
+}
+
+#[test]
+fn a_name_is_bound_with_all_its_addresses() {
+    let bound = bind(&Address::Tcp("localhost".to_owned(), 0), Purpose::Files).unwrap();
+    let port = match bound[0].address().unwrap() {
+        Address::Tcp(_, port) => port,
+        other => panic!("{other}"),
+    };
+    let mut resolved: Vec<_> = ("localhost", port).to_socket_addrs().unwrap().collect();
+    resolved.sort_unstable();
+    resolved.dedup();
+    for address in resolved {
+        let is_served = TcpStream::connect(address).is_ok();
+        assert!(is_served || TcpListener::bind((address.ip(), 0)).is_err(), "{address}");
+    }
 }
 
 #[test]
