@@ -36,6 +36,17 @@ pub(crate) struct DatedHead {
     pub(crate) bytes: Bytes,
 }
 
+/// Circumstances of a file that its fields tell of.
+#[derive(Clone, Copy)]
+struct Terms<'a> {
+    /// True if other forms of the file may be sent to other clients.
+    varies: bool,
+    /// `Cache-Control`.
+    cache: Option<&'a str>,
+    /// The time of the answer.
+    date: SystemTime,
+}
+
 /// An open file.
 #[derive(Debug)]
 pub(crate) struct Entry {
@@ -82,16 +93,22 @@ pub(crate) struct Resource {
 
 impl Resource {
     /// Makes one of what was found, with the entries of `before` that are still the same files.
-    pub(crate) fn new(site: &Site, found: FoundFile, before: Option<&Resource>, now: Instant) -> Resource {
+    /// `date` is that of the answer, and `now` the same moment.
+    pub(crate) fn new(
+        site: &Site,
+        found: FoundFile,
+        before: Option<&Resource>,
+        (now, date): (Instant, SystemTime),
+    ) -> Resource {
         let FoundFile { path, plain, encoded } = found;
         let (media, cache) = (media::of(&path), site.cache_control(&path));
-        let varies = site.options().precompressed;
+        let terms = Terms { varies: site.options().precompressed, cache, date };
         let make = |opened: Opened, encoding: Option<Encoding>, old: Option<&Rc<Entry>>| match old {
             Some(old) if old.file_version.get().same_bytes(&opened.file_version) => {
                 old.file_version.set(opened.file_version);
                 old.clone()
             }
-            _ => Rc::new(Entry::new(opened, (&media, encoding), (varies, cache))),
+            _ => Rc::new(Entry::new(opened, (&media, encoding), terms)),
         };
         let plain = make(plain, None, before.map(|before| &before.plain));
         let mut index = 0;
@@ -109,7 +126,7 @@ impl Entry {
     fn new(
         opened: Opened,
         (media, encoding): (&str, Option<Encoding>),
-        (varies, cache): (bool, Option<&str>),
+        Terms { varies, cache, date }: Terms<'_>,
     ) -> Entry {
         let Opened { file, file_version, .. } = opened;
         let modified = condition::writable_time(file_version.modified.0);
@@ -120,7 +137,8 @@ impl Entry {
             write!(version_fields, "{name}: {value}\r\n").expect("a Vec takes all");
         };
         field("ETag", &etag);
-        field("Last-Modified", &HttpDate::from(modified));
+        // Never later than Date (RFC 9110, 8.8.2.1). Conditions go by the time of the file.
+        field("Last-Modified", &HttpDate::from(modified.min(date)));
         if varies {
             field("Vary", &"Accept-Encoding");
         }

@@ -305,7 +305,7 @@ impl Responder {
     /// Looks a path up: in what was prepared, in the cache, in what the kernel knows without asking
     /// the disk.
     fn look(&self, request: &Request<'_>, asked: &Lookup<'_>, prepared: &mut Vec<Prepared>) -> LookupEnd {
-        let now = request.now;
+        let (now, date) = (request.now, request.frame.moment.now);
         let (known, stale) = match self.cache.look(asked.key, now) {
             Known::Current(resource) => return LookupEnd::File(resource),
             Known::Stale(resource) => (true, Some(resource)),
@@ -319,7 +319,7 @@ impl Responder {
         };
         let landed = match found {
             Ok(Found::File(file)) => {
-                let resource = Rc::new(Resource::new(request.site, *file, stale.as_deref(), now));
+                let resource = Rc::new(Resource::new(request.site, *file, stale.as_deref(), (now, date)));
                 self.cache.insert(asked.key, resource.clone());
                 return LookupEnd::File(resource);
             }

@@ -42,7 +42,7 @@ fn work_that_fails_is_not_done_again() {
 }
 
 #[test]
-fn a_time_that_http_cannot_write_is_the_last_that_it_can() {
+fn a_time_that_http_cannot_write_is_served_as_one_that_it_can() {
     // A file system in memory has such times.
     let home = tempfile::tempdir_in("/dev/shm").unwrap();
     let responder = responder(SiteOptions { listing: true, ..options(home.path()) });
@@ -51,15 +51,36 @@ fn a_time_that_http_cannot_write_is_the_last_that_it_can() {
     file.set_modified(late).unwrap();
     assert_eq!(file.metadata().unwrap().modified().unwrap(), late);
     let run = |work: Work| work.run(&responder.site());
-    for (path, body) in [("a", false), ("", true)] {
+    // Of the listing the last one, of the file that of the answer, which is at the epoch.
+    let dates = ["Last-Modified: Thu, 01 Jan 1970 00:00:00 GMT", "Fri, 31 Dec 9999 23:59:59 GMT"];
+    for ((path, body), date) in [("a", false), ("", true)].into_iter().zip(dates) {
         let reply = answer(&responder, &format!("GET /{path} HTTP/1.1\r\nHost: x\r\n\r\n"), run).unwrap();
         assert_eq!(reply.status, StatusCode::OK);
         let said = match &reply.body {
             Body::Bytes(bytes) if body => bytes,
             _ => &reply.head,
         };
-        assert!(String::from_utf8_lossy(said).contains("Fri, 31 Dec 9999 23:59:59 GMT"), "{said:?}");
+        assert!(String::from_utf8_lossy(said).contains(date), "{said:?}");
     }
+}
+
+#[test]
+fn no_file_was_modified_after_the_answer_and_conditions_go_by_its_true_time() {
+    let home = tempfile::tempdir().unwrap();
+    let responder = responder(options(home.path()));
+    let run = |work: Work| work.run(&responder.site());
+    let status = |since: u64| {
+        let since = httpdate::fmt_http_date(UNIX_EPOCH + std::time::Duration::from_secs(since));
+        let text = format!("GET /a HTTP/1.1\r\nHost: x\r\nIf-Modified-Since: {since}\r\n\r\n");
+        let reply = answer(&responder, &text, run).unwrap();
+        let date = "\r\nLast-Modified: Thu, 01 Jan 1970 00:00:00 GMT\r\n";
+        assert!(String::from_utf8_lossy(&reply.head).contains(date), "{:?}", reply.head);
+        reply.status
+    };
+    let file = std::fs::File::options().write(true).open(home.path().join("a")).unwrap();
+    file.set_modified(UNIX_EPOCH + std::time::Duration::from_secs(1000)).unwrap();
+    assert_eq!(status(0), StatusCode::OK, "the date that was sent is not one of this version");
+    assert_eq!(status(1000), StatusCode::NOT_MODIFIED);
 }
 
 #[test]
