@@ -2,6 +2,8 @@
 
 use std::fs::File;
 use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use httpdate::HttpDate;
@@ -18,6 +20,64 @@ use crate::target::PATH;
 
 /// A directory with more names than this is listed up to so many.
 pub(crate) const NAMES_MAX: usize = 20_000;
+
+/// Bytes of listings that all clients together may have still to receive.
+pub(crate) const LISTINGS_BYTES_MAX: usize = 64 << 20;
+
+/// Memory of listings under way to clients, in total; clones share it.
+#[derive(Debug, Clone)]
+pub(crate) struct ListingBudget {
+    used: Arc<AtomicUsize>,
+    most: usize,
+}
+
+impl ListingBudget {
+    /// A budget of so many bytes.
+    pub(crate) fn new(most: usize) -> ListingBudget {
+        ListingBudget { used: Arc::default(), most }
+    }
+
+    /// Counts a listing until its bytes are gone.
+    ///
+    /// # Errors
+    /// There is no room for it.
+    pub(crate) fn hold(&self, listing: Vec<u8>) -> Result<Bytes, ListingFault> {
+        let bytes = listing.capacity();
+        let fits = |used: usize| used.checked_add(bytes).filter(|sum| *sum <= self.most);
+        let taken = self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits);
+        taken.map_err(|_| ListingFault::NoRoom)?;
+        Ok(Bytes::from_owner(HeldListing { listing, used: self.used.clone() }))
+    }
+}
+
+/// A listing that counts.
+struct HeldListing {
+    listing: Vec<u8>,
+    used: Arc<AtomicUsize>,
+}
+
+impl AsRef<[u8]> for HeldListing {
+    fn as_ref(&self) -> &[u8] {
+        &self.listing
+    }
+}
+
+impl Drop for HeldListing {
+    fn drop(&mut self) {
+        self.used.fetch_sub(self.listing.capacity(), Ordering::Relaxed);
+    }
+}
+
+/// The reason why there is no listing.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ListingFault {
+    /// The directory cannot be read.
+    #[error("cannot read the directory: {0}")]
+    Read(#[from] io::Error),
+    /// Clients have too many listings still to receive.
+    #[error("listings that clients have still to receive take all memory that they may")]
+    NoRoom,
+}
 
 /// The form of a listing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,12 +137,14 @@ pub(crate) fn render(
     host: Option<&str>,
     (opened, path): (Opened, &[u8]),
     form: Form,
-) -> io::Result<Bytes> {
+) -> io::Result<Vec<u8>> {
     let (lines, is_cut) = lines(site, host, (opened.file, path))?;
-    Ok(match form {
-        Form::Json => serde_json::to_vec(&lines)?.into(),
-        Form::Html => page(path, &lines, is_cut).into_string().into(),
-    })
+    let mut listing = match form {
+        Form::Json => serde_json::to_vec(&lines)?,
+        Form::Html => page(path, &lines, is_cut).into_string().into_bytes(),
+    };
+    listing.shrink_to_fit();
+    Ok(listing)
 }
 
 fn lines(site: &Site, host: Option<&str>, (directory, path): (File, &[u8])) -> io::Result<(Vec<Line>, bool)> {
@@ -172,3 +234,6 @@ fn page(path: &[u8], lines: &[Line], is_cut: bool) -> Markup {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -17,7 +17,7 @@ use percent_encoding::percent_encode;
 use crate::answer::{self, Body, Frame, Moment, Persistence, Reply, Sharing};
 use crate::cache::{Cache, Known};
 use crate::entry::{Resource, SMALL_BYTES};
-use crate::listing;
+use crate::listing::{self, ListingBudget, ListingFault};
 use crate::range::Span;
 use crate::request::{Head, Method, Refusal};
 use crate::root::{DiskWait, Fault, Opened};
@@ -29,6 +29,7 @@ use crate::target::{self, Shape, Target};
 pub(crate) struct Responder {
     site: Arc<ArcSwap<Site>>,
     pub(crate) cache: Cache,
+    listings: ListingBudget,
     /// The path and the key of the request in hand, so that each takes no memory of its own.
     scratch: RefCell<(Vec<u8>, Vec<u8>)>,
 }
@@ -51,7 +52,7 @@ pub(crate) struct Work {
 #[derive(Debug)]
 enum Task {
     Find { host: Option<String>, path: Vec<u8>, directory: bool },
-    List { opened: Opened, host: Option<String>, path: Vec<u8>, form: listing::Form },
+    List { opened: Opened, host: Option<String>, path: Vec<u8>, form: listing::Form, budget: ListingBudget },
 }
 
 /// Result of the work for one path.
@@ -64,7 +65,7 @@ pub(crate) struct Prepared {
 #[derive(Debug)]
 enum Outcome {
     Found(Result<Found, Fault>),
-    Listed(std::io::Result<Bytes>, listing::Form),
+    Listed(Result<Bytes, ListingFault>, listing::Form),
 }
 
 impl Prepared {
@@ -86,8 +87,10 @@ impl Work {
             Task::Find { host, path, directory } => {
                 Outcome::Found(site.find(host.as_deref(), (&path, directory), DiskWait::Unlimited))
             }
-            Task::List { opened, host, path, form } => {
-                Outcome::Listed(listing::render(site, host.as_deref(), (opened, &path), form), form)
+            Task::List { opened, host, path, form, budget } => {
+                let listed = listing::render(site, host.as_deref(), (opened, &path), form);
+                let listed = listed.map_err(ListingFault::from).and_then(|listing| budget.hold(listing));
+                Outcome::Listed(listed, form)
             }
         };
         Prepared { key: self.key, outcome }
@@ -99,7 +102,7 @@ enum LookupEnd {
     File(Rc<Resource>),
     Redirect,
     Listing(Opened),
-    Listed(std::io::Result<Bytes>, listing::Form),
+    Listed(Result<Bytes, ListingFault>, listing::Form),
     Missing,
     Forbidden,
     Failed(Fault),
@@ -115,8 +118,8 @@ struct Lookup<'a> {
 }
 
 impl Responder {
-    pub(crate) fn new(site: Arc<ArcSwap<Site>>, files_max: usize) -> Responder {
-        Responder { site, cache: Cache::new(files_max), scratch: RefCell::default() }
+    pub(crate) fn new(site: Arc<ArcSwap<Site>>, files_max: usize, listings: ListingBudget) -> Responder {
+        Responder { site, cache: Cache::new(files_max), listings, scratch: RefCell::default() }
     }
 
     /// The site of this moment.
@@ -196,12 +199,18 @@ impl Responder {
                 self.with_file(request, (&asked, prepared), resource, make)
             }
             LookupEnd::Redirect => Decision::Reply(redirect(frame, path, request.query)),
-            LookupEnd::Listing(opened) => Decision::Wait(list(&asked, head, opened)),
+            LookupEnd::Listing(opened) => Decision::Wait(list(&asked, head, (opened, &self.listings))),
             LookupEnd::Listed(Ok(page), form) => {
                 let page = (form.media(), page);
                 Decision::Reply(answer::page(StatusCode::OK, frame, b"Vary: Accept\r\n", page))
             }
-            LookupEnd::Listed(Err(error), _) => self.failed(frame, path, Fault::Io(error)),
+            LookupEnd::Listed(Err(ListingFault::Read(error)), _) => {
+                self.failed(frame, path, Fault::Io(error))
+            }
+            LookupEnd::Listed(Err(ListingFault::NoRoom), _) => {
+                let fields = b"Retry-After: 5\r\nVary: Accept\r\n";
+                Decision::Reply(answer::plain(StatusCode::SERVICE_UNAVAILABLE, frame, fields))
+            }
             LookupEnd::Failed(fault) => self.failed(frame, path, fault),
             LookupEnd::Forbidden => Decision::Reply(answer::plain(StatusCode::FORBIDDEN, frame, b"")),
             LookupEnd::Wait(work) => Decision::Wait(work),
@@ -390,10 +399,11 @@ fn redirect(frame: &Frame<'_>, path: &[u8], query: Option<&[u8]>) -> Reply {
     answer::plain(StatusCode::MOVED_PERMANENTLY, frame, location.as_bytes())
 }
 
-fn list(asked: &Lookup<'_>, head: &Head<'_, '_>, opened: Opened) -> Work {
+fn list(asked: &Lookup<'_>, head: &Head<'_, '_>, (opened, budget): (Opened, &ListingBudget)) -> Work {
     let form = listing::Form::wanted(head);
     let (host, path) = (asked.host.map(str::to_owned), asked.path.to_vec());
-    Work { key: asked.key.to_vec(), task: Task::List { opened, host, path, form } }
+    let budget = budget.clone();
+    Work { key: asked.key.to_vec(), task: Task::List { opened, host, path, form, budget } }
 }
 
 #[cfg(test)]

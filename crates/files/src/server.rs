@@ -16,6 +16,7 @@ use crate::access_log::{LogOptions, Writer};
 use crate::connection_limits::ConnectionLimits;
 use crate::encoding::Encoding;
 use crate::listen::{self, Address, Purpose};
+use crate::listing::{LISTINGS_BYTES_MAX, ListingBudget};
 use crate::serving;
 use crate::shard::{Shared, Tls};
 use crate::signals::{Signal, Signals};
@@ -187,6 +188,7 @@ impl Server {
             stop: Stop::new(),
             grace: config.grace,
             files_max: places.files,
+            listings: ListingBudget::new(LISTINGS_BYTES_MAX),
             started: SystemTime::now(),
         });
         let listeners = listen::for_shards(listeners, count)

@@ -14,6 +14,7 @@ use tokio::sync::Notify;
 use crate::access_log::LogHandle;
 use crate::clock::Clock;
 use crate::connection_limits::ConnectionLimits;
+use crate::listing::ListingBudget;
 use crate::request::HEAD_BYTES_MAX;
 use crate::responder::{Prepared, Responder, Work};
 use crate::site::Site;
@@ -44,6 +45,8 @@ pub(crate) struct Shared {
     pub(crate) grace: Duration,
     /// Open files that each shard may keep.
     pub(crate) files_max: usize,
+    /// Memory of listings that clients have still to receive.
+    pub(crate) listings: ListingBudget,
     pub(crate) started: SystemTime,
 }
 
@@ -83,7 +86,7 @@ impl Shard {
         let mut engine = Engine::new(&shared.caps, shared.counters.clone());
         engine.prefer_sendfile();
         Shard {
-            responder: Responder::new(shared.site.clone(), shared.files_max),
+            responder: Responder::new(shared.site.clone(), shared.files_max, shared.listings.clone()),
             engine: RefCell::new(engine),
             clock: Clock::default(),
             access_log,

@@ -9,8 +9,17 @@ use crate::site::SiteOptions;
 
 /// A server's answers for a directory with a file named `a`.
 fn responder(options: SiteOptions) -> Responder {
+    responder_of(options, listing::LISTINGS_BYTES_MAX)
+}
+
+/// The same with so many bytes for listings.
+fn responder_of(options: SiteOptions, listings: usize) -> Responder {
     std::fs::write(options.directory.join("a"), "text").unwrap();
-    Responder::new(Arc::new(ArcSwap::from_pointee(Site::open(options).unwrap())), 16)
+    Responder::new(
+        Arc::new(ArcSwap::from_pointee(Site::open(options).unwrap())),
+        16,
+        ListingBudget::new(listings),
+    )
 }
 
 fn options(home: &Path) -> SiteOptions {
@@ -39,6 +48,24 @@ fn work_that_fails_is_not_done_again() {
     let lost = |work: Work| Prepared::failed(work.key().to_vec(), std::io::Error::other("lost"));
     let reply = answer(&responder, "GET / HTTP/1.1\r\nHost: x\r\n\r\n", lost).unwrap();
     assert_eq!(reply.status, StatusCode::INTERNAL_SERVER_ERROR);
+}
+
+#[test]
+fn listings_of_slow_readers_are_refused_when_they_take_all_memory_that_they_may() {
+    let home = tempfile::tempdir().unwrap();
+    let responder = responder_of(SiteOptions { listing: true, ..options(home.path()) }, 200);
+    let run = |work: Work| work.run(&responder.site());
+    let list =
+        || answer(&responder, "GET / HTTP/1.1\r\nHost: x\r\nAccept: application/json\r\n\r\n", run).unwrap();
+    let first = list();
+    assert_eq!(first.status, StatusCode::OK);
+    assert!(first.body.len() > 50, "four of them have no room");
+    let held: Vec<Reply> = (0..3).map(|_| list()).collect();
+    let last = held.last().unwrap();
+    assert_eq!(last.status, StatusCode::SERVICE_UNAVAILABLE);
+    assert!(String::from_utf8_lossy(&last.head).contains("\r\nRetry-After: 5\r\n"));
+    drop((first, held));
+    assert_eq!(list().status, StatusCode::OK);
 }
 
 #[test]
