@@ -122,6 +122,11 @@ seeds += [("http_head", b"GET /a%20b?c HTTP/1.1\r\nHost: x:80\r\nRange: bytes=0-
 seeds += [("http_head", b"\r\nPOST http://x/ HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabcHEAD / HTTP/1.0\r\n\r\n")]
 seeds += [("http_range", (1000).to_bytes(8, "little") + field) for field in (b"0-0", b"bytes=-5", b"990-,5-9, 7-20", b"1000-")]
 seeds += [("http_path", path) for path in (b"/a/b/a", b"/%61/./b//a/", b"/c/b", b"/a/d", b"/e", b"/a/%2e%2e/b", b"/.well-known/a")]
+# Headers of the PROXY protocol: of both versions, with and without a client, and a field behind it.
+seeds += [("proxy_header", line + b"\r\nGET") for line in (b"PROXY TCP4 192.0.2.1 192.0.2.2 56324 443", b"PROXY TCP6 ::1 ::2 1 2", b"PROXY UNKNOWN")]
+signature, ports = b"\r\n\r\n\0\r\nQUIT\n", bytes((220, 4, 1, 187))
+for front, body in ((b"\x21\x11", bytes(8) + ports + b"\4\0\1\0"), (b"\x21\x21", bytes(32) + ports), (b"\x21\x31", bytes(216)), (b"\x20\0", b"")):
+    seeds += [("proxy_header", signature + front + len(body).to_bytes(2, "big") + body)]
 for path in glob.glob(os.path.join(here, "seeds", "*.hex")):
     target = os.path.basename(path).removesuffix(".hex")
     seeds += [(target, bytes.fromhex(line)) for line in open(path).read().split()]
