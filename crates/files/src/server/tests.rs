@@ -285,6 +285,46 @@ fn the_address_for_operators_answers_when_all_connections_are_taken() {
 }
 
 #[test]
+fn each_metric_of_clients_is_in_the_documentation() {
+    let home = tempfile::TempDir::new().unwrap();
+    std::fs::create_dir(home.path().join("root")).unwrap();
+    let metrics = Some(Address::Tcp("127.0.0.1".to_owned(), 0));
+    let server = Server::start(Config { metrics, ..plain(home.path()) }).unwrap();
+    let mut stream = TcpStream::connect(server.metrics_address().unwrap().to_string()).unwrap();
+    stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").unwrap();
+    let mut said = String::new();
+    stream.read_to_string(&mut said).unwrap();
+    server.stop();
+    let sample = |line: &str| line.split([' ', '{']).next().map(str::to_owned);
+    let mut names: Vec<String> =
+        said.lines().filter(|line| line.starts_with("levada_files_")).filter_map(sample).collect();
+    names.dedup();
+    assert_eq!(names.len(), 7, "{names:?}");
+    let page = include_str!("../../../../docs/operating/files.md");
+    for name in names {
+        assert!(page.contains(&format!("| `{name}` |")), "{name} is not in docs/operating/files.md");
+    }
+}
+
+#[test]
+fn a_connection_beyond_the_limit_waits_for_a_place() {
+    let home = tempfile::TempDir::new().unwrap();
+    std::fs::create_dir(home.path().join("root")).unwrap();
+    std::fs::write(home.path().join("root/small"), "a small file").unwrap();
+    let server = Server::start(Config { connections_max: 1, ..plain(home.path()) }).unwrap();
+    let open = || TcpStream::connect(server.addresses()[0].to_string()).unwrap();
+    let (mut first, mut second) = (open(), open());
+    second.write_all(b"GET /small HTTP/1.0\r\n\r\n").unwrap();
+    assert_eq!(get(&mut first, "/small", 12), b"a small file");
+    assert_eq!(server.stats().connections(), (1, 0), "the second one waits");
+    drop(first);
+    let mut said = String::new();
+    second.read_to_string(&mut said).unwrap();
+    assert!(said.ends_with("a small file"), "{said}");
+    server.stop();
+}
+
+#[test]
 fn connections_and_files_together_have_the_descriptors_that_there_are() {
     assert_eq!(Places::of(1_048_576, 2, false), Places { files: 2048, connections: 1_044_320 });
     for descriptors in [0, 100, 256, 1024, 4096, 1 << 20, u64::MAX] {
