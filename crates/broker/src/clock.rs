@@ -38,5 +38,56 @@ pub(crate) fn uptime_ms() -> i64 {
 /// Wall-clock time in milliseconds since 1970, as Kafka's timestamps have it.
 pub(crate) fn now_ms() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+    let now_ms = i64::try_from(since.as_millis()).unwrap_or(i64::MAX);
+    #[cfg(test)]
+    let now_ms = now_ms + skew::ms();
+    now_ms
+}
+
+#[cfg(test)]
+pub(crate) mod skew {
+    //! A wall clock that somebody sets, for the calling thread alone.
+
+    use std::cell::Cell;
+
+    thread_local! {
+        static SKEW_MS: Cell<i64> = const { Cell::new(0) };
+    }
+
+    pub(super) fn ms() -> i64 {
+        SKEW_MS.get()
+    }
+
+    /// Does work while the wall clock is off by so much.
+    pub(crate) fn by<T>(skew_ms: i64, work: impl FnOnce() -> T) -> T {
+        let before = SKEW_MS.replace(skew_ms);
+        let done = work();
+        SKEW_MS.set(before);
+        done
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod cost {
+    //! Growth of the cost of work with its size. Other work on the machine does not count.
+
+    use rustix::time::{ClockId, clock_gettime};
+
+    fn processor_ns() -> i64 {
+        let now = clock_gettime(ClockId::ThreadCPUTime);
+        now.tv_sec * 1_000_000_000 + now.tv_nsec
+    }
+
+    /// The processor time of work of eight times the size, as a multiple of that of the size: about
+    /// 8 if the cost is linear, 64 if it is quadratic.
+    pub(crate) fn growth<W: FnOnce()>(size: usize, prepare: impl Fn(usize) -> W) -> f64 {
+        let once = |size| {
+            let work = prepare(size);
+            let begun = processor_ns();
+            work();
+            processor_ns() - begun
+        };
+        let best = |size| (0..3).map(|_| once(size)).min().unwrap_or(0).max(1) as f64;
+        best(8 * size) / best(size)
+    }
 }

@@ -10,7 +10,6 @@
 use std::convert::Infallible;
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Sender, channel};
@@ -33,6 +32,7 @@ use crate::config::LiveConfig;
 use crate::error_code::ErrorCode;
 use crate::keystore::TlsError;
 use crate::metadata::image::Image;
+use crate::tasks::guarded;
 
 pub(crate) mod connection;
 pub(crate) mod events;
@@ -317,15 +317,10 @@ impl ClusterMembership {
 /// Runs the work of a thread. A panic ends the broker: without the thread, its metadata or its
 /// registration would no longer be true.
 fn guard(name: &str, events: &EventSender, run: impl FnOnce()) {
-    if catch_unwind(AssertUnwindSafe(run)).is_err() {
+    if let Err(panicked) = guarded(&format!("thread {name}"), run) {
         // A consumer that is gone needs no news.
-        let _ = events.send(ClusterEvent::Exit(thread_panicked(name)));
+        let _ = events.send(ClusterEvent::Exit(panicked.to_string()));
     }
-}
-
-/// The reason to leave the cluster after a thread has panicked.
-pub(crate) fn thread_panicked(name: &str) -> String {
-    format!("thread {name} has panicked: report the panic, which the log shows before this line")
 }
 
 impl Drop for ClusterMembership {

@@ -21,7 +21,7 @@ mod slots;
 
 use self::announcements::Announcements;
 use self::host::Host;
-pub(crate) use self::host::Load;
+pub(crate) use self::host::{Job, Load};
 
 /// All coordinators of this broker.
 pub(crate) struct Coordinators {

@@ -35,6 +35,7 @@ mod seeds;
 pub mod server;
 mod shutdown;
 mod stats;
+mod tasks;
 pub mod tls;
 mod transaction;
 mod transfers;

@@ -1,6 +1,6 @@
 //! Regular expressions of clients. They match whole names, and both their length and their compiled
-//! size are bounded. The last ones are cached, so that a pattern that a blocking thread has
-//! compiled is ready for all threads.
+//! size are bounded. Compiled expressions are cached, so that a pattern that a blocking thread has
+//! compiled is ready for all threads, and the patterns of a large group are compiled once.
 
 use std::collections::VecDeque;
 
@@ -10,41 +10,59 @@ use regex::{Error, Regex, RegexBuilder};
 /// Longest expression, in bytes.
 const PATTERN_BYTES_MAX: usize = 1024;
 
-/// Most memory of a compiled expression, in bytes, and most of what matching remembers.
-const COMPILED_BYTES_MAX: usize = 1 << 20;
+/// A size of compiled expressions, and a cache of those that have it.
+struct Tier {
+    /// Most memory of a compiled expression, in bytes, and most of what matching remembers.
+    bytes_max: usize,
+    /// Number of expressions that are cached.
+    cached_max: usize,
+    /// The last one used comes first.
+    cached: Mutex<VecDeque<(String, Regex)>>,
+}
 
-/// Number of expressions that are remembered.
-const REMEMBERED: usize = 32;
+/// The smallest that fits an expression is its tier. Each takes 32 MiB at most, and as much again
+/// for what matching remembers.
+static TIERS: [Tier; 2] = [Tier::of(1 << 15, 1024), Tier::of(1 << 20, 32)];
 
-/// The last one used comes first.
-static COMPILED: Mutex<VecDeque<(String, Regex)>> = Mutex::new(VecDeque::new());
+impl Tier {
+    const fn of(bytes_max: usize, cached_max: usize) -> Self {
+        Self { bytes_max, cached_max, cached: Mutex::new(VecDeque::new()) }
+    }
 
-/// The expression, to match whole names. Compiling takes milliseconds at worst; one of the last is
-/// not compiled again.
+    fn cached(&self, pattern: &str) -> Option<Regex> {
+        let mut last = self.cached.lock();
+        let at = last.iter().position(|(known, _)| known == pattern)?;
+        let found = last.remove(at)?;
+        let compiled = found.1.clone();
+        last.push_front(found);
+        Some(compiled)
+    }
+
+    fn compile(&self, pattern: &str) -> Result<Regex, Error> {
+        let compiled = RegexBuilder::new(&format!(r"\A(?:{pattern})\z"))
+            .size_limit(self.bytes_max)
+            .dfa_size_limit(self.bytes_max)
+            .build()?;
+        let mut last = self.cached.lock();
+        last.truncate(self.cached_max - 1);
+        last.push_front((pattern.to_owned(), compiled.clone()));
+        Ok(compiled)
+    }
+}
+
+/// The expression, to match whole names. Compiling takes milliseconds at worst; a cached one is not
+/// compiled again.
 ///
 /// # Errors
 /// It is not an expression, or too large.
 pub(crate) fn whole(pattern: &str) -> Result<Regex, Error> {
-    if let Some(compiled) = remembered(pattern) {
-        return Ok(compiled);
-    }
-    let compiled = compile(pattern)?;
-    let mut last = COMPILED.lock();
-    last.truncate(REMEMBERED - 1);
-    last.push_front((pattern.to_owned(), compiled.clone()));
-    Ok(compiled)
-}
-
-fn remembered(pattern: &str) -> Option<Regex> {
-    let mut last = COMPILED.lock();
-    let at = last.iter().position(|(known, _)| known == pattern)?;
-    let found = last.remove(at)?;
-    let compiled = found.1.clone();
-    last.push_front(found);
-    Some(compiled)
+    let cached = TIERS.iter().find_map(|tier| tier.cached(pattern));
+    cached.map_or_else(|| compile(pattern), Ok)
 }
 
 fn compile(pattern: &str) -> Result<Regex, Error> {
+    #[cfg(test)]
+    tests::COMPILATIONS.set(tests::COMPILATIONS.get() + 1);
     if pattern.len() > PATTERN_BYTES_MAX {
         return Err(Error::CompiledTooBig(PATTERN_BYTES_MAX));
     }
@@ -53,11 +71,12 @@ fn compile(pattern: &str) -> Result<Regex, Error> {
     if let Err(error @ Error::Syntax(_)) = RegexBuilder::new(pattern).size_limit(0).build() {
         return Err(error);
     }
-    RegexBuilder::new(&format!(r"\A(?:{pattern})\z"))
-        .size_limit(COMPILED_BYTES_MAX)
-        .dfa_size_limit(COMPILED_BYTES_MAX)
-        .build()
+    let [small, large] = &TIERS;
+    match small.compile(pattern) {
+        Err(Error::CompiledTooBig(_)) => large.compile(pattern),
+        compiled => compiled,
+    }
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

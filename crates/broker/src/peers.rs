@@ -15,6 +15,7 @@ use parking_lot::Mutex;
 use crate::cluster::connection::{Connection, Cutoff, Peers, broker_target};
 use crate::config::LiveConfig;
 use crate::metadata::Metadata;
+use crate::tasks::guarded;
 
 /// Longest wait for an answer, as Kafka's `request.timeout.ms`.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -112,10 +113,14 @@ impl PeerRequests {
     fn start(&self, node: i32, subject: Subject) -> std::io::Result<Thread> {
         let (calls, inbox) = channel();
         let (config, metadata, cutoff) = (self.config.clone(), self.metadata.clone(), Cutoff::default());
-        let link = (TIMEOUT, cutoff.clone());
-        let connection = Connection::new(config.clone(), Peers::Brokers, subject.name().to_owned(), link);
+        let (own, end) = (config.clone(), cutoff.clone());
+        let connect = move || {
+            Connection::new(own.clone(), Peers::Brokers, subject.name().to_owned(), (TIMEOUT, end.clone()))
+        };
         let find = move || broker_target(&config.load(), &metadata.image(), node);
-        thread::Builder::new().name(format!("peer-{node}")).spawn(move || serve(&inbox, connection, find))?;
+        let name = format!("peer-{node}");
+        let work = move || serve(&name, &inbox, connect, find);
+        thread::Builder::new().name(format!("peer-{node}")).spawn(work)?;
         Ok(Thread { calls, cutoff })
     }
 
@@ -139,9 +144,22 @@ impl Drop for PeerRequests {
     }
 }
 
-/// Makes calls until every sender is gone.
-fn serve(inbox: &Receiver<Call>, mut connection: Connection, find: impl Fn() -> Option<Target>) {
+/// Makes calls until every sender is gone. A call that panics gets no answer; the next ones have
+/// another connection, because the answer may still come over the old one.
+fn serve(
+    name: &str,
+    inbox: &Receiver<Call>,
+    connect: impl Fn() -> Connection,
+    find: impl Fn() -> Option<Target>,
+) {
+    let mut connection = connect();
     while let Ok(call) = inbox.recv() {
-        call(find().map(|target| Peer { connection: &mut connection, target }));
+        let made = guarded(name, || call(find().map(|target| Peer { connection: &mut connection, target })));
+        if made.is_err() {
+            connection = connect();
+        }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,6 +2,7 @@
 //! in every partition at its end. `verification` asks coordinators on other brokers, `markers` has
 //! other brokers write markers.
 
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use tokio::time::Instant;
 use crate::clock::now_ms;
 use crate::config::LiveConfig;
 use crate::controller::Controller;
-use crate::coordinator::Coordinators;
+use crate::coordinator::{Coordinators, Job};
 use crate::error_code::{ErrorCode, Failure};
 use crate::group::request::EndTxnRequest;
 use crate::group::{GroupError, Producer};
@@ -20,9 +21,10 @@ use crate::metadata::Metadata;
 use crate::peers::PeerRequests;
 use crate::replica::lane::Submitted;
 use crate::replica::{OFFSETS_TOPIC, Partition, Replicas, TRANSACTIONS_TOPIC};
+use crate::tasks::finished;
 use crate::txn::event::{Event, MarkerResult, Markers};
 use crate::txn::request::{AddRequest, ProducerIdentity, Protocol, VerifyRequest};
-use crate::txn::{TopicPartition, TxnError, Work};
+use crate::txn::{Coordinator, TopicPartition, TxnError, Work};
 
 mod markers;
 mod verification;
@@ -205,25 +207,43 @@ impl Transactions {
     /// Does what the transaction coordinators have to wait for, until the broker stops.
     pub(crate) async fn run(self: Arc<Self>) {
         let Some(mut jobs) = self.coordinators.txns().take_jobs() else { return };
-        tokio::task::spawn_local(self.markers.clone().run());
-        while let Some(job) = jobs.recv().await {
-            let transactions = self.clone();
-            tokio::task::spawn_local(async move {
-                let ended = match job.work() {
-                    Work::ProducerId => {
-                        let found = transactions.controller.next_producer_id().await;
-                        Event::ProducerId(found.map_err(|failure| {
-                            tracing::error!(?failure, "cannot allocate a producer id for a transaction");
-                            TxnError::CoordinatorLoadInProgress
-                        }))
-                    }
-                    Work::Markers(id, markers) => {
-                        let is_over = Arc::new(job.is_over());
-                        Event::MarkersWritten(*id, transactions.write_markers(markers, is_over).await)
-                    }
-                };
-                job.done(ended);
-            });
+        let work = async {
+            while let Some(job) = jobs.recv().await {
+                tokio::task::spawn_local(self.clone().work(job));
+            }
+        };
+        tokio::select! {
+            () = work => {}
+            () = self.markers.clone().run() => {}
+        }
+    }
+
+    /// Does a job. One that panics has failed, and its coordinator asks for it again.
+    async fn work(self: Arc<Self>, job: Job<Coordinator>) {
+        let job = Rc::new(job);
+        let own = job.clone();
+        let work = async move {
+            match own.work() {
+                Work::ProducerId => {
+                    let found = self.controller.next_producer_id().await;
+                    Event::ProducerId(found.map_err(|failure| {
+                        tracing::error!(?failure, "cannot allocate a producer id for a transaction");
+                        TxnError::CoordinatorLoadInProgress
+                    }))
+                }
+                Work::Markers(id, markers) => {
+                    let is_over = Arc::new(own.is_over());
+                    Event::MarkersWritten(*id, self.write_markers(markers, is_over).await)
+                }
+            }
+        };
+        match finished("work for a transaction coordinator", work).await {
+            Ok(Some(ended)) => job.done(ended),
+            Ok(None) => {}
+            Err(_) => job.done(match job.work() {
+                Work::ProducerId => Event::ProducerId(Err(TxnError::CoordinatorLoadInProgress)),
+                Work::Markers(id, _) => Event::MarkersWritten(*id, Vec::new()),
+            }),
         }
     }
 

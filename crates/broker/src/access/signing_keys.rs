@@ -10,7 +10,7 @@ use ureq::Agent;
 use ureq::tls::{Certificate, RootCerts, TlsConfig};
 
 use crate::blocking::off_shard;
-use crate::clock::now_ms;
+use crate::clock::steady_ms;
 use crate::config::LiveConfig;
 use crate::keystore::{self, SslSettings, TlsError};
 use crate::security::jaas::Jaas;
@@ -32,7 +32,8 @@ pub(crate) struct SigningKeys {
 #[derive(Debug, Default)]
 struct Had {
     keys: Arc<Jwks>,
-    tried_ms: i64,
+    /// By the steady clock.
+    tried_ms: Option<i64>,
     failures: u32,
     /// A token names a key that we do not have.
     missed: bool,
@@ -75,7 +76,7 @@ impl SigningKeys {
     /// Has keys when they are due; never returns.
     pub(crate) async fn run(self: Arc<Self>) {
         loop {
-            let (due, next_ms) = self.due(now_ms());
+            let (due, next_ms) = self.due(steady_ms());
             for source in due {
                 let keys = self.clone();
                 off_shard(move || keys.renew(&source)).await;
@@ -102,8 +103,8 @@ impl SigningKeys {
                 0 => times.refresh_ms,
                 failures => times.retry_ms.saturating_mul(1 << failures.min(20)).min(times.retry_ms_max),
             };
-            let left_ms = had.tried_ms.saturating_add(pause_ms) - now_ms;
-            if had.tried_ms == 0 || left_ms <= 0 {
+            let left_ms = had.tried_ms.map_or(0, |tried_ms| tried_ms.saturating_add(pause_ms) - now_ms);
+            if left_ms <= 0 {
                 due.push(source.clone());
             } else {
                 next_ms = next_ms.min(left_ms);
@@ -118,7 +119,7 @@ impl SigningKeys {
         let document = fetch(url, login.as_ref()).and_then(|document| Ok(Jwks::parse(&document)?));
         let mut sources = self.sources.lock();
         let had = sources.entry(source.clone()).or_default();
-        had.tried_ms = now_ms();
+        had.tried_ms = Some(steady_ms());
         had.missed = false;
         match document {
             Ok(keys) => {

@@ -27,6 +27,7 @@ use crate::broker::Broker;
 use crate::request_memory::Held;
 use crate::security::Session;
 use crate::shutdown::Stop;
+use crate::tasks::guarded;
 
 /// Large requests that are answered at the same time.
 const AT_ONCE: usize = 4;
@@ -76,9 +77,12 @@ pub(crate) fn start(
     let (handover, inbox) = mpsc::channel(INBOX_REQUESTS);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
     let thread = std::thread::Builder::new().name("large-requests".to_owned()).spawn(move || {
-        let requests = broker.stats().recorder();
+        let (own, requests) = (broker.clone(), broker.stats().recorder());
         let service = Rc::new(Service { broker, stop, large: None, requests });
-        LocalSet::new().block_on(&runtime, run(service, inbox));
+        let work = || LocalSet::new().block_on(&runtime, run(service, inbox));
+        if let Err(panicked) = guarded("the thread of large requests", work) {
+            own.give_up(panicked.to_string());
+        }
     })?;
     Ok((handover, thread))
 }

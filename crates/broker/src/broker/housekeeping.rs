@@ -4,25 +4,40 @@ use std::sync::Arc;
 
 use crate::blocking::off_shard;
 use crate::broker::Broker;
-use crate::clock::now_ms;
+use crate::clock::steady_ms;
+use crate::tasks::guarded;
+
+/// The work of a round in one room. Blocks.
+type Work = fn(&Broker);
+
+/// The rooms, in this order. One that panics is tried again in the next round, and does not keep
+/// the others from their turn.
+const ROOMS: [(&str, Work); 10] = [
+    ("upkeep of logs", |broker| broker.replicas.keep_logs()),
+    ("opening of partitions", |broker| broker.publisher.open_unopened()),
+    ("leader epochs not stored", |broker| broker.publisher.lead_unstored()),
+    ("records of directories", |broker| broker.controller.record_directories()),
+    ("checkpoints", |broker| broker.replicas.store_checkpoints()),
+    ("removal of files", |broker| broker.replicas.remove_discarded()),
+    ("snapshot of the metadata", |broker| broker.controller.shorten()),
+    ("reload of certificates", |broker| broker.tls.refresh(&broker.config())),
+    ("expiry of fetch sessions", |broker| broker.fetch_sessions().end_idle(steady_ms())),
+    ("count of audit entries", |broker| broker.access.audit().tell_left_out()),
+];
 
 impl Broker {
     /// One round of housekeeping, off the shards.
     pub(crate) async fn keep_house(self: &Arc<Self>) {
         let broker = self.clone();
-        off_shard(move || {
-            broker.replicas.keep_logs();
-            broker.publisher.open_unopened();
-            broker.publisher.lead_unstored();
-            broker.controller.record_directories();
-            broker.replicas.store_checkpoints();
-            broker.replicas.remove_discarded();
-            broker.controller.shorten();
-            broker.tls.refresh(&broker.config());
-            broker.fetch_sessions().end_idle(now_ms());
-            broker.access.audit().tell_left_out();
-        })
-        .await;
+        off_shard(move || broker.keep_rooms()).await;
+    }
+
+    /// The same, on this thread. Blocks.
+    pub(crate) fn keep_rooms(&self) {
+        for (name, room) in ROOMS {
+            // The panic is logged.
+            let _ = guarded(name, || room(self));
+        }
     }
 
     /// Records the directories of replicas that move, as soon as they are to be known. Never

@@ -68,7 +68,8 @@ impl Broker {
         ids
     }
 
-    fn give_up(&self, reason: String) {
+    /// Has the process stop in order, for a reason that it ends with.
+    pub(crate) fn give_up(&self, reason: String) {
         tracing::error!(reason, "the broker stops");
         let mut state = self.outages.0.lock();
         state.reason.get_or_insert(reason);

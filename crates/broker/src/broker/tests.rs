@@ -1,5 +1,6 @@
 //! A broker without connections.
 
+mod clocks;
 mod coordinators;
 mod crash;
 mod directories;

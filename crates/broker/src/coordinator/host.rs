@@ -26,6 +26,7 @@ use crate::machine::{
 use crate::replica::Partition;
 use crate::replica::lane::{SubmitError, Submitted};
 use crate::replica::led::CommitFailure;
+use crate::tasks::guarded;
 
 /// Longest wait of a request for the replicas in sync of a coordinator's partition, as Kafka's
 /// `offsets.commit.timeout.ms`. The coordinator waits for longer: a write that is committed later
@@ -224,8 +225,9 @@ impl<M: Machine> Host<M> {
         }
         let (machine, slots, partition) = (M::new(&self.settings), self.slots.all(), partition.clone());
         Some(Box::new(move || {
-            slot.load(machine, &partition, begun);
-            tell_if_complete(&slots);
+            // A load that has panicked would panic again: the coordinator is not available.
+            let loaded = guarded("load of a coordinator", || slot.load(machine, &partition, begun));
+            loaded.map_or_else(|_| slot.state.lock().is_expected = false, |()| tell_if_complete(&slots));
         }))
     }
 
@@ -262,7 +264,7 @@ impl<M: Machine> Job<M> {
     }
 
     /// Tells the coordinator how the work has ended.
-    pub(crate) fn done(self, event: M::Event) {
+    pub(crate) fn done(&self, event: M::Event) {
         self.slot.step_in(self.term, event);
     }
 }
@@ -278,7 +280,6 @@ impl<M: Machine> Slot<M> {
     fn new(machine: M, alarm: Arc<Notify>, jobs: mpsc::UnboundedSender<Job<M>>) -> Self {
         let (partition, leader_epoch, held) = (None, None, None);
         let (term, is_expected, waiting) = (0, false, HashMap::new());
-        let (next_ticket, dismissed_before) = (0, 0);
         let state = State {
             machine,
             term,
@@ -287,8 +288,8 @@ impl<M: Machine> Slot<M> {
             partition,
             is_expected,
             waiting,
-            next_ticket,
-            dismissed_before,
+            next_ticket: 0,
+            dismissed_before: 0,
         };
         Self { state: Mutex::new(state), due: Due::never(alarm), jobs }
     }

@@ -1,7 +1,7 @@
 //! A thread that follows one leader: it drives a `Fetcher` with a blocking connection, and does the
 //! tasks on the logs between two requests.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
@@ -25,6 +25,7 @@ use crate::clock::steady_ms;
 use crate::cluster::connection::{Connection, Cutoff, Peers, broker_target};
 use crate::error_code::ErrorCode;
 use crate::replica::Partition;
+use crate::tasks::{RESTART_PAUSE, guarded};
 
 /// Timestamps of ListOffsets that mean the ends of a log.
 const LATEST: i64 = -1;
@@ -55,6 +56,8 @@ struct Shared {
 #[derive(Default)]
 struct Inbox {
     commands: Vec<Command>,
+    /// Partitions that the thread is to follow.
+    followed: BTreeSet<PartitionKey>,
     is_ending: bool,
 }
 
@@ -68,27 +71,30 @@ impl Worker {
         let node_id = config.node_id;
         let limits = config.cluster.as_ref().expect("only a broker in a cluster follows others").replication;
         drop(config);
-        let fetcher = Fetcher::new(FetcherConfig {
-            node_id,
-            max_wait_ms: limits.max_wait_ms,
-            min_bytes: limits.min_bytes,
-            max_bytes: limits.max_bytes,
-            partition_max_bytes: limits.partition_max_bytes,
-            backoff_ms: limits.backoff_ms.max(1),
-        });
-        let link = (limits.socket_timeout, cutoff.clone());
-        let purpose = format!("fetcher-{number}");
-        let connection = Connection::new(rooms.config.clone(), Peers::Brokers, purpose, link);
-        let (partitions, own) = (HashMap::new(), shared.clone());
-        let follow = Follow { rooms, totals, leader, fetcher, partitions, connection, shared: own };
-        let name = format!("fetch-{leader}-{number}");
-        let thread = thread::Builder::new().name(name).spawn(move || follow.run())?;
+        let (own, end) = (shared.clone(), cutoff.clone());
+        let begin = move || {
+            let fetcher = Fetcher::new(FetcherConfig {
+                node_id,
+                max_wait_ms: limits.max_wait_ms,
+                min_bytes: limits.min_bytes,
+                max_bytes: limits.max_bytes,
+                partition_max_bytes: limits.partition_max_bytes,
+                backoff_ms: limits.backoff_ms.max(1),
+            });
+            let link = (limits.socket_timeout, end.clone());
+            let purpose = format!("fetcher-{number}");
+            let connection = Connection::new(rooms.config.clone(), Peers::Brokers, purpose, link);
+            let (rooms, totals, partitions) = (rooms.clone(), totals.clone(), HashMap::new());
+            Follow { rooms, totals, leader, fetcher, partitions, connection, shared: own.clone() }
+        };
+        let (name, own) = (format!("fetch-{leader}-{number}"), shared.clone());
+        let run = move || own.run(&format!("fetch-{leader}-{number}"), || begin().run());
+        let thread = thread::Builder::new().name(name).spawn(run)?;
         Ok(Self { shared, cutoff, thread, partitions: 0 })
     }
 
     pub(super) fn tell(&self, command: Command) {
-        self.shared.inbox.lock().commands.push(command);
-        self.shared.news.notify_one();
+        self.shared.tell(command);
     }
 
     pub(super) fn lags(&self) -> Vec<(PartitionKey, i64)> {
@@ -109,6 +115,30 @@ impl Worker {
     pub(super) fn join(self) {
         if self.thread.join().is_err() {
             tracing::error!("a thread that follows another broker has panicked");
+        }
+    }
+}
+
+impl Shared {
+    fn tell(&self, command: Command) {
+        let mut inbox = self.inbox.lock();
+        match &command {
+            Command::Follow(partition) => inbox.followed.insert(*partition),
+            Command::Forget(partition) => inbox.followed.remove(partition),
+        };
+        inbox.commands.push(command);
+        self.news.notify_one();
+    }
+
+    /// Does the thread's work. After a panic it begins anew, with the partitions that it is to
+    /// follow: a follower knows nothing that is not in its log.
+    fn run(&self, name: &str, mut work: impl FnMut()) {
+        while guarded(name, &mut work).is_err() {
+            let mut inbox = self.inbox.lock();
+            if !inbox.is_ending {
+                self.news.wait_for(&mut inbox, RESTART_PAUSE);
+            }
+            inbox.commands = inbox.followed.iter().copied().map(Command::Follow).collect();
         }
     }
 }
@@ -294,3 +324,6 @@ impl Local for Rooms {
         (!waits).then(|| partition.log().log_start())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,13 @@
 //! Tests of `pattern`.
 
+use std::cell::Cell;
+
 use super::*;
+
+thread_local! {
+    /// Number of expressions that this thread has compiled.
+    pub(crate) static COMPILATIONS: Cell<usize> = const { Cell::new(0) };
+}
 
 #[test]
 fn an_expression_matches_whole_names() {
@@ -27,11 +34,19 @@ fn expressions_that_are_large_or_become_large_are_refused() {
 }
 
 #[test]
-fn the_last_expressions_are_remembered_and_no_more() {
-    for number in 0..3 * REMEMBERED {
-        whole(&format!("remembered-{number}")).unwrap();
+fn the_last_expressions_of_each_size_are_cached_and_no_more() {
+    let large = |number: usize| format!(r"\pL{{3}}large-{number}");
+    let [few, many] = [&TIERS[1], &TIERS[0]].map(|tier| tier.cached_max);
+    for number in 0..3 * few {
+        whole(&large(number)).unwrap();
     }
-    assert!(COMPILED.lock().len() <= REMEMBERED);
-    whole("remembered-again").unwrap();
-    assert!(remembered("remembered-again").is_some());
+    assert_eq!(TIERS[1].cached.lock().len(), few);
+    for number in 0..2 * many {
+        whole(&format!("small-{number}")).unwrap();
+    }
+    assert_eq!(TIERS[0].cached.lock().len(), many);
+    let before = COMPILATIONS.get();
+    whole(&format!("small-{}", 2 * many - 1)).unwrap();
+    whole(&large(3 * few - 1)).unwrap();
+    assert_eq!(COMPILATIONS.get(), before);
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use crate::clock::now_ms;
+use crate::clock::steady_ms;
 use crate::metadata::image::Quotas;
 use crate::quota::{Accounts, Client, Used};
 
@@ -38,7 +38,7 @@ impl QuotaBook {
         if !self.has_quotas() {
             return Duration::ZERO;
         }
-        self.accounts.lock().book_connection(address.to_canonical(), now_ms())
+        self.accounts.lock().book_connection(address.to_canonical(), steady_ms())
     }
 
     /// Books what a client has used; how long its connection is to be muted.
@@ -46,7 +46,7 @@ impl QuotaBook {
         if !self.has_quotas() {
             return Duration::ZERO;
         }
-        self.accounts.lock().book(used, client, amount, now_ms())
+        self.accounts.lock().book(used, client, amount, steady_ms())
     }
 
     /// Books the bytes of an answer: how long the connection is to be muted, and whether the answer
@@ -56,7 +56,7 @@ impl QuotaBook {
         if !self.has_quotas() {
             return (Duration::ZERO, false);
         }
-        let (bytes, now_ms) = (bytes as f64, now_ms());
+        let (bytes, now_ms) = (bytes as f64, steady_ms());
         let mut accounts = self.accounts.lock();
         let idle = accounts.is_idle(Used::Fetched, client, now_ms);
         let wait = accounts.book(Used::Fetched, client, bytes, now_ms);

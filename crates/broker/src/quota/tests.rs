@@ -1,6 +1,7 @@
 //! The limit that holds, and its effect.
 
 use super::*;
+use crate::clock::skew;
 use crate::metadata::image::{Image, Position};
 use crate::metadata::records::{ClientQuotaRecord, Record};
 
@@ -142,4 +143,24 @@ fn addresses_beyond_the_most_share_one_meter_until_there_is_room() {
     let idle_ms = SAMPLES as i64 * SAMPLE_MS;
     assert_eq!(accounts.book_connection(address(ADDRESSES_MAX + 500), idle_ms), Duration::ZERO);
     assert_eq!(accounts.connections.len(), 1, "the others opened none lately");
+}
+
+#[test]
+fn setting_the_wall_clock_neither_forgives_use_nor_prolongs_a_throttle() {
+    let mut image = Image::empty();
+    let record = ClientQuotaRecord {
+        entity: vec![("user".to_owned(), Some("ann".to_owned()))],
+        key: "producer_byte_rate".to_owned(),
+        value: 1000.0,
+        remove: false,
+    };
+    image.apply(&Record::from(record), Position::default()).unwrap();
+    for skew_ms in [-86_400_000, 86_400_000] {
+        let book = QuotaBook::default();
+        book.set_limits(image.quotas());
+        let wait = book.book(Used::Produced, ANN, 1_000_000.0);
+        assert!(!wait.is_zero());
+        let later = skew::by(skew_ms, || book.book(Used::Produced, ANN, 1.0));
+        assert!(later > wait / 2 && later <= wait * 2, "{wait:?}, {later:?} by {skew_ms}");
+    }
 }

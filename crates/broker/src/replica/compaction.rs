@@ -15,6 +15,7 @@ use crate::blocking::off_shard;
 use crate::clock::now_ms;
 use crate::replica::log_config::log_config;
 use crate::replica::{Partition, Replicas, TopicPartition};
+use crate::tasks::guarded;
 
 /// A log that is to be compacted.
 pub(crate) struct Chosen {
@@ -44,7 +45,7 @@ impl Replicas {
                 let replicas = self.clone();
                 let Some(chosen) = off_shard(move || replicas.choose()).await else { break };
                 let replicas = self.clone();
-                running.spawn_blocking(move || replicas.compact(&chosen));
+                running.spawn_blocking(move || replicas.compact_guarded(&chosen));
             }
             tokio::select! {
                 Some(went_well) = running.join_next(), if !running.is_empty() => {
@@ -87,6 +88,16 @@ impl Replicas {
         }
         self.cleaner.note_dirt(dirtiest, backlog);
         chosen.filter(|chosen| self.cleaner.take(&key(&chosen.partition)))
+    }
+
+    /// The same as [`Replicas::compact`]. A log whose compaction panics counts as damaged.
+    pub(crate) fn compact_guarded(&self, chosen: &Chosen) -> bool {
+        guarded("compaction", || self.compact(chosen)).unwrap_or_else(|panicked| {
+            let key = key(&chosen.partition);
+            self.give_up(&chosen.partition, &panicked);
+            self.cleaner.give_back(&key);
+            false
+        })
     }
 
     /// Compacts a log; whether there is no reason to wait before the next. Blocks.
@@ -174,7 +185,7 @@ impl Replicas {
     }
 
     /// A damaged log is not compacted again until the next start.
-    fn give_up(&self, partition: &Partition, error: &LogError) {
+    fn give_up(&self, partition: &Partition, error: &dyn std::error::Error) {
         self.cleaner.exclude(&key(partition));
         tracing::error!(partition = partition.name(), %error, "log cannot be compacted; the broker retries after the next start");
     }

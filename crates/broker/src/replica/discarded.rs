@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use levada_log::{Discarded, LogError, Retired};
 use parking_lot::Mutex;
 
-use crate::clock::now_ms;
+use crate::clock::steady_ms;
 use crate::replica::{Partition, Replicas};
 
 /// Files to remove, with their times.
@@ -28,7 +28,7 @@ impl Replicas {
         match partition.config().file_delete_delay_ms {
             0 => remove(retired),
             delay_ms => {
-                let due_ms = now_ms().saturating_add(delay_ms);
+                let due_ms = steady_ms().saturating_add(delay_ms);
                 self.waiting.0.lock().entry(due_ms).or_default().push(retired);
             }
         }
@@ -38,7 +38,7 @@ impl Replicas {
     pub(crate) fn remove_discarded(&self) {
         let due = {
             let mut waiting = self.waiting.0.lock();
-            let later = waiting.split_off(&now_ms().saturating_add(1));
+            let later = waiting.split_off(&steady_ms().saturating_add(1));
             std::mem::replace(&mut *waiting, later)
         };
         due.into_values().flatten().for_each(remove);

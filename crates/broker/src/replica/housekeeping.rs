@@ -9,7 +9,7 @@ use levada_log::LogError;
 use levada_log::checkpoint::OffsetCheckpoint;
 
 use crate::blocking::off_shard;
-use crate::clock::now_ms;
+use crate::clock::steady_ms;
 use crate::replica::data_dir::DataDir;
 use crate::replica::last_shutdown::{Offsets, PartitionAtShutdown};
 use crate::replica::{Partition, Replicas};
@@ -37,12 +37,12 @@ impl Replicas {
 
     /// Forces logs to the device whose topics set `flush.ms`; never returns.
     pub(crate) async fn run_flushes(self: Arc<Self>) {
-        let mut looked_ms = now_ms();
+        let mut looked_ms = steady_ms();
         loop {
             let shortest_ms = self.partitions.all().iter().map(|one| one.config().flush_ms).min();
             let pause_ms = shortest_ms.unwrap_or(FLUSHES_MS).clamp(FLUSHES_MIN_MS, FLUSHES_MS);
             tokio::time::sleep(Duration::from_millis(pause_ms.unsigned_abs())).await;
-            let now = now_ms();
+            let now = steady_ms();
             let since_ms = std::mem::replace(&mut looked_ms, now);
             let replicas = self.clone();
             off_shard(move || {

@@ -2,6 +2,7 @@
 //! does the housekeeping that must not run on a shard.
 
 use std::net::TcpListener;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -19,6 +20,7 @@ use crate::server::listener::Acceptor;
 use crate::server::shard::Accepted;
 use crate::server::supervisor::Pulse;
 use crate::shutdown::Stop;
+use crate::tasks::{guarded, spawn_restarted, spawn_vital};
 
 /// Parameters of the admin thread.
 pub(crate) struct Duties {
@@ -52,7 +54,13 @@ pub(crate) fn start(runtime: Runtime, duties: Duties) -> Result<JoinHandle<()>, 
     let failed = |source| StartError::Runtime { source };
     std::thread::Builder::new()
         .name("admin".to_owned())
-        .spawn(move || LocalSet::new().block_on(&runtime, run(duties)))
+        .spawn(move || {
+            let broker = duties.broker.clone();
+            let work = || LocalSet::new().block_on(&runtime, run(duties));
+            if let Err(panicked) = guarded("the admin thread", work) {
+                broker.give_up(panicked.to_string());
+            }
+        })
         .map_err(failed)
 }
 
@@ -71,7 +79,8 @@ async fn run(duties: Duties) {
         // The shards are counted first.
         tokio::task::spawn_local(pulse.beat(inboxes.len()));
     }
-    tokio::task::spawn_local(broker.clone().run_outages());
+    // A report that was taken is lost with the task.
+    vital(&broker, "reports of failed directories", broker.clone().run_outages());
     tokio::select! {
         accepts = accept.wait_for(|accepts| *accepts) => if accepts.is_err() { return },
         () = stop.signalled() => return,
@@ -80,35 +89,66 @@ async fn run(duties: Duties) {
     for (listener, socket) in listeners {
         match tokio::net::TcpListener::from_std(socket) {
             Ok(socket) => {
-                tokio::task::spawn_local(acceptor.clone().accept(listener, socket));
+                let (acceptor, socket) = (acceptor.clone(), Rc::new(socket));
+                spawn_restarted("accepting of connections", move || {
+                    acceptor.clone().accept(listener.clone(), socket.clone())
+                });
             }
             Err(error) => tracing::error!(listener = listener.name, %error, "cannot poll a listener"),
         }
     }
     drop(acceptor);
-    if let Some(lease) = broker.replicas().lease().cloned() {
-        tokio::task::spawn_local(keep_lease(lease));
-    }
-    let groups = broker.coordinators().clone();
-    tokio::task::spawn_local(async move { groups.groups().run_clock().await });
-    tokio::task::spawn_local(broker.replicas().clone().run_retention());
-    if let Some(membership) = broker.membership().cloned() {
-        tokio::task::spawn_local(broker.replicas().clone().run_isr_changes(membership));
-        tokio::task::spawn_local(broker.replicas().clone().run_lag_checks());
-    }
-    tokio::task::spawn_local(broker.replicas().clone().run_flushes());
-    tokio::task::spawn_local(broker.replicas().clone().run_producer_expiry());
-    tokio::task::spawn_local(broker.replicas().clone().run_cleaner());
-    tokio::task::spawn_local(broker.replicas().clone().run_moves());
-    tokio::task::spawn_local(broker.clone().run_directory_records());
-    tokio::task::spawn_local(broker.access().signing_keys().clone().run());
-    let txns = broker.coordinators().clone();
-    tokio::task::spawn_local(async move { txns.txns().run_clock().await });
-    tokio::task::spawn_local(broker.transactions().clone().run());
+    start_clocks(&broker);
+    start_upkeep(&broker);
     loop {
         tokio::select! {
             () = tokio::time::sleep(HOUSEKEEPING) => broker.clone().keep_house().await,
             () = stop.signalled() => return,
         }
     }
+}
+
+/// Starts the tasks that drive state machines. If one of them panics, its machine may be in the
+/// middle of a step, so the broker stops, and its next start reads the state from the logs.
+fn start_clocks(broker: &Arc<Broker>) {
+    let groups = broker.coordinators().clone();
+    vital(broker, "the clock of group coordinators", async move { groups.groups().run_clock().await });
+    let txns = broker.coordinators().clone();
+    vital(broker, "the clock of transaction coordinators", async move { txns.txns().run_clock().await });
+    vital(broker, "work for transaction coordinators", broker.transactions().clone().run());
+    if let Some(membership) = broker.membership().cloned() {
+        let changes = broker.replicas().clone().run_isr_changes(membership);
+        vital(broker, "changes of replicas in sync", changes);
+    }
+}
+
+/// Starts the tasks that look at everything anew each time. One that panics begins again.
+fn start_upkeep(broker: &Arc<Broker>) {
+    if let Some(lease) = broker.replicas().lease().cloned() {
+        spawn_restarted("the lease of leadership", move || keep_lease(lease.clone()));
+    }
+    let replicas = broker.replicas();
+    if broker.membership().is_some() {
+        lasting(replicas, "checks of lagging replicas", |replicas| replicas.run_lag_checks());
+    }
+    lasting(replicas, "retention", |replicas| replicas.run_retention());
+    lasting(replicas, "flushes", |replicas| replicas.run_flushes());
+    lasting(replicas, "expiry of producers", |replicas| replicas.run_producer_expiry());
+    lasting(replicas, "compaction", |replicas| replicas.run_cleaner());
+    lasting(replicas, "moves between directories", |replicas| replicas.run_moves());
+    lasting(broker, "records of directories", |broker| broker.run_directory_records());
+    lasting(broker.access().signing_keys(), "signing keys", |keys| keys.run());
+}
+
+fn vital(broker: &Arc<Broker>, name: &'static str, task: impl Future<Output = ()> + 'static) {
+    let broker = broker.clone();
+    spawn_vital(name, task, move |reason| broker.give_up(reason));
+}
+
+fn lasting<T: 'static, F>(owner: &Arc<T>, name: &'static str, task: impl Fn(Arc<T>) -> F + 'static)
+where
+    F: Future<Output = ()> + 'static,
+{
+    let owner = owner.clone();
+    spawn_restarted(name, move || task(owner.clone()));
 }

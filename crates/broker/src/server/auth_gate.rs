@@ -12,7 +12,7 @@ use levada_wire::{ApiKey, RequestHeader};
 
 use crate::api::connection_info::ConnectionInfo;
 use crate::broker::Broker;
-use crate::clock::now_ms;
+use crate::clock::{Now, now_ms, steady_ms};
 use crate::security::sasl::{AuthenticatedUser, Exchange, FrameContext, SaslConfig, SaslError, SaslOutcome};
 use crate::security::{Session, nonce, process_secret};
 
@@ -43,8 +43,9 @@ enum State {
 /// Authentication of a client.
 struct Authenticated {
     identity: AuthenticatedUser,
+    /// By the steady clock: setting the wall clock ends no session, and lengthens none.
     expires_ms: Option<i64>,
-    /// Start of the last re-authentication.
+    /// Start of the last re-authentication, by the steady clock.
     again_ms: Option<i64>,
 }
 
@@ -139,13 +140,13 @@ impl AuthGate {
         if let State::Open(entered) = &mut self.state {
             // The clock is read only for clients whose session can end.
             let Some(entered) = entered else { return Ok(AuthStep::Through(frame)) };
-            let now_ms = now_ms();
+            let now_ms = steady_ms();
             let begins = self.sasl.as_ref().filter(|_| is_handshake(&frame));
             match begins.and_then(|config| entered.again(config, now_ms)) {
                 Some(exchange) => {
                     (self.state, self.talking) = (State::Talking(Box::new(exchange)), Instant::now());
                 }
-                None if entered.expires_ms.is_some_and(|expires_ms| expires_ms < now_ms) => {
+                None if entered.is_over(now_ms) => {
                     let mechanism = entered.identity.mechanism.name();
                     broker.stats().authentication(&info.listener.name, mechanism, "expired");
                     return Err(AuthError::Expired);
@@ -179,8 +180,8 @@ impl AuthGate {
                 broker.stats().authentication(listener, identity.mechanism.name(), "success");
                 self.session = Rc::new(Session::new(&identity.user, address));
                 broker.access().audit().entered(&self.session, listener, identity.mechanism.name());
-                let again_ms = exchange.is_again().then_some(moment.now_ms);
-                self.state = State::Open(Some(Authenticated { identity, expires_ms, again_ms }));
+                let is_again = exchange.is_again();
+                self.state = State::Open(Some(Authenticated::new(identity, expires_ms, is_again)));
                 AuthStep::Answer(reply)
             }
             SaslOutcome::Refused { reply, error } => {
@@ -194,6 +195,18 @@ impl AuthGate {
 }
 
 impl Authenticated {
+    /// A session that ends at this date.
+    fn new(identity: AuthenticatedUser, expires_ms: Option<i64>, is_again: bool) -> Self {
+        let now = Now::read();
+        let expires_ms = expires_ms.map(|date_ms| now.steady_ms.saturating_add(date_ms - now.wall_ms));
+        Self { identity, expires_ms, again_ms: is_again.then_some(now.steady_ms) }
+    }
+
+    /// True if the session has expired.
+    fn is_over(&self, now_ms: i64) -> bool {
+        self.expires_ms.is_some_and(|expires_ms| expires_ms < now_ms)
+    }
+
     /// The talk in which the client shows again who it is, unless its session never ends or it is
     /// too soon for that.
     fn again(&self, config: &Arc<SaslConfig>, now_ms: i64) -> Option<Exchange> {
@@ -206,3 +219,6 @@ impl Authenticated {
 fn is_handshake(frame: &[u8]) -> bool {
     frame.first_chunk().is_some_and(|key| i16::from_be_bytes(*key) == ApiKey::SaslHandshake.wire())
 }
+
+#[cfg(test)]
+mod tests;

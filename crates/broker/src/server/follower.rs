@@ -1,7 +1,6 @@
 //! The thread that has the broker follow its cluster: it takes the events of the membership one
 //! after the other, and tells the rest of the process when to accept connections and when to stop.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
@@ -12,9 +11,10 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use crate::broker::Following;
-use crate::cluster::{ClusterEvent, ClusterMembership, thread_panicked};
+use crate::cluster::{ClusterEvent, ClusterMembership};
 use crate::server::StartError;
 use crate::server::signals::Order;
+use crate::tasks::guarded;
 
 /// The pause between two looks at the clock.
 const TICK: Duration = Duration::from_millis(500);
@@ -52,8 +52,8 @@ struct State {
 impl Shared {
     /// Runs the thread's work. A panic ends the broker: its metadata would stay as it is.
     fn guard(&self, run: impl FnOnce()) {
-        if catch_unwind(AssertUnwindSafe(run)).is_err() {
-            self.leave(thread_panicked(THREAD));
+        if let Err(panicked) = guarded(&format!("thread {THREAD}"), run) {
+            self.leave(panicked.to_string());
         }
     }
 

@@ -2,6 +2,7 @@
 //! the shards in turn.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs};
+use std::rc::Rc;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -93,7 +94,7 @@ impl Acceptor {
     }
 
     /// Accepts until the stop signal.
-    pub(crate) async fn accept(self, listener: Arc<Listener>, socket: tokio::net::TcpListener) {
+    pub(crate) async fn accept(self, listener: Arc<Listener>, socket: Rc<tokio::net::TcpListener>) {
         let (mut turn, mut own_pace) = (self.shards.iter().cycle(), AcceptRate::default());
         let mut changes = self.broker.live_config().changes();
         loop {

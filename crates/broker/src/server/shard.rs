@@ -23,6 +23,7 @@ use crate::server::connection;
 use crate::server::connection_limits::ConnectionPermit;
 use crate::server::supervisor::Pulse;
 use crate::shutdown::Stop;
+use crate::tasks::finished;
 
 /// State that the connections of one shard share; never leaves its thread.
 pub(crate) struct Shard {
@@ -86,6 +87,7 @@ pub(crate) fn start(
             let mut engine = Engine::with_thresholds(caps, counters, broker.transfers().thresholds());
             engine.report_cold(true);
             let engine = RefCell::new(engine);
+            let own = broker.clone();
             let cold_lane = ColdLane::new(broker.transfers().caps(), broker.transfers().counters().clone());
             let requests = broker.stats().recorder();
             let service = Rc::new(Service { broker, stop, large: Some(large), requests });
@@ -96,10 +98,11 @@ pub(crate) fn start(
                 if let Some(pulse) = pulse {
                     tokio::task::spawn_local(pulse.beat(index));
                 }
-                tokio::task::spawn_local(run(shard, accepted, count)).await
+                run(shard, accepted, count).await;
             };
-            if let Err(error) = LocalSet::new().block_on(&runtime, work) {
-                tracing::error!(%error, "a shard thread has ended");
+            let work = finished("a shard thread", work);
+            if let Err(panicked) = LocalSet::new().block_on(&runtime, work) {
+                own.give_up(panicked.to_string());
             }
         })
         .map_err(|source| StartError::Runtime { source })?;

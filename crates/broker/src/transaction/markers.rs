@@ -148,6 +148,7 @@ impl RemoteMarkers {
     fn send(self: &Arc<Self>, node: i32, groups: Vec<Group>) {
         let this = self.clone();
         let call = move |peer: Option<Peer<'_>>| {
+            let _lost = LostOnPanic(&this, node);
             let answer = peer
                 .and_then(|peer| peer.ask(controller::WRITE_TXN_MARKERS, |version| encode(&groups, version)));
             this.step(match answer {
@@ -180,6 +181,17 @@ impl RemoteMarkers {
                 left_out,
                 "the leader has not written a transaction marker; unless it is fenced, the broker repeats it"
             );
+        }
+    }
+}
+
+/// A request that panics counts as lost: its markers are sent again.
+struct LostOnPanic<'a>(&'a Arc<RemoteMarkers>, i32);
+
+impl Drop for LostOnPanic<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.step(Delivery::Lost(self.1));
         }
     }
 }

@@ -2,7 +2,7 @@
 //! of this broker, and additions of partitions. Questions that come while a node has one are asked
 //! in one request.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use levada_wire::StrBytes;
@@ -72,6 +72,7 @@ impl RemoteVerification {
     }
 
     fn make(&self, node: i32, asked: Vec<Asked>, peer: Option<Peer<'_>>) {
+        let _turn = Turn { queues: &self.queues, node };
         let (transactions, asked, later) = combined(asked);
         let mut request = AddPartitionsToTxnRequest::default();
         request.transactions = transactions;
@@ -85,7 +86,18 @@ impl RemoteVerification {
         }
         let mut queues = self.queues.lock();
         later.into_iter().for_each(|asked| queues.push(node, asked));
-        queues.done(node);
+    }
+}
+
+/// The request to a node. The next one may be made when it has ended, and be it by a panic.
+struct Turn<'a> {
+    queues: &'a Mutex<Queues<Asked>>,
+    node: i32,
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.queues.lock().done(self.node);
     }
 }
 
@@ -95,6 +107,7 @@ impl RemoteVerification {
 fn combined(asked: Vec<Asked>) -> (Vec<AddPartitionsToTxnTransaction>, Vec<Asked>, Vec<Asked>) {
     let mut transactions: Vec<AddPartitionsToTxnTransaction> = Vec::new();
     let mut places = HashMap::<String, usize>::new();
+    let mut named = Named::default();
     let (mut now, mut later) = (Vec::new(), Vec::new());
     for (question, sender) in asked {
         let place = *places.entry(question.transactional_id.clone()).or_insert_with(|| {
@@ -114,23 +127,38 @@ fn combined(asked: Vec<Asked>) -> (Vec<AddPartitionsToTxnTransaction>, Vec<Asked
             later.push((question, sender));
             continue;
         }
-        add(transaction, &question.partition);
+        named.add(place, transaction, &question.partition);
         now.push((question, sender));
     }
     (transactions, now, later)
 }
 
-fn add(transaction: &mut AddPartitionsToTxnTransaction, partition: &TopicPartition) {
-    let topics = &mut transaction.topics;
-    let place = topics.iter().position(|topic| topic.name.as_str() == partition.topic).unwrap_or_else(|| {
-        let mut topic = AddPartitionsToTxnTopic::default();
-        topic.name = StrBytes::from(partition.topic.as_str());
-        topics.push(topic);
-        topics.len() - 1
-    });
-    let indexes = &mut topics[place].partitions;
-    if !indexes.contains(&partition.partition) {
-        indexes.push(partition.partition);
+/// Topics and partitions that a request names: each once.
+#[derive(Default)]
+struct Named {
+    /// The place of a topic in its transaction.
+    topics: HashMap<(usize, String), usize>,
+    partitions: HashSet<(usize, usize, i32)>,
+}
+
+impl Named {
+    /// Names a partition in the transaction at this place of the request.
+    fn add(
+        &mut self,
+        at: usize,
+        transaction: &mut AddPartitionsToTxnTransaction,
+        partition: &TopicPartition,
+    ) {
+        let topics = &mut transaction.topics;
+        let place = *self.topics.entry((at, partition.topic.clone())).or_insert_with(|| {
+            let mut topic = AddPartitionsToTxnTopic::default();
+            topic.name = StrBytes::from(partition.topic.as_str());
+            topics.push(topic);
+            topics.len() - 1
+        });
+        if self.partitions.insert((at, place, partition.partition)) {
+            topics[place].partitions.push(partition.partition);
+        }
     }
 }
 

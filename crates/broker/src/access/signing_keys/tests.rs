@@ -8,6 +8,7 @@ use rustls::pki_types::PrivateKeyDer;
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
 use super::*;
+use crate::clock::skew;
 use crate::config::{BrokerConfig, Sources};
 
 /// Answers each connection with the same bytes, by TLS if it has a certificate.
@@ -128,11 +129,14 @@ fn listeners_that_share_an_address_have_keys_from_whom_each_of_them_trusts() {
     let source = |listener: &str| config.security.sasl[listener].tokens.keys.clone();
     let [one, two, same] = ["ONE", "TWO", "SAME"].map(source);
     let keys = SigningKeys::new(Arc::new(LiveConfig::new(config)));
-    let (due, _) = keys.due(now_ms());
+    let (due, _) = keys.due(steady_ms());
     assert_eq!(due.len(), 2, "{due:?}");
     for source in &due {
         keys.renew(source);
     }
+    let hour_ms = 3_600_000;
+    skew::by(24 * hour_ms, || keys.renew(&two));
+    assert!(keys.due(steady_ms() + hour_ms).0.contains(&two), "the wall clock was a day ahead meanwhile");
     assert!(keys.keys(&one).is_empty());
     assert!(!keys.keys(&two).is_empty());
     assert!(!keys.keys(&same).is_empty());

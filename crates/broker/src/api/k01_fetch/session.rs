@@ -8,7 +8,7 @@ use levada_wire::gather::HoleLen;
 use levada_wire::messages::StrBytes;
 
 use crate::api::{Context, TOPIC_ID_VERSION_MIN};
-use crate::clock::now_ms;
+use crate::clock::steady_ms;
 use crate::error_code::ErrorCode;
 use crate::fetch_session::{SessionRequest, Continued, PartitionKey, SessionPlan, PartitionState, SessionTopic};
 
@@ -37,7 +37,7 @@ pub(super) fn begin(context: &Context, request: &mut FetchRequest) -> Result<Aft
     let forgotten: Vec<PartitionKey> = forgotten.collect();
     let plan = {
         let mut sessions = context.broker().fetch_sessions();
-        sessions.begin(asked, || wanted(request, by_id), &forgotten, now_ms())?
+        sessions.begin(asked, || wanted(request, by_id), &forgotten, steady_ms())?
     };
     Ok(match plan {
         SessionPlan::Sessionless => After::Nothing,
@@ -59,7 +59,7 @@ pub(super) fn finish<H: HoleLen>(context: &Context, after: After, response: &mut
             let told = told.collect();
             let by_id = context.version() >= TOPIC_ID_VERSION_MIN;
             let random_id = || rand::random_range(1..=i32::MAX);
-            response.session_id = context.broker().fetch_sessions().open(by_id, told, random_id, now_ms());
+            response.session_id = context.broker().fetch_sessions().open(by_id, told, random_id, steady_ms());
         }
         After::Prune(continued) => {
             response.session_id = continued.session_id;

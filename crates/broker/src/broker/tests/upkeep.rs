@@ -1,6 +1,7 @@
 //! The broker's upkeep of its logs beside the requests: no segments by the clock, no producers for
 //! ever, no searches on a shard.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::Duration;
@@ -121,4 +122,27 @@ fn a_search_by_time_leaves_the_shard_to_others() {
     });
     let (found, ()) = now.run(async { tokio::join!(search, async { others.send(()).unwrap() }) });
     assert_eq!(found.unwrap().unwrap().offset, 0);
+}
+
+#[test]
+fn a_panic_in_one_room_keeps_no_other_from_its_turn() {
+    let home = directory();
+    let disk = Arc::new(Recorder::new(home.path()));
+    let now = Incarnation::begin(disk.clone(), home.path(), Ways::default()).unwrap();
+    let topic =
+        NewTopic { name: "t".to_owned(), partitions: 1, replication_factor: 1, ..NewTopic::default() };
+    assert!(now.run(now.broker.controller().create_topics(vec![topic], false)).pop().unwrap().is_ok());
+    let partition = now.broker.replicas().partition("t", 0).unwrap();
+    for time_ms in [now_ms() - 30 * DAY_MS, now_ms()] {
+        append(&now, &partition, Builder::new(), (time_ms, now_ms()));
+    }
+    assert_eq!(partition.log().segment_count(), 2, "one is sealed, and has to be flushed");
+    let checkpoint = home.path().join("replication-offset-checkpoint");
+    let written = || std::fs::read_to_string(&checkpoint).unwrap_or_default().contains("t 0 2");
+    assert!(!written());
+    disk.break_down(Some("t-0"));
+    assert!(std::panic::catch_unwind(AssertUnwindSafe(|| now.broker.replicas().keep_logs())).is_err());
+    now.run(now.broker.keep_house());
+    assert!(written(), "checkpoints come after the room that panics");
+    disk.break_down(None);
 }

@@ -24,19 +24,21 @@ impl ConsumerGroup {
     }
 
     /// The group with the matches of its new expressions, among the topics that the member may know
-    /// of who has brought one. None if there is nothing to be matched.
+    /// of who has brought one. None if there is nothing to be matched. Known expressions keep their
+    /// matches, unlike in Kafka: the cost of a new one does not grow with the group.
     pub(in crate::group) fn match_new(
         &self,
         topics: &dyn Topics,
         visible: &Visible,
         now_ms: i64,
     ) -> Option<Draft> {
-        if !self.members.values().any(|member| self.awaits_matches(member)) {
+        let waiting = self.members.values().filter(|member| self.awaits_matches(member));
+        let new: BTreeSet<String> = waiting.filter_map(|member| Some(member.regex()?.to_owned())).collect();
+        if new.is_empty() {
             return None;
         }
         let mut draft = Draft::of(self);
-        let used = self.members.values().filter_map(|member| Some(member.regex()?.to_owned())).collect();
-        let changed = draft.resolve(used, topics, visible, now_ms);
+        let changed = draft.resolve(new, topics, visible, now_ms);
         draft.raise_epoch(changed, topics);
         Some(draft)
     }

@@ -18,6 +18,7 @@ use crate::group::request::{
 use crate::group::tests::rig::{GROUP, Rig, commit, commit_as, config, fetch};
 use crate::group::topics::{Topics, Visible};
 use crate::machine::PersistFailure;
+use crate::pattern::tests::COMPILATIONS;
 
 /// Topics by name, with their number of partitions; a topic's id follows from its name.
 #[derive(Clone, Debug, Default)]
@@ -347,6 +348,29 @@ fn a_new_expression_is_matched_after_its_member_has_been_answered() {
     // Another member with an expression that is known gets its share at once.
     let same = ConsumerHeartbeatRequest { regex: Some("t".into()), topics: None, ..enter("b", &[]) };
     assert_eq!(ok(&mut rig, same).member_epoch, 3);
+}
+
+#[test]
+fn a_new_expression_of_a_large_group_is_compiled_alone() {
+    let mut rig = rig();
+    let before = COMPILATIONS.get();
+    for number in 0..100 {
+        let own = ConsumerHeartbeatRequest {
+            regex: Some(format!("t|x{number}")),
+            topics: None,
+            ..enter(&format!("m{number}"), &[])
+        };
+        ok(&mut rig, own);
+    }
+    // Other tests may displace a few from the cache.
+    assert!((100..200).contains(&(COMPILATIONS.get() - before)), "{}", COMPILATIONS.get() - before);
+    let before = COMPILATIONS.get();
+    rig.step(catalogue(&[("t", 4), ("x7", 1)]));
+    let epoch = group(&rig).epoch;
+    let known = group(&rig).members.into_iter().find(|member| member.member_id == "m7").unwrap();
+    ok(&mut rig, beat("m7", known.epoch));
+    assert!(group(&rig).epoch > epoch, "the expressions are matched again");
+    assert!(COMPILATIONS.get() - before < 100, "{}", COMPILATIONS.get() - before);
 }
 
 #[test]

@@ -12,6 +12,7 @@ use crate::replica::Replicas;
 use crate::replica::data_dir::DataDir;
 use crate::replica::log_config::log_config;
 use crate::replica::throttle::number;
+use crate::tasks::{Panicked, guarded};
 
 /// Most bytes that are copied at a time, but for a larger batch.
 const STEP_MAX: u32 = 1 << 20;
@@ -38,6 +39,9 @@ pub(super) enum MoveError {
     /// A read returned no whole batch.
     #[error("no batch can be read at offset {0}: check the log with `levada storage check`")]
     Stuck(i64),
+    /// A bug of the broker.
+    #[error(transparent)]
+    Panicked(Panicked),
 }
 
 /// End of a move.
@@ -61,7 +65,8 @@ impl Replicas {
         let (name, to) = (one.partition.name(), one.to.display());
         let ending = match self.await_cleaner(one) {
             true => {
-                let ending = self.copy_log(one);
+                let ending = guarded("move of a replica", || self.copy_log(one));
+                let ending = ending.unwrap_or_else(|panicked| Err(MoveError::Panicked(panicked)));
                 self.cleaner.give_back(&one.future.key);
                 ending
             }

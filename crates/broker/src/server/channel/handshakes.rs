@@ -26,6 +26,7 @@ use crate::log_pace::LogPace;
 use crate::server::StartError;
 use crate::server::shard::Accepted;
 use crate::shutdown::Stop;
+use crate::tasks::guarded;
 use crate::tls::names::CertifiedName;
 use crate::tls::{Tls, TlsContext};
 
@@ -94,6 +95,7 @@ pub(crate) fn start(
         .name("handshakes".to_owned())
         .spawn(move || {
             step_back();
+            let own = broker.clone();
             let shared = Shared {
                 broker,
                 shards,
@@ -101,7 +103,10 @@ pub(crate) fn start(
                 told: LogPace::default(),
                 under_way: RefCell::default(),
             };
-            LocalSet::new().block_on(&runtime, run(Rc::new(shared), accepted, stop));
+            let work = || LocalSet::new().block_on(&runtime, run(Rc::new(shared), accepted, stop));
+            if let Err(panicked) = guarded("the thread of TLS handshakes", work) {
+                own.give_up(panicked.to_string());
+            }
         })
         .map_err(failed)?;
     Ok(Handshakes { inbox, thread })

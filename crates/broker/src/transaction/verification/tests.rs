@@ -7,6 +7,7 @@ use levada_wire::messages::add_partitions_to_txn_response::{
 use tokio::sync::oneshot;
 
 use super::{Question, answers, combined, meaning};
+use crate::clock::cost::growth;
 use crate::error_code::ErrorCode;
 use crate::txn::request::ProducerIdentity;
 use crate::txn::{TopicPartition, TxnError};
@@ -66,4 +67,20 @@ fn a_coordinator_that_has_moved_or_lags_is_asked_again_and_a_fenced_producer_is_
     assert_eq!(meaning(ErrorCode::ProducerFenced.code()), Err(TxnError::ProducerFenced));
     assert_eq!(meaning(ErrorCode::TransactionAbortable.code()), Err(TxnError::TransactionAbortable));
     assert_eq!(meaning(0), Ok(()));
+}
+
+#[test]
+fn the_cost_of_a_request_is_linear_in_its_questions() {
+    let growth = growth(2_000, |questions| {
+        let asked = (0..questions as i32).map(|at| {
+            let partition = TopicPartition { topic: format!("t{}", at / 2), partition: at };
+            (Question { partition, ..question("a", 0, 0) }, oneshot::channel().0)
+        });
+        let asked = asked.collect();
+        move || {
+            let (transactions, now, _) = combined(asked);
+            assert_eq!((transactions[0].topics.len(), now.len()), (questions / 2, questions));
+        }
+    });
+    assert!(growth < 24.0, "{growth}");
 }

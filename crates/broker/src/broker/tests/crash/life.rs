@@ -50,7 +50,7 @@ pub(in crate::broker::tests) struct Ways {
     pub(super) threads: bool,
     /// Files that are out of a log stay until the next start, and what is deleted from a compacted
     /// one goes with the next compaction.
-    pub(super) late: bool,
+    pub(in crate::broker::tests) late: bool,
     /// Transactions are those of today's clients, whose epoch rises with each end (KIP-890).
     pub(super) bumps_epochs: bool,
 }

@@ -1,0 +1,49 @@
+//! The wall clock is set while the broker runs: durations go by the steady clock.
+
+use std::sync::Arc;
+
+use levada_log::Append;
+use levada_log::batch::Builder;
+use levada_log::crash_disk::Recorder;
+
+use super::crash::directory;
+use super::crash::life::{Incarnation, Ways};
+use crate::clock::{now_ms, skew, steady_ms};
+use crate::fetch_session::{SessionPlan, SessionRequest};
+use crate::metadata::controller::NewTopic;
+
+const DAY_MS: i64 = 86_400_000;
+
+#[test]
+fn a_wall_clock_a_day_ahead_ends_no_fetch_session_and_removes_no_file_early() {
+    let home = directory();
+    let disk = Arc::new(Recorder::new(home.path()));
+    let mut ways = Ways::default();
+    ways.late = true;
+    let now = Incarnation::begin(disk, home.path(), ways).unwrap();
+    let topic =
+        NewTopic { name: "t".to_owned(), partitions: 1, replication_factor: 1, ..NewTopic::default() };
+    assert!(now.run(now.broker.controller().create_topics(vec![topic], false)).pop().unwrap().is_ok());
+    let partition = now.broker.replicas().partition("t", 0).unwrap();
+    for time_ms in [now_ms() - 30 * DAY_MS, now_ms()] {
+        let mut batch = Builder::new();
+        batch.push(time_ms, Some(b"key"), None);
+        let append = Append::client(batch.build().unwrap());
+        now.run(async { partition.append(append, now_ms()).wait().await }).unwrap();
+    }
+    assert_eq!(now.broker.replicas().delete_records(&partition, 1), Ok(1));
+    let marked = || {
+        let entries = std::fs::read_dir(&*partition.log().dir()).unwrap();
+        entries
+            .filter(|entry| entry.as_ref().unwrap().path().extension().is_some_and(|it| it == "deleted"))
+            .count()
+    };
+    let files = marked();
+    assert!(files > 0, "the first segment waits for its removal");
+    assert_eq!(now.broker.fetch_sessions().open(true, Vec::new(), || 1, steady_ms()), 1);
+    skew::by(DAY_MS, || now.broker.keep_rooms());
+    assert_eq!(marked(), files);
+    let next = SessionRequest { session_id: 1, epoch: 1, by_id: true };
+    let continued = now.broker.fetch_sessions().begin(next, Vec::new, &[], steady_ms());
+    assert!(matches!(continued, Ok(SessionPlan::Sessionless)), "a session of no partition that was there");
+}
