@@ -34,6 +34,7 @@ const NAMES: &[&str] = &[
     "levada_broker.replica",
     "levada_broker.peers",
     "levada_broker.server",
+    "levada_broker.tasks",
     "levada_broker.tls",
     "levada_broker.transaction",
     "levada_broker.txn",

@@ -22,5 +22,6 @@ fn a_hundred_thousand_filters_cost_each_group_as_little_as_a_few() {
             }
         }
     });
-    assert!(growth < 4.0, "{growth}");
+    // A look at each filter would make it 8.
+    assert!(growth < 6.0, "{growth}");
 }
