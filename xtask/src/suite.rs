@@ -16,8 +16,16 @@ pub(crate) const RELEASE_BUILT: &str = "release build";
 pub(crate) const CLIENTS: &str = "test clients";
 
 /// Black-box suites that hold times or memory against bounds, or that load the whole machine.
-const ALONE: [&str; 7] =
-    ["cold", "footprint", "half_open", "hostile", "hostile_requests", "overload", "remembered"];
+const ALONE: [&str; 8] = [
+    "cold",
+    "footprint",
+    "footprint_cluster",
+    "half_open",
+    "hostile",
+    "hostile_requests",
+    "overload",
+    "remembered",
+];
 
 /// Test binaries that take longest, the longest first: they start first, so that none of them is
 /// left over at the end.
