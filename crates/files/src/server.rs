@@ -267,7 +267,7 @@ impl Server {
     }
 
     /// Stops in order: no new connections, answers under way finish within the grace period, the
-    /// access log is written, unless its disk takes nothing for [`LOG_TIME`]. Blocks.
+    /// access log is written, unless its disk takes nothing for five seconds. Blocks.
     pub fn stop(self) {
         self.shared.stop.raise();
         for shard in self.shards {
