@@ -2,7 +2,7 @@
 //! reasons.
 
 /// Errors that a Kafka may log: parts of the line and its cause, and the reason.
-const EXPECTED: [([&str; 2], &str); 4] = [
+const EXPECTED: [([&str; 2], &str); 5] = [
     (
         ["EventPerformanceMonitor", "Exceptionally slow controller event"],
         "the machine was busy with other work for two seconds",
@@ -10,6 +10,13 @@ const EXPECTED: [([&str; 2], &str); 4] = [
     (
         ["Unexpected error handling request RequestHeader(apiKey=CONTROLLER_REGISTRATION", ""],
         "a controller that registers itself at a leader which is replaced at that moment repeats the request",
+    ),
+    (
+        [
+            "RequestHeader(apiKey=BROKER_HEARTBEAT",
+            "NotControllerException: The active controller appears to be node",
+        ],
+        "a heartbeat may arrive between the election of a controller and its activation; the broker repeats it",
     ),
     (
         ["state.change.logger: [Broker id=", "to exist, but it was missing. Creating..."],
