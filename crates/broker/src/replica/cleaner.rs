@@ -23,7 +23,8 @@ pub(crate) struct Cleaner {
 struct Book {
     /// Where compaction continues.
     checkpoints: BTreeMap<TopicPartition, i64>,
-    busy: BTreeSet<TopicPartition>,
+    /// Logs in progress, with the smallest offset to which each was truncated meanwhile.
+    busy: BTreeMap<TopicPartition, i64>,
     uncleanable: BTreeSet<TopicPartition>,
 }
 
@@ -69,6 +70,9 @@ impl Cleaner {
     /// True if the checkpoint was beyond it.
     pub(crate) fn lower(&self, key: &TopicPartition, log_end: i64) -> bool {
         let mut book = self.book.lock();
+        if let Some(truncated) = book.busy.get_mut(key) {
+            *truncated = log_end.min(*truncated);
+        }
         let beyond = book.checkpoints.get_mut(key).filter(|checkpoint| **checkpoint > log_end);
         beyond.map(|checkpoint| *checkpoint = log_end).is_some()
     }
@@ -81,12 +85,17 @@ impl Cleaner {
     /// True if a log may be chosen.
     pub(crate) fn is_free(&self, key: &TopicPartition) -> bool {
         let book = self.book.lock();
-        !book.busy.contains(key) && !book.uncleanable.contains(key)
+        !book.busy.contains_key(key) && !book.uncleanable.contains(key)
     }
 
     /// Gives a log to the caller; `false` if another thread has it.
     pub(crate) fn take(&self, key: &TopicPartition) -> bool {
-        self.book.lock().busy.insert(key.clone())
+        let mut book = self.book.lock();
+        let is_free = !book.busy.contains_key(key);
+        if is_free {
+            book.busy.insert(key.clone(), i64::MAX);
+        }
+        is_free
     }
 
     /// Gives a log back that was not compacted, or not to the end.
@@ -94,13 +103,14 @@ impl Cleaner {
         self.book.lock().busy.remove(key);
     }
 
-    /// Gives a log back that was compacted up to `end`, unless it `is_gone` meanwhile.
+    /// Gives a log back that was compacted up to `end`, unless it `is_gone` meanwhile. If it was
+    /// truncated meanwhile, what it has behind that offset was not compacted.
     pub(crate) fn done(&self, key: &TopicPartition, end: i64, is_gone: impl Fn() -> bool) {
         let mut book = self.book.lock();
-        book.busy.remove(key);
+        let truncated = book.busy.remove(key);
         // The deletion of a topic is noted before the topic is forgotten here.
         if !is_gone() {
-            book.checkpoints.insert(key.clone(), end);
+            book.checkpoints.insert(key.clone(), truncated.map_or(end, |truncated| end.min(truncated)));
         }
     }
 

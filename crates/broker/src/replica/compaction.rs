@@ -108,7 +108,6 @@ impl Replicas {
             Ok(CompactionOutcome::Done(end, counts)) => {
                 self.cleaner.count(&counts);
                 self.cleaner.done(&key, end, || partition.is_deleted());
-                self.cleaner.lower(&key, partition.log().log_end());
                 self.store_cleaner_checkpoint();
                 let (from, to) = (chosen.dirt.first_dirty, end);
                 let (read, written) = (counts.read_bytes, counts.written_bytes);

@@ -35,4 +35,8 @@ fn compaction_continues_at_the_end_of_a_truncated_log() {
     assert!(!cleaner.lower(&key("a"), 7) && !cleaner.lower(&key("b"), 3));
     assert!(cleaner.lower(&key("a"), 5));
     assert_eq!(cleaner.checkpoints(), [(key("a"), 5)].into());
+    assert!(cleaner.take(&key("a")));
+    assert!(!cleaner.lower(&key("a"), 8), "a log that has grown to 9, while it is compacted");
+    cleaner.done(&key("a"), 9, || false);
+    assert_eq!(cleaner.checkpoint(&key("a")), Some(8));
 }
