@@ -2,15 +2,14 @@
 
 use std::sync::Arc;
 
-use levada_log::Append;
 use levada_log::batch::Builder;
 use levada_log::crash_disk::Recorder;
 
 use super::crash::directory;
-use super::crash::life::{Incarnation, Ways};
+use super::crash::life::Ways;
+use super::upkeep::{append, begin_on};
 use crate::clock::{now_ms, skew, steady_ms};
 use crate::fetch_session::{SessionPlan, SessionRequest};
-use crate::metadata::controller::NewTopic;
 
 const DAY_MS: i64 = 86_400_000;
 
@@ -20,16 +19,9 @@ fn a_wall_clock_a_day_ahead_ends_no_fetch_session_and_removes_no_file_early() {
     let disk = Arc::new(Recorder::new(home.path()));
     let mut ways = Ways::default();
     ways.late = true;
-    let now = Incarnation::begin(disk, home.path(), ways).unwrap();
-    let topic =
-        NewTopic { name: "t".to_owned(), partitions: 1, replication_factor: 1, ..NewTopic::default() };
-    assert!(now.run(now.broker.controller().create_topics(vec![topic], false)).pop().unwrap().is_ok());
-    let partition = now.broker.replicas().partition("t", 0).unwrap();
+    let (now, partition) = begin_on(disk, &home, ways);
     for time_ms in [now_ms() - 30 * DAY_MS, now_ms()] {
-        let mut batch = Builder::new();
-        batch.push(time_ms, Some(b"key"), None);
-        let append = Append::client(batch.build().unwrap());
-        now.run(async { partition.append(append, now_ms()).wait().await }).unwrap();
+        append(&now, &partition, Builder::new(), (time_ms, now_ms()));
     }
     assert_eq!(now.broker.replicas().delete_records(&partition, 1), Ok(1));
     let marked = || {

@@ -7,17 +7,14 @@ use levada_log::batch::Builder;
 use levada_log::crash_disk::Recorder;
 
 use super::crash::directory;
-use super::crash::life::{Incarnation, Ways};
-use crate::metadata::controller::NewTopic;
+use super::crash::life::Ways;
+use super::upkeep::begin_on;
 
 #[test]
 fn a_broker_with_nothing_to_do_leaves_the_device_alone() {
     let home = directory();
     let disk = Arc::new(Recorder::new(home.path()));
-    let now = Incarnation::begin(disk.clone(), home.path(), Ways::default()).unwrap();
-    let topic =
-        NewTopic { name: "t".to_owned(), partitions: 1, replication_factor: 1, ..NewTopic::default() };
-    assert!(now.run(now.broker.controller().create_topics(vec![topic], false)).pop().unwrap().is_ok());
+    let (now, partition) = begin_on(disk.clone(), &home, Ways::default());
     let keep_house = || {
         let before = disk.count();
         now.run(now.broker.keep_house());
@@ -28,7 +25,6 @@ fn a_broker_with_nothing_to_do_leaves_the_device_alone() {
     let mut batch = Builder::new();
     batch.push(0, None, Some(b"one"));
     let append = Append::client(batch.build().unwrap());
-    let partition = now.broker.replicas().partition("t", 0).unwrap();
     now.run(async { partition.append(append, 0).wait().await }).unwrap();
     assert!(keep_house() > 0, "another high watermark");
     assert_eq!(keep_house(), 0);

@@ -20,10 +20,17 @@ use crate::replica::Partition;
 
 const DAY_MS: i64 = 86_400_000;
 
-/// A broker with a topic of one partition.
 fn begin(home: &tempfile::TempDir) -> (Incarnation, Arc<Partition>) {
-    let disk = Arc::new(Recorder::new(home.path()));
-    let now = Incarnation::begin(disk, home.path(), Ways::default()).unwrap();
+    begin_on(Arc::new(Recorder::new(home.path())), home, Ways::default())
+}
+
+/// A broker with a topic of one partition.
+pub(super) fn begin_on(
+    disk: Arc<Recorder>,
+    home: &tempfile::TempDir,
+    ways: Ways,
+) -> (Incarnation, Arc<Partition>) {
+    let now = Incarnation::begin(disk, home.path(), ways).unwrap();
     let topic =
         NewTopic { name: "t".to_owned(), partitions: 1, replication_factor: 1, ..NewTopic::default() };
     assert!(now.run(now.broker.controller().create_topics(vec![topic], false)).pop().unwrap().is_ok());
@@ -32,7 +39,7 @@ fn begin(home: &tempfile::TempDir) -> (Incarnation, Arc<Partition>) {
 }
 
 /// Appends one record of this time.
-fn append(now: &Incarnation, partition: &Arc<Partition>, mut batch: Builder, times: (i64, i64)) {
+pub(super) fn append(now: &Incarnation, partition: &Arc<Partition>, mut batch: Builder, times: (i64, i64)) {
     batch.push(times.0, Some(b"key"), None);
     let append = Append::client(batch.build().unwrap());
     now.run(async { partition.append(append, times.1).wait().await }).unwrap();
@@ -128,11 +135,7 @@ fn a_search_by_time_leaves_the_shard_to_others() {
 fn a_panic_in_one_room_keeps_no_other_from_its_turn() {
     let home = directory();
     let disk = Arc::new(Recorder::new(home.path()));
-    let now = Incarnation::begin(disk.clone(), home.path(), Ways::default()).unwrap();
-    let topic =
-        NewTopic { name: "t".to_owned(), partitions: 1, replication_factor: 1, ..NewTopic::default() };
-    assert!(now.run(now.broker.controller().create_topics(vec![topic], false)).pop().unwrap().is_ok());
-    let partition = now.broker.replicas().partition("t", 0).unwrap();
+    let (now, partition) = begin_on(disk.clone(), &home, Ways::default());
     for time_ms in [now_ms() - 30 * DAY_MS, now_ms()] {
         append(&now, &partition, Builder::new(), (time_ms, now_ms()));
     }
