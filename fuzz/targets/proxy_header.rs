@@ -35,7 +35,7 @@ fn check(bytes: &[u8]) {
             assert!(bytes.len() < HEADER_BYTES_MAX);
             bytes.len()
         }
-        // The bytes before may be the begin of a header.
+        // The bytes before may be the beginning of a header.
         Header::Malformed => return,
     };
     for len in 0..end {

@@ -46,7 +46,7 @@ pub(crate) fn now_ms() -> i64 {
 
 #[cfg(test)]
 pub(crate) mod skew {
-    //! A wall clock that somebody sets, for the calling thread alone.
+    //! A wall clock that was set, for the calling thread alone.
 
     use std::cell::Cell;
 

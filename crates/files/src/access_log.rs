@@ -91,7 +91,7 @@ impl Writer {
     }
 
     /// Has the file opened again under its name, which may be that of a new one by now. Lines that
-    /// wait already go to the file before; to the new one if no more may wait.
+    /// wait already go to the old file, or to the new one if the queue is full.
     pub(crate) fn reopen(&self) {
         if let Err(TrySendError::Full(_)) = self.sender.try_send(Message::Reopen) {
             self.reopens.store(true, Ordering::Release);
@@ -256,7 +256,7 @@ fn write_line(lines: &mut Vec<u8>, form: LogFormat, draft: &Draft, result: Resul
             agent: draft.agent.as_deref(),
         };
         let text = serde_json::to_string(&object).expect("an object of texts and numbers");
-        // Controls that JSON permits and terminals obey.
+        // Control characters that JSON permits and terminals interpret.
         for letter in text.chars() {
             match letter {
                 '\u{7f}'..='\u{9f}' => write!(lines, "\\u{:04x}", u32::from(letter)),

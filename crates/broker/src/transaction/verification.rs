@@ -89,7 +89,7 @@ impl RemoteVerification {
     }
 }
 
-/// The request to a node. The next one may be made when it has ended, and be it by a panic.
+/// The request to a node. The next one may be made when it has ended, also by a panic.
 struct Turn<'a> {
     queues: &'a Mutex<Queues<Asked>>,
     node: i32,
