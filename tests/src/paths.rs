@@ -80,6 +80,23 @@ pub fn python() -> PathBuf {
     installed("python").join("bin/python")
 }
 
+/// The directory whose `node_modules` has the packages of Node.js, if they could be installed here.
+pub fn javascript() -> Option<PathBuf> {
+    let path = cache().join("javascript");
+    path.join("node_modules").exists().then_some(path)
+}
+
+/// The target directory with the crates of the quick start in Rust, if they could be compiled here.
+pub fn rust_target() -> Option<PathBuf> {
+    let path = cache().join("rust/target");
+    path.exists().then_some(path)
+}
+
+/// A directory for the quick start in Rust.
+pub fn rust_module() -> PathBuf {
+    target().join("test-rust")
+}
+
 /// A program of the checker of Kubernetes manifests, such as its Python.
 pub fn kubernetes(program: &str) -> PathBuf {
     installed("kubernetes").join("bin").join(program)

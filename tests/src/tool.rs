@@ -60,6 +60,14 @@ impl Tool {
         path.exists().then(|| Tool::new(Command::new(path), program))
     }
 
+    /// A program in JavaScript, with the packages of `tests/javascript`; none if they could not be
+    /// installed.
+    pub fn node(program: &Path) -> Option<Tool> {
+        let mut command = Command::new("node");
+        command.arg(program).env("NODE_PATH", paths::javascript()?.join("node_modules"));
+        Some(Tool::new(command, "node"))
+    }
+
     /// kcat.
     pub fn kcat() -> Tool {
         Tool::new(Command::new("kcat"), "kcat")

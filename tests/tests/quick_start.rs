@@ -4,10 +4,11 @@
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
+use std::time::Duration;
 
 use levada_tests::node::Kind;
 use levada_tests::raw::{self, Batch, Connection};
-use levada_tests::{Node, paths};
+use levada_tests::{Node, Tool, paths};
 
 /// The program of a language, with the address of this broker.
 fn program(language: &str, node: &Node) -> String {
@@ -59,6 +60,46 @@ fn go() {
         fs::copy(own, module.join(name)).expect("the module of the tests");
     }
     assert_eq!(run(Command::new("go").args(["run", "."]).current_dir(module)), "0 hello from Go\n");
+    node.stop();
+}
+
+#[test]
+fn node_js() {
+    let mut node = Node::started();
+    let source = node.scratch().join("quick_start.js");
+    fs::write(&source, program("js", &node)).expect("a file");
+    let Some(mut tool) = Tool::node(&source) else {
+        return eprintln!("skipped: Node.js, because node, npm or the package kafkajs is missing");
+    };
+    // The consumer runs until it is ended. Its library's own log goes to the same place.
+    let mut consumer = tool.spawn();
+    let mut lines = Vec::new();
+    while !lines.last().is_some_and(|line| line == "0 hello from Node.js") {
+        lines.push(consumer.line(Duration::from_secs(60)));
+        let is_other = lines.last().is_some_and(|line| !line.starts_with('{') && !line.starts_with("0 "));
+        assert!(!is_other, "{lines:?}");
+    }
+    consumer.kill();
+    node.stop();
+}
+
+#[test]
+fn rust() {
+    let Some(target) = paths::rust_target() else {
+        return eprintln!("skipped: Rust, because the crate rdkafka could not be compiled here");
+    };
+    let mut node = Node::started();
+    // Always the same directory: Cargo keeps what it has built for each.
+    let module = paths::rust_module();
+    fs::create_dir_all(module.join("src")).expect("a directory");
+    fs::write(module.join("src/main.rs"), program("rust", &node)).expect("a file");
+    for name in ["Cargo.toml", "Cargo.lock"] {
+        let own = paths::repository().join("tests/rust").join(name);
+        fs::copy(own, module.join(name)).expect("the manifest of the tests");
+    }
+    let mut cargo = Command::new("cargo");
+    cargo.args(["run", "--locked", "--offline", "--quiet", "--target-dir"]).arg(target);
+    assert_eq!(run(cargo.current_dir(module)), "0 hello from Rust\n");
     node.stop();
 }
 

@@ -1,5 +1,5 @@
-//! Installs what the black-box tests run: Debian packages, Python virtual environments, nginx,
-//! Prometheus, Java jars, and the tests' own Java programs.
+//! Installs what the black-box tests run: Debian packages, Python virtual environments, packages of
+//! Node.js and of Rust, nginx, Prometheus, Java jars, and the tests' own Java programs.
 //!
 //! Downloads land in one cache directory outside the repository, each stamped with a
 //! hash of the file that lists it, so a second run neither installs anything nor needs a network.
@@ -151,7 +151,9 @@ pub(crate) fn install(root: &Path) -> Result<(), String> {
         &target(root).join("test-java"),
         |sources, target| compile(sources, &libs, target),
     )?;
-    go_programs(&root.join("tests/go"), &target(root).join("test-go"))
+    go_programs(&root.join("tests/go"), &target(root).join("test-go"))?;
+    javascript(&root.join("tests/javascript"), &cache.join("javascript"))?;
+    rust(&root.join("tests/rust"), &cache.join("rust"))
 }
 
 /// Unpacks nginx of Debian. Without it its test is left out, and says so.
@@ -196,6 +198,58 @@ fn go_programs(folder: &Path, target: &Path) -> Result<(), String> {
         say(&format!("no Go programs: {error}"));
         remove(target)
     })
+}
+
+/// Installs packages of Node.js. Without Node.js or npm, or without the packages, their tests are
+/// left out, and say so.
+fn javascript(folder: &Path, target: &Path) -> Result<(), String> {
+    if !works(&["node", "--version"]) || !works(&["npm", "--version"]) {
+        return Ok(());
+    }
+    let lists = ["package.json", "package-lock.json"].map(|name| folder.join(name));
+    let installed = stamped(&lists, target, |lists, target| {
+        say(&format!("packages of Node.js into {}", target.display()));
+        copies(lists, target)?;
+        let mut npm = Command::new("npm");
+        npm.args(["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]);
+        run(npm.current_dir(target))
+    });
+    installed.or_else(|error| {
+        say(&format!("no packages of Node.js: {error}"));
+        remove(target)
+    })
+}
+
+/// Compiles the crates that the quick start in Rust uses, so that its test compiles the program
+/// alone. If the crates cannot be compiled here, as without make, the test is left out and says so.
+fn rust(folder: &Path, target: &Path) -> Result<(), String> {
+    let lists = ["Cargo.toml", "Cargo.lock"].map(|name| folder.join(name));
+    let compiled = stamped(&lists, target, |lists, target| {
+        say(&format!("crates of the quick start in Rust into {}", target.display()));
+        let module = target.join("module");
+        copies(lists, &module)?;
+        let source = module.join("src/main.rs");
+        let written = fs::create_dir(module.join("src")).and_then(|()| fs::write(&source, "fn main() {}"));
+        written.map_err(|error| format!("{}: {error}", source.display()))?;
+        let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
+        cargo.args(["build", "--locked", "--quiet", "--target-dir"]).arg(target.join("target"));
+        run(cargo.current_dir(module))
+    });
+    compiled.or_else(|error| {
+        say(&format!("no crates of the quick start in Rust: {error}"));
+        remove(target)
+    })
+}
+
+/// Copies files into a directory that has nothing else then.
+fn copies(files: &[PathBuf], target: &Path) -> Result<(), String> {
+    remove(target)?;
+    fs::create_dir_all(target).map_err(|error| format!("{}: {error}", target.display()))?;
+    for file in files {
+        let name = file.file_name().expect("a file has a name");
+        fs::copy(file, target.join(name)).map_err(|error| format!("{}: {error}", file.display()))?;
+    }
+    Ok(())
 }
 
 /// Needs of the foreign suites: their sources, and the tools that run them.

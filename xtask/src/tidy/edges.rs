@@ -28,6 +28,9 @@ const OWNED: [(&str, &[&str]); 5] = [
     ("kafka-protocol", &["levada-wire"]),
 ];
 
+/// Packages that are not of the workspace.
+const OUTSIDE: [&str; 2] = ["levada-fuzz", "quick-start"];
+
 const TABLES: [&str; 3] = ["dependencies", "dev-dependencies", "build-dependencies"];
 
 pub(super) fn check(source: &Source) -> Vec<Complaint> {
@@ -39,7 +42,7 @@ pub(super) fn check(source: &Source) -> Vec<Complaint> {
     else {
         return Vec::new();
     };
-    if name == "levada-fuzz" {
+    if OUTSIDE.contains(&name) {
         return Vec::new();
     }
     let Some((_, allowed)) = EDGES.iter().find(|(user, _)| *user == name) else {
