@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 use levada_log::batch::{self, BatchView, Builder};
-use levada_log::{Append, LogConfig, OpenOptions, Partition, ReadError, Writer};
+use levada_log::{Append, LogConfig, OpenOptions, Partition, ReadError, ReplicaSource, Writer};
 use libfuzzer_sys::fuzz_target;
 use tempfile::TempDir;
 
@@ -266,7 +266,8 @@ fn follow(writer: &mut Writer, files: &Files) {
         for (bytes, _) in files.logs() {
             for answer in [bytes, bytes.get(bytes.len() / 3..).unwrap_or_default()] {
                 let before = writer.partition().log_end();
-                match writer.append_replica(answer, 5, 0) {
+                let source = ReplicaSource { leader_epoch: 5, log_start: if restarts { before } else { 0 } };
+                match writer.append_replica(answer, source, 0) {
                     Ok(appended) => {
                         assert!(appended.log_end >= before && appended.bytes <= answer.len() as u64)
                     }

@@ -203,7 +203,7 @@ pub enum AppendError {
     /// A batch of the leader that cannot lie behind the batches of the log: offsets and leader
     /// epochs never go back.
     #[error(
-        "batch of the leader at offset {offset} has leader epoch {epoch}, but the log ends at offset {log_end} in leader epoch {latest}"
+        "batch of the leader at offset {offset} has leader epoch {epoch}, but the log ends at offset {log_end} in leader epoch {latest}; the leader's log begins at offset {leader_start}"
     )]
     Order {
         /// The batch's first offset.
@@ -214,6 +214,8 @@ pub enum AppendError {
         log_end: i64,
         /// Leader epoch at that end.
         latest: i32,
+        /// Start of the leader's log.
+        leader_start: i64,
     },
     /// The disk failed; the log is as it was before, or offline.
     #[error(transparent)]

@@ -38,5 +38,6 @@ pub use producers::{ProducerState, Source};
 pub use recover::{OpenReport, Reindexed, TruncatedTail};
 pub use watch::FailureWatch;
 pub use writer::{
-    ANY_LEADER_EPOCH, Append, Appended, Destination, Discarded, ReplicaAppended, Retired, Writer,
+    ANY_LEADER_EPOCH, Append, Appended, Destination, Discarded, ReplicaAppended, ReplicaSource, Retired,
+    Writer,
 };

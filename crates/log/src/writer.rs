@@ -27,7 +27,7 @@ mod tests;
 pub use append::{ANY_LEADER_EPOCH, Append, Appended};
 pub use cut::Discarded;
 pub use relocate::Destination;
-pub use replica::ReplicaAppended;
+pub use replica::{ReplicaAppended, ReplicaSource};
 pub use swap::Retired;
 
 use active::Active;

@@ -1,6 +1,6 @@
 //! The tasks of a follower on its log: appends, truncations, restarts, and the marks of the leader.
 
-use levada_log::{AppendError, Discarded, Retired, Writer};
+use levada_log::{AppendError, Discarded, ReplicaSource, Retired, Writer};
 
 use super::follower::{LogEnd, Task, truncation_offset};
 
@@ -31,7 +31,8 @@ pub fn apply(
     match task {
         Task::Append { records, marks } => {
             if !records.is_empty() {
-                writer.append_replica(records, leader_epoch, now_ms)?;
+                let leader = ReplicaSource { leader_epoch, log_start: marks.log_start };
+                writer.append_replica(records, leader, now_ms)?;
             }
             // The leader's may lie above this log's end: its other replicas are ahead.
             log.raise_high_watermark(marks.high_watermark.min(log.log_end()));

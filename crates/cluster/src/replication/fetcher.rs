@@ -19,6 +19,10 @@ pub mod session;
 #[cfg(test)]
 mod tests;
 
+/// The pause after the same batches were refused again and again is up to 2 to this power times
+/// [`FetcherConfig::backoff_ms`].
+const MOST_DOUBLINGS: u32 = 4;
+
 /// Topic id and index of a partition.
 pub type PartitionKey = (Uuid, i32);
 
@@ -222,6 +226,11 @@ impl Fetcher {
         }
         let retry_ms = now_ms.saturating_add(self.config.backoff_ms);
         let next = followed.follower.done(&task.task, outcome, retry_ms);
+        // Every attempt transfers the batches again.
+        let doublings = followed.follower.setbacks().saturating_sub(1).min(MOST_DOUBLINGS);
+        if doublings > 0 {
+            followed.follower.delay(now_ms.saturating_add(self.config.backoff_ms << doublings));
+        }
         next.map(|next| followed.task(task.partition, next))
     }
 

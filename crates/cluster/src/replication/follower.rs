@@ -98,6 +98,8 @@ pub struct Follower {
     halt: Option<Halt>,
     lag: Option<i64>,
     errors: u64,
+    /// Consecutive tasks that left the log as it was, because it does not take the batches.
+    setbacks: u32,
 }
 
 /// Offset and epochs that a fetch named.
@@ -131,7 +133,7 @@ impl Follower {
     /// first truncated to its high watermark, since there is nothing to compare.
     pub fn new(leader_epoch: i32, end: LogEnd, high_watermark: i64) -> (Follower, Option<Task>) {
         let cut = (end.epoch < 0 && high_watermark < end.offset).then_some(Task::Truncate(high_watermark));
-        (Follower { leader_epoch, end, until_ms: None, halt: None, lag: None, errors: 0 }, cut)
+        (Follower { leader_epoch, end, until_ms: None, halt: None, lag: None, errors: 0, setbacks: 0 }, cut)
     }
 
     /// The leader epoch that is followed.
@@ -157,6 +159,12 @@ impl Follower {
     /// Number of answers and tasks that failed.
     pub fn errors(&self) -> u64 {
         self.errors
+    }
+
+    /// Number of consecutive tasks after which the log was as before: the leader's next answer
+    /// has the same batches, most likely.
+    pub fn setbacks(&self) -> u32 {
+        self.setbacks
     }
 
     /// The end of a delay.
@@ -210,6 +218,7 @@ impl Follower {
     pub fn done(&mut self, task: &Task, outcome: Outcome, retry_ms: i64) -> Option<Task> {
         match (outcome, task) {
             (Outcome::Done(end), _) => {
+                self.setbacks = 0;
                 let before = std::mem::replace(&mut self.end, end);
                 match task {
                     Task::Append { records, marks } => {
@@ -236,6 +245,7 @@ impl Follower {
             (Outcome::Located(_), Task::Locate(Bound::Latest)) => Some(Task::Locate(Bound::Earliest)),
             (Outcome::Located(offset), _) if offset > self.end.offset => Some(Task::Restart(offset)),
             (Outcome::Damaged(end), _) => {
+                self.setbacks = if end == self.end { self.setbacks.saturating_add(1) } else { 0 };
                 self.end = end;
                 self.failed(retry_ms);
                 None

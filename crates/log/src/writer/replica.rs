@@ -9,6 +9,15 @@ use crate::batch::{self, BatchError, BatchView, NO_TIMESTAMP};
 use crate::epochs::Epochs;
 use crate::{AppendError, LogError, OFFSET_MAX};
 
+/// Facts about the leader whose batches a follower appends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReplicaSource {
+    /// The leader epoch that the fetch named.
+    pub leader_epoch: i32,
+    /// Start of the leader's log when it answered.
+    pub log_start: i64,
+}
+
 /// Result of [`Writer::append_replica`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReplicaAppended {
@@ -40,32 +49,32 @@ struct Part {
 
 impl Writer {
     /// Appends batches of the leader as they are: `records` is what a fetch returned, whole batches
-    /// of which the last one may be cut short and is ignored then. `leader_epoch` is the epoch that
-    /// the fetch named: a batch of a later epoch and those behind it are ignored.
+    /// of which the last one may be cut short and is ignored then. A batch of a later epoch than
+    /// that of the fetch and those behind it are ignored.
     ///
     /// Every batch is checked, its checksum included, before the first is written. Offsets may have
     /// gaps, which a compacted leader leaves. The batches bring the leader epochs, the state of
     /// producers, the ends of transactions. Sizes have no limit. Only after [`Writer::resign`].
     /// Blocks on the disk; one write for each segment, no copy.
     ///
-    /// If the log's end lies within the first batch, the leader's log begins within that batch:
-    /// equal logs have equal batches. The log then has nothing that the leader has, and restarts at
-    /// the batch.
+    /// The log restarts at the first batch if the log ends within that batch and has nothing that
+    /// the leader has: it is empty, or ends no later than the leader's log begins.
     ///
     /// # Errors
-    /// A damaged batch, or one that cannot follow the log's last one: the log is as it was. A
-    /// failing disk: batches of earlier segments than the one that failed may be in the log.
+    /// A damaged batch, or one that cannot follow the log's last one, as one that begins before the
+    /// end of a log that must not restart: the log is as it was. A failing disk: batches of earlier
+    /// segments than the one that failed may be in the log.
     pub fn append_replica(
         &mut self,
         records: &[u8],
-        leader_epoch: i32,
+        leader: ReplicaSource,
         now_ms: i64,
     ) -> Result<ReplicaAppended, AppendError> {
         self.refuse_offline()?;
         if let Some(led) = self.led_in {
-            return Err(AppendError::LeaderEpoch { checked: leader_epoch, led });
+            return Err(AppendError::LeaderEpoch { checked: leader.leader_epoch, led });
         }
-        let intact = self.intact(records, leader_epoch)?;
+        let intact = self.intact(records, leader)?;
         if intact.first_offset < self.partition.log_end() {
             self.restart_at(intact.first_offset, now_ms)?.remove()?;
         }
@@ -80,14 +89,16 @@ impl Writer {
     }
 
     /// The batches that may be appended.
-    fn intact<'a>(&self, records: &'a [u8], leader_epoch: i32) -> Result<Intact<'a>, AppendError> {
+    fn intact<'a>(&self, records: &'a [u8], leader: ReplicaSource) -> Result<Intact<'a>, AppendError> {
         let end = self.partition.log_end();
+        let leader_start = leader.log_start;
+        let has_nothing = end == self.partition.log_start() || end <= leader_start;
         let (mut log_end, mut latest) = (end, self.partition.latest_epoch());
         let mut found = Intact { bytes: &[], first_offset: end, batches: 0, max_timestamp: NO_TIMESTAMP };
         loop {
             let rest = &records[found.bytes.len()..];
             match BatchView::parse(rest) {
-                Ok(batch) if batch.leader_epoch() > leader_epoch => return Ok(found),
+                Ok(batch) if batch.leader_epoch() > leader.leader_epoch => return Ok(found),
                 Err(BatchError::Truncated { .. }) => return Ok(found),
                 other => other?,
             };
@@ -95,10 +106,10 @@ impl Writer {
             let (offset, epoch) = (batch.base_offset(), batch.leader_epoch());
             let last = offset.checked_add(i64::from(batch.last_offset_delta()));
             let last = last.filter(|last| offset >= 0 && *last <= OFFSET_MAX);
-            let restarts = found.batches == 0 && last.is_some_and(|last| last >= end);
+            let restarts = found.batches == 0 && has_nothing && last.is_some_and(|last| last >= end);
             let follows = offset >= log_end && epoch >= latest || restarts && offset < end;
             let Some(last) = last.filter(|_| follows && epoch >= 0) else {
-                return Err(AppendError::Order { offset, epoch, log_end, latest });
+                return Err(AppendError::Order { offset, epoch, log_end, latest, leader_start });
             };
             if found.batches == 0 {
                 found.first_offset = offset.min(end);

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use bytes::BytesMut;
 use tempfile::{TempDir, tempdir};
 
-use super::{Append, OpenOptions, Writer};
+use super::{Append, OpenOptions, ReplicaSource, Writer};
 use crate::batch::{BatchView, Builder, EndMarker, Marker};
 use crate::disk::faulty::FaultyDisk;
 use crate::{AppendError, LogConfig, LogError, TimestampType};
@@ -54,6 +54,11 @@ impl Kit {
         self.disk.take_done();
         writer
     }
+}
+
+/// A leader whose log begins at 0.
+fn from_leader(leader_epoch: i32) -> ReplicaSource {
+    ReplicaSource { leader_epoch, log_start: 0 }
 }
 
 fn records(builder: Builder, count: usize) -> BytesMut {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use levada_log::checkpoint::PartitionMetadata;
-use levada_log::{AppendError, LogError, OpenOptions, ReadError, Writer};
+use levada_log::{AppendError, LogError, OpenOptions, ReadError, ReplicaSource, Writer};
 
 use super::Move;
 use super::switch::Switched;
@@ -241,7 +241,8 @@ pub(super) fn advance(
     if batches.is_empty() {
         return Ok(Step::CaughtUp);
     }
-    let appended = copy.append_replica(&batches, i32::MAX, now_ms())?;
+    let source = ReplicaSource { leader_epoch: i32::MAX, log_start: log.log_start() };
+    let appended = copy.append_replica(&batches, source, now_ms())?;
     if appended.bytes == 0 { Err(MoveError::Stuck(offset)) } else { Ok(Step::Copied(appended.bytes)) }
 }
 

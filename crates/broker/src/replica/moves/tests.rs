@@ -1,7 +1,7 @@
 //! The copy of a log: step by step, and where the log is cut meanwhile.
 
 use levada_log::batch::Builder;
-use levada_log::{LogConfig, OpenOptions, Writer};
+use levada_log::{LogConfig, OpenOptions, ReplicaSource, Writer};
 use tempfile::TempDir;
 
 use super::copy::{Step, advance};
@@ -20,7 +20,12 @@ fn append(log: &mut Writer, epoch: i32, batches: usize) {
         let offset = log.partition().log_end();
         let mut batch = Builder::new().base_offset(offset).leader_epoch(epoch);
         batch.push(now_ms(), Some(format!("{epoch} {offset}").as_bytes()), None);
-        log.append_replica(&batch.build().unwrap(), epoch, now_ms()).unwrap();
+        log.append_replica(
+            &batch.build().unwrap(),
+            ReplicaSource { leader_epoch: epoch, log_start: 0 },
+            now_ms(),
+        )
+        .unwrap();
     }
 }
 

@@ -141,6 +141,29 @@ fn a_partition_that_was_halted_is_followed_again_in_the_same_epoch() {
 }
 
 #[test]
+fn batches_that_a_log_never_takes_are_fetched_less_and_less_often() {
+    let mut fetcher = fetcher(1);
+    let (end, mut now_ms) = (LogEnd { offset: 10, epoch: 4 }, 0);
+    let mut refuse = |fetcher: &mut Fetcher, outcome: Outcome| {
+        fetcher.poll(&ALL, now_ms).unwrap();
+        let tasks = fetcher.answered(response(vec![with_records(0)]), now_ms).unwrap();
+        assert_eq!(fetcher.done(&tasks[0], outcome, now_ms), None);
+        let pause_ms = fetcher.deadline().map_or(0, |deadline| deadline - now_ms);
+        now_ms += pause_ms;
+        pause_ms / BACKOFF_MS
+    };
+    let pauses: Vec<i64> = (0..7).map(|_| refuse(&mut fetcher, Outcome::Damaged(end))).collect();
+    assert_eq!(pauses, [1, 2, 4, 8, 16, 16, 16]);
+    // Some of the batches are in the log.
+    let longer = LogEnd { offset: 11, epoch: 4 };
+    assert_eq!(refuse(&mut fetcher, Outcome::Damaged(longer)), 1);
+    assert_eq!(refuse(&mut fetcher, Outcome::Damaged(longer)), 1);
+    assert_eq!(refuse(&mut fetcher, Outcome::Damaged(longer)), 2);
+    assert_eq!(refuse(&mut fetcher, Outcome::Done(LogEnd { offset: 12, epoch: 4 })), 0);
+    assert_eq!(refuse(&mut fetcher, Outcome::Damaged(LogEnd { offset: 12, epoch: 4 })), 1);
+}
+
+#[test]
 fn a_throttled_partition_waits_unless_it_is_in_sync() {
     let mut fetcher = fetcher(2);
     let throttled = Broker(vec![1]);

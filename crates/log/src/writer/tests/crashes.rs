@@ -92,7 +92,10 @@ fn live(recorder: &Arc<Recorder>, dir: &Path, random: &mut StdRng) -> (Vec<Histo
                 epoch += random.random_range(0..2);
                 let last = histories.last_mut().unwrap();
                 let answer = last.grow(epoch, random);
-                assert_eq!(writer.append_replica(&answer, epoch, NOW_MS).unwrap().log_end, last.end());
+                assert_eq!(
+                    writer.append_replica(&answer, from_leader(epoch), NOW_MS).unwrap().log_end,
+                    last.end()
+                );
             }
         }
     }
@@ -141,7 +144,7 @@ fn survive(dir: &Path, histories: &[History]) {
     }
     assert_eq!(partition.latest_epoch(), epochs.last().copied().unwrap_or(-1), "{epochs:?}");
     let next = records(Builder::new().base_offset(end).leader_epoch(90), 1);
-    assert_eq!(writer.append_replica(&next, 90, NOW_MS).unwrap().log_end, end + 1);
+    assert_eq!(writer.append_replica(&next, from_leader(90), NOW_MS).unwrap().log_end, end + 1);
 }
 
 #[test]
@@ -173,7 +176,7 @@ fn an_epoch_that_is_led_is_on_the_device() {
     let mut writer = open(recorder.clone(), home.path(), 0);
     recorder.sync_dir(home.path()).unwrap();
     let random = &mut StdRng::seed_from_u64(1);
-    writer.append_replica(&History::from(0).grow(1, random), 1, NOW_MS).unwrap();
+    writer.append_replica(&History::from(0).grow(1, random), from_leader(1), NOW_MS).unwrap();
     writer.flush().unwrap();
     let end = writer.lead(7).unwrap();
     let mut world = World::new();

@@ -103,7 +103,7 @@ proptest! {
         while let Ok(batch) = BatchView::parse(&bytes[at..]) {
             let piece = cuts.next().unwrap().max(batch.size_bytes()).min(bytes.len() - at);
             let epoch = leader.leader_epoch();
-            at += follower.append_replica(&bytes[at..at + piece], epoch, NOW_MS).unwrap().bytes as usize;
+            at += follower.append_replica(&bytes[at..at + piece], from_leader(epoch), NOW_MS).unwrap().bytes as usize;
         }
         let compare = |follower: &Writer| {
             let (one, other) = (leader.partition(), follower.partition());

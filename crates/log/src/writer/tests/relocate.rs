@@ -25,7 +25,7 @@ impl Kit {
         while copy.partition().log_end() < upto {
             let batches = log.read_batches(copy.partition().log_end(), 1).unwrap();
             assert!(!batches.is_empty(), "the log has this offset");
-            copy.append_replica(&batches, i32::MAX, NOW_MS).unwrap();
+            copy.append_replica(&batches, from_leader(i32::MAX), NOW_MS).unwrap();
         }
         copy
     }

@@ -38,7 +38,7 @@ fn a_follower_takes_over_what_it_is_given() {
     let answer = [plain_led(0, 3), plain_led(2, 3), plain_led(4, 5)].concat();
     let torn = [&answer[..], &plain_led(6, 5)[..70]].concat();
     kit.disk.take_done();
-    let appended = writer.append_replica(&torn, 5, NOW_MS).unwrap();
+    let appended = writer.append_replica(&torn, from_leader(5), NOW_MS).unwrap();
     assert_eq!((appended.log_end, appended.batches, appended.max_timestamp), (6, 3, 5));
     assert_eq!(appended.bytes, answer.len() as u64);
     let writes = kit.disk.take_done().into_iter().filter(|done| done.starts_with("write_at")).count();
@@ -48,7 +48,7 @@ fn a_follower_takes_over_what_it_is_given() {
     assert_eq!((partition.high_watermark(), partition.latest_epoch()), (0, 5));
     assert_eq!(partition.epoch_end_offset(3), (3, 4));
     assert_eq!(kit.epochs(), "3 0, 5 4");
-    let again = writer.append_replica(&plain_led(6, 5)[..70], 5, NOW_MS).unwrap();
+    let again = writer.append_replica(&plain_led(6, 5)[..70], from_leader(5), NOW_MS).unwrap();
     assert_eq!((again.log_end, again.bytes, again.batches), (6, 0, 0));
 }
 
@@ -59,7 +59,7 @@ fn batches_of_a_later_epoch_than_that_of_the_fetch_are_left_out() {
     let mut later = plain_led(4, 6);
     later[70] ^= 1;
     let answer = [plain_led(0, 4), plain_led(2, 5), later, plain_led(6, 5)].concat();
-    let appended = writer.append_replica(&answer, 5, NOW_MS).unwrap();
+    let appended = writer.append_replica(&answer, from_leader(5), NOW_MS).unwrap();
     assert_eq!((appended.log_end, appended.batches), (4, 2));
     assert_eq!((writer.partition().latest_epoch(), kit.epochs()), (5, "4 0, 5 2".to_owned()));
 }
@@ -71,27 +71,30 @@ fn a_damaged_batch_keeps_all_batches_beside_it_out_of_the_log() {
     let mut damaged = plain_led(2, 0);
     damaged[70] ^= 1;
     let answer = [plain_led(0, 0), damaged].concat();
-    assert!(matches!(writer.append_replica(&answer, 0, NOW_MS), Err(AppendError::Batch(_))));
+    assert!(matches!(writer.append_replica(&answer, from_leader(0), NOW_MS), Err(AppendError::Batch(_))));
     let mut format = plain_led(2, 0);
     format[16] = 1;
     let answer = [plain_led(0, 0), format].concat();
-    assert!(matches!(writer.append_replica(&answer, 0, NOW_MS), Err(AppendError::Batch(_))));
+    assert!(matches!(writer.append_replica(&answer, from_leader(0), NOW_MS), Err(AppendError::Batch(_))));
     assert_eq!((writer.partition().log_end(), writer.partition().size_bytes()), (0, 0));
-    assert_eq!(writer.append_replica(&plain_led(0, 0), 0, NOW_MS).unwrap().log_end, 2);
+    assert_eq!(writer.append_replica(&plain_led(0, 0), from_leader(0), NOW_MS).unwrap().log_end, 2);
 }
 
 #[test]
 fn offsets_and_epochs_of_a_follower_never_go_back() {
     let kit = Kit::new();
     let mut writer = kit.follow();
-    writer.append_replica(&[plain_led(0, 2), plain_led(2, 4)].concat(), 4, NOW_MS).unwrap();
+    writer.append_replica(&[plain_led(0, 2), plain_led(2, 4)].concat(), from_leader(4), NOW_MS).unwrap();
     let refused = [(2, 4), (0, 4), (4, 3), (4, -1), (-2, 4), (i64::MAX - 1, 4), (i64::MAX / 2, 4)];
     for (offset, epoch) in refused {
         let answer = plain_led(offset, epoch);
-        let outcome = writer.append_replica(&answer, 4, NOW_MS);
+        let outcome = writer.append_replica(&answer, from_leader(4), NOW_MS);
         assert!(matches!(outcome, Err(AppendError::Order { .. })), "{offset} {epoch}: {outcome:?}");
         let answer = [plain_led(4, 4), plain_led(5, 4)].concat();
-        assert!(matches!(writer.append_replica(&answer, 4, NOW_MS), Err(AppendError::Order { .. })));
+        assert!(matches!(
+            writer.append_replica(&answer, from_leader(4), NOW_MS),
+            Err(AppendError::Order { .. })
+        ));
     }
     assert_eq!((writer.partition().log_end(), writer.partition().latest_epoch()), (4, 4));
 }
@@ -102,7 +105,7 @@ fn a_compacted_leader_leaves_gaps_of_any_width() {
     let mut writer = kit.follow();
     let far = 5 << 32;
     let answer = [plain_led(7, 0), plain_led(100, 0), plain_led(far, 1)].concat();
-    assert_eq!(writer.append_replica(&answer, 1, NOW_MS).unwrap().log_end, far + 2);
+    assert_eq!(writer.append_replica(&answer, from_leader(1), NOW_MS).unwrap().log_end, far + 2);
     let partition = writer.partition().clone();
     partition.raise_high_watermark(far + 2);
     assert_eq!(partition.segment_count(), 2);
@@ -122,19 +125,19 @@ fn one_role_is_not_the_other() {
     assert!(matches!(plain(&mut writer), Err(AppendError::LeaderEpoch { led: -1, .. })));
     assert_eq!(writer.lead(3).unwrap(), 0);
     assert!(matches!(
-        writer.append_replica(&plain_led(0, 2), 2, NOW_MS),
+        writer.append_replica(&plain_led(0, 2), from_leader(2), NOW_MS),
         Err(AppendError::LeaderEpoch { checked: 2, led: 3 })
     ));
     assert_eq!(plain(&mut writer).unwrap(), 0);
     writer.resign();
-    assert_eq!(writer.append_replica(&plain_led(1, 4), 4, NOW_MS).unwrap().log_end, 3);
+    assert_eq!(writer.append_replica(&plain_led(1, 4), from_leader(4), NOW_MS).unwrap().log_end, 3);
 }
 
 #[test]
 fn a_leader_epoch_without_a_batch_is_on_the_device() {
     let kit = Kit::new();
     let mut writer = kit.follow();
-    writer.append_replica(&plain_led(0, 1), 1, NOW_MS).unwrap();
+    writer.append_replica(&plain_led(0, 1), from_leader(1), NOW_MS).unwrap();
     kit.disk.take_done();
     assert_eq!(writer.lead(4).unwrap(), 2);
     let synced = ["sync leader-epoch-checkpoint.tmp", "rename leader-epoch-checkpoint", "sync_dir "];
@@ -152,7 +155,7 @@ fn a_leader_epoch_without_a_batch_is_on_the_device() {
 fn a_failed_disk_leaves_the_leadership_as_it_was() {
     let kit = Kit::new();
     let mut writer = kit.follow();
-    writer.append_replica(&plain_led(0, 1), 1, NOW_MS).unwrap();
+    writer.append_replica(&plain_led(0, 1), from_leader(1), NOW_MS).unwrap();
     kit.disk.fail("sync", "checkpoint.tmp", EIO);
     writer.lead(4).unwrap_err();
     assert!(matches!(plain(&mut writer), Err(AppendError::LeaderEpoch { led: -1, .. })));
@@ -165,14 +168,14 @@ fn a_failed_disk_leaves_the_leadership_as_it_was() {
 fn a_truncation_to_the_logs_end_forgets_the_epoch_of_a_failed_leader() {
     let kit = Kit::new();
     let mut writer = kit.follow();
-    writer.append_replica(&plain_led(0, 1), 1, NOW_MS).unwrap();
+    writer.append_replica(&plain_led(0, 1), from_leader(1), NOW_MS).unwrap();
     writer.lead(4).unwrap();
     assert_eq!(writer.truncate(2, NOW_MS).unwrap(), 2);
     assert_eq!((writer.partition().latest_epoch(), kit.epochs()), (4, "1 0, 4 2".to_owned()), "still led");
     writer.resign();
     assert_eq!(writer.truncate(9, NOW_MS).unwrap(), 2);
     assert_eq!((writer.partition().latest_epoch(), kit.epochs()), (1, "1 0".to_owned()));
-    writer.append_replica(&plain_led(2, 3), 3, NOW_MS).unwrap();
+    writer.append_replica(&plain_led(2, 3), from_leader(3), NOW_MS).unwrap();
     assert_eq!(writer.truncate(2, NOW_MS).unwrap(), 2);
     assert_eq!(kit.epochs(), "1 0", "a follower begins no epoch where it is cut");
 }
@@ -185,13 +188,13 @@ fn a_disk_that_is_full_at_the_second_segment_keeps_the_batches_of_the_first() {
     let batches = [plain_led(0, 1), plain_led(2, 2), plain_led(4, 2)];
     kit.disk.fail("write_at", "02.log", ENOSPC);
     let answer = batches.concat();
-    assert!(matches!(writer.append_replica(&answer, 2, NOW_MS), Err(AppendError::Storage(_))));
+    assert!(matches!(writer.append_replica(&answer, from_leader(2), NOW_MS), Err(AppendError::Storage(_))));
     let partition = writer.partition().clone();
     assert_eq!((partition.log_end(), partition.latest_epoch(), partition.is_offline()), (2, 1, false));
     kit.disk.heal();
     // The leader is asked from there.
-    assert!(matches!(writer.append_replica(&answer, 2, NOW_MS), Err(AppendError::Order { .. })));
-    assert_eq!(writer.append_replica(&batches[1..].concat(), 2, NOW_MS).unwrap().log_end, 6);
+    assert!(matches!(writer.append_replica(&answer, from_leader(2), NOW_MS), Err(AppendError::Order { .. })));
+    assert_eq!(writer.append_replica(&batches[1..].concat(), from_leader(2), NOW_MS).unwrap().log_end, 6);
 }
 
 #[test]
@@ -199,15 +202,18 @@ fn a_full_disk_leaves_a_follower_as_it_was() {
     let kit = Kit::new();
     let mut writer = kit.follow();
     let sequenced = |offset, epoch| led(Builder::new().producer(9, 0, offset as i32), (offset, epoch), 2);
-    writer.append_replica(&sequenced(0, 1), 1, NOW_MS).unwrap();
+    writer.append_replica(&sequenced(0, 1), from_leader(1), NOW_MS).unwrap();
     kit.disk.fail("write_at", ".log", ENOSPC);
-    assert!(matches!(writer.append_replica(&sequenced(2, 2), 2, NOW_MS), Err(AppendError::Storage(_))));
+    assert!(matches!(
+        writer.append_replica(&sequenced(2, 2), from_leader(2), NOW_MS),
+        Err(AppendError::Storage(_))
+    ));
     kit.disk.heal();
     let partition = writer.partition().clone();
     assert_eq!((partition.log_end(), partition.latest_epoch(), partition.is_offline()), (2, 1, false));
     assert_eq!(writer.producer_states()[0].last_sequence, 1);
     // The epoch that was not written does not come back with the file.
-    writer.append_replica(&sequenced(2, 1), 3, NOW_MS).unwrap();
+    writer.append_replica(&sequenced(2, 1), from_leader(3), NOW_MS).unwrap();
     assert_eq!(kit.epochs(), "1 0");
     assert_eq!(writer.producer_states()[0].last_sequence, 3);
 }
@@ -219,7 +225,7 @@ fn segments_of_a_follower_end_by_its_own_limits() {
     let mut writer = kit.follow_with(config);
     let large = led(Builder::new(), (20, 0), 9);
     let batches: Vec<Vec<u8>> = (0..10).map(|at| plain_led(at * 2, 0)).chain([large]).collect();
-    assert_eq!(writer.append_replica(&batches.concat(), 0, NOW_MS).unwrap().log_end, 29);
+    assert_eq!(writer.append_replica(&batches.concat(), from_leader(0), NOW_MS).unwrap().log_end, 29);
     let partition = writer.partition().clone();
     assert_eq!(partition.segment_count(), 6, "the last one is larger than a segment");
     let mut read = Vec::new();
@@ -236,7 +242,7 @@ fn old_records_with_the_brokers_time_do_not_get_a_segment_each() {
         LogConfig { timestamp_type: TimestampType::LogAppendTime, segment_ms: 1_000, ..LogConfig::default() };
     let mut writer = kit.follow_with(config);
     let batches: Vec<u8> = (0..10).flat_map(|at| plain_led(at * 2, 0)).collect();
-    writer.append_replica(&batches, 0, 5_000_000).unwrap();
+    writer.append_replica(&batches, from_leader(0), 5_000_000).unwrap();
     assert_eq!(writer.partition().segment_count(), 1);
 }
 
@@ -246,10 +252,12 @@ fn an_empty_log_restarts_at_the_batch_that_reaches_over_its_end() {
     let mut writer = kit.follow();
     let _ = writer.restart_at(11, NOW_MS).unwrap();
     let before = led(Builder::new(), (8, 3), 3);
-    assert!(matches!(writer.append_replica(&before, 3, NOW_MS), Err(AppendError::Order { .. })));
-    // The leader's log begins in the middle of this batch.
+    // The leader's log begins in the middle of this batch, or before it, if it is one that an
+    // unclean election has made the leader's.
+    let leader = from_leader(4);
+    assert!(matches!(writer.append_replica(&before, leader, NOW_MS), Err(AppendError::Order { .. })));
     let answer = [led(Builder::new(), (8, 3), 5), plain_led(13, 4)].concat();
-    assert_eq!(writer.append_replica(&answer, 4, NOW_MS).unwrap().log_end, 15);
+    assert_eq!(writer.append_replica(&answer, leader, NOW_MS).unwrap().log_end, 15);
     let partition = writer.partition().clone();
     assert_eq!((partition.log_start(), partition.high_watermark(), partition.log_end()), (8, 8, 15));
     assert_eq!(
@@ -263,15 +271,54 @@ fn a_log_that_ends_within_a_batch_of_the_leader_restarts_at_that_batch() {
     let kit = Kit::new();
     let mut writer = kit.follow();
     // Records that nobody else has, cut where the leader's log begins: in the middle of a batch.
-    writer.append_replica(&[led(Builder::new(), (0, 1), 1), plain_led(1, 1)].concat(), 1, NOW_MS).unwrap();
+    writer
+        .append_replica(&[led(Builder::new(), (0, 1), 1), plain_led(1, 1)].concat(), from_leader(1), NOW_MS)
+        .unwrap();
     assert_eq!(writer.truncate(1, NOW_MS).unwrap(), 1);
     let answer = [plain_led(0, 2), plain_led(2, 2)].concat();
-    assert_eq!(writer.append_replica(&answer, 2, NOW_MS).unwrap().log_end, 4);
+    let leader = ReplicaSource { leader_epoch: 2, log_start: 1 };
+    assert_eq!(writer.append_replica(&answer, leader, NOW_MS).unwrap().log_end, 4);
     let partition = writer.partition().clone();
     assert_eq!(
         (partition.read_batches(0, 1 << 20).unwrap().to_vec(), kit.epochs()),
         (answer, "2 0".to_owned())
     );
+}
+
+#[test]
+fn a_log_that_the_leader_may_have_is_kept_whatever_batch_reaches_over_its_end() {
+    let kit = Kit::new();
+    let mut writer = kit.follow();
+    let own = [plain_led(0, 1), led(Builder::new(), (2, 1), 1)].concat();
+    writer.append_replica(&own, from_leader(1), NOW_MS).unwrap();
+    let partition = writer.partition().clone();
+    partition.raise_high_watermark(3);
+    let answer = [plain_led(2, 2), plain_led(4, 2)].concat();
+    // The leader's log begins below this log's end: it may have a part of this log.
+    for log_start in [-1, 0, 1, 2] {
+        let outcome = writer.append_replica(&answer, ReplicaSource { leader_epoch: 2, log_start }, NOW_MS);
+        let text = outcome.unwrap_err().to_string();
+        assert_eq!(
+            text,
+            format!(
+                "batch of the leader at offset 2 has leader epoch 2, but the log ends at offset 3 in leader epoch 1; \
+                 the leader's log begins at offset {log_start}"
+            )
+        );
+        assert_eq!((partition.log_start(), partition.high_watermark(), partition.log_end()), (0, 3, 3));
+        assert_eq!(
+            (partition.read_batches(0, 1 << 20).unwrap().to_vec(), kit.epochs()),
+            (own.clone(), "1 0".to_owned())
+        );
+    }
+    for log_start in [3, 4] {
+        let kit = Kit::new();
+        let mut writer = kit.follow();
+        writer.append_replica(&own, from_leader(1), NOW_MS).unwrap();
+        let leader = ReplicaSource { leader_epoch: 2, log_start };
+        assert_eq!(writer.append_replica(&answer, leader, NOW_MS).unwrap().log_end, 6);
+        assert_eq!(writer.partition().log_start(), 2);
+    }
 }
 
 #[test]
@@ -289,11 +336,11 @@ fn a_follower_knows_the_aborted_transactions_of_its_leader() {
     let mut marker = end.build().unwrap().to_vec();
     marker[..8].copy_from_slice(&2_i64.to_be_bytes());
     marker[12..16].copy_from_slice(&0_i32.to_be_bytes());
-    writer.append_replica(&transactional, 0, NOW_MS).unwrap();
+    writer.append_replica(&transactional, from_leader(0), NOW_MS).unwrap();
     let partition = writer.partition().clone();
     partition.raise_high_watermark(2);
     assert_eq!(partition.last_stable(), 0);
-    writer.append_replica(&marker, 0, NOW_MS).unwrap();
+    writer.append_replica(&marker, from_leader(0), NOW_MS).unwrap();
     assert_eq!(partition.last_stable(), 0, "the marker is not below the high watermark");
     partition.raise_high_watermark(3);
     assert_eq!(partition.last_stable(), 3);
@@ -305,7 +352,9 @@ fn a_follower_knows_the_aborted_transactions_of_its_leader() {
 fn a_log_that_begins_before_its_stored_epochs_again_knows_the_epochs_there() {
     let kit = Kit::new();
     let mut writer = kit.follow();
-    writer.append_replica(&[plain_led(0, 1), plain_led(2, 3), plain_led(4, 3)].concat(), 3, NOW_MS).unwrap();
+    writer
+        .append_replica(&[plain_led(0, 1), plain_led(2, 3), plain_led(4, 3)].concat(), from_leader(3), NOW_MS)
+        .unwrap();
     writer.partition().raise_high_watermark(5);
     writer.advance_log_start(5).unwrap().remove().unwrap();
     writer.flush().unwrap();
@@ -323,7 +372,9 @@ fn a_log_that_begins_before_its_stored_epochs_again_knows_the_epochs_there() {
 fn an_epoch_that_a_truncation_has_removed_does_not_come_back_with_an_old_checkpoint() {
     let kit = Kit::new();
     let mut writer = kit.follow();
-    writer.append_replica(&[plain_led(0, 1), plain_led(2, 1), plain_led(4, 3)].concat(), 3, NOW_MS).unwrap();
+    writer
+        .append_replica(&[plain_led(0, 1), plain_led(2, 1), plain_led(4, 3)].concat(), from_leader(3), NOW_MS)
+        .unwrap();
     drop(writer);
     // Epoch 2 began at offset 2 without a batch, and the log was cut there. Of what followed, the
     // device has the batches, and not the new checkpoint.

@@ -31,7 +31,7 @@ fn a_restarted_log_is_empty_and_goes_on_at_its_offset() {
         retired.remove().unwrap();
         assert_eq!(names(kit.dir.path()), expected(offset));
         let batch = records(Builder::new().base_offset(offset).leader_epoch(2), 2);
-        writer.append_replica(&batch, 2, NOW_MS).unwrap();
+        writer.append_replica(&batch, from_leader(2), NOW_MS).unwrap();
         drop(writer);
         // The checkpoint is still that of the log as it was.
         let writer = kit.open(9);

@@ -2,7 +2,7 @@
 //! and followers, by the machines and on a real log. It does what the broker does around them.
 
 use bytes::Bytes;
-use levada_log::{Append, AppendError, Partition};
+use levada_log::{Append, AppendError, Partition, ReplicaSource};
 use levada_wire::Uuid;
 use levada_wire::fetch::{
     EpochEnd, FetchPartition, FetchRequest, FetchResponse, FetchedPartition, FetchedTopic,
@@ -462,7 +462,8 @@ impl Sim {
         let log = process.log.as_mut().expect("the caller has looked");
         let partition = log.partition().clone();
         let epoch = if mutation == Some(Mutation::TakesLaterEpochs) { i32::MAX } else { leader_epoch };
-        match log.append_replica(records, epoch, now_ms) {
+        let leader = ReplicaSource { leader_epoch: epoch, log_start: marks.log_start };
+        match log.append_replica(records, leader, now_ms) {
             Ok(_) => {}
             Err(AppendError::Storage(error)) => return Err(error.to_string()),
             Err(_) => {
