@@ -10,17 +10,19 @@
 //! it.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use levada_log::LogError;
 use levada_wire::Uuid;
 use tokio::runtime::Handle;
 
+use crate::clock::uptime_ms;
 use crate::coordinator::Load;
 use crate::metadata::image::Image;
 use crate::publishing::Publisher;
 use crate::publishing::diff::{Change, DeletedTopic, diff};
 use crate::publishing::roles::Roles;
-use crate::replica::Leadership;
+use crate::replica::{Leadership, Partition};
 
 /// The rest of a publication, for [`Publisher::finish`].
 #[derive(Default)]
@@ -124,9 +126,9 @@ impl Publisher {
 
     /// Tries to lead the partitions again whose leader epoch could not be stored. Blocks.
     pub(crate) fn lead_unstored(&self) {
-        let unstored = self.replicas.partitions().all().into_iter().filter(|partition| {
-            partition.leadership().is_unstored() && !partition.log().is_offline() && !partition.is_deleted()
-        });
+        let now_ms = uptime_ms();
+        let due = |partition: &Arc<Partition>| partition.is_epoch_to_be_stored(now_ms);
+        let unstored = self.replicas.partitions().all().into_iter().filter(due);
         let unstored: Vec<(Uuid, i32)> =
             unstored.map(|partition| (partition.topic_id(), partition.index())).collect();
         if !unstored.is_empty() {

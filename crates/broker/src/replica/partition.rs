@@ -25,6 +25,9 @@ use crate::replica::tally::{Traffic, Upkeep};
 use crate::replica::waiters::Waiters;
 
 mod following;
+mod role;
+
+use role::{Unstored, take_role};
 
 /// Topics that belong to the broker itself.
 pub(crate) const OFFSETS_TOPIC: &str = "__consumer_offsets";
@@ -59,6 +62,7 @@ pub(crate) struct Partition {
     config: ArcSwap<TopicConfig>,
     marker_warning: RepeatedWarning,
     replication_warning: RepeatedWarning,
+    unstored: Unstored,
     traffic: Traffic,
     /// Its topic has been deleted, or its replica has left this node; requests that still hold it
     /// get an error.
@@ -84,8 +88,8 @@ impl Partition {
         config: Arc<TopicConfig>,
         upkeep: Arc<Upkeep>,
     ) -> Self {
-        let leadership = take_role(&mut writer, identity.leadership);
-        Self {
+        let (leadership, failure) = take_role(&mut writer, identity.leadership);
+        let partition = Self {
             topic: identity.topic,
             topic_id: identity.topic_id,
             index: identity.index,
@@ -100,11 +104,14 @@ impl Partition {
             config: ArcSwap::new(config),
             marker_warning: RepeatedWarning::default(),
             replication_warning: RepeatedWarning::default(),
+            unstored: Unstored::default(),
             traffic: Traffic::default(),
             deleted: AtomicBool::new(false),
             lease: None,
             looked_for_at: AtomicI64::new(i64::MIN),
-        }
+        };
+        partition.note_attempt(&partition.leadership.load(), failure.as_ref());
+        partition
     }
 
     /// The same partition, served as long as the lease is valid.
@@ -191,7 +198,8 @@ impl Partition {
                     replicas = ?next.replicas(),
                     "leadership changed"
                 );
-                let next = take_role(writer, next);
+                let (next, failure) = take_role(writer, next);
+                self.note_attempt(&next, failure.as_ref());
                 self.follow_leadership(&next);
                 self.leadership.store(Arc::new(next));
             }
@@ -356,30 +364,6 @@ impl Partition {
         }
         self.waiters.wake();
     }
-}
-
-/// Has the log go by the leadership. If the beginning of the epoch cannot be stored, the node does
-/// not lead.
-fn take_role(writer: &mut Writer, mut leadership: Leadership) -> Leadership {
-    if leadership.is_leader() && leadership.is_replicated() {
-        // Followers that ask where the epoch before ended must hear the same after a crash.
-        if let Err(error) = writer.lead(leadership.leader_epoch()) {
-            tracing::error!(
-                directory = %writer.partition().dir().display(),
-                %error,
-                "cannot store a leader epoch: this broker does not lead the partition; it tries again every few seconds"
-            );
-            writer.partition().report_failure(&error);
-            leadership = leadership.unstored();
-        }
-    } else if leadership.is_leader() {
-        writer.set_leader_epoch(leadership.leader_epoch());
-    }
-    if !leadership.is_leader() {
-        writer.resign();
-    }
-    writer.set_sole_replica(leadership.is_alone());
-    leadership
 }
 
 /// All partitions that this broker serves.

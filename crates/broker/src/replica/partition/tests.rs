@@ -132,10 +132,14 @@ fn a_leader_epoch_that_could_not_be_stored_is_led_later() {
     lead();
     assert!(partition.leadership().is_unstored());
     assert_eq!(append(&partition, 6), Err(-1));
+    let is_due_in = |ms: i64| partition.is_epoch_to_be_stored(clock::uptime_ms() + ms);
+    assert!(!is_due_in(0) && is_due_in(4_000));
     lead();
     assert!(partition.leadership().is_unstored(), "the obstacle is still there");
+    assert!(!is_due_in(4_000) && is_due_in(8_000), "the pause has doubled");
     std::fs::remove_dir(&obstacle).unwrap();
     lead();
     assert!(partition.leadership().is_leader() && !partition.leadership().is_unstored());
+    assert!(!is_due_in(i64::MAX / 2), "nothing is left to do");
     assert_eq!(append(&partition, 6), Ok(0));
 }

@@ -1,0 +1,100 @@
+//! The log takes the role that the leadership has. A leader epoch whose beginning cannot be stored
+//! is attempted again after a pause, which doubles with each failure.
+
+use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
+
+use levada_log::{LogError, Writer};
+
+use super::Partition;
+use crate::clock::uptime_ms;
+use crate::replica::leadership::Leadership;
+
+/// The pause after the first failure. Housekeeping makes the attempts, and is about as frequent.
+const FIRST_PAUSE_MS: i64 = 4_000;
+/// The longest pause is the first one times 2 to this power: about a minute.
+const MOST_DOUBLINGS: u32 = 4;
+
+/// Attempts to lead in an epoch whose beginning could not be stored.
+#[derive(Debug, Default)]
+pub(super) struct Unstored {
+    failures: AtomicU32,
+    next_ms: AtomicI64,
+}
+
+impl Unstored {
+    /// Counts a failure; returns the pause before the next attempt, ms.
+    fn failed(&self, now_ms: i64) -> i64 {
+        let before = self.failures.fetch_add(1, Ordering::Relaxed);
+        let pause_ms = FIRST_PAUSE_MS << before.min(MOST_DOUBLINGS);
+        self.next_ms.store(now_ms + pause_ms, Ordering::Relaxed);
+        pause_ms
+    }
+
+    /// True if the pause is over.
+    fn is_due(&self, now_ms: i64) -> bool {
+        now_ms >= self.next_ms.load(Ordering::Relaxed)
+    }
+}
+
+/// Has the log go by the leadership. If the beginning of the epoch cannot be stored, the node does
+/// not lead, and the failure is returned as well.
+pub(super) fn take_role(writer: &mut Writer, mut leadership: Leadership) -> (Leadership, Option<LogError>) {
+    let mut failure = None;
+    if leadership.is_leader() && leadership.is_replicated() {
+        // Followers that ask where the epoch before ended must hear the same after a crash.
+        if let Err(error) = writer.lead(leadership.leader_epoch()) {
+            writer.partition().report_failure(&error);
+            failure = Some(error);
+            leadership = leadership.unstored();
+        }
+    } else if leadership.is_leader() {
+        writer.set_leader_epoch(leadership.leader_epoch());
+    }
+    if !leadership.is_leader() {
+        writer.resign();
+    }
+    writer.set_sole_replica(leadership.is_alone());
+    (leadership, failure)
+}
+
+impl Partition {
+    /// True if an attempt to store the beginning of the leader epoch is due.
+    pub(crate) fn is_epoch_to_be_stored(&self, now_ms: i64) -> bool {
+        let is_wanted = self.leadership.load().is_unstored() && !self.is_deleted() && !self.log.is_offline();
+        is_wanted && self.unstored.is_due(now_ms)
+    }
+
+    /// Tells the operator of an attempt that failed.
+    pub(super) fn note_attempt(&self, leadership: &Leadership, failure: Option<&LogError>) {
+        let Some(error) = failure else {
+            self.unstored.failures.store(0, Ordering::Relaxed);
+            return;
+        };
+        let next_attempt_ms = self.unstored.failed(uptime_ms());
+        tracing::error!(
+            partition = self.name(),
+            leader_epoch = leadership.leader_epoch(),
+            next_attempt_ms,
+            %error,
+            "cannot store the beginning of a leader epoch: no broker leads the partition until this one can"
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! The pauses between attempts.
+
+    use super::*;
+
+    #[test]
+    fn the_pause_doubles_with_each_failure_up_to_about_a_minute() {
+        let unstored = Unstored::default();
+        assert!(unstored.is_due(0));
+        let pauses: Vec<i64> = (0..7).map(|_| unstored.failed(100) / FIRST_PAUSE_MS).collect();
+        assert_eq!(pauses, [1, 2, 4, 8, 16, 16, 16]);
+        assert!(
+            !unstored.is_due(100 + 16 * FIRST_PAUSE_MS - 1) && unstored.is_due(100 + 16 * FIRST_PAUSE_MS)
+        );
+    }
+}
