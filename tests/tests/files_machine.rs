@@ -38,6 +38,55 @@ fn a_socket_that_was_handed_over_is_served() {
     server.stop();
 }
 
+/// Starts a server with two sockets, on the standard input and output, that are handed over under
+/// these names.
+fn with_sockets(home: &TempDir, names: &str, sockets: [TcpListener; 2], args: &[&str]) -> Command {
+    let script = r#"exec 3<&0 4<&1 0</dev/null 1>/dev/null; export LISTEN_FDS=2 LISTEN_PID=$$; exec "$@""#;
+    let [first, second] = sockets.map(|socket| Stdio::from(OwnedFd::from(socket)));
+    let mut command = Command::new("sh");
+    command.args(["-c", script, "sh"]).arg(paths::binary()).arg("files").arg(home.path().join("root"));
+    command.args(args).args(["--shards", "2"]).env("LISTEN_FDNAMES", names).stdin(first).stdout(second);
+    command
+}
+
+#[test]
+fn sockets_that_were_handed_over_are_taken_by_their_names() {
+    let directory = || {
+        let home = TempDir::new().expect("a directory");
+        fs::create_dir(home.path().join("root")).expect("a directory");
+        fs::write(home.path().join("root/file"), "by name").expect("a file");
+        home
+    };
+    let listeners = || [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").expect("a port"));
+    // The order of the options is not that of the sockets, and an address without a name leaves
+    // the named sockets to the others.
+    for web in ["systemd", "systemd:web"] {
+        let (home, sockets) = (directory(), listeners());
+        let [numbers, files] = [0, 1].map(|at: usize| sockets[at].local_addr().expect("an address"));
+        let args = ["--listen", web, "--metrics", "systemd:numbers"];
+        let server = FileServer::spawn(with_sockets(&home, "numbers:web", sockets, &args), home);
+        assert_eq!(server.addresses(), [files.to_string()]);
+        assert_eq!(server.get("/file").text(), "by name");
+        let mut operator = Client::open(numbers);
+        operator.say(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+        assert!(operator.answer(true).text().contains("levada_files_"));
+        server.stop();
+    }
+    let refusals = [
+        (vec!["--listen", "systemd:web"], "no option takes the socket \"numbers\""),
+        (vec!["--listen", "127.0.0.1:0"], "no option takes the socket \"numbers\""),
+        (vec!["--listen", "systemd:www"], "LISTEN_FDNAMES has other names: numbers, web"),
+        (vec!["--listen", "systemd", "--metrics", "systemd"], "cannot listen on systemd: no socket"),
+    ];
+    for (args, reason) in refusals {
+        let home = directory();
+        let mut command = with_sockets(&home, "numbers:web", listeners(), &args);
+        let output = command.stderr(Stdio::piped()).output().expect("the binary starts");
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && text.contains(reason), "{args:?}: {text}");
+    }
+}
+
 /// True if the kernel has let go of the file's pages.
 fn evict(path: &Path) -> bool {
     let file = File::open(path).expect("the file");

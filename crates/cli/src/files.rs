@@ -30,8 +30,8 @@ pub(crate) struct Args {
     /// Directory to serve
     #[arg(default_value = ".", value_name = "DIR")]
     directory: PathBuf,
-    /// Address to listen on: HOST:PORT, :PORT for every address, unix:PATH, or systemd for the
-    /// sockets handed over; more than one may be given
+    /// Address to listen on: HOST:PORT, :PORT for every address, unix:PATH, systemd:NAME for the
+    /// sockets that systemd hands over under this name, systemd for the others; repeatable
     #[arg(
         long,
         value_name = "ADDR",

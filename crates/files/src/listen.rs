@@ -12,7 +12,10 @@ use std::str::FromStr;
 
 use socket2::{Domain, Protocol, Socket as Bare, Type};
 
+pub(crate) use self::handed::Handed;
 use crate::socket::{Peer, Socket};
+
+mod handed;
 
 /// Pending connections that the kernel keeps for each queue while its shard is busy.
 const BACKLOG: i32 = 1024;
@@ -24,8 +27,9 @@ pub enum Address {
     Tcp(String, u16),
     /// A path of a socket of AF_UNIX.
     Unix(PathBuf),
-    /// Every socket that systemd, or whoever started the process, has handed over.
-    Inherited,
+    /// The sockets of this name that systemd, or another program that started the process, has
+    /// handed over; without a name, all that no other address names.
+    Inherited(Option<String>),
 }
 
 impl FromStr for Address {
@@ -33,7 +37,14 @@ impl FromStr for Address {
 
     fn from_str(text: &str) -> Result<Address, String> {
         if text == "systemd" {
-            return Ok(Address::Inherited);
+            return Ok(Address::Inherited(None));
+        }
+        if let Some(name) = text.strip_prefix("systemd:") {
+            return if name.is_empty() {
+                Err("systemd: needs the name of a socket (FileDescriptorName=)".to_owned())
+            } else {
+                Ok(Address::Inherited(Some(name.to_owned())))
+            };
         }
         if let Some(path) = text.strip_prefix("unix:") {
             return if path.is_empty() {
@@ -42,7 +53,7 @@ impl FromStr for Address {
                 Ok(Address::Unix(path.into()))
             };
         }
-        let fault = || format!("{text:?} is no HOST:PORT, unix:PATH or systemd");
+        let fault = || format!("{text:?} is no HOST:PORT, unix:PATH, systemd or systemd:NAME");
         let (host, port) = text.rsplit_once(':').ok_or_else(fault)?;
         let port = port.parse().map_err(|_| fault())?;
         let bracketed = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
@@ -59,7 +70,8 @@ impl fmt::Display for Address {
             Address::Tcp(host, port) if host.contains(':') => write!(f, "[{host}]:{port}"),
             Address::Tcp(host, port) => write!(f, "{host}:{port}"),
             Address::Unix(path) => write!(f, "unix:{}", path.display()),
-            Address::Inherited => f.write_str("systemd"),
+            Address::Inherited(None) => f.write_str("systemd"),
+            Address::Inherited(Some(name)) => write!(f, "systemd:{name}"),
         }
     }
 }
@@ -93,11 +105,11 @@ enum Bound {
 ///
 /// # Errors
 /// It is taken, or nothing was handed over.
-pub(crate) fn bind(address: &Address, purpose: Purpose) -> io::Result<Vec<Listener>> {
+pub(crate) fn bind(address: &Address, purpose: Purpose, handed: &mut Handed) -> io::Result<Vec<Listener>> {
     let (bound, is_shared) = match address {
         Address::Tcp(host, port) => (tcp(host, *port)?.into_iter().map(Bound::Tcp).collect(), true),
         Address::Unix(path) => (vec![Bound::Unix(unix(path)?)], false),
-        Address::Inherited => (inherited()?, false),
+        Address::Inherited(name) => (inherited(handed.claim(name.as_deref())?)?, false),
     };
     let listeners = bound.into_iter().map(|socket| Listener { socket, purpose, is_shared });
     Ok(listeners.collect())
@@ -116,7 +128,7 @@ pub(crate) fn for_shards(
     let mut all = Vec::with_capacity(count);
     for _ in 1..count {
         let another = |listener: &Listener| {
-            let failed = |error| (listener.address().unwrap_or(Address::Inherited), error);
+            let failed = |error| (listener.address().unwrap_or(Address::Inherited(None)), error);
             listener.another().map_err(failed)
         };
         all.push(first.iter().map(another).collect::<Result<Vec<_>, _>>()?);
@@ -219,22 +231,14 @@ fn unix(path: &PathBuf) -> io::Result<StdUnixListener> {
     }
 }
 
-fn inherited() -> io::Result<Vec<Bound>> {
-    let mut handed = listenfd::ListenFd::from_env();
-    let mut bound = Vec::new();
-    for index in 0..handed.len() {
-        let socket = match handed.take_tcp_listener(index) {
-            Ok(tcp) => tcp
-                .map(|tcp| socket2::SockRef::from(&tcp).set_tcp_nodelay(true).map(|()| Bound::Tcp(tcp)))
-                .transpose()?,
-            Err(_) => handed.take_unix_listener(index)?.map(Bound::Unix),
-        };
-        bound.extend(socket);
+/// Sockets that were handed over, with the option that [`open`] sets on its own.
+fn inherited(sockets: Vec<Bound>) -> io::Result<Vec<Bound>> {
+    for socket in &sockets {
+        if let Bound::Tcp(listener) = socket {
+            socket2::SockRef::from(listener).set_tcp_nodelay(true)?;
+        }
     }
-    if bound.is_empty() {
-        return Err(io::Error::new(io::ErrorKind::NotFound, "no socket was handed over (LISTEN_FDS)"));
-    }
-    Ok(bound)
+    Ok(sockets)
 }
 
 impl Listener {

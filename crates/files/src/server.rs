@@ -15,7 +15,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use crate::access_log::{LogOptions, Writer};
 use crate::connection_limits::ConnectionLimits;
 use crate::encoding::Encoding;
-use crate::listen::{self, Address, Purpose};
+use crate::listen::{self, Address, Handed, Listener, Purpose};
 use crate::listing::{LISTINGS_BYTES_MAX, ListingBudget};
 use crate::serving;
 use crate::shard::{Shared, Tls};
@@ -71,6 +71,19 @@ pub enum StartError {
         address: Address,
         /// The answer of the system.
         source: std::io::Error,
+    },
+    /// The sockets that were handed over cannot be taken.
+    #[error(
+        "cannot take the sockets that the service manager has opened: {0}; expected listening stream sockets"
+    )]
+    Handed(std::io::Error),
+    /// No address claims a socket that was handed over.
+    #[error(
+        "no option takes the socket {name:?} that the service manager has opened; add --listen systemd:{name}"
+    )]
+    LeftOver {
+        /// Its name.
+        name: String,
     },
     /// The access log cannot be opened.
     #[error("cannot write the access log {}: {source}", path.display())]
@@ -141,22 +154,9 @@ impl Server {
     /// If the directory cannot be opened, an address is taken, or threads cannot be made.
     pub fn start(config: Config) -> Result<Server, StartError> {
         raise_descriptors();
-        let site = Arc::new(ArcSwap::from_pointee(Site::open(config.site)?));
-        let (mut addresses, mut listeners) = (Vec::new(), Vec::new());
-        let tls = tls(config.tls, !config.listen_tls.is_empty())?;
-        let plain = config.listen.iter().map(|address| (address, Purpose::Files));
-        let secure = config.listen_tls.iter().map(|address| (address, Purpose::SecureFiles));
-        for (address, purpose) in plain.chain(secure) {
-            let (bound, mut opened) = bind(address, purpose)?;
-            addresses.extend(bound);
-            listeners.append(&mut opened);
-        }
-        let mut metrics_address = None;
-        if let Some(address) = &config.metrics {
-            let (bound, mut opened) = bind(address, Purpose::Metrics)?;
-            metrics_address = bound.into_iter().next();
-            listeners.append(&mut opened);
-        }
+        let site = Arc::new(ArcSwap::from_pointee(Site::open(config.site.clone())?));
+        let tls = tls(config.tls.clone(), !config.listen_tls.is_empty())?;
+        let Doors { addresses, metrics_address, listeners } = doors(&config)?;
         let stats = Arc::<Stats>::default();
         let log = config.access_log.as_ref().map(|options| {
             Writer::start(options, stats.clone())
@@ -292,7 +292,7 @@ impl Server {
 fn socket(address: &Address) -> Option<(PathBuf, Option<Identity>)> {
     match address {
         Address::Unix(path) => Some((path.clone(), identity(path))),
-        Address::Tcp(..) | Address::Inherited => None,
+        Address::Tcp(..) | Address::Inherited(_) => None,
     }
 }
 
@@ -304,12 +304,36 @@ fn identity(path: &Path) -> Option<Identity> {
     Some((metadata.dev(), metadata.ino()))
 }
 
-/// Binds an address, and says what was bound.
-fn bind(address: &Address, purpose: Purpose) -> Result<(Vec<Address>, Vec<listen::Listener>), StartError> {
-    let failed = |source| StartError::Bind { address: address.clone(), source };
-    let listeners = listen::bind(address, purpose).map_err(failed)?;
-    let bound = listeners.iter().map(listen::Listener::address).collect::<Result<Vec<_>, _>>();
-    Ok((bound.map_err(failed)?, listeners))
+/// Everything that a server listens on.
+struct Doors {
+    addresses: Vec<Address>,
+    metrics_address: Option<Address>,
+    listeners: Vec<Listener>,
+}
+
+/// Binds all addresses, and says what was bound.
+fn doors(config: &Config) -> Result<Doors, StartError> {
+    let (plain, secure) = (&config.listen, &config.listen_tls);
+    let all = || plain.iter().chain(secure).chain(&config.metrics);
+    let mut handed = Handed::take(all()).map_err(StartError::Handed)?;
+    let mut doors = Doors { addresses: Vec::new(), metrics_address: None, listeners: Vec::new() };
+    let purposes = [Purpose::Files, Purpose::SecureFiles, Purpose::Metrics];
+    let purposes = purposes.into_iter().zip([plain.len(), secure.len(), config.metrics.iter().len()]);
+    let purposes = purposes.flat_map(|(purpose, count)| std::iter::repeat_n(purpose, count));
+    for (address, purpose) in all().zip(purposes) {
+        let failed = |source| StartError::Bind { address: address.clone(), source };
+        let mut listeners = listen::bind(address, purpose, &mut handed).map_err(failed)?;
+        let bound = listeners.iter().map(Listener::address).collect::<Result<Vec<_>, _>>().map_err(failed)?;
+        match purpose {
+            Purpose::Files | Purpose::SecureFiles => doors.addresses.extend(bound),
+            Purpose::Metrics => doors.metrics_address = bound.into_iter().next(),
+        }
+        doors.listeners.append(&mut listeners);
+    }
+    match handed.left_over() {
+        None => Ok(doors),
+        Some(name) => Err(StartError::LeftOver { name: name.to_owned() }),
+    }
 }
 
 /// The certificate, if there is one or has to be.
