@@ -1,6 +1,6 @@
 //! Listings of directories: a page for people, JSON for programs.
 
-use std::fs::File;
+use std::ffi::CStr;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -24,7 +24,7 @@ pub(crate) const NAMES_MAX: usize = 20_000;
 /// Bytes of listings that all clients together may have still to receive.
 pub(crate) const LISTINGS_BYTES_MAX: usize = 64 << 20;
 
-/// Memory of listings under way to clients, in total; clones share it.
+/// Memory of listings that are made or under way to clients, in total; clones share it.
 #[derive(Debug, Clone)]
 pub(crate) struct ListingBudget {
     used: Arc<AtomicUsize>,
@@ -37,34 +37,59 @@ impl ListingBudget {
         ListingBudget { used: Arc::default(), most }
     }
 
-    /// Counts a listing until its bytes are gone.
+    /// A part of the budget, empty at first.
+    fn part(&self) -> BudgetPart {
+        BudgetPart { budget: self.clone(), bytes: 0 }
+    }
+}
+
+/// Bytes of one listing, counted before they are allocated and until they are gone.
+#[derive(Debug)]
+struct BudgetPart {
+    budget: ListingBudget,
+    bytes: usize,
+}
+
+impl BudgetPart {
+    /// Counts further bytes.
     ///
     /// # Errors
-    /// There is no room for it.
-    pub(crate) fn hold(&self, listing: Vec<u8>) -> Result<Bytes, ListingFault> {
-        let bytes = listing.capacity();
-        let fits = |used: usize| used.checked_add(bytes).filter(|sum| *sum <= self.most);
-        let taken = self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits);
+    /// There is no room for them.
+    fn add(&mut self, bytes: usize) -> Result<(), ListingFault> {
+        let fits = |used: usize| used.checked_add(bytes).filter(|sum| *sum <= self.budget.most);
+        let taken = self.budget.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fits);
         taken.map_err(|_| ListingFault::NoRoom)?;
-        Ok(Bytes::from_owner(HeldListing { listing, used: self.used.clone() }))
+        self.bytes += bytes;
+        Ok(())
+    }
+
+    /// Gives back all but the memory of a finished listing, which counts until its bytes are gone.
+    ///
+    /// # Errors
+    /// The listing is larger than what was counted, and there is no room for the rest.
+    fn hold(mut self, listing: Vec<u8>) -> Result<Bytes, ListingFault> {
+        self.add(listing.capacity().saturating_sub(self.bytes))?;
+        self.budget.used.fetch_sub(self.bytes - listing.capacity(), Ordering::Relaxed);
+        self.bytes = listing.capacity();
+        Ok(Bytes::from_owner(HeldListing { listing, _part: self }))
+    }
+}
+
+impl Drop for BudgetPart {
+    fn drop(&mut self) {
+        self.budget.used.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 
 /// A listing that counts.
 struct HeldListing {
     listing: Vec<u8>,
-    used: Arc<AtomicUsize>,
+    _part: BudgetPart,
 }
 
 impl AsRef<[u8]> for HeldListing {
     fn as_ref(&self) -> &[u8] {
         &self.listing
-    }
-}
-
-impl Drop for HeldListing {
-    fn drop(&mut self) {
-        self.used.fetch_sub(self.listing.capacity(), Ordering::Relaxed);
     }
 }
 
@@ -74,7 +99,7 @@ pub(crate) enum ListingFault {
     /// The directory cannot be read.
     #[error("cannot read the directory: {0}")]
     Read(#[from] io::Error),
-    /// Clients have too many listings still to receive.
+    /// Too many listings are made, or have still to be received.
     #[error("listings that clients have still to receive take all memory that they may")]
     NoRoom,
 }
@@ -128,60 +153,111 @@ enum Kind {
     File,
 }
 
-/// Lists an open directory: directories first, then files, each by name. Waits for the disk.
-///
-/// # Errors
-/// The directory cannot be read.
-pub(crate) fn render(
-    site: &Site,
-    host: Option<&str>,
-    (opened, path): (Opened, &[u8]),
-    form: Form,
-) -> io::Result<Vec<u8>> {
-    let (lines, is_cut) = lines(site, host, (opened.file, path))?;
-    let mut listing = match form {
-        Form::Json => serde_json::to_vec(&lines)?,
-        Form::Html => page(path, &lines, is_cut).into_string().into_bytes(),
-    };
-    listing.shrink_to_fit();
-    Ok(listing)
+/// Memory of a line beside its texts: its place in a vector that grows, which has an old and a new
+/// memory for a moment, of which the new one may be half empty.
+const LINE_BYTES: usize = 3 * size_of::<Line>();
+
+/// The most bytes of markup, or of names of fields, around the texts of a line.
+const MARKUP_BYTES: usize = 160;
+
+/// The most bytes of a page before and after its lines, beside its title.
+const FRAME_BYTES: usize = 1024;
+
+impl Line {
+    /// Bytes that the line takes itself.
+    fn bytes(&self) -> usize {
+        LINE_BYTES + self.name.capacity() + self.mtime.capacity() + self.link.capacity()
+    }
+
+    /// The most bytes that it takes in a listing of either form.
+    fn rendered_bytes_max(&self) -> usize {
+        MARKUP_BYTES + escaped_bytes_max(&self.name) + escaped_bytes_max(&self.link)
+    }
 }
 
-fn lines(site: &Site, host: Option<&str>, (directory, path): (File, &[u8])) -> io::Result<(Vec<Line>, bool)> {
-    let (mut lines, mut is_cut) = (Vec::new(), false);
-    for name in Dir::read_from(&directory)? {
-        let name = name?;
-        let bytes = name.file_name().to_bytes();
-        if matches!(bytes, b"." | b"..") || (bytes[0] == b'.' && !site.options().hidden) {
-            continue;
+/// The most bytes of a text in HTML or JSON, in which an escaped character has six at most.
+fn escaped_bytes_max(text: &str) -> usize {
+    let is_escaped = |byte: &u8| byte.is_ascii_control() || b"&<>\"'\\".contains(byte);
+    text.len() + 5 * text.bytes().filter(is_escaped).count()
+}
+
+/// A wanted listing of a directory.
+#[derive(Debug)]
+pub(crate) struct ListingTask {
+    pub(crate) opened: Opened,
+    pub(crate) host: Option<String>,
+    /// The path of the directory in its root.
+    pub(crate) path: Vec<u8>,
+    pub(crate) form: Form,
+    pub(crate) budget: ListingBudget,
+}
+
+impl ListingTask {
+    /// Lists the open directory: directories first, then files, each by name. Counts memory against
+    /// the budget before it takes it. Waits for the disk.
+    ///
+    /// # Errors
+    /// The directory cannot be read, or the budget has no room.
+    pub(crate) fn run(self, site: &Site) -> Result<Bytes, ListingFault> {
+        let mut part = self.budget.part();
+        let (lines, is_cut) = self.lines(site, &mut part)?;
+        let path = String::from_utf8_lossy(&self.path);
+        let bytes = lines.iter().map(Line::rendered_bytes_max).sum::<usize>();
+        let bytes = bytes + FRAME_BYTES + 2 * escaped_bytes_max(&path);
+        part.add(bytes)?;
+        let mut listing = Vec::with_capacity(bytes);
+        match self.form {
+            Form::Json => serde_json::to_writer(&mut listing, &lines).map_err(io::Error::from)?,
+            Form::Html => write_page(&mut listing, &path, &lines, is_cut),
         }
-        if lines.len() == NAMES_MAX {
-            is_cut = true;
-            break;
+        debug_assert!(listing.capacity() == bytes, "{} bytes instead of {bytes}", listing.len());
+        drop(lines);
+        listing.shrink_to_fit();
+        part.hold(listing)
+    }
+
+    fn lines(&self, site: &Site, part: &mut BudgetPart) -> Result<(Vec<Line>, bool), ListingFault> {
+        let (mut lines, mut is_cut) = (Vec::new(), false);
+        for name in Dir::read_from(&self.opened.file).map_err(io::Error::from)? {
+            let name = name.map_err(io::Error::from)?;
+            let bytes = name.file_name().to_bytes();
+            if matches!(bytes, b"." | b"..") || (bytes[0] == b'.' && !site.options().hidden) {
+                continue;
+            }
+            if lines.len() == NAMES_MAX {
+                is_cut = true;
+                break;
+            }
+            // One that has gone meanwhile is not listed.
+            if let Some(line) = self.line(site, name.file_name()) {
+                part.add(line.bytes())?;
+                lines.push(line);
+            }
         }
-        // One that has gone meanwhile is not listed.
-        let Ok(stat) = rustix::fs::statat(&directory, name.file_name(), AtFlags::SYMLINK_NOFOLLOW) else {
-            continue;
+        lines.sort_by(|one, other| (one.kind, &one.name).cmp(&(other.kind, &other.name)));
+        Ok((lines, is_cut))
+    }
+
+    /// The line of a name, if there is something to be listed.
+    fn line(&self, site: &Site, name: &CStr) -> Option<Line> {
+        let bytes = name.to_bytes();
+        let stat = rustix::fs::statat(&self.opened.file, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+        let (kind, size, modified) = match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => (Kind::File, stat.st_size.cast_unsigned(), stat.st_mtime),
+            FileType::Directory => (Kind::Directory, 0, stat.st_mtime),
+            FileType::Symlink => behind_link(site, self.host.as_deref(), (&self.path, bytes), stat.st_mtime)?,
+            _ => return None,
         };
-        let seen = match FileType::from_raw_mode(stat.st_mode) {
-            FileType::RegularFile => Some((Kind::File, stat.st_size.cast_unsigned(), stat.st_mtime)),
-            FileType::Directory => Some((Kind::Directory, 0, stat.st_mtime)),
-            FileType::Symlink => behind_link(site, host, (path, bytes), stat.st_mtime),
-            _ => None,
-        };
-        let Some((kind, size, modified)) = seen else { continue };
         let slash = if kind == Kind::Directory { "/" } else { "" };
-        lines.push(Line {
+        Some(Line {
             name: String::from_utf8_lossy(bytes).into_owned(),
             kind,
             size: (kind == Kind::File).then_some(size),
             mtime: HttpDate::from(condition::writable_time(modified)).to_string(),
             // "./" keeps a name with a colon from being taken for a scheme.
             link: format!("./{}{slash}", percent_encode(bytes, PATH)),
-        });
+        })
     }
-    lines.sort_by(|one, other| (one.kind, &one.name).cmp(&(other.kind, &other.name)));
-    Ok((lines, is_cut))
 }
 
 /// The file that a link leads to, if it may be followed; `own` is the link's own time.
@@ -202,8 +278,22 @@ fn behind_link(
     }
 }
 
-fn page(path: &[u8], lines: &[Line], is_cut: bool) -> Markup {
-    let title = format!("/{}", String::from_utf8_lossy(path));
+/// Writes a page line by line, so that it never takes more memory than its own.
+fn write_page(page: &mut Vec<u8>, path: &str, lines: &[Line], is_cut: bool) {
+    let frame = frame(path, is_cut).into_string();
+    let (before, after) = frame.split_once(PLACE_OF_LINES).expect("the frame has a place for lines");
+    page.extend_from_slice(before.as_bytes());
+    for line in lines {
+        page.extend_from_slice(row(line).into_string().as_bytes());
+    }
+    page.extend_from_slice(after.as_bytes());
+}
+
+/// The place of the lines in a frame. No path has this character.
+const PLACE_OF_LINES: char = '\0';
+
+fn frame(path: &str, is_cut: bool) -> Markup {
+    let title = format!("/{path}");
     html! {
         (DOCTYPE)
         html lang="en" {
@@ -219,18 +309,22 @@ fn page(path: &[u8], lines: &[Line], is_cut: bool) -> Markup {
                     @if !path.is_empty() {
                         tr { td { a href="../" { "../" } } td {} td {} }
                     }
-                    @for line in lines {
-                        tr {
-                            td { a href=(line.link) { (line.name) @if line.kind == Kind::Directory { "/" } } }
-                            td { @if let Some(size) = line.size { (size) } }
-                            td { (line.mtime) }
-                        }
-                    }
+                    (PLACE_OF_LINES)
                 }
                 @if is_cut {
                     p { "There are more names; the first " (NAMES_MAX) " are listed." }
                 }
             }
+        }
+    }
+}
+
+fn row(line: &Line) -> Markup {
+    html! {
+        tr {
+            td { a href=(line.link) { (line.name) @if line.kind == Kind::Directory { "/" } } }
+            td { @if let Some(size) = line.size { (size) } }
+            td { (line.mtime) }
         }
     }
 }

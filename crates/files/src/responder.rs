@@ -17,7 +17,7 @@ use percent_encoding::percent_encode;
 use crate::answer::{self, Body, Frame, Moment, Persistence, Reply, Sharing};
 use crate::cache::{Cache, Known};
 use crate::entry::{Resource, SMALL_BYTES};
-use crate::listing::{self, ListingBudget, ListingFault};
+use crate::listing::{self, ListingBudget, ListingFault, ListingTask};
 use crate::range::Span;
 use crate::request::{Head, Method, Refusal};
 use crate::root::{DiskWait, Fault, Opened};
@@ -52,7 +52,7 @@ pub(crate) struct Work {
 #[derive(Debug)]
 enum Task {
     Find { host: Option<String>, path: Vec<u8>, directory: bool },
-    List { opened: Opened, host: Option<String>, path: Vec<u8>, form: listing::Form, budget: ListingBudget },
+    List(ListingTask),
 }
 
 /// Result of the work for one path.
@@ -87,10 +87,9 @@ impl Work {
             Task::Find { host, path, directory } => {
                 Outcome::Found(site.find(host.as_deref(), (&path, directory), DiskWait::Unlimited))
             }
-            Task::List { opened, host, path, form, budget } => {
-                let listed = listing::render(site, host.as_deref(), (opened, &path), form);
-                let listed = listed.map_err(ListingFault::from).and_then(|listing| budget.hold(listing));
-                Outcome::Listed(listed, form)
+            Task::List(task) => {
+                let form = task.form;
+                Outcome::Listed(task.run(site), form)
             }
         };
         Prepared { key: self.key, outcome }
@@ -403,7 +402,8 @@ fn list(asked: &Lookup<'_>, head: &Head<'_, '_>, (opened, budget): (Opened, &Lis
     let form = listing::Form::wanted(head);
     let (host, path) = (asked.host.map(str::to_owned), asked.path.to_vec());
     let budget = budget.clone();
-    Work { key: asked.key.to_vec(), task: Task::List { opened, host, path, form, budget } }
+    let task = Task::List(ListingTask { opened, host, path, form, budget });
+    Work { key: asked.key.to_vec(), task }
 }
 
 #[cfg(test)]

@@ -1,18 +1,59 @@
-//! The memory of listings under way.
+//! The memory of listings, while they are made and under way.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 
 use super::*;
+use crate::site::SiteOptions;
+
+fn hold(budget: &ListingBudget, bytes: Vec<u8>) -> Result<Bytes, ListingFault> {
+    budget.part().hold(bytes)
+}
 
 #[test]
 fn listings_that_clients_have_still_to_receive_keep_to_the_budget() {
     let budget = ListingBudget::new(100);
-    let first = budget.hold(vec![b'a'; 60]).unwrap();
-    assert!(matches!(budget.hold(vec![b'b'; 60]), Err(ListingFault::NoRoom)));
-    let second = budget.clone().hold(vec![b'c'; 40]).unwrap();
-    assert!(matches!(budget.hold(vec![b'd'; 1]), Err(ListingFault::NoRoom)));
+    let first = hold(&budget, vec![b'a'; 60]).unwrap();
+    assert!(matches!(hold(&budget, vec![b'b'; 60]), Err(ListingFault::NoRoom)));
+    let second = hold(&budget.clone(), vec![b'c'; 40]).unwrap();
+    assert!(matches!(hold(&budget, vec![b'd'; 1]), Err(ListingFault::NoRoom)));
     let part = first.slice(50..);
     drop(first);
-    assert!(matches!(budget.hold(vec![b'e'; 1]), Err(ListingFault::NoRoom)), "a part is still held");
+    assert!(matches!(hold(&budget, vec![b'e'; 1]), Err(ListingFault::NoRoom)), "a part is still held");
     assert_eq!(part, "aaaaaaaaaa");
     drop((part, second));
-    assert_eq!(budget.hold(vec![b'f'; 100]).unwrap().len(), 100);
+    assert_eq!(hold(&budget, vec![b'f'; 100]).unwrap().len(), 100);
+}
+
+fn list(site: &Site, form: Form, budget: &ListingBudget) -> Result<Bytes, ListingFault> {
+    let Ok(Found::Listing(opened)) = site.find(None, (b"", true), DiskWait::Unlimited) else {
+        panic!("a directory without an index file");
+    };
+    ListingTask { opened, host: None, path: Vec::new(), form, budget: budget.clone() }.run(site)
+}
+
+#[test]
+fn memory_of_a_listing_counts_before_it_is_taken() {
+    let home = tempfile::tempdir().unwrap();
+    // Names that become longest in one form or the other.
+    let odd: [&[u8]; 6] = [b"plain", b"<&>\"'", b"\x01\x02\x1f\x7f", b"back\\slash", b"\xff\xfe", b" %~"];
+    for (number, name) in (0..50).flat_map(|number| odd.map(|name| (number, name))) {
+        let name = [name, format!("{number}").as_bytes()].concat();
+        std::fs::write(home.path().join(OsStr::from_bytes(&name)), "content").unwrap();
+    }
+    let directory = home.path().to_owned();
+    let site = Site::open(SiteOptions { directory, listing: true, ..SiteOptions::default() }).unwrap();
+    for form in [Form::Html, Form::Json] {
+        let budget = ListingBudget::new(LISTINGS_BYTES_MAX);
+        let listing = list(&site, form, &budget).unwrap();
+        let used = || budget.used.load(Ordering::Relaxed);
+        assert_eq!(used(), listing.len(), "{form:?}: a finished listing is all that counts");
+        let len = listing.len();
+        drop(listing);
+        assert_eq!(used(), 0);
+        // Room for the listing alone is no room to make it in.
+        let small = ListingBudget::new(len);
+        assert!(matches!(list(&site, form, &small), Err(ListingFault::NoRoom)), "{form:?}");
+        assert_eq!(small.used.load(Ordering::Relaxed), 0, "{form:?}: a refused one gives all back");
+    }
 }
