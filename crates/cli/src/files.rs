@@ -7,7 +7,7 @@ use clap::ValueEnum;
 use clap::builder::ArgPredicate;
 use levada_files::root::Links;
 use levada_files::{
-    Address, CacheRule, Config, LogFormat, LogOptions, Server, Signals, SiteOptions, TlsOptions,
+    Address, CacheRule, Config, LogFormat, LogOptions, SEND_TIME, Server, Signals, SiteOptions, TlsOptions,
 };
 
 use crate::{failure::Failure, logging};
@@ -166,6 +166,7 @@ fn config(args: Args) -> Config {
         shards: args.shards.map(usize::from),
         connections_max: usize::try_from(args.max_connections).unwrap_or(usize::MAX),
         connections_per_address_max: usize::try_from(args.max_connections_per_address).unwrap_or(usize::MAX),
+        send_time: SEND_TIME,
         grace: Duration::from_secs(args.grace.into()),
     }
 }

@@ -33,9 +33,6 @@ const IDLE: Duration = Duration::from_secs(60);
 /// Time that a head may take from its first byte on.
 const HEAD_TIME: Duration = Duration::from_secs(10);
 
-/// Time that a client may take nothing of an answer.
-const SEND_TIME: Duration = Duration::from_secs(60);
-
 /// Time that a client that was refused has to take the reason, and how much it may still send
 /// meanwhile.
 const FAREWELL_TIME: Duration = Duration::from_secs(2);

@@ -48,9 +48,15 @@ pub struct Config {
     pub connections_max: usize,
     /// Connections of one address at most.
     pub connections_per_address_max: usize,
+    /// Time that a client may take nothing of an answer until its connection ends, normally
+    /// [`SEND_TIME`].
+    pub send_time: Duration,
     /// Time that answers under way have to finish when the server stops.
     pub grace: Duration,
 }
+
+/// Time that a client may take nothing of an answer.
+pub const SEND_TIME: Duration = Duration::from_secs(60);
 
 /// The reason why a server did not start. Nothing is left running.
 #[derive(Debug, thiserror::Error)]
@@ -186,6 +192,7 @@ impl Server {
             operator_connections: ConnectionLimits::new(OPERATOR_CONNECTIONS, OPERATOR_CONNECTIONS),
             proxy_protocol: config.proxy_protocol,
             stop: Stop::new(),
+            send_time: config.send_time,
             grace: config.grace,
             files_max: places.files,
             listings: ListingBudget::new(LISTINGS_BYTES_MAX),

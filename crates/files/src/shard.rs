@@ -41,6 +41,8 @@ pub(crate) struct Shared {
     /// True if connections with files begin with a header of the PROXY protocol.
     pub(crate) proxy_protocol: bool,
     pub(crate) stop: Stop,
+    /// Time that a client may take nothing of an answer.
+    pub(crate) send_time: Duration,
     /// Time that connections have to finish after the stop signal.
     pub(crate) grace: Duration,
     /// Open files that each shard may keep.

@@ -18,7 +18,7 @@ use std::task::Poll;
 use tokio::io::Interest;
 use tokio::sync::oneshot;
 
-use super::{CloseReason, Connection, KEPT_BACK_BYTES, Note, SEND_TIME};
+use super::{CloseReason, Connection, KEPT_BACK_BYTES, Note};
 use crate::access_log::{self, Draft};
 use crate::answer::{Body, Part, Reply};
 use crate::entry::Entry;
@@ -151,14 +151,14 @@ impl Connection {
 
     /// Waits until the socket takes more, for so long at most.
     async fn writable(&mut self) -> Result<(), CloseReason> {
-        let (socket, timer) = (&self.socket, &mut self.timer);
+        let (socket, timer, limit) = (&self.socket, &mut self.timer, self.shard.shared.send_time);
         let mut is_set = false;
         let ready = std::future::poll_fn(|context| {
             if let Poll::Ready(ready) = socket.poll_writable(context) {
                 return Poll::Ready(ready.map_err(CloseReason::from));
             }
             if !is_set {
-                timer.until(tokio::time::Instant::now() + SEND_TIME);
+                timer.until(tokio::time::Instant::now() + limit);
                 is_set = true;
             }
             timer.poll(context).map(|()| Err(CloseReason::Slow))

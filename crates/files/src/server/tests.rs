@@ -63,6 +63,7 @@ fn plain(home: &FilePath) -> Config {
         shards: Some(1),
         connections_max: 100,
         connections_per_address_max: 100,
+        send_time: SEND_TIME,
         grace: Duration::from_secs(1),
     }
 }
@@ -351,4 +352,43 @@ fn a_stop_removes_the_socket_that_this_server_bound_and_no_other() {
     assert!(path.exists(), "the socket of the second server");
     second.stop();
     assert!(!path.exists());
+}
+
+#[test]
+fn a_client_that_takes_nothing_loses_its_connection_to_another_one() {
+    let home = tempfile::TempDir::new().unwrap();
+    std::fs::create_dir(home.path().join("root")).unwrap();
+    // More than the buffers of both sockets hold.
+    const FILE_BYTES: u64 = 64 << 20;
+    let file = std::fs::File::create(home.path().join("root/large")).unwrap();
+    file.set_len(FILE_BYTES).unwrap();
+    std::fs::write(home.path().join("root/small"), "a small file").unwrap();
+    let send_time = Duration::from_millis(300);
+    let server = Server::start(Config { send_time, connections_max: 1, ..plain(home.path()) }).unwrap();
+    let connect = || TcpStream::connect(server.addresses()[0].to_string()).unwrap();
+    let begun = std::time::Instant::now();
+    let mut slow = connect();
+    slow.write_all(b"GET /large HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    let mut first = [0; 15];
+    slow.read_exact(&mut first).unwrap();
+    assert_eq!(&first, b"HTTP/1.1 200 OK");
+    // The other client waits for the only place.
+    assert_eq!(get(&mut connect(), "/small", 12), b"a small file");
+    assert!(begun.elapsed() >= send_time, "the place was free after {:?}", begun.elapsed());
+    // The first client gets what the sockets held, and then the end of the connection.
+    let mut taken = 0;
+    let mut some = vec![0; 64 << 10];
+    loop {
+        match slow.read(&mut some) {
+            Ok(0) => break,
+            Ok(count) => taken += count as u64,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::ConnectionReset);
+                break;
+            }
+        }
+    }
+    assert!(taken < FILE_BYTES, "{taken} bytes");
+    server.stop();
 }
