@@ -20,9 +20,9 @@ impl Numbers {
     }
 }
 
-/// Attempts of each test: 20 000, or as many as `LEVADA_TEST_HOSTILE` says.
+/// Attempts of each test: 50 000, 100 000 in all, or as many as `LEVADA_TEST_HOSTILE` says.
 fn attempts() -> usize {
-    std::env::var("LEVADA_TEST_HOSTILE").map_or(20_000, |count| count.parse().expect("a number"))
+    std::env::var("LEVADA_TEST_HOSTILE").map_or(50_000, |count| count.parse().expect("a number"))
 }
 
 const PARTS: [&str; 16] = [
