@@ -178,7 +178,11 @@ impl Machine for GroupMachine {
         self.join(format!("unused-id-{number}"), 9, None);
         self.join(format!("static-{number}"), 9, Some(format!("instance-{number}")));
         self.beat(format!("consumer-{number}"), format!("member-{number}"), None);
-        self.beat(format!("regex-{number}"), format!("member-{number}"), Some(format!("topic-{number:07}.*")));
+        self.beat(
+            format!("regex-{number}"),
+            format!("member-{number}"),
+            Some(format!("topic-{number:07}.*")),
+        );
         self.send(CommitRequest {
             api_version: 8,
             group_id: format!("simple-{number}"),
