@@ -178,9 +178,6 @@ impl Connection {
                 Taken::Answer(reply, draft) => {
                     self.prepared.clear();
                     let last = reply.close;
-                    if last {
-                        self.outgoing.expect_end();
-                    }
                     self.send(reply, draft).await?;
                     if last {
                         self.flush().await?;
@@ -189,7 +186,7 @@ impl Connection {
                     }
                 }
                 Taken::Refused(reply, draft) => {
-                    self.outgoing.expect_end();
+                    debug_assert!(reply.close, "a refused request is the last one");
                     self.send(reply, draft).await?;
                     self.flush().await?;
                     return Ok(Closing::Long);

@@ -94,11 +94,11 @@ impl Outgoing {
         }
     }
 
-    /// Notes that the socket is closed or shut down as soon as everything is sent: the end of the
-    /// connection then leaves with the last bytes.
-    pub(crate) fn expect_end(&mut self) {
+    /// Notes whether more is sent behind what there is, or the socket is closed or shut down: that
+    /// then leaves with the last bytes.
+    pub(crate) fn expect_more(&mut self, is_expected: bool) {
         if let Outgoing::Plain(transfer) = self {
-            transfer.expect_more();
+            transfer.expect_more(is_expected);
         }
     }
 

@@ -71,11 +71,12 @@ impl Transfer {
         self.queue.push(piece);
     }
 
-    /// Tells the kernel with the last bytes from memory that more follows: it may hold an
+    /// Notes whether the caller sends more behind the last piece: the kernel may then hold an
     /// incomplete segment back until the caller sends more or closes the socket. A caller that
-    /// closes it at once sends the last bytes and the end of the connection in one segment.
-    pub fn expect_more(&mut self) {
-        self.queue.expect_more();
+    /// closes it at once sends the last bytes and the end of the connection in one segment. Not
+    /// expected at first.
+    pub fn expect_more(&mut self, is_expected: bool) {
+        self.queue.expect_more(is_expected);
     }
 
     /// Number of bytes that the kernel has not taken.
@@ -125,6 +126,7 @@ impl Transfer {
                     return Ok(Turn::Blocked);
                 }
                 Progress::Cold => {
+                    self.queue.uncork(socket);
                     self.cold = self.queue.missing(job.engine);
                     return Ok(Turn::Cold);
                 }
@@ -133,6 +135,9 @@ impl Transfer {
                     self.queue.detour(next_best(path, job.engine.means));
                 }
             }
+        }
+        if !self.queue.expects_more() {
+            self.queue.uncork(socket);
         }
         Ok(Turn::Done)
     }

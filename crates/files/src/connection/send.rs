@@ -35,7 +35,7 @@ impl Connection {
     /// Sends an answer, or keeps it back with others before it while the client's next request is
     /// there already.
     pub(super) async fn send(&mut self, reply: Reply, draft: Option<Box<Draft>>) -> Result<(), CloseReason> {
-        let Reply { status, head, body, .. } = reply;
+        let Reply { status, head, body, close } = reply;
         let (head_bytes, body_bytes) = (head.len() as u64, body.len());
         self.notes.push(Note { draft, status, head_bytes, body_bytes, begun: Instant::now() });
         self.push(Piece::Bytes(head));
@@ -52,6 +52,8 @@ impl Connection {
                 }
             }
         }
+        // The end of the connection leaves with the last bytes.
+        self.outgoing.expect_more(close);
         if self.pending.is_empty() || self.outgoing.remaining() > KEPT_BACK_BYTES {
             self.flush().await?;
         } else {
@@ -66,6 +68,7 @@ impl Connection {
         if tail > span.start {
             let (file, offset) = (Arc::clone(&entry.file), span.start);
             self.push(Piece::Extent(Extent { file, offset, len: tail - span.start }));
+            self.outgoing.expect_more(true);
             let begun = Instant::now();
             let all_resident = self.run(Some(entry)).await?;
             if all_resident && span.len() == entry.len() {

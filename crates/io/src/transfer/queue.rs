@@ -1,6 +1,7 @@
 //! The queue of a transfer: its remaining pieces in order, and the progress in the first one.
 
 use std::collections::VecDeque;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -36,6 +37,19 @@ pub(crate) struct Queue {
     tls: Tls,
     /// True if the caller sends more behind the last piece, or closes the socket.
     expects_more: bool,
+    cork: Cork,
+}
+
+/// State of the socket's option `TCP_CORK`.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum Cork {
+    /// The kernel sends incomplete segments.
+    #[default]
+    Open,
+    /// The kernel holds them back.
+    Closed,
+    /// The socket is not one of TCP.
+    Unsupported,
 }
 
 impl Queue {
@@ -53,9 +67,26 @@ impl Queue {
         }
     }
 
-    /// Notes that the caller sends more behind the last piece, or closes the socket.
-    pub(crate) fn expect_more(&mut self) {
-        self.expects_more = true;
+    /// Notes whether the caller sends more behind the last piece, or closes the socket.
+    pub(crate) fn expect_more(&mut self, is_expected: bool) {
+        self.expects_more = is_expected;
+    }
+
+    /// Has the kernel hold incomplete segments back, for calls that cannot say that more follows.
+    pub(crate) fn cork(&mut self, socket: BorrowedFd<'_>) {
+        if self.cork == Cork::Open {
+            let is_set = rustix::net::sockopt::set_tcp_cork(socket, true).is_ok();
+            self.cork = if is_set { Cork::Closed } else { Cork::Unsupported };
+        }
+    }
+
+    /// Has the kernel send an incomplete segment that [`Queue::cork`] holds back.
+    pub(crate) fn uncork(&mut self, socket: BorrowedFd<'_>) {
+        if self.cork == Cork::Closed {
+            // A socket that is gone holds nothing back.
+            let _ = rustix::net::sockopt::set_tcp_cork(socket, false);
+            self.cork = Cork::Open;
+        }
     }
 
     /// True if the caller sends more behind the last piece, or closes the socket.

@@ -329,13 +329,31 @@ fn the_last_bytes_wait_for_the_end_of_the_connection() {
     let (sender, mut receiver) = sockets(true, false);
     let mut arrived = Vec::new();
     let mut last = Transfer::new([Piece::Bytes(Bytes::from_static(b"last"))]);
-    last.expect_more();
+    last.expect_more(true);
     assert_eq!(last.step(&mut engine, sender.as_fd(), 1 << 20).unwrap(), Turn::Done);
     let unsent = rustix::io::ioctl_fionread(&receiver).unwrap();
     assert_eq!(unsent, 0, "the bytes went out before the connection ended");
     drop(sender);
     read_to_end(&mut receiver, &mut arrived);
     assert_eq!(arrived, b"last");
+}
+
+#[test]
+fn turns_by_sendfile_end_with_no_incomplete_segment() {
+    let content = content(64 << 10);
+    let mut engine = engine(&caps(true, true), Thresholds::default());
+    engine.force(Some(SocketPath::Sendfile));
+    let (sender, mut receiver) = sockets(true, false);
+    let mut transfer = Transfer::new([extent(&file_of(&content), 0, content.len() as u64)]);
+    assert_eq!(transfer.step(&mut engine, sender.as_fd(), 16 << 10).unwrap(), Turn::Yield);
+    let arrived = rustix::io::ioctl_fionread(&receiver).unwrap();
+    assert_eq!(arrived, 0, "a segment of 64 KiB went out with 16 KiB");
+    while transfer.step(&mut engine, sender.as_fd(), 16 << 10).unwrap() != Turn::Done {}
+    assert!(!rustix::net::sockopt::tcp_cork(&sender).unwrap(), "the end is held back");
+    drop(sender);
+    let mut arrived = Vec::new();
+    read_to_end(&mut receiver, &mut arrived);
+    assert!(arrived == content, "the bytes are those of the file");
 }
 
 #[test]

@@ -3,7 +3,8 @@
 //! *Saves* both copies: the socket's buffers point at the pages of the page cache. *Needs* a file
 //! that lives in the page cache and a socket that takes pages; no descriptors beyond the two.
 //! *Loses* to `splice` because the pipe inside the call has 64 KiB: more and smaller sends. It
-//! cannot say that more follows, and a cold page blocks the caller even if the socket does not.
+//! cannot say that more follows, so `TCP_CORK` says it, by two more calls for a transfer. A cold
+//! page blocks the caller even if the socket does not.
 
 use rustix::io::Errno;
 
@@ -24,6 +25,10 @@ pub(crate) fn advance(job: &mut Job<'_>, queue: &mut Queue) -> Result<Progress, 
         }
         let count = job.allowance(extent, done).min(CALL_MAX);
         let mut offset = extent.offset.saturating_add(done);
+        if Job::more_after(queue, count) {
+            queue.cork(job.socket);
+        }
+        let Some((extent, done)) = queue.front_extent() else { break };
         let counters = &job.engine.counters;
         let sent = counters.call(Path::Sendfile, || {
             let count = usize::try_from(count).unwrap_or(usize::MAX);
