@@ -1,6 +1,6 @@
 #!/bin/sh
-# Records what docs/performance/figures.md is made of, and makes it: an hour of a quiet machine with 50 GB of room, from the repository's
-# root, with the directory of Kafka's jars.
+# Records what docs/performance/figures.md is made of, and makes it: two hours of a quiet machine with 50 GB of room, from the repository's
+# root, with the directory of Kafka's jars. NGINX names the program of nginx if PATH does not have it.
 set -eu
 
 libs=${1:?usage: docs/performance/record.sh KAFKA_LIBS [SCRATCH_DIR]}
@@ -22,9 +22,10 @@ flame fetch "16 KiB levada" small
 flame fetch "50 MiB levada" large
 flame produce "16 KiB levada" small
 flame many-producers levada single
-for what in produce fetch many-producers latency tls-fetch parallel connections fairness interference reheat fan-out idle java-producer append growth; do
+for what in produce fetch many-producers latency tls-fetch parallel connections fairness interference reheat fan-out idle java-producer append growth replicate; do
     record "$what"
 done
+"$levada" lab files --nginx="${NGINX:-nginx}" --dir "$scratch" --record "$scratch/files.jsonl" > /dev/null
 record memory --full
 record start --full --rounds 5
 record recovery --full --rounds 3

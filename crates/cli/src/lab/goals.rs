@@ -10,7 +10,7 @@ use crate::failure::Failure;
 /// Records, and the place of the result.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Record of `levada lab broker`
+    /// Record of `levada lab broker` or `levada lab files`
     #[arg(required = true)]
     records: Vec<PathBuf>,
     /// Directory of the documentation

@@ -1,5 +1,6 @@
-//! Goals for the broker's cost beside records of `levada lab broker`: a row for each
-//! goal, with the measured value, whether that reaches it, and if not, why.
+//! Goals for the cost of the broker and of `levada files` beside records of `levada lab broker` and
+//! `levada lab files`: a row for each goal, with the measured value, and a reason if the value does
+//! not reach it.
 //!
 //! The records lie in the repository beside the page, so that whoever doubts a row can compute it
 //! again.
@@ -192,7 +193,7 @@ fn times(factor: f64) -> String {
     }
 }
 
-/// Parts of records that are kept, by experiment: all that is about the broker. Of an experiment
+/// Parts of records that are kept, by experiment: all experiments that have goals. Of an experiment
 /// that several records have, the last one counts.
 pub fn kept(records: &[Vec<Line>]) -> BTreeMap<String, Vec<Line>> {
     let mut kept = BTreeMap::new();

@@ -9,8 +9,14 @@ use super::site::Site;
 use super::{FLOOR, FileServers, floor};
 use crate::error::LabError;
 use crate::harness::bench::Bench;
+use crate::harness::program::allow_descriptors;
 use crate::method::experiment::{Case, Experiment, Metrics, Outcome, Pass};
 use crate::record::{Metric, Verdict};
+
+const MOST_CONNECTIONS: usize = 5_000;
+
+/// Least number of requests of a connection that stays, which pay for its beginning.
+const LEAST_REQUESTS: usize = 8;
 
 /// Requests that are alike.
 #[derive(Debug, Clone, Copy)]
@@ -28,9 +34,10 @@ struct Work {
 const KEPT: Work =
     Work { group: "", files: &[("1k", 100)], connections: 1, is_short: false, is_sealed: false, share: 1 };
 
-const WORK: [Work; 10] = [
+const WORK: [Work; 11] = [
     Work { group: "1 KiB", ..KEPT },
     Work { group: "1 KiB, 100 connections", connections: 100, ..KEPT },
+    Work { group: "1 KiB, 5 000 connections", connections: MOST_CONNECTIONS, ..KEPT },
     Work { group: "16 KiB", files: &[("16k", 100)], ..KEPT },
     Work { group: "16 KiB, 100 connections", files: &[("16k", 100)], connections: 100, ..KEPT },
     Work {
@@ -64,6 +71,8 @@ impl<'b> Requests<'b> {
     /// # Errors
     /// A server does not start, or there is no room.
     pub fn new(bench: &'b Bench, systems: &FileServers) -> Result<Requests<'b>, LabError> {
+        // The bare loop and the client have the two ends of a connection in this process.
+        allow_descriptors(2 * MOST_CONNECTIONS as u64 + 200)?;
         let site = Site::new(bench, &FILES.map(|(name, len)| (name.to_owned(), len)))?;
         let servers = super::started(bench, systems, &site)?;
         let requests = bench.scale().choose(200, 10_000, 20_000, 40_000);
@@ -79,7 +88,8 @@ impl<'b> Requests<'b> {
         // The kinds come mixed: 37 and 100 have no divisor in common.
         let files = (0..files.len()).map(|at| files[at * 37 % files.len()]).collect();
         let checked = pass == Pass::Integrity;
-        let requests = if checked { 100 } else { (self.requests / work.share).max(work.connections) };
+        let least = if work.is_short { work.connections } else { work.connections * LEAST_REQUESTS };
+        let requests = if checked { 100 } else { (self.requests / work.share).max(least) };
         let (connections, is_short) = (work.connections, work.is_short);
         Ok(Load { files, requests, connections, is_short, is_checked: checked })
     }
