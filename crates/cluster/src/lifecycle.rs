@@ -12,6 +12,7 @@ mod phase;
 mod tests;
 mod times;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use levada_wire::messages::{
@@ -19,7 +20,7 @@ use levada_wire::messages::{
     Uuid,
 };
 
-pub use self::identity::{BrokerIdentity, BrokerListener, FeatureRange, IdentityFault};
+pub use self::identity::{BrokerIdentity, BrokerListener, FeatureRange, FinalisedFeature, IdentityFault};
 pub use self::phase::BrokerPhase;
 pub use self::times::LifecycleTimes;
 use crate::errors;
@@ -116,6 +117,8 @@ struct Offline {
 #[derive(Debug)]
 pub struct Lifecycle {
     identity: BrokerIdentity,
+    /// The levels of the cluster, as far as a controller has told them.
+    finalised: Vec<FinalisedFeature>,
     times: LifecycleTimes,
     phase: BrokerPhase,
     epoch: Option<i64>,
@@ -148,6 +151,7 @@ impl Lifecycle {
     pub fn new(identity: BrokerIdentity, times: LifecycleTimes, now_ms: i64) -> Lifecycle {
         Lifecycle {
             identity,
+            finalised: Vec::new(),
             times,
             phase: BrokerPhase::Starting,
             epoch: None,
@@ -183,6 +187,19 @@ impl Lifecycle {
     /// True unless the last heartbeat's answer said otherwise.
     pub fn is_fenced(&self) -> bool {
         self.fenced
+    }
+
+    /// Notes the levels that the cluster has finalised, as a controller tells them.
+    pub fn set_finalised(&mut self, finalised: Vec<FinalisedFeature>) {
+        self.finalised = finalised;
+    }
+
+    /// Cause and next step of a refusal, for a message.
+    pub fn cause(&self, code: i16) -> Cow<'static, str> {
+        let unsupported = (code == errors::UNSUPPORTED_VERSION)
+            .then(|| self.identity.unsupported(&self.finalised))
+            .flatten();
+        unsupported.map_or(Cow::Borrowed(errors::remedy(code)), Cow::Owned)
     }
 
     /// The time of the next `Tick`; `None` when stopped.
@@ -401,7 +418,7 @@ impl Lifecycle {
             ),
             _ => {
                 let cause = match self.last_refusal {
-                    Some(code) => format!("error code {code}, {}", errors::remedy(code)),
+                    Some(code) => format!("error code {code}, {}", self.cause(code)),
                     None => "no controller answered; check controller.quorum.bootstrap.servers".into(),
                 };
                 let limit = self.times.registration_ms;

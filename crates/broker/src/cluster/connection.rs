@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use levada_cluster::lifecycle::FinalisedFeature;
 use levada_cluster::{Address, Target};
 use levada_wire::api::controller::{self, ControllerApi};
 use levada_wire::client::OfferedVersions;
@@ -84,6 +85,7 @@ struct Open {
     to: Address,
     client_id: String,
     client: Client,
+    finalised: Vec<FinalisedFeature>,
     /// The time at which the SASL session must be renewed.
     renew_at: Option<Instant>,
 }
@@ -180,6 +182,11 @@ impl Connection {
         self.open.as_ref().map_or(&[], |open| open.client.versions())
     }
 
+    /// The levels that the cluster had finalised when the connection was made.
+    pub(crate) fn finalised(&self) -> &[FinalisedFeature] {
+        self.open.as_ref().map_or(&[], |open| &open.finalised)
+    }
+
     fn call<T>(
         &mut self,
         to: &Target,
@@ -236,9 +243,14 @@ impl Connection {
                     Some(tls) => Box::new(tls.connect(host, socket)?),
                 })
             })?;
-        client.negotiate()?;
+        let offered = client.negotiate()?;
+        let finalised = offered.finalized_features.iter().map(|feature| FinalisedFeature {
+            name: feature.name.to_string(),
+            level: feature.max_version_level,
+        });
+        let finalised = finalised.collect();
         let renew_at = login(listener, &mut client)?;
-        Ok(Open { to: to.address.clone(), client_id, client, renew_at })
+        Ok(Open { to: to.address.clone(), client_id, client, finalised, renew_at })
     }
 
     /// Logs a fault, unless the same was logged since the last success: nodes are asked again

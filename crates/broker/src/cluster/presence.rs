@@ -115,6 +115,7 @@ impl Presence {
             LifecycleAction::Register(request, body) => {
                 let answer =
                     self.ask(|connection, to| connection.request(to, controller::BROKER_REGISTRATION, &body));
+                self.lifecycle.set_finalised(self.connection.finalised().to_vec());
                 return Ok(Some(match answer {
                     Some(answer) => LifecycleEvent::Registered(request, answer),
                     None => LifecycleEvent::Failed(request),
@@ -182,7 +183,9 @@ impl Presence {
                  and stops"
             ),
             errors::NOT_CONTROLLER => tracing::debug!(api, "the node is not the active controller any more"),
-            code => tracing::warn!(api, code, "{}; the broker repeats the request", errors::remedy(code)),
+            code => {
+                tracing::warn!(api, code, "{}; the broker repeats the request", self.lifecycle.cause(code));
+            }
         }
     }
 }

@@ -108,6 +108,26 @@ fn a_broker_is_caught_up_unfenced_and_shut_down() {
 }
 
 #[test]
+fn a_broker_that_lacks_a_level_of_the_cluster_ends_with_its_name() {
+    let controller = Controller::start(1);
+    controller.change(|state| {
+        state.registration_error = 35;
+        state.finalised = vec![("metadata.version", 30), ("transaction.version", 3)];
+    });
+    let member = join_with(&[&controller], "initial.broker.registration.timeout.ms=300");
+    let reason = loop {
+        match member.event() {
+            ClusterEvent::Exit(reason) => break reason,
+            ClusterEvent::Image(_) => {}
+            other => panic!("{other:?} of a broker that is not registered"),
+        }
+    };
+    assert!(reason.contains("the cluster has finalised transaction.version at level 3"), "{reason}");
+    assert!(reason.contains("supports levels 0 to 2 (error 35): upgrade Levada first"), "{reason}");
+    assert!(!reason.contains("metadata.version"), "{reason}");
+}
+
+#[test]
 fn an_answer_counts_when_its_image_is_there_and_no_image_waits_for_the_next_answer() {
     let controller = Controller::start(1);
     let member = join(&[&controller]);

@@ -39,6 +39,15 @@ pub struct FeatureRange {
     pub max: i16,
 }
 
+/// The level of a feature that a cluster has finalised.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FinalisedFeature {
+    /// The feature's name.
+    pub name: String,
+    /// The level.
+    pub level: i16,
+}
+
 /// A broker as it registers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BrokerIdentity {
@@ -92,6 +101,31 @@ impl BrokerIdentity {
             return Err(IdentityFault::NoMetadataVersion);
         }
         Ok(())
+    }
+
+    /// Names each level of the cluster that this broker does not support, and the next step, for a
+    /// message; `None` if it supports all of them.
+    pub(super) fn unsupported(&self, finalised: &[FinalisedFeature]) -> Option<String> {
+        let faults: Vec<String> = finalised.iter().filter_map(|feature| self.fault_of(feature)).collect();
+        (!faults.is_empty()).then(|| faults.join("; "))
+    }
+
+    fn fault_of(&self, FinalisedFeature { name, level }: &FinalisedFeature) -> Option<String> {
+        let fault = format!("the cluster has finalised {name} at level {level}");
+        let Some(range) = self.features.iter().find(|range| range.name == *name) else {
+            return (*level > 0).then(|| {
+                format!("{fault}, and this Levada does not have the feature (error 35): upgrade Levada first")
+            });
+        };
+        let FeatureRange { min, max, .. } = range;
+        let step = match level {
+            level if level > max => "upgrade Levada first".to_owned(),
+            level if level < min => format!(
+                "raise the level with kafka-features.sh upgrade --feature {name}={min} when all brokers support it"
+            ),
+            _ => return None,
+        };
+        Some(format!("{fault}, and this Levada supports levels {min} to {max} (error 35): {step}"))
     }
 
     /// The registration, with the directories that are `online`.

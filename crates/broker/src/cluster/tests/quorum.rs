@@ -43,6 +43,10 @@ pub(super) struct State {
     /// Requests received, by API.
     pub(super) received: Vec<i16>,
     pub(super) heartbeats: Vec<BrokerHeartbeatRequest>,
+    /// Error code of the answers to registrations.
+    pub(super) registration_error: i16,
+    /// Features that the cluster has finalised, with their levels.
+    pub(super) finalised: Vec<(&'static str, i16)>,
     /// Error code of the answers to heartbeats.
     pub(super) heartbeat_error: i16,
     /// The highest version of a heartbeat that it knows, if not that of Levada.
@@ -140,6 +144,7 @@ impl Controller {
             decode::<BrokerRegistrationRequest>(body, version).unwrap();
             let mut response = BrokerRegistrationResponse::default();
             response.broker_epoch = 7;
+            response.error_code = self.state.lock().registration_error;
             return encoded(correlation_id, version, &response);
         }
         if is(controller::BROKER_HEARTBEAT) {
@@ -185,6 +190,13 @@ impl Controller {
         });
         let mut response = ApiVersionsResponse::default();
         response.api_keys = rows.collect();
+        let levels = self.state.lock().finalised.clone();
+        let levels = levels.into_iter().map(|(name, level)| {
+            let mut feature = api_versions_response::FinalizedFeatureKey::default();
+            (feature.name, feature.max_version_level) = (StrBytes::from(name), level);
+            feature
+        });
+        response.finalized_features = levels.collect();
         encoded(correlation_id, version, &response)
     }
 
