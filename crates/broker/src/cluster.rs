@@ -195,9 +195,17 @@ impl ClusterMembership {
         Ok(())
     }
 
-    /// Notes that the metadata is in force up to the record at this offset.
-    pub(crate) fn applied(&self, offset: i64) {
-        self.shared.applied.fetch_max(offset, Ordering::Release);
+    /// Notes that the metadata is in force up to the last record of this image.
+    pub(crate) fn applied(&self, image: &Image) {
+        self.shared.applied_time_ms.fetch_max(image.timestamp_ms(), Ordering::Relaxed);
+        self.shared.applied.fetch_max(image.offset(), Ordering::Release);
+    }
+
+    /// Counts a publication of an image, which has taken this long; it is not whole if a part of
+    /// the image is not in force.
+    pub(crate) fn published(&self, took: Duration, is_whole: bool) {
+        self.shared.publications.add(took);
+        self.shared.publication_errors.fetch_add(u64::from(!is_whole), Ordering::Relaxed);
     }
 
     /// Notes that logs are open and listeners accept connections: the controller may unfence the

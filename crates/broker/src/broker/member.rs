@@ -123,28 +123,31 @@ impl Following {
     /// Acts on an image. Before the broker is caught up it is only kept: what the data directory
     /// has may belong to topics of later ones. Blocks.
     pub(crate) fn follow(&mut self, image: Image) {
-        let offset = image.offset();
-        match self.has_begun {
-            true => {
-                let before = self.broker.metadata().image();
-                let publisher = self.broker.publisher();
-                if let Err(error) = publisher.finish(publisher.publish_shared(&image)) {
-                    tracing::error!(%error, "a partition of this broker cannot be opened; the broker retries every few seconds");
-                }
-                self.report_directories(&before, &image);
+        if self.has_begun {
+            let (begun, before) = (Instant::now(), self.broker.metadata().image());
+            let publisher = self.broker.publisher();
+            let outcome = publisher.finish(publisher.publish_shared(&image));
+            self.membership.published(begun.elapsed(), outcome.is_ok());
+            if let Err(error) = outcome {
+                tracing::error!(%error, "a partition of this broker cannot be opened; the broker retries every few seconds");
             }
-            false => self.latest = Some(image),
+            self.report_directories(&before, &image);
         }
-        self.membership.applied(offset);
+        self.membership.applied(&image);
+        if !self.has_begun {
+            self.latest = Some(image);
+        }
     }
 
     /// Opens the logs of the partitions that the latest image has here. Blocks; logs that were not
     /// closed in good order are checked beside.
     pub(crate) fn begin(&mut self) -> Result<(), DataDirError> {
         let image = self.latest.take().unwrap_or_else(Image::empty);
+        let begun = Instant::now();
         let left = self.broker.replicas().begin_use()?;
         let clean = left.clean;
         self.broker.publisher().begin_shared(&image, left)?;
+        self.membership.published(begun.elapsed(), true);
         self.has_begun = true;
         self.report_directories(&Image::empty(), &image);
         tracing::info!(

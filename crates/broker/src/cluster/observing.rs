@@ -18,7 +18,7 @@ use super::events::EventSender;
 use super::requests::RequestInput;
 use super::setbacks::Setbacks;
 use super::status::Shared;
-use crate::clock::{now_ms, steady_ms};
+use crate::clock::steady_ms;
 use crate::metadata::image::{Image, Position, Replay};
 use crate::metadata::records;
 
@@ -238,7 +238,8 @@ impl Observation {
 }
 
 fn push(state: &mut Replay, record: &MetadataRecord) -> Result<(), End> {
-    let position = Position { offset: record.offset, epoch: record.epoch, timestamp_ms: now_ms() };
+    let position =
+        Position { offset: record.offset, epoch: record.epoch, timestamp_ms: record.timestamp_ms };
     let unreadable = |error: &dyn std::fmt::Display| {
         End::Fatal(format!(
             "cannot apply the metadata record at offset {}: {error}; upgrade Levada, or report this if it is the newest",
@@ -249,7 +250,8 @@ fn push(state: &mut Replay, record: &MetadataRecord) -> Result<(), End> {
     state.push(decoded, position).map_err(|error| unreadable(&error))
 }
 
-/// Passes all records in front of this position.
+/// Passes all records in front of this position. The time of the last record stays.
 fn skip_to(state: &mut Replay, through: LogPosition) {
-    state.skip(Position { offset: through.offset - 1, epoch: through.epoch, timestamp_ms: now_ms() });
+    let timestamp_ms = state.image().timestamp_ms();
+    state.skip(Position { offset: through.offset - 1, epoch: through.epoch, timestamp_ms });
 }

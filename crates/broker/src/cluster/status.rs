@@ -10,8 +10,9 @@ use levada_cluster::lifecycle::BrokerPhase;
 use levada_wire::client::OfferedVersions;
 use parking_lot::{Condvar, Mutex};
 
-use crate::clock::steady_ms;
+use crate::clock::{now_ms, steady_ms};
 use crate::config::LiveConfig;
+use crate::stats::{Durations, SharedDurations};
 
 /// The membership as operators see it.
 #[derive(Clone, Debug)]
@@ -32,6 +33,12 @@ pub(crate) struct MembershipStatus {
     pub(crate) high_watermark: i64,
     /// Offset of the last metadata record that is in force, -1 for none.
     pub(crate) applied: i64,
+    /// Time since a controller wrote the last metadata record that is in force, ms.
+    pub(crate) since_applied_ms: Option<i64>,
+    /// Times in which a state of the metadata was put in force.
+    pub(crate) publications: Durations,
+    /// Publications that left a part of the state out of force.
+    pub(crate) publication_errors: u64,
     /// Time since the leader's last answer to a Fetch of the metadata log was taken, ms.
     pub(crate) since_fetch_ms: Option<i64>,
     /// Time since the last answer to a heartbeat or registration, ms.
@@ -51,6 +58,10 @@ pub(super) struct Shared {
     news: Condvar,
     /// Offset of the last record that is in force.
     pub(super) applied: AtomicI64,
+    /// Time of the last record that is in force, ms since 1970; 0 for none.
+    pub(super) applied_time_ms: AtomicI64,
+    pub(super) publications: SharedDurations,
+    pub(super) publication_errors: AtomicU64,
     pub(super) forwarded: AtomicU64,
     pub(super) forwarding_failed: AtomicU64,
     stopping: AtomicBool,
@@ -89,6 +100,9 @@ impl Shared {
             state: Mutex::new(state),
             news: Condvar::new(),
             applied: AtomicI64::new(-1),
+            applied_time_ms: AtomicI64::new(0),
+            publications: SharedDurations::default(),
+            publication_errors: AtomicU64::new(0),
             forwarded: AtomicU64::new(0),
             forwarding_failed: AtomicU64::new(0),
             stopping: AtomicBool::new(false),
@@ -167,6 +181,12 @@ impl Shared {
         self.state.lock().broker_epoch
     }
 
+    /// A record of a controller whose clock is ahead has no negative age.
+    fn since_applied_ms(&self) -> Option<i64> {
+        let time_ms = self.applied_time_ms.load(Ordering::Relaxed);
+        (time_ms > 0).then(|| now_ms().saturating_sub(time_ms).max(0))
+    }
+
     pub(super) fn status(&self) -> MembershipStatus {
         let (state, now_ms) = (self.state.lock(), steady_ms());
         MembershipStatus {
@@ -178,6 +198,9 @@ impl Shared {
             quorum_epoch: state.quorum_epoch,
             high_watermark: state.high_watermark,
             applied: self.applied.load(Ordering::Relaxed),
+            since_applied_ms: self.since_applied_ms(),
+            publications: self.publications.totals(),
+            publication_errors: self.publication_errors.load(Ordering::Relaxed),
             since_fetch_ms: state.fetched_ms.map(|then| now_ms - then),
             since_heartbeat_ms: state.heartbeat_ms.map(|then| now_ms - then),
             forwarded: self.forwarded.load(Ordering::Relaxed),

@@ -63,7 +63,7 @@ impl Member {
             other => panic!("{other:?} before the first image"),
         };
         assert_eq!(image.offset(), TOPIC_OFFSET);
-        self.membership.applied(image.offset());
+        self.membership.applied(&image);
         assert!(matches!(self.event(), ClusterEvent::CaughtUp));
         image
     }

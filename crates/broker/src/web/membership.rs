@@ -2,6 +2,8 @@
 
 use serde_json::json;
 
+use crate::stats::Durations;
+
 /// Phases of a broker's life in the cluster, in their order.
 pub(super) const PHASES: [&str; 6] =
     ["starting", "recovery", "running", "shutting_down", "replaced", "stopped"];
@@ -37,6 +39,12 @@ pub struct MembershipState {
     pub high_watermark: i64,
     /// Offset of the last metadata record that is in force, -1 for none.
     pub applied: i64,
+    /// Time since a controller wrote the last metadata record that is in force, ms.
+    pub since_applied_ms: Option<i64>,
+    /// Times in which a state of the metadata was put in force.
+    pub(crate) publications: Durations,
+    /// Publications that left a part of the state out of force.
+    pub publication_errors: u64,
     /// Time since the last answer with metadata, ms.
     pub since_fetch_ms: Option<i64>,
     /// Time since the last answer to a heartbeat or a registration, ms.

@@ -240,6 +240,8 @@ fn a_fenced_broker_is_not_ready_and_shows_its_membership() {
     let mut state = MembershipState { phase: "recovery", is_fenced: true, ..MembershipState::default() };
     (state.broker_epoch, state.controller, state.high_watermark) = (Some(12), Some(3), 100);
     (state.applied, state.since_heartbeat_ms) = (90, Some(1500));
+    (state.since_applied_ms, state.publication_errors) = (Some(250), 1);
+    (state.publications.buckets[0], state.publications.sum_ns) = (3, 150_000);
     *fake.membership.lock().unwrap() = Some(state);
     let (status, _, body) = ask(&server, "GET", "/readyz");
     assert_eq!(status, "HTTP/1.1 503 Service Unavailable");
@@ -255,7 +257,12 @@ fn a_fenced_broker_is_not_ready_and_shows_its_membership() {
         "levada_cluster_phase{phase=\"running\"} 0\n",
         "levada_cluster_fenced 1\n",
         "levada_cluster_active_controller 3\n",
+        "levada_cluster_metadata_offset 90\n",
         "levada_cluster_metadata_lag 9\n",
+        "levada_cluster_metadata_record_age_seconds 0.25\n",
+        "levada_cluster_metadata_publication_seconds_count 3\n",
+        "levada_cluster_metadata_publication_seconds_sum 0.00015\n",
+        "levada_cluster_metadata_publication_errors_total 1\n",
         "levada_cluster_heartbeat_age_seconds 1.5\n",
         "levada_cluster_forwarded_requests_total{result=\"failed\"} 0\n",
         "levada_follower_lag_records{topic=\"clicks\",partition=\"1\"} 30\n",

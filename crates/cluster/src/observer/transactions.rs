@@ -31,6 +31,8 @@ pub struct MetadataRecord {
     pub offset: i64,
     /// The leader epoch of its batch.
     pub epoch: i32,
+    /// The time at which the controller wrote its batch, in milliseconds since 1970.
+    pub timestamp_ms: i64,
     /// Its value: frame version, kind, version and fields, as written.
     pub value: Bytes,
 }
@@ -154,14 +156,14 @@ pub(crate) fn records(
     bytes: &Bytes,
 ) -> Result<impl Iterator<Item = Result<MetadataRecord, RecordFault>>, RecordFault> {
     let view = batch::BatchView::parse(bytes).map_err(|source| RecordFault::Batch { offset: -1, source })?;
-    let (base, epoch) = (view.base_offset(), view.leader_epoch());
+    let (base, epoch, timestamp_ms) = (view.base_offset(), view.leader_epoch(), view.max_timestamp());
     let fault = move |source| RecordFault::Batch { offset: base, source };
     let found = batch::records_within(bytes, MAX_EXPANDED).map_err(fault)?;
     Ok(found.map(move |record| {
         let record = record.map_err(fault)?;
         let offset = base + i64::from(record.offset_delta);
         let value = record.value.ok_or(RecordFault::Empty { offset })?;
-        Ok(MetadataRecord { offset, epoch, value })
+        Ok(MetadataRecord { offset, epoch, timestamp_ms, value })
     }))
 }
 

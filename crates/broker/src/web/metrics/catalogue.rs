@@ -126,8 +126,11 @@ families! {
     CLUSTER_QUORUM_EPOCH Gauge "levada_cluster_quorum_epoch" [] "Epoch of the quorum of controllers" "kafka.server:type=raft-metrics,name=current-epoch";
     CLUSTER_HIGH_WATERMARK Gauge "levada_cluster_metadata_high_watermark" [] "High watermark of the metadata log" "kafka.server:type=raft-metrics,name=high-watermark";
     CLUSTER_APPLIED Gauge "levada_cluster_metadata_offset" [] "Offset of the last metadata record that is in force, or -1" "kafka.server:type=broker-metadata-metrics,name=last-applied-record-offset";
+    CLUSTER_RECORD_AGE Gauge "levada_cluster_metadata_record_age_seconds" [] "Time since a controller wrote the last metadata record that is in force; an active controller writes one each 500 ms" "kafka.server:type=broker-metadata-metrics,name=last-applied-record-lag-ms";
+    CLUSTER_PUBLICATIONS Histogram "levada_cluster_metadata_publication_seconds" [] "Time in which the broker put a state of the metadata in force" "";
+    CLUSTER_PUBLICATION_ERRORS Counter "levada_cluster_metadata_publication_errors" [] "States of the metadata of which a part is not in force, since a partition cannot be opened" "kafka.server:type=broker-metadata-metrics,name=metadata-apply-error-count";
     CLUSTER_LAG Gauge "levada_cluster_metadata_lag" [] "Committed metadata records that are not in force yet" "";
-    CLUSTER_METADATA_AGE Gauge "levada_cluster_metadata_age_seconds" [] "Time since a controller answered with the end of the metadata log or with records" "kafka.server:type=broker-metadata-metrics,name=last-applied-record-lag-ms";
+    CLUSTER_METADATA_AGE Gauge "levada_cluster_metadata_age_seconds" [] "Time since a controller answered with the end of the metadata log or with records" "";
     CLUSTER_HEARTBEAT_AGE Gauge "levada_cluster_heartbeat_age_seconds" [] "Time since a controller answered a heartbeat or a registration" "";
     CLUSTER_FORWARDED Counter "levada_cluster_forwarded_requests" ["result"] "Clients' requests that were sent to the active controller: answered or failed" "kafka.server:type=ForwardingManager,name=RemoteTimeMs";
     FOLLOWER_LAG Gauge "levada_follower_lag_records" ["topic", "partition"] "Records up to the leader's high watermark that this follower does not have; -1 before the leader's first answer" "kafka.server:type=FetcherLagMetrics,name=ConsumerLag,clientId=*,topic=*,partition=*";

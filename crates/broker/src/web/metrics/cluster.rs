@@ -5,7 +5,9 @@ use std::fmt;
 
 use super::catalogue;
 use super::exposition::Families;
+use super::requests::buckets;
 use super::topics::PARTITIONS_MAX;
+use crate::stats::Durations;
 use crate::web::membership::{FollowingState, MembershipState, PHASES};
 
 impl Families<'_> {
@@ -20,6 +22,7 @@ impl Families<'_> {
         self.gauge(catalogue::CLUSTER_APPLIED, state.applied)?;
         self.gauge(catalogue::CLUSTER_LAG, state.lag())?;
         let ages = [
+            (catalogue::CLUSTER_RECORD_AGE, state.since_applied_ms),
             (catalogue::CLUSTER_METADATA_AGE, state.since_fetch_ms),
             (catalogue::CLUSTER_HEARTBEAT_AGE, state.since_heartbeat_ms),
         ];
@@ -28,9 +31,16 @@ impl Families<'_> {
                 self.gauge(family, age_ms as f64 / 1000.0)?;
             }
         }
+        self.publications(&state.publications, state.publication_errors)?;
         let mut series = self.family(catalogue::CLUSTER_FORWARDED)?;
         series.counter(&["answered"], state.forwarded)?;
         series.counter(&["failed"], state.forwarding_failed)
+    }
+
+    fn publications(&mut self, publications: &Durations, errors: u64) -> fmt::Result {
+        let mut series = self.family(catalogue::CLUSTER_PUBLICATIONS)?;
+        series.histogram(&[], publications.sum_ns as f64 / 1e9, &buckets(publications))?;
+        self.counter(catalogue::CLUSTER_PUBLICATION_ERRORS, errors)
     }
 
     pub(super) fn following(&mut self, state: &FollowingState, topics: bool) -> fmt::Result {
