@@ -203,10 +203,13 @@ impl Cluster {
 
     /// State of the quorum as its leader describes it; waits for a leader.
     pub fn quorum(&self) -> QuorumState {
-        let running = || self.controllers().into_iter().filter(|id| self.node(*id).is_running());
-        await_some("a leader of the quorum", LIMIT, || {
-            running().find_map(|id| quorum::describe(self.node(id).controller_address()))
-        })
+        await_some("a leader of the quorum", LIMIT, || self.quorum_of(&self.controllers()))
+    }
+
+    /// The same as these controllers describe it; none if no running one of them leads.
+    pub fn quorum_of(&self, controllers: &[i32]) -> Option<QuorumState> {
+        let running = controllers.iter().filter(|id| self.node(**id).is_running());
+        running.into_iter().find_map(|id| quorum::describe(self.node(*id).controller_address()))
     }
 
     /// Kafka's own tools in one JVM, which ask this broker.

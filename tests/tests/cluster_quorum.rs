@@ -1,11 +1,16 @@
 //! A broker of Levada in the cluster of three controllers of a real Kafka, without another broker:
-//! it follows the metadata log, the controllers' elections and their snapshots.
+//! it follows the metadata log, the controllers' elections and their snapshots. A controller that
+//! stands still, and a broker that stands still until the log has gone, end well.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use levada_tests::cluster::{CONTROLLER, Discovery, LEVADA, LIMIT, Shape};
 use levada_tests::{Cluster, Tool, await_some, shell};
+use levada_wire::messages::{
+    CreateTopicsRequest, DeleteTopicsRequest, RequestResponsePair, create_topics_request, delete_topics_request,
+};
+use levada_wire::{Client, ClientOptions};
 use serde_json::Value;
 
 /// Topics that are created while the lag is watched.
@@ -21,6 +26,7 @@ fn the_metadata_is_followed_through_a_thousand_topics_elections_and_snapshots() 
     let shape = Shape { controllers: 3, kafka: 0, levada: 1, discovery: Discovery::Voters };
     let mut cluster = Cluster::new(shape)
         .option(CONTROLLER, "metadata.log.max.record.bytes.between.snapshots", "20000")
+        .option(CONTROLLER, "metadata.max.retention.ms", "1000")
         .option(LEVADA, "num.partitions", "1");
     for role in [CONTROLLER, LEVADA] {
         cluster = cluster
@@ -50,6 +56,9 @@ fn the_metadata_is_followed_through_a_thousand_topics_elections_and_snapshots() 
     the_shell_agrees(&cluster);
     let said = cluster.node(LEVADA).talk();
     assert!(said.contains("snapshot"), "the log names the snapshot: {said}");
+    a_suspended_active_controller_is_left(&cluster);
+    a_suspended_broker_loads_a_snapshot_in_the_place_of_the_log(&cluster);
+    the_view_of_the_tools_agrees(&cluster);
     cluster.node_mut(LEVADA).stop();
     cluster.assert_no_errors();
 }
@@ -94,6 +103,10 @@ fn topics_leave_no_lag(cluster: &Cluster) {
         longest = longest.max(created.elapsed().as_secs_f64());
     }
     println!("{TOPICS} topics in {:?}; lag 0 after {longest:.3} s at most", start.elapsed());
+    let metrics = node.metrics();
+    let value = |name: &str| metric(metrics.clone(), &format!("metadata_{name}"));
+    assert!(value("publication_seconds_count") >= (TOPICS / BATCH) as f64 && value("record_age_seconds") < 60.0);
+    assert!(value("publication_seconds_sum") > 0.0 && value("publication_errors_total") == 0.0);
 }
 
 /// Kills one controller after the other, the active one first, and starts it again. The longest
@@ -127,6 +140,121 @@ fn each_controller_is_killed(cluster: &mut Cluster) -> Duration {
         cluster.await_brokers(&[LEVADA]);
     }
     longest
+}
+
+/// Stops the active controller without ending it: the broker follows the next one, stays unfenced
+/// and registered, and goes on when the former one is back.
+fn a_suspended_active_controller_is_left(cluster: &Cluster) {
+    let node = cluster.node(LEVADA);
+    let (before, registered) = (cluster.quorum(), metric(node.metrics(), "broker_epoch"));
+    cluster.node(before.leader).suspend();
+    let suspended = Instant::now();
+    let others: Vec<i32> = cluster.controllers().into_iter().filter(|id| *id != before.leader).collect();
+    let elected = await_some("another leader of the quorum", LIMIT, || cluster.quorum_of(&others));
+    let known = Instant::now();
+    assert!(elected.epoch > before.epoch && elected.leader != before.leader, "{before:?}, then {elected:?}");
+    let follows_the_elected = || {
+        let seen = (metric(node.metrics(), "active_controller"), metric(node.metrics(), "quorum_epoch"));
+        (seen == (f64::from(elected.leader), f64::from(elected.epoch))).then_some(())
+    };
+    await_some("the new active controller in Levada's metrics", LIMIT, follows_the_elected);
+    println!(
+        "controller {} suspended: elected after {:?}, followed {:?} later",
+        before.leader,
+        known - suspended,
+        known.elapsed()
+    );
+    node.levada("topic create after-the-suspension").run();
+    let serves = || {
+        let samples = node.metrics();
+        let fenced = metric(samples.clone(), "fenced");
+        assert_eq!((fenced, metric(samples, "broker_epoch")), (0.0, registered), "{}", node.talk());
+    };
+    serves();
+    cluster.node(before.leader).resume();
+    await_some("the former leader with the whole log", LIMIT, || {
+        // The former leader names itself until it has heard of the election.
+        let state = cluster.quorum();
+        if (state.leader, state.epoch) != (elected.leader, elected.epoch) {
+            return None;
+        }
+        let end = state.voters[&before.leader];
+        (end >= state.high_watermark - 1 && end > elected.high_watermark).then_some(())
+    });
+    node.levada("topic create after-the-return").run();
+    await_some("lag 0 of the observer", LIMIT, || (cluster.quorum().lag(LEVADA) == Some(0)).then_some(()));
+    assert_eq!(follows_the_elected(), Some(()), "the broker stays with the new active controller");
+    serves();
+    let fenced = "the controller has fenced this broker";
+    assert!(!node.talk().contains(fenced), "{}", node.talk());
+}
+
+/// Stops the broker until the controllers have discarded the log behind its position. When it
+/// continues it loads a snapshot, and has all changes that it has missed.
+fn a_suspended_broker_loads_a_snapshot_in_the_place_of_the_log(cluster: &Cluster) {
+    let node = cluster.node(LEVADA);
+    let loads = || node.talk().matches("loading a snapshot of the metadata").count();
+    let before = loads();
+    node.suspend();
+    let suspended = Instant::now();
+    let mut deletion = DeleteTopicsRequest::default();
+    let mut deleted = delete_topics_request::DeleteTopicState::default();
+    deleted.name = Some("t0".into());
+    (deletion.topics, deletion.timeout_ms) = (vec![deleted], 30_000);
+    let answer = ask_the_controller(cluster, &deletion);
+    assert!(answer.responses.iter().all(|topic| topic.error_code == 0), "{answer:?}");
+    // The answer that waits in the socket has no record behind this one.
+    let position = cluster.quorum().high_watermark;
+    // Enough records for more than one snapshot.
+    for round in 0..6 {
+        let mut creation = CreateTopicsRequest::default();
+        creation.topics = (0..BATCH).map(|number| unled(&format!("missed{round}-{number}"))).collect();
+        creation.timeout_ms = 30_000;
+        let answer = ask_the_controller(cluster, &creation);
+        assert!(answer.topics.iter().all(|topic| topic.error_code == 0), "{answer:?}");
+    }
+    // The controllers look once a minute for what they may discard.
+    await_some("the end of the log behind the broker", LIMIT, || {
+        (snapshots(cluster, cluster.quorum().leader).first()? > &position).then_some(())
+    });
+    println!("the log behind offset {position} discarded {:?} after SIGSTOP", suspended.elapsed());
+    node.resume();
+    await_some("a snapshot that is loaded", LIMIT, || (loads() > before).then_some(()));
+    await_some("lag 0 of the observer", LIMIT, || (cluster.quorum().lag(LEVADA) == Some(0)).then_some(()));
+    cluster.await_brokers(&[LEVADA]);
+    let listed = node.levada("topic list").run().stdout;
+    let names: BTreeSet<&str> = listed.split_whitespace().collect();
+    assert!(names.contains("missed3-99") && names.contains("t1"), "{listed}");
+    assert!(!names.contains("t0"), "{listed}");
+    assert_eq!(metric(node.metrics(), "metadata_publication_errors_total"), 0.0);
+}
+
+/// A topic of one partition with a replica on the broker.
+fn unled(name: &str) -> create_topics_request::CreatableTopic {
+    let mut assignment = create_topics_request::CreatableReplicaAssignment::default();
+    assignment.broker_ids = vec![LEVADA];
+    let mut topic = create_topics_request::CreatableTopic::default();
+    topic.name = name.into();
+    (topic.num_partitions, topic.replication_factor, topic.assignments) = (-1, -1, vec![assignment]);
+    topic
+}
+
+/// Sends a request of a client to the active controller itself.
+fn ask_the_controller<R: RequestResponsePair>(cluster: &Cluster, request: &R) -> R::Response {
+    let address = cluster.node(cluster.quorum().leader).controller_address().to_string();
+    let mut client = Client::connect(&address, &ClientOptions::default()).expect("a controller");
+    client.request(request).expect("an answer")
+}
+
+/// End offsets of a controller's snapshots, in order.
+fn snapshots(cluster: &Cluster, controller: i32) -> Vec<i64> {
+    let folder = cluster.node(controller).data().join("__cluster_metadata-0");
+    let entries = std::fs::read_dir(folder).expect("the metadata log");
+    let names = entries.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned());
+    let ends = names.filter_map(|name| name.strip_suffix(".checkpoint")?.split('-').next()?.parse().ok());
+    let mut ends: Vec<i64> = ends.filter(|end| *end > 0).collect();
+    ends.sort_unstable();
+    ends
 }
 
 fn metric(samples: Vec<(String, f64)>, name: &str) -> f64 {
