@@ -5,7 +5,7 @@ use std::sync::{LazyLock, Mutex, MutexGuard};
 
 use levada_tests::Cluster;
 use levada_tests::await_some;
-use levada_tests::cluster::{Discovery, KAFKA, LEVADA, LIMIT, Shape, Tools};
+use levada_tests::cluster::{CONTROLLER, Discovery, KAFKA, LEVADA, LIMIT, Shape, Tools};
 
 /// The one cluster of this binary, and the tools that ask the broker of Levada; each test has
 /// resources of its own.
@@ -41,6 +41,20 @@ fn the_controller_answers_requests_about_quorum_features_and_reassignments() {
     assert!(said.contains("99"), "{code}: {said}");
     let endpoints = tools.run("ClusterTool list-endpoints");
     assert_has(&endpoints, &[&KAFKA.to_string(), &LEVADA.to_string()]);
+    cluster.assert_no_errors();
+}
+
+/// The controller itself refuses both: it is a voter already, and no voter has the other id.
+#[test]
+fn voters_are_added_and_removed_by_the_controller() {
+    let (cluster, tools) = &mut *cluster();
+    let properties = cluster.node(CONTROLLER).scratch().join("server.properties");
+    let add = format!("MetadataQuorumCommand --command-config {} add-controller", properties.display());
+    let (code, said) = tools.outcome(&add);
+    assert!(code != 0 && said.contains("DuplicateVoterException"), "{code}: {said}");
+    let remove = "MetadataQuorumCommand remove-controller --controller-id 99 --controller-directory-id";
+    let (code, said) = tools.outcome(&format!("{remove} bGV2YWRhLWRpcmVjd0099Q"));
+    assert!(code != 0 && said.contains("VoterNotFoundException"), "{code}: {said}");
     cluster.assert_no_errors();
 }
 
