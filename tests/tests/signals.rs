@@ -365,6 +365,10 @@ fn sockets_that_were_handed_over_are_served_by_their_names() {
     let talk = String::from_utf8_lossy(&output.stderr);
     assert!(talk.contains("no listener has the name of socket \"replication\""), "{talk}");
     assert!(talk.contains("one of PLAINTEXT, http"), "{talk}");
+
+    let output = with_sockets(&words, "plaintext:plaintext", listen(), listen()).output().expect("it runs");
+    let talk = String::from_utf8_lossy(&output.stderr);
+    assert!(talk.contains("listener plaintext was passed more than one socket"), "{talk}");
 }
 
 /// The rights of everything below a directory, each with its path.

@@ -57,12 +57,13 @@ impl Entry {
 /// Everything that a package of this family installs, with directories before what is in them.
 pub(crate) fn system(root: &Path, binary: &Path, family: Family) -> Result<Vec<Entry>, String> {
     let deploy = |name: &str| read(&root.join("deploy").join(name));
-    let unit = "usr/lib/systemd/system/levada.service";
+    let units = "usr/lib/systemd/system";
     let mut entries = vec![
         Entry::file("usr/bin/levada", 0o755, read(binary)?),
         Entry::file("usr/sbin/levada-backup", 0o755, deploy("levada-backup")?),
         Entry::file("usr/sbin/levada-restore", 0o755, deploy("levada-restore")?),
-        Entry::file(unit, 0o644, deploy("systemd/levada.service")?),
+        Entry::file(format!("{units}/levada.service"), 0o644, deploy("systemd/levada.service")?),
+        Entry::file(format!("{units}/levada.socket"), 0o644, deploy("systemd/levada.socket")?),
         Entry::file("usr/lib/sysusers.d/levada.conf", 0o644, deploy("systemd/sysusers.conf")?),
         Entry::file("usr/lib/tmpfiles.d/levada.conf", 0o644, deploy("systemd/tmpfiles.conf")?),
         Entry::file("etc/levada/server.properties", 0o640, deploy("server.properties")?).config(),

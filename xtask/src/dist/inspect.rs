@@ -19,10 +19,11 @@ pub(super) const CALLS: [&str; 5] =
 const EXPOSURE_MAX: f64 = 2.5;
 
 /// Files of both packages with their modes, without manual pages and completions of zsh.
-const FILES: [(&str, u32); 14] = [
+const FILES: [(&str, u32); 15] = [
     ("etc/levada/server.properties", 0o640),
     ("usr/bin/levada", 0o755),
     ("usr/lib/systemd/system/levada.service", 0o644),
+    ("usr/lib/systemd/system/levada.socket", 0o644),
     ("usr/lib/sysusers.d/levada.conf", 0o644),
     ("usr/lib/tmpfiles.d/levada.conf", 0o644),
     ("usr/sbin/levada-backup", 0o755),
@@ -90,7 +91,8 @@ fn system(data: &Path) -> Result<(), String> {
     contents::output(&mut gzip).map(drop)
 }
 
-/// Checks the unit: valid to systemd, little exposed, and with a command that the package has.
+/// Checks the units: valid to systemd, the service little exposed and with a command that the
+/// package has, the socket for a listener of the packaged configuration.
 fn unit(data: &Path, dir: &Path) -> Result<(), String> {
     let file = data.join("usr/lib/systemd/system/levada.service");
     let text = String::from_utf8_lossy(&contents::read(&file)?).into_owned();
@@ -107,8 +109,18 @@ fn unit(data: &Path, dir: &Path) -> Result<(), String> {
     let local = dir.join("levada.service");
     fs::write(&local, text.replace("ExecStart=/usr/bin/levada ", &binary))
         .map_err(|error| format!("{}: {error}", local.display()))?;
+    let (socket, local_socket) = (file.with_extension("socket"), dir.join("levada.socket"));
+    let socket_text = String::from_utf8_lossy(&contents::read(&socket)?).into_owned();
+    let config = contents::read(&data.join("etc/levada/server.properties"))?;
+    if !fits(&socket_text, &String::from_utf8_lossy(&config)) {
+        return Err(format!(
+            "{}: server.properties has no listener of this name and address",
+            socket.display()
+        ));
+    }
+    fs::write(&local_socket, socket_text).map_err(|error| format!("{}: {error}", local_socket.display()))?;
     let mut verify = Command::new("systemd-analyze");
-    contents::output(verify.args(["verify", "--man=no"]).arg(&local))?;
+    contents::output(verify.args(["verify", "--man=no"]).args([&local, &local_socket]))?;
     let mut security = Command::new("systemd-analyze");
     let said = contents::output(security.args(["security", "--offline=true", "--no-pager"]).arg(&file))?;
     let found = exposure(&String::from_utf8_lossy(&said)).ok_or("systemd-analyze security: no figure")?;
@@ -116,6 +128,21 @@ fn unit(data: &Path, dir: &Path) -> Result<(), String> {
     match found <= EXPOSURE_MAX {
         true => Ok(()),
         false => Err(format!("the unit's exposure is {found}; {EXPOSURE_MAX} is the limit")),
+    }
+}
+
+/// True if a listener of the configuration has the name and the address of the socket.
+pub(super) fn fits(socket: &str, config: &str) -> bool {
+    let value = |text: &str, key: &str| {
+        text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('=').map(str::to_owned))
+    };
+    let listeners = value(config, "listeners").unwrap_or_default();
+    match (value(socket, "FileDescriptorName"), value(socket, "ListenStream")) {
+        (Some(name), Some(address)) => {
+            let wanted = format!("{}://{address}", name.to_uppercase());
+            listeners.split(',').any(|listener| listener.trim() == wanted)
+        }
+        _ => false,
     }
 }
 

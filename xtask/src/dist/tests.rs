@@ -36,6 +36,17 @@ fn the_unit_allows_the_system_calls_that_lower_priorities() {
 }
 
 #[test]
+fn the_socket_is_that_of_a_listener() {
+    let socket = include_str!("../../../deploy/systemd/levada.socket");
+    let config = include_str!("../../../deploy/server.properties");
+    assert!(inspect::fits(socket, config));
+    assert!(!inspect::fits(&socket.replace("=plaintext", "=http"), config), "another name");
+    assert!(!inspect::fits(&socket.replace(":9092", ":9093"), config), "another address");
+    assert!(!inspect::fits(&socket.replace("FileDescriptorName", "#"), config), "no name");
+    assert!(!inspect::fits(socket, "#listeners=PLAINTEXT://127.0.0.1:9092\n"), "no listeners");
+}
+
+#[test]
 fn the_same_entries_become_the_same_archive() {
     let entries = [Entry::directory("etc", 0o755), Entry::file("etc/x", 0o640, "text")];
     let archive = || gzip(&tarball::archive(&entries, 1_700_000_000, |_| tarball::ROOT).unwrap());

@@ -21,6 +21,14 @@ pub enum HandedError {
         /// The names that a socket may have.
         known: String,
     },
+    /// Two sockets have the name of one listener.
+    #[error(
+        "LISTEN_FDNAMES: listener {name} was passed more than one socket; give it one ListenStream=, and further addresses listeners of their own"
+    )]
+    Repeated {
+        /// The name of the sockets.
+        name: String,
+    },
     /// A socket is of another kind.
     #[error("LISTEN_FDS: socket {name:?} cannot be used: {source}; expected a listening TCP socket")]
     Unusable {
@@ -71,6 +79,9 @@ impl Handed {
     pub(super) fn finish(self, known: &[&str]) -> Result<(), HandedError> {
         match self.sockets.into_iter().next() {
             None => Ok(()),
+            Some((name, _)) if known.iter().any(|known| known.eq_ignore_ascii_case(&name)) => {
+                Err(HandedError::Repeated { name })
+            }
             Some((name, _)) => Err(HandedError::Unknown { name, known: known.join(", ") }),
         }
     }
