@@ -106,7 +106,10 @@ fn who_speaks_no_tls_is_told_so() {
     let mut plain = Client::open(address);
     plain.say(b"GET /small.txt HTTP/1.1\r\nHost: x\r\n\r\n");
     let answer = plain.answer(true);
-    assert_eq!((answer.status, answer.text()), (400, "400 Bad Request: this port speaks HTTPS\n".to_owned()));
+    assert_eq!(
+        (answer.status, answer.text()),
+        (400, "400 Bad Request: this port requires HTTPS\n".to_owned())
+    );
     assert_eq!(plain.rest(), b"");
     // Bytes that are no TLS end their own connection only.
     let mut broken = Client::open(address);

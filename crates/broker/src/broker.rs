@@ -151,8 +151,8 @@ impl Broker {
         &self.change_log
     }
 
-    /// Fetches nothing from other brokers any more, and asks them nothing. Blocks until the last
-    /// fetched answer is dealt with.
+    /// Stops all fetches and requests to other brokers. Blocks until the last fetched answer is
+    /// processed.
     pub(crate) fn stop_following(&self) {
         self.transactions.stop();
         self.publisher.fetchers.iter().for_each(|fetchers| fetchers.stop());

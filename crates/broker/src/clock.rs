@@ -58,7 +58,7 @@ pub(crate) mod skew {
         SKEW_MS.get()
     }
 
-    /// Does work while the wall clock is off by so much.
+    /// Runs work with the wall clock shifted by this time.
     pub(crate) fn by<T>(skew_ms: i64, work: impl FnOnce() -> T) -> T {
         let before = SKEW_MS.replace(skew_ms);
         let done = work();

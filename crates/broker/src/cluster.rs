@@ -64,7 +64,8 @@ const FORWARDERS: usize = RequestClass::Forwarded.in_flight_max();
 /// Connections of the observer, of the lifecycle, and for requests of the broker's own.
 const OWN_CONNECTIONS: usize = 3;
 
-/// Longest duration of a request to the controller, besides those of membership itself.
+/// Longest duration of a request to the controller, except for the requests of the membership
+/// itself.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Longest wait of a producer for an id.
@@ -225,12 +226,12 @@ impl ClusterMembership {
         self.live(LifecycleEvent::DirectoryFailed(id));
     }
 
-    /// Reports the directory of a replica, which the metadata does not say.
+    /// Reports the directory of a replica that the metadata lacks.
     pub(crate) fn assign(&self, replica: ReplicaKey, directory: Uuid) {
         self.tell(RequestInput::Assign(replica, directory));
     }
 
-    /// Ends the reports of a replica: it is gone, or the metadata names its directory.
+    /// Ends the reports of a replica: the replica is deleted, or the metadata has its directory.
     pub(crate) fn forget(&self, replica: ReplicaKey) {
         self.tell(RequestInput::Forget(replica));
     }
@@ -300,8 +301,7 @@ impl ClusterMembership {
 
     /// A producer id that no other producer of the cluster has.
     ///
-    /// # Errors
-    /// No block of ids came in time; the client may ask again.
+    /// # Errors No block of ids came in time; the client may retry.
     pub(crate) async fn producer_id(&self) -> Result<i64, ErrorCode> {
         let (sender, receiver) = oneshot::channel();
         self.tell(RequestInput::ProducerId(sender));
@@ -317,7 +317,7 @@ impl ClusterMembership {
     }
 
     fn live(&self, event: LifecycleEvent) {
-        // A lifecycle that has ended has told the consumer so.
+        // A lifecycle that has ended has reported this to the consumer.
         let _ = self.lifecycle.send(event);
     }
 }
@@ -326,7 +326,7 @@ impl ClusterMembership {
 /// registration would no longer be true.
 fn guard(name: &str, events: &EventSender, run: impl FnOnce()) {
     if let Err(panicked) = guarded(&format!("thread {name}"), run) {
-        // A consumer that is gone needs no news.
+        // A closed consumer needs no events.
         let _ = events.send(ClusterEvent::Exit(panicked.to_string()));
     }
 }

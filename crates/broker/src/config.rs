@@ -2,13 +2,12 @@
 //! them (flags over environment over file over default), and the typed configuration the rest of
 //! the broker reads.
 //!
-//! `table` says everything about every key that has an effect, `kafka` what Kafka says about all of
-//! its own, `foreign` what becomes of those without an effect; `sources` turns layers into checked
-//! settings and remembers where each value came from; `broker` and `topic` are the typed results;
-//! `describe` is what DescribeConfigs and `levada config show` print; `dynamic` lays what was set
-//! while the broker ran over the rest; `group` and `client_metrics` are what else can be
-//! configured; `security` reads who may come in and what they may do; `cluster` is the cluster that
-//! the broker joins.
+//! `table` describes every key that has an effect, `kafka` all of Kafka's keys, and `foreign` the
+//! treatment of keys without an effect. `sources` turns layers into checked settings with their
+//! origins. `broker` and `topic` are the typed results. `describe` is the output of DescribeConfigs
+//! and `levada config show`. `dynamic` lays settings of the running broker over the rest. `group`
+//! and `client_metrics` are the settings of other resources. `security` reads authentication and
+//! authorization, and `cluster` the cluster that the broker joins.
 
 mod broker;
 mod client_metrics;

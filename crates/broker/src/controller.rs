@@ -1,10 +1,10 @@
-//! Requests to the controller: all changes of the metadata that this broker asks for. No other code
-//! changes it.
+//! Requests to the controller: all changes of the metadata by this broker. No other code changes
+//! the metadata.
 //!
-//! `embedded` is the controller itself: each change is decided by `metadata::controller`, written
-//! to the metadata log, acted on by `publishing`, and then visible in the published image. All of
-//! it happens off the shards, one change at a time. The other files check what a request needs
-//! besides the image.
+//! `embedded` is the controller itself: `metadata::controller` decides each change, the metadata
+//! log stores it, `publishing` applies it, and then the published image shows it. All of this
+//! happens off the shards, one change at a time. The other files check the conditions of a request
+//! that are not in the image.
 //!
 //! A broker in a cluster has a `remote` controller instead: clients' requests for changes are
 //! forwarded without decoding. The broker's own requests are the creation of topics that clients
@@ -38,7 +38,7 @@ use self::embedded::Embedded;
 use self::producer_ids::ProducerIds;
 pub(crate) use self::remote::{ActiveController, ClientRequest, Creator, Remote};
 
-/// The controller as the rest of the broker asks it.
+/// The interface of the controller for the rest of the broker.
 pub(crate) struct Controller {
     config: Arc<LiveConfig>,
     metadata: Arc<Metadata>,

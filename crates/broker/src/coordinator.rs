@@ -88,25 +88,25 @@ impl Coordinators {
         }
     }
 
-    /// Tells group coordinators that topics have come, gone or grown. `latest` is called when it is
-    /// this change's turn.
+    /// Notifies group coordinators of topics that were created, deleted or extended. `latest` is
+    /// called in the order of the changes.
     pub(crate) fn topics_changed(&self, latest: impl FnOnce() -> Arc<Image>) {
         self.announcements.topics(&self.groups, latest);
     }
 
-    /// Tells group coordinators the settings of single groups.
+    /// Passes the settings of single groups to group coordinators.
     pub(crate) fn own_settings_changed(&self, latest: OwnSettings) {
         self.announcements.own_settings(&self.groups, latest);
     }
 
-    /// Tells group coordinators that partitions were deleted, and their offsets with them.
+    /// Notifies group coordinators of deleted partitions, and deletes their offsets.
     pub(crate) fn partitions_deleted(&self, topics: &[(String, Vec<i32>)]) {
         self.groups.tell_all(|| Event::PartitionsDeleted(topics.to_vec()));
     }
 
-    /// Begins a term of the coordinator that lives in this partition, if one does: it is loading
-    /// until the returned load is done. This broker leads the partition. Not at the same time as a
-    /// change of leadership.
+    /// Begins a term of the coordinator of this partition, if it has one: the coordinator is
+    /// loading until the returned load ends. This broker leads the partition. Not at the same time
+    /// as a change of leadership.
     pub(crate) fn begin(&self, partition: &Arc<Partition>) -> Option<Load> {
         let repeat = || self.announcements.repeat(&self.groups, partition.index());
         match partition.topic() {
@@ -116,8 +116,8 @@ impl Coordinators {
         }
     }
 
-    /// Ends the term of the coordinator that lives in this partition, if the leadership that it
-    /// began with is over, and begins a new one if this broker leads: see [`Coordinators::begin`].
+    /// Ends the term of the coordinator of this partition, if its leadership is over, and begins a
+    /// new term if this broker leads: see [`Coordinators::begin`].
     pub(crate) fn follow(&self, partition: &Arc<Partition>) -> Option<Load> {
         let is_outdated = match partition.topic() {
             OFFSETS_TOPIC => self.groups.is_outdated(partition),
@@ -130,7 +130,7 @@ impl Coordinators {
         (is_outdated && partition.leadership().is_leader()).then(|| self.begin(partition)).flatten()
     }
 
-    /// Ends the term of the coordinator of this partition, if one lives there.
+    /// Ends the term of the coordinator of this partition, if it has one.
     pub(crate) fn resign_at(&self, topic: &str, index: i32) {
         match topic {
             OFFSETS_TOPIC => self.groups.resign_at(index),

@@ -39,14 +39,14 @@ pub(crate) struct Reserve {
 }
 
 impl Reserve {
-    /// Of a process that may have so many descriptors.
+    /// The limits of a process with this number of descriptors.
     pub(crate) fn of(limit: u64) -> Self {
         let kept = (limit / KEPT_PART).min(KEPT_MAX);
         Self { first: RawFd::try_from(limit - kept).unwrap_or(RawFd::MAX), kept }
     }
 
-    /// The connection, if enough descriptors are left beside it. The kernel gives out the lowest
-    /// number that is free: one of those kept means that all below were taken.
+    /// The connection, if enough other descriptors are free. The kernel assigns the lowest free
+    /// number: a reserved number means that all lower numbers are taken.
     ///
     /// # Errors
     /// There are not enough; the connection.

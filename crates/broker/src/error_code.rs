@@ -145,7 +145,7 @@ codes! {
     InvalidRegularExpression = 128 "INVALID_REGULAR_EXPRESSION",
 }
 
-/// An error code with the sentence that goes with it where the protocol has room for one.
+/// An error code with its message, if the protocol has a field for one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// Error code for the client.
@@ -184,7 +184,7 @@ impl From<ErrorCode> for Failure {
     }
 }
 
-/// The code that goes with an optional error: 0 for none.
+/// The code of an optional error: 0 for none.
 pub(crate) fn error_code<E: Into<ErrorCode>>(error: Option<E>) -> i16 {
     error.map_or(ErrorCode::None, Into::into).code()
 }

@@ -147,7 +147,7 @@ impl From<Refusal> for Failure {
     }
 }
 
-/// As Kafka's controller says that a request makes too many records.
+/// Kafka's error of a controller for a request with too many records.
 const EXCESSIVE: &str = "Unable to perform excessively large batch operation.";
 
 impl From<StoreError> for Failure {

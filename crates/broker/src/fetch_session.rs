@@ -1,8 +1,8 @@
-//! Fetch sessions (KIP-227): the broker remembers the partitions that a consumer fetches, so that
+//! Fetch sessions (KIP-227): the broker stores the partitions that a consumer fetches, so that
 //! requests and responses contain only changes.
 //!
-//! No clock, socket or disk: time and fresh ids are parameters. The cache is locked for a look-up;
-//! a session has a lock of its own, so that large sessions do not hold up others.
+//! No clock, socket or disk: time and new ids are parameters. The cache is locked for a look-up;
+//! each session has its own lock, so that large sessions do not delay others.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -28,7 +28,7 @@ const IDLE_MS: i64 = 600_000;
 /// not exist, with names of any length: the slots alone would let a few requests fill the memory.
 const BYTES_MAX: usize = 64 << 20;
 
-/// Memory of a partition besides its topic's name. The name is counted with each partition,
+/// Memory of a partition without its topic's name. The name is counted with each partition,
 /// although the partitions of a request share it.
 const PARTITION_BYTES: usize = 270;
 const _: () = assert!(EVICTION_MS < IDLE_MS, "a session gives way before it ends");
@@ -56,7 +56,7 @@ pub(crate) type PartitionKey = (SessionTopic, i32);
 pub(crate) struct SessionRequest {
     /// 0 for none.
     pub(crate) session_id: i32,
-    /// 0 opens a session, -1 asks for none, others continue with one.
+    /// 0 opens a session, -1 means no session, other ids continue a session.
     pub(crate) epoch: i32,
     /// True if topics are named by id.
     pub(crate) by_id: bool,
@@ -65,11 +65,11 @@ pub(crate) struct SessionRequest {
 /// Plan for a fetch request.
 #[derive(Debug)]
 pub(crate) enum SessionPlan {
-    /// Fetch what the request names; nothing is remembered.
+    /// Fetch the partitions of the request; store nothing.
     Sessionless,
-    /// Fetch what the request names, then open a session with it.
+    /// Fetch the partitions of the request, then open a session with them.
     Open,
-    /// Fetch everything that the session has, then leave out what has not changed.
+    /// Fetch all partitions of the session, then omit unchanged ones from the response.
     Continue(Continued),
 }
 
@@ -84,13 +84,13 @@ pub(crate) struct Continued {
     pub(crate) wanted: Vec<(PartitionKey, FetchPartition)>,
 }
 
-/// Fields of a response that a session remembers for a partition.
+/// Fields of a response that a session stores for a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PartitionState {
     pub(crate) high_watermark: i64,
     pub(crate) log_start: i64,
     pub(crate) has_records: bool,
-    /// A diverging epoch or another replica to read from: always told.
+    /// A diverging epoch or another replica to read from: always in the response.
     pub(crate) urgent: bool,
     pub(crate) failed: bool,
 }
@@ -99,7 +99,7 @@ pub(crate) struct PartitionState {
 struct FetchSession {
     by_id: bool,
     epoch: i32,
-    /// In the order in which they are fetched: those that had data last come last.
+    /// In the order of fetching: partitions that had data last come last.
     order: BTreeMap<u64, (PartitionKey, CachedPartition)>,
     places: HashMap<PartitionKey, u64>,
     next_place: u64,
@@ -143,7 +143,8 @@ impl FetchSession {
         let Some(place) = self.places.get(key).copied() else { return true };
         let Some((_, cached)) = self.order.get_mut(&place) else { return true };
         let moved = cached.high_watermark != seen.high_watermark || cached.log_start != seen.log_start;
-        // After an error nothing is known, so that its end is told.
+        // After an error the session has no values, so that the response contains the end of the
+        // error.
         cached.high_watermark = if seen.failed { -1 } else { seen.high_watermark };
         cached.log_start = seen.log_start;
         if seen.has_records
@@ -157,8 +158,8 @@ impl FetchSession {
 }
 
 impl Continued {
-    /// Takes the answer into the session: which of the partitions have to be told. The error is for
-    /// a request that another one of the same session has overtaken.
+    /// Updates the session with the answer: returns the partitions that the response must contain.
+    /// The error is for a request that a later request of the same session has overtaken.
     pub(crate) fn finish(&self, answered: &[(PartitionKey, PartitionState)]) -> Result<Vec<bool>, ErrorCode> {
         let mut session = self.session.lock();
         if session.epoch != self.epoch {
@@ -204,13 +205,13 @@ impl FetchSession {
 }
 
 impl Sessions {
-    /// A cache with room for so many sessions.
+    /// A cache with room for this number of sessions.
     pub(crate) fn new(slots: usize) -> Self {
         Self { slots, bytes_max: BYTES_MAX, ..Self::default() }
     }
 
-    /// Decides on a request: closes, continues or refuses the session that it names. `wanted` and
-    /// `forgotten` change a session that continues.
+    /// Decides on a request: closes, continues or refuses its session. `wanted` and `forgotten`
+    /// change a session that continues.
     pub(crate) fn begin(
         &mut self,
         asked: SessionRequest,
@@ -254,8 +255,8 @@ impl Sessions {
         Ok(SessionPlan::Continue(Continued { session: shared, session_id: asked.session_id, epoch, wanted }))
     }
 
-    /// Opens a session with what a request named and its answer told; 0 if there is no room, which
-    /// is an answer that clients know. `random_id` gives positive numbers.
+    /// Opens a session with the partitions of a request and of its answer; 0 if there is no room,
+    /// which clients accept. `random_id` returns positive numbers.
     pub(crate) fn open(
         &mut self,
         by_id: bool,
@@ -321,8 +322,8 @@ impl Sessions {
         }
     }
 
-    /// Makes room for a session of so many partitions: one that is idle for long goes, else the
-    /// smallest of the old ones if it is smaller.
+    /// Makes room for a session with this number of partitions: removes a session that is idle for
+    /// long, else the smallest of the old sessions if it is smaller.
     fn evict(&mut self, partitions: usize, now_ms: i64) -> bool {
         let Some((used_ms, idle)) = self.idle.first().copied() else { return false };
         if now_ms - used_ms > EVICTION_MS {

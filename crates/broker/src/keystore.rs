@@ -1,7 +1,7 @@
 //! Kafka's `ssl.*` settings of a listener or a client (key stores, trust stores, versions and
 //! ciphers), converted for rustls.
 //!
-//! Stores lie in files: everything here blocks for them.
+//! Stores are files: all functions here block.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ pub struct SslSettings<'a> {
 
 type Lookup<'a> = dyn Fn(&str) -> Option<&'a str> + 'a;
 
-/// TLS settings that cannot be used. Says nothing of what a password or key is.
+/// TLS settings that cannot be used. The text never contains a password or key.
 #[derive(Debug, thiserror::Error)]
 #[error("{owner}: {key}: {reason}")]
 pub struct TlsError {

@@ -18,7 +18,7 @@ pub(crate) struct LogPace {
 
 #[derive(Debug, Default)]
 struct State {
-    /// When the lines written so far have had their time.
+    /// Time at which the lines written so far no longer count.
     until_ms: Option<i64>,
     left_out: u64,
 }
@@ -30,7 +30,7 @@ impl Default for LogPace {
 }
 
 impl LogPace {
-    /// A pace that allows so many lines at once, at least one.
+    /// A pace that allows this number of lines at once, at least one.
     pub(crate) fn of(burst: u32) -> Self {
         Self { burst, state: Mutex::default() }
     }

@@ -15,7 +15,7 @@ use crate::error_code::{ErrorCode, Failure};
 /// The logger of everything that no other names.
 pub const ROOT: &str = "root";
 
-/// Names of the loggers besides [`ROOT`].
+/// Names of the loggers except [`ROOT`].
 const NAMES: &[&str] = &[
     "levada_broker",
     "levada_broker.access",
@@ -50,7 +50,7 @@ const NAMES: &[&str] = &[
 /// A level of Kafka's, and off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogLevel {
-    /// Nothing.
+    /// No lines.
     Off,
     /// As `OFF`: no line has this level here.
     Fatal,
@@ -100,8 +100,7 @@ impl LogLevel {
 /// Levels by the path of a module, such as `levada_broker::server`, and by [`ROOT`].
 pub type LogLevels = BTreeMap<String, LogLevel>;
 
-/// Lays directives such as `info,levada_broker::server=debug` over the filter that the log had at
-/// the start.
+/// Lays directives such as `info,levada_broker::server=debug` over the filter of the start.
 pub type ApplyFilter = Box<dyn Fn(&str) -> Result<(), String> + Send + Sync>;
 
 /// The levels in force.
@@ -133,7 +132,7 @@ pub(crate) enum LevelChange {
     Set(String),
     /// To that of the start.
     Delete,
-    /// Something that Kafka refuses for loggers, by the name of the operation.
+    /// An operation that Kafka refuses for loggers, by name.
     Refused(&'static str),
     /// An unknown operation.
     Unknown(i8),

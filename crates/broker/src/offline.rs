@@ -29,10 +29,10 @@ pub use check::{PartitionVerdict, Report, check};
 pub use info::{Info, StoredPartition, info};
 pub use records::InternalTopic;
 
-/// The reason why a data directory cannot be looked at.
+/// The reason why a data directory cannot be examined.
 #[derive(Debug, thiserror::Error)]
 pub enum StorageError {
-    /// It is not there, or may not be read.
+    /// The directory does not exist, or cannot be read.
     #[error("cannot read data directory {}: {source}", path.display())]
     Unreadable {
         /// The directory, or a file in it.
@@ -40,22 +40,22 @@ pub enum StorageError {
         /// Error of the kernel.
         source: io::Error,
     },
-    /// It has no identity.
+    /// The directory has no identity.
     #[error("{} is not formatted: it has no meta.properties", path.display())]
     Unformatted {
         /// The directory.
         path: PathBuf,
     },
-    /// A broker of a cluster has to be told which.
-    #[error("process.roles=broker joins a cluster, whose id is not known here")]
+    /// The id of the cluster is missing.
+    #[error("process.roles=broker joins a cluster, but the cluster's id is missing")]
     NoClusterId,
     /// First users are records of a new cluster.
-    #[error("process.roles=broker joins a cluster, which has its users already")]
+    #[error("process.roles=broker joins a cluster that already has users")]
     MemberUsers,
-    /// It cannot be locked.
+    /// The directory cannot be locked.
     #[error(transparent)]
     DataDir(#[from] DataDirError),
-    /// It cannot be formatted.
+    /// The directory cannot be formatted.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// A file in it cannot be read.
@@ -203,7 +203,7 @@ fn sizes(dir: &Path) -> io::Result<(u64, u64, usize)> {
     let (mut logs, mut others, mut segments) = (0, 0, 0);
     for DirEntry { path, .. } in RealDisk.list(dir)?.into_iter().filter(|entry| entry.kind == Kind::File) {
         let len = match RealDisk.len(&path) {
-            // Gone meanwhile: nobody holds a broker back while it is only looked at.
+            // Deleted in the meantime: the examination does not lock a broker out.
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             other => other?,
         };

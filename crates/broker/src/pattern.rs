@@ -12,7 +12,7 @@ const PATTERN_BYTES_MAX: usize = 1024;
 
 /// A size of compiled expressions, and a cache of those that have it.
 struct Tier {
-    /// Most memory of a compiled expression, in bytes, and most of what matching remembers.
+    /// Maximum memory in bytes of a compiled expression, and of the cache of its matches.
     bytes_max: usize,
     /// Number of expressions that are cached.
     cached_max: usize,
@@ -20,8 +20,8 @@ struct Tier {
     cached: Mutex<VecDeque<(String, Regex)>>,
 }
 
-/// The smallest that fits an expression is its tier. Each takes 32 MiB at most, and as much again
-/// for what matching remembers.
+/// The tier of an expression is the smallest that it fits into. Each tier takes at most 32 MiB, and
+/// the same again for the caches of matches.
 static TIERS: [Tier; 2] = [Tier::of(1 << 15, 1024), Tier::of(1 << 20, 32)];
 
 impl Tier {
@@ -66,8 +66,8 @@ fn compile(pattern: &str) -> Result<Regex, Error> {
     if pattern.len() > PATTERN_BYTES_MAX {
         return Err(Error::CompiledTooBig(PATTERN_BYTES_MAX));
     }
-    // Parsed alone first: a stray parenthesis must not find its partner outside. There is no room
-    // to compile it.
+    // Parsed separately first: an unmatched parenthesis must not close one outside. The limit
+    // leaves no room to compile it.
     if let Err(error @ Error::Syntax(_)) = RegexBuilder::new(pattern).size_limit(0).build() {
         return Err(error);
     }

@@ -1,5 +1,5 @@
-//! Requests of this broker to others, besides fetches: each node has a thread for each subject,
-//! with a blocking connection. A thread waits for answers, which no shard does for it.
+//! Requests of this broker to other brokers, except fetches: each node has a thread for each
+//! subject, with a blocking connection. The thread waits for answers instead of a shard.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -36,11 +36,10 @@ impl Subject {
     }
 }
 
-/// A request to be made on a node's thread. It is called once, without a node if there is none to
-/// ask.
+/// A request that a node's thread sends. It is called once, without a node if there is none.
 type Call = Box<dyn FnOnce(Option<Peer<'_>>) + Send>;
 
-/// A node that can be asked.
+/// A node that can receive requests.
 pub(crate) struct Peer<'a> {
     connection: &'a mut Connection,
     target: Target,
@@ -124,7 +123,7 @@ impl PeerRequests {
         Ok(Thread { calls, cutoff })
     }
 
-    /// True if another broker was asked, and may be asked again.
+    /// True if another broker got the request, and may get another.
     pub(crate) fn is_in_use(&self) -> bool {
         let state = self.state.lock();
         !state.threads.is_empty() && !state.is_stopped
@@ -144,8 +143,8 @@ impl Drop for PeerRequests {
     }
 }
 
-/// Makes calls until every sender is gone. A call that panics gets no answer; the next ones have
-/// another connection, because the answer may still come over the old one.
+/// Makes calls until every sender is dropped. A call that panics gets no answer; the next calls use
+/// another connection, because the answer may still arrive on the old one.
 fn serve(
     name: &str,
     inbox: &Receiver<Call>,

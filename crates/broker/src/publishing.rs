@@ -1,11 +1,11 @@
 //! Applies the metadata: brings the partitions, coordinators and settings of this broker in line
 //! with an image.
 //!
-//! `diff` compares two images, `apply` acts on the differences and publishes the later image.
-//! `serving` opens partitions and takes deleted ones out of service, `recovery` does the first
-//! beside serving after an unclean stop, `configs` has logs, coordinators and listeners go by
-//! changed configuration. This is the only place that calls replicas, coordinators and the fetchers
-//! of other brokers' partitions about it.
+//! `diff` compares two images, `apply` applies the differences and publishes the later image.
+//! `serving` opens partitions and takes deleted ones out of service, `recovery` opens them in the
+//! background after an unclean stop, and `configs` applies changed configuration to logs,
+//! coordinators and listeners. No other code calls replicas, coordinators and the fetchers of other
+//! brokers' partitions about changes of the image.
 
 use std::sync::Arc;
 

@@ -14,7 +14,7 @@ mod book;
 
 pub(crate) use self::book::QuotaBook;
 
-/// `quota.window.num` and `quota.window.size.seconds` of a Kafka that is not told otherwise.
+/// Kafka's defaults of `quota.window.num` and `quota.window.size.seconds`.
 const SAMPLES: usize = 11;
 const SAMPLE_MS: i64 = 1000;
 
@@ -47,16 +47,15 @@ impl Used {
     }
 }
 
-/// Addresses whose connections are remembered before those that opened none lately are looked for
-/// and forgotten.
+/// Number of addresses with a meter at which the broker looks for inactive ones and drops them.
 const ADDRESSES_KEPT: usize = 1024;
 
-/// Addresses at most: one client may have a whole network of them. Those beyond share one meter
-/// until others are idle.
+/// Maximum number of addresses: one client may have a whole network of them. Further addresses
+/// share one meter until others are inactive.
 const ADDRESSES_MAX: usize = 100_000;
 const FURTHER_ADDRESSES: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 
-/// A meter that was not used for so long is forgotten, as in Kafka. How often such are looked for.
+/// Time without use after which a meter is dropped, as in Kafka; also the interval of this check.
 const METER_KEPT_MS: i64 = 3_600_000;
 const SWEEP_MS: i64 = 60_000;
 
@@ -75,10 +74,10 @@ pub(crate) struct Client<'a> {
 /// Hashes of the names, which may be long.
 type Account = (Used, Option<u64>, Option<u64>);
 
-/// A part of an entity: left out, all clients without a limit of their own, or one by name.
+/// A part of an entity: absent, the default for all clients without a separate limit, or one name.
 type Part<'a> = Option<Option<&'a str>>;
 
-/// All limits and what was used.
+/// All limits and the measured use.
 #[derive(Debug, Default)]
 pub(crate) struct Accounts {
     limits: Quotas,
@@ -87,12 +86,12 @@ pub(crate) struct Accounts {
     /// Time of the last search for unused meters.
     swept_ms: i64,
     connections: HashMap<IpAddr, QuotaMeter>,
-    /// When addresses were last looked for that have opened no connection lately.
+    /// Time of the last check for addresses without recent connections.
     addresses_swept_ms: i64,
 }
 
 impl Accounts {
-    /// Takes changed limits; what was used stays known.
+    /// Applies changed limits; the measured use stays.
     pub(crate) fn set_limits(&mut self, limits: Quotas) {
         self.limits = limits;
     }
@@ -102,7 +101,7 @@ impl Accounts {
         self.find(used, client).map(|(_, limit)| limit)
     }
 
-    /// Books what a client has used; how long it has to wait before it continues.
+    /// Books a client's use; returns the time that the client has to wait before it continues.
     pub(crate) fn book(&mut self, used: Used, client: Client<'_>, amount: f64, now_ms: i64) -> Duration {
         let Some((account, limit)) = self.find(used, client) else { return Duration::ZERO };
         let rate = self.meter(account, now_ms).add(amount, now_ms);
@@ -120,7 +119,7 @@ impl Accounts {
         self.meters.get_mut(&account).is_none_or(|meter| meter.add(0.0, now_ms) <= 0.0)
     }
 
-    /// Takes back what was booked for something that is not handed out after all.
+    /// Cancels the booking of a response that is not sent.
     pub(crate) fn take_back(&mut self, used: Used, client: Client<'_>, amount: f64, now_ms: i64) {
         if let Some((account, _)) = self.find(used, client) {
             self.meter(account, now_ms).add(-amount, now_ms);
@@ -145,8 +144,8 @@ impl Accounts {
         self.meters.entry(account).or_default()
     }
 
-    /// Books a connection from an address (`connection_creation_rate`); how long it has to wait
-    /// before it is closed. One that has to wait does not count.
+    /// Books a connection from an address (`connection_creation_rate`); returns the time after
+    /// which it is closed. A connection that has to wait does not count.
     pub(crate) fn book_connection(&mut self, address: IpAddr, now_ms: i64) -> Duration {
         let entity = |name: Option<String>| QuotaEntity::from([("ip".to_owned(), name)]);
         let own = self.limits.limits(&entity(Some(address.to_string())));
@@ -173,8 +172,8 @@ impl Accounts {
         Duration::from_millis(wait_ms.round() as u64)
     }
 
-    /// The most special limit that names the client, in Kafka's order. Kafka accepts what is no
-    /// number, and nothing exceeds it.
+    /// The most specific limit that matches the client, in Kafka's order. Kafka accepts a value
+    /// that is not a number, and no use exceeds it.
     fn find(&self, used: Used, client: Client<'_>) -> Option<(Account, f64)> {
         let (user, client_id) = (Some(Some(client.user)), Some(Some(client.client_id)));
         let default = Some(None);
@@ -211,7 +210,7 @@ pub(crate) struct QuotaMeter {
 }
 
 impl QuotaMeter {
-    /// True if it was used in the last so many milliseconds.
+    /// True if it was used within this number of milliseconds.
     fn is_younger(&self, kept_ms: i64, now_ms: i64) -> bool {
         self.samples.back().is_some_and(|(begin_ms, _)| (now_ms - begin_ms).abs() < kept_ms)
     }

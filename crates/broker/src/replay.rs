@@ -38,7 +38,7 @@ pub(crate) const AHEAD_BYTES: u64 = 4 << 20;
 pub(crate) struct Replays {
     admission: Mutex<Admission>,
     kernel: Mutex<Kernel>,
-    /// When the kernel was last asked.
+    /// Time of the last reading of the kernel's figures.
     asked: Mutex<Option<Instant>>,
     admitted: AtomicU64,
     refused: AtomicU64,
@@ -106,7 +106,7 @@ impl Replays {
         due
     }
 
-    /// Looks at memory. Blocks.
+    /// Reads the memory figures. Blocks.
     fn look(&self) {
         let seen = self.kernel.lock().observe().unwrap_or_default();
         self.admission.lock().observe(&seen);
@@ -127,7 +127,7 @@ impl Replays {
     }
 }
 
-/// A number that stays with a file for as long as it is open.
+/// A number that identifies a file while it is open.
 fn identity(extent: &Extent) -> Option<FileId> {
     extent.file.metadata().ok().map(|file| (file.dev(), file.ino()))
 }

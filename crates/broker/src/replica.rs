@@ -2,12 +2,12 @@
 //! of served partitions, and background work on logs.
 //!
 //! `partition` is one of them, with its `leadership`, its append `lane`, the syncs that
-//! acknowledgements wait for (`durability`) and the `waiters` of long polls. `following` performs
-//! a follower's tasks on its log. `opening` opens logs, and `recovery` counts the logs to check
+//! acknowledgements wait for (`durability`) and the `waiters` of long polls. `following` performs a
+//! follower's tasks on its log. `opening` opens logs, and `recovery` counts the logs to check
 //! first. `data_dirs` has the directories of all logs, and `failed_dirs` takes the partitions of
-//! failed directories out of service. `moves` has the replicas on their way from one directory to
-//! another. `housekeeping`, `retention`, `expiry`, `compaction` (with the state of its `cleaner`)
-//! and `discarded` run beside the requests.
+//! failed directories out of service. `moves` moves replicas from one directory to another.
+//! `housekeeping`, `retention`, `expiry`, `compaction` (with the state of its `cleaner`) and
+//! `discarded` are background work.
 //!
 //! `publishing` decides by the metadata which partitions this broker serves, and what their
 //! coordinators receive.
@@ -149,8 +149,8 @@ impl Replicas {
 
     fn not_served(&self, topic: &str, index: i32) -> ErrorCode {
         match self.unopened.lock().unserved_reason(topic, index) {
-            // Kafka's error for a partition that it does not lead yet: clients look for the leader
-            // again, and wait.
+            // Kafka's error for a partition that the broker does not lead yet: clients find the
+            // leader again, and wait.
             Some(UnservedReason::Recovering) => ErrorCode::NotLeaderOrFollower,
             Some(UnservedReason::Failed) => ErrorCode::KafkaStorageError,
             None if self.is_led_elsewhere(topic, index) => ErrorCode::NotLeaderOrFollower,
@@ -158,7 +158,7 @@ impl Replicas {
             None if self.lease.is_some() && self.metadata.has_partition(topic, index) => {
                 ErrorCode::NotLeaderOrFollower
             }
-            // It never was there, or is going with its topic.
+            // The partition never existed here, or is being deleted with its topic.
             None => ErrorCode::UnknownTopicOrPartition,
         }
     }
@@ -278,8 +278,8 @@ impl Replicas {
         }
     }
 
-    /// Takes the name from the directory of a partition that is not served, if it has one, and
-    /// returns the directory for [`Replicas::remove_directory`]. Nobody may have its log open.
+    /// Renames the directory of a partition that is not served, if it has one, and returns the
+    /// directory for [`Replicas::remove_directory`]. The partition's log must not be open.
     pub(crate) fn mark_unserved_deleted(&self, topic: &str, index: i32) -> Option<PathBuf> {
         let key = (topic.to_owned(), index);
         self.unopened.lock().forget(&key);

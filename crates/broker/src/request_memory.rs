@@ -2,11 +2,10 @@
 //! Received bytes count, claimed lengths do not. When the memory is used up, further requests wait
 //! in the sockets.
 //!
-//! Requests that are half there could use up all of it, and none could ever become whole. So one
+//! Incomplete requests could use up all of it, and none could ever be completed. Therefore one
 //! request at a time may exceed the limit until it is answered ([`RequestMemory::room`]).
 //!
-//! Bytes that clients send before they have authenticated have a limit of their own
-//! ([`Newcomers`]).
+//! Bytes that clients send before they have authenticated have a separate limit ([`Newcomers`]).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -86,7 +85,7 @@ impl RequestMemory {
     async fn shrunk(&self, limit_bytes: u64) {
         loop {
             let mut freed = std::pin::pin!(self.freed.notified());
-            // Before the look: what is given back after it is not missed.
+            // Before the check: memory that is returned after it is not missed.
             freed.as_mut().enable();
             if self.has_room(limit_bytes) {
                 return;

@@ -27,7 +27,7 @@ impl Stop {
     /// Completes once the signal is raised, at once if it already is.
     pub(crate) async fn signalled(&self) {
         let mut raised = self.raised.subscribe();
-        // The sender lives in `self`, so the only way out is the signal.
+        // `self` holds the sender, so the only way out is the signal.
         let _ = raised.wait_for(|raised| *raised).await;
     }
 

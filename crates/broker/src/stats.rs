@@ -59,7 +59,7 @@ impl Stats {
         self.clients.opened(listener)
     }
 
-    /// A client has told its software; it counts until the returned value is dropped.
+    /// A client has reported its software; it counts until the returned value is dropped.
     pub(crate) fn software(&self, name: &str, version: &str) -> NamedClient {
         self.clients.software(name, version)
     }
@@ -124,7 +124,7 @@ impl Stats {
         self.started
     }
 
-    /// Each API that was asked for, with what was counted by all threads.
+    /// Each requested API, with the counters of all threads.
     pub(crate) fn requests(&self) -> Vec<(&'static str, ApiTotals)> {
         self.requests.totals()
     }

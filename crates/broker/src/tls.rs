@@ -53,8 +53,8 @@ pub fn check(config: &BrokerConfig) -> Result<(), TlsError> {
 }
 
 impl Tls {
-    /// Reads what the TLS listeners need, which may have gone by something else `before`. Blocks
-    /// for their files.
+    /// Reads the settings of the TLS listeners, which may have used others `before`. Blocks for
+    /// their files.
     ///
     /// # Errors
     /// The first setting that cannot be used.
@@ -74,13 +74,13 @@ impl Tls {
         Some(context.load_full())
     }
 
-    /// Goes by another configuration, as far as it can be used; connections that are up stay.
-    /// Blocks for files.
+    /// Applies another configuration, as far as it can be used; open connections stay. Blocks for
+    /// files.
     pub(crate) fn reload(&self, config: &BrokerConfig) {
         self.load_those(config, |_| true);
     }
 
-    /// Reads again what has changed on the disk. Blocks for files.
+    /// Reloads files that have changed. Blocks for files.
     pub(crate) fn refresh(&self, config: &BrokerConfig) {
         self.load_those(config, TlsContext::is_stale);
     }
@@ -100,7 +100,7 @@ impl Tls {
                     tracing::info!(listener = listener.name, "TLS key and trust stores reloaded");
                 }
                 Err(error) => {
-                    // Asked again only when the files change again.
+                    // Checked again only when the files change again.
                     let files =
                         kept.files.iter().map(|(path, _)| (path.clone(), FileVersion::of(path))).collect();
                     slot.store(Arc::new(TlsContext {
@@ -127,9 +127,9 @@ impl TlsContext {
         TlsContext::of(&view, client_auth(settings, listener), before)
     }
 
-    /// The context of these settings and of the files that they name. `client_auth` decides about
-    /// certificates of clients: `none`, `requested`, or else `required`. The certificate must have
-    /// the subject and names of the one in `before`. Blocks for files.
+    /// The context of these settings and of their files. `client_auth` decides about certificates
+    /// of clients: `none`, `requested`, or else `required`. The certificate must have the subject
+    /// and names of the certificate in `before`. Blocks for files.
     ///
     /// # Errors
     /// The first setting that cannot be used.
@@ -230,7 +230,7 @@ impl TlsContext {
 }
 
 impl FileVersion {
-    /// Of a file that cannot be looked at: one that differs from that of any other.
+    /// Version of a file that cannot be examined: it differs from that of any other.
     fn of(path: &std::path::Path) -> FileVersion {
         use std::os::unix::fs::MetadataExt;
         let absent = FileVersion { len: u64::MAX, modified: None, inode: 0 };
@@ -242,8 +242,8 @@ impl FileVersion {
     }
 }
 
-/// On a listener with SASL, which authenticates clients, certificates are asked for only if the
-/// listener itself says so (KIP-684).
+/// On a listener with SASL, which authenticates clients, certificates are requested only if the
+/// listener itself requires it (KIP-684).
 pub(crate) fn client_auth<'a>(settings: &'a Settings, listener: &Listener) -> &'a str {
     const KEY: &str = "ssl.client.auth";
     let found = match listener.protocol.has_sasl() {

@@ -1,6 +1,6 @@
 //! Operations of a transaction on partitions: verification before its first records, and a marker
-//! in every partition at its end. `verification` asks coordinators on other brokers, `markers` has
-//! other brokers write markers.
+//! in every partition at its end. `verification` sends requests to coordinators on other brokers,
+//! `markers` sends markers to other brokers.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -35,11 +35,11 @@ use self::verification::{Question, RemoteVerification};
 /// Longest wait of a marker for the replicas in sync, as Kafka's `request.timeout.ms`.
 const MARKER_WAIT: Duration = Duration::from_secs(30);
 
-/// A marker is tried again after so long.
+/// Pause before a marker is retried.
 const MARKER_BACKOFF: Duration = Duration::from_millis(100);
 
-/// A partition that the transaction before it has not quite left is asked again after so long
-/// (`add.partitions.to.txn.retry.backoff.ms`), and for so long in all (`….max.ms`).
+/// Pause before a retry for a partition that the former transaction has not quite left
+/// (`add.partitions.to.txn.retry.backoff.ms`), and the limit of all retries (`….max.ms`).
 const RETRY: Duration = Duration::from_millis(20);
 const RETRY_MAX: Duration = Duration::from_millis(100);
 
@@ -71,7 +71,7 @@ pub(crate) struct Transactions {
 /// Place of a transaction coordinator.
 enum Seat {
     Here,
-    /// It is on this node.
+    /// The coordinator is on this node.
     Node(i32),
 }
 
@@ -88,7 +88,7 @@ impl Transactions {
         Self { config, replicas, coordinators, controller, metadata, peers, markers, verification }
     }
 
-    /// Asks other brokers nothing any more.
+    /// Stops all requests to other brokers.
     pub(crate) fn stop(&self) {
         self.peers.stop();
     }
@@ -118,8 +118,8 @@ impl Transactions {
         Ok(partition.append(append, now_ms()))
     }
 
-    /// Makes sure that the claim holds, and for as long as the answer is kept: no marker gets into
-    /// the partition meanwhile.
+    /// Verifies the claim, and keeps it true while the answer is held: no marker enters the
+    /// partition during that time.
     ///
     /// # Errors
     /// If the claim does not hold.
@@ -170,8 +170,7 @@ impl Transactions {
         }
     }
 
-    /// Place of the coordinator that has to be asked about a claim; none if no coordinator has to
-    /// be.
+    /// Broker of the coordinator that has to verify a claim; none if none has to.
     fn seat(&self, claim: Membership<'_>) -> Result<Option<Seat>, TxnError> {
         let config = self.config.load();
         if claim.protocol == Protocol::Classic && !config.transactions.verify_partitions {
@@ -188,7 +187,7 @@ impl Transactions {
         }
     }
 
-    /// Asks the coordinator of this broker.
+    /// Sends the request to the coordinator of this broker.
     async fn confirm(&self, partition: &Partition, claim: Membership<'_>) -> Result<(), TxnError> {
         let transactional_id = claim.transactional_id.to_owned();
         let ProducerIdentity { producer_id, producer_epoch } = claim.producer;
@@ -204,7 +203,7 @@ impl Transactions {
         missing.map_or(Ok(()), Err)
     }
 
-    /// Does what the transaction coordinators have to wait for, until the broker stops.
+    /// Runs the jobs of the transaction coordinators until the broker stops.
     pub(crate) async fn run(self: Arc<Self>) {
         let Some(mut jobs) = self.coordinators.txns().take_jobs() else { return };
         let work = async {
@@ -218,7 +217,7 @@ impl Transactions {
         }
     }
 
-    /// Does a job. One that panics has failed, and its coordinator asks for it again.
+    /// Runs a job. A job that panics has failed, and its coordinator requests it again.
     async fn work(self: Arc<Self>, job: Job<Coordinator>) {
         let job = Rc::new(job);
         let own = job.clone();
@@ -247,7 +246,7 @@ impl Transactions {
         }
     }
 
-    /// Writes markers until each is written, or has to be asked for again.
+    /// Writes markers until each is written, or has to be requested again.
     async fn write_markers(
         self: &Arc<Self>,
         markers: &Markers,
@@ -264,8 +263,8 @@ impl Transactions {
             let (transactions, target, is_over) = (self.clone(), partition.clone(), is_over.clone());
             under_way.push(tokio::task::spawn_local(async move {
                 let mut result = transactions.end_in(&target, end, is_over.clone()).await;
-                // Another broker may take long to answer for its partition: this one does not wait
-                // for the coordinator to hear of both.
+                // Another broker may need long to answer for its partition: this partition's result
+                // is reported without waiting.
                 while result == MarkerResult::Failed && transactions.peers.is_in_use() && !is_over() {
                     tokio::time::sleep(MARKER_BACKOFF).await;
                     result = transactions.end_in(&target, end, is_over.clone()).await;
@@ -345,7 +344,7 @@ fn question(partition: &Partition, claim: Membership<'_>) -> Question {
 }
 
 fn failed(partition: &Partition, error: ErrorCode) -> MarkerResult {
-    // It is tried again ten times a second.
+    // The broker retries ten times a second.
     if partition.untold_marker(now_ms()) {
         tracing::warn!(
             partition = partition.name(),

@@ -19,7 +19,7 @@ pub(crate) struct Transfers {
 }
 
 impl Transfers {
-    /// Asks the kernel for what it allows.
+    /// Detects the capabilities of the kernel.
     pub(crate) fn new(thresholds: Thresholds) -> Self {
         let counters = Arc::new(Counters::default());
         Self {

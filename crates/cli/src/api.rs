@@ -34,10 +34,10 @@ pub(crate) struct Args {
     /// The request; - reads it from stdin
     #[arg(value_name = "JSON", default_value = "{}")]
     request: String,
-    /// Version of the API [default: the highest that the broker and this program know]
+    /// Version of the API [default: the highest that the broker and this program support]
     #[arg(long, value_name = "N")]
     version: Option<i16>,
-    /// Ask the broker of this number instead of the first
+    /// Send the request to the broker of this number instead of the first
     #[arg(long, value_name = "N")]
     node: Option<i32>,
     /// Print a request with all fields instead of sending one
@@ -158,7 +158,7 @@ fn offered(client: &Client, key: i16) -> Option<Range> {
     client.versions().iter().find(|one| one.key == key).map(|one| (one.min, one.max))
 }
 
-/// The versions that both know, without one that Kafka calls unstable.
+/// The versions that both support, without one that Kafka calls unstable.
 fn shared(api: &JsonApi, offered: Option<Range>) -> Option<Range> {
     let (least, most) = offered?;
     let range = (least.max(api.versions().0), most.min(api.newest_stable()));

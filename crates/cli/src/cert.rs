@@ -39,7 +39,7 @@ struct Dev {
     /// Directory for the files; an existing authority signs the new certificates
     #[arg(default_value = "certs", value_name = "DIR")]
     directory: PathBuf,
-    /// Further names and addresses of the broker, besides localhost
+    /// Further names and addresses of the broker, in addition to localhost
     #[arg(long = "host", value_name = "HOST")]
     hosts: Vec<String>,
     /// Names of the clients to make certificates for
@@ -78,7 +78,7 @@ impl Dev {
     }
 }
 
-/// The authority of the directory: the one that is there, else a new one.
+/// The authority of the directory: the existing one, else a new one.
 fn authority(directory: &Path) -> Result<CertifiedIssuer<'static, KeyPair>, Failure> {
     let path = directory.join("ca.key");
     let key = match fs::read_to_string(&path) {
@@ -99,8 +99,7 @@ fn authority(directory: &Path) -> Result<CertifiedIssuer<'static, KeyPair>, Fail
     Ok(authority)
 }
 
-/// Writes `NAME.pem`: a certificate, the authority's, and the key, as Kafka's clients want them in
-/// one file.
+/// Writes `NAME.pem`: a certificate, the authority's, and the key, in one file for Kafka's clients.
 fn issue(
     authority: &CertifiedIssuer<'static, KeyPair>,
     (directory, name): (&Path, &str),
@@ -173,7 +172,7 @@ fn absolute(directory: &Path, name: &str) -> String {
 fn write(path: &Path, text: &str) -> Result<(), Failure> {
     let open = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path);
     let write = |mut file: fs::File| {
-        // One that was there keeps its mode when it is opened.
+        // An existing file keeps its mode when it is opened.
         file.set_permissions(fs::Permissions::from_mode(0o600))?;
         file.write_all(text.as_bytes())
     };

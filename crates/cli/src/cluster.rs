@@ -32,8 +32,8 @@ pub(crate) use self::{
 };
 use crate::{failure::Failure, kafka_error, profile::Profiles};
 
-// Arguments of a noun whose verbs all ask a cluster: the verb, and the cluster. No doc comment: it
-// would be the help's, in the place of what the verbs say the noun is for.
+// Arguments of a noun whose verbs all need a cluster: the verb, and the cluster. Not a doc comment:
+// clap would print it in place of the help of the noun.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ClusterCommand<V: Subcommand> {
     #[command(flatten)]
@@ -42,10 +42,10 @@ pub(crate) struct ClusterCommand<V: Subcommand> {
     pub(crate) verb: V,
 }
 
-/// Where to find a broker.
+/// Address of a broker.
 #[derive(Debug, clap::Args)]
 pub(crate) struct BrokerArgs {
-    /// Brokers to ask first, separated by commas [env: LEVADA_BROKERS] [default: the profile's,
+    /// Brokers to contact first, separated by commas [env: LEVADA_BROKERS] [default: the profile's,
     /// else 127.0.0.1:9092]
     #[arg(
         short,
@@ -64,7 +64,7 @@ pub(crate) struct BrokerArgs {
     profile: Option<String>,
 }
 
-/// Where a broker is looked for if nothing names one.
+/// Address of the broker by default.
 const DEFAULT_BROKER: &str = "127.0.0.1:9092";
 
 impl BrokerArgs {
@@ -114,7 +114,7 @@ const COMING_WAIT: Duration = Duration::from_secs(10);
 const COMING_POLL: Duration = Duration::from_millis(25);
 const LEADER_NOT_AVAILABLE: i16 = 5;
 
-/// A cluster that can be asked.
+/// A cluster that answers requests.
 pub(crate) struct Cluster {
     login: Login,
     /// Addresses of --brokers.
@@ -150,7 +150,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Asks the first broker.
+    /// Sends a request to the first broker.
     pub(crate) fn ask<R: RequestResponsePair>(&mut self, request: &R) -> Result<R::Response, ClientError> {
         self.first.request(request)
     }

@@ -61,8 +61,8 @@ pub(crate) struct Args {
     topics: Vec<String>,
     #[command(flatten)]
     brokers: BrokerArgs,
-    /// Where to start: earliest, latest, an offset, -N (the last N of each partition) or @TIME; in
-    /// a group, where nothing is committed
+    /// Start: earliest, latest, an offset, -N (the last N of each partition) or @TIME; in a group,
+    /// only for partitions without a committed offset
     #[arg(short, long, value_name = "WHERE", default_value = "earliest", allow_hyphen_values = true)]
     offset: Start,
     /// The default
@@ -71,10 +71,11 @@ pub(crate) struct Args {
     /// Only these partitions; repeatable
     #[arg(short, long, value_name = "N", conflicts_with = "group")]
     partition: Vec<i32>,
-    /// Join this group of consumers, which shares the partitions, and commit what was printed
+    /// Join this consumer group, which shares the partitions, and commit the offsets of printed
+    /// records
     #[arg(short = 'G', long, value_name = "GROUP", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     group: Option<String>,
-    /// Records of transactions: committed ones alone, or all
+    /// Records of transactions: only committed records, or all
     #[arg(long, alias = "isolation-level", value_name = "LEVEL", default_value = "read_committed")]
     isolation: Level,
     /// Exit after this many records

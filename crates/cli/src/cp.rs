@@ -120,7 +120,7 @@ impl Source {
         Ok(Self { path: path.to_owned(), file, len: meta.len(), mode, identity })
     }
 
-    /// The file that `asked` stands for, if it may be written.
+    /// The destination file for the argument, if it may be written.
     fn destination(&self, asked: &Path, force: bool) -> Result<PathBuf, Failure> {
         let mut path = asked.to_owned();
         if path.is_dir() {
@@ -159,7 +159,7 @@ impl Source {
     }
 }
 
-/// The copy until it is whole: a file beside the destination, removed unless it is kept.
+/// The copy until it is complete: a file next to the destination, removed unless it is kept.
 #[derive(Debug)]
 struct TemporaryCopy {
     file: File,
@@ -201,7 +201,7 @@ impl TemporaryCopy {
 
 impl Drop for TemporaryCopy {
     fn drop(&mut self) {
-        // Already gone if it was kept.
+        // Already renamed if it was kept.
         let _ = fs::remove_file(&self.path);
     }
 }

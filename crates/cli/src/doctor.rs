@@ -71,7 +71,7 @@ struct Report {
 /// The sizes that transfers turn on.
 #[derive(Debug, Serialize)]
 struct InForce {
-    /// Where they are from; `None`: the defaults.
+    /// Their origin; `None`: the defaults.
     file: Option<PathBuf>,
     /// The reason why that file is not used.
     wrong: Option<String>,

@@ -1,7 +1,6 @@
 //! Backslash escapes of formats and separators.
 
-/// The byte that an escape stands for; `rest` begins behind the backslash and is moved behind the
-/// escape.
+/// The byte of an escape; `rest` begins after the backslash and is moved past the escape.
 pub(crate) fn escape(rest: &mut &[u8]) -> Result<u8, String> {
     let (letter, after) = rest.split_first().ok_or("a lone \\ at the end; \\\\ is a backslash")?;
     *rest = after;

@@ -12,16 +12,16 @@ use crate::colour::{self, Style};
 pub(crate) enum Failure {
     /// The command line is not valid: exit code 2.
     Usage(String),
-    /// Something outside failed: exit code 1.
+    /// An external operation failed: exit code 1.
     Failed {
         /// Problem and position.
         what: String,
         /// Next step.
         next: Option<String>,
-        /// The side at fault, for callers that ask again.
+        /// The side at fault, for callers that retry.
         cause: Cause,
     },
-    /// The command has already printed what is wrong: exit code 1.
+    /// The command has already printed the error: exit code 1.
     Told,
     /// Output could not be written.
     Output(io::Error),
@@ -84,8 +84,7 @@ impl Failure {
         Err(Self::Told)
     }
 
-    /// Tells the user and gives the exit code. A reader that has gone away (`| head`) is not an
-    /// error.
+    /// Prints the error and returns the exit code. A closed stdout (`| head`) is not an error.
     pub(crate) fn report(self) -> ExitCode {
         match self {
             Self::Usage(what) => {
@@ -109,8 +108,8 @@ impl Failure {
     }
 }
 
-/// Commands return input and connection errors by their own types; what is left of `io::Error` is
-/// stdout's.
+/// Commands return input and connection errors by their own types; any other `io::Error` is of
+/// stdout.
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
         Self::Output(error)
@@ -145,8 +144,7 @@ fn remedy(address: &str, kind: io::ErrorKind) -> &'static str {
     }
 }
 
-/// True for an error that goes away when a broker comes back. A certificate or a name that is wrong
-/// stays wrong.
+/// True for an error that ends when a broker returns. A wrong certificate or name is permanent.
 fn is_of_connection(kind: io::ErrorKind) -> bool {
     !matches!(kind, io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput | io::ErrorKind::NotFound)
 }
@@ -161,7 +159,7 @@ impl From<ClientError> for Failure {
             }
             ClientError::Lost { .. } | ClientError::Closed { .. } => Self::with_next(
                 what,
-                "see the broker's log; it may have stopped or refused the request, or want TLS, SASL or a certificate: --command-config",
+                "see the broker's log; it may have stopped or refused the request, or require TLS, SASL or a certificate: --command-config",
             )
             .because(Cause::Connection),
             ClientError::Frame(FrameError::TooLarge { claimed, .. }) => not_kafka(claimed, what),
@@ -170,7 +168,7 @@ impl From<ClientError> for Failure {
     }
 }
 
-/// The answer was no frame of Kafka's: its first four bytes tell which protocol it may be of.
+/// The answer was no frame of Kafka's: its first four bytes show the likely protocol.
 fn not_kafka(first: u32, what: String) -> Failure {
     match first.to_be_bytes() {
         [b'H', b'T', b'T', b'P'] => Failure::with_next(
@@ -186,7 +184,7 @@ fn not_kafka(first: u32, what: String) -> Failure {
 }
 
 /// Next step where a port below 1024 may not be listened on.
-const SMALL_PORT: &str = "a port from 1024 on; for smaller ones the capability CAP_NET_BIND_SERVICE (AmbientCapabilities= in a unit file)";
+const SMALL_PORT: &str = "use a port from 1024 on; a smaller port needs the capability CAP_NET_BIND_SERVICE (AmbientCapabilities= in a unit file)";
 
 /// An address that cannot be listened on; `key` names the setting it comes from, if there are
 /// several.

@@ -1,4 +1,4 @@
-//! `levada files`: serves a directory over HTTP until it is told to stop.
+//! `levada files`: serves a directory over HTTP until a signal stops it.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,10 +14,9 @@ use crate::{failure::Failure, logging};
 
 /// Serve a directory over HTTP until SIGTERM or SIGINT
 ///
-/// HTTP/1.1 with ranges, conditional requests and keep-alive. Small files leave by one call with
-/// their head, large ones by splice or sendfile, and what is not in memory is waited for beside
-/// other clients. SIGHUP opens the directory and the access log again and reads the certificate
-/// again.
+/// HTTP/1.1 with ranges, conditional requests and keep-alive. The server sends a small file and its
+/// head with one call, and a large file by splice or sendfile. Separate threads load data that is
+/// not in memory. SIGHUP reopens the directory and the access log, and reloads the certificate.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   levada files                                  this directory on 127.0.0.1:8080
@@ -57,7 +56,7 @@ pub(crate) struct Args {
     /// File to send with status 404
     #[arg(long, value_name = "PATH", conflicts_with = "fallback")]
     not_found: Option<String>,
-    /// File to send with status 200 instead of a missing one, for single-page applications
+    /// File to send with status 200 instead of a missing file, for single-page applications
     #[arg(long, value_name = "PATH")]
     fallback: Option<String>,
     /// Serve names that begin with a dot; by default only /.well-known
@@ -95,10 +94,10 @@ pub(crate) struct Args {
     /// Number of serving threads [default: the number of cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     shards: Option<u16>,
-    /// Maximum number of connections; further ones wait
+    /// Maximum number of connections; further connections wait
     #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..))]
     max_connections: u32,
-    /// Maximum number of connections from one address; further ones are closed
+    /// Maximum number of connections from one address; further connections are closed
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..))]
     max_connections_per_address: u32,
     /// Seconds that responses in progress have to finish when the server stops

@@ -51,7 +51,7 @@ pub(crate) struct Info {
   levada cluster health --output json | jq -r '.problems[].what'
   levada cluster health --http 127.0.0.1:9644   one broker, as a container's health check")]
 pub(crate) struct Health {
-    /// Ask /healthz of one broker at its levada.http.listen instead
+    /// Check /healthz of one broker at its levada.http.listen instead
     #[arg(long, value_name = "HOST:PORT", conflicts_with_all = ["brokers", "command_config"])]
     http: Option<String>,
     #[command(flatten)]
@@ -66,7 +66,7 @@ struct Overview {
     brokers: Vec<Broker>,
     topics: usize,
     partitions: usize,
-    /// `None` if a broker does not tell the size of its replicas.
+    /// `None` if a broker does not report the size of its replicas.
     bytes: Option<u64>,
 }
 
@@ -85,7 +85,7 @@ struct Verdict {
     problems: Vec<Problem>,
 }
 
-/// Something that is not as it shall be.
+/// A problem of the cluster.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 struct Problem {
     broker: Option<i32>,
@@ -178,7 +178,7 @@ fn alive(address: &str) -> Result<Verdict, Failure> {
         return Ok(Verdict { healthy: true, problems: Vec::new() });
     }
     let said = answer.as_str().unwrap_or_default().trim();
-    let what = format!("/healthz answers {}: {said}", answer.status_code);
+    let what = format!("/healthz returned {}: {said}", answer.status_code);
     Ok(Verdict {
         healthy: false,
         problems: vec![Problem { broker: None, topic: None, partition: None, what }],
@@ -232,7 +232,7 @@ fn broker_problems(cluster: &mut Cluster, node: i32) -> Vec<Problem> {
         .collect()
 }
 
-/// A broker that the metadata does not give to clients, so that it has no address to ask.
+/// A broker that the metadata does not show to clients, so that its address is unknown.
 fn fenced(node: i32) -> Problem {
     let what =
         "fenced: the controllers get no heartbeats from it, or it is starting; see its /readyz and its log";

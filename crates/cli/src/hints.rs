@@ -12,13 +12,13 @@ const NAMES: [(&str, &str); 5] = [
     ("--isolation-level", "--isolation"),
 ];
 
-/// Options of Kafka's tools, and what is done here instead.
+/// Options of Kafka's tools, with the equivalent here.
 const ELSEWHERE: [(&[&str], &str); 8] = [
     (&["--topic"], "a topic is named without an option: levada consume clicks, levada topic describe clicks"),
     (&["--group"], "a group is named without an option: levada group describe readers"),
     (
         &["--list", "--describe", "--create", "--delete", "--alter"],
-        "a verb stands without dashes: levada topic list, levada topic create clicks",
+        "a verb has no dashes: levada topic list, levada topic create clicks",
     ),
     (&["--add-config", "--delete-config"], "levada config set topic clicks KEY=VALUE, levada config delete"),
     (&["--reset-offsets"], "levada group reset readers --topic clicks --to-earliest"),
@@ -52,7 +52,7 @@ pub(crate) fn translated(mut error: Error) -> Error {
     error
 }
 
-/// Says which of these arguments have another name here.
+/// Prints which of these arguments have another name here.
 pub(crate) fn tell(arguments: impl Iterator<Item = String>) {
     for argument in arguments.take_while(|argument| argument != "--") {
         if let Some((kafkas, ours)) = found(&argument) {

@@ -9,8 +9,8 @@ static ASKED: AtomicBool = AtomicBool::new(false);
 /// Exit code of a process that ends at once at the second signal.
 const SECOND: i32 = 130;
 
-/// Takes the signals over for the rest of the process: the first one asks, the second one ends the
-/// process at once.
+/// Handles the signals for the rest of the process: the first one requests the end, the second one
+/// ends the process at once.
 pub(crate) fn catch() -> Result<(), Failure> {
     let asked = || {
         if ASKED.swap(true, Ordering::Relaxed) {

@@ -43,7 +43,7 @@ const ROWS: &[Row] = &[
             "a larger max.message.bytes on the topic, or a smaller --batch-bytes if there are several records",
         ),
     ),
-    Row(12, "OFFSET_METADATA_TOO_LARGE", "the text beside an offset is too long", None),
+    Row(12, "OFFSET_METADATA_TOO_LARGE", "the metadata text of an offset is too long", None),
     Row(
         14,
         "COORDINATOR_LOAD_IN_PROGRESS",
@@ -103,7 +103,7 @@ const ROWS: &[Row] = &[
     Row(
         38,
         "INVALID_REPLICATION_FACTOR",
-        "there are fewer brokers than replicas asked for",
+        "there are fewer brokers than requested replicas",
         Some("--replicas 1 on a single broker"),
     ),
     Row(40, "INVALID_CONFIG", "a setting is not allowed", None),
@@ -112,16 +112,18 @@ const ROWS: &[Row] = &[
         45,
         "OUT_OF_ORDER_SEQUENCE_NUMBER",
         "the broker has lost records that it had acknowledged, or received batches out of order",
-        Some("levada offsets shows where the log ends; the count above tells what was acknowledged"),
+        Some(
+            "levada offsets shows the end of the log; the count above is the number of acknowledged records",
+        ),
     ),
-    Row(46, "DUPLICATE_SEQUENCE_NUMBER", "the broker holds this batch already, and newer ones", None),
+    Row(46, "DUPLICATE_SEQUENCE_NUMBER", "the broker already has this batch and newer batches", None),
     Row(42, "INVALID_REQUEST", "the broker refuses the request as malformed", None),
     Row(44, "POLICY_VIOLATION", "the topic's policy forbids it", None),
     Row(
         47,
         "INVALID_PRODUCER_EPOCH",
         "a newer transaction of the producer has begun",
-        Some("levada transaction hanging shows what is still open"),
+        Some("levada transaction hanging shows open transactions"),
     ),
     Row(48, "INVALID_TXN_STATE", "the transaction's state does not allow it", None),
     Row(51, "CONCURRENT_TRANSACTIONS", "the transaction is being ended", Some("retry in a moment")),
@@ -201,8 +203,8 @@ pub(crate) fn is_passing(code: i16) -> bool {
     [14, 15, 16].contains(&code)
 }
 
-/// True for codes that a restart or a move of partitions causes: partitions and coordinators come
-/// back.
+/// True for codes that a restart or a move of partitions causes: partitions and coordinators
+/// return.
 pub(crate) fn is_of_restart(code: i16) -> bool {
     const CODES: [i16; 14] = [3, 5, 6, 7, 9, 13, 14, 15, 16, 74, 75, 78, 88, 100];
     CODES.contains(&code)
@@ -214,8 +216,7 @@ pub(crate) fn name(code: i16) -> String {
     row.map_or_else(|| format!("error code {code}"), |row| row.1.to_owned())
 }
 
-/// `Err` for a code that is not 0; `doing` is what was tried, `said` the broker's own sentence, if
-/// any.
+/// `Err` for a code that is not 0; `doing` is the operation, `said` the broker's message, if any.
 pub(crate) fn check(code: i16, doing: &str, said: Option<&str>) -> Result<(), Failure> {
     if code == 0 {
         return Ok(());
@@ -231,7 +232,7 @@ pub(crate) fn check(code: i16, doing: &str, said: Option<&str>) -> Result<(), Fa
     Err(failure.because(Cause::Code(code)))
 }
 
-/// The next step for a code; for some it depends on what the broker says.
+/// The next step for a code; for some codes it depends on the broker's message.
 fn next(code: i16, what: &str, row: Option<&Row>) -> Option<String> {
     const INVALID_TOPIC: i16 = 17;
     const INVALID_CONFIG: i16 = 40;
@@ -263,7 +264,7 @@ fn nearest_topic_key(unknown: &str) -> Option<&'static str> {
 /// User of this process's requests, if the command line has the name.
 static PRINCIPAL: OnceLock<Option<String>> = OnceLock::new();
 
-/// Stores the user of the requests; `None` if only the broker can tell, as with certificates and
+/// Stores the user of the requests; `None` if only the broker has it, as with certificates and
 /// tokens.
 pub(crate) fn ask_as(user: Option<String>) {
     PRINCIPAL.get_or_init(|| user);

@@ -94,21 +94,21 @@ enum Command {
   levada lab send --only pieces                 messages of many small pieces")]
     Send(RunArgs),
     Calibrate(calibrate::Args),
-    /// Hold records against what articles claim, for the documentation
+    /// Compare records with the claims of articles, for the documentation
     #[command(
         hide = true,
         after_help = "Examples:
   levada lab claims all.jsonl calibrate.jsonl   writes docs/lab/claims.md and what it is made of"
     )]
     Claims(claims::Args),
-    /// Hold records against what the broker is meant to cost, for the documentation
+    /// Compare records with the goals for the broker's cost, for the documentation
     #[command(
         hide = true,
         after_help = "Examples:
   levada lab goals *.jsonl   writes docs/performance/figures.md and what it is made of"
     )]
     Goals(goals::Args),
-    /// Receive what an experiment sends, as told on standard input
+    /// Receive the data of an experiment, as commands on standard input require
     #[command(
         hide = true,
         after_help = "Examples:
@@ -158,14 +158,14 @@ pub(crate) struct RunArgs {
 /// Options of the experiments that can also run on Kafka's classes.
 #[derive(Debug, clap::Args)]
 pub(crate) struct KafkaClassesArgs {
-    /// Directory with Kafka's jars, whose own search of offsets is measured beside; needs java
+    /// Directory with Kafka's jars, to measure Kafka's own search of offsets too; needs java
     #[arg(long, value_name = "DIR")]
     kafka_libs: Option<PathBuf>,
     #[command(flatten)]
     run: RunArgs,
 }
 
-/// Makes an experiment on a bench, beside Kafka where there are jars of it.
+/// Makes an experiment on a bench, with Kafka if there are jars of it.
 type Begin = for<'a> fn(&'a Bench, Option<&Path>) -> Result<Box<dyn Experiment + 'a>, LabError>;
 
 /// All experiments that need nothing but this machine, in the order of `levada lab all`.
@@ -206,7 +206,7 @@ pub(crate) fn run(args: Args, out: &mut dyn Write) -> Result<(), Failure> {
     }
 }
 
-/// Runs experiments, records them, and prints what they come to.
+/// Runs experiments, records them, and prints their results.
 fn measure(
     args: &RunArgs,
     makers: &[Begin],
@@ -245,7 +245,7 @@ impl Session {
         Ok(Self { bench, method, recorder })
     }
 
-    /// Gives the experiments to come other limits, unless rounds were asked for.
+    /// Gives the following experiments other limits, unless rounds were requested.
     fn limit(&mut self, args: &RunArgs, limits: fn(Scale) -> Limits) {
         if args.rounds.is_none() {
             self.method.limit(limits(args.scale()));
@@ -330,7 +330,7 @@ fn reclaim_host_memory(bench: &mut Bench) -> Result<(), LabError> {
     taken
 }
 
-/// A new name in the user's directory for what programs keep.
+/// A new name in the user's directory for data of programs.
 fn default_record() -> Result<PathBuf, Failure> {
     let state = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
     let home = || std::env::home_dir().map(|home| home.join(".local/state"));

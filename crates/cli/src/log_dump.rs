@@ -73,7 +73,7 @@ pub(crate) fn run(args: Args, out: &mut dyn Write) -> Result<(), Failure> {
     if damaged { Err(Failure::Told) } else { Ok(()) }
 }
 
-/// The kinds of files, told apart by name as Kafka does.
+/// The kinds of files, distinguished by name as in Kafka.
 fn dump_file(path: &Path, records: bool, report: &mut Report<'_>) -> Result<Verdict, Failure> {
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     // A file on its way out has a suffix behind its kind.

@@ -1,7 +1,7 @@
 //! The log and the audit log: levels, format and destinations.
 //!
-//! Whatever a peer can put into a line of the log is escaped here, in one place: no value can begin
-//! a line of its own or steer a terminal.
+//! Text of peers in a line of the log is escaped here, in one place: no value can begin a new line
+//! or control a terminal.
 
 use std::{
     fmt, io,
@@ -36,7 +36,7 @@ mod tests;
 
 use self::sink::Sink;
 
-/// The environment variable that says what is logged.
+/// The environment variable for the log levels.
 const VARIABLE: &str = "LEVADA_LOG";
 
 /// The logs of this process. Dropped, it waits until the audit log is written.
@@ -150,8 +150,8 @@ impl Logs {
         self.lines.write_json().map_err(|error| Failure::new(format!("levada.log.format: {error}")))
     }
 
-    /// Has the audit log written to a file, or to stderr (`levada.audit.log`), whether or not the
-    /// environment asks for it.
+    /// Writes the audit log to a file, or to stderr (`levada.audit.log`), independent of the
+    /// environment.
     pub(crate) fn audit_to(&self, place: &str) -> Result<(), Failure> {
         let refused = |error: &dyn fmt::Display| Failure::new(format!("levada.audit.log: {place}: {error}"));
         if place != "stderr" {

@@ -17,7 +17,7 @@ use crate::{
 /// Print the offsets of partitions: the earliest, the latest, of the latest timestamp, at a time
 ///
 /// Offsets count up from 0 and have holes where records were compacted or transactions ended, so
-/// that the difference of two is not a count of records.
+/// the difference of two offsets is not a number of records.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   levada offsets                                   every topic
@@ -35,7 +35,7 @@ pub(crate) struct Args {
     /// Also the offset of the first record at this time or after it
     #[arg(long, value_name = "TIME", value_parser = time::moment, conflicts_with = "ago")]
     at: Option<i64>,
-    /// Also the offset of the first record after this long before now
+    /// Also the offset of the first record at this duration before now or after it
     #[arg(long, value_name = "DURATION", value_parser = time::duration)]
     ago: Option<i64>,
     /// Stop where the first open transaction begins, as consumers with read_committed do
@@ -56,7 +56,7 @@ struct Row {
     latest: Option<i64>,
     /// The record with the greatest timestamp.
     max_timestamp: Option<Record>,
-    /// The first record at or after the time asked for.
+    /// The first record at or after the requested time.
     at: Option<Record>,
 }
 
@@ -95,7 +95,7 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
 }
 
 impl Args {
-    /// The topics asked for, with the partitions asked for alone.
+    /// The requested topics, with only the requested partitions.
     fn chosen(&self, cluster: &mut Cluster) -> Result<Vec<Topic>, Failure> {
         let names: Vec<&str> = self.topics.iter().map(String::as_str).collect();
         let mut topics = cluster.topics(Some(names.as_slice()).filter(|names| !names.is_empty()))?;

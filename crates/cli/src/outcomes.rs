@@ -14,11 +14,11 @@ use crate::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Outcome {
-    /// It was made.
+    /// The change was made.
     Done,
-    /// It is as asked for already: --if-exists, --if-not-exists.
+    /// Already in the requested state: --if-exists, --if-not-exists.
     Unchanged,
-    /// It could be made: --dry-run.
+    /// The change would succeed: --dry-run.
     Possible,
     Failed,
 }
@@ -46,7 +46,7 @@ impl Outcomes {
         Self { format: format.format, rows: Vec::new(), failures: Vec::new() }
     }
 
-    /// Notes a change, and tells people of it.
+    /// Records a change, and prints it.
     pub(crate) fn add(&mut self, (kind, name): (&'static str, &str), outcome: Outcome, said: &str) {
         if self.format == Format::Table {
             eprintln!("{said}");

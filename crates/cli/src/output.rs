@@ -104,7 +104,7 @@ pub(crate) fn json(out: &mut dyn Write, value: &impl Serialize) -> Result<(), Fa
     Ok(())
 }
 
-/// Prints one value as JSON on a line of its own.
+/// Prints one value as JSON on one line.
 pub(crate) fn json_line(out: &mut dyn Write, value: &impl Serialize) -> Result<(), Failure> {
     serde_json::to_writer(&mut *out, value)?;
     writeln!(out)?;
@@ -181,7 +181,7 @@ mod tests {
         let row = [long.as_str(), "reader", "127.0.0.1", "12345"].map(str::to_owned).to_vec();
         let header = ["MEMBER", "CLIENT", "HOST", "LAG"];
         let whole = arranged(&header, vec![row.clone()], None);
-        assert_eq!(whole.len(), 2, "one line a row where nobody looks");
+        assert_eq!(whole.len(), 2, "one line a row without a terminal");
         let folded = arranged(&header, vec![row], Some(80));
         assert!(folded.iter().all(|line| line.chars().count() <= 80), "{folded:#?}");
         let first: String = folded[1..].iter().filter_map(|line| line.split_whitespace().next()).collect();

@@ -26,10 +26,10 @@ use crate::{
     time,
 };
 
-/// Produce records: each line of stdin is one
+/// Produce records, one from each line of stdin
 ///
 /// Lines with a key go to the partition that Kafka's own clients choose for that key; lines without
-/// one fill a batch for one partition after the other. Requests that a restart of the broker
+/// a key fill batches, for one partition after the other. Requests that a restart of the broker
 /// interrupts are sent again, and stored once.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
@@ -47,8 +47,8 @@ pub(crate) struct Args {
     /// Form of the lines: a text, or a JSON object as `levada consume --output json` prints it
     #[arg(long, value_name = "FORM", default_value = "text")]
     input: Input,
-    /// Split each line into key and value at the first occurrence of this text; \t, \0 and \xNN
-    /// stand for bytes
+    /// Split each line into key and value at the first occurrence of this text; \t, \0 and \xNN are
+    /// bytes
     #[arg(short = 'k', long, value_name = "TEXT", value_parser = separator)]
     key_separator: Option<Separator>,
     /// A header of every record; repeatable
@@ -61,7 +61,7 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "N")]
     partition: Option<i32>,
     /// Acknowledgement to wait for: of all replicas, of the leader (1), or none (0); only with all
-    /// are requests sent again
+    /// does the command repeat requests
     #[arg(long, value_name = "WHO", default_value = "all")]
     acks: Acks,
     /// Time that a batch may wait for its acknowledgement, including restarts of the broker

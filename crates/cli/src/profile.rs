@@ -18,8 +18,9 @@ use crate::{
 
 /// Name clusters, with their brokers and client properties
 ///
-/// Profiles lie in levada/profiles.toml under $XDG_CONFIG_HOME, by default ~/.config. They may hold
-/// passwords: the file is created for its owner alone, and refused if others may read it.
+/// Profiles are in levada/profiles.toml under $XDG_CONFIG_HOME, by default ~/.config. They may
+/// contain passwords: only the owner can read the file, and the command refuses a file that others
+/// may read.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   levada profile create prod --brokers broker-1:9092,broker-2:9092 --command-config prod.properties
@@ -51,7 +52,7 @@ struct Create {
     /// Name of the profile
     #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new())]
     name: String,
-    /// Brokers to ask first, separated by commas
+    /// Brokers to contact first, separated by commas
     #[arg(short, long, value_name = "HOST:PORT")]
     brokers: String,
     /// File with Kafka's client properties; those for TLS and SASL are copied into the profile
@@ -135,7 +136,7 @@ impl Create {
             let (known, others): (Vec<_>, Vec<_>) =
                 found.into_iter().partition(|property| store::is_known(&property.key));
             for property in others {
-                eprintln!("note: {} says nothing about the login; it is left out", property.key);
+                eprintln!("note: {} is not a setting of a login; the profile omits it", property.key);
             }
             properties.extend(known.into_iter().map(|property| (property.key, property.value)));
         }

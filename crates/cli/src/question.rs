@@ -7,7 +7,7 @@ use crate::failure::Failure;
 /// The option of commands that delete or abort.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Do not ask; without a terminal nothing is asked
+    /// Skip the question; without a terminal there is none
     #[arg(short, long)]
     yes: bool,
 }

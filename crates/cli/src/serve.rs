@@ -1,4 +1,4 @@
-//! `levada serve`: runs the broker until it is told to stop.
+//! `levada serve`: runs the broker until a signal stops it.
 
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
@@ -63,12 +63,12 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     server.wait(&signals, || args.sources.read()).map_err(Failure::new)
 }
 
-/// Writes a line to stderr. The broker serves without it too: the terminal may be gone.
+/// Writes a line to stderr. The broker serves without it too: the terminal may be closed.
 fn say(line: std::fmt::Arguments<'_>) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }
 
-/// Says how far the recovery is until it is over: a bar on a terminal, lines of the log elsewhere.
+/// Shows the progress of the recovery: a bar on a terminal, lines of the log elsewhere.
 fn show_recovery(recovery: &Recovery) {
     let on_terminal = std::io::stderr().is_terminal();
     let style = ProgressStyle::with_template("recovering {bar:30} {pos} of {len} partitions, {msg} checked")

@@ -23,8 +23,7 @@ pub(crate) enum Kind {
     Group = 32,
 }
 
-/// One thing that has settings. A broker's name is its number, or empty for what holds for all
-/// brokers.
+/// A resource with settings. A broker's name is its number, or empty for all brokers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Resource {
     pub(crate) kind: Kind,
@@ -40,7 +39,7 @@ pub(crate) struct Setting {
     pub(crate) source: String,
     pub(crate) read_only: bool,
     pub(crate) sensitive: bool,
-    /// Every layer that gives the key a value, the one in force first.
+    /// Every layer that gives the key a value, the layer in force first.
     pub(crate) synonyms: Vec<Synonym>,
 }
 
@@ -158,7 +157,7 @@ pub(crate) fn alter(
 /// A key that Levada's brokers and topics have, and Kafka's have not.
 const LEVADAS: &str = "levada.ack.durability";
 
-/// The key that tells a broker of a cluster from one that is its own controller.
+/// The key that distinguishes a broker of a cluster from one that is its own controller.
 const ROLES: &str = "process.roles";
 
 /// Prints the keys that the broker stores and shows but does not use. Prints nothing for a broker
@@ -203,7 +202,7 @@ impl Resource {
         }
     }
 
-    /// A resource whose settings tell which program serves this one: a topic itself, or a broker.
+    /// A resource whose settings identify the program: a topic itself, or a broker.
     fn witness(&self, cluster: &mut Cluster) -> Result<Self, Failure> {
         if self.kind == Kind::Topic || self.node()?.is_some() {
             return Ok(self.clone());
@@ -221,7 +220,7 @@ impl Resource {
         }
     }
 
-    /// The only broker that can be asked, if there is only one.
+    /// The only broker, if there is only one.
     fn node(&self) -> Result<Option<i32>, Failure> {
         let expected = || Failure::Usage(format!("{}: expected a broker's number, or default", self.name));
         match self.kind {
@@ -287,7 +286,7 @@ pub(crate) fn change(text: &str) -> Result<Change, String> {
     Ok(change(key.to_owned(), value))
 }
 
-/// Where a value comes from, by DescribeConfigs' number.
+/// Origin of a value, by DescribeConfigs' number.
 fn source(number: i8) -> String {
     match number {
         1 => "topic".to_owned(),

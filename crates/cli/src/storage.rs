@@ -69,7 +69,7 @@ impl From<StorageError> for Failure {
         let what = error.to_string();
         match error {
             StorageError::DataDir(DataDirError::InUse { .. }) => {
-                Self::with_next(what, "stop the broker first; levada storage info may look meanwhile")
+                Self::with_next(what, "stop the broker first; levada storage info works while it runs")
             }
             StorageError::Unformatted { .. } => {
                 Self::with_next(what, "name a data directory, or make one with levada storage format")

@@ -58,7 +58,7 @@ pub(crate) struct Create {
     /// Names of the topics
     #[arg(required = true, value_name = "TOPIC")]
     topics: Vec<String>,
-    /// Partitions of each [default: the broker's num.partitions]
+    /// Number of partitions of each topic [default: the broker's num.partitions]
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(i32).range(1..))]
     partitions: Option<i32>,
     /// Replicas of each partition [default: the broker's default.replication.factor]
@@ -212,7 +212,7 @@ impl Delete {
         self.question
             .ask(&format!("delete {} with all records", self.topics.join(", ")), question::NOTHING_DELETED)?;
         let mut request = DeleteTopicsRequest::default();
-        // Version 6 names topics in a list of its own, next to ids.
+        // Version 6 has a separate list for names, next to ids.
         if cluster.version::<DeleteTopicsRequest>()? >= 6 {
             let state = |name: &String| {
                 let mut state = DeleteTopicState::default();

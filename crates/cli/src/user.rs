@@ -179,7 +179,7 @@ impl Delete {
         };
         if mechanisms.is_empty() {
             let what = format!("there is no user {}", self.user);
-            return Err(Failure::with_next(what, "levada user list shows who there is"));
+            return Err(Failure::with_next(what, "levada user list shows all users"));
         }
         let names: Vec<String> = mechanisms.iter().map(|one| one.name().to_lowercase()).collect();
         let what = format!("delete the password of {} for {}", self.user, names.join(", "));

@@ -35,7 +35,7 @@ pub enum LogFormat {
     Json,
 }
 
-/// Where lines go, and in which form.
+/// Destination and form of lines.
 #[derive(Debug, Clone)]
 pub struct LogOptions {
     /// A file, to which is appended; `-` is standard output.
@@ -51,7 +51,7 @@ const BLOCK_BYTES: usize = 32 << 10;
 const BLOCKS_MAX: usize = 128;
 
 enum Message {
-    /// So many lines.
+    /// A number of lines.
     Lines(Vec<u8>, u64),
     Reopen,
 }
@@ -98,11 +98,11 @@ impl Writer {
         }
     }
 
-    /// Waits until everything is written, for so long at most; the shards' ends must be gone.
+    /// Waits until everything is written, for at most this time; the shards' ends must be dropped.
     pub(crate) fn finish(self, limit: Duration) {
         drop(self.sender);
         if self.ended.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
-            tracing::error!(?limit, "the access log takes no lines; the last ones are lost");
+            tracing::error!(?limit, "the access log accepts no lines; the last lines are lost");
             return;
         }
         if self.thread.join().is_err() {
@@ -223,7 +223,7 @@ impl LogHandle {
         }
     }
 
-    /// Passes on what was collected.
+    /// Passes on the collected lines.
     pub(crate) fn pass_on(&self) {
         let lines = self.lines.take();
         let count = self.count.replace(0);

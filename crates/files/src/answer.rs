@@ -32,7 +32,7 @@ pub(crate) enum Body {
     Bytes(Bytes),
     /// A range of a file.
     File(Rc<Entry>, Span),
-    /// Several, with what stands between them.
+    /// Several ranges, with the text between them.
     Parts(Rc<Entry>, VecDeque<Part>),
 }
 
@@ -62,9 +62,9 @@ pub(crate) enum Part {
 /// Value of the header field `Connection` for the client's version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Persistence {
-    /// As HTTP/1.1 does without a word.
+    /// The default of HTTP/1.1, without a field.
     Kept,
-    /// As HTTP/1.0 has to be told.
+    /// A field is needed, as in HTTP/1.0.
     KeptAlive,
     Closed,
 }
@@ -92,16 +92,16 @@ pub(crate) struct Moment<'a> {
     pub(crate) date: &'a str,
 }
 
-/// Origins that may read responses besides the same origin.
+/// Origins that may read responses in addition to the same origin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sharing<'a> {
-    /// Nobody; the site shares nothing.
+    /// No other origin.
     None,
     /// Any origin.
     Any,
     /// This one, of a list.
     With(&'a [u8]),
-    /// Not the origin that asks, if any; there is a list.
+    /// Another origin than that of the request; there is a list.
     Refused,
 }
 
@@ -123,7 +123,7 @@ pub(crate) struct Frame<'a> {
     pub(crate) moment: Moment<'a>,
     pub(crate) persistence: Persistence,
     pub(crate) sharing: Sharing<'a>,
-    /// True if only the head is asked for.
+    /// True if the request is for the head only.
     pub(crate) head_only: bool,
 }
 
@@ -228,8 +228,7 @@ pub(crate) fn options(frame: &Frame<'_>, is_preflight: bool) -> Reply {
     reply(StatusCode::NO_CONTENT, frame, writing.finish(frame), Body::None)
 }
 
-/// The answer with a file, or with the part of it that is asked for, if the client wants this
-/// version at all.
+/// The answer with a file, or with the requested part of it, if the client's conditions permit.
 pub(crate) fn file(frame: &Frame<'_>, head: &Head<'_, '_>, resource: &Resource) -> Reply {
     let entry = chosen(head, resource);
     match condition::evaluate(head, entry.validators()) {
@@ -257,7 +256,7 @@ pub(crate) fn file(frame: &Frame<'_>, head: &Head<'_, '_>, resource: &Resource) 
     }
 }
 
-/// The answer with a file in the place of one that is missing.
+/// The answer with a file that replaces a missing one.
 pub(crate) fn not_found(frame: &Frame<'_>, head: &Head<'_, '_>, resource: &Resource) -> Reply {
     whole(StatusCode::NOT_FOUND, frame, chosen(head, resource))
 }
@@ -267,7 +266,8 @@ fn chosen<'r>(head: &Head<'_, '_>, resource: &'r Resource) -> &'r Rc<Entry> {
     if resource.encoded.iter().all(Option::is_none) {
         return &resource.plain;
     }
-    // A form that was written since it was found is not the one that its fields tell of.
+    // If a precompressed form was written since the look-up, the fields of the head do not match
+    // it.
     let there = |encoding| form(encoding).is_some_and(|entry| entry.is_current());
     encoding::choose(head, there).and_then(form).unwrap_or(&resource.plain)
 }

@@ -1,8 +1,8 @@
 //! The open files of one shard, by path: bounded in number and in bytes, and checked on every use.
 //!
-//! With every request the file is asked for its state (`fstat`), so that a file that was written,
-//! renamed over or removed is found out at once; the path is looked up again a second after the
-//! last time, which finds directories and links that were exchanged above it.
+//! Each request checks the state of the file (`fstat`), so that a write, a rename over it or its
+//! removal is noticed at once; the path is looked up again a second after the last look-up, which
+//! detects directories and links that were exchanged above it.
 
 use std::cell::{Cell, RefCell};
 use std::num::NonZeroUsize;
@@ -17,8 +17,8 @@ use crate::entry::{Entry, Resource};
 /// Time that the way to a file counts as known.
 const LOOKUP_AGE: Duration = Duration::from_secs(1);
 
-/// A file that nobody has asked for in this time is closed: it may have been removed, and keeps its
-/// blocks for as long as it is open.
+/// Time without a request after which a file is closed: it may have been removed, and keeps its
+/// blocks while it is open.
 const IDLE_AGE: Duration = Duration::from_secs(20);
 
 /// Bytes of small files that one shard keeps.
@@ -35,16 +35,16 @@ pub(crate) struct Cache {
 /// Cached state of a path.
 #[derive(Debug)]
 pub(crate) enum Known {
-    /// Its file as it is now.
+    /// The file in its present state.
     Current(Rc<Resource>),
     /// A file that has to be looked up again.
     Stale(Rc<Resource>),
-    /// Nothing.
+    /// The path has no file.
     Nothing,
 }
 
 impl Cache {
-    /// A cache of so many files at most.
+    /// A cache of at most this number of files.
     pub(crate) fn new(files_max: usize) -> Cache {
         let most = NonZeroUsize::new(files_max).unwrap_or(NonZeroUsize::MIN);
         Cache { files: RefCell::new(LruCache::new(most)), body_bytes: Rc::default() }
@@ -63,17 +63,17 @@ impl Cache {
         self.files.borrow_mut().put(key.into(), resource);
     }
 
-    /// Forgets a path.
+    /// Removes a path.
     pub(crate) fn remove(&self, key: &[u8]) {
         self.files.borrow_mut().pop(key);
     }
 
-    /// Forgets everything.
+    /// Removes everything.
     pub(crate) fn clear(&self) {
         self.files.borrow_mut().clear();
     }
 
-    /// Closes what nobody has asked for lately.
+    /// Closes files without a recent request.
     pub(crate) fn sweep(&self, now: Instant) {
         let mut files = self.files.borrow_mut();
         while let Some((_, oldest)) = files.peek_lru()

@@ -8,7 +8,7 @@ use httpdate::HttpDate;
 
 use crate::answer::Moment;
 
-/// A clock that remembers the text of the second it showed last.
+/// A clock that caches the text of the last second.
 #[derive(Debug, Default)]
 pub(crate) struct Clock {
     second: Cell<u64>,

@@ -21,7 +21,7 @@ pub enum Verdict {
     Proceed,
     /// 304: the client has this version.
     NotModified,
-    /// 412: the client does not want this version.
+    /// 412: the client's conditions exclude this version.
     Failed,
 }
 
@@ -90,7 +90,7 @@ fn tags(list: &[u8]) -> impl Iterator<Item = &[u8]> {
 /// The last second that HTTP can write: its years have four digits.
 const LAST_SECOND: u64 = 253_402_300_799;
 
-/// The time of so many seconds since 1970, or the nearest that HTTP can write.
+/// The time of this number of seconds since 1970, or the nearest that HTTP can express.
 pub(crate) fn writable_time(seconds: i64) -> SystemTime {
     UNIX_EPOCH + Duration::from_secs(u64::try_from(seconds).unwrap_or(0).min(LAST_SECOND))
 }

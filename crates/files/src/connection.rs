@@ -1,6 +1,6 @@
-//! One connection: takes a request, answers it, takes the next. Answers leave in the order of their
-//! requests, because one is begun when the one before it is done; small ones to a client that has
-//! sent more requests already leave together.
+//! One connection: receives a request, answers it, receives the next. Answers leave in the order of
+//! their requests, because each begins after the previous one is done; small answers to a client
+//! that has already sent further requests leave together.
 
 use std::cell::Cell;
 use std::io;
@@ -38,7 +38,7 @@ const HEAD_TIME: Duration = Duration::from_secs(10);
 const FAREWELL_TIME: Duration = Duration::from_secs(2);
 const FAREWELL_BYTES: usize = 256 << 10;
 
-/// Answers of so many bytes are kept back at most while more requests of the client are there.
+/// Maximum bytes of answers that are held back while further requests of the client are available.
 const KEPT_BACK_BYTES: u64 = 64 << 10;
 
 /// Most bytes of request bodies that one connection may send; they are dropped.
@@ -63,7 +63,7 @@ enum CloseReason {
     Tls(#[from] rustls::Error),
 }
 
-/// Serves one connection until it ends; its errors concern nobody else.
+/// Serves one connection until it ends; its errors affect no other connection.
 pub(crate) async fn serve(shard: Rc<Shard>, (socket, peer): (Socket, Peer), purpose: Purpose) {
     let outgoing = match purpose {
         Purpose::SecureFiles => match shard.shared.session() {
@@ -117,7 +117,7 @@ pub(crate) async fn serve(shard: Rc<Shard>, (socket, peer): (Socket, Peer), purp
 /// Reason for the end of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Closing {
-    /// It is closed.
+    /// The connection is closed.
     None,
     /// Bytes that the client still sends are read for a while: closing before would reset the
     /// connection, and the client might never see the last answer.
@@ -140,13 +140,13 @@ struct Connection {
     peer: Peer,
     purpose: Purpose,
     timer: Timer,
-    /// Received and not yet answered: a part of a head, or the requests behind the one in hand.
+    /// Received and not yet answered: a part of a head, or the requests after the present one.
     pending: Vec<u8>,
     /// Bytes of a request's body that are still to be dropped.
     skip: u64,
     /// Bytes of all bodies so far.
     dropped: u64,
-    /// When the first byte of an unfinished head came.
+    /// Time of the first byte of an unfinished head.
     head_since: Option<tokio::time::Instant>,
     outgoing: Outgoing,
     /// Bytes of answers given to it since it was last empty.
@@ -167,7 +167,7 @@ enum Taken {
     Handshake,
     /// More has to come.
     More,
-    /// Nothing more comes.
+    /// The client sends no more data.
     End,
 }
 
@@ -211,7 +211,7 @@ impl Connection {
         }
     }
 
-    /// Answers what has been received, as far as that needs no waiting.
+    /// Answers received requests, as far as that needs no waiting.
     fn take(&mut self) -> Result<Taken, CloseReason> {
         let shard = self.shard.clone();
         let mut inbox = shard.inbox.borrow_mut();
@@ -257,7 +257,7 @@ impl Connection {
         }
     }
 
-    /// Forgets bytes that are done with, and the memory when they were all.
+    /// Drops processed bytes, and the memory if none remain.
     fn consume(&mut self, used: usize) {
         if used == self.pending.len() {
             self.pending = Vec::new();
@@ -266,7 +266,7 @@ impl Connection {
         }
     }
 
-    /// Answers the request at the front of `bytes`, and says how many of them are done with.
+    /// Answers the request at the front of `bytes`, and returns the number of processed bytes.
     fn judge(&mut self, bytes: &[u8]) -> (Taken, usize) {
         let shard = self.shard.clone();
         let now = SystemTime::now();
@@ -282,9 +282,10 @@ impl Connection {
             };
             let (head, used) = match request::parse(bytes, &mut room) {
                 Ok(Parsed::Whole(mut head, used)) => {
-                    // The client is told when the server stops; a further request would be lost.
+                    // The answer announces the end of the connection when the server stops; a
+                    // further request would be lost.
                     head.keep_alive &= !shard.stopping.get();
-                    // So is a client that sends bodies again and again.
+                    // The same for a client that sends bodies repeatedly.
                     head.keep_alive &= self.dropped.saturating_add(head.body_bytes) <= DROPPED_BYTES_MAX;
                     (head, used)
                 }
@@ -337,7 +338,7 @@ impl Connection {
                 return Poll::Ready(Ok(false));
             }
             match timer.poll(context) {
-                // There is nothing to say to a client that has asked for nothing.
+                // A client that has sent no request gets no message.
                 Poll::Ready(()) if idle => Poll::Ready(Ok(false)),
                 Poll::Ready(()) => Poll::Ready(Err(CloseReason::Slow)),
                 Poll::Pending => Poll::Pending,
@@ -346,7 +347,7 @@ impl Connection {
         ready.await
     }
 
-    /// Says that nothing more comes, and takes what the client has under way.
+    /// Sends the end of the stream, and reads the client's bytes in flight.
     async fn part(&mut self) {
         self.socket.shut();
         let left = Cell::new(FAREWELL_BYTES);

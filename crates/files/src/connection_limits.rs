@@ -59,7 +59,7 @@ impl ConnectionLimits {
         Ok(ConnectionPermit { connections: self.clone(), address })
     }
 
-    /// Completes when a connection has gone since the last time somebody waited.
+    /// Completes when a connection has closed since the last wait.
     pub(crate) async fn freed(&self) {
         self.freed.notified().await;
     }

@@ -3,7 +3,7 @@
 
 use crate::request::{Head, members};
 
-/// A content coding that a file may lie in beside the plain one.
+/// A content coding of a precompressed file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Encoding {
     /// Zstandard.
@@ -39,8 +39,8 @@ impl Encoding {
     }
 }
 
-/// Chooses among the encodings that there are; none stands for the plain file, also if the client
-/// says that it takes nothing that there is.
+/// Chooses among the available encodings; none means the plain file, also if the client accepts
+/// none of the available ones.
 #[must_use]
 pub fn choose(head: &Head<'_, '_>, there: impl Fn(Encoding) -> bool) -> Option<Encoding> {
     let wishes = || head.all("accept-encoding").flat_map(members).filter_map(wish);

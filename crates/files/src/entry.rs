@@ -36,7 +36,7 @@ pub(crate) struct DatedHead {
     pub(crate) bytes: Bytes,
 }
 
-/// Circumstances of a file that its fields tell of.
+/// Properties of a file that the fields of its head contain.
 #[derive(Clone, Copy)]
 struct Terms<'a> {
     /// True if other forms of the file may be sent to other clients.
@@ -55,7 +55,7 @@ pub(crate) struct Entry {
     etag: String,
     modified: SystemTime,
     pub(crate) media: String,
-    /// ETag, Last-Modified, Vary and Cache-Control: what a 304 also has.
+    /// ETag, Last-Modified, Vary and Cache-Control: the fields of a 304.
     pub(crate) version_fields: Vec<u8>,
     /// True if other forms of the file may be sent to other clients.
     pub(crate) varies: bool,
@@ -63,11 +63,11 @@ pub(crate) struct Entry {
     pub(crate) body_fields: Vec<u8>,
     body: RefCell<Option<CachedBytes>>,
     pub(crate) head: RefCell<Option<DatedHead>>,
-    /// When an answer began that found the whole file in memory.
+    /// Start of the last answer that found the whole file in memory.
     resident: Cell<Option<Instant>>,
 }
 
-/// The bytes of a small file, counted for as long as they are kept.
+/// The bytes of a small file, counted while they are kept.
 #[derive(Debug)]
 struct CachedBytes {
     bytes: Bytes,
@@ -85,15 +85,15 @@ impl Drop for CachedBytes {
 pub(crate) struct Resource {
     pub(crate) plain: Rc<Entry>,
     pub(crate) encoded: [Option<Rc<Entry>>; Encoding::ALL.len()],
-    /// When the path was looked up.
+    /// Time of the last look-up of the path.
     pub(crate) looked_up: Cell<Instant>,
-    /// When it was last asked for.
+    /// Time of the last request.
     pub(crate) used: Cell<Instant>,
 }
 
 impl Resource {
-    /// Makes one of what was found, with the entries of `before` that are still the same files.
-    /// `date` is that of the answer, and `now` the same moment.
+    /// Makes an entry of the files found, with the entries of `before` that are still the same
+    /// files. `date` is that of the answer, and `now` the same moment.
     pub(crate) fn new(
         site: &Site,
         found: FoundFile,
@@ -181,13 +181,13 @@ impl Entry {
         FileVersion::now(&self.file).is_ok_and(|now| now == self.file_version.get())
     }
 
-    /// True if its bytes are those that the head of the answer tells of.
+    /// True if its bytes are the version that the head of the answer describes.
     pub(crate) fn is_intact(&self) -> bool {
         FileVersion::now(&self.file).is_ok_and(|now| now.same_bytes(&self.file_version.get()))
     }
 
-    /// True if all of the file was in memory less than a second ago. To ask the kernel costs it a
-    /// look at each page, a fifteenth of what sending the page costs.
+    /// True if all of the file was in memory less than a second ago. The kernel checks each page
+    /// for this question, at a fifteenth of the cost of sending the page.
     pub(crate) fn is_resident(&self, now: Instant) -> bool {
         self.resident.get().is_some_and(|since| now.saturating_duration_since(since) < RESIDENT_AGE)
     }
@@ -213,11 +213,10 @@ impl Entry {
         }
     }
 
-    /// Reads a range without waiting for the disk; nothing if it is not all in memory. Waits on a
-    /// file system that cannot be asked not to.
+    /// Reads a range without waiting for the disk; none if it is not all in memory. Waits on a file
+    /// system without such reads.
     ///
-    /// # Errors
-    /// The file is shorter than its state says, or cannot be read.
+    /// # Errors The file is shorter than its state, or cannot be read.
     pub(crate) fn read(&self, span: Span) -> io::Result<Option<Bytes>> {
         self.read_by(span, |into, offset| {
             let mut slices = [IoSliceMut::new(into)];

@@ -1,12 +1,12 @@
 //! Static files over HTTP/1.1, sent by the transfer engine.
 //!
-//! Parsing and deciding make no use of a socket: [`request`] reads a head, [`target`] brings its
-//! path into one form, [`site`] and [`root`] find the file beneath the directory, [`condition`],
-//! [`range`] and [`encoding`] say which bytes of it the client wants. Shards drive connections with
-//! that: a small file leaves by one call together with its head, a large one by reference in turns,
-//! and pages that are not in memory are waited for by other threads.
+//! Parsing and decisions use no socket: [`request`] reads a head, [`target`] normalises its path,
+//! [`site`] and [`root`] find the file beneath the directory, and [`condition`], [`range`] and
+//! [`encoding`] select its bytes for the client. Shards drive connections: a small file leaves with
+//! its head by one call, a large one by reference in turns, and other threads wait for pages that
+//! are not in memory.
 //!
-//! The crate stands on `levada-io` and `levada-tls`, and on nothing else of this repository.
+//! The crate depends on `levada-io` and `levada-tls`, and on no other crate of this repository.
 
 pub mod condition;
 pub mod encoding;

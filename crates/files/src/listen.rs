@@ -58,7 +58,7 @@ impl FromStr for Address {
         let port = port.parse().map_err(|_| fault())?;
         let bracketed = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
         if bracketed.is_none() && host.contains(':') {
-            return Err(format!("{text:?}: an IPv6 address stands in brackets"));
+            return Err(format!("{text:?}: an IPv6 address needs brackets"));
         }
         Ok(Address::Tcp(bracketed.unwrap_or(host).to_owned(), port))
     }
@@ -90,7 +90,7 @@ pub(crate) enum Purpose {
 pub(crate) struct Listener {
     socket: Bound,
     purpose: Purpose,
-    /// True if other sockets may be bound to the address, each with a queue of its own.
+    /// True if other sockets may be bound to the address, each with a separate queue.
     is_shared: bool,
 }
 
@@ -115,8 +115,8 @@ pub(crate) fn bind(address: &Address, purpose: Purpose, handed: &mut Handed) -> 
     Ok(listeners.collect())
 }
 
-/// The listeners of each of so many shards. Those of an address of TCP have a queue each, so that a
-/// connection wakes one shard and no other; the kernel picks the queue by the addresses of the
+/// The listeners of each of this number of shards. Those of a TCP address have a queue each, so
+/// that a connection wakes exactly one shard; the kernel selects the queue by the addresses of the
 /// connection. Other listeners share one queue.
 ///
 /// # Errors
@@ -133,8 +133,8 @@ pub(crate) fn for_shards(
         };
         all.push(first.iter().map(another).collect::<Result<Vec<_>, _>>()?);
     }
-    // A queue that nobody takes connections from would keep them waiting: the first sockets are
-    // those of a shard as well.
+    // Connections in a queue that no shard reads would wait forever: the first sockets belong to a
+    // shard as well.
     all.push(first);
     Ok(all)
 }
@@ -147,7 +147,7 @@ fn tcp(host: &str, port: u16) -> io::Result<Vec<std::net::TcpListener>> {
     }
     let host = if host.is_empty() { "0.0.0.0" } else { host };
     let mut addresses: Vec<_> = (host, port).to_socket_addrs()?.collect();
-    // One that is listed twice is bound once; the order stays.
+    // A repeated address is bound once; the order stays.
     let mut seen = HashSet::new();
     addresses.retain(|address| seen.insert(*address));
     // The kernel chooses the port for the first address only.
@@ -192,7 +192,7 @@ fn is_absent(error: &io::Error) -> bool {
 enum Claim {
     /// No other process may have the socket.
     Alone,
-    /// Beside a socket of this process.
+    /// In addition to a socket of this process.
     Beside,
 }
 
@@ -204,7 +204,7 @@ fn open(address: SocketAddr, claim: Claim) -> io::Result<std::net::TcpListener> 
     }
     socket.set_reuse_port(claim == Claim::Beside)?;
     socket.bind(&address.into())?;
-    // Set before it was bound, this would let it in beside another process.
+    // If it were set before binding, the address could be shared with another process.
     socket.set_reuse_port(true)?;
     // Connections inherit it.
     socket.set_tcp_nodelay(true)?;
@@ -212,8 +212,7 @@ fn open(address: SocketAddr, claim: Claim) -> io::Result<std::net::TcpListener> 
     Ok(socket.into())
 }
 
-/// Binds a path. A socket of a server that is gone is replaced, one that somebody answers on is
-/// not.
+/// Binds a path. A socket of a dead server is replaced, a socket that answers is not.
 fn unix(path: &PathBuf) -> io::Result<StdUnixListener> {
     match StdUnixListener::bind(path) {
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
@@ -254,7 +253,7 @@ impl Listener {
         Ok(Listener { socket, purpose: self.purpose, is_shared: self.is_shared })
     }
 
-    /// The address as it is bound.
+    /// The address after binding.
     pub(crate) fn address(&self) -> io::Result<Address> {
         Ok(match &self.socket {
             Bound::Tcp(listener) => {

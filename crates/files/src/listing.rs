@@ -18,7 +18,7 @@ use crate::root::{DiskWait, Opened};
 use crate::site::{Found, Site};
 use crate::target::PATH;
 
-/// A directory with more names than this is listed up to so many.
+/// Maximum number of names in a listing.
 pub(crate) const NAMES_MAX: usize = 20_000;
 
 /// Bytes of listings that all clients together may have still to receive.
@@ -32,7 +32,7 @@ pub(crate) struct ListingBudget {
 }
 
 impl ListingBudget {
-    /// A budget of so many bytes.
+    /// A budget of this number of bytes.
     pub(crate) fn new(most: usize) -> ListingBudget {
         ListingBudget { used: Arc::default(), most }
     }

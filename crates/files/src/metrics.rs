@@ -85,7 +85,7 @@ impl Families<'_> {
     fn transfers(&mut self, snapshot: &Snapshot) -> fmt::Result {
         const FAMILIES: [(&str, &str, &str); 5] = [
             ("bytes", "levada_transfer_bytes", "Bytes that sockets took, by the path that carried them"),
-            ("calls", "levada_transfer_calls", "System calls made for a path, failed ones included"),
+            ("calls", "levada_transfer_calls", "System calls of a path, including failed calls"),
             ("stalls", "levada_transfer_stalls", "System calls for a path that took longer than 1 ms"),
             ("fallbacks", "levada_transfer_fallbacks", "Times a planned path was not taken, by cause"),
             (
@@ -108,7 +108,7 @@ impl Families<'_> {
         self.counter("levada_files_connections_opened", "Connections accepted", opened)?;
         let open = opened.saturating_sub(closed);
         self.gauge("levada_files_connections", "Connections open now", open)?;
-        let help = "Connections closed at once because their address had too many";
+        let help = "Connections closed at once because their address had too many connections";
         self.counter("levada_files_connections_rejected", help, stats.connections_rejected())?;
         let help = "Bytes of answers that sockets took, before any encryption";
         self.counter("levada_files_sent_bytes", help, stats.sent_bytes())?;

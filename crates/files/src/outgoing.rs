@@ -141,7 +141,7 @@ impl Outgoing {
         }
     }
 
-    /// After [`Turn::Cold`]: what is to be brought in.
+    /// After [`Turn::Cold`]: the range to load.
     pub(crate) fn cold(&self, ahead_bytes: u64) -> Option<Warm> {
         match self {
             Outgoing::Plain(transfer) => transfer.cold(ahead_bytes),
@@ -152,8 +152,8 @@ impl Outgoing {
 }
 
 impl Sealed {
-    /// Goes on with the handshake, a message of which has been received. Takes up to a few
-    /// milliseconds of the processor.
+    /// Continues the handshake after a received message. Uses the processor for up to a few
+    /// milliseconds.
     ///
     /// # Errors
     /// The message is not valid; the alert is to be sent.

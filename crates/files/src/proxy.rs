@@ -1,7 +1,6 @@
 //! The PROXY protocol, versions 1 and 2: a header in which a proxy names its client.
 //!
-//! Only for addresses that nobody but a trusted proxy can reach: whoever connects can claim to be
-//! anybody.
+//! Only for addresses that only a trusted proxy can reach: any client can claim any address.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -16,7 +15,7 @@ const FIRST_LINE_MAX: usize = 107;
 pub enum Header {
     /// More has to come.
     Partial,
-    /// A header of so many bytes, and the client's address and port if it names one.
+    /// A header of this number of bytes, with the client's address and port if it has them.
     Whole(Option<(IpAddr, u16)>, usize),
     /// No header of this protocol.
     Malformed,
@@ -70,7 +69,7 @@ fn second(bytes: &[u8]) -> Header {
         return Header::Malformed;
     }
     let Some(body) = bytes.get(16..end) else { return Header::Partial };
-    // LOCAL: the proxy itself asks, as for its health checks.
+    // LOCAL: the proxy itself sends the request, as for its health checks.
     if version & 0xf == 0 {
         return Header::Whole(None, end);
     }

@@ -29,11 +29,11 @@ impl Span {
 /// The answer to a Range field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ranges {
-    /// The whole file: the field is malformed, of another unit, or asks for more than the file has.
+    /// The whole file: the field is malformed, of another unit, or covers more than the file.
     Whole,
     /// One range, never empty.
     One(Span),
-    /// Several, in the order in which they were asked for, none of them empty.
+    /// Several, in the order of the request, none of them empty.
     Many(Vec<Span>),
     /// None of the ranges is in the file.
     Unsatisfiable,
@@ -41,8 +41,8 @@ pub enum Ranges {
 
 /// Reads a Range field for a file of `len` bytes.
 ///
-/// Ranges that overlap so far that they are more than the file together are not served, nor more
-/// than [`RANGES_MAX`]: whoever asks for those gets the file once.
+/// Ranges that overlap so far that they are longer than the file together are not served, nor more
+/// than [`RANGES_MAX`]: the answer is the whole file once.
 #[must_use]
 pub fn resolve(field: &[u8], len: u64) -> Ranges {
     let Some(list) = list(field) else { return Ranges::Whole };
@@ -110,7 +110,7 @@ enum Number {
     Malformed,
 }
 
-/// A number; one that is too large stands for the largest.
+/// A number; a number that is too large becomes the maximum.
 fn number(digits: &[u8]) -> Number {
     if digits.is_empty() {
         return Number::None;

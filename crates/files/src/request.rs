@@ -1,9 +1,9 @@
 //! The head of one HTTP/1 request: parsed from bytes that have arrived, without a socket.
 //!
-//! Stricter than RFC 9112 asks a recipient to be. Whatever two implementations could understand in
-//! two ways is refused and ends the connection: bare LF or CR, folded lines, space before a colon,
-//! more than one Host or Content-Length, Content-Length together with Transfer-Encoding, control
-//! characters.
+//! Stricter than RFC 9112 requires of a recipient. Anything that two implementations could
+//! interpret differently is refused and ends the connection: bare LF or CR, folded lines, space
+//! before a colon, more than one Host or Content-Length, Content-Length together with
+//! Transfer-Encoding, control characters.
 
 use http::StatusCode;
 
@@ -55,11 +55,11 @@ impl Refusal {
 pub enum Parsed<'h, 'b> {
     /// The head has not arrived whole.
     Partial,
-    /// A head, and how many bytes it had with what came before it.
+    /// A head, and its length together with the bytes before it.
     Whole(Head<'h, 'b>, usize),
 }
 
-/// The methods that are told apart.
+/// The methods with separate treatment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Method {
     /// GET.
@@ -70,7 +70,7 @@ pub enum Method {
     Options,
     /// A method of RFC 9110 or RFC 5789 that files do not have.
     Other,
-    /// None of those.
+    /// Any other method.
     Unknown,
 }
 
@@ -109,9 +109,9 @@ const SINGLES: [(&str, Single); 11] = [
 pub struct Head<'h, 'b> {
     /// The method.
     pub method: Method,
-    /// The method as it was sent.
+    /// The method as received.
     pub method_name: &'b str,
-    /// The target as it was sent.
+    /// The target as received.
     pub target: &'b [u8],
     /// True if it is HTTP/1.1 rather than HTTP/1.0.
     pub is_1_1: bool,
@@ -182,7 +182,7 @@ impl<'b> Head<'_, 'b> {
         self.single(Single::Expect).is_some()
     }
 
-    /// True if this asks, by OPTIONS, for what another origin may do.
+    /// True if this is an OPTIONS request for the permissions of another origin.
     #[must_use]
     pub fn is_preflight(&self) -> bool {
         self.method == Method::Options
@@ -261,7 +261,7 @@ fn refusal(error: httparse::Error) -> Refusal {
     }
 }
 
-/// Checks that CR and LF come in pairs and in no other way.
+/// Checks that CR and LF occur in pairs only.
 fn lines_end_well(bytes: &[u8]) -> Result<(), Refusal> {
     let mut after = usize::MAX;
     for at in memchr::memchr2_iter(b'\r', b'\n', bytes) {
@@ -324,7 +324,7 @@ fn method(name: &str) -> Method {
     }
 }
 
-/// The length of the body, if it is one that can be passed over.
+/// The length of the body, if the server can skip it.
 fn body(length: Option<&[u8]>, coded: Option<&[u8]>, is_1_1: bool) -> Result<u64, Refusal> {
     match (length, coded) {
         (Some(_), Some(_)) => Err(Refusal::bad("Content-Length and Transfer-Encoding exclude each other")),

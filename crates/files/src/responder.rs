@@ -1,8 +1,8 @@
 //! Computes the response to a request head, from the site, the cache of open files, and finished
 //! disk work.
 //!
-//! Answering never waits for the disk. A lookup that would have to is handed back as [`Work`]; its
-//! result comes in again as [`Prepared`] when the same head is answered once more.
+//! Answering never waits for the disk. A look-up that would have to wait is returned as [`Work`];
+//! its result is passed in as [`Prepared`] when the same head is answered again.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -30,7 +30,7 @@ pub(crate) struct Responder {
     site: Arc<ArcSwap<Site>>,
     pub(crate) cache: Cache,
     listings: ListingBudget,
-    /// The path and the key of the request in hand, so that each takes no memory of its own.
+    /// The path and the key of the present request, so that each needs no separate memory.
     scratch: RefCell<(Vec<u8>, Vec<u8>)>,
 }
 
@@ -38,7 +38,7 @@ pub(crate) struct Responder {
 #[derive(Debug)]
 pub(crate) enum Decision {
     Reply(Reply),
-    /// Something to be done by a thread that may wait for the disk.
+    /// Work for a thread that may wait for the disk.
     Wait(Work),
 }
 
@@ -69,7 +69,7 @@ enum Outcome {
 }
 
 impl Prepared {
-    /// The result of work that came to no end of its own, as after a panic.
+    /// The result of work that did not finish, as after a panic.
     pub(crate) fn failed(key: Vec<u8>, error: std::io::Error) -> Prepared {
         Prepared { key, outcome: Outcome::Found(Err(Fault::Io(error))) }
     }
@@ -126,7 +126,7 @@ impl Responder {
         self.site.load_full()
     }
 
-    /// Answers a request, with what was prepared for it.
+    /// Answers a request, with the results that were prepared for it.
     ///
     /// # Errors
     /// The request is refused; the connection ends.
@@ -244,8 +244,8 @@ impl Responder {
         }
     }
 
-    /// Answers with a file; a small one that is in memory comes with its bytes, which belong to the
-    /// version that the head tells of.
+    /// Answers with a file; a small file in memory comes with its bytes, which belong to the
+    /// version that the head describes.
     fn with_file(
         &self,
         request: &Request<'_>,
@@ -253,8 +253,8 @@ impl Responder {
         mut resource: Rc<Resource>,
         make: impl Fn(&Resource) -> Reply,
     ) -> Decision {
-        // One that changes under each look leaves as it is then, and the connection ends in the
-        // middle of it.
+        // A file that changes at each check is sent in its present state, and the connection ends
+        // in the middle of it.
         const LOOKS: u32 = 3;
         for _ in 1..LOOKS {
             let mut reply = make(&resource);
@@ -272,8 +272,8 @@ impl Responder {
         Decision::Reply(make(&resource))
     }
 
-    /// Puts the bytes of a small file into an answer, if they are in memory; whether they are of
-    /// the version that the head tells of.
+    /// Puts the bytes of a small file into an answer, if they are in memory; true if they are the
+    /// version that the head describes.
     fn fill(&self, reply: &mut Reply, now: SystemTime) -> bool {
         let Body::File(entry, span) = &reply.body else { return true };
         let len = entry.len();
@@ -310,8 +310,8 @@ impl Responder {
         Decision::Reply(answer::plain(status, frame, b""))
     }
 
-    /// Looks a path up: in what was prepared, in the cache, in what the kernel knows without asking
-    /// the disk.
+    /// Looks a path up: in the prepared results, in the cache, and in the kernel's caches without
+    /// waiting for the disk.
     fn look(&self, request: &Request<'_>, asked: &Lookup<'_>, prepared: &mut Vec<Prepared>) -> LookupEnd {
         let (now, date) = (request.now, request.frame.moment.now);
         let (known, stale) = match self.cache.look(asked.key, now) {
@@ -345,8 +345,8 @@ impl Responder {
         if known {
             self.cache.remove(asked.key);
         }
-        // Asked for twice in one answer, as a page for missing files that is itself missing, it has
-        // to be there again.
+        // If one answer needs it twice, as a page for missing files that is itself missing, it must
+        // be available again.
         if let Some(outcome) = landed.again() {
             prepared.push(Prepared { key: asked.key.to_vec(), outcome });
         }

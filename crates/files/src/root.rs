@@ -1,9 +1,9 @@
 //! A served directory, and the only way from a path to one of its files.
 //!
 //! The kernel keeps a path beneath the directory while it resolves it (`openat2` with
-//! `RESOLVE_BENEATH`, Linux 5.6), whatever is renamed or linked meanwhile. Where a kernel or a
-//! container refuses `openat2`, every segment is opened by itself without following links, so that
-//! links are not served there.
+//! `RESOLVE_BENEATH`, Linux 5.6), independent of renames and links during that time. If a kernel or
+//! a container refuses `openat2`, every segment is opened separately without following links, so
+//! that links are not served there.
 
 use std::fs::File;
 use std::io;
@@ -26,9 +26,9 @@ pub enum Links {
 /// Permission of a lookup to wait for the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DiskWait {
-    /// It ends with [`Fault::WouldWait`] instead.
+    /// The look-up ends with [`Fault::WouldWait`] instead.
     None,
-    /// It waits.
+    /// The look-up waits.
     Unlimited,
 }
 
@@ -68,7 +68,7 @@ pub struct FileVersion {
 /// The reason why a path leads to no file.
 #[derive(Debug, thiserror::Error)]
 pub enum Fault {
-    /// Nothing that can be served is there.
+    /// The path has no file that can be served.
     #[error("no such file")]
     Missing,
     /// The process may not read it.
@@ -97,7 +97,7 @@ impl Root {
         Ok(Root { directory, links, resolves: probe.is_ok() })
     }
 
-    /// The directory `name` of this one as a root of its own.
+    /// The directory `name` of this one as a separate root.
     ///
     /// # Errors
     /// There is none, or it cannot be reached.
@@ -154,7 +154,7 @@ impl Root {
         let open = |how| rustix::fs::openat2(&self.directory, path, flags, Mode::empty(), how);
         if disk_wait == DiskWait::None {
             return match open(how | ResolveFlags::CACHED) {
-                // EINVAL: older than Linux 5.12, which cannot say whether it would wait.
+                // EINVAL: older than Linux 5.12, which does not report that it would wait.
                 Err(Errno::AGAIN | Errno::INVAL) => Err(Fault::WouldWait),
                 other => other.map_err(fault),
             };
@@ -187,8 +187,8 @@ impl Root {
 
 fn fault(errno: Errno) -> Fault {
     match errno {
-        // A path that leaves the directory, and what is neither file nor directory, are as good as
-        // nothing.
+        // A path that leaves the directory, and anything that is neither file nor directory, count
+        // as missing.
         Errno::NOENT | Errno::NOTDIR | Errno::NAMETOOLONG | Errno::LOOP | Errno::XDEV | Errno::NXIO => {
             Fault::Missing
         }
@@ -211,8 +211,7 @@ impl FileVersion {
 
     /// The state of an open file now.
     ///
-    /// # Errors
-    /// The file system says no more.
+    /// # Errors The file system reports no more.
     pub fn now(file: &File) -> io::Result<FileVersion> {
         Ok(FileVersion::of(&rustix::fs::fstat(file)?))
     }

@@ -25,22 +25,22 @@ use crate::stats::Stats;
 use crate::stop::Stop;
 use crate::tls::{TlsError, TlsOptions};
 
-/// Everything that a server goes by.
+/// The complete settings of a server.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// Served content and settings.
     pub site: SiteOptions,
-    /// Where files are served.
+    /// Addresses that serve files.
     pub listen: Vec<Address>,
-    /// Where they are served behind TLS.
+    /// Addresses that serve files with TLS.
     pub listen_tls: Vec<Address>,
     /// The certificate for that; without it no such address can be served.
     pub tls: Option<TlsOptions>,
     /// True if each connection there begins with a header of the PROXY protocol.
     pub proxy_protocol: bool,
-    /// Where `/metrics` and `/healthz` are served, if anywhere.
+    /// Address of `/metrics` and `/healthz`, if any.
     pub metrics: Option<Address>,
-    /// Where requests are written down, if anywhere.
+    /// The access log, if any.
     pub access_log: Option<LogOptions>,
     /// Threads that serve; as many as there are cores if not given.
     pub shards: Option<usize>,
@@ -216,13 +216,13 @@ impl Server {
         Ok(Server { shared, addresses, metrics_address, shards, log, sockets })
     }
 
-    /// Where files are served.
+    /// Addresses that serve files.
     #[must_use]
     pub fn addresses(&self) -> &[Address] {
         &self.addresses
     }
 
-    /// Where metrics are served.
+    /// Address that serves metrics.
     #[must_use]
     pub fn metrics_address(&self) -> Option<&Address> {
         self.metrics_address.as_ref()
@@ -260,8 +260,8 @@ impl Server {
         }
     }
 
-    /// Serves until a signal of `signals` says stop; reloads when one says so. A second stop ends
-    /// the process at once. Blocks.
+    /// Serves until a signal of `signals` requests the stop; reloads on request of a signal. A
+    /// second stop ends the process at once. Blocks.
     pub fn wait(self, signals: Signals) {
         while signals.next() == Signal::Reload {
             self.reload();
@@ -295,7 +295,7 @@ impl Server {
     }
 }
 
-/// The path of an address that has one, with the socket that lies there.
+/// The path of an address that has one, with the socket at that path.
 fn socket(address: &Address) -> Option<(PathBuf, Option<Identity>)> {
     match address {
         Address::Unix(path) => Some((path.clone(), identity(path))),

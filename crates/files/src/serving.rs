@@ -18,8 +18,8 @@ use crate::socket::{Peer, Socket};
 /// Interval between scans for unused files, and between deliveries of access log lines.
 const TICK: Duration = Duration::from_secs(1);
 
-/// Pause after a failed accept, as when descriptors are used up: the backlog holds the rest
-/// meanwhile.
+/// Pause after a failed accept, for example without free descriptors: other connections wait in the
+/// backlog.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Time between two warnings of failed accepts.
@@ -28,7 +28,7 @@ const WARNING_PAUSE: Duration = Duration::from_secs(10);
 /// Threads of one shard that wait for lookups; more lookups queue up.
 const LOOKUP_THREADS: usize = 8;
 
-/// Starts a shard on listeners of its own.
+/// Starts a shard with separate listeners.
 pub(crate) fn start(
     index: usize,
     shared: Arc<Shared>,
@@ -49,7 +49,7 @@ pub(crate) fn start(
         if let Err(error) = LocalSet::new().block_on(&runtime, work) {
             tracing::error!(%error, "a shard thread has ended");
         }
-        // Lookups under way concern nobody any more.
+        // The results of look-ups in progress are no longer needed.
         runtime.shutdown_background();
     })
 }
@@ -89,7 +89,7 @@ async fn accept(shard: Rc<Shard>, door: WatchedListener) {
     let (mut connections, mut warned) = (JoinSet::new(), None);
     let mut stopped = std::pin::pin!(shard.stopped.notified());
     while !shard.stopping.get() {
-        // One connection that nobody may serve yet is held; the others stay in the backlog.
+        // One connection that cannot be served yet is held; the others stay in the backlog.
         tokio::select! {
             accepted = door.accept() => match accepted {
                 Ok((socket, peer)) => {

@@ -52,7 +52,7 @@ pub(crate) struct Shared {
     pub(crate) started: SystemTime,
 }
 
-/// The certificate and what handshakes go by, which follows it when it is read again.
+/// The certificate and the settings of handshakes, which follow it after a reload.
 #[derive(Debug)]
 pub(crate) struct Tls {
     pub(crate) options: TlsOptions,
@@ -78,7 +78,7 @@ pub(crate) struct Shard {
     /// has no buffer.
     pub(crate) inbox: RefCell<Vec<u8>>,
     pub(crate) stopping: Cell<bool>,
-    /// Tells connections that wait for a request that the server stops.
+    /// Notifies idle connections that the server stops.
     pub(crate) stopped: Notify,
 }
 
@@ -99,7 +99,7 @@ impl Shard {
         }
     }
 
-    /// Does what has to wait for the disk on a thread that may.
+    /// Does work that waits for the disk on a thread that may block.
     pub(crate) async fn perform(&self, work: Work) -> Prepared {
         let (site, key) = (self.responder.site(), work.key().to_vec());
         let done = tokio::task::spawn_blocking(move || work.run(&site)).await;

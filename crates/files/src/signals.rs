@@ -52,7 +52,7 @@ impl Signals {
 
     /// Waits for the next signal.
     pub(crate) fn next(&self) -> Signal {
-        // The other end is a thread that lives as long as the process.
+        // The other end is a thread that runs until the process ends.
         self.received.recv().unwrap_or(Signal::Stop)
     }
 }

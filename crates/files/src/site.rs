@@ -17,7 +17,7 @@ pub struct SiteOptions {
     /// True if each host is served from the directory of its name in that directory, and any other
     /// from `default`.
     pub hosts: bool,
-    /// Names of files that stand for their directory, the first that is there.
+    /// Names of index files, of which the first existing one is served.
     pub index: Vec<String>,
     /// True if directories without such a file are listed.
     pub listing: bool,
@@ -25,11 +25,11 @@ pub struct SiteOptions {
     pub hidden: bool,
     /// Symbolic links that are followed.
     pub links: Links,
-    /// True if precompressed files beside the plain ones are served.
+    /// True if precompressed files are served instead of plain ones.
     pub precompressed: bool,
     /// The file that is sent with status 404.
     pub not_found: Option<String>,
-    /// The file that is sent with status 200 in the place of one that is missing.
+    /// The file that replaces a missing one, with status 200.
     pub fallback: Option<String>,
     /// Cache-Control by pattern of the path, the first that matches.
     pub cache: Vec<CacheRule>,
@@ -70,13 +70,13 @@ pub struct Site {
     fallback: Option<Vec<u8>>,
 }
 
-/// The directory of hosts that have none of their own.
+/// The directory for hosts without a separate one.
 const DEFAULT_HOST: &str = "default";
 
 /// The reason why a directory cannot be served.
 #[derive(Debug, thiserror::Error)]
 pub enum SiteError {
-    /// It cannot be opened.
+    /// The directory cannot be opened.
     #[error("cannot serve {}: {source}", path.display())]
     Directory {
         /// The directory.
@@ -99,13 +99,13 @@ pub enum SiteError {
 /// The end of a path.
 #[derive(Debug)]
 pub enum Found {
-    /// A file with what lies precompressed beside it.
+    /// A file with its precompressed forms.
     File(Box<FoundFile>),
-    /// A directory that was asked for without a slash at the end.
+    /// A directory that was requested without a final slash.
     Redirect,
     /// A directory without an index file, to be listed.
     Listing(Opened),
-    /// Nothing that is served.
+    /// A path without a file.
     Missing,
     /// A file that the process may not read.
     Forbidden,
@@ -116,7 +116,7 @@ pub enum Found {
 pub struct FoundFile {
     /// The file's path in its root, for the type and the patterns.
     pub path: Vec<u8>,
-    /// As it is.
+    /// The plain file.
     pub plain: Opened,
     /// By [`Encoding::ALL`].
     pub encoded: [Option<Opened>; Encoding::ALL.len()],
@@ -167,8 +167,8 @@ impl Site {
         Some(&rule.value)
     }
 
-    /// Looks a path up, in the form of [`target::normalise`]; `directory` says that it ended with a
-    /// slash.
+    /// Looks a path up, in the form of [`target::normalise`]; `directory` is true if it ended with
+    /// a slash.
     ///
     /// # Errors
     /// The file system's, and [`Fault::WouldWait`] without patience.
@@ -193,7 +193,7 @@ impl Site {
         }
     }
 
-    /// The directory of a host, or the one for all others.
+    /// The directory of a host, or the default for other hosts.
     fn host_root(&self, host: Option<&str>, disk_wait: DiskWait) -> Result<Option<Root>, Fault> {
         for name in host.into_iter().chain([DEFAULT_HOST]) {
             match self.root.below(name.as_bytes(), disk_wait) {
@@ -232,7 +232,7 @@ impl Site {
             for (slot, encoding) in encoded.iter_mut().zip(Encoding::ALL) {
                 let beside = [path, encoding.ending().as_bytes()].concat();
                 match root.file(&beside, disk_wait) {
-                    // One that is older than the plain file was made of another version of it.
+                    // A precompressed file older than the plain file is of another version.
                     Ok(opened)
                         if !opened.is_directory
                             && opened.file_version.modified >= plain.file_version.modified =>

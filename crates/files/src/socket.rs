@@ -30,7 +30,7 @@ impl Socket {
         }
     }
 
-    /// Does something that may say `WouldBlock`, which is then waited for again.
+    /// Runs an operation that may return `WouldBlock`; the socket is then waited for again.
     pub(crate) fn try_io<T>(
         &self,
         interest: Interest,
@@ -42,8 +42,8 @@ impl Socket {
         }
     }
 
-    /// Reads without waiting. A read that leaves room has emptied the socket, and nobody asks it
-    /// again before it says that there is more.
+    /// Reads without waiting. A read that leaves room has emptied the socket, and no further read
+    /// happens before it is readable again.
     pub(crate) fn try_read(&self, room: &mut [u8]) -> io::Result<usize> {
         let count = match self {
             Socket::Tcp(stream) => stream.try_read(room)?,
@@ -56,9 +56,9 @@ impl Socket {
         Ok(count)
     }
 
-    /// Says that nothing more is sent.
+    /// Sends the end of the stream.
     pub(crate) fn shut(&self) {
-        // A peer that is gone need not be told.
+        // A peer that has disconnected needs no message.
         let _ = rustix::net::shutdown(self.as_fd(), rustix::net::Shutdown::Write);
     }
 }

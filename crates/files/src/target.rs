@@ -9,12 +9,12 @@ use crate::request::Refusal;
 pub(crate) const PATH: &AsciiSet =
     &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
 
-/// A target, as far as its form tells.
+/// A target, as far as its form shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Target<'a> {
     /// A path that begins with a slash, and the authority of an absolute target.
     Path {
-        /// As it was sent, without the query.
+        /// As received, without the query.
         path: &'a [u8],
         /// Query string.
         query: Option<&'a [u8]>,
@@ -64,7 +64,7 @@ fn absolute(target: &[u8]) -> Result<(Option<&[u8]>, &[u8]), Refusal> {
 /// A path in its one form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shape {
-    /// True if it ended with a slash, and so asks for a directory.
+    /// True if it ended with a slash, and so refers to a directory.
     pub directory: bool,
     /// True if a segment begins with a dot, `.well-known` at the front excepted.
     pub hidden: bool,
@@ -127,8 +127,8 @@ fn hex(digit: u8) -> Option<u8> {
 /// Most bytes of a host name.
 const HOST_BYTES_MAX: usize = 253;
 
-/// The name in a Host field or an authority, in lower case and without port: what a directory can
-/// be called.
+/// The name in a Host field or an authority, in lower case and without port: the possible name of a
+/// directory.
 ///
 /// # Errors
 /// It is not a host.
@@ -153,8 +153,8 @@ pub fn host(authority: &[u8]) -> Result<Option<String>, Refusal> {
     Ok((!name.is_empty() && !name.starts_with('.')).then_some(name))
 }
 
-/// True if this can stand in a Host field: nothing, or a name or an address, with a port or
-/// without. Names that no directory has are among them.
+/// True if the text is valid in a Host field: empty, or a name or an address, with or without a
+/// port. Names that no directory can have are included.
 pub(crate) fn is_authority(authority: &[u8]) -> bool {
     if authority.first() == Some(&b'[') {
         return host(authority).is_ok();

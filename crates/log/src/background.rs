@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-/// Something to be done once.
+/// A closure that runs once.
 pub(crate) type Work = Box<dyn FnOnce() + Send>;
 
 /// Takes work that the appending thread does not wait for.
@@ -22,7 +22,7 @@ impl Background {
 }
 
 impl Default for Background {
-    /// Does everything at once, on the thread that asks.
+    /// Runs everything at once, on the calling thread.
     fn default() -> Background {
         Background::new(|work| work())
     }

@@ -1,9 +1,9 @@
 //! Record batches in format 2: the 61-byte header as a view over bytes, validation, records, and an
 //! encoder.
 //!
-//! A batch is what a producer sends, what a segment stores and what a consumer receives; the broker
-//! never takes one apart to serve it. The base offset and the leader epoch lie in front of the
-//! checksum, so that both are patched in place without computing it again.
+//! Producers send batches, segments store them, and consumers receive them; the broker serves a
+//! batch without decoding it. The base offset and the leader epoch are before the checksum's range,
+//! so both are patched in place without a new checksum.
 
 use thiserror::Error;
 
@@ -24,13 +24,13 @@ pub(crate) use rewrite::{emptied, rewrite};
 
 /// Bytes in front of the first record.
 pub const HEADER_LEN: usize = 61;
-/// Bytes in front of what the length field counts: base offset and the length itself.
+/// Bytes before the range of the length field: base offset and the length itself.
 pub const PREFIX_LEN: usize = 12;
 /// The only batch format in use since Kafka 4.
 pub const MAGIC: i8 = 2;
 /// Producer id of a batch that was written without idempotence.
 pub const NO_PRODUCER_ID: i64 = -1;
-/// Producer epoch that goes with [`NO_PRODUCER_ID`].
+/// Producer epoch of batches with [`NO_PRODUCER_ID`].
 pub const NO_PRODUCER_EPOCH: i16 = -1;
 /// Base sequence of a batch without one: no producer, or a control batch.
 pub const NO_SEQUENCE: i32 = -1;
@@ -52,15 +52,15 @@ const TRANSACTIONAL: i16 = 1 << 4;
 const CONTROL: i16 = 1 << 5;
 const DELETE_HORIZON: i16 = 1 << 6;
 
-/// One batch: its header's fields, read where they lie. Copies nothing and owns nothing.
+/// One batch: its header's fields, read in place. Copies nothing and owns nothing.
 #[derive(Clone, Copy, Debug)]
 pub struct BatchView<'a> {
     bytes: &'a [u8],
 }
 
 impl<'a> BatchView<'a> {
-    /// The batch at the start of `bytes`; more may follow it. Looks at the lengths and the format
-    /// byte alone: neither checksum nor records ([`check`] does).
+    /// The batch at the start of `bytes`; more bytes may follow it. Checks only the lengths and the
+    /// format byte, neither checksum nor records ([`check`] does).
     ///
     /// # Errors
     /// [`BatchError::Truncated`], [`BatchError::Length`] or [`BatchError::Magic`].
@@ -94,7 +94,7 @@ impl<'a> BatchView<'a> {
         self.bytes
     }
 
-    /// Bytes of the whole batch as its length field tells.
+    /// Bytes of the whole batch according to its length field.
     pub fn size_bytes(&self) -> usize {
         usize::try_from(self.i32_at(8)).map_or(0, |length| length + PREFIX_LEN)
     }
@@ -131,8 +131,7 @@ impl<'a> BatchView<'a> {
 
     /// Compression of the records.
     ///
-    /// # Errors
-    /// [`BatchError::Codec`] for a number that stands for none.
+    /// # Errors [`BatchError::Codec`] for an unknown number.
     pub fn compression(&self) -> Result<Compression, BatchError> {
         let id = (self.attributes() & 7) as u8;
         Compression::from_id(id).ok_or(BatchError::Codec(id))
@@ -178,9 +177,8 @@ impl<'a> BatchView<'a> {
         self.i64_at(MAX_TIMESTAMP_AT)
     }
 
-    /// True if the header contradicts itself on timestamps: the first record is later than the
-    /// largest is said to be. Such batches were stored as they came before the broker computed the
-    /// field itself.
+    /// True if the timestamps of the header contradict each other: the first record is later than
+    /// the largest timestamp. The broker stored such batches before it computed the field itself.
     pub(crate) fn misstates_times(&self) -> bool {
         let is_plain = self.attributes() & (LOG_APPEND_TIME | DELETE_HORIZON) == 0;
         is_plain && self.record_count() > 0 && self.max_timestamp() < self.base_timestamp()
@@ -217,7 +215,7 @@ impl<'a> BatchView<'a> {
         }
     }
 
-    /// Number of records the header says there are.
+    /// Number of records according to the header.
     pub fn record_count(&self) -> i32 {
         self.i32_at(57)
     }
@@ -239,7 +237,7 @@ impl<'a> BatchView<'a> {
 /// Defect of a batch. The sender of the bytes is at fault, or the disk they lay on.
 #[derive(Debug, Error)]
 pub enum BatchError {
-    /// Fewer bytes than the header or its length field ask for.
+    /// Fewer bytes than the header or its length field require.
     #[error("batch is cut short: {have} of {need} bytes")]
     Truncated {
         /// Bytes there are.
@@ -284,7 +282,7 @@ pub enum BatchError {
         /// Base sequence.
         sequence: i32,
     },
-    /// A compression number that stands for no codec.
+    /// A compression number without a codec.
     #[error("unknown compression type {0}")]
     Codec(u8),
     /// The records do not expand.
@@ -305,7 +303,7 @@ pub enum BatchError {
 pub struct CheckedBatch<'a> {
     /// The batch.
     pub batch: BatchView<'a>,
-    /// The timestamps that its records carry, whatever its header says of them.
+    /// The timestamps of its records, independent of the header.
     pub times: TimestampRange,
 }
 
@@ -321,7 +319,7 @@ pub fn check(bytes: &[u8]) -> Result<BatchView<'_>, BatchError> {
 }
 
 /// As [`check`], for a thread with little time: records that expand to more than `expanded_max`
-/// bytes are [`CompressError::TooLarge`]. The walk also tells the records' timestamps.
+/// bytes are [`CompressError::TooLarge`]. The walk also returns the records' timestamps.
 ///
 /// # Errors
 /// The first thing found wrong.
@@ -364,7 +362,7 @@ pub fn check_stored(bytes: &[u8]) -> Result<BatchView<'_>, BatchError> {
     Ok(view)
 }
 
-/// Writes what the partition assigns into a batch; outside the checksum.
+/// Writes the fields that the partition assigns into a batch; outside the checksum.
 pub(crate) fn assign(batch: &mut [u8], base_offset: i64, leader_epoch: i32) {
     batch[..8].copy_from_slice(&base_offset.to_be_bytes());
     batch[12..16].copy_from_slice(&leader_epoch.to_be_bytes());
@@ -377,9 +375,9 @@ pub(crate) fn stamp(batch: &mut [u8], timestamp_ms: i64) {
     seal(batch);
 }
 
-/// Writes the largest timestamp of its records into the header of a batch that has been checked.
-/// The field lies inside the checksum, which is computed again; a batch that says so already is
-/// left alone. Returns whether it said something else.
+/// Writes the largest timestamp of its records into the header of a checked batch. The field is in
+/// the range of the checksum, which is computed again; a batch with this timestamp stays unchanged.
+/// Returns true if the timestamp was different.
 pub fn correct_max_timestamp(batch: &mut [u8], latest: i64) -> bool {
     let field = &mut batch[MAX_TIMESTAMP_AT..MAX_TIMESTAMP_AT + 8];
     let differs = *field != latest.to_be_bytes();

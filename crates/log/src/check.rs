@@ -1,5 +1,5 @@
 //! The check of a partition's directory that is not in use: every batch of every segment, and the
-//! consistency of the derived files (indexes, epochs, producers, checkpoints). It only reads.
+//! consistency of the derived files (indexes, epochs, producers, checkpoints). It changes nothing.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -82,7 +82,7 @@ pub struct Checked {
     pub log_end: i64,
     /// Findings, at most [`FINDINGS_MAX`].
     pub findings: Vec<Finding>,
-    /// Number of further ones.
+    /// Number of findings that are not listed.
     pub unlisted: u64,
 }
 
@@ -90,13 +90,13 @@ pub struct Checked {
 pub const FINDINGS_MAX: usize = 100;
 
 impl Checked {
-    /// The worst of what was found.
+    /// The most severe finding.
     pub fn severity(&self) -> Option<Severity> {
         self.findings.iter().map(|finding| finding.severity).max()
     }
 
-    /// Adds what was found elsewhere about the same partition. What is not listed is counted;
-    /// damage always finds room.
+    /// Adds findings of another check of the same partition. Findings beyond the limit are counted;
+    /// damage is always listed.
     pub fn push(&mut self, finding: Finding) {
         if self.findings.len() < FINDINGS_MAX {
             return self.findings.push(finding);
@@ -109,7 +109,7 @@ impl Checked {
     }
 }
 
-/// Checks the directory of one partition. `progress` is told of bytes of log as they are read.
+/// Checks the directory of one partition. `progress` gets the number of log bytes after each read.
 ///
 /// # Errors
 /// The directory cannot be listed. A file that cannot be read is a finding.
@@ -206,7 +206,7 @@ impl Check<'_> {
         }
     }
 
-    /// True if the next start takes a segment as it is instead of going through it.
+    /// True if the next start uses a segment without a scan.
     fn is_trusted(&self, at: usize) -> bool {
         let next = self.names.bases.get(at + 1);
         self.left.clean || next.is_some_and(|next| *next <= self.left.recovery_point)

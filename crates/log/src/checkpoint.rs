@@ -1,5 +1,5 @@
-//! The small files beside the logs: offset checkpoints, the identity of topics and directories, and
-//! the mark of a clean shutdown. Each is replaced as a whole.
+//! The small files of a data directory: offset checkpoints, the identity of topics and directories,
+//! and the mark of a clean shutdown. Each is replaced as a whole.
 
 mod clean_shutdown;
 mod epochs;

@@ -1,12 +1,12 @@
-//! Compaction: of the records with one key, only the last stays. What is to be done and when is
-//! [`DirtySection`]; doing it is [`Cleaning`]; putting the result in place is the writer's
+//! Compaction: of the records with one key, only the last stays. [`DirtySection`] decides the range
+//! and the time, [`Cleaning`] does the work, and the writer puts the result in place
 //! ([`crate::Writer::replace`]).
 //!
-//! Offsets never change: a batch keeps its first and last offset whatever is taken out of it, and
-//! so do its producer and sequences. A tombstone, and the marker of a transaction of which nothing
-//! is left, stay for `delete.retention.ms` after the first compaction that finds them so, and that
-//! time is kept in their batch. Everything works on segments that are no longer written to and lie
-//! below the last stable offset, so that it is known how their transactions ended.
+//! Offsets never change: a batch keeps its first and last offset, its producer and its sequences,
+//! whichever records are removed. A tombstone, and the marker of a transaction without remaining
+//! records, stay for `delete.retention.ms` after the first compaction that finds them so; their
+//! batch stores this time. Compaction uses only sealed segments below the last stable offset, so
+//! the result of each of their transactions is known.
 
 use std::ops::ControlFlow;
 
@@ -29,17 +29,17 @@ pub use cleaning::{Cleaning, Counts, Job};
 pub use dirty::DirtySection;
 pub use output::Cleaned;
 
-/// Told of each portion of bytes read or written; may block to slow the work down, and ends it by
-/// `Break`.
+/// Called with each number of bytes read or written; may block to limit the rate, and ends the work
+/// with `Break`.
 pub type Throttle<'a> = &'a dyn Fn(u64) -> ControlFlow<()>;
 
-/// The reason why a log was not compacted. It is as it was before.
+/// The reason why a log was not compacted. The log is unchanged.
 #[derive(Debug, Error)]
 pub enum CleanError {
-    /// The pace said so.
+    /// The pace ended the work.
     #[error("compaction was stopped")]
     Stopped,
-    /// The disk failed, or what lies on it is not a log.
+    /// The disk failed, or its contents are not a log.
     #[error(transparent)]
     Log(#[from] LogError),
 }

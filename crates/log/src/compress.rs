@@ -18,7 +18,7 @@ mod tests;
 /// Compression of a batch's records: the low three bits of its attributes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum Compression {
-    /// Records lie in the batch as they are.
+    /// Records are in the batch uncompressed.
     #[default]
     None,
     /// RFC 1952.
@@ -150,10 +150,10 @@ pub fn compress_at(
 /// From this level on zstd would take windows and tables of up to 700 MiB for an input that is
 /// large enough.
 const ZSTD_GREEDY_LEVEL: i32 = 20;
-/// The window in its place, that of the level below, as a power of two.
+/// The window of the level below, as a power of two, in place of the level's own.
 const ZSTD_WINDOW_LOG_MAX: u32 = 23;
 
-/// A compressor for one input of so many bytes, whose memory is in proportion to them.
+/// A compressor for one input of this number of bytes, with memory in proportion.
 fn zstd_context(level: i32, input_bytes: usize) -> io::Result<Compressor<'static>> {
     let mut compressor = Compressor::new(level)?;
     compressor.set_parameter(CParameter::ContentSizeFlag(false))?;
@@ -163,8 +163,8 @@ fn zstd_context(level: i32, input_bytes: usize) -> io::Result<Compressor<'static
     Ok(compressor)
 }
 
-/// Appends one frame. The compressor is told the length of the input with it, and makes its tables
-/// no larger than that needs.
+/// Appends one frame. The compressor gets the length of the input, and makes its tables no larger
+/// than needed.
 fn zstd_whole(compressor: &mut Compressor<'_>, input: &[u8], output: &mut Vec<u8>) -> io::Result<()> {
     let frame = compressor.compress(input)?;
     output.extend_from_slice(&frame);
@@ -173,8 +173,8 @@ fn zstd_whole(compressor: &mut Compressor<'_>, input: &[u8], output: &mut Vec<u8
 
 const STEP: usize = 16 * 1024;
 
-/// Appends zeroes for what comes next, up to a byte beyond the limit, which tells that there is
-/// more. Returns how many bytes there were.
+/// Appends zeroes for the output, up to a byte beyond the limit, which detects further output.
+/// Returns the number of bytes before.
 fn make_room(output: &mut Vec<u8>, limit: usize) -> usize {
     let filled = output.len();
     let step = STEP.max(filled.min(1 << 20));

@@ -35,13 +35,13 @@ pub struct LogConfig {
     /// `segment.bytes`: a segment that would grow beyond is rolled first.
     pub segment_bytes: u32,
     /// `segment.ms`: a batch that is later than the segment's first by more than this, both by
-    /// their timestamps, begins a new segment. Where the first has none, the segment's own age
+    /// their timestamps, begins a new segment. If the first has no timestamp, the segment's own age
     /// counts.
     pub segment_ms: i64,
     /// `segment.jitter.ms`: how much earlier a segment may be rolled, so that not all are rolled at
     /// once.
     pub segment_jitter_ms: i64,
-    /// `index.interval.bytes`: about one index entry for so many bytes of log.
+    /// `index.interval.bytes`: about one index entry for this number of log bytes.
     pub index_interval_bytes: u32,
     /// `segment.index.bytes`: the size of an index at most; a full one rolls the segment.
     pub segment_index_bytes: u32,
@@ -58,9 +58,9 @@ pub struct LogConfig {
     pub delete_retention_ms: i64,
     /// `min.compaction.lag.ms`: younger records are not compacted.
     pub min_compaction_lag_ms: i64,
-    /// `max.compaction.lag.ms`: older ones are, however few they are.
+    /// `max.compaction.lag.ms`: older records are compacted, however few they are.
     pub max_compaction_lag_ms: i64,
-    /// `producer.id.expiration.ms`: a producer that has not written for so long is forgotten.
+    /// `producer.id.expiration.ms`: time without a batch after which a producer's state is removed.
     pub producer_id_expiration_ms: i64,
     /// `levada.log.append`.
     pub append_by: AppendBy,

@@ -28,10 +28,9 @@ mod tests;
 
 pub use lock::{ReadLock, lock, lock_to_read};
 
-/// Reads of a file system, which change nothing in it. All of them block unless
-/// [`ReadFiles::waits`] says otherwise. Paths are given along with open files so that an
-/// implementation can tell files apart. As provided, the methods ask the real file system: an
-/// implementation has those that it does otherwise.
+/// Reads of a file system without changes. All of them block unless [`ReadFiles::waits`] returns
+/// false. Callers pass paths with open files so that an implementation can identify files. The
+/// default methods use the real file system: an implementation overrides those that differ.
 pub trait ReadFiles: Send + Sync + fmt::Debug {
     /// Opens an existing file for reading and writing.
     fn open(&self, path: &Path) -> io::Result<File> {
@@ -43,8 +42,7 @@ pub trait ReadFiles: Send + Sync + fmt::Debug {
         regular(path)?;
         File::open(path)
     }
-    /// The whole of a small file; one that is absurdly large is an error, and no reason to run out
-    /// of memory.
+    /// The whole contents of a small file; a file of absurd size is an error.
     fn read_file(&self, path: &Path) -> io::Result<Vec<u8>> {
         let len = regular(path)?;
         if len > WHOLE_BYTES_MAX {
@@ -66,8 +64,8 @@ pub trait ReadFiles: Send + Sync + fmt::Debug {
         }
         Ok(filled)
     }
-    /// As [`ReadFiles::read_at`], but never waits for the device: `WouldBlock` if a byte of it is
-    /// not in the page cache. Where the file system cannot tell, it waits.
+    /// As [`ReadFiles::read_at`], but never waits for the device: `WouldBlock` if a byte is not in
+    /// the page cache. If the file system cannot tell, it waits.
     fn read_cached(&self, file: &File, path: &Path, into: &mut [u8], position: u64) -> io::Result<usize> {
         self.read_at(file, path, into, position)
     }
@@ -75,7 +73,7 @@ pub trait ReadFiles: Send + Sync + fmt::Debug {
     fn waits(&self) -> bool {
         true
     }
-    /// From now on the kernel reads no more of this open file than it is asked for.
+    /// Turns off the kernel's read-ahead for this open file.
     fn read_nothing_ahead(&self, file: &File, _path: &Path) {
         // Advice that is not taken leaves everything as it was.
         let _ = rustix::fs::fadvise(file, 0, None, Advice::Random);
@@ -90,8 +88,8 @@ pub trait ReadFiles: Send + Sync + fmt::Debug {
     }
 }
 
-/// All operations a log asks of a file system. All of them block. Changes have to be written out:
-/// one that an implementation forgot would go past its record, or its faults.
+/// All operations of a log on a file system. All of them block. An implementation must define every
+/// change: a default would bypass its record, or its faults.
 pub trait Disk: ReadFiles {
     /// Creates a file that must not exist, for reading and writing.
     fn create(&self, path: &Path) -> io::Result<File>;
@@ -126,17 +124,16 @@ pub trait Disk: ReadFiles {
     fn set_modified(&self, file: &File, path: &Path, time: SystemTime) -> io::Result<()>;
     /// Waits until the file's bytes (and its length) are on the device.
     fn sync(&self, file: &File, path: &Path) -> io::Result<()>;
-    /// Takes a file's pages out of the page cache, as far as they count as written and nobody has
-    /// them mapped.
+    /// Drops a file's pages from the page cache, if they count as written and are not mapped.
     fn drop_cached(&self, file: &File, _path: &Path) {
         // Advice that is not taken leaves everything as it was.
         let _ = rustix::fs::fadvise(file, 0, None, Advice::DontNeed);
     }
     /// Waits until the names in a directory are on the device.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
-    /// Renames, replacing what has the new name.
+    /// Renames a file, and replaces an existing file of the new name.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
-    /// Unlinks a file. Open files and mappings of it live on.
+    /// Unlinks a file. Open files and mappings of it stay valid.
     fn remove(&self, path: &Path) -> io::Result<()>;
     /// Creates a directory and its parents; no error if it is there.
     fn create_dir(&self, path: &Path) -> io::Result<()>;
@@ -209,8 +206,8 @@ pub enum Kind {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RealDisk;
 
-/// The rights to directories and files that are made, as far as the umask leaves them: nobody
-/// else's on this machine. What holds credentials is not even the group's.
+/// The permissions of new directories and files, limited by the umask: other users of this machine
+/// have none. For files with credentials, the group has none either.
 const DIR_MODE: u32 = 0o750;
 const FILE_MODE: u32 = 0o640;
 const SECRET_MODE: u32 = 0o600;
@@ -341,8 +338,8 @@ impl Disk for RealDisk {
     }
 }
 
-/// True if the file at this path holds credentials: the metadata log, its snapshots, and what a
-/// cluster was made with have the keys of SCRAM users and passwords that were set.
+/// True if the file at this path contains credentials: the metadata log, its snapshots, and the
+/// files of a new cluster contain the keys of SCRAM users and passwords of settings.
 fn holds_credentials(path: &Path) -> bool {
     let is = |found: Option<&std::ffi::OsStr>, name: &str| found.is_some_and(|found| found == name);
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
@@ -350,7 +347,7 @@ fn holds_credentials(path: &Path) -> bool {
         || is(path.parent().and_then(Path::file_name), "__cluster_metadata-0")
 }
 
-/// A file with credentials in a data directory that everybody on this machine can read, if there is
+/// A file with credentials in a data directory that all users of this machine can read, if there is
 /// one.
 ///
 /// # Errors
@@ -377,8 +374,8 @@ fn mode(path: &Path) -> u32 {
     if holds_credentials(path) { SECRET_MODE } else { FILE_MODE }
 }
 
-/// The length of a file. Opening what is none could wait for ever: a named pipe does until somebody
-/// writes.
+/// The length of a file. Opening a special file could block forever: a named pipe blocks until it
+/// has a writer.
 fn regular(path: &Path) -> io::Result<u64> {
     let found = fs::metadata(path)?;
     match found.file_type() {
@@ -435,13 +432,13 @@ pub(crate) fn is_out_of_descriptors(error: &io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE))
 }
 
-/// True if a file could not be created for want of room, descriptors or memory: nothing is in
-/// doubt, and the next attempt may succeed.
+/// True if a file could not be created for lack of space, descriptors or memory: nothing is in
+/// doubt, and a retry may succeed.
 pub(crate) fn is_short(error: &io::Error) -> bool {
     is_full(error) || is_out_of_descriptors(error) || Errno::from_io_error(error) == Some(Errno::NOMEM)
 }
 
-/// Adds to an input/output error what was tried, and on which path.
+/// Adds the operation and the path to an input/output error.
 pub(crate) trait At<T> {
     fn at(self, operation: &'static str, path: &Path) -> Result<T, LogError>;
 }
@@ -452,7 +449,7 @@ impl<T> At<T> for io::Result<T> {
     }
 }
 
-/// Removes a file; one that is not there is as good as removed.
+/// Removes a file; a missing file is not an error.
 pub(crate) fn remove_if_there(disk: &dyn Disk, path: &Path) -> Result<bool, LogError> {
     match disk.remove(path) {
         Ok(()) => Ok(true),

@@ -23,7 +23,7 @@ impl Epochs {
         self.entries.last().map_or(-1, |entry| entry.0)
     }
 
-    /// Where the first epoch begins.
+    /// Start offset of the first epoch.
     pub(crate) fn first_offset(&self) -> Option<i64> {
         self.entries.first().map(|entry| entry.1)
     }
@@ -54,13 +54,13 @@ impl Epochs {
         true
     }
 
-    /// Epochs increase, and none begins before the one before it.
+    /// Epochs increase, and no epoch begins before its predecessor.
     fn assert_in_order(&self) {
         let in_order = |pair: &[(i32, i64)]| pair[0].0 < pair[1].0 && pair[0].1 <= pair[1].1;
         debug_assert!(self.entries.windows(2).all(in_order), "epochs out of order: {:?}", self.entries);
     }
 
-    /// The latest epoch not after the one asked for, and where it ends; (-1, -1) if unknown.
+    /// The latest epoch not above the requested one, with its end offset; (-1, -1) if unknown.
     pub(crate) fn end_offset(&self, epoch: i32, log_end: i64) -> (i32, i64) {
         if epoch < 0 {
             return (-1, -1);
@@ -76,7 +76,7 @@ impl Epochs {
         }
     }
 
-    /// Forgets epochs that begin at or after the log's end; returns whether there were any.
+    /// Removes epochs that begin at or after the log's end; returns true if there were any.
     pub(crate) fn truncate_end(&mut self, log_end: i64) -> bool {
         let before = self.entries.len();
         self.entries.retain(|entry| entry.1 < log_end);

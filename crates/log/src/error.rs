@@ -8,7 +8,7 @@ use thiserror::Error;
 
 use crate::batch::BatchError;
 
-/// The disk failed, or what lies on it is not a log. Carries the path.
+/// The disk failed, or its contents are not a log. Has the path.
 #[derive(Clone, Debug, Error)]
 pub enum LogError {
     /// An operation on a file failed.
@@ -21,7 +21,7 @@ pub enum LogError {
         /// The kernel's answer.
         source: Arc<io::Error>,
     },
-    /// A file holds what it must not.
+    /// A file has invalid contents.
     #[error("{} is damaged: {detail}", path.display())]
     Corrupt {
         /// The file.
@@ -45,7 +45,7 @@ pub enum LogError {
     /// An offset that the operation cannot be given.
     #[error("offset {offset} is outside the log ({log_start}..={log_end})")]
     OutOfRange {
-        /// The offset asked for.
+        /// The requested offset.
         offset: i64,
         /// The first offset of the log.
         log_start: i64,
@@ -68,7 +68,7 @@ impl LogError {
         }
     }
 
-    /// A file holds what it must not.
+    /// A file has invalid contents.
     pub fn corrupt(path: &Path, detail: impl Into<String>) -> LogError {
         LogError::Corrupt { path: path.to_owned(), detail: detail.into() }
     }
@@ -91,18 +91,17 @@ impl From<ReadError> for LogError {
 /// The reason why a read returned nothing.
 #[derive(Clone, Debug, Error)]
 pub enum ReadError {
-    /// The reader asked for what was never written or is gone.
+    /// The requested offsets were never written or are deleted.
     #[error("offset {offset} is outside the log ({log_start}..={log_end})")]
     OutOfRange {
-        /// The offset asked for.
+        /// The requested offset.
         offset: i64,
         /// The first offset of the log.
         log_start: i64,
         /// The offset after the last.
         log_end: i64,
     },
-    /// The bytes are not in the page cache, and the reader said that it does not
-    /// wait.
+    /// The bytes are not in the page cache, and the reader does not wait.
     #[error("the data is not in the page cache")]
     Cold,
     /// The disk failed.
@@ -113,7 +112,7 @@ pub enum ReadError {
     Corrupt {
         /// The segment.
         path: PathBuf,
-        /// Where in it, bytes.
+        /// Position in it, bytes.
         position: u64,
         /// The offset being looked for.
         offset: i64,
@@ -161,7 +160,7 @@ pub enum AppendError {
         producer_id: i64,
         /// The batch's epoch.
         epoch: i16,
-        /// The epoch the log knows.
+        /// The epoch of the log.
         current: i16,
     },
     /// The sequence number does not follow the producer's last.
@@ -217,7 +216,7 @@ pub enum AppendError {
         /// Start of the leader's log.
         leader_start: i64,
     },
-    /// The disk failed; the log is as it was before, or offline.
+    /// The disk failed; the log is as before, or offline.
     #[error(transparent)]
     Storage(#[from] LogError),
 }

@@ -33,7 +33,7 @@ const RESERVE: u64 = 16 * 1024;
 /// Blocks and pages of a file system.
 const PAGE: u64 = 4096;
 const _: () = assert!(RESERVE.is_multiple_of(PAGE), "a reservation ends where a page does");
-/// The count of an index that has not been looked at yet.
+/// The count of an index that has not been read yet.
 const UNKNOWN: usize = usize::MAX;
 
 /// Entries of one width in one file.
@@ -97,14 +97,13 @@ impl Entries {
         Ok((self.view(disk)?.count * self.width) as u64)
     }
 
-    /// Removes the file, whose name is about to be given to a new one. Who has it mapped keeps what
-    /// he has.
+    /// Removes the file, because a new file is about to get its name. Existing mappings stay valid.
     fn replaced(self, disk: &dyn Disk) -> Result<PathBuf, LogError> {
         crate::disk::remove_if_there(disk, &self.path)?;
         Ok(self.path)
     }
 
-    /// The published entries, mapping the file first if nobody has.
+    /// The published entries; maps the file first if it is not mapped.
     pub(crate) fn view(&self, disk: &dyn ReadFiles) -> Result<View<'_>, LogError> {
         let mut count = self.count.load(Ordering::Acquire);
         if count == UNKNOWN {

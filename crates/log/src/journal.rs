@@ -1,10 +1,10 @@
 //! The second form of a log: batches appended one at a time, each on the disk before it counts. The
 //! broker keeps the metadata of a cluster in it.
 //!
-//! A [`Writer`](crate::Writer) acknowledges from memory and cuts damage off when it opens a log,
-//! because replicas may have what it cuts. A journal has no replica: only a torn last batch, which
-//! nobody was told of, is cut, and other damage is an error. It is small and read from its
-//! beginning, so it has no index; Kafka builds its own when it takes the directory over.
+//! A [`Writer`](crate::Writer) acknowledges from memory and truncates damage when it opens a log,
+//! because other replicas may have the records. A journal has no replica: it truncates only a torn
+//! last batch, which was never acknowledged, and other damage is an error. It is small and read
+//! from its beginning, so it has no index; Kafka builds one when it takes over the directory.
 
 #[cfg(test)]
 mod tests;
@@ -42,7 +42,7 @@ pub struct Journal {
     first_ms: Option<i64>,
     /// The next segment's file is there, perhaps without its name on the device.
     must_roll: bool,
-    /// A failure of the disk left nobody knows what.
+    /// After a failure of the disk its contents are unknown.
     in_doubt: bool,
 }
 
@@ -61,7 +61,7 @@ pub struct SegmentLimits {
 pub struct TornTail {
     /// The segment.
     pub path: PathBuf,
-    /// Where its last whole batch ends.
+    /// End of its last whole batch.
     pub position: u64,
     /// Number of bytes that were cut off.
     pub len_bytes: u64,
@@ -159,10 +159,10 @@ impl Journal {
     }
 
     /// Writes the batches of one change, the first of which begins at [`Journal::end_offset`], and
-    /// waits for each until it is on the disk: the next one is written behind one that is whole,
-    /// which is how a torn batch is told from damage. When the disk is full, or a file cannot be
-    /// made for want of descriptors or memory, none of them is there, and that is all; after any
-    /// other error nobody knows what the disk holds, see [`Journal::is_in_doubt`]. Blocks.
+    /// waits for each until it is on the disk: each batch is written after a whole one, which
+    /// distinguishes a torn batch from damage. If the disk is full, or a file cannot be made for
+    /// lack of descriptors or memory, nothing is written; after any other error the contents of the
+    /// disk are unknown, see [`Journal::is_in_doubt`]. Blocks.
     ///
     /// # Errors
     /// The disk's.
@@ -190,8 +190,8 @@ impl Journal {
             && (self.size_bytes + len_bytes > self.limits.bytes || self.first_ms.is_some_and(is_late))
     }
 
-    /// Writes one batch of a change that began at the position `began`, to which an error that
-    /// leaves no doubt goes back.
+    /// Writes one batch of a change that began at the position `began`; after an error without
+    /// doubt the journal returns to this position.
     fn append_one(&mut self, batch: &Bytes, began: u64) -> Result<(), LogError> {
         let view = view(batch);
         assert_eq!(view.base_offset(), self.end_offset, "a batch follows the log, {}", self.path.display());
@@ -199,8 +199,8 @@ impl Journal {
         if let Err(source) = self.disk.write_at(&self.file, &self.path, parts, self.size_bytes) {
             let mut cut = self.disk.truncate(&self.file, &self.path, began);
             if began < self.size_bytes {
-                // Or whole batches of this change might be found behind the next one, should that
-                // be torn.
+                // Otherwise whole batches of this change might be found after the next batch, if
+                // that is torn.
                 cut = cut.and_then(|()| self.disk.sync(&self.file, &self.path));
             }
             return Err(self.give_up(leaves_no_doubt(&source) && cut.is_ok(), source));
@@ -224,17 +224,15 @@ impl Journal {
         LogError::io("append to", &self.path, source)
     }
 
-    /// Goes on in a new segment, unless there is nothing in this one. Blocks.
+    /// Continues in a new segment, unless this segment is empty. Blocks.
     ///
-    /// # Errors
-    /// The disk's; the log continues in this segment, or in the next one that is empty.
+    /// # Errors An error of the disk; the log continues in this segment, or in the next, empty one.
     pub fn begin_segment(&mut self) -> Result<(), LogError> {
         if self.size_bytes == 0 { Ok(()) } else { self.roll() }
     }
 
-    /// Begins the next segment. Once its file is made nothing is appended to this one any more,
-    /// whatever fails then: the next attempt, or the next start, finds an empty file at the place
-    /// where the log continues.
+    /// Begins the next segment. Once its file exists, this segment gets no more appends, even after
+    /// a failure: the next attempt, or the next start, finds an empty file at the log's end.
     fn roll(&mut self) -> Result<(), LogError> {
         let path = segment_path(&self.dir, self.end_offset);
         let made = match self.disk.create(&path) {
@@ -258,8 +256,8 @@ fn view(batch: &[u8]) -> BatchView<'_> {
     BatchView::parse(batch).unwrap_or_else(|error| panic!("a journal takes whole batches: {error}"))
 }
 
-/// True if an operation failed for want of what somebody else may give back: nothing of it was
-/// done, and the next attempt may succeed.
+/// True if an operation failed for lack of a resource that may become free: nothing was done, and a
+/// retry may succeed.
 fn leaves_no_doubt(error: &io::Error) -> bool {
     let scarce = [Errno::MFILE, Errno::NFILE, Errno::NOMEM];
     is_full(error) || scarce.iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
@@ -279,8 +277,7 @@ impl Scan<'_> {
         may_be_torn: bool,
         mut visit: impl FnMut(&BatchView<'_>) -> Result<(), E>,
     ) -> Result<Option<TornTail>, E> {
-        // A segment is read whole: its length is what the file system says, not what a batch
-        // claims.
+        // A segment is read whole: its length comes from the file system, not from a batch.
         let bytes =
             self.disk.read_file(self.path).map_err(|source| LogError::io("read", self.path, source))?;
         let mut rest = &bytes[..];
@@ -318,9 +315,9 @@ impl Scan<'_> {
     }
 }
 
-/// True if a whole batch lies anywhere behind a damaged place. Batches are synced one by one, so
-/// only the last can be torn: if another follows, the damage is of another kind and cutting would
-/// lose what was acknowledged.
+/// True if a whole batch exists anywhere after a damaged place. Batches are synced one by one, so
+/// only the last can be torn: if another follows, the damage is of another kind and a truncation
+/// would lose acknowledged records.
 fn batch_follows(bytes: &[u8], after: i64) -> bool {
     (1..bytes.len().saturating_sub(HEADER_LEN)).any(|position| {
         // The format byte first: looking at everything else for each position would take long.

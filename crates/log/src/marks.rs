@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use parking_lot::Mutex;
 
-/// Stands for no transaction: behind every offset.
+/// Value for no transaction: above every offset.
 const NONE: i64 = i64::MAX;
 
 /// The published offsets of one log.
@@ -77,8 +77,8 @@ impl Marks {
     }
 
     pub(crate) fn last_stable(&self) -> i64 {
-        // In this order: a transaction that begins after the first of these loads begins behind
-        // what it has seen.
+        // In this order: a transaction that begins after the first of these loads begins above the
+        // loaded mark.
         let high = self.high_watermark();
         let unstable = self.first_unstable.load(Ordering::Acquire);
         unstable.min(high).max(self.log_start())
@@ -127,7 +127,7 @@ impl Marks {
         self.log_start.store(offset, Ordering::Release);
     }
 
-    /// Lets the log end earlier: no mark lies behind `end` afterwards.
+    /// Lowers the log end: afterwards no mark is above `end`.
     pub(crate) fn lower(&self, end: i64) {
         for mark in
             [&self.log_start, &self.high_watermark, &self.log_end, &self.recovery_point, &self.durable]
@@ -146,8 +146,8 @@ impl Marks {
         self.settle(&ended);
     }
 
-    /// Lets a log without records begin and end at `offset`. All marks lie at it or before, lowered
-    /// by the caller.
+    /// Lets a log without records begin and end at `offset`. The caller has lowered all marks to
+    /// it.
     pub(crate) fn restart(&self, offset: i64) {
         let mut ended = self.ended.lock();
         ended.clear();
@@ -159,7 +159,7 @@ impl Marks {
         self.log_start.fetch_max(offset, Ordering::AcqRel);
     }
 
-    /// Publishes what follows from the transactions. Under the lock.
+    /// Publishes the mark that follows from the transactions. Under the lock.
     fn settle(&self, ended: &BTreeMap<i64, i64>) {
         let first_ended = ended.first_key_value().map_or(NONE, |(first, _)| *first);
         let first_open = self.first_open.load(Ordering::Relaxed);

@@ -9,7 +9,7 @@ use crate::background::Background;
 use crate::disk::{Disk, RealDisk};
 use crate::watch::FailureWatch;
 
-/// The directory of a partition, what is known of it, and the means to open it.
+/// The directory of a partition, its known state, and the resources to open it.
 #[derive(Clone, Debug)]
 pub struct OpenOptions {
     /// The partition's directory (`<topic>-<n>`); created if it is not there.
@@ -25,11 +25,11 @@ pub struct OpenOptions {
     /// From the checkpoint: the high watermark of a log that has, or may have, other replicas.
     /// Without one this is the only replica, and its high watermark is the log's end.
     pub high_watermark: Option<i64>,
-    /// From this offset on no offsets are missing between two segments, since compaction has not
-    /// been here: after a crash the log ends where some are. None leaves what follows them in
-    /// place, since no other replica has it.
+    /// From this offset on no offsets are missing between two segments, because compaction has not
+    /// reached them: after a crash the log ends before missing ones. None keeps the records after a
+    /// gap, because no other replica has them.
     pub gapless_from: Option<i64>,
-    /// True if the directory was shut down cleanly. Then nothing is scanned.
+    /// True if the directory was shut down cleanly. Then the opening scans nothing.
     pub clean: bool,
     /// Access to files.
     pub disk: Arc<dyn Disk>,
@@ -37,7 +37,7 @@ pub struct OpenOptions {
     pub checked_bytes: Arc<AtomicU64>,
     /// Threads that prepare the pages to which [`crate::AppendBy::Mapped`] writes.
     pub background: Background,
-    /// Told of failures of the storage.
+    /// Gets failures of the storage.
     pub watch: FailureWatch,
 }
 

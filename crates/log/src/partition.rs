@@ -28,9 +28,9 @@ pub(crate) use transactions::aborted_among;
 
 /// One partition, shared between the writer and any number of readers.
 ///
-/// Offsets: `log_start <= last_stable <= high_watermark <= log_end`. What lies below the high
-/// watermark is complete in its segment before the mark is published, so a reader that takes a mark
-/// first and then reads up to it finds everything.
+/// Offsets: `log_start <= last_stable <= high_watermark <= log_end`. Batches below the high
+/// watermark are complete in their segments before the mark is published, so a reader that loads a
+/// mark first and then reads up to it finds everything.
 #[derive(Debug)]
 pub struct Partition {
     // Another one once the log has moved.
@@ -44,7 +44,7 @@ pub struct Partition {
     offline: AtomicBool,
     cuts: AtomicU64,
     watch: ArcSwap<FailureWatch>,
-    // Held by whoever syncs or truncates; never by readers or appends.
+    // Held during a sync or a truncation; never by readers or appends.
     flushing: Mutex<()>,
     unsynced_names: AtomicBool,
 }
@@ -54,18 +54,16 @@ pub struct Partition {
 pub struct Slice {
     /// The range, `None` if there is nothing to read yet.
     pub extent: Option<Extent>,
-    /// The first batch's base offset, which may lie before the offset asked for; that offset itself
+    /// The first batch's base offset, which may be below the requested offset; the requested offset
     /// if there is no range.
     pub base_offset: i64,
     /// The first offset of the log at the time.
     pub log_start: i64,
-    /// True if the range lies in a segment that is no longer written to: waiting for more of it is
-    /// pointless.
+    /// True if the range is in a sealed segment: more data will not arrive there.
     pub sealed: bool,
-    // The thread that found it did not wait, and does not want to wait for the log message either.
+    // The thread that found it did not wait, and must not wait for the log line either.
     cached: bool,
-    // The list that was read from: what is asked about the range later must not be answered by
-    // other files.
+    // The list of the read: later questions about the range must use the same files.
     segments: Option<Arc<Vec<Arc<Segment>>>>,
 }
 
@@ -125,8 +123,7 @@ impl Partition {
         Partition { watch: ArcSwap::from_pointee(watch), ..self }
     }
 
-    /// Puts another list in the place of the segments. Readers continue with the one that they
-    /// have.
+    /// Replaces the list of segments. Readers continue with their list.
     pub(crate) fn publish_segments(&self, segments: Vec<Arc<Segment>>) {
         assert_in_order(&segments);
         self.segments.store(Arc::new(segments));
@@ -157,8 +154,8 @@ impl Partition {
         self.cuts.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Reads again what could not be read since the log has moved meanwhile: files that nobody had
-    /// opened lie elsewhere.
+    /// Repeats a read that failed because the log has moved: files that were not open are in
+    /// another directory.
     pub(crate) fn despite_move<T>(&self, read: impl Fn() -> Result<T, ReadError>) -> Result<T, ReadError> {
         let before = self.dir();
         match read() {
@@ -177,7 +174,7 @@ impl Partition {
         self.marks.log_start()
     }
 
-    /// The offset after the last one that all replicas have which count.
+    /// The offset after the last one that all counting replicas have.
     pub fn high_watermark(&self) -> i64 {
         self.marks.high_watermark()
     }
@@ -193,14 +190,14 @@ impl Partition {
         self.marks.log_end()
     }
 
-    /// Everything before this offset is known to be on the device: what the checkpoint of recovery
-    /// points stores.
+    /// Everything before this offset is on the device: the value for the checkpoint of recovery
+    /// points.
     pub fn recovery_point(&self) -> i64 {
         self.marks.recovery_point.load(Ordering::Acquire)
     }
 
-    /// Records before this offset are known to be on the device; the recovery point, which needs
-    /// indexes as well, may lag behind.
+    /// Records before this offset are on the device; the recovery point, which requires indexes as
+    /// well, may be lower.
     pub fn durable(&self) -> i64 {
         self.marks.durable.load(Ordering::Acquire)
     }
@@ -225,19 +222,19 @@ impl Partition {
         self.segments.load().len()
     }
 
-    /// Where an epoch ends: the latest epoch not after the one asked for, and the offset at which
-    /// the next began; the log's end for the latest one. (-1, -1) if the log cannot tell.
+    /// End of an epoch: the latest epoch not above the requested one, and the start offset of the
+    /// next; the log's end for the latest epoch. (-1, -1) if unknown.
     pub fn epoch_end_offset(&self, epoch: i32) -> (i32, i64) {
         self.epochs.load().end_offset(epoch, self.log_end())
     }
 
-    /// Finds the batch that holds `offset` and what follows it in the same segment, as a range of
-    /// the file: whole batches, none of which reaches `upto`, at most `max_bytes` of them. With
-    /// `min_one` the first batch is returned whole even if it is larger.
+    /// Finds the batch with `offset` and the following batches in the same segment, as a range of
+    /// the file: whole batches below `upto`, at most `max_bytes` of them. With `min_one` the first
+    /// batch is returned whole even if it is larger.
     ///
     /// Take `upto` from this partition (high watermark, last stable, log end) before the call.
     /// Reads an index mapping and at most a few kilobytes of headers; no lock; may block on a cold
-    /// page. The range stays readable whatever happens to the log.
+    /// page. The range stays readable after any change of the log.
     ///
     /// # Errors
     /// An offset outside the log, a failing disk, or bytes that are not a batch.
@@ -245,9 +242,9 @@ impl Partition {
         self.look_up(&*self.disk, (offset, upto), ReadLimits { max_bytes, min_one })
     }
 
-    /// As [`Partition::read`], but does not wait for the device to find the range; whether the
-    /// range itself is in the page cache is for those who send it to ask. (A page of an index that
-    /// was evicted is waited for.)
+    /// As [`Partition::read`], but does not wait for the device to find the range; the sender
+    /// checks if the range itself is in the page cache. (An evicted page of an index is waited
+    /// for.)
     ///
     /// # Errors
     /// [`ReadError::Cold`], and as [`Partition::read`].
@@ -332,7 +329,7 @@ impl Partition {
     pub fn read_batches(&self, offset: i64, max_bytes: u32) -> Result<Bytes, ReadError> {
         let slice = self.read(offset, max_bytes, self.log_end(), true)?;
         let Some(extent) = slice.extent else { return Ok(Bytes::new()) };
-        // A range of our own file: the length is what was found there, not what somebody claims.
+        // A range of our own file: the length was read there, not claimed by a peer.
         let mut bytes = vec![0; usize::try_from(extent.len).unwrap_or(usize::MAX)];
         let dir = self.dir();
         let read = self.disk.read_at(&extent.file, &dir, &mut bytes, extent.offset).at("read", &dir)?;
@@ -340,7 +337,7 @@ impl Partition {
         Ok(bytes.into())
     }
 
-    /// Where the first batch that is not wholly below `upto` starts.
+    /// Position of the first batch that is not wholly below `upto`.
     fn position_of(
         &self,
         disk: &dyn ReadFiles,
@@ -406,8 +403,8 @@ impl Partition {
         self.interval.store(bytes, Ordering::Relaxed);
     }
 
-    /// Raises the high watermark, to the log's end at most: all replicas that count have what lies
-    /// below. A lower one changes nothing. For a log whose writer [stands
+    /// Raises the high watermark, at most to the log's end: all counting replicas have the records
+    /// below it. A lower value changes nothing. For a log whose writer [stands
     /// alone](crate::Writer::set_sole_replica), appends do it. Any thread may call it.
     pub fn raise_high_watermark(&self, offset: i64) {
         self.marks.raise_high_watermark(offset);
@@ -418,8 +415,7 @@ impl Partition {
         self.epochs.store(Arc::new(epochs));
     }
 
-    /// Takes the partition out of use because something of it is gone that nothing but an opening
-    /// brings back.
+    /// Takes the partition out of use, because files are missing that only an opening restores.
     pub(crate) fn mark_offline(&self, error: &LogError) {
         if !self.offline.swap(true, Ordering::AcqRel) {
             tracing::error!(%error, "the partition is offline");
@@ -427,8 +423,8 @@ impl Partition {
         self.report_failure(error);
     }
 
-    /// Sees whether the log's files are still where they were: what is written to files without a
-    /// name is lost with the process. Blocks.
+    /// Checks that the log's files still have their names: data in files without a name is lost
+    /// with the process. Blocks.
     ///
     /// # Errors
     /// [`LogError::Lost`] if they are not; the partition is offline then.
@@ -439,7 +435,7 @@ impl Partition {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             _ => return Ok(()),
         }
-        // It may have been rolled, replaced, moved or deleted in good order since.
+        // It may have been rolled, replaced, moved or deleted since.
         let _held = self.hold_flushes();
         let same = self.segments.load().last().is_some_and(|now| Arc::ptr_eq(now, active));
         if !same || !self.is_gone(active.path()) {
@@ -464,7 +460,7 @@ impl Partition {
         self.offline.store(true, Ordering::Release);
     }
 
-    /// Tells the watch of the storage of an error, after which the log may be as good as before.
+    /// Reports an error to the watch of the storage; the log may be usable again after it.
     pub fn report_failure(&self, error: &LogError) {
         self.watch.load().tell(error);
     }

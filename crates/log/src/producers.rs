@@ -16,7 +16,7 @@ mod tests;
 
 pub use self::last::LastRecords;
 
-/// Batches remembered per producer: what a client may have in flight.
+/// Batches stored per producer: the limit of a client's batches in flight.
 const WINDOW: usize = 5;
 
 /// One batch of a producer.
@@ -47,7 +47,7 @@ pub(crate) struct Producer {
     pub(crate) transaction_start: Option<i64>,
     window: [Written; WINDOW],
     used: usize,
-    // When it was last heard of: by the clock if this process did, else by its last timestamp.
+    // Time of the last batch: by the clock if this process appended it, else by its last timestamp.
     seen_ms: i64,
 }
 
@@ -90,7 +90,7 @@ impl Producer {
     }
 }
 
-/// A batch that may be appended, or one that has been.
+/// A batch that may be appended, or a repeated one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SequenceCheck {
     New,
@@ -156,7 +156,7 @@ pub(crate) struct Producers {
     known: HashMap<i64, Producer>,
     // First offset of an open transaction -> its producer.
     open: BTreeMap<i64, i64>,
-    // Former states of what a group changed, to be put back if its write fails.
+    // Former states of the producers that a group changed, to be restored if its write fails.
     undo: Vec<(i64, Option<Producer>)>,
 }
 
@@ -214,8 +214,8 @@ impl Producers {
         let Some(marker) = EndMarker::parse(batch.bytes()) else { return Ok(SequenceCheck::New) };
         let Some(producer) = self.known.get(&producer_id) else { return Ok(SequenceCheck::New) };
         let (epoch, current) = (batch.producer_epoch(), producer.epoch);
-        // The second protocol raises the epoch with every marker: one that does not comes late,
-        // unless it repeats the last one, which nothing has followed.
+        // The second protocol raises the epoch with every marker: a marker without a new epoch is
+        // late, unless it repeats the last one with no batch after it.
         let is_late = version >= 2 && epoch == current && producer.transaction_start.is_some();
         if epoch < current || is_late {
             return Err(AppendError::ProducerEpoch { producer_id, epoch, current });
@@ -316,15 +316,15 @@ impl Producers {
         self.undo.clear();
     }
 
-    /// Forgets everything noted since the last commit.
+    /// Restores the states of the last commit.
     pub(crate) fn roll_back(&mut self) {
         while let Some((id, former)) = self.undo.pop() {
             self.put(id, former);
         }
     }
 
-    /// Forgets producers that have not written for `expiration_ms` and have no transaction open;
-    /// returns how many.
+    /// Removes producers that have not written for `expiration_ms` and have no open transaction;
+    /// returns their number.
     pub(crate) fn expire(&mut self, now_ms: i64, expiration_ms: i64) -> usize {
         let before = self.known.len();
         self.known.retain(|_, producer| {

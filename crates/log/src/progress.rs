@@ -28,8 +28,8 @@ impl Progress {
         }
     }
 
-    /// Counts a batch that lies at `position`; returns its index entries, if it gets any: the first
-    /// batch after more than `interval` bytes does.
+    /// Counts a batch at `position`; returns its index entries, if any: the first batch after more
+    /// than `interval` bytes gets them.
     pub(crate) fn advance(
         &mut self,
         batch: &BatchView<'_>,
@@ -39,7 +39,7 @@ impl Progress {
     ) -> NewEntries {
         let timestamp = batch.max_timestamp();
         self.first_timestamp.get_or_insert(timestamp);
-        // One without records, left by compaction, tells no record's time.
+        // A batch without records, left by compaction, has no record's time.
         if timestamp > self.latest.timestamp && batch.record_count() > 0 {
             self.latest = TimeEntry { timestamp, delta };
         }

@@ -23,8 +23,8 @@ mod tests;
 
 pub use reindex::Reindexed;
 
-/// Highest end of a log that is opened. A log that begins where a checkpoint says never gets so
-/// far, and from here no append overflows.
+/// Highest end of a log that can be opened. A log that begins at a checkpoint's offset never
+/// reaches it, and from here no append overflows.
 const END_MAX: i64 = OFFSET_MAX / 2 * 3;
 
 /// Result of opening a partition.
@@ -43,7 +43,7 @@ pub struct OpenReport {
 pub struct TruncatedTail {
     /// The segment's file.
     pub path: PathBuf,
-    /// Where in the file the log ends now.
+    /// Position in the file at which the log ends now.
     pub position: u64,
     /// The log's end offset now.
     pub offset: i64,
@@ -207,7 +207,7 @@ impl Recovery<'_> {
         Ok(())
     }
 
-    /// Finds the log's end, by checking what has to be checked; loads the producers on the way.
+    /// Finds the log's end by checking segments as needed, and loads the producers.
     fn recover(&mut self) -> Result<i64, LogError> {
         let mut trusted = self.trusted();
         if self.options.clean {
@@ -219,7 +219,7 @@ impl Recovery<'_> {
                     return Ok(log_end);
                 }
                 Err(ReadError::Storage(error)) => return Err(error),
-                // The shutdown was not as clean as its mark says.
+                // The shutdown was not as clean as the mark claims.
                 Err(_) => trusted = self.segments.len() - 1,
             }
         }
@@ -232,7 +232,7 @@ impl Recovery<'_> {
         self.check_from(trusted)
     }
 
-    /// Number of segments that lie wholly below the recovery point. Never the last.
+    /// Number of segments that are wholly below the recovery point. Never includes the last.
     fn trusted(&self) -> usize {
         let below = |pair: &&[Arc<Segment>]| pair[1].base() <= self.options.recovery_point;
         self.segments.windows(2).take_while(below).count()
@@ -252,7 +252,7 @@ impl Recovery<'_> {
         Ok(())
     }
 
-    /// Removes segments from `at` on, the last one first: a crash meanwhile must not leave a hole
+    /// Removes segments from `at` on, the last one first: a crash during this must not leave a hole
     /// in the log.
     fn drop_segments(&mut self, at: usize) -> Result<(), LogError> {
         let disk = &*self.options.disk;

@@ -45,7 +45,7 @@ pub(crate) use scan::{Head, Scan};
 /// Bytes read at once by those who go through a segment from end to end.
 pub(crate) const SWEEP: usize = 256 * 1024;
 const _: () = assert!(SWEEP > HEADER_LEN, "a window has room for a header");
-/// The timestamp of a segment whose time index has not been looked at yet.
+/// The timestamp of a segment whose time index has not been read yet.
 const UNKNOWN: i64 = i64::MIN;
 
 /// A file of batches from `base` on, and its indexes.
@@ -73,8 +73,8 @@ impl IndexState {
     const MISLED: u8 = 1;
     const KEPT: u8 = 2;
 
-    /// A reader found without the index what it did not find with it. Whether nobody had said so
-    /// before.
+    /// A reader found, without the index, records that it did not find with the index. Returns true
+    /// for the first report.
     fn note_misled(&self) -> bool {
         self.0.compare_exchange(0, IndexState::MISLED, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
@@ -84,7 +84,7 @@ impl IndexState {
         self.0.load(Ordering::Relaxed) == IndexState::MISLED
     }
 
-    /// It cannot be built again, and stays as it is.
+    /// The index cannot be rebuilt, and stays unchanged.
     pub(crate) fn keep(&self) {
         self.0.store(IndexState::KEPT, Ordering::Relaxed);
     }
@@ -94,9 +94,9 @@ impl IndexState {
 #[derive(Debug, Default)]
 pub(crate) struct Built {
     pub(crate) offsets: Vec<(u32, u32)>,
-    /// The last one tells the segment's largest timestamp.
+    /// The last entry has the segment's largest timestamp.
     pub(crate) times: Vec<TimeEntry>,
-    /// `None` if nobody knows, and the index stays as it is.
+    /// `None` if unknown, and the index stays unchanged.
     pub(crate) aborted: Option<Vec<Aborted>>,
 }
 
@@ -134,7 +134,7 @@ impl Segment {
         Segment::with_file(disk, dir, base, |path| disk.create(path))
     }
 
-    /// The same, with a file for its log that somebody else brings under this name.
+    /// The same, with a log file that the caller will rename to this name.
     pub(crate) fn with_file(
         disk: &dyn Disk,
         dir: &Path,
@@ -187,8 +187,8 @@ impl Segment {
         }
     }
 
-    /// The same segment with these entries in its indexes. Files that hold the beginning of them
-    /// are kept and continued, others replaced: readers of the old ones are not disturbed.
+    /// The same segment with these entries in its indexes. Files that contain the first of them are
+    /// kept and continued, others replaced: readers of the old files are not disturbed.
     pub(crate) fn with_indexes(
         &self,
         disk: &dyn Disk,
@@ -248,12 +248,12 @@ impl Segment {
         self.size.store(size, Ordering::Release);
     }
 
-    /// The offset behind all batches that its size covers; `i64::MAX` while nobody has said so.
+    /// The offset after all batches within its size; `i64::MAX` until it is set.
     pub(crate) fn end(&self) -> i64 {
         self.end.load(Ordering::Acquire)
     }
 
-    /// Before the size: whoever sees bytes finds an end that is not before theirs.
+    /// Before the size: a reader of the bytes finds an end at or above theirs.
     pub(crate) fn publish_end(&self, offset: i64) {
         let end = self.end();
         assert!(end == i64::MAX || offset >= end, "end {offset} of {self} is before the published {end}");
@@ -277,9 +277,9 @@ impl Segment {
         Ok(self.file.get_or_init(|| Arc::new(file)))
     }
 
-    /// Has the kernel read no more of a finished segment than it is asked for. Whoever sends old
-    /// records reads ahead of them as far as they may stay in memory; what the kernel brings in
-    /// beside that, around each header that is looked at, stays at the cost of others.
+    /// Turns off the kernel's read-ahead for a finished segment. The sender of old records requests
+    /// them ahead itself, as far as they may stay in memory; the kernel would also load data around
+    /// each header that is read, at the cost of other pages.
     pub(crate) fn read_nothing_ahead(&self, disk: &dyn ReadFiles) -> Result<(), LogError> {
         if self.calmed.get().is_none() {
             disk.read_nothing_ahead(self.file(disk)?, &self.path);
@@ -298,9 +298,9 @@ impl Segment {
         Ok(())
     }
 
-    /// Opens the transaction index before its name goes: who has read from the segment asks it
-    /// next, and takes one that is not there for one without entries. If it cannot be opened here,
-    /// it cannot be there, and the reader is told so.
+    /// Opens the transaction index before its name is removed: a reader of the segment opens it
+    /// next, and takes a missing file for an empty one. If the index cannot be opened, the reader
+    /// gets the error.
     pub(crate) fn hold_aborted(&self, disk: &dyn ReadFiles) {
         if let Err(error) = self.aborted.count(disk) {
             tracing::warn!(%error, "cannot open the transaction index of a removed segment; its readers may have to retry");
@@ -315,7 +315,7 @@ impl Segment {
             return Ok(known);
         }
         let last = self.times.last(disk)?.map_or(NO_TIMESTAMP, |entry| entry.timestamp);
-        // The writer may have published a later one meanwhile.
+        // The writer may have published a later one since.
         let _ = self.max_timestamp.compare_exchange(UNKNOWN, last, Ordering::AcqRel, Ordering::Acquire);
         Ok(self.max_timestamp.load(Ordering::Acquire))
     }
@@ -339,8 +339,8 @@ impl Segment {
         Scan::new(disk, self, range, window)
     }
 
-    /// As [`Segment::max_timestamp`], or when the segment was last written to if nothing in it
-    /// tells a time.
+    /// As [`Segment::max_timestamp`], or the time of the last write if the segment has no
+    /// timestamps.
     pub(crate) fn newest_ms(&self, disk: &dyn ReadFiles) -> Result<i64, LogError> {
         let newest = self.max_timestamp(disk)?;
         if newest != NO_TIMESTAMP {
@@ -350,12 +350,12 @@ impl Segment {
         Ok(i64::try_from(age.as_millis()).unwrap_or(i64::MAX))
     }
 
-    /// When the file was last written to.
+    /// Time of the last write to the file.
     pub(crate) fn modified(&self, disk: &dyn ReadFiles) -> Result<SystemTime, LogError> {
         self.file(disk)?.metadata().and_then(|data| data.modified()).at("look at", &self.path)
     }
 
-    /// Removes all files of the segment. Open files and mappings live on with those who hold them.
+    /// Removes all files of the segment. Open files and mappings stay valid.
     pub(crate) fn remove(&self, disk: &dyn Disk) -> Result<(), LogError> {
         self.files().chain([self.snapshot()]).try_for_each(|path| remove_if_there(disk, &path).map(drop))
     }

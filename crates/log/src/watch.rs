@@ -9,7 +9,7 @@ use crate::LogError;
 type Tell = dyn Fn(&LogError) + Send + Sync;
 
 /// A function that is called with each error of a file operation after which a log is in doubt, or
-/// that a reader or a writer met. It must not wait, and must not use the log.
+/// that a reader or a writer got. It must not wait, and must not use the log.
 #[derive(Clone, Default)]
 pub struct FailureWatch(Option<Arc<Tell>>);
 

@@ -40,7 +40,7 @@ pub struct Writer {
     disk: Arc<dyn Disk>,
     config: LogConfig,
     leader_epoch: i32,
-    // The epoch in which this broker leads the partition, as it was told; none while it does not.
+    // The epoch in which this broker leads the partition; none while it does not lead.
     led_in: Option<i32>,
     // The log's end when [`Writer::lead`] began this epoch; none if nothing else than an append
     // stores the epoch.
@@ -61,13 +61,12 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Opens a partition, creating it if there is nothing. After a clean shutdown that reads a
+    /// Opens a partition, creating it if it does not exist. After a clean shutdown that reads a
     /// directory, the end of the last segment and a snapshot; after a crash it checks everything
-    /// from the recovery point on, cuts off what is torn or damaged, and builds the indexes of what
-    /// it checked again. Blocks.
+    /// from the recovery point on, truncates torn or damaged batches, and rebuilds the indexes of
+    /// the checked segments. Blocks.
     ///
-    /// # Errors
-    /// A failing disk. What the log itself has wrong is repaired and reported.
+    /// # Errors A failing disk. Damage of the log itself is repaired and reported.
     pub fn open(options: OpenOptions, now_ms: i64) -> Result<(Writer, OpenReport), LogError> {
         let opened = recover::open(&options, now_ms)?;
         let Opened { segments, mut epochs, producers, report, log_start, log_end, snapshot_at, .. } = opened;
@@ -127,7 +126,7 @@ impl Writer {
         &self.config
     }
 
-    /// Takes a changed configuration; the next append or housekeeping goes by it.
+    /// Takes a changed configuration; the next append or housekeeping uses it.
     pub fn set_config(&mut self, config: LogConfig) {
         self.partition.set_interval(config.index_interval_bytes);
         self.config = config;
@@ -138,8 +137,8 @@ impl Writer {
         self.leader_epoch
     }
 
-    /// Begins a leader epoch at the log's end. An older one than the log has seen is ignored. It is
-    /// kept on disk once something is written in it; an epoch without a batch leaves no trace.
+    /// Begins a leader epoch at the log's end. An epoch below the log's latest is ignored. The
+    /// epoch is stored on disk with its first batch; an epoch without a batch leaves no trace.
     /// [`Writer::lead`] is for a log that has other replicas.
     pub fn set_leader_epoch(&mut self, epoch: i32) {
         let mut epochs = Epochs::clone(&self.partition.epochs.load());
@@ -152,12 +151,12 @@ impl Writer {
     }
 
     /// Begins a leader epoch at the log's end, which it returns. The epoch and this offset are on
-    /// the device before it returns, also if no batch follows: a follower that asks where the epoch
-    /// before ended gets the same answer after a crash. Repeated for the same epoch, it returns the
-    /// same offset and does nothing. Blocks.
+    /// the device before it returns, also if no batch follows: a follower that requests the end of
+    /// the previous epoch gets the same answer after a crash. Repeated for the same epoch, it
+    /// returns the same offset and does nothing. Blocks.
     ///
-    /// # Errors
-    /// A failing disk, or a partition that is offline: the log is led as it was before.
+    /// # Errors A failing disk, or a partition that is offline: the leadership of the log does not
+    /// change.
     pub fn lead(&mut self, epoch: i32) -> Result<i64, LogError> {
         if let Some(first) = self.led_from.filter(|_| self.led_in == Some(epoch)) {
             return Ok(first);
@@ -183,15 +182,14 @@ impl Writer {
         self.sole_replica = false;
     }
 
-    /// Says whether this is the only replica that has to have what is appended. Then the high
-    /// watermark is the log's end, now and after each append; else
-    /// [`Partition::raise_high_watermark`] moves it.
+    /// Sets if this is the only replica whose appends count. Then the high watermark is the log's
+    /// end, now and after each append; else [`Partition::raise_high_watermark`] moves it.
     pub fn set_sole_replica(&mut self, sole_replica: bool) {
         self.sole_replica = sole_replica;
         self.publish_high_watermark();
     }
 
-    /// Shows everything there is if nobody else has to have it.
+    /// Raises the high watermark to the log's end if no other replica counts.
     fn publish_high_watermark(&self) {
         if self.sole_replica {
             self.partition.raise_high_watermark(self.partition.log_end());
@@ -219,20 +217,20 @@ impl Writer {
         self.producers.stalest_open_ms()
     }
 
-    /// The producers that are remembered.
+    /// The producers with state in the log.
     pub fn producer_states(&self) -> Vec<ProducerState> {
         self.producers.states()
     }
 
-    /// Forgets producers that have been silent for `producer.id.expiration.ms` and have no
-    /// transaction open; returns how many.
+    /// Removes producers without a batch for `producer.id.expiration.ms` and without an open
+    /// transaction; returns their number.
     pub fn expire_producers(&mut self, now_ms: i64) -> usize {
         self.producers.expire(now_ms, self.config.producer_id_expiration_ms)
     }
 
-    /// Cuts the indexes to their entries, writes a producer snapshot and makes everything durable,
-    /// so that the next opening has nothing to look for. Returns the recovery point. Nothing is
-    /// written if nothing changed. Blocks.
+    /// Trims the indexes to their entries, writes a producer snapshot and makes everything durable,
+    /// so that the next opening needs no scan. Returns the recovery point. Nothing is written if
+    /// nothing changed. Blocks.
     ///
     /// # Errors
     /// A failing disk, or a partition that is offline: then the shutdown is not a clean one.
@@ -252,8 +250,8 @@ impl Writer {
         self.partition.flush()
     }
 
-    /// Forgets epochs that begin at the log's new end or behind it. A log that is led here keeps
-    /// its own epoch, from that end on.
+    /// Removes epochs that begin at or above the log's new end. A log that this broker leads keeps
+    /// its present epoch, from that end on.
     fn cut_epochs(&mut self, log_end: i64) -> Result<(), LogError> {
         let known = self.partition.epochs.load_full();
         let mut epochs = Epochs::clone(&known);

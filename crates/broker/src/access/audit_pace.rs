@@ -34,7 +34,7 @@ impl AuditPace {
         }
     }
 
-    /// A client that had come in has gone, or was sent away.
+    /// A client that was connected has disconnected, or was disconnected.
     pub(crate) fn left(&self, session: &Session, listener: &str, reason: &dyn Display) {
         if !session.is_anonymous() || self.admits("end", Some(session.principal()), session.host()) {
             audit::left(session, listener, reason);
@@ -48,7 +48,7 @@ impl AuditPace {
         }
     }
 
-    /// Tells how many entries were left out since the last time.
+    /// Returns the number of entries omitted since the last call.
     pub(crate) fn tell_left_out(&self) {
         let counts = self.0.lock().left_out(Instant::now());
         for (origin, count) in counts {

@@ -39,7 +39,7 @@ struct Had {
     missed: bool,
 }
 
-/// The reason why keys cannot be had.
+/// Reason why the keys are not available.
 #[derive(Debug, thiserror::Error)]
 enum KeysError {
     #[error("{0}")]
@@ -59,7 +59,7 @@ impl SigningKeys {
         Self { config, sources: Mutex::default(), wanted: Notify::new() }
     }
 
-    /// The keys that were last had from there.
+    /// The keys of the last successful load.
     pub(crate) fn keys(&self, source: &KeySource) -> Arc<Jwks> {
         let sources = self.sources.lock();
         sources.get(source).map(|had| had.keys.clone()).unwrap_or_default()
@@ -150,7 +150,8 @@ fn fetch(url: &str, login: Option<&Jaas>) -> Result<String, KeysError> {
     let builder = Agent::config_builder()
         .timeout_global(Some(PATIENCE))
         .proxy(None)
-        // Unencrypted keys are this machine's, and nobody may send us elsewhere for them.
+        // Unencrypted keys come from this machine only, and no other host may redirect requests for
+        // them.
         .max_redirects(if tls.is_some() { 5 } else { 0 })
         .https_only(tls.is_some());
     let agent = builder.tls_config(tls.unwrap_or_default()).build().new_agent();

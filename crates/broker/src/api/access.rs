@@ -13,12 +13,12 @@ use crate::security::Session;
 use crate::security::acl::{CLUSTER_NAME, Operation, ResourceType};
 use crate::security::audit::{Attempt, Weight};
 
-/// A question that an API asks.
+/// An authorization check of an API.
 pub(crate) struct Question {
     pub(crate) api: ApiKey,
     pub(crate) operation: Operation,
     pub(crate) resource: ResourceType,
-    /// When it is asked; empty for always.
+    /// Condition under which the API makes this check; empty for always.
     #[cfg_attr(not(test), expect(dead_code, reason = "for the documentation, which a test makes"))]
     pub(crate) when: &'static str,
     /// Consequence of a refusal.
@@ -45,14 +45,14 @@ questions! {
     Fetch Read Topic, "" => "TOPIC_AUTHORIZATION_FAILED for its partitions";
     Fetch ClusterAction Cluster, "by a replica" => "TOPIC_AUTHORIZATION_FAILED for all partitions";
     ListOffsets Describe Topic, "" => "TOPIC_AUTHORIZATION_FAILED for its partitions";
-    Metadata Describe Topic, "" => "TOPIC_AUTHORIZATION_FAILED; hidden where all are asked for";
+    Metadata Describe Topic, "" => "TOPIC_AUTHORIZATION_FAILED; hidden in a list of all";
     Metadata Create Cluster, "a topic to be created" => "the next question";
     Metadata Create Topic, "a topic to be created, without Create on the cluster" => "TOPIC_AUTHORIZATION_FAILED";
-    Metadata Describe Cluster, "the cluster's operations asked for" => "no operations";
+    Metadata Describe Cluster, "the request asks for the cluster's operations" => "no operations";
     OffsetCommit Read Group, "" => "GROUP_AUTHORIZATION_FAILED for all partitions";
     OffsetCommit Read Topic, "" => "TOPIC_AUTHORIZATION_FAILED for its partitions";
     OffsetFetch Describe Group, "" => "GROUP_AUTHORIZATION_FAILED";
-    OffsetFetch Describe Topic, "" => "TOPIC_AUTHORIZATION_FAILED; hidden where all are asked for";
+    OffsetFetch Describe Topic, "" => "TOPIC_AUTHORIZATION_FAILED; hidden in a list of all";
     FindCoordinator Describe Group, "of a group" => "GROUP_AUTHORIZATION_FAILED";
     FindCoordinator Describe TransactionalId, "of a transaction" => "TRANSACTIONAL_ID_AUTHORIZATION_FAILED";
     FindCoordinator ClusterAction Cluster, "of a share" => "CLUSTER_AUTHORIZATION_FAILED";
@@ -68,7 +68,7 @@ questions! {
     CreateTopics Create Topic, "without Create on the cluster" => "TOPIC_AUTHORIZATION_FAILED";
     CreateTopics DescribeConfigs Topic, "" => "TOPIC_AUTHORIZATION_FAILED in the place of its configuration";
     DeleteTopics Delete Cluster, "" => "the next questions";
-    DeleteTopics Describe Topic, "without Delete on the cluster" => "TOPIC_AUTHORIZATION_FAILED, without a name if asked by id";
+    DeleteTopics Describe Topic, "without Delete on the cluster" => "TOPIC_AUTHORIZATION_FAILED, without a name if the request has an id";
     DeleteTopics Delete Topic, "without Delete on the cluster" => "TOPIC_AUTHORIZATION_FAILED";
     DeleteRecords Delete Topic, "" => "TOPIC_AUTHORIZATION_FAILED for its partitions";
     InitProducerId Write TransactionalId, "with a transactional id" => "TRANSACTIONAL_ID_AUTHORIZATION_FAILED";
@@ -115,7 +115,7 @@ questions! {
     AlterUserScramCredentials Alter Cluster, "" => "CLUSTER_AUTHORIZATION_FAILED for each user";
     DescribeQuorum Describe Cluster, "" => "CLUSTER_AUTHORIZATION_FAILED";
     UpdateFeatures Alter Cluster, "" => "CLUSTER_AUTHORIZATION_FAILED";
-    DescribeCluster Describe Cluster, "the cluster's operations asked for" => "no operations";
+    DescribeCluster Describe Cluster, "the request asks for the cluster's operations" => "no operations";
     DescribeProducers Read Topic, "" => "TOPIC_AUTHORIZATION_FAILED for its partitions";
     DescribeTransactions Describe TransactionalId, "" => "TRANSACTIONAL_ID_AUTHORIZATION_FAILED";
     DescribeTransactions Describe Topic, "" => "hidden";
@@ -126,7 +126,7 @@ questions! {
     ConsumerGroupDescribe Describe Group, "" => "GROUP_AUTHORIZATION_FAILED";
     ConsumerGroupDescribe Describe Topic, "subscribed or assigned" => "TOPIC_AUTHORIZATION_FAILED for the group";
     ListConfigResources DescribeConfigs Cluster, "" => "CLUSTER_AUTHORIZATION_FAILED";
-    DescribeTopicPartitions Describe Topic, "" => "TOPIC_AUTHORIZATION_FAILED; hidden where all are asked for";
+    DescribeTopicPartitions Describe Topic, "" => "TOPIC_AUTHORIZATION_FAILED; hidden in a list of all";
 }
 
 /// A refusal with Kafka's own sentence, where there is room for one.
@@ -141,7 +141,7 @@ pub(crate) fn forbidden(code: ErrorCode) -> Failure {
 }
 
 impl Context {
-    /// True if the client may do that with what it has named.
+    /// True if the client has this permission for the named resources.
     pub(crate) fn may(&self, operation: Operation, kind: ResourceType, name: &str) -> bool {
         self.ask((operation, kind, name), Weight::Attempt)
     }
@@ -187,7 +187,7 @@ impl Context {
         }
     }
 
-    /// The topics that the client may describe, as a value that later code can ask.
+    /// The topics that the client may describe, in a form that later code can query.
     pub(crate) fn visible_topics(&self) -> Visible {
         if !self.broker().access().has_authorizer() {
             return Visible::default();
@@ -230,7 +230,7 @@ impl Context {
         rule.allows()
     }
 
-    /// The table has every question: it is what operators read.
+    /// The table contains every check: operators read it.
     fn debug_declared(&self, operation: Operation, kind: ResourceType) {
         debug_assert!(
             QUESTIONS

@@ -49,7 +49,7 @@ impl Before {
         Self(context.broker().metadata().image())
     }
 
-    /// Tells what has changed of these resources' configuration. Secrets are not told.
+    /// Writes the changes of these resources' configuration, without the values of secrets.
     pub(super) fn configs(&self, context: &Context, resources: &[ConfigResource]) {
         let before = &self.0;
         let after = context.broker().metadata().image();
@@ -77,7 +77,7 @@ impl Before {
         }
     }
 
-    /// Tells what has changed of these entities' quotas.
+    /// Writes the changes of these entities' quotas.
     pub(super) fn quotas<'a>(&self, context: &Context, entities: impl Iterator<Item = &'a QuotaEntity>) {
         let before = &self.0;
         let after = context.broker().metadata().image();
@@ -99,7 +99,7 @@ impl Before {
         }
     }
 
-    /// Tells which SCRAM credentials of these users have changed, and nothing of what they are.
+    /// Writes which SCRAM credentials of these users have changed, without the credentials.
     pub(super) fn credentials<'a>(&self, context: &Context, users: impl Iterator<Item = &'a str>) {
         let before = &self.0;
         let after = context.broker().metadata().image();
@@ -118,7 +118,7 @@ impl Before {
         }
     }
 
-    /// Tells of entries of access control that came or went.
+    /// Writes added or removed entries of access control.
     pub(super) fn acls<'a>(context: &Context, acls: impl Iterator<Item = &'a Acl>, came: bool) {
         for acl in acls {
             let text = acl.to_string();

@@ -1,5 +1,5 @@
 //! Origin of a connection: its listener, the client's address, and the name in the client's TLS
-//! certificate. The client's software is added when the client tells it.
+//! certificate. The client's software is added when the client reports it.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
@@ -17,6 +17,6 @@ pub(crate) struct ConnectionInfo {
     pub(crate) peer: SocketAddr,
     /// Name in the client's certificate; none without TLS, or without a client certificate.
     pub(crate) certificate: Option<Arc<CertifiedName>>,
-    /// Software of the client, once it has told it.
+    /// Software of the client, if the client has reported it.
     pub(crate) software: OnceLock<Arc<NamedClient>>,
 }

@@ -1,9 +1,9 @@
-//! Requests that the controller of a cluster decides: they are sent in an Envelope without
-//! decoding, with the client's principal and address, and so do the answers. They are not decoded
-//! here, and the controller authorizes them. AlterConfigs and IncrementalAlterConfigs are decoded,
+//! Requests that the controller of a cluster decides: the broker sends them in an Envelope without
+//! decoding, with the client's principal and address, and returns the answers unchanged. The
+//! controller authorizes the requests. AlterConfigs and IncrementalAlterConfigs are decoded,
 //! because some of their resources are this broker's own: see `configurable`.
 //!
-//! The mute that a controller asks for holds for the client's connection, as in Kafka. A request
+//! A mute that the controller requests applies to the client's connection, as in Kafka. A request
 //! that no controller answers in time is answered with REQUEST_TIMED_OUT for each of its entries.
 
 use std::time::Duration;
@@ -25,7 +25,7 @@ mod refusals;
 #[cfg(test)]
 mod tests;
 
-/// An answer that may ask for a mute of the client's connection.
+/// An answer that may request a mute of the client's connection.
 pub(super) trait Throttled {
     /// Time of the mute in milliseconds.
     fn throttle_ms(&self) -> i32;
@@ -184,7 +184,7 @@ async fn reply_as<R: Refusable>(
     Ok(Reply::Send(vec![Piece::Bytes(Bytes::copy_from_slice(&size)), Piece::Bytes(answer)]))
 }
 
-/// Has the client's connection muted as the controller asks for.
+/// Mutes the client's connection for the time that the controller requests.
 pub(super) fn mute(context: &Context, throttle_ms: i32) {
     context.mute_for(Duration::from_millis(u64::try_from(throttle_ms).unwrap_or(0)));
 }

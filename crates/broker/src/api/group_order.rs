@@ -1,6 +1,6 @@
-//! The order in which Kafka answers a request about several groups. It collects them by their
-//! partition of `__consumer_offsets` in a hash map of Java's, whose order is that of its slots;
-//! what fell into one slot comes in the order asked.
+//! The order in which Kafka answers a request about several groups. Kafka collects the groups by
+//! their partition of `__consumer_offsets` in a Java hash map, which iterates in the order of its
+//! slots; groups in one slot keep the order of the request.
 
 use std::collections::HashMap;
 
@@ -42,7 +42,7 @@ fn ordered<T>(mut groups: Vec<T>, partition_of: impl Fn(&T) -> i32) -> Vec<T> {
     groups
 }
 
-/// The slot of a partition of `__consumer_offsets` in a map of so many.
+/// The slot of a partition of `__consumer_offsets` in a map with this number of slots.
 fn slot(partition: i32, slots: usize) -> usize {
     let topic =
         OFFSETS_TOPIC.bytes().fold(0_u32, |hash, byte| hash.wrapping_mul(31).wrapping_add(byte.into()));

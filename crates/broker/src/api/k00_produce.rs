@@ -6,21 +6,23 @@
 //! independent: one may fail while the others are written. With acks=all the answer waits until the
 //! replicas in sync have the batch, or for `timeout_ms`, and `min.insync.replicas` is checked
 //! before and after; on a partition with one replica it is the same as acks=1 otherwise. With
-//! acks=0 there is no response, and an error closes the connection, the only way left to tell.
+//! acks=0 there is no response, and an error closes the connection, which is the only way to report
+//! it.
 //!
 //! The topic decides: keyless records in a compacted topic and timestamps too far from the clock
 //! are refused one by one (`record_errors`), `LogAppendTime` stamps, and a `compression.type` other
-//! than `producer` recompresses, on a thread that may take its time. The largest timestamp in a
-//! batch's header is the one of its records, whatever the client wrote there; a client that claims
-//! the broker's time (`LogAppendTime`) for a batch is refused.
+//! than `producer` recompresses, on a separate thread. The largest timestamp in a batch's header is
+//! computed from its records, not taken from the client; a client that claims the broker's time
+//! (`LogAppendTime`) for a batch is refused.
 //!
 //! The first batch of a transaction in a partition must be covered by the transaction: from version
 //! 12 on (KIP-890) it makes the partition part of it, up to version 11 the client has done so
 //! before.
 //!
-//! A client that asks a broker other than the leader gets the leader in the answer (KIP-951).
+//! A client that sends a request to a broker other than the leader gets the leader in the answer
+//! (KIP-951).
 //!
-//! Asks for Write on each topic, and on the transactional id if there are transactional records.
+//! Checks Write on each topic, and on the transactional id if there are transactional records.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -92,7 +94,7 @@ impl<F: Into<Failure>> From<F> for Rejected {
 /// A partition's part of the request on its way through the lane.
 enum Started {
     Refused(Option<Arc<Partition>>, Rejected),
-    /// The batch, of so many bytes, is in the lane.
+    /// The batch, with this number of bytes, is in the lane.
     Submitted(Arc<Partition>, Submitted, u64),
 }
 
@@ -196,7 +198,7 @@ fn is_transactional(request: &ProduceRequest) -> bool {
     records.any(|records| BatchView::parse(records).is_ok_and(|batch| batch.is_transactional()))
 }
 
-/// Hands a batch to the lane; one that belongs to a transaction only if the transaction covers the
+/// Hands a batch to the lane; a batch of a transaction only if the transaction covers the
 /// partition.
 async fn submit(
     context: &Context,
@@ -205,7 +207,7 @@ async fn submit(
     mut append: Append,
 ) -> Result<Submitted, Failure> {
     let batch = BatchView::parse(&append.records)?;
-    // Before the append: a role that changes meanwhile ends this leadership.
+    // Before the append: a role that changes during the append ends this leadership.
     let led = if envelope.acks == ACKS_ALL { partition.led() } else { None };
     let deadline = || TokioInstant::now() + envelope.timeout;
     if !batch.is_transactional() {
@@ -230,8 +232,8 @@ async fn submit(
 /// The error for a batch outside its producer's transaction, as clients of this version expect.
 fn refusal(version: i16, error: TxnError) -> Failure {
     match error.before_fencing() {
-        // Retried without a look for another leader. A client that changes its epoch with each
-        // transaction knows that the end of the last one is on its way.
+        // The client retries without a search for another leader. A client that changes its epoch
+        // with each transaction assumes that the end of the last transaction is on its way.
         error @ (TxnError::ConcurrentTransactions
         | TxnError::CoordinatorLoadInProgress
         | TxnError::CoordinatorNotAvailable
@@ -248,7 +250,7 @@ fn refusal(version: i16, error: TxnError) -> Failure {
     }
 }
 
-/// The partition, unless it is one that only the broker itself writes to.
+/// The partition, unless only the broker itself writes to it.
 fn find(context: &Context, key: (&StrBytes, Uuid), index: i32) -> Result<Arc<Partition>, Failure> {
     let partition = context.partition(key, index)?;
     if partition.is_internal() && context.client_id() != ADMIN_CLIENT {
@@ -297,7 +299,7 @@ fn is_checked_on_shard(records: &[u8], config: &TopicConfig) -> Result<bool, Fai
     Ok(records.len() <= CHECKED_ON_SHARD_MAX && !recompressed)
 }
 
-/// The records, if they may be written at all: judged by what costs nothing to know.
+/// The records, if they may be written at all: checks that need no decompression.
 fn acceptable(
     version: i16,
     envelope: &Envelope,

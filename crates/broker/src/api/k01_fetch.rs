@@ -14,16 +14,17 @@
 //! that are no longer written to and come from the disk count as read once: they leave no trace in
 //! the page cache.
 //!
-//! A client that asks a broker other than the leader gets the leader in the answer (KIP-951).
+//! A client that sends a request to a broker other than the leader gets the leader in the answer
+//! (KIP-951).
 //!
-//! A follower reads up to the log end, and tells by its offset what it has: the leader's rules are
-//! in `levada_cluster::replication::leader`. It waits for appends, consumers wait for the high
-//! watermark. Its bytes count against no client's quota. Consumers may read from a follower from
-//! version 11 on (KIP-392); with `replica.selector.class` the leader sends a consumer to a replica
-//! in sync that has its offset and is in its rack. A follower that is not in sync gets no records
-//! of a throttled partition while `leader.replication.throttled.rate` is exceeded.
+//! A follower reads up to the log end, and its offset shows which records it has: the leader's
+//! rules are in `levada_cluster::replication::leader`. It waits for appends, consumers wait for the
+//! high watermark. Its bytes count against no client's quota. Consumers may read from a follower
+//! from version 11 on (KIP-392); with `replica.selector.class` the leader sends a consumer to a
+//! replica in sync that has its offset and is in its rack. A follower that is not in sync gets no
+//! records of a throttled partition while `leader.replication.throttled.rate` is exceeded.
 //!
-//! Asks for Read on each topic, or for ClusterAction if a replica fetches.
+//! Checks Read on each topic, or ClusterAction if a replica fetches.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -94,8 +95,8 @@ pub(crate) async fn answer(context: &Context, body: BytesMut) -> Result<Reply, R
                 count_replicated(&targets, &response);
             }
             if books_answer(context, is_follower, &mut response) {
-                // The client asks again when it may: nothing is handed out, and the session knows
-                // of nothing.
+                // The client repeats the request after the mute: the answer is empty, and the
+                // session does not change.
                 session::postpone(&after, &mut response);
             } else {
                 if !is_follower {
@@ -158,7 +159,7 @@ fn count_errors(context: &Context, response: &FetchResponse<Records>) {
     }
 }
 
-/// Counts what the response has of each partition.
+/// Counts the records and bytes of each partition in the response.
 fn count_traffic(targets: &[Target], response: &FetchResponse<Records>) {
     let fetched = response.topics.iter().flat_map(|topic| &topic.partitions);
     for (target, fetched) in targets.iter().zip(fetched) {
@@ -180,8 +181,7 @@ fn count_replicated(targets: &[Target], response: &FetchResponse<Records>) {
     }
 }
 
-/// Gives a request names of its own: a long poll must keep nothing of its frame, whatever else was
-/// in that.
+/// Copies the names in a request: a long poll must not keep the frame of the request in memory.
 fn detach(request: &mut FetchRequest) {
     (request.cluster_id, request.rack_id) = (None, StrBytes::default());
     request.forgotten.clear();
@@ -308,11 +308,11 @@ fn resolve(context: &Context, request: &FetchRequest) -> Arc<Vec<Target>> {
     Arc::new(targets)
 }
 
-/// Function that reads a log: [`levada_log::Partition::read`], or the one that does not wait for
-/// the disk.
+/// Function that reads a log: [`levada_log::Partition::read`], or its variant that does not wait
+/// for the disk.
 type Read = fn(&levada_log::Partition, i64, u32, i64, bool) -> Result<Slice, ReadError>;
 
-/// Something has to be read from the disk.
+/// The read needs data that is only on the disk.
 struct Cold;
 
 /// The reason why a partition yields nothing.
@@ -336,11 +336,11 @@ impl From<ReadError> for Failed {
     }
 }
 
-/// One look at all partitions.
+/// One read of all partitions.
 struct Look {
     partitions: Vec<FetchedPartition<Records>>,
     bytes: u64,
-    /// Something that the client should hear at once: an error, a divergence, the end of a segment.
+    /// An event that ends the wait: an error, a divergence, the end of a segment.
     urgent: bool,
 }
 
@@ -357,7 +357,8 @@ impl Look {
                     look.urgent = true;
                     FetchedPartition {
                         error_code: error.code(),
-                        // As Kafka: an empty list for what it does not have, none for what it has.
+                        // As Kafka: an empty list for a partition that it does not have, none for a
+                        // partition that it has.
                         aborted: target.partition.is_err().then(Vec::new),
                         ..FetchedPartition::new(target.wanted.index)
                     }
@@ -384,8 +385,8 @@ impl Look {
         let log = partition.log();
         let mut fetched = FetchedPartition::new(wanted.index);
         fetched.preferred_read_replica = target.preferred.unwrap_or(fetched.preferred_read_replica);
-        // Before the read: appends that come after it do not make a follower late, and its high
-        // watermark is one that it can have.
+        // Before the read: later appends do not make a follower late, and the follower can have
+        // this high watermark.
         let (upto, leader_end, high_watermark) = (limits.reader.upto(log), log.log_end(), log.high_watermark());
         if wanted.last_fetched_epoch >= 0 {
             fetched.diverging_epoch = diverging(log, wanted)?;
@@ -433,7 +434,7 @@ fn aborted(
     Ok(found.map(told).collect())
 }
 
-/// Where the consumer's log left ours, if it did (KIP-320).
+/// The offset at which the consumer's log diverged from this one, if it did (KIP-320).
 fn diverging(log: &levada_log::Partition, wanted: &FetchPartition) -> Result<Option<EpochEnd>, ErrorCode> {
     let (epoch, end_offset) = log.epoch_end_offset(wanted.last_fetched_epoch);
     if epoch < 0 || end_offset < 0 {

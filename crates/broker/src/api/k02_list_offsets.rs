@@ -3,7 +3,7 @@
 //! The offset of a point in time, or of the log's start (-2), its end (-1; for read_committed the
 //! last stable offset), its newest timestamp (-3, version 7), or of tiered storage (-4 local start,
 //! -5 last tiered, -6 earliest pending upload), which a log without tiers answers with its own
-//! start and with -1. A partition that is asked for twice is refused once.
+//! start and with -1. A partition that the request names twice gets one error.
 //!
 //! Other brokers, and tools that compare replicas, get the log end instead of the high watermark.
 //! After an election, until the high watermark has reached the beginning of the leader epoch, its
@@ -29,11 +29,11 @@ const EARLIEST_LOCAL: i64 = -4;
 const LATEST_TIERED: i64 = -5;
 const EARLIEST_PENDING_UPLOAD: i64 = -6;
 const READ_COMMITTED: i8 = 1;
-/// The first version that may ask for each special timestamp; older versions are refused.
+/// The first version that may use each special timestamp; older versions are refused.
 const FIRST_VERSIONS: [(i64, i16); 4] =
     [(MAX_TIMESTAMP, 7), (EARLIEST_LOCAL, 8), (LATEST_TIERED, 9), (EARLIEST_PENDING_UPLOAD, 11)];
 const EPOCH_VERSION_MIN: i16 = 4;
-/// From this version on a client knows OFFSET_NOT_AVAILABLE.
+/// The first version whose clients understand OFFSET_NOT_AVAILABLE.
 const NOT_AVAILABLE_VERSION_MIN: i16 = 5;
 /// Replica id of consumers.
 const CONSUMER: i32 = -1;
@@ -62,7 +62,7 @@ pub(crate) async fn answer(context: &Context, request: ListOffsetsRequest) -> Li
     message!(ListOffsetsResponse { topics: topics })
 }
 
-/// Each partition once, and which of them were asked for more than once.
+/// Each partition once, and the partitions that the request repeats.
 fn repeated(asked: Vec<ListOffsetsPartition>) -> (Vec<ListOffsetsPartition>, BTreeSet<i32>) {
     let (mut once, mut seen, mut twice) = (Vec::with_capacity(asked.len()), BTreeSet::new(), BTreeSet::new());
     for partition in asked {
@@ -75,7 +75,7 @@ fn repeated(asked: Vec<ListOffsetsPartition>) -> (Vec<ListOffsetsPartition>, BTr
     (once, twice)
 }
 
-/// The peer that asks.
+/// The peer that sends the request.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Reader {
     Consumer { committed_only: bool },
@@ -115,7 +115,7 @@ async fn look_up(
         Reader::Consumer { committed_only: true } => log.last_stable(),
         Reader::Consumer { committed_only: false } => log.high_watermark(),
     };
-    // After an election the leader does not know yet how far its predecessor had committed.
+    // After an election the leader does not have the high watermark of its predecessor yet.
     let is_uncertain =
         reader != Reader::Replica && partition.led().is_some_and(|led| led.is_before_epoch());
     let found = match asked.timestamp {

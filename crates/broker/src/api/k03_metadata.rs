@@ -3,9 +3,9 @@
 //! Live brokers with the endpoint of the client's listener, a controller (any live broker), and
 //! topics. All topics when none are named (null; an empty list in version 0), by name, or from
 //! version 12 on by id. A named topic that does not exist is created if the client and
-//! `auto.create.topics.enable` allow it. As with Kafka the answer still says that it is unknown.
-//! The topic exists as soon as a broker that is its own controller sends the answer; a broker of a
-//! cluster learns of it with the metadata log.
+//! `auto.create.topics.enable` allow it. As in Kafka, the answer still reports it as unknown. If
+//! the broker is its own controller, the topic exists when the answer is sent; a broker of a
+//! cluster gets it with the metadata log.
 //!
 //! Topics that the client may not describe are left out of all, and refused by name or id; to have
 //! one created it needs Create on the cluster or on the topic.
@@ -33,10 +33,10 @@ use crate::security::acl::{Operation, ResourceType};
 /// them.
 const BY_ID_VERSION_MIN: i16 = 12;
 const ID_VERSION_MIN: i16 = 10;
-/// Older clients expect topics to be created when they ask for them.
+/// Clients of older versions rely on the creation of topics by this request.
 const AUTO_CREATE_FLAG_VERSION_MIN: i16 = 4;
 const OFFLINE_VERSION_MIN: i16 = 5;
-/// From this version on a leader without the client's listener has an error of its own.
+/// The first version with a separate error for a leader without the client's listener.
 const LISTENER_VERSION_MIN: i16 = 6;
 /// From this version on replicas are listed that are not among the brokers.
 const REACHABLE_VERSION_MIN: i16 = 1;

@@ -4,7 +4,7 @@
 //! to the group's coordinator. From version 10 on topics are named by id; the id is stored in any
 //! case, so that a position in a deleted topic is not taken for one in its successor.
 //!
-//! Asks for Read on the group and on each topic.
+//! Checks Read on the group and on each topic.
 //!
 //! Not done: the retention time of versions 2–4 is kept in the record, as Kafka does, for its
 //! expiry.

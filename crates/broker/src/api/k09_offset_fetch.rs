@@ -5,13 +5,13 @@
 //!
 //! A group or partition without a position has offset -1 and no error.
 //!
-//! Asks for Describe on the group and on each topic; topics that were not named are left out if it
-//! is refused.
+//! Checks Describe on the group and on each topic; without the permission, topics that were not
+//! named are omitted.
 //!
-//! A group that one request names several times is answered each time, as far as the repeated
-//! answers take 2 MiB of memory in all; further ones are refused (INVALID_REQUEST), where Kafka
-//! continues. Each answer repeats everything that the group has committed, so that a request of a
-//! megabyte would be answered with gigabytes.
+//! A group that one request names several times is answered each time, up to 2 MiB of memory for
+//! all repeated answers; further repetitions are refused (INVALID_REQUEST), where Kafka continues.
+//! Each answer repeats all committed offsets of the group, so a request of a megabyte could need
+//! gigabytes of answers.
 
 use std::collections::{HashMap, HashSet};
 
@@ -190,7 +190,8 @@ async fn group_of_many(
     response
 }
 
-/// Names the topics that were asked for by id; those with unknown ids are answered at once.
+/// Resolves the names of topics that the request has by id; topics with unknown ids are answered at
+/// once.
 fn resolve(
     context: &Context,
     topics: Vec<OffsetFetchRequestTopics>,
@@ -211,7 +212,7 @@ fn resolve(
     (once(known), unknown)
 }
 
-/// Each partition once: its answer repeats what the client has committed with it.
+/// Each partition once: its answer repeats the metadata that the client has committed.
 fn once(mut topics: Vec<FetchTopic>) -> Vec<FetchTopic> {
     let mut seen: HashMap<String, HashSet<i32>> = HashMap::new();
     topics.retain_mut(|topic| match seen.get_mut(&topic.name) {

@@ -2,10 +2,10 @@
 //!
 //! The coordinator of a key is the leader of its partition of `__consumer_offsets` or
 //! `__transaction_state`, by the image. The request also has the topic created if there is none: a
-//! controller in the same process creates it before the answer, another one after it, and the
-//! client asks again. From version 4 on any number of keys.
+//! controller in the same process creates it before the answer, another controller after the
+//! answer, and the client retries. From version 4 on any number of keys.
 //!
-//! Asks for Describe on the group or the transactional id, for ClusterAction on behalf of a share.
+//! Checks Describe on the group or the transactional id, and ClusterAction for a share.
 //!
 //! Not done: share coordinators, which answer `COORDINATOR_NOT_AVAILABLE`.
 
@@ -70,7 +70,7 @@ fn show(
         Err(failure) => (-1, text(""), -1, Some(failure)),
     };
     let code = failure.as_ref().map_or(ErrorCode::None, |failure| failure.code).code();
-    // Kafka tells of success as well, in one word or in none.
+    // Kafka sends a message on success as well, of one word or empty.
     let nothing = match (&failure, context.version() >= BATCHED_VERSION_MIN) {
         (None, false) => "NONE",
         _ => "",
@@ -89,7 +89,7 @@ fn show(
 /// Checks that the client may describe the group or the transactional id.
 fn permit(context: &Context, key_type: i8, key: &StrBytes) -> Result<(), Failure> {
     let may = |kind| context.may(Operation::Describe, kind, key.as_str());
-    // Kafka explains to those alone who ask for one coordinator.
+    // Kafka sends explanations only if the request has a single coordinator.
     let refuse = |error: ErrorCode| match context.version() >= BATCHED_VERSION_MIN {
         true => Err(error.into()),
         false => Err(forbidden(error)),
@@ -115,8 +115,8 @@ async fn find(context: &Context, key_type: i8) -> Result<(), Failure> {
     }
 }
 
-/// The live leader of the partition that coordinates the key. If that is this broker, the partition
-/// has to be online; other partitions of the topic may be offline.
+/// The live leader of the partition that coordinates the key. If the leader is this broker, the
+/// partition has to be online; other partitions of the topic may be offline.
 fn locate<'a>(
     context: &Context,
     (image, nodes): (&Image, &Nodes<'a>),

@@ -1,9 +1,9 @@
 //! JoinGroup (key 11), versions 2–9 (0 and 1 are advertised, as Kafka does, and served the same
 //! way).
 //!
-//! A member asks to be part of the next generation and waits for it: until every member has joined
-//! again, or the rebalance timeout. The rules are those of the classic group state machine. In a
-//! consumer group (KIP-848) the broker assigns, and the answer comes at once.
+//! A member joins the next generation and waits for it: until every member has rejoined, or the
+//! rebalance timeout. The rules are those of the classic group state machine. In a consumer group
+//! (KIP-848) the broker assigns, and the answer comes at once.
 //!
 //! Not done: the reason of a join (version 8) is only logged.
 
@@ -65,7 +65,7 @@ fn join(context: &Context, request: JoinGroupRequest) -> JoinRequest {
         client_id: context.client_id().to_owned(),
         client_host: format!("/{}", context.info.peer.ip().to_canonical()),
         session_timeout_ms: request.session_timeout_ms,
-        // Version 0 knows only one timeout.
+        // Version 0 has only one timeout.
         rebalance_timeout_ms: if version == 0 { request.session_timeout_ms } else { request.rebalance_timeout_ms },
         protocol_type: request.protocol_type.into_string(),
         protocols: request.protocols.into_iter().map(protocol).collect(),

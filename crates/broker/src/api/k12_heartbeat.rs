@@ -1,6 +1,6 @@
 //! Heartbeat (key 12), versions 0–4.
 //!
-//! Keeps a member of a classic group alive, and tells it when the group rebalances.
+//! Extends the session of a member of a classic group, and reports a rebalance of the group.
 
 use levada_wire::messages::{HeartbeatRequest, HeartbeatResponse};
 

@@ -1,15 +1,14 @@
 //! ApiVersions (key 18), versions 0–4.
 //!
-//! Tells the client which APIs this broker serves, and which features are finalised. An unknown
-//! version is answered in version 0 with `UNSUPPORTED_VERSION` and our own range for key 18, so
-//! that the client can ask again (KIP-511); the response header is version 0 always, flexible or
-//! not.
+//! Lists the APIs that this broker serves, and the finalised features. An unknown version is
+//! answered in version 0 with `UNSUPPORTED_VERSION` and our own range for key 18, so that the
+//! client can retry (KIP-511); the response header is version 0 always, flexible or not.
 //!
 //! Of requests that the controller of a cluster answers, the versions are those that both have.
 //!
 //! Features whose lowest level is 0 are left out below version 4, whose clients cannot read them;
-//! so are features whose APIs are not served. A broker of a cluster tells all finalised features of
-//! the cluster, and supports those that it has registered.
+//! so are features whose APIs are not served. A broker of a cluster lists all finalised features of
+//! the cluster, and supports the features that it has registered.
 //!
 //! Not done: the cluster id and node id checks of later versions (not advertised).
 

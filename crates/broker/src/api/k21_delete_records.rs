@@ -1,8 +1,8 @@
 //! DeleteRecords (key 21), versions 0–2.
 //!
 //! Moves a partition's first offset up, to any offset up to the high watermark (-1: to there);
-//! segments that lie below go at once. With other replicas the answer waits until all that are
-//! alive have deleted the records, or for `timeout_ms`. Only topics whose `cleanup.policy` has
+//! segments below it are deleted at once. With other replicas the answer waits until all live
+//! replicas have deleted the records, or for `timeout_ms`. Only topics whose `cleanup.policy` has
 //! `delete`, and none of the broker's own.
 
 use std::sync::Arc;
@@ -22,11 +22,11 @@ use crate::replica::led::Led;
 use crate::replica::{Replicas, is_internal};
 use crate::security::acl::{Operation, ResourceType};
 
-/// Stands for "unknown" in an answer.
+/// Value for "unknown" in an answer.
 const NONE: i64 = -1;
 
-/// Records of one partition that are deleted here, and the leadership that knows of the other
-/// replicas.
+/// Records of one partition that are deleted here, and the leadership with the positions of the
+/// other replicas.
 struct Deleted {
     asked: DeleteRecordsPartition,
     result: Result<i64, ErrorCode>,
@@ -71,7 +71,7 @@ fn delete(replicas: &Replicas, topic: &str, asked: DeleteRecordsPartition) -> De
         Ok(_) if is_internal(topic) => Err(ErrorCode::InvalidTopic),
         other => other,
     };
-    // Before the deletion, so that a leadership that is lost meanwhile is noticed.
+    // Before the deletion, so that the loss of the leadership during it is noticed.
     let led = partition.as_ref().ok().and_then(|partition| partition.led());
     let result = partition.and_then(|partition| replicas.delete_records(&partition, asked.offset));
     Deleted { asked, result, led }

@@ -1,9 +1,9 @@
 //! InitProducerId (key 22), versions 0–5.
 //!
 //! Hands out producer ids, from blocks that the metadata log accounts for, so that no id is ever
-//! used twice. An idempotent producer always gets a new id with epoch 0, whatever id and epoch it
-//! had (KIP-360). With a transactional id the transaction coordinator answers: the id's owner gets
-//! the next epoch, which fences the producer with the one before.
+//! used twice. An idempotent producer always gets a new id with epoch 0, independent of its
+//! previous id and epoch (KIP-360). With a transactional id the transaction coordinator answers:
+//! the id's owner gets the next epoch, which fences the producer with the previous epoch.
 //!
 //! Not done: two-phase commit (version 6, KIP-939), which Kafka 4.3 does not advertise either.
 

@@ -1,6 +1,7 @@
 //! OffsetForLeaderEpoch (key 23), versions 2–4.
 //!
-//! Where a leader epoch ends in our log: how a consumer finds out that its position was cut off.
+//! The end offset of a leader epoch in our log, by which a consumer detects that its position was
+//! truncated.
 
 use levada_wire::messages::offset_for_leader_epoch_request::OffsetForLeaderPartition;
 use levada_wire::messages::offset_for_leader_epoch_response::{EpochEndOffset, OffsetForLeaderTopicResult};

@@ -1,10 +1,10 @@
 //! AddPartitionsToTxn (key 24), versions 0–5.
 //!
 //! Makes partitions part of a producer's open transaction, or opens it. All of a transaction's
-//! partitions are added or none: one that does not exist, or is one of the broker's own, makes the
-//! others `OPERATION_NOT_ATTEMPTED`. Versions 4 and 5 are for brokers: many transactions at once,
-//! which may also only ask whether they cover the partitions; their answers name an error for each
-//! partition.
+//! partitions are added or none: a partition that does not exist, or that belongs to an internal
+//! topic, makes the others `OPERATION_NOT_ATTEMPTED`. Versions 4 and 5 are for brokers: many
+//! transactions in one request, also to verify only that the transactions cover the partitions;
+//! their answers name an error for each partition.
 
 use std::collections::HashMap;
 
@@ -71,7 +71,7 @@ async fn add(context: &Context, transaction: AddPartitionsToTxnTransaction) -> A
 }
 
 /// The error code of each partition, if the request is refused without the coordinator; none if the
-/// coordinator has to be asked. Partitions are added all or none: if one is refused, the others get
+/// coordinator has to decide. Partitions are added all or none: if one is refused, the others get
 /// OPERATION_NOT_ATTEMPTED.
 fn refusals(context: &Context, transaction: &AddPartitionsToTxnTransaction) -> Option<Vec<ErrorCode>> {
     let id = transaction.transactional_id.as_str();
@@ -98,14 +98,14 @@ fn refusals(context: &Context, transaction: &AddPartitionsToTxnTransaction) -> O
     refused.then_some(codes)
 }
 
-/// The broker's own topics are written to by it alone, as in Kafka. Brokers have asked before they
-/// ask us.
+/// Only the broker writes to internal topics, as in Kafka. Brokers have made this check before they
+/// send the request.
 fn may_write(context: &Context, topic: &str) -> bool {
     !is_internal(topic) && context.may(Operation::Write, ResourceType::Topic, topic)
 }
 
-/// Asks the coordinator to add partitions that all exist. Returns one code for each that the
-/// request names; a partition that is named more than once is asked about once.
+/// Requests the coordinator to add partitions that all exist. Returns one code for each partition
+/// of the request; a repeated partition is requested once.
 async fn ask(context: &Context, transaction: &AddPartitionsToTxnTransaction) -> Vec<ErrorCode> {
     let AddPartitionsToTxnTransaction { producer_id, producer_epoch, topics, .. } = transaction;
     let (mut places, mut partitions) = (HashMap::new(), Vec::new());

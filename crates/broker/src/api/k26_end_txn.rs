@@ -1,8 +1,8 @@
 //! EndTxn (key 26), versions 0–5.
 //!
 //! Commits or aborts a producer's transaction. The answer comes when the decision is in the log;
-//! markers follow. From version 5 on (KIP-890) the answer tells the producer its next epoch, or its
-//! next id when epochs have run out.
+//! markers follow. From version 5 on (KIP-890) the answer has the producer's next epoch, or its
+//! next id after the last epoch.
 
 use levada_wire::messages::{EndTxnRequest, EndTxnResponse};
 

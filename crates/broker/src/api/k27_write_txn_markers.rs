@@ -87,9 +87,9 @@ async fn write(
     message!(WritableTxnMarkerTopicResult { name: topic.name, partitions: partitions })
 }
 
-/// The error in the answer to the coordinator. Kafka's coordinators give a transaction up, and
-/// leave it open, at an error that they do not expect. As in Kafka, a group coordinator that is not
-/// ready is a leader that is not.
+/// The error in the answer to the coordinator. Kafka's coordinators abandon a transaction, and
+/// leave it open, on an error that they do not expect. As in Kafka, a group coordinator that is not
+/// ready counts as a leader that is not ready.
 fn told(error: ErrorCode) -> ErrorCode {
     match error {
         ErrorCode::UnknownTopicOrPartition

@@ -1,7 +1,7 @@
 //! DescribeAcls (key 29), versions 1–3.
 //!
-//! The entries of access control that a filter means, by the resource that they speak about.
-//! Without an authorizer the answer says so, as Kafka's does. Asks for Describe on the cluster.
+//! The entries of access control that match a filter, by resource. Without an authorizer the answer
+//! has an error, as in Kafka. Checks Describe on the cluster.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
 //! CreateAcls (key 30), versions 1–3.
 //!
-//! Adds entries of access control, each or not at all; they hold from the answer on. Without an
-//! authorizer each is refused. Asks for Alter on the cluster.
+//! Adds entries of access control, each independently; they take effect before the answer. Without
+//! an authorizer each entry is refused. Checks Alter on the cluster.
 
 use levada_wire::messages::create_acls_request::AclCreation;
 use levada_wire::messages::create_acls_response::AclCreationResult;

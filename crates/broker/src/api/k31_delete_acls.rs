@@ -1,7 +1,7 @@
 //! DeleteAcls (key 31), versions 1–3.
 //!
-//! Removes the entries of access control that filters mean, and says which those were. Without an
-//! authorizer each filter is refused. Asks for Alter on the cluster.
+//! Removes the entries of access control that match the filters, and returns them. Without an
+//! authorizer each filter is refused. Checks Alter on the cluster.
 
 use levada_wire::messages::delete_acls_request::DeleteAclsFilter;
 use levada_wire::messages::delete_acls_response::{DeleteAclsFilterResult, DeleteAclsMatchingAcl};

@@ -32,7 +32,7 @@ const KIND_VERSION_MIN: i16 = 3;
 /// Kafka's own text for `INVALID_REQUEST`.
 const MALFORMED: &str = "This most likely occurs because of a request being malformed by the client library or the message was sent to an incompatible broker. See the broker logs for more details.";
 
-/// The parts of each value that the client asked for.
+/// The parts of each value that the client requests.
 struct Shape {
     synonyms: bool,
     documentation: bool,

@@ -2,7 +2,7 @@
 //!
 //! Replaces everything that is set on a topic, this broker, all brokers (empty name), a group or a
 //! client metrics subscription; all of a resource or nothing. The answer leaves when the metadata
-//! log is flushed and every log goes by the new values. With `validate_only` nothing changes.
+//! log is flushed and every log uses the new values. With `validate_only` nothing changes.
 
 use bytes::Bytes;
 use levada_wire::DecodeError;

@@ -1,9 +1,10 @@
 //! AlterReplicaLogDirs (key 34), versions 1–2.
 //!
-//! Each partition moves to the directory in the background; DescribeLogDirs shows how far it is. As
-//! in Kafka, one that is there already is left as it is, one that is on its way elsewhere turns
-//! round, and one that is not here yet goes there when it comes (REPLICA_NOT_AVAILABLE). A topic
-//! whose name leaves no room for that of the directory that it would move through is refused.
+//! Each partition moves to the directory in the background; DescribeLogDirs shows the progress. As
+//! in Kafka, a partition that is already in the directory stays, a partition on its way elsewhere
+//! turns back, and a partition that this broker does not have yet is created there later
+//! (REPLICA_NOT_AVAILABLE). A topic is refused if its name is too long for the name of the
+//! temporary directory of the move.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;

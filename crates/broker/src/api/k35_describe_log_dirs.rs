@@ -1,9 +1,9 @@
 //! DescribeLogDirs (key 35), versions 1–5.
 //!
-//! The data directories: the size of each partition asked for (null: all), and from version 4 on
+//! The data directories: the size of each requested partition (null: all), and from version 4 on
 //! the size of the volume and the free space on it. A directory that is offline has an error
-//! instead. A partition on its way to a directory is there with `is_future_key` and the number of
-//! offsets that it lacks.
+//! instead. A partition on its way to a directory is listed there with `is_future_key` and the
+//! number of missing offsets.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! CreatePartitions (key 37), versions 0–3.
 //!
-//! Adds partitions to topics; with `validate_only` only says what would happen.
+//! Adds partitions to topics; `validate_only` returns the result without a change.
 
 use levada_wire::messages::create_partitions_response::CreatePartitionsTopicResult;
 use levada_wire::messages::{CreatePartitionsRequest, CreatePartitionsResponse};

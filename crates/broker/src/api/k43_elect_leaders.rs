@@ -1,8 +1,8 @@
 //! ElectLeaders (key 43), versions 0–2.
 //!
-//! A single broker leads every partition that it has, so there is never anything to elect: each
-//! partition asked for answers `ELECTION_NOT_NEEDED`. Asked about all, the answer has every topic
-//! and, as Kafka leaves out what was not needed, no partition.
+//! A single broker leads all of its partitions, so no election is ever needed: each requested
+//! partition gets `ELECTION_NOT_NEEDED`. A request for all partitions gets every topic without a
+//! partition, because Kafka omits partitions that need no election.
 
 use std::borrow::Cow;
 

@@ -2,8 +2,8 @@
 //!
 //! Sets, deletes, appends to or takes from single keys of a topic, this broker, all brokers (empty
 //! name), a group or a client metrics subscription; all keys of a resource or none. The answer
-//! leaves when the metadata log is flushed and every log goes by the new values. With
-//! `validate_only` nothing changes.
+//! leaves when the metadata log is flushed and every log uses the new values. With `validate_only`
+//! nothing changes.
 //!
 //! Sets and deletes levels of the broker's loggers, until the process ends; a deleted one is that
 //! of the start again.

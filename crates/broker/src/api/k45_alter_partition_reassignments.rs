@@ -1,8 +1,7 @@
 //! AlterPartitionReassignments (key 45), versions 0–1.
 //!
-//! With one broker a partition can only be assigned to where it is: that is granted and changes
-//! nothing, everything else is refused with Kafka's reason. There is never a reassignment to
-//! cancel.
+//! With one broker a partition can only be assigned to this broker: such a request succeeds without
+//! a change, and any other is refused with Kafka's reason. There is never a reassignment to cancel.
 
 use levada_wire::messages::alter_partition_reassignments_request::ReassignablePartition;
 use levada_wire::messages::alter_partition_reassignments_response::{

@@ -1,7 +1,7 @@
 //! OffsetDelete (key 47), version 0.
 //!
 //! Removes a group's positions, except of topics that a member is subscribed to. A partition
-//! without a position is not an error; one that does not exist is. Groups with members of another
+//! without a position is not an error; a missing partition is. Groups with members of another
 //! protocol than `consumer` are refused as a whole, because the topics that they use are unknown.
 
 use levada_wire::messages::offset_delete_response::{OffsetDeleteResponsePartition, OffsetDeleteResponseTopic};
@@ -36,8 +36,7 @@ pub(crate) async fn answer(context: &Context, request: OffsetDeleteRequest) -> O
             refused.push(show(topic.name, missing.into_iter().map(|index| (index, error.code()))));
         }
     }
-    // Also without any partition that is known: it is the coordinator that knows whether there is
-    // such a group.
+    // Also without any known partition: only the coordinator can tell if the group exists.
     let question = request::OffsetDeleteRequest { group_id: request.group_id.into_string(), topics: known };
     let deleted = match context.broker().coordinators().groups().ask(question).await {
         Ok(deleted) => deleted.into_iter(),

@@ -1,7 +1,7 @@
 //! DescribeClientQuotas (key 48), versions 0–1.
 //!
-//! The limits of those users, client ids and addresses that the filter asks for; a strict filter
-//! leaves out what has parts that it does not name.
+//! The quotas of the users, client ids and addresses that match the filter; a strict filter
+//! excludes entities with parts that the filter does not name.
 
 use levada_wire::messages::describe_client_quotas_request::ComponentData;
 use levada_wire::messages::describe_client_quotas_response::{EntityData, EntryData, ValueData};

@@ -1,12 +1,13 @@
 //! AlterClientQuotas (key 49), versions 0–1.
 //!
 //! Sets and lifts limits of users, client ids, both together, and addresses; all of an entity or
-//! none. They hold at once: a connection whose client has used more than its `producer_byte_rate`,
-//! `consumer_byte_rate` or `request_percentage` gets its answer first and is muted then (KIP-219).
-//! Without authentication every user is `ANONYMOUS`. Asks for AlterConfigs on the cluster.
+//! none. The limits apply at once: a connection whose client has used more than its
+//! `producer_byte_rate`, `consumer_byte_rate` or `request_percentage` gets its answer first and is
+//! muted then (KIP-219). Without authentication every user is `ANONYMOUS`. Checks AlterConfigs on
+//! the cluster.
 //!
-//! Not done: `controller_mutation_rate` is kept and told, not enforced; the mute
-//! for `request_percentage` is not announced in the answer.
+//! Not done: `controller_mutation_rate` is stored and reported, not enforced; the mute for
+//! `request_percentage` is not announced in the answer.
 
 use bytes::Bytes;
 use levada_wire::DecodeError;

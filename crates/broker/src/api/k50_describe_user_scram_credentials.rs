@@ -1,8 +1,8 @@
 //! DescribeUserScramCredentials (key 50), version 0.
 //!
-//! Which users have credentials for which mechanisms, with how many iterations; never the
-//! credentials themselves. A user named in the request without credentials gets RESOURCE_NOT_FOUND.
-//! Asks for Describe on the cluster.
+//! The users with credentials, the mechanisms and the numbers of iterations; never the credentials.
+//! A user of the request without credentials gets RESOURCE_NOT_FOUND. Checks Describe on the
+//! cluster.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,8 +1,7 @@
 //! DescribeQuorum (key 55), versions 0–2.
 //!
-//! The quorum of the metadata log: this node, its leader and only voter, which has every record
-//! that is committed. The controller's listener is the one recorded in the metadata; nothing
-//! listens there.
+//! The quorum of the metadata log: this node is leader and only voter, and has every committed
+//! record. The controller's listener is the listener in the metadata; no socket listens there.
 
 use std::ops::Range;
 

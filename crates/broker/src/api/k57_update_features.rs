@@ -1,10 +1,10 @@
 //! UpdateFeatures (key 57), versions 0–2.
 //!
-//! Sets the levels of features, all or none of a request; they hold from the answer on: ApiVersions
-//! shows them, `metadata.version` decides which records are written, and without `group.version`
-//! consumer groups (KIP-848) are refused. Asks for Alter on the cluster.
+//! Sets the levels of features, all or none of a request; the levels take effect before the answer:
+//! ApiVersions shows them, `metadata.version` decides which records are written, and without
+//! `group.version` consumer groups (KIP-848) are refused. Checks Alter on the cluster.
 //!
-//! Not done: `kraft.version` is what the directory was formatted with.
+//! Not done: `kraft.version` keeps the level that the directory was formatted with.
 
 use levada_wire::messages::update_features_response::UpdatableFeatureResult;
 use levada_wire::messages::{UpdateFeaturesRequest, UpdateFeaturesResponse};

@@ -1,9 +1,9 @@
 //! DescribeCluster (key 60), versions 0–2.
 //!
-//! The cluster id, the live brokers (from version 2 on also the fenced ones if asked for), and a
-//! controller: any live broker, since each one takes requests for the controller. Endpoint type 2
-//! asks for controllers (`--bootstrap-controller`): a broker that is its own controller answers
-//! with itself, any other refuses. Any other type is Kafka's error.
+//! The cluster id, the live brokers (from version 2 on also fenced brokers on request), and a
+//! controller: any live broker, since each broker accepts requests for the controller. Endpoint
+//! type 2 means controllers (`--bootstrap-controller`): a broker that is its own controller answers
+//! with itself, any other broker refuses. Any other type gets Kafka's error.
 
 use levada_wire::messages::describe_cluster_response::DescribeClusterBroker;
 use levada_wire::messages::{DescribeClusterRequest, DescribeClusterResponse};
@@ -16,7 +16,7 @@ const BROKERS: i8 = 1;
 const CONTROLLERS: i8 = 2;
 /// From this version on there are errors about the endpoint type.
 const ENDPOINT_VERSION_MIN: i16 = 1;
-/// From this version on fenced brokers can be asked for.
+/// The first version that can request fenced brokers.
 const FENCED_VERSION_MIN: i16 = 2;
 
 pub(crate) async fn answer(context: &Context, request: DescribeClusterRequest) -> DescribeClusterResponse {

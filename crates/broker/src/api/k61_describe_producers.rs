@@ -1,8 +1,8 @@
 //! DescribeProducers (key 61), version 0.
 //!
-//! The producers that partitions remember: epoch, last sequence, and where an open transaction
-//! began. `kafka-transactions find-hanging` starts from this answer. A partition that is named more
-//! than once is described once.
+//! The producer state of partitions: epoch, last sequence, and the start of an open transaction.
+//! `kafka-transactions find-hanging` starts from this answer. A repeated partition is described
+//! once.
 
 use std::collections::{HashMap, HashSet};
 

@@ -55,7 +55,7 @@ async fn list(context: &Context, request: &ListTransactionsRequest) -> Result<Ve
         None => None,
     };
     let matches = pattern.map(|pattern| move |id: &str| pattern.is_match(id));
-    // One name that is not a state stands for all such names: each coordinator gets a copy of the
+    // One unknown name represents all unknown state names: each coordinator gets a copy of the
     // filter.
     let (known, unknown): (Vec<&str>, Vec<&str>) = states(request).into_iter().partition(|state| is_state(state));
     let producer_ids: BTreeSet<i64> = request.producer_id_filters.iter().copied().collect();
@@ -70,7 +70,7 @@ async fn list(context: &Context, request: &ListTransactionsRequest) -> Result<Ve
     listings.into_iter().collect::<Result<_, TxnError>>().map_err(ErrorCode::from)
 }
 
-/// The names of states asked for, each once.
+/// The names of the requested states, each once.
 fn states(request: &ListTransactionsRequest) -> BTreeSet<&str> {
     request.state_filters.iter().map(|state| state.as_str()).collect()
 }

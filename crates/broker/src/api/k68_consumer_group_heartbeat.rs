@@ -6,15 +6,15 @@
 //! own id. Where `group.coordinator.rebalance.protocols` lacks `consumer`, every request is
 //! answered `UNSUPPORTED_VERSION`.
 //!
-//! Asks for Read on the group and for Describe on each topic that is named; a regular expression
-//! finds only topics that its member may describe. It is matched when one is new or topics have
-//! changed, by the rights of the member that is heard then.
+//! Checks Read on the group and Describe on each named topic; a regular expression finds only
+//! topics that its member may describe. The broker evaluates an expression when it is new or topics
+//! have changed, with the permissions of the member whose heartbeat arrives then.
 //!
 //! Without `consumer` in `group.coordinator.rebalance.protocols`, or with the feature
 //! `group.version` at level 0, the answer is `UNSUPPORTED_VERSION`; the API is still advertised, as
 //! in Kafka.
 //!
-//! Racks are remembered and shown, but do not influence the assignment, as in Kafka.
+//! Racks are stored and shown, but do not influence the assignment, as in Kafka.
 
 use levada_wire::messages::consumer_group_heartbeat_response::{Assignment, TopicPartitions};
 use levada_wire::messages::{ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse, StrBytes};
@@ -44,8 +44,8 @@ pub(crate) async fn answer(
         return message!(ConsumerGroupHeartbeatResponse { error_code: error.code(), error_message: None });
     }
     if let Some(regex) = request.subscribed_topic_regex.as_ref().filter(|regex| !regex.is_empty()) {
-        // Compiled here, the coordinator finds it compiled; it says what is wrong with it, in its
-        // turn.
+        // Compiled here, so that the coordinator finds the compiled expression; the coordinator
+        // reports errors of the expression.
         let regex = regex.as_str().to_owned();
         let _ = off_shard(move || pattern::whole(&regex)).await;
     }
@@ -64,8 +64,8 @@ pub(crate) async fn answer(
     }
 }
 
-/// A sentence beside the error's code. Kafka has none where the client only has to look for the
-/// coordinator again.
+/// A message for the error's code. Kafka sends none if the client only has to find the coordinator
+/// again.
 fn explanation(error: GroupError, assignor: Option<StrBytes>) -> Option<String> {
     match error {
         GroupError::NotCoordinator | GroupError::CoordinatorNotAvailable => None,

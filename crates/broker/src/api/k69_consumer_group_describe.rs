@@ -1,10 +1,10 @@
 //! ConsumerGroupDescribe (key 69), versions 0–1.
 //!
 //! Epochs, assignor, and members with their current and target assignments, of consumer groups
-//! (KIP-848). A group of another kind is `GROUP_ID_NOT_FOUND`, like one that does not exist; the
-//! message tells which. Where `group.coordinator.rebalance.protocols` lacks `consumer`, each group
-//! is `UNSUPPORTED_VERSION`. Topics that have been deleted since are left out, and a group that is
-//! named more than once is described once. From version 1 on each member's protocol is shown.
+//! (KIP-848). A group of another kind is `GROUP_ID_NOT_FOUND`, like a missing group; the message
+//! distinguishes them. Where `group.coordinator.rebalance.protocols` lacks `consumer`, each group
+//! is `UNSUPPORTED_VERSION`. Deleted topics are omitted, and a repeated group is described once.
+//! From version 1 on each member's protocol is shown.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -62,7 +62,7 @@ pub(crate) async fn answer(
     })
 }
 
-/// The group, if the client may know of all topics that its members read.
+/// The group, if the client may describe all topics that its members read.
 fn permitted_view(context: &Context, group: DescribedGroup) -> DescribedGroup {
     let assigned = |member: &Member| {
         let topics = [&member.assignment, &member.target_assignment].into_iter();

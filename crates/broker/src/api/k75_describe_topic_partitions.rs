@@ -1,7 +1,7 @@
 //! DescribeTopicPartitions (key 75), version 0.
 //!
-//! Topics in order of name (none named: all), with their partitions and eligible leaders, at most
-//! so many partitions in one answer; the cursor says where the next one begins.
+//! Topics in order of name (none named: all), with their partitions and eligible leaders, with a
+//! limit of partitions per answer; the cursor is the start of the next answer.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ use crate::metadata::controller::{check_topic_name, is_internal};
 use crate::metadata::image::{Image, Topic};
 use crate::security::acl::{Operation, ResourceType};
 
-/// Kafka's "not asked for" of authorized operations.
+/// Kafka's value for authorized operations that were not requested.
 const NO_OPERATIONS: i32 = i32::MIN;
 
 pub(crate) async fn answer(
@@ -74,7 +74,7 @@ fn refuse_all(request: &DescribeTopicPartitionsRequest) -> DescribeTopicPartitio
     message!(DescribeTopicPartitionsResponse { topics: topics.collect() })
 }
 
-/// An answer that has room for so many more partitions.
+/// An answer with room for this number of partitions.
 struct Page {
     left: usize,
     response: DescribeTopicPartitionsResponse,

@@ -32,8 +32,8 @@ use crate::tasks::guarded;
 /// Large requests that are answered at the same time.
 const AT_ONCE: usize = 4;
 
-/// Large requests that the thread has not picked up; the connections of further ones wait to hand
-/// theirs over.
+/// Limit of large requests that the thread has not accepted; the connections of further requests
+/// wait.
 const INBOX_REQUESTS: usize = 16;
 
 /// A request with everything that its answer depends on.
@@ -53,7 +53,7 @@ pub(crate) struct LargeRequest {
 pub(crate) enum LargeWork {
     /// To answer the request, whose header has been taken off.
     Answer(BytesMut),
-    /// To pass on what the controller of a cluster has decided.
+    /// To return the decision of the controller of a cluster.
     Pass(Decided),
 }
 
@@ -66,7 +66,7 @@ pub(crate) struct LargeAnswer {
     pub(crate) spent: Duration,
 }
 
-/// Starts the thread. It ends when its last sender is gone.
+/// Starts the thread. The thread ends after its last sender.
 ///
 /// # Errors
 /// The thread or its runtime cannot be made.
@@ -139,7 +139,7 @@ impl LargeRequest {
             // A shard that stops does not wait longer than its grace period.
             () = self.asker.closed() => return,
         };
-        // The connection may be gone.
+        // The connection may have closed.
         let _ = self.asker.send(LargeAnswer { reply, mute: context.mute(), spent: meter.busy() });
     }
 }

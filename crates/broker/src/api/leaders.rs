@@ -1,4 +1,4 @@
-//! Leaders of partitions, for clients that ask a broker which does not lead (KIP-951).
+//! Leaders of partitions, for clients that send requests to another broker (KIP-951).
 
 use levada_wire::Uuid;
 use levada_wire::messages::StrBytes;
@@ -18,8 +18,8 @@ pub(super) struct Leaders {
 }
 
 impl Leaders {
-    /// The leader to name beside this error; none if the error is another one, or if the metadata
-    /// names no other leader than this broker.
+    /// The leader to return with this error; none for other errors, or if the metadata has no
+    /// leader other than this broker.
     pub(super) fn of_refusal(
         &mut self,
         context: &Context,

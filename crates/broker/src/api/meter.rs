@@ -3,8 +3,8 @@
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
-/// The meter of one request. A request that does not wait costs one reading of the clock besides
-/// the one that began it.
+/// The meter of one request. A request that does not wait costs one reading of the clock in
+/// addition to the first.
 #[derive(Debug)]
 pub(crate) struct Meter {
     /// Start of the first step; none after it.

@@ -1,8 +1,8 @@
 //! The Kafka APIs, one file each, named by key. This file lists them and selects the one of a
 //! request.
 //!
-//! To serve another API: write its file and add one line to `serve!`. Nothing else decides what is
-//! advertised.
+//! To serve another API: write its file and add one line to `serve!`. The list of advertised APIs
+//! has no other source.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -206,8 +206,8 @@ impl Context {
         Self { service, header, info, session, local, mute, spent_elsewhere, held }
     }
 
-    /// With the request's share of the memory of requests, held until the body is gone, or else
-    /// until the answer is there.
+    /// With the request's share of the memory of requests, held until the body is dropped, or until
+    /// the answer exists.
     pub(crate) fn holding(self, held: Option<Held>) -> Self {
         self.held.set(held);
         self
@@ -230,8 +230,8 @@ impl Context {
         }
     }
 
-    /// Has the connection muted after the answer, at least so long; in milliseconds, as answers
-    /// tell it.
+    /// Mutes the connection after the answer for at least this time. Returns it in milliseconds, as
+    /// in answers.
     fn mute_for(&self, wait: Duration) -> i32 {
         self.mute.set(self.mute.get().max(wait));
         i32::try_from(wait.as_millis()).unwrap_or(i32::MAX)
@@ -300,7 +300,7 @@ impl Context {
     ) -> Result<Arc<Partition>, ErrorCode> {
         if self.version() < TOPIC_ID_VERSION_MIN {
             if name.len() > TOPIC_NAME_BYTES_MAX {
-                // Looking at the text costs as much as it is long.
+                // The time of the check is linear in the text.
                 return Err(ErrorCode::UnknownTopicOrPartition);
             }
             self.broker().replicas().partition(name.as_str(), index)
@@ -317,10 +317,10 @@ const TOPIC_ID_VERSION_MIN: i16 = 13;
 pub(crate) enum Reply {
     /// A whole response, size and header included.
     Send(Vec<Piece>),
-    /// The same, of old records: what has to come from the disk for it is not kept in the page
+    /// The same, for old records: data that is read from the disk for it does not stay in the page
     /// cache.
     SendOld(Vec<Piece>),
-    /// Nothing: Produce with acks=0.
+    /// No answer: Produce with acks=0.
     Silent,
 }
 
@@ -385,8 +385,8 @@ pub(crate) async fn answer(context: &Context, body: BytesMut) -> Result<Reply, R
     }
 }
 
-/// A request of so many bytes is answered on a thread that no connection waits for: decoding,
-/// answering and encoding take tens of milliseconds for a megabyte of small entries.
+/// A request of at least this number of bytes is answered on a thread that no connection waits for:
+/// decoding, answering and encoding take tens of milliseconds for a megabyte of small entries.
 const LARGE_BYTES: usize = 128 << 10;
 const _: () = assert!(LARGE_BYTES > UNCOUNTED_BYTES, "a large request counts against the limit");
 
@@ -416,9 +416,9 @@ async fn decode<R: Decoded>(context: &Context, body: BytesMut, elsewhere: bool) 
     Ok(off_shard(move || R::decode(body, version)).await?)
 }
 
-/// Most bytes of an answer that is built in memory: as many as a request may have unless set.
-/// Requests of up to a hundred thousand partitions stay far below it; what is beyond is a request
-/// that multiplies something.
+/// Largest answer, in bytes, that is built in memory: the default limit of a request. Requests of
+/// up to a hundred thousand partitions stay far below it; only a request that multiplies its answer
+/// exceeds it.
 const ANSWER_BYTES_MAX: usize = 100 << 20;
 
 async fn encode<R: KafkaResponse + Errors + Send + 'static>(
@@ -434,7 +434,7 @@ async fn encode<R: KafkaResponse + Errors + Send + 'static>(
     off_shard(move || encode_now(&header, &response)).await
 }
 
-/// Encodes an answer. One that is too large is not: the client sees its connection closed.
+/// Encodes an answer. A larger answer is not encoded: the broker closes the connection.
 fn encode_now<R: KafkaResponse>(header: &RequestHeader, response: &R) -> Result<Reply, RequestError> {
     let bytes = levada_wire::response_bytes(header.version, response)?;
     if bytes > ANSWER_BYTES_MAX {
@@ -455,8 +455,8 @@ fn text(string: impl Into<Cow<'static, str>>) -> StrBytes {
     }
 }
 
-/// The sentences of an answer that tells many entries why they are refused: those that fit into a
-/// megabyte. The entries behind them have the code alone.
+/// The messages of an answer that refuses many entries: the messages that fit into a megabyte.
+/// Later entries have the code alone.
 struct Sentences {
     left: usize,
 }
@@ -476,7 +476,7 @@ impl Sentences {
     }
 }
 
-/// A copy of a request's bytes, for keeping: the original would keep the whole frame alive.
+/// A copy of a request's bytes that may be kept: the original would keep the whole frame in memory.
 fn own(bytes: &Bytes) -> Bytes {
     Bytes::copy_from_slice(bytes)
 }

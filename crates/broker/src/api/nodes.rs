@@ -1,5 +1,5 @@
 //! The brokers of the cluster in answers to a client: live brokers are registered and not fenced,
-//! and each has the endpoint of the listener that the client's connection came in on.
+//! and each has the endpoint of the listener that accepted the client's connection.
 
 use std::collections::HashMap;
 
@@ -70,7 +70,7 @@ impl<'a> Nodes<'a> {
         self.endpoint(node_id).filter(|node| !node.broker.fenced)
     }
 
-    /// Brokers with their endpoints in the order of their ids; fenced ones if they are asked for.
+    /// Brokers with their endpoints in the order of their ids; fenced brokers on request.
     pub(crate) fn all(&self, fenced: bool) -> Vec<NodeEndpoint<'a>> {
         let mut ids: Vec<i32> = self.brokers.keys().copied().collect();
         ids.sort_unstable();
@@ -121,7 +121,7 @@ impl<'a> Nodes<'a> {
     }
 }
 
-/// True if the directory of a replica is online, as far as its broker has said.
+/// True if the directory of a replica is online, according to the last report of its broker.
 fn has_directory(broker: &BrokerRegistration, directory: Uuid) -> bool {
     let is_undecided = UNDECIDED.iter().any(|id| directory == reserved(*id));
     is_undecided

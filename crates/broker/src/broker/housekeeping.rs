@@ -10,8 +10,8 @@ use crate::tasks::guarded;
 /// The work of a round in one room. Blocks.
 type Work = fn(&Broker);
 
-/// The rooms, in this order. One that panics is tried again in the next round, and does not keep
-/// the others from their turn.
+/// The rooms, in this order. A room that panics runs again in the next round, and does not delay
+/// the others.
 const ROOMS: [(&str, Work); 10] = [
     ("upkeep of logs", |broker| broker.replicas.keep_logs()),
     ("opening of partitions", |broker| broker.publisher.open_unopened()),
@@ -40,8 +40,7 @@ impl Broker {
         }
     }
 
-    /// Records the directories of replicas that move, as soon as they are to be known. Never
-    /// returns.
+    /// Records the directories of replicas that move, as soon as the move needs it. Never returns.
     pub(crate) async fn run_directory_records(self: Arc<Self>) {
         loop {
             self.replicas.moves().announced().notified().await;

@@ -39,7 +39,7 @@ const KRAFT_VERSION: i16 = 1;
 
 impl Broker {
     /// Opens a broker in a cluster, and begins to register it under the addresses of its listeners,
-    /// in the order of the configuration. It serves once it has followed the cluster that far.
+    /// in the order of the configuration. It serves once it has caught up with the cluster.
     pub(crate) fn join(
         config: BrokerConfig,
         bound: &[SocketAddr],
@@ -92,7 +92,7 @@ impl Broker {
 /// The keys that name the controllers.
 const QUORUM: [&str; 2] = ["controller.quorum.bootstrap.servers", "controller.quorum.voters"];
 
-/// The one consumer of the membership's events. It has the broker go by them, in order.
+/// The only consumer of the membership's events. Applies them to the broker in order.
 pub(crate) struct Following {
     broker: Arc<Broker>,
     pub(crate) membership: Arc<ClusterMembership>,
@@ -120,8 +120,8 @@ impl Following {
         image.brokers().broker(self.broker.node_id()).is_some_and(|broker| !broker.fenced)
     }
 
-    /// Acts on an image. Before the broker is caught up it is only kept: what the data directory
-    /// has may belong to topics of later ones. Blocks.
+    /// Acts on an image. Before the broker is caught up, it only keeps the image: logs in the data
+    /// directory may belong to topics of later images. Blocks.
     pub(crate) fn follow(&mut self, image: Image) {
         if self.has_begun {
             let (begun, before) = (Instant::now(), self.broker.metadata().image());
@@ -139,8 +139,8 @@ impl Following {
         }
     }
 
-    /// Opens the logs of the partitions that the latest image has here. Blocks; logs that were not
-    /// closed in good order are checked beside.
+    /// Opens the logs of the partitions that the latest image assigns to this broker. Blocks; logs
+    /// that were not closed cleanly are checked in the background.
     pub(crate) fn begin(&mut self) -> Result<(), DataDirError> {
         let image = self.latest.take().unwrap_or_else(Image::empty);
         let begun = Instant::now();
@@ -162,7 +162,7 @@ impl Following {
         Ok(())
     }
 
-    /// Reports replicas of which the metadata does not know in which directory they are.
+    /// Reports the directories of replicas for which the metadata has none.
     fn report_directories(&self, before: &Image, image: &Image) {
         let replicas = self.broker.replicas();
         let of = |image: &Image, other: &Image| -> BTreeMap<ReplicaKey, [u8; 16]> {

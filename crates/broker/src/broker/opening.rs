@@ -127,7 +127,7 @@ impl Broker {
         Ok(broker)
     }
 
-    /// Makes the rooms of a broker. It serves nothing yet.
+    /// Makes the rooms of a broker. The broker does not serve yet.
     pub(super) fn assemble(
         config: Arc<LiveConfig>,
         metadata: Arc<Metadata>,
@@ -195,7 +195,7 @@ impl Broker {
         }))
     }
 
-    /// Closes every log and tells the metadata log of the stop. Appends are refused from now on.
+    /// Closes every log and records the stop in the metadata log. Appends are refused from now on.
     /// Blocks.
     pub(crate) fn close(&self) {
         self.stop_following();
@@ -259,7 +259,7 @@ fn thresholds_in_force(config: &BrokerConfig) -> Result<Thresholds, OpenError> {
     Ok(thresholds)
 }
 
-/// The configuration with what was set while earlier brokers ran.
+/// The configuration with the settings that earlier runs of the broker stored.
 fn current_config(config: BrokerConfig, image: &Image) -> BrokerConfig {
     let stored = |resource| image.configs(&resource).map(|values| (**values).clone()).unwrap_or_default();
     let own = stored(ConfigResource::broker(config.node_id));
@@ -283,7 +283,7 @@ fn store_options(config: &BrokerConfig, disk: Arc<dyn Disk>, dir: PathBuf) -> St
     }
 }
 
-/// Says what a start found that should not have been.
+/// Logs anomalies that the start found.
 fn warn_of(report: &OpenReport) {
     if let Some(torn) = &report.torn {
         tracing::warn!(?torn, "truncated a torn batch at the end of the metadata log");

@@ -76,7 +76,7 @@ impl Broker {
         state.announce();
     }
 
-    /// Has `tell` called when the broker cannot continue, which it may be by now.
+    /// Calls `tell` when the broker cannot continue, or at once if it already cannot.
     pub(crate) fn on_fatal(&self, tell: impl Fn() + Send + 'static) {
         let mut state = self.outages.0.lock();
         state.tell = Some(Box::new(tell));

@@ -1,6 +1,6 @@
 //! A blocking connection to a controller or to another broker: TLS and SASL by the configuration in
-//! force, versions, and one request at a time. It is made again when another node is to be asked,
-//! and after a failure.
+//! force, versions, and one request at a time. The connection is made again for another node, and
+//! after a failure.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -29,7 +29,7 @@ use crate::security::login::{LoginFault, SaslLogin};
 #[cfg(test)]
 mod tests;
 
-/// Part of a SASL session's life, in percent, after which the connection is made again. As in
+/// Part of a SASL session's lifetime, in percent, after which the connection is made again. As in
 /// Kafka's clients, this is before the controller ends the session.
 const SESSION_PERCENT: u64 = 85;
 
@@ -39,7 +39,7 @@ const CORDONS: i16 = 2;
 /// Different faults that are logged between two successes.
 const FAULTS_MAX: usize = 32;
 
-/// Bytes of an answer beside its records.
+/// Bytes of an answer in addition to its records.
 const ANSWER_HEAD_BYTES: u32 = 16 << 20;
 
 /// Kind of the nodes of a connection.
@@ -105,7 +105,7 @@ pub(crate) enum ConnectionFault {
     Login { peer: &'static str, user: String, code: i16 },
     #[error("cannot authenticate: {0}")]
     Fault(#[from] LoginFault),
-    #[error("another node is to be asked")]
+    #[error("the request goes to another node")]
     Superseded,
     #[error("the node does not offer a version of {api} that Levada sends")]
     Version { api: &'static str },
@@ -151,7 +151,8 @@ impl Connection {
         })
     }
 
-    /// The same for a heartbeat. A controller before Kafka 4.3 does not know cordoned directories.
+    /// The same for a heartbeat. A controller before Kafka 4.3 does not support cordoned
+    /// directories.
     pub(crate) fn heartbeat(
         &mut self,
         to: &Target,
@@ -207,7 +208,7 @@ impl Connection {
                 self.told.clear();
                 Some(answer)
             }
-            // Nodes close idle connections. If there is more to it, a new connection tells.
+            // Nodes close idle connections. In case of another fault the new connection fails too.
             Err(ConnectionFault::Client(ClientError::Lost { .. } | ClientError::Closed { .. }))
                 if is_kept =>
             {
@@ -253,8 +254,9 @@ impl Connection {
         Ok(Open { to: to.address.clone(), client_id, client, finalised, renew_at })
     }
 
-    /// Logs a fault, unless the same was logged since the last success: nodes are asked again
-    /// several times a second. A node that is not to be asked any more is no fault.
+    /// Logs a fault, unless the same was logged since the last success: requests are repeated
+    /// several times a second. The end of a connection to a node that is no longer needed is not a
+    /// fault.
     fn tell(&mut self, to: &Target, fault: &ConnectionFault) {
         let (address, purpose) = (&to.address, &*self.purpose);
         let is_new = self.told.len() < FAULTS_MAX && self.told.insert(format!("{address} {fault}"));
@@ -333,7 +335,7 @@ pub(crate) struct Cutoff(Arc<Mutex<Held>>);
 #[derive(Default)]
 struct Held {
     socket: Option<(TcpStream, Address)>,
-    /// The only address that is permitted; any, if none is said.
+    /// The only permitted address; any, if none is set.
     only: Option<Address>,
     is_closed: bool,
 }
@@ -348,7 +350,7 @@ impl Cutoff {
     fn hold(&self, socket: &TcpStream, to: &Address) -> io::Result<()> {
         let mut held = self.0.lock();
         if !held.permits(to) {
-            let reason = if held.is_closed { "the broker stops" } else { "another node is to be asked" };
+            let reason = if held.is_closed { "the broker stops" } else { "the request goes to another node" };
             return Err(io::Error::new(io::ErrorKind::ConnectionAborted, reason));
         }
         held.socket = Some((socket.try_clone()?, to.clone()));
@@ -361,7 +363,7 @@ impl Cutoff {
         let mut held = self.0.lock();
         held.only = Some(to.clone());
         if let Some((socket, _)) = held.socket.take_if(|(_, address)| address != to) {
-            // A socket that is closed already is what is wanted.
+            // The socket may already be closed.
             let _ = socket.shutdown(Shutdown::Both);
         }
     }

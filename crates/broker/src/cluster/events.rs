@@ -1,8 +1,8 @@
 //! The queue of events between the threads of the membership and its one consumer.
 //!
 //! At most one image waits in it: a newer image takes the place of one that the consumer has not
-//! received yet. A consumer that is slow (it opens logs) therefore applies one large difference in
-//! the place of many small ones, and images no longer in use occupy no memory.
+//! received yet. A slow consumer (it opens logs) therefore applies one large difference instead of
+//! many small ones, and outdated images occupy no memory.
 
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SendError, Sender};
@@ -18,7 +18,7 @@ mod tests;
 
 /// An entry of the queue.
 enum Entry {
-    /// The waiting image, whichever it is when the consumer receives the entry.
+    /// The waiting image: the latest at the time at which the consumer receives the entry.
     Image,
     Other(ClusterEvent),
 }
@@ -48,8 +48,7 @@ pub(crate) fn queue() -> (EventSender, EventReceiver) {
 }
 
 impl EventSender {
-    /// Queues an event. An image replaces an earlier one that still waits, at the place of the
-    /// earlier one.
+    /// Queues an event. An image replaces an earlier waiting image, at its place in the queue.
     pub(crate) fn send(&self, event: ClusterEvent) -> Result<(), ConsumerGone> {
         let entry = match event {
             ClusterEvent::Image(image) => match self.waiting.lock().replace(image) {

@@ -10,7 +10,7 @@ use crate::config::BrokerConfig;
 use crate::metadata::features;
 use crate::metadata::uuid;
 
-/// Ids of a broker that lie in its data directory.
+/// Ids of a broker that are in its data directory.
 #[derive(Clone, Debug)]
 pub(crate) struct BrokerIds {
     /// The cluster's id.

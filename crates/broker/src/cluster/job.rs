@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use super::connection::Connection;
 use crate::error_code::ErrorCode;
 
-/// A response that tells if another node is the active controller.
+/// A response that shows if another node is the active controller.
 pub(crate) trait ControllerAnswer {
     /// True if the node that answered is not the active controller.
     fn is_not_controller(&self) -> bool;
@@ -49,7 +49,7 @@ pub(super) enum Called {
     Answered,
     /// Another node is the active controller.
     NotController,
-    /// There was no connection, or it ended before the answer.
+    /// There was no connection, or the connection ended before the answer.
     Lost,
 }
 

@@ -86,7 +86,8 @@ impl Observation {
         }
     }
 
-    /// Runs until the other side of `alive` is dropped, or until the log cannot be followed.
+    /// Runs until the other side of `alive` is dropped, or until the thread can no longer follow
+    /// the log.
     pub(super) fn run(mut self, alive: &Receiver<Infallible>) {
         if let End::Fatal(reason) = self.follow(alive) {
             // Without a consumer the membership has ended already.
@@ -111,12 +112,12 @@ impl Observation {
         }
     }
 
-    /// Takes an event, and returns the next one if there is one already. The request that is due
-    /// may wait for news: it leaves when all that the last answer said is known.
+    /// Takes an event, and returns the next one if there is one already. The next request may wait
+    /// for its events: it leaves when all contents of the last answer are applied.
     fn step(&mut self, event: ObserverEvent) -> Result<Option<ObserverEvent>, End> {
         let is_answer = matches!(event, ObserverEvent::Fetched(..));
         let actions = self.observer.step(event, steady_ms());
-        // An answer that only leads to another node does not say how far the log has come.
+        // An answer that only names another node does not contain the end of the log.
         let leads_on = |action: &ObserverAction| {
             matches!(action, ObserverAction::Unusable { .. } | ObserverAction::LeaderChanged { .. })
         };
@@ -206,13 +207,13 @@ impl Observation {
 
     fn apply(&mut self, committed: &Committed) -> Result<(), End> {
         committed.records.iter().try_for_each(|record| push(&mut self.state, record))?;
-        // Control records and marks of transactions have offsets of their own.
+        // Control records and marks of transactions have their own offsets.
         skip_to(&mut self.state, committed.through);
         self.is_dirty = true;
         Ok(())
     }
 
-    /// Tells the other threads of the controller, and the consumer of the image.
+    /// Reports the controller to the other threads and to the consumer of the image.
     fn report(&mut self) -> Result<(), End> {
         let (quorum, node_id) = (self.observer.quorum(), self.shared.node_id);
         // The metadata log may name the voters long after the leader is known.

@@ -1,5 +1,5 @@
-//! The thread that keeps this broker in the cluster: it drives a `Lifecycle` with a connection of
-//! its own, since a controller handles the requests of one connection one after the other.
+//! The thread that keeps this broker in the cluster: it drives a `Lifecycle` with a separate
+//! connection, because a controller handles the requests of one connection one after the other.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -91,10 +91,10 @@ impl Presence {
         }
     }
 
-    /// The directories that are cordoned by the configuration in force, if the controller does not
-    /// know them yet. It keeps those that it has until the dynamic configuration is known: then the
-    /// broker is ready. A directory that is cordoned by the file is cordoned from the first
-    /// heartbeat on, since a fenced broker can be given replicas.
+    /// The cordoned directories of the configuration in force, if the controller does not have them
+    /// yet. The controller keeps its present list until the dynamic configuration is loaded and the
+    /// broker is ready. A directory that the file cordons is cordoned from the first heartbeat on,
+    /// because a fenced broker can be given replicas.
     fn cordons(&mut self, event: &LifecycleEvent) -> Option<LifecycleEvent> {
         let config = self.shared.config.load();
         let cordons = &config.cluster.as_ref()?.cordoned;
@@ -190,7 +190,7 @@ impl Presence {
     }
 }
 
-/// The membership's other side is gone.
+/// The other side of the membership has ended.
 struct Gone;
 
 impl From<ConsumerGone> for Gone {

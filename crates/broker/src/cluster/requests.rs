@@ -38,9 +38,9 @@ pub(super) enum RequestInput {
     Submit(RequestClass, Arc<dyn Job>),
     /// A worker has sent a request.
     Called(u64, Called),
-    /// A replica is in this directory, which the metadata does not say.
+    /// The directory of a replica that the metadata lacks.
     Assign(ReplicaKey, Uuid),
-    /// A replica is gone, or the metadata names its directory.
+    /// The replica is deleted, or the metadata has its directory.
     Forget(ReplicaKey),
     /// A producer needs an id.
     ProducerId(oneshot::Sender<i64>),
@@ -68,7 +68,7 @@ pub(super) struct Requests {
     producers: Vec<oneshot::Sender<i64>>,
     directories: Directories,
     broker_epoch: Option<i64>,
-    /// The time at which the broker is ready, whatever is acknowledged until then.
+    /// The time at which the broker is ready, even without acknowledgements.
     ready_ms: Option<i64>,
     lifecycle: Sender<LifecycleEvent>,
     inputs: Sender<RequestInput>,
@@ -77,7 +77,8 @@ pub(super) struct Requests {
 }
 
 impl Requests {
-    /// The queues, and the inboxes of the worker for own requests and of those for clients' ones.
+    /// The queues, and the inboxes of the workers: one for own requests, one for requests of
+    /// clients.
     pub(super) fn new(
         shared: Arc<Shared>,
         lifecycle: Sender<LifecycleEvent>,
@@ -169,7 +170,7 @@ impl Requests {
                 ChannelAction::Send(ticket, class, to) => {
                     let Some(job) = self.jobs.get(&ticket).cloned() else { continue };
                     let workers = if class == RequestClass::Forwarded { &self.forwarded } else { &self.own };
-                    // Workers end only after this thread has been asked to.
+                    // Workers end only after this thread has requested it.
                     let _ = workers.send((ticket, job, to));
                 }
                 ChannelAction::Finish(ticket) => self.finish(ticket, Ok(())),
@@ -186,7 +187,7 @@ impl Requests {
         }
     }
 
-    /// Sends the requests that are due besides those that were submitted, and serves producers.
+    /// Sends the due requests that no other thread has submitted, and serves producers.
     fn poll(&mut self) {
         self.serve_producers();
         if let Some(epoch) = self.broker_epoch {
@@ -210,7 +211,7 @@ impl Requests {
         while let Some(producer) = self.producers.first() {
             if !producer.is_closed() {
                 let Some(id) = self.producer_ids.take() else { return };
-                // An id whose producer has left meanwhile is wasted.
+                // The broker does not reuse an id whose producer has disconnected.
                 let _ = self.producers.remove(0).send(id);
             } else {
                 self.producers.remove(0);
@@ -251,7 +252,7 @@ impl Requests {
     }
 }
 
-/// Sends requests one after the other until the queues are gone. Several workers may share an
+/// Sends requests one after the other until the queues are dropped. Several workers may share an
 /// inbox.
 pub(super) fn work(inbox: &Mutex<Receiver<Work>>, mut connection: Connection, done: &Sender<RequestInput>) {
     loop {

@@ -1,13 +1,13 @@
-//! Reasons for which the metadata log is not followed, to be told to operators once each.
+//! Reasons for which the metadata log cannot be followed, each logged once for operators.
 //!
-//! An election brings a few of them within a second or two, which nobody needs to read.
+//! An election causes a few of them within a second or two; these are not worth a line.
 
 use std::collections::BTreeMap;
 
 #[cfg(test)]
 mod tests;
 
-/// Number of times that a reason comes without any progress before it is told.
+/// Number of consecutive occurrences of a reason, without progress, before it is logged.
 const PATIENCE: u32 = 5;
 
 /// Different reasons that are counted.
@@ -18,7 +18,7 @@ const REASONS_MAX: usize = 32;
 pub(super) struct Setbacks(BTreeMap<String, u32>);
 
 impl Setbacks {
-    /// Counts a reason; true if it is to be told now.
+    /// Counts a reason; true if it is to be logged now.
     pub(super) fn is_worth_a_word(&mut self, reason: &str) -> bool {
         if self.0.len() >= REASONS_MAX && !self.0.contains_key(reason) {
             return false;

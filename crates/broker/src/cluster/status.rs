@@ -138,7 +138,7 @@ impl Shared {
         self.stopping.load(Ordering::SeqCst)
     }
 
-    /// The active controller. Waits for one to become known, so long at most.
+    /// The active controller. Waits at most this time for one.
     pub(super) fn await_controller(&self, limit: Duration) -> Option<Target> {
         let mut state = self.state.lock();
         let is_waiting = |state: &mut State| state.controller.is_none() && !self.is_stopping();
@@ -146,7 +146,7 @@ impl Shared {
         state.controller.clone()
     }
 
-    /// Notes what an answer of the quorum said; true if the controller is another one.
+    /// Records the controller of an answer of the quorum; true if the controller has changed.
     pub(super) fn observed(&self, controller: Option<&Target>, epoch: i32, high_watermark: i64) -> bool {
         let mut state = self.state.lock();
         (state.quorum_epoch, state.high_watermark) = (epoch, high_watermark);
@@ -158,7 +158,7 @@ impl Shared {
         true
     }
 
-    /// Notes that all that an answer of the leader said is known.
+    /// Records that all contents of an answer of the leader are applied.
     pub(super) fn fetched(&self) {
         self.state.lock().fetched_ms = Some(steady_ms());
     }
@@ -172,7 +172,7 @@ impl Shared {
         (state.phase, state.is_fenced, state.broker_epoch) = (phase, is_fenced, broker_epoch);
     }
 
-    /// Notes the last refusal, or its end; true if it differs from the one before.
+    /// Records the last refusal, or its end; true if it differs from the previous one.
     pub(super) fn refused(&self, code: Option<i16>) -> bool {
         std::mem::replace(&mut self.state.lock().refusal, code) != code
     }

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::metadata::store::StoreLimits;
 
-/// Everything the broker was told, checked.
+/// The complete configuration of the broker, checked.
 #[derive(Clone, Debug)]
 pub struct BrokerConfig {
     /// The cluster to join; `None` if the broker is its own controller.
@@ -30,7 +30,7 @@ pub struct BrokerConfig {
     pub http_listen: Option<HostPort>,
     /// `levada.thresholds.file`; `None`: wherever [`thresholds`](super::thresholds()) looks.
     pub thresholds_file: Option<PathBuf>,
-    /// `levada.http.token`; `None` asks for nothing.
+    /// `levada.http.token`; `None` requires no token.
     pub http_token: Option<Secret>,
     /// `log.dirs`, else `log.dir`; never empty.
     pub log_dirs: Vec<PathBuf>,
@@ -419,7 +419,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Settings that contradict what this version does.
+    /// Settings that this version cannot satisfy.
     fn unserved(&self) -> Vec<ConfigError> {
         let elsewhere = self.0.explicit("metadata.log.dir").filter(|(dir, _)| {
             let is_named = |dirs: Vec<PathBuf>| dirs.iter().any(|named| named.as_path() == Path::new(dir));
@@ -429,7 +429,7 @@ impl Reader<'_> {
             key: "metadata.log.dir".to_owned(),
             value: value.to_owned(),
             origin: origin.clone(),
-            reason: "the metadata lies in a directory of log.dirs: name one of them, and move the directory __cluster_metadata-0 there".to_owned(),
+            reason: "the metadata log is in a directory of log.dirs: name one of them, and move the directory __cluster_metadata-0 there".to_owned(),
         });
         let protocols = (!self.has_protocol("classic")).then(|| {
             self.invalid(
@@ -450,8 +450,8 @@ impl Reader<'_> {
         }
     }
 
-    /// `address:number` or `name:number`, joined by commas; an address of IPv6 has colons of its
-    /// own.
+    /// `address:number` or `name:number`, separated by commas; an IPv6 address contains colons
+    /// itself.
     fn connection_overrides(&self) -> Result<BTreeMap<IpAddr, u32>, ConfigErrors> {
         let key = "max.connections.per.ip.overrides";
         let invalid = || ConfigErrors(vec![self.invalid(key, "address:number, joined by commas".to_owned())]);

@@ -239,7 +239,7 @@ fn alone(read: &Reader<'_>) -> Vec<ConfigError> {
     errors
 }
 
-/// Problems with the id and the addresses under which the cluster knows the broker.
+/// Problems with the id and the addresses of the broker in the cluster.
 fn own_address(read: &Reader<'_>, listeners: &[Listener]) -> Vec<ConfigError> {
     let mut errors = Vec::new();
     if read.0.explicit("node.id").is_none() {
@@ -316,8 +316,9 @@ fn controller_listener(read: &Reader<'_>) -> Result<(String, Protocol), ConfigEr
     Ok((name, protocol))
 }
 
-/// Name and protocol of the own listener for other brokers. As in Kafka, it is that of
-/// `security.inter.broker.protocol` if it is not named, and their listeners have the same name.
+/// Name and protocol of this broker's listener for other brokers. As in Kafka, it is the listener
+/// of `security.inter.broker.protocol` if none is named. The listeners of other brokers have the
+/// same name.
 fn broker_listener(read: &Reader<'_>, listeners: &[Listener]) -> Result<(String, Protocol), ConfigError> {
     let named = read.text(BROKER_LISTENER);
     let by_protocol = Some(read.text(BROKER_PROTOCOL)).filter(|protocol| !protocol.is_empty());

@@ -13,7 +13,7 @@ use super::{
     table::{BROKER_KEYS, TOPIC_KEYS, TopicConfigKey, broker_key},
 };
 
-/// Where a value comes from in Kafka's terms, numbered as in DescribeConfigs.
+/// The origin of a value in Kafka's terms, numbered as in DescribeConfigs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i8)]
 pub enum ConfigSource {
@@ -42,11 +42,11 @@ pub struct Described {
     pub name: Cow<'static, str>,
     /// The value; `None` is Kafka's null.
     pub value: Option<String>,
-    /// Where the value comes from in Kafka's terms.
+    /// The origin of the value in Kafka's terms.
     pub source: ConfigSource,
-    /// Where the value comes from in full.
+    /// The exact origin of the value.
     pub origin: Origin,
-    /// Every layer that gives the key a value, the one in force first.
+    /// Every layer that gives the key a value, the layer in force first.
     pub synonyms: Vec<Synonym>,
     /// The type.
     pub kind: ConfigType,
@@ -132,7 +132,7 @@ impl BrokerConfig {
         }
     }
 
-    /// Every topic key, for a topic with these settings of its own, in order of name.
+    /// Every topic key, for a topic with these settings, in order of name.
     pub fn describe_topic(&self, own: &BTreeMap<String, String>) -> Vec<Described> {
         in_order(TOPIC_KEYS.iter().map(|topic| self.describe_topic_key(topic, own)).collect())
     }
@@ -174,8 +174,8 @@ fn topic_synonyms(settings: &Settings, topic: &TopicConfigKey) -> Vec<Synonym> {
     from_main(main, layers(settings, topic.broker.iter().map(|name| (*name).into())))
 }
 
-/// True if only a restart changes the key. As in Kafka, that is said of every key that is written
-/// for a listener, even of those that can be changed.
+/// True if only a restart changes the key. As in Kafka, this applies to every key with a listener's
+/// prefix, even to those that can be changed.
 fn is_read_only(name: &str) -> bool {
     let fixed = |key: &ConfigKey| key.dynamic == Dynamic::ReadOnly;
     match (broker_key(name), kafka_key(name)) {
@@ -186,8 +186,8 @@ fn is_read_only(name: &str) -> bool {
     }
 }
 
-/// The layers behind a broker key. A key that a topic key takes its default from brings those that
-/// stand in for it.
+/// The layers behind a broker key. If a topic key takes its default from the key, the layers
+/// include the keys that replace it.
 fn broker_synonyms(settings: &Settings, name: Cow<'static, str>) -> Vec<Synonym> {
     let family = TOPIC_KEYS.iter().map(|topic| topic.broker).find(|names| names.contains(&&*name));
     match family {
@@ -199,7 +199,7 @@ fn broker_synonyms(settings: &Settings, name: Cow<'static, str>) -> Vec<Synonym>
     }
 }
 
-/// The key that stands in where the listener has no value of its own.
+/// The key whose value applies if the listener has no value.
 fn bare(name: &str) -> &str {
     known(name).map_or_else(|| prefix::bare(name).unwrap_or(name), |key| key.name)
 }

@@ -44,14 +44,14 @@ impl BrokerConfig {
         Ok((Self::from_settings(settings)?, differences))
     }
 
-    /// This configuration with other values of its own broker.
+    /// This configuration with other values of this single broker.
     pub(crate) fn with_own(&self, own: &Values) -> Result<Self, ConfigErrors> {
         self.with_dynamic(own, &self.settings().dynamic().cluster)
     }
 
-    /// True if one of the dynamic layers may become these values, `whole_cluster` telling which;
-    /// the error is Kafka's sentence where Kafka would refuse too. An unknown name is allowed, as
-    /// in Kafka: plug-ins have keys of their own.
+    /// True if one of the dynamic layers may have these values; `whole_cluster` selects the layer.
+    /// The error is Kafka's message where Kafka refuses too. An unknown name is allowed, as in
+    /// Kafka, because plug-ins define keys.
     pub(crate) fn check_dynamic(&self, whole_cluster: bool, values: &Values) -> Result<(), String> {
         let those = |which: &dyn Fn(&str) -> bool, message: &str| {
             let those: Vec<&str> = values.keys().map(String::as_str).filter(|name| which(name)).collect();
@@ -99,7 +99,7 @@ impl BrokerConfig {
     }
 }
 
-/// The reason why this value cannot be set, in Kafka's words where it says the same.
+/// The reason why this value cannot be set, in Kafka's words if Kafka has the same reason.
 fn refusal(name: &str, value: &str) -> Option<String> {
     let key = known(name)?;
     if let Some(refusal) = key.refusal(value) {
@@ -121,8 +121,7 @@ fn foreign_verdict(name: &str, value: &str) -> Option<Foreign> {
     if prefix::row(name).is_some() { None } else { foreign::verdict(name, value) }
 }
 
-/// The key of the table or of Kafka's that the name stands for, be it bare or written for a
-/// listener.
+/// The key of the table or of Kafka's for a name with or without a listener's prefix.
 pub(super) fn known(name: &str) -> Option<&'static ConfigKey> {
     prefix::row(name).or_else(|| {
         let bare = foreign::bare_foreign(name);
@@ -169,8 +168,8 @@ fn usable(values: &Values) -> Values {
     usable
 }
 
-/// True if the name stands for what neither Kafka nor we change without a restart. That a
-/// listener's key needs its prefix is said apart. For single listeners Kafka takes every key.
+/// True if neither Kafka nor Levada changes the key without a restart. A separate error reports a
+/// missing listener prefix. For single listeners Kafka accepts every key.
 fn is_fixed(name: &str) -> bool {
     let fixed = |key: &ConfigKey| key.dynamic == Dynamic::ReadOnly;
     match kafka_key(name) {

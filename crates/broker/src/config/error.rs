@@ -2,7 +2,7 @@
 
 use std::{fmt, io, path::PathBuf};
 
-/// Where a value came from.
+/// The origin of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// `-o key=value` on the command line.
@@ -60,7 +60,7 @@ pub enum ConfigError {
     /// The configuration file is not in `.properties` syntax.
     #[error("{origin}: {reason}")]
     Syntax {
-        /// Where.
+        /// The origin.
         origin: Origin,
         /// Description of the problem.
         reason: String,
@@ -76,7 +76,7 @@ pub enum ConfigError {
     Unknown {
         /// The key as given.
         key: String,
-        /// Where it was set.
+        /// The origin.
         origin: Origin,
         /// The known key with the smallest edit distance, if any is near.
         nearest: Option<&'static str>,
@@ -88,7 +88,7 @@ pub enum ConfigError {
         key: String,
         /// The value as given.
         value: String,
-        /// Where it was set.
+        /// The origin.
         origin: Origin,
         /// The allowed values, in words.
         allowed: String,
@@ -100,15 +100,15 @@ pub enum ConfigError {
         key: String,
         /// The value as given.
         value: String,
-        /// Where it was set.
+        /// The origin.
         origin: Origin,
         /// The reason, and the next step.
         reason: String,
     },
 }
 
-/// The part of a text that may be the name of a key. Text behind a name may be a secret, as may a
-/// line of a private key before which a backslash was forgotten.
+/// The part of a text that may be the name of a key. The text after a name may be a secret, and so
+/// may a line of a private key after a missing backslash.
 pub(super) fn name_of(text: &str) -> String {
     let is_named = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     let (name, rest) = text.split_at(text.find(|c| !is_named(c)).unwrap_or(text.len()));

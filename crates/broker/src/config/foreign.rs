@@ -15,14 +15,14 @@ pub(super) enum Foreign {
     Refused(&'static str),
 }
 
-/// The verdict on a key with this value, or `None` if Kafka does not know the key either. Keys
-/// written for one listener, and for one mechanism of it, are judged by the bare key.
+/// The verdict on a key with this value, or `None` if Kafka does not have the key either. Keys for
+/// one listener, and for one mechanism of it, are checked as the plain key.
 pub(super) fn verdict(name: &str, value: &str) -> Option<Foreign> {
     let bare = bare_foreign(name);
     if prefix::is_prefixed(name) && broker_key(bare).is_some() {
         return Some(match COUNTED_TOGETHER.contains(&bare) {
             true => Foreign::Refused("it holds for all listeners together: set the key without the prefix"),
-            false => Foreign::Noted("a single listener has no value of its own, neither here nor in Kafka"),
+            false => Foreign::Noted("listeners cannot have separate values of this key, as in Kafka"),
         });
     }
     if let Some(refusal) = REFUSED.iter().find(|refusal| refusal.key == bare) {
@@ -100,7 +100,8 @@ pub(super) fn names() -> impl Iterator<Item = &'static str> {
 /// A key that must not be dropped unnoticed.
 struct Refusal {
     key: &'static str,
-    /// Values, besides Kafka's default and none at all, that ask for what is done anyway.
+    /// Values, in addition to Kafka's default and an empty value, that request the present
+    /// behaviour.
     done: &'static [&'static str],
     reason: &'static str,
 }

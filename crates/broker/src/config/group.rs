@@ -10,8 +10,7 @@ use super::{BrokerConfig, Origin};
 struct GroupKey {
     key: ConfigKey,
     broker: &'static str,
-    /// The least and the greatest value that a broker allows, each with the broker key that says
-    /// so.
+    /// The minimum and the maximum value that a broker allows, each with its broker key.
     bounds: Option<[(&'static str, i64); 2]>,
 }
 
@@ -193,7 +192,7 @@ impl BrokerConfig {
         self.settings().text(name).and_then(|text| text.parse().ok()).unwrap_or(default)
     }
 
-    /// Every group key, for a group with these settings of its own, in order of name.
+    /// Every group key, for a group with these settings, in order of name.
     pub(crate) fn describe_group(&self, own: &Values) -> Vec<Described> {
         let mut rows: Vec<Described> = keys().map(|known| self.describe_group_key(known, own)).collect();
         rows.sort_unstable_by(|one, other| one.name.cmp(&other.name));

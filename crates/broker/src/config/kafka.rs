@@ -14,7 +14,7 @@ pub(super) struct KafkaKey {
     pub(super) level: ConfigScope,
 }
 
-/// Where Kafka defines a key of its brokers.
+/// The definition of a broker key in Kafka.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ConfigScope {
     /// Public: described whether or not it is set.
@@ -50,7 +50,7 @@ static KEYS: LazyLock<BTreeMap<&'static str, KafkaKey>> = LazyLock::new(|| {
     keys.collect()
 });
 
-/// Every line of the table: what is configured (`broker`, `internal`, `dynamic`, `topic`,
+/// Every line of the table: the resource (`broker`, `internal`, `dynamic`, `topic`,
 /// `internal-topic`, `group` or `client-metrics`), the key, and the broker's keys that a topic or a
 /// group inherits from.
 fn rows() -> impl Iterator<Item = (&'static str, ConfigKey, &'static str)> {

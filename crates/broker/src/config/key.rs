@@ -278,7 +278,7 @@ impl ConfigKey {
     }
 }
 
-/// The words of a list value, trimmed, empty ones left out.
+/// The words of a list value, trimmed, without empty words.
 pub(super) fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split(',').map(str::trim).filter(|word| !word.is_empty())
 }

@@ -22,7 +22,7 @@ pub struct HostPort {
 pub struct Listener {
     /// The listener's name, in capitals.
     pub name: String,
-    /// Where to bind.
+    /// The address to bind.
     pub bind: HostPort,
     /// Advertised address; `None` means the address that the client connected to.
     pub advertised: Option<HostPort>,
@@ -67,7 +67,7 @@ impl Protocol {
     pub const ALL: [Protocol; 4] =
         [Protocol::Plaintext, Protocol::Ssl, Protocol::SaslPlaintext, Protocol::SaslSsl];
 
-    /// The protocol of this name, in whatever case.
+    /// The protocol of this name, in upper or lower case.
     pub fn parse(name: &str) -> Option<Protocol> {
         Protocol::ALL.into_iter().find(|protocol| protocol.name().eq_ignore_ascii_case(name))
     }
@@ -152,14 +152,14 @@ pub(super) struct ListenerKeys<'a> {
     pub(super) inter_broker_protocol: &'a str,
 }
 
-/// A problem with one of the listener keys: the key, and what its value must be.
+/// A problem with one of the listener keys: the key, and its valid values.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ListenerProblem {
     pub(super) key: &'static str,
     pub(super) must_be: String,
 }
 
-/// The listeners to open. Those named in `controller.listener.names` are left out: there is no
+/// The listeners to open. Listeners of `controller.listener.names` are omitted: there is no
 /// controller to reach.
 pub(super) fn resolve(keys: &ListenerKeys<'_>) -> Result<Vec<Listener>, ListenerProblem> {
     let controllers: Vec<String> = words(keys.controllers).map(str::to_uppercase).collect();
@@ -228,8 +228,7 @@ fn check_advertised(
     Ok(())
 }
 
-/// There is no second broker to talk to, but a name that is not a listener is a mistake, as in
-/// Kafka.
+/// There is no second broker, but a name that is not a listener is a mistake, as in Kafka.
 fn check_inter_broker(keys: &ListenerKeys<'_>, listeners: &[Listener]) -> Result<(), ListenerProblem> {
     const NAME: &str = "inter.broker.listener.name";
     const PROTOCOL: &str = "security.inter.broker.protocol";
@@ -287,8 +286,8 @@ impl BrokerConfig {
     }
 }
 
-/// Limits of each listener's connections. As in Kafka, the listener between brokers is the one that
-/// is named, or that of the protocol.
+/// Limits of each listener's connections. As in Kafka, the listener between brokers is the named
+/// listener, or the listener of the protocol.
 pub(super) fn limits(settings: &Settings, listeners: &[Listener]) -> BTreeMap<String, ListenerLimits> {
     let names = ["inter.broker.listener.name", "security.inter.broker.protocol"];
     let inner = names.into_iter().filter_map(|key| settings.text(key)).find(|name| !name.is_empty());

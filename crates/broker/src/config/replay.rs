@@ -3,12 +3,12 @@
 /// Policy for old records that a consumer has read from the disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReplayCache {
-    /// They stay if they displace no other pages, or when they are read again soon enough.
+    /// Old records stay if they displace no other pages, or when they are read again soon enough.
     #[default]
     Auto,
-    /// They stay.
+    /// Old records stay.
     Always,
-    /// They do not.
+    /// Old records do not stay.
     Never,
 }
 

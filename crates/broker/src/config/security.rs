@@ -50,7 +50,7 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// SASL of all listeners, and what failures cost.
+/// SASL of all listeners, and the delay after failed authentications.
 #[derive(Clone, Debug)]
 pub struct SecurityConfig {
     /// By the name of the listener, in capitals; those without SASL are not there.
@@ -65,7 +65,7 @@ pub struct SecurityConfig {
     pub authorizer: Option<AuthorizerConfig>,
 }
 
-/// When the keys that tokens are signed with are reloaded.
+/// The schedule for reloading the signing keys of tokens.
 #[derive(Clone, Copy, Debug)]
 pub struct SigningKeyTimes {
     /// After a success.

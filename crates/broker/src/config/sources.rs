@@ -18,7 +18,7 @@ use super::{
     table::{BROKER_KEYS, TOPIC_KEYS, broker_key},
 };
 
-/// Where a configuration is read from.
+/// The origin of a configuration.
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
     /// A file in `.properties` syntax.
@@ -36,7 +36,7 @@ pub struct Sources {
 pub struct Note {
     /// The key or variable as given.
     pub key: String,
-    /// Where it was set.
+    /// The origin of the value.
     pub origin: Origin,
     /// The reason why it has no effect.
     pub text: String,
@@ -158,7 +158,7 @@ const OTHER_VARIABLES: [&str; 5] =
     ["LEVADA_BROKERS", "LEVADA_COMMAND_CONFIG", "LEVADA_CONFIG", "LEVADA_LOG", "LEVADA_OAUTHBEARER_TOKEN"];
 
 impl Settings {
-    /// The value of a key of the table, or of another key of Kafka's: what was set, else the
+    /// The value of a key of the table, or of another key of Kafka's: the set value, else the
     /// default, else `None`.
     pub(crate) fn text(&self, name: &str) -> Option<&str> {
         let dynamic = self.dynamic.find(name).map(|(value, _)| value);
@@ -243,7 +243,7 @@ impl Settings {
         found.map(|(value, origin)| (value.as_str(), origin))
     }
 
-    /// Where the key's value came from.
+    /// The origin of the key's value.
     pub fn origin(&self, name: &str) -> &Origin {
         let set = || self.explicit(name).map(|(_, origin)| origin);
         self.dynamic.find(name).map(|(_, origin)| origin).or_else(set).unwrap_or(&Origin::Default)
@@ -279,8 +279,8 @@ impl Settings {
         Ok(())
     }
 
-    /// Takes a key that has no effect, unless its value asks for what must not be dropped
-    /// unnoticed.
+    /// Accepts a key that has no effect, unless its value requests behaviour that must not be
+    /// ignored silently.
     fn assign_foreign(&mut self, name: String, value: String, origin: Origin) -> Result<(), ConfigError> {
         let bare = foreign::bare_foreign(&name);
         let key = broker_key(bare).or_else(|| kafka_key(bare).map(|known| &known.key));
@@ -308,7 +308,7 @@ impl Settings {
         Ok(())
     }
 
-    /// Lets `node.id` and its older name `broker.id` stand for each other, as in Kafka.
+    /// Treats `node.id` and its older name `broker.id` as the same key, as in Kafka.
     fn name_the_node(&mut self) -> Result<(), ConfigError> {
         const NAMES: [&str; 2] = ["node.id", "broker.id"];
         let [node, broker] = NAMES.map(|name| self.set.get(name).cloned());

@@ -56,7 +56,7 @@ pub const BROKER_KEYS: &[ConfigKey] = &[
         .valid(Valid::SomeOf(&["broker", "controller"])),
     // Membership in a cluster.
     list("controller.listener.names", "Listeners of controllers. The broker does not open them. In a cluster the first one is the listener that the broker connects to."),
-    list("controller.quorum.bootstrap.servers", "Addresses of controllers, as host:port. The broker learns the others from them.").default(""),
+    list("controller.quorum.bootstrap.servers", "Addresses of some controllers, as host:port. These controllers report the others.").default(""),
     list("controller.quorum.voters", "Controllers of a static quorum, as id@host:port.").default(""),
     string("sasl.mechanism.controller.protocol", "SASL mechanism for connections to controllers: PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512. Kafka's default, GSSAPI, is not supported.").default("GSSAPI"),
     int("broker.heartbeat.interval.ms", "Interval between heartbeats to the controller.").default("2000"),
@@ -138,13 +138,13 @@ pub const BROKER_KEYS: &[ConfigKey] = &[
     int("num.partitions", "Partitions of a topic that is created without a partition count.").default("1").at_least(1),
     int("default.replication.factor", "Replicas of a topic that is created without a replication factor.").default("1").valid(Valid::Range(1, 32767)),
     boolean("levada.replication.factor.clamp", "Lower a replication factor above the number of brokers to that number instead of refusing it. For test suites and development.").default("false"),
-    boolean("auto.create.topics.enable", "Create a topic when a client first asks for it.").default("true"),
+    boolean("auto.create.topics.enable", "Create a topic when a client first requests it.").default("true"),
     boolean("delete.topic.enable", "Allow the deletion of topics.").default("true"),
     // Limits of connections and requests.
-    int("max.connections", "Maximum number of client connections, or of those of one listener. Further connections wait until one closes. Of several listeners, the one between brokers is bounded by its own number alone.").default("2147483647").at_least(0).cluster_wide().per_listener(),
+    int("max.connections", "Maximum number of client connections, or of those of one listener. Further connections wait until one closes. The listener between brokers has only its own limit if there are several listeners.").default("2147483647").at_least(0).cluster_wide().per_listener(),
     int("max.connections.per.ip", "Maximum number of connections from one address. The broker closes further ones.").default("2147483647").at_least(0).cluster_wide(),
     string("max.connections.per.ip.overrides", "Maximum number of connections for single addresses, as address:number,…. Host names are resolved when the broker starts.").default("").cluster_wide(),
-    int("max.connection.creation.rate", "Maximum number of connections accepted in a second, in all or by one listener. Further connections wait. Of several listeners, the one between brokers is bounded by its own number alone.").default("2147483647").at_least(1).cluster_wide().per_listener(),
+    int("max.connection.creation.rate", "Maximum number of connections accepted in a second, in all or by one listener. Further connections wait. The listener between brokers has only its own limit if there are several listeners.").default("2147483647").at_least(1).cluster_wide().per_listener(),
     long("connections.max.idle.ms", "Time after which the broker closes an idle connection. A negative number means never.").default("600000"),
     int("socket.request.max.bytes", "Largest request. A longer one closes the connection.").default("104857600").at_least(1),
     string("levada.replay.cache", "Page cache policy for old records that a consumer has read from the disk: auto (keep them as memory allows), always, or never.")

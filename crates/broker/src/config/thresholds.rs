@@ -14,8 +14,7 @@ pub(super) fn named_thresholds(settings: &Settings) -> Option<PathBuf> {
     path.map(PathBuf::from)
 }
 
-/// Where such a file is looked for if none is named, in this order: the user's own, then the
-/// machine's.
+/// Default paths of the file, in this order: the user's, then the machine's.
 pub fn threshold_files() -> Vec<PathBuf> {
     let absolute = |path: &PathBuf| path.is_absolute();
     let named = std::env::var_os("XDG_CONFIG_HOME").map(PathBuf::from).filter(absolute);
@@ -24,8 +23,8 @@ pub fn threshold_files() -> Vec<PathBuf> {
     user.into_iter().chain([PathBuf::from("/etc/levada/thresholds")]).collect()
 }
 
-/// The thresholds in force and the file that they are from: the one named, else the first that is
-/// there, else none and the defaults.
+/// The thresholds in force and the file that they come from: the named file, else the first that
+/// exists, else no file and the defaults.
 ///
 /// # Errors
 /// The file that is named is not there, or one of its lines is wrong.

@@ -83,7 +83,7 @@ pub struct CleanupPolicy {
 /// `compression.type`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CompressionType {
-    /// As the producer sent it.
+    /// The compression of the producer.
     Producer,
     /// None.
     Uncompressed,
@@ -106,8 +106,8 @@ pub enum TimestampType {
     LogAppendTime,
 }
 
-/// Promise of an acknowledgement by every in-sync replica about the device: none (`page-cache`),
-/// that the records are on it (`fdatasync`), or that at most so many are not.
+/// Promise about the device of an acknowledgement by every in-sync replica: none (`page-cache`),
+/// that the records are on it (`fdatasync`), or that at most a number of records are not.
 pub fn durability_label(every_ack: bool, flush_messages: i64) -> Cow<'static, str> {
     match flush_messages {
         _ if every_ack => "fdatasync".into(),
@@ -123,7 +123,7 @@ impl TopicConfig {
         durability_label(self.acks_durable, self.flush_messages)
     }
 
-    /// The configuration of a topic with these settings of its own.
+    /// The configuration of a topic with these settings.
     pub fn resolve(broker: &BrokerConfig, own: &BTreeMap<String, String>) -> Result<Self, ConfigError> {
         let mut checked = BTreeMap::new();
         for (name, value) in own {
@@ -148,12 +148,12 @@ impl TopicConfig {
         Ok(config)
     }
 
-    /// The configuration of a topic without settings of its own.
+    /// The configuration of a topic without settings.
     pub(super) fn defaults(settings: &Settings) -> Self {
         Self::read(&Reader { settings, own: &BTreeMap::new() })
     }
 
-    /// Checks between keys; `origin` tells where a topic key's value came from.
+    /// Checks between keys; `origin` returns the origin of a topic key's value.
     pub(super) fn check(&self, origin: impl Fn(&str) -> Origin) -> Result<(), ConfigError> {
         let key = "min.compaction.lag.ms";
         if self.min_compaction_lag_ms > self.max_compaction_lag_ms {
@@ -216,7 +216,7 @@ impl Settings {
         from_broker.or_else(|| topic.key.default.map(str::to_owned)).unwrap_or_default()
     }
 
-    /// Where a topic key's default came from.
+    /// The origin of a topic key's default.
     pub(super) fn topic_origin(&self, name: &str) -> Origin {
         let broker = topic_key(name).map_or(&[][..], |topic| topic.broker);
         let source = broker.iter().find(|name| self.text(name).is_some());

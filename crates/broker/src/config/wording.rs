@@ -26,7 +26,7 @@ impl ConfigKey {
             (_, Valid::SomeOf(allowed)) => {
                 words(value).find(|word| !allowed.contains(word)).unwrap_or(value).into()
             }
-            // As a number, in which a point is never missing.
+            // As a number, which always has a decimal point.
             (ConfigType::Double, _) => match value.parse::<f64>() {
                 Ok(number) => format!("{number:?}").into(),
                 Err(_) => value.into(),

@@ -26,7 +26,7 @@ impl ConfigChanges {
         }
     }
 
-    /// The changes of those resources that `keep` is true of, asked in order.
+    /// The changes of the resources for which `keep` is true, evaluated in order.
     pub(crate) fn filter(self, mut keep: impl FnMut(&ConfigResource) -> bool) -> Self {
         match self {
             Self::Single(mut changes) => {

@@ -17,7 +17,7 @@ use crate::metadata::records::Record;
 use crate::metadata::store::{Store, StoreError};
 use crate::publishing::{Aftermath, Publisher};
 
-/// The metadata log, and the right to change what it says.
+/// The metadata log, and the right to change the metadata.
 pub(super) struct Embedded {
     store: Mutex<Store>,
     publisher: Arc<Publisher>,
@@ -115,8 +115,8 @@ impl Embedded {
         Ok(())
     }
 
-    /// Takes a snapshot of the metadata log if one is due, and removes what it makes superfluous.
-    /// Changes wait for neither. Blocks.
+    /// Takes a snapshot of the metadata log if one is due, and removes superfluous files. Changes
+    /// wait for neither. Blocks.
     pub(super) fn shorten(&self) {
         let _alone = self.shortening.lock();
         let due = self.store.lock().due_snapshot(now_ms());

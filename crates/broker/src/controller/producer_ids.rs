@@ -1,5 +1,5 @@
 //! Producer ids, handed out from blocks that the metadata log accounts for. In a cluster the
-//! membership asks for blocks before they are needed.
+//! membership requests blocks in advance.
 
 use std::ops::Range;
 use std::sync::Arc;

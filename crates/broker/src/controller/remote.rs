@@ -26,7 +26,7 @@ mod tests;
 pub(crate) type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// Connection to the active controller of a cluster. It finds the controller again after an
-/// election, and repeats requests that no controller has decided.
+/// election, and repeats requests without an answer.
 pub(crate) trait ActiveController: Send + Sync {
     /// Forwards a client's request in an Envelope.
     fn forward(&self, request: ClientRequest) -> Pending<'_, Forwarded>;
@@ -37,11 +37,11 @@ pub(crate) trait ActiveController: Send + Sync {
         request: CreateTopicsRequest,
     ) -> Pending<'_, Result<CreateTopicsResponse, ErrorCode>>;
 
-    /// Returns a producer id that no broker has had before.
+    /// Returns a producer id that no broker has used before.
     fn producer_id(&self) -> Pending<'_, Result<i64, ErrorCode>>;
 
-    /// The versions of an API that the active controller takes: `None` if no controller has told
-    /// its versions yet, empty if it does not have the API.
+    /// The versions of an API that the active controller supports: `None` if no controller has
+    /// reported its versions yet, empty if the controller does not have the API.
     fn versions(&self, api: ApiKey) -> Option<RangeInclusive<i16>>;
 }
 

@@ -41,7 +41,7 @@ impl ConfigRules for BrokerConfig {
     }
 
     fn default_value(&self, resource: ResourceKind, key: &str) -> Option<String> {
-        // The table's, as in Kafka, whatever the broker was told.
+        // The value of the table, as in Kafka, independent of the configuration.
         let name = match resource {
             ResourceKind::Topic => topic_key(key)?.broker.first()?,
             _ => key,

@@ -78,10 +78,9 @@ impl Controller {
         if exists() { Ok(()) } else { Err(ErrorCode::CoordinatorNotAvailable.into()) }
     }
 
-    /// Creates the topics that clients asked for without creating them; returns the new ones with
-    /// their numbers of partitions. Failures show in the answer that looks for the topics next. In
-    /// a cluster the creation begins, with the rights of `client` if there is one, and is not
-    /// waited for.
+    /// Creates topics on demand; returns the new topics with their numbers of partitions. A failure
+    /// shows in the answer to the next request for the topics. In a cluster the creation begins,
+    /// with the rights of `client` if there is one, and this function does not wait for it.
     pub(crate) async fn auto_create(
         self: &Arc<Self>,
         names: Vec<String>,
@@ -102,7 +101,7 @@ impl Controller {
         }
         failed.retain(|failure| failure.code != ErrorCode::TopicAlreadyExists);
         if let Some(failure) = failed.first() {
-            // One line, however many names a request had.
+            // One line, independent of the number of names in a request.
             tracing::warn!(?failure, others = failed.len() - 1, "cannot create the topic automatically");
         }
         created

@@ -21,22 +21,22 @@ impl Announcements {
         Self { topics: Mutex::new(Arc::new(Image::empty())), own_settings: Mutex::default() }
     }
 
-    /// Tells every coordinator that topics have come, gone or grown. `latest` is called when it is
-    /// this change's turn, so that no earlier image follows a later one.
+    /// Notifies every coordinator of topics that were created, deleted or extended. `latest` is
+    /// called in the order of the changes, so that no earlier image follows a later one.
     pub(super) fn topics(&self, groups: &Host<Coordinator>, latest: impl FnOnce() -> Arc<Image>) {
         let mut topics = self.topics.lock();
         *topics = latest();
         groups.tell_all(|| Event::Topics(topics.clone()));
     }
 
-    /// Tells every coordinator the settings of single groups.
+    /// Passes the settings of single groups to every coordinator.
     pub(super) fn own_settings(&self, groups: &Host<Coordinator>, latest: OwnSettings) {
         let mut own_settings = self.own_settings.lock();
         *own_settings = Arc::new(latest);
         groups.tell_all(|| Event::OwnSettings(own_settings.clone()));
     }
 
-    /// Tells the latest to the coordinator of partition `index`, which is about to be loaded.
+    /// Sends the latest announcements to the coordinator of partition `index`, before it is loaded.
     pub(super) fn repeat(&self, groups: &Host<Coordinator>, index: i32) {
         groups.tell(index, Event::Topics(self.topics.lock().clone()));
         groups.tell(index, Event::OwnSettings(self.own_settings.lock().clone()));

@@ -90,8 +90,8 @@ impl<M: Machine> Host<M> {
         Self { settings, slots, alarm, jobs, unclaimed, is_unloaded }
     }
 
-    /// Makes a coordinator for each of so many partitions that has none, and returns how many had
-    /// one before. The new ones are not loaded.
+    /// Makes a coordinator for each of this number of partitions that has none, and returns the
+    /// previous number of coordinators. The new ones are not loaded.
     pub(crate) fn provide(&self, partitions: usize) -> usize {
         let make = || Slot::new(M::new(&self.settings), self.alarm.clone(), self.jobs.clone());
         self.slots.provide(partitions, make)
@@ -143,15 +143,15 @@ impl<M: Machine> Host<M> {
         Some(self.slots.count()).filter(|count| *count > 0).map(|count| partition_for(key, count))
     }
 
-    /// Asks the coordinator of the request's key and waits for its answer, however long it takes.
+    /// Sends a request to the coordinator of its key and waits for the answer without a limit.
     /// Without a partition for the key the request is refused.
     pub(crate) async fn ask<R: Request<M> + Keyed>(&self, request: R) -> R::Answer {
         let index = self.partition_of(request.key());
         self.ask_at(index, request, M::NOT_COORDINATOR).await
     }
 
-    /// Asks the coordinator of partition `index`, as [`Host::ask`]; `refusal` is the error while it
-    /// does not serve.
+    /// Sends a request to the coordinator of partition `index`, as [`Host::ask`]; `refusal` is the
+    /// error while the coordinator does not serve.
     pub(crate) async fn ask_at<R: Request<M>>(
         &self,
         index: Option<i32>,
@@ -166,14 +166,14 @@ impl<M: Machine> Host<M> {
         answer.await.ok().and_then(R::answer).unwrap_or(refused)
     }
 
-    /// Looks at the coordinator of `key`; none where its partition is not served.
+    /// Reads the coordinator of `key`; none if its partition is not served.
     pub(crate) fn view<T>(&self, key: &str, look: impl FnOnce(&M) -> T) -> Option<T> {
         let slot = self.slots.at(self.partition_of(key)?)?;
         let state = slot.state.lock();
         state.is_open().then(|| look(&state.machine))
     }
 
-    /// Looks at every coordinator whose partition is served, in turn.
+    /// Reads every coordinator whose partition is served, one after the other.
     pub(crate) fn view_all<T>(&self, mut look: impl FnMut(&M) -> T) -> Vec<T> {
         let slots = self.slots.all();
         let states = slots.iter().map(|slot| slot.state.lock()).filter(|state| state.is_open());
@@ -207,8 +207,9 @@ impl<M: Machine> Host<M> {
     }
 
     /// Begins a term of the coordinator in `partition`, which must have been provided: requests are
-    /// refused until the returned load has ended. `announce` tells a new coordinator, by
-    /// [`Host::tell`], what the former one knew. Not at the same time as a change of leadership.
+    /// refused until the returned load has ended. `announce` passes to a new coordinator, by
+    /// [`Host::tell`], the announcements that the former one had. Not at the same time as a change
+    /// of leadership.
     pub(crate) fn begin(&self, partition: &Arc<Partition>, announce: impl FnOnce()) -> Option<Load> {
         let Some(slot) = self.slots.at(partition.index()) else {
             tracing::error!(
@@ -231,7 +232,7 @@ impl<M: Machine> Host<M> {
         }))
     }
 
-    /// The jobs of all coordinators, for the one that does them.
+    /// The jobs of all coordinators, for the task that runs them.
     pub(crate) fn take_jobs(&self) -> Option<mpsc::UnboundedReceiver<Job<M>>> {
         self.unclaimed.lock().take()
     }
@@ -263,7 +264,7 @@ impl<M: Machine> Job<M> {
         move || slot.state.lock().term != term
     }
 
-    /// Tells the coordinator how the work has ended.
+    /// Reports the result of the work to the coordinator.
     pub(crate) fn done(&self, event: M::Event) {
         self.slot.step_in(self.term, event);
     }
@@ -306,11 +307,11 @@ impl<M: Machine> Slot<M> {
     }
 
     /// Replays the partition's log into `machine` and opens the coordinator for requests, unless
-    /// its term has ended meanwhile. If the log cannot be read, the coordinator stays closed: no
-    /// answer is better than one from half of the state. The lock is not held during the replay.
+    /// its term has ended during the replay. If the log cannot be read, the coordinator stays
+    /// closed: half of the state would give wrong answers. The lock is not held during the replay.
     ///
-    /// Records that other replicas may lack are waited for: with another leader they would be gone,
-    /// and answers by them wrong. A leadership that is lost ends the term.
+    /// Waits until other replicas have the records: another leader without them would make answers
+    /// wrong. A lost leadership ends the term.
     fn load(self: &Arc<Self>, mut machine: M, partition: &Arc<Partition>, (leader_epoch, term): (i32, u64)) {
         if self.state.lock().term != term {
             return;
@@ -405,7 +406,7 @@ impl<M: Machine> Slot<M> {
         }
     }
 
-    /// Steps the machine, or the one that is being loaded as soon as it is.
+    /// Steps the machine, or the machine that is being loaded once it is loaded.
     fn tell(self: &Arc<Self>, event: M::Event) {
         let mut state = self.state.lock();
         match &mut state.held {
@@ -419,7 +420,7 @@ impl<M: Machine> Slot<M> {
         while let Some(action) = actions.pop_front() {
             match action {
                 Action::Reply(ticket, outcome) => match state.waiting.remove(&ticket) {
-                    // The connection that asked may be gone.
+                    // The connection of the request may have closed.
                     Some(answer) => drop(answer.send(outcome)),
                     None => assert!(ticket.0 < state.dismissed_before, "a ticket is answered once"),
                 },
@@ -488,8 +489,7 @@ impl<M: Machine> Slot<M> {
         }
     }
 
-    /// Refuses the requests before this ticket, one of which waits for a write that takes too long:
-    /// they may be asked again. The write is not given up.
+    /// Refuses the requests before this ticket after a slow write; the write continues.
     fn dismiss(&self, term: u64, before: u64) {
         let mut state = self.state.lock();
         if state.term == term {

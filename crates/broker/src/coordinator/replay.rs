@@ -26,7 +26,7 @@ pub(crate) enum ReplayError {
     Machine(#[from] ReplayFault),
 }
 
-/// Read so much of the log at a time when replaying it.
+/// Bytes of the log that the replay reads at a time.
 const REPLAY_BYTES: u32 = 1 << 20;
 
 /// Shows every batch of `log` in order, each checked.
@@ -51,12 +51,13 @@ pub(crate) fn replay(
     Ok(())
 }
 
-/// The result of an append for the machine: the base offset, or the one classification of failures.
+/// The result of an append for the machine: the base offset, or the common classification of
+/// failures.
 pub(crate) fn stored<M: Machine>(partition: &Partition, result: SubmitResult) -> Result<i64, PersistFailure> {
     let error = match result {
         Ok(appended) => return Ok(appended.base_offset),
         Err(SubmitError::Refused(error)) => error,
-        // The next leader's log decides, and the next term goes by it.
+        // The next leader's log decides, and the next term follows it.
         Err(SubmitError::Uncommitted(
             CommitFailure::LeadershipLost | CommitFailure::NotEnoughReplicas | CommitFailure::TimedOut,
         )) => return Err(PersistFailure::Unavailable),
@@ -68,9 +69,9 @@ pub(crate) fn stored<M: Machine>(partition: &Partition, result: SubmitResult) ->
             PersistFailure::TransactionState
         }
         AppendError::TooLarge { .. } | AppendError::LargerThanSegment { .. } => PersistFailure::TooLarge,
-        // Nothing of it is in the log; the coordinator of another epoch continues from there.
+        // The log has nothing of it; the coordinator of another epoch continues from there.
         AppendError::LeaderEpoch { .. } => PersistFailure::Unavailable,
-        // The lane tells the operator.
+        // The lane logs the failure.
         AppendError::Storage(error) if may_be_repeated(partition, &error) => PersistFailure::Unavailable,
         AppendError::Batch(_) | AppendError::Order { .. } | AppendError::Storage(_) => {
             tracing::error!(

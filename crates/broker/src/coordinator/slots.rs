@@ -36,9 +36,8 @@ impl Due {
     }
 }
 
-/// The coordinators that live in the partitions of one topic: as many as it has partitions, none
-/// before it exists. The topic's number of partitions, not the configured one, decides which of
-/// them a key belongs to.
+/// The coordinators of one topic: one for each partition, none before the topic exists. The topic's
+/// number of partitions, not the configured number, decides which coordinator a key belongs to.
 pub(crate) struct Slots<T> {
     slots: ArcSwap<Vec<Arc<T>>>,
 }
@@ -65,8 +64,8 @@ impl<T> Slots<T> {
         i32::try_from(self.slots.load().len()).expect("partitions are numbered with 32 bits")
     }
 
-    /// Makes those that are missing for so many partitions, and returns how many there were before.
-    /// Not at the same time as another change.
+    /// Makes the missing coordinators up to this number of partitions, and returns the previous
+    /// number. Not at the same time as another change.
     pub(crate) fn provide(&self, count: usize, make: impl Fn() -> T) -> usize {
         let mut slots = Vec::clone(&self.slots.load());
         let before = slots.len();

@@ -31,7 +31,7 @@ use crate::tasks::{RESTART_PAUSE, guarded};
 const LATEST: i64 = -1;
 const EARLIEST: i64 = -2;
 
-/// A change of what a thread follows.
+/// A change of the partitions that a thread follows.
 pub(super) enum Command {
     Follow(PartitionKey),
     Forget(PartitionKey),
@@ -130,8 +130,8 @@ impl Shared {
         self.news.notify_one();
     }
 
-    /// Does the thread's work. After a panic it begins anew, with the partitions that it is to
-    /// follow: a follower knows nothing that is not in its log.
+    /// Does the thread's work. After a panic the work restarts with the partitions of the thread:
+    /// all state of a follower is in its log.
     fn run(&self, name: &str, mut work: impl FnMut()) {
         while guarded(name, &mut work).is_err() {
             let mut inbox = self.inbox.lock();
@@ -149,7 +149,8 @@ struct Follow {
     totals: Arc<Totals>,
     leader: i32,
     fetcher: Fetcher,
-    /// The partitions that the fetcher follows. One that is not served any more refuses every task.
+    /// The partitions that the fetcher follows. A partition that is no longer served refuses every
+    /// task.
     partitions: HashMap<PartitionKey, Arc<Partition>>,
     connection: Connection,
     shared: Arc<Shared>,
@@ -186,7 +187,7 @@ impl Follow {
                 Some(start) => {
                     let held = self.partitions.insert(*partition, start.partition.clone());
                     if held.is_some_and(|held| !Arc::ptr_eq(&held, &start.partition)) {
-                        // It was removed and has come back with another log.
+                        // The replica was removed and added again with another log.
                         self.fetcher.forget(partition);
                     }
                     let task =
@@ -254,7 +255,7 @@ impl Follow {
         }
     }
 
-    /// Asks the leader for an end of its log.
+    /// Requests an end offset of the leader's log.
     fn locate(&mut self, task: &FetcherTask, bound: Bound) -> Outcome {
         let unreachable = Outcome::Refused(ErrorCode::RequestTimedOut.code());
         let (topic_id, index) = task.partition;

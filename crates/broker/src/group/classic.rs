@@ -39,9 +39,9 @@ pub(super) struct ClassicGroup {
     members: BTreeMap<String, Member>,
     /// Instance id of each static member, and the member id it has now.
     static_members: BTreeMap<String, String>,
-    /// Ids given out to members that have not come back with them yet.
+    /// Ids given out to members that have not rejoined with them yet.
     pending: BTreeSet<String>,
-    /// Members that know the generation but have not asked for their assignment yet.
+    /// Members of the generation that have not requested their assignment yet.
     pending_sync: BTreeSet<String>,
     /// Number of members that wait for an answer to their join.
     awaiting_join: usize,
@@ -64,7 +64,7 @@ pub(super) enum State {
     CompletingRebalance,
     /// Every member has its assignment.
     Stable,
-    /// There is no such group.
+    /// The group does not exist.
     Dead,
 }
 
@@ -126,7 +126,7 @@ impl ClassicGroup {
         self.protocol_type.is_none() && self.state == State::Empty && self.pending.is_empty()
     }
 
-    /// A member says that it is alive.
+    /// A heartbeat of a member.
     pub(super) fn heartbeat(
         &mut self,
         turn: &mut StepContext<'_>,
@@ -195,7 +195,7 @@ impl ClassicGroup {
         self.awaiting_join = 0;
     }
 
-    /// The group is another one from now on: none of its alarms concerns anybody.
+    /// The group has been replaced: its former alarms have no effect.
     pub(super) fn forget_alarms(&self, turn: &mut StepContext<'_>) {
         turn.timers.cancel(&TimerKey::Join(self.id.clone()));
         turn.timers.cancel(&TimerKey::Sync(self.id.clone()));
@@ -267,7 +267,7 @@ impl ClassicGroup {
         debug_assert!(self.awaiting_join <= self.members.len(), "only members wait for a join");
     }
 
-    /// Takes a member or a promised member out, with its alarm and whatever it waits for.
+    /// Removes a member or a promised member, with its alarm and its waiting requests.
     fn remove(&mut self, turn: &mut StepContext<'_>, member_id: &str) {
         turn.timers.cancel(&TimerKey::Session(self.id.clone(), member_id.to_owned()));
         if let Some(member) = self.members.remove(member_id) {
@@ -276,7 +276,7 @@ impl ClassicGroup {
             if let Some(instance) = &member.group_instance_id {
                 self.static_members.remove(instance);
             }
-            // A client that still waits may come again as somebody new.
+            // A client that still waits may rejoin as a new member.
             if let Some(ticket) = member.join {
                 turn.reply(ticket, Outcome::Join(JoinOutcome::error("", GroupError::UnknownMemberId)));
             }
@@ -301,7 +301,7 @@ impl ClassicGroup {
         }
     }
 
-    /// Sets when the member is removed if nothing is heard from it.
+    /// Sets the time at which the member is removed without a heartbeat.
     fn renew_session(&self, turn: &mut StepContext<'_>, member_id: &str) {
         if let Some(member) = self.members.get(member_id) {
             let timeout_ms = i64::from(member.session_timeout_ms);
@@ -356,7 +356,7 @@ impl ClassicGroup {
         }
     }
 
-    /// The group's record without members, as it is written when the group comes into being.
+    /// The group's record without members, as the coordinator writes it when it creates the group.
     pub(super) fn birth(&self) -> PendingWrite {
         PendingWrite { records: vec![self.empty_record()], then: Continuation::NewGroup(self.id.clone()) }
     }

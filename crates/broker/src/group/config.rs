@@ -8,13 +8,13 @@ pub struct GroupConfig {
     /// Time that the first rebalance of an empty group waits for more members
     /// (`group.initial.rebalance.delay.ms`).
     pub initial_rebalance_delay_ms: i64,
-    /// Smallest session timeout a member may ask for (`group.min.session.timeout.ms`).
+    /// Smallest session timeout of a member (`group.min.session.timeout.ms`).
     pub min_session_timeout_ms: i32,
-    /// Largest session timeout a member may ask for (`group.max.session.timeout.ms`).
+    /// Largest session timeout of a member (`group.max.session.timeout.ms`).
     pub max_session_timeout_ms: i32,
     /// Most members a group may have (`group.max.size`).
     pub max_size: usize,
-    /// Time that a member that has never been told its id may wait in a join.
+    /// Time that a member without an id may wait in a join.
     pub new_member_join_timeout_ms: i64,
     /// Settings of consumer groups (KIP-848) only.
     pub consumer: ConsumerConfig,

@@ -1,10 +1,10 @@
 //! A consumer group (KIP-848): members state their subscriptions, and the broker assigns
 //! partitions.
 //!
-//! The group's state is what its records say. A request works on a copy, a [`Draft`], that collects
-//! the records it writes; the copy takes the group's place once they are in the log. Until then
-//! nothing else happens to the group: the coordinator keeps further requests waiting. So memory
-//! never runs ahead of the log, and a failed append changes nothing.
+//! The group's state is the state of its records. A request works on a copy, a [`Draft`], that
+//! collects the records to write; the copy replaces the group once the records are in the log.
+//! Until then the group does not change: the coordinator holds further requests. So memory is never
+//! ahead of the log, and a failed append changes nothing.
 //!
 //! Two differences to Kafka 4.3: target assignments are computed at once, not at intervals
 //! (KIP-1263), and so are regular expressions, not by a background thread; but a new expression is
@@ -41,7 +41,7 @@ pub(super) struct ConsumerGroup {
     id: String,
     epoch: i32,
     metadata_hash: i64,
-    /// There is a record of topics from before 4.1, to be removed.
+    /// The log has a record of topics from a version before 4.1, to be removed.
     has_topics_record: bool,
     target_epoch: i32,
     members: BTreeMap<String, Member>,
@@ -51,7 +51,7 @@ pub(super) struct ConsumerGroup {
     /// Owner of each partition, also while it is being revoked.
     owners: BTreeMap<(Uuid, i32), String>,
     regexes: BTreeMap<String, RegexValue>,
-    /// Topics may have changed since the hash and the expressions were last looked at.
+    /// Topics may have changed since the last computation of the hash and the expressions.
     stale: bool,
 }
 
@@ -64,7 +64,7 @@ struct Member {
 
 impl Default for Member {
     fn default() -> Self {
-        // As Kafka has them where the member has not said anything.
+        // Kafka's values for a member that has not sent any.
         let metadata = MemberMetadata {
             regex: Some(String::new()),
             rebalance_timeout_ms: -1,
@@ -112,7 +112,7 @@ impl ConsumerGroup {
         self.epoch
     }
 
-    /// Topics have come, gone or grown.
+    /// Topics were created, deleted or extended.
     pub(super) fn topics_changed(&mut self) {
         self.stale = true;
     }

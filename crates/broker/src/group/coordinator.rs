@@ -1,10 +1,10 @@
 //! The coordinator of one partition of `__consumer_offsets`: the groups whose id hashes to it.
 //!
-//! A host uses it like this: make one with [`Coordinator::new`], replay the partition's records
-//! through [`Coordinator::replay`], step [`Event::Loaded`], and from then on step every request,
-//! every finished append and every due [`Coordinator::deadline`]. Until it is loaded it answers
-//! every request with COORDINATOR_LOAD_IN_PROGRESS. It needs exclusive access: one task or one lock
-//! each.
+//! A host makes a coordinator with [`Coordinator::new`], replays the partition's records through
+//! [`Coordinator::replay`], and steps [`Event::Loaded`]. After that it steps every request, every
+//! finished append and every due [`Coordinator::deadline`]. Until it is loaded, the coordinator
+//! answers every request with COORDINATOR_LOAD_IN_PROGRESS. It needs exclusive access: one task or
+//! one lock each.
 
 mod appends;
 mod commits;
@@ -48,14 +48,14 @@ pub struct Coordinator {
     groups: BTreeMap<String, ClassicGroup>,
     /// No group is both here and in `groups`.
     consumers: BTreeMap<String, ConsumerGroup>,
-    /// Consumer groups that are being written, and what waits for that.
+    /// Consumer groups that are being written, and the requests that wait for that.
     writing: BTreeMap<String, HeldEvents>,
     topics: Arc<dyn Topics>,
     /// Settings of single groups in place of the configuration.
     own_settings: Arc<OwnSettings>,
     offsets: OffsetStore,
     timers: Timers,
-    /// The next group to look at for expired offsets, unless all have been.
+    /// The next group to check for expired offsets; none after the last group.
     expire_from: Option<String>,
     appends: Appends,
     held_fetches: Vec<HeldFetch>,
@@ -110,8 +110,7 @@ impl Coordinator {
 
     /// Takes in one record of the partition's log; only before [`Event::Loaded`].
     ///
-    /// # Errors
-    /// If the record cannot be read. It has then changed nothing; the host may report it and
+    /// # Errors The record cannot be decoded. It has changed nothing; the host may report it and
     /// continue. A record of a kind that this broker does not use is not an error.
     pub fn replay(&mut self, record: Replayed) -> Result<(), RecordError> {
         match Record::decode(record.key, record.value)? {
@@ -135,8 +134,8 @@ impl Coordinator {
         self.offsets.end_transaction(producer_id, committed);
     }
 
-    /// Takes in what happened at `now` and says what to do about it. Never blocks. Alarms go by the
-    /// steady clock, what is written down and the age of offsets by the wall clock.
+    /// Applies an event at time `now` and returns the actions. Never blocks. Alarms use the steady
+    /// clock; stored times and the age of offsets use the wall clock.
     pub fn step(&mut self, event: Event, now: Now) -> Vec<Action> {
         let now_ms = now.wall_ms;
         self.rebalances = Rebalances::default();
@@ -156,8 +155,7 @@ impl Coordinator {
         std::mem::take(&mut self.actions)
     }
 
-    /// When to step [`Event::Tick`] at the latest, by the steady clock; none if nothing is to
-    /// happen by itself.
+    /// The latest time for [`Event::Tick`], by the steady clock; none if no alarm is set.
     pub fn deadline(&self) -> Option<i64> {
         self.timers.next_ms()
     }
@@ -271,7 +269,7 @@ impl Coordinator {
         classic.or_else(|| Some(AnyGroup::Consumer(Box::new(self.consumers.remove(group_id)?))))
     }
 
-    /// The groups, and everything they may use meanwhile.
+    /// The groups, and the data that they use in a step.
     fn turn(&mut self, now_ms: i64) -> (&mut BTreeMap<String, ClassicGroup>, StepContext<'_>) {
         let turn = StepContext {
             now_ms,

@@ -36,7 +36,7 @@ pub enum GroupError {
     #[error("the group member needs a valid member id before it can join")]
     MemberIdRequired,
     /// `UNKNOWN_MEMBER_ID`
-    #[error("the coordinator does not know this member")]
+    #[error("the group has no such member")]
     UnknownMemberId,
     /// `FENCED_INSTANCE_ID`: another member has taken over this group instance id.
     #[error("another member with the same group instance id has taken over")]

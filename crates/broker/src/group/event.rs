@@ -22,7 +22,7 @@ pub use crate::machine::{EncodedRecord, PersistId, Ticket};
 /// Makes [`Event`], [`Outcome`] and the implementations of [`Request`] from the table below.
 macro_rules! requests {
     ($($(#[$doc:meta])* $kind:ident($request:ty) -> $answer:ty, $order:ident, $refuse:expr;)*) => {
-        /// Something that happened, for [`Coordinator::step`].
+        /// An event for [`Coordinator::step`].
         #[derive(Clone, Debug)]
         pub enum Event {
             $($(#[$doc])* $kind(Ticket, $request),)*
@@ -30,17 +30,18 @@ macro_rules! requests {
             /// this offset on, or were not appended. One such event must follow each action, in any
             /// order; they take effect in the order of the actions.
             Persisted(PersistId, Result<i64, PersistFailure>),
-            /// Topics have come, gone or grown. Needed before [`Event::Loaded`], and whenever it
-            /// happens.
+            /// Topics were created, deleted or extended. Needed before [`Event::Loaded`], and after
+            /// each change.
             Topics(Arc<dyn Topics>),
-            /// Groups have settings of their own, all of them; a member goes by them from its next
-            /// heartbeat on. Needed before [`Event::Loaded`], and whenever they change.
+            /// The settings of single groups, complete; a member follows them from its next
+            /// heartbeat on. Needed before [`Event::Loaded`], and after each change.
             OwnSettings(Arc<OwnSettings>),
-            /// Topic partitions are gone; so are the offsets committed for them.
+            /// Topic partitions are deleted, and so are their committed offsets.
             PartitionsDeleted(Vec<(String, Vec<i32>)>),
             /// Every record of the partition has been replayed: serve.
             Loaded,
-            /// Another broker takes over, or this one stops: answer all requests and forget.
+            /// Another broker takes over, or this broker stops: answer all requests and drop the
+            /// state.
             Unload,
             /// [`Coordinator::deadline`] is due.
             Tick,
@@ -53,7 +54,7 @@ macro_rules! requests {
         }
 
         impl Outcome {
-            /// The answer instead of this one if what it reports could not be stored.
+            /// The answer that replaces this one if the change could not be stored.
             pub(super) fn failed(self, error: GroupError) -> Self {
                 match self {
                     $(Self::$kind(answer) => Self::$kind(Answer::failed(answer, error)),)*
@@ -107,15 +108,15 @@ macro_rules! requests {
 // way to the log; `at_once`: it does not. At the end, the function that makes the answer of a
 // refused request.
 requests! {
-    /// A member asks to be part of the next generation.
+    /// A member joins the next generation.
     Join(JoinRequest) -> JoinOutcome, in_turn, JoinOutcome::refusing;
-    /// A member asks for its assignment, or the leader brings all assignments.
+    /// A member requests its assignment, or the leader sends all assignments.
     Sync(SyncRequest) -> SyncOutcome, in_turn, SyncOutcome::refusing;
-    /// A member is alive.
+    /// A heartbeat of a member.
     Heartbeat(HeartbeatRequest) -> HeartbeatOutcome, in_turn, refuse_heartbeat;
     /// Members leave, or are removed by an administrator.
     Leave(LeaveRequest) -> LeaveOutcome, in_turn, refuse;
-    /// A member of a consumer group joins, is alive, or leaves.
+    /// A member of a consumer group joins, sends a heartbeat, or leaves.
     ConsumerHeartbeat(ConsumerHeartbeatRequest) -> ConsumerHeartbeatOutcome, in_turn, refuse;
     /// Offsets are to be stored.
     Commit(CommitRequest) -> CommitOutcome, in_turn, refuse;

@@ -78,7 +78,8 @@ impl Machine for Coordinator {
     }
 
     fn batch(payload: &Payload, limit_bytes: usize, now_ms: i64) -> Result<Append, PersistFailure> {
-        // As in Kafka: a record that is too large for any topic is too large for the coordinator's.
+        // As in Kafka: a record that is too large for any topic is too large for the coordinator's
+        // topic.
         if payload.largest_record_bytes() > limit_bytes {
             return Err(PersistFailure::TooLarge);
         }

@@ -1,7 +1,6 @@
 //! Committed offsets of groups, and pending offsets of open transactions.
 //!
-//! The store changes only by records that are in the log, so that what it answers survives a
-//! restart.
+//! The store changes only by records that are in the log, so that its answers survive a restart.
 
 pub(super) mod expiry;
 
@@ -34,8 +33,7 @@ struct Stored {
 }
 
 impl OffsetStore {
-    /// Takes in a record of the log. One that belongs to a transaction waits for the transaction's
-    /// end.
+    /// Applies a record of the log. A record of a transaction waits for the transaction's end.
     pub(super) fn apply(
         &mut self,
         record_offset: i64,
@@ -72,7 +70,7 @@ impl OffsetStore {
         }
     }
 
-    /// Looks up offsets: those asked for, or all of the group's.
+    /// Looks up offsets: the requested ones, or all of the group's.
     pub(super) fn fetch(
         &self,
         group_id: &str,

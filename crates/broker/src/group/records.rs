@@ -26,7 +26,7 @@ pub enum Record {
     Offset(OffsetKey, Option<OffsetValue>),
     /// A generation of a classic group; no value removes the group.
     Group(String, Option<GroupValue>),
-    /// Something about a consumer group.
+    /// A record about a consumer group.
     Consumer(String, ConsumerRecord),
     /// A kind of record that this broker does not use, with the version its key begins with.
     Other(i16),
@@ -52,9 +52,9 @@ pub struct OffsetValue {
     pub leader_epoch: i32,
     /// Metadata from the client.
     pub metadata: String,
-    /// When it was committed.
+    /// Time of the commit.
     pub commit_timestamp_ms: i64,
-    /// When it is to be forgotten, if the client said so.
+    /// Time of expiration, if the client set one.
     pub expire_timestamp_ms: Option<i64>,
     /// The topic's id if the client named it; nil otherwise.
     #[serde(serialize_with = "record_json::uuid")]
@@ -72,7 +72,7 @@ pub struct GroupValue {
     pub protocol_name: Option<String>,
     /// Member id of the leader.
     pub leader: Option<String>,
-    /// When the group came into its state; -1 if unknown.
+    /// Time at which the group entered its state; -1 if unknown.
     pub state_timestamp_ms: i64,
     /// The members.
     pub members: Vec<MemberValue>,
@@ -87,11 +87,11 @@ pub struct MemberValue {
     pub group_instance_id: Option<String>,
     /// Its client id.
     pub client_id: String,
-    /// Where it connected from.
+    /// Address of the member.
     pub client_host: String,
     /// Time that the group waits for it to join again; -1 if unknown.
     pub rebalance_timeout_ms: i32,
-    /// A member silent for so long is removed.
+    /// Time without a heartbeat after which the member is removed.
     pub session_timeout_ms: i32,
     /// Its metadata for the chosen protocol.
     #[serde(serialize_with = "record_json::bytes")]
@@ -104,7 +104,7 @@ pub struct MemberValue {
 /// The reason why a record of `__consumer_offsets` could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
-    /// A field does not fit the record, or is not what it should be.
+    /// A field does not fit the record, or is invalid.
     #[error("{part} is malformed: {cause}")]
     Malformed {
         /// Part and kind of the record.
@@ -112,7 +112,7 @@ pub enum RecordError {
         /// Description of the problem.
         cause: DecodeError,
     },
-    /// The value has a version this broker does not know.
+    /// The value has a version that this broker does not support.
     #[error("{part} has the unknown version {version}")]
     UnknownVersion {
         /// Part and kind of the record.
@@ -129,21 +129,22 @@ impl RecordError {
     }
 }
 
-/// A text or a blob is longer than the format can say.
+/// A text or a blob is longer than the format permits.
 #[derive(Debug, thiserror::Error)]
 #[error("a field is too long for a record of __consumer_offsets: {0}")]
 pub struct TooLong(#[from] EncodeError);
 
 const OFFSET_KEY: i16 = 1;
 const GROUP_KEY: i16 = 2;
-/// Written when the client gave the offset a time to live: no later version can say so.
+/// Written if the client set an expiration: later versions have no such field.
 const OFFSET_VALUE_EXPIRING: i16 = 1;
 const OFFSET_VALUE: i16 = 4;
 const GROUP_VALUE: i16 = 3;
 const TOPIC_ID_TAG: u32 = 0;
 
 impl Record {
-    /// Reads a record. Memory grows with what the record really holds, not with what it claims.
+    /// Decodes a record. Memory grows with the contents of the record, not with its claimed
+    /// lengths.
     ///
     /// # Errors
     /// If the record cannot be read.

@@ -1,8 +1,8 @@
 //! Requests to a group coordinator and their outcomes, independent of any wire version.
 //!
-//! An API file maps its message to one of these and the outcome back. Where versions of an API
-//! differ in behaviour, the request carries the version; where they differ only in fields, the API
-//! file decides.
+//! An API file converts its message to one of these requests, and the outcome back. The request has
+//! the version if versions differ in behaviour; the API file handles versions that differ only in
+//! fields.
 
 use bytes::Bytes;
 use levada_wire::Uuid;
@@ -30,8 +30,8 @@ pub(super) trait Answer {
 /// JoinGroup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JoinRequest {
-    /// Version of the request: from 4 on new members must come back with the id they are given,
-    /// from 9 on the answer tells a returning static leader to skip the assignment.
+    /// Version of the request: from 4 on new members must rejoin with their assigned id, from 9 on
+    /// the answer can make a returning static leader skip the assignment.
     pub api_version: i16,
     /// The group.
     pub group_id: String,
@@ -41,9 +41,9 @@ pub struct JoinRequest {
     pub group_instance_id: Option<String>,
     /// Client id from the request header.
     pub client_id: String,
-    /// Where the request came from, as Kafka writes it: `/10.0.0.1`.
+    /// Address of the client, as Kafka writes it: `/10.0.0.1`.
     pub client_host: String,
-    /// A member silent for so long is removed.
+    /// Time without a heartbeat after which the member is removed.
     pub session_timeout_ms: i32,
     /// Time that the group waits for this member to join again.
     pub rebalance_timeout_ms: i32,
@@ -53,7 +53,8 @@ pub struct JoinRequest {
     pub protocols: Vec<Protocol>,
     /// A new random value; as a UUID, it becomes part of the member id if one has to be made.
     pub nonce: u128,
-    /// The topics it may know of: expressions of members of the new protocol select among them.
+    /// The topics that the member may describe: expressions of members of the new protocol select
+    /// among them.
     pub visible: Visible,
 }
 
@@ -82,7 +83,7 @@ pub struct JoinOutcome {
     pub leader: String,
     /// The leader must not assign, only sync (sent from version 9 on).
     pub skip_assignment: bool,
-    /// The member's id, made by the coordinator if it had none.
+    /// The member's id; the coordinator makes one if it is empty.
     pub member_id: String,
     /// Metadata of every member; for the leader only.
     pub members: Vec<JoinedMember>,
@@ -188,16 +189,16 @@ pub struct LeavingMember {
     pub group_instance_id: Option<String>,
 }
 
-/// Answer to [`LeaveRequest`]: one entry a member, in the order asked. Below version 3 the only
-/// member's error is the error of the response.
+/// Answer to [`LeaveRequest`]: one entry a member, in the order of the request. Below version 3 the
+/// only member's error is the error of the response.
 pub type LeaveOutcome = Result<Vec<LeftMember>, GroupError>;
 
 /// Result for one leaving member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeftMember {
-    /// As asked.
+    /// As in the request.
     pub member_id: String,
-    /// As asked.
+    /// As in the request.
     pub group_instance_id: Option<String>,
     /// None: the member has left.
     pub error: Option<GroupError>,
@@ -254,11 +255,11 @@ pub type CommitOutcome = Result<Vec<CommittedTopic>, GroupError>;
 /// One topic of a [`CommitOutcome`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommittedTopic {
-    /// As asked.
+    /// As in the request.
     pub name: String,
-    /// As asked.
+    /// As in the request.
     pub topic_id: Uuid,
-    /// Partition and what hindered it, in the order asked.
+    /// Partitions and their errors, in the order of the request.
     pub partitions: Vec<(i32, Option<GroupError>)>,
 }
 
@@ -297,7 +298,7 @@ pub type FetchOutcome = Result<Vec<FetchedTopic>, GroupError>;
 pub struct FetchedTopic {
     /// Name of the topic.
     pub name: String,
-    /// As asked; nil when everything was asked for.
+    /// In the order of the request; nil if the request was for all.
     pub topic_id: Uuid,
     /// Its partitions.
     pub partitions: Vec<FetchedPartition>,
@@ -325,12 +326,12 @@ pub struct DeleteRequest {
     pub group_ids: Vec<String>,
 }
 
-/// Answer to [`DeleteRequest`]: group and what hindered it, in the order asked.
+/// Answer to [`DeleteRequest`]: groups and their errors, in the order of the request.
 pub type DeleteOutcome = Vec<(String, Option<GroupError>)>;
 
 impl JoinOutcome {
-    /// The refusal of a whole request. As in Kafka, the member's id comes back only if the request
-    /// itself is wrong.
+    /// The refusal of a whole request. As in Kafka, the answer has the member's id only if the
+    /// request itself is invalid.
     pub(super) fn refusing(request: &JoinRequest, error: GroupError) -> Self {
         let member_id = match error {
             GroupError::InvalidGroupId | GroupError::InvalidSessionTimeout => request.member_id.as_str(),

@@ -38,7 +38,7 @@ pub(super) enum TimerKey {
 pub(super) enum Alarm {
     /// The generation starts with the members that are there.
     JoinOver,
-    /// The first generation starts, or waits once more if members have come meanwhile.
+    /// The first generation starts, or waits again if members have joined since.
     InitialDelayOver {
         /// Time that this wait was.
         delay_ms: i64,
@@ -96,7 +96,7 @@ impl Timers {
         self.by_key.contains_key(key)
     }
 
-    /// When the next alarm goes off.
+    /// Time of the next alarm.
     pub(super) fn next_ms(&self) -> Option<i64> {
         self.by_time.first_key_value().map(|((at_ms, _), _)| *at_ms)
     }

@@ -20,14 +20,14 @@ pub trait Topics: Debug + Send + Sync {
     fn version(&self) -> i64;
 }
 
-/// Topics that a client may know of; by default all.
+/// Topics that a client may describe; by default all.
 #[derive(Clone, Default)]
 pub struct Visible(Option<Arc<Question>>);
 
 type Question = dyn Fn(&str) -> bool + Send + Sync;
 
 impl Visible {
-    /// Topics for which `question` returns true. It is called only when names are looked up.
+    /// Topics for which `question` returns true. The function runs only when names are looked up.
     pub fn by(question: impl Fn(&str) -> bool + Send + Sync + 'static) -> Self {
         Self(Some(Arc::new(question)))
     }
@@ -55,7 +55,7 @@ impl Debug for Visible {
     }
 }
 
-/// Before the broker has told: no topics at all.
+/// Before the first announcement: no topics.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NoTopics;
 

@@ -30,12 +30,12 @@ pub(super) struct StepContext<'a> {
     pub(super) rebalances: &'a mut Rebalances,
 }
 
-/// The rebalances of one step, for the log. Only so many are named: one alarm can reach any number
-/// of groups.
+/// The rebalances of one step, for the log. Their number is limited: one alarm can affect any
+/// number of groups.
 #[derive(Debug, Default)]
 pub(super) struct Rebalances {
     pub(super) named: Vec<Rebalance>,
-    /// Number of further ones.
+    /// Number of omitted rebalances.
     pub(super) unnamed: u64,
 }
 
@@ -84,11 +84,11 @@ pub(super) struct PendingWrite {
 /// Continuation of a write.
 #[derive(Debug)]
 pub(super) enum Continuation {
-    /// Nothing follows the append.
+    /// No action after the append.
     Nothing,
     /// The outcome is sent; if the append failed, a refusal of the same kind.
     Reply(Ticket, Outcome),
-    /// As [`Continuation::Reply`]; if the append failed, the groups come back.
+    /// As [`Continuation::Reply`]; if the append failed, the groups are restored.
     Deleted(Ticket, Outcome, Vec<AnyGroup>),
     /// If the append failed, the removed unused groups are restored.
     Expired(Vec<AnyGroup>),
@@ -96,7 +96,7 @@ pub(super) enum Continuation {
     NewGroup(String),
     /// The generation gets its assignment.
     Assign(Assignment),
-    /// The static member gets its answer; if the append failed, its predecessor comes back.
+    /// The static member gets its answer; if the append failed, its predecessor is restored.
     Returned(Box<Returned>),
     /// The draft is the consumer group; if the append failed, the group stays unchanged.
     Draft(Box<GroupDraft>),
@@ -143,7 +143,7 @@ pub(super) struct Returned {
     pub(super) group_instance_id: String,
     /// The id it has now.
     pub(super) member_id: String,
-    /// The id it had before.
+    /// The previous id of the member.
     pub(super) old_member_id: String,
     /// The leader before.
     pub(super) old_leader: Option<String>,
@@ -153,6 +153,6 @@ pub(super) struct Returned {
     pub(super) old_rebalance_timeout_ms: i32,
     /// Its session timeout before.
     pub(super) old_session_timeout_ms: i32,
-    /// It understands an order to skip the assignment.
+    /// The client supports the order to skip the assignment.
     pub(super) can_skip_assignment: bool,
 }

@@ -23,7 +23,8 @@ const NAMES: &str = "ssl.endpoint.identification.algorithm";
 pub struct ClientTls(Arc<ClientConfig>);
 
 impl ClientTls {
-    /// Reads what the settings name. Without a trust store this machine's own authorities are good.
+    /// Reads the stores of the settings. Without a trust store the authorities of this machine
+    /// apply.
     ///
     /// # Errors
     /// The first setting that cannot be used.
@@ -86,7 +87,7 @@ pub(crate) fn authorities(settings: &SslSettings<'_>) -> Result<Vec<CertificateD
     }
 }
 
-/// Trusts the authorities, whatever name a certificate bears.
+/// Trusts the authorities, independent of the name in a certificate.
 #[derive(Debug)]
 struct AnyName {
     roots: RootCertStore,

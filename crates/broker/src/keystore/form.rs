@@ -168,7 +168,7 @@ struct Part {
 
 const BEGIN: &str = "-----BEGIN ";
 
-/// The sections of a text. Blanks may stand for line ends, as Kafka allows in values.
+/// The sections of a text. Spaces may replace line ends, as Kafka allows in values.
 fn parse_pem(settings: &SslSettings<'_>, key: &str, text: &str) -> Result<Vec<Part>, TlsError> {
     use base64::Engine;
     let broken = || settings.error(key, "the PEM is broken: a section has no end, or is not base64");

@@ -2,7 +2,7 @@
 //! clock, disk or randomness.
 //!
 //! Each operation takes the image and a request and returns the records to append, all in one
-//! batch, and the outcome for each item. Time and ids are parameters. Nothing has happened until
+//! batch, and the outcome for each item. Time and ids are parameters. The change takes effect when
 //! the caller has appended and applied the records: the store does both. Checks, their order and
 //! their messages are those of Kafka 4.3's controller.
 
@@ -48,14 +48,13 @@ pub struct Decision<T> {
 }
 
 impl<T> Decision<T> {
-    /// Nothing to write.
+    /// No records.
     pub fn nothing(outcome: T) -> Self {
         Self { records: Vec::new(), outcome }
     }
 }
 
-/// Refusal of one item of a request. The message is Kafka's; `None` stands for the code's own
-/// text.
+/// Refusal of one item of a request. The message is Kafka's; `None` means the code's own text.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{reason:?}: {}", message.as_deref().unwrap_or("no message"))]
 pub struct Refusal {
@@ -81,7 +80,7 @@ pub enum Reason {
     TopicExists,
     /// The number of partitions is not allowed.
     InvalidPartitions,
-    /// The replication factor is not allowed or cannot be had.
+    /// The replication factor is not allowed or not possible.
     InvalidReplicationFactor,
     /// The assignment of replicas to brokers is not allowed.
     InvalidReplicaAssignment,
@@ -105,7 +104,7 @@ pub enum Reason {
     UnknownMechanism,
     /// A feature cannot have that level.
     InvalidUpdateVersion,
-    /// Nothing the client could have done better.
+    /// A failure that the client cannot avoid.
     ServerError,
 }
 

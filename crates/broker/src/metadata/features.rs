@@ -1,5 +1,4 @@
-//! The features of Kafka 4.3 that Levada knows, their ranges, and the levels a new cluster begins
-//! with.
+//! The features of Kafka 4.3 that Levada supports, their ranges, and the levels of a new cluster.
 
 use super::records::SupportedFeature;
 
@@ -18,7 +17,7 @@ pub struct Feature {
     pub needs_metadata: i16,
 }
 
-/// Name of the feature that says which metadata records may be written.
+/// Name of the feature that decides which metadata records may be written.
 pub const METADATA_VERSION: &str = "metadata.version";
 
 /// The highest `metadata.version`, which a new cluster has.
@@ -27,10 +26,10 @@ pub const LATEST: i16 = 30;
 /// The lowest `metadata.version` of a cluster that a broker can join: that of Kafka 4.0.
 pub const LOWEST_OF_MEMBERS: i16 = 25;
 
-/// Name of the feature that says whether eligible leaders are recorded.
+/// Name of the feature that decides if eligible leaders are recorded.
 pub const ELIGIBLE_LEADERS_VERSION: &str = "eligible.leader.replicas.version";
 
-/// Name of the feature that says whether there are consumer groups (KIP-848).
+/// Name of the feature that permits consumer groups (KIP-848).
 pub const GROUP_VERSION: &str = "group.version";
 
 /// Name of the quorum's own feature.
@@ -44,7 +43,7 @@ pub const FEATURES: [Feature; 7] = [
     feature("share.version", 0, 1, 1),
     feature("streams.version", 0, 1, 1),
     feature("transaction.version", 0, 2, 2),
-    // Kept in control records of its own, never as a feature level.
+    // Stored in separate control records, never as a feature level.
     feature(KRAFT_VERSION, 0, 1, 0),
 ];
 
@@ -55,8 +54,8 @@ const fn feature(name: &'static str, min_version: i16, max_version: i16, initial
 /// The `metadata.version`s that brought records or fields which those before cannot keep.
 const CHANGED: [i16; 9] = [7, 8, 11, 13, 14, 15, 17, 23, 30];
 
-/// True if going from one `metadata.version` to another could cost records that only later ones
-/// know.
+/// True if a change from one `metadata.version` to another could lose records that only later
+/// versions have.
 pub(super) fn loses_metadata(from: i16, to: i16) -> bool {
     CHANGED.iter().any(|level| (to + 1..=from).contains(level))
 }

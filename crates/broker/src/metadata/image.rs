@@ -98,14 +98,14 @@ impl Image {
         self.configs.iter().map(|(resource, values)| (resource, &**values))
     }
 
-    /// Resources whose configuration is not what it was in `before`. A broker's also counts if it
-    /// was set to the same values again: this is the way to make a broker reload its key stores.
+    /// Resources whose configuration differs from that in `before`. A broker's also counts if it
+    /// was set to the same values again: this makes a broker reload its key stores.
     pub fn configs_changed_since<'a>(&'a self, before: &'a Image) -> Vec<&'a ConfigResource> {
         if Arc::ptr_eq(&self.configs, &before.configs) {
             return Vec::new();
         }
-        // Values that a record sets are copied first, so that values which nobody has set since are
-        // those of the earlier image.
+        // The image copies values before a record sets them, so that unchanged values are shared
+        // with the earlier image.
         let is_set = |(resource, values): &(&'a ConfigResource, &Arc<BTreeMap<String, String>>)| {
             before.configs.get(*resource).is_none_or(|earlier| {
                 let is_same = || resource.kind != ResourceKind::Broker && earlier == *values;
@@ -243,7 +243,7 @@ impl Image {
     }
 }
 
-/// Where a record stands in the metadata log.
+/// Position of a record in the metadata log.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Position {
     /// Its offset.
@@ -254,7 +254,7 @@ pub struct Position {
     pub timestamp_ms: i64,
 }
 
-/// Something that can be configured.
+/// A resource with a configuration.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct ConfigResource {
     /// Its kind.
@@ -310,7 +310,7 @@ impl ResourceKind {
     }
 }
 
-/// A record that contradicts those before it: the metadata log is damaged or was written wrongly.
+/// A record that contradicts earlier records: the metadata log is damaged or invalid.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the messages say what the fields are")]

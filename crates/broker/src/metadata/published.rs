@@ -1,6 +1,6 @@
 //! The cluster's metadata as the running broker uses it: one published image, read without a lock,
-//! which `publishing` replaces by the next one. Where images come from is not known here:
-//! `controller` makes them of the metadata log, or a cluster's controllers send them.
+//! which `publishing` replaces by the next one. This module does not depend on the origin of
+//! images: `controller` makes them from the metadata log, or a cluster's controllers send them.
 
 use std::sync::Arc;
 
@@ -66,8 +66,8 @@ impl Metadata {
         acted
     }
 
-    /// As [`Metadata::replace`], but publishes the next image before it is acted on: other brokers
-    /// have shown it to clients already.
+    /// As [`Metadata::replace`], but publishes the next image before its effects: other brokers
+    /// have already shown it to clients.
     ///
     /// # Panics
     /// As there.
@@ -86,7 +86,7 @@ impl Metadata {
         before
     }
 
-    /// Runs `act` on the published image, which cannot be replaced meanwhile.
+    /// Runs `act` on the published image, which cannot be replaced during the call.
     pub(crate) fn hold<T>(&self, act: impl FnOnce(&Image) -> T) -> T {
         let _alone = self.replacing.lock();
         act(&self.image())

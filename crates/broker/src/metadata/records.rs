@@ -147,8 +147,8 @@ pub struct Opaque {
     pub body: Bytes,
 }
 
-/// Reads one record's value; also says which version it was written in. Copies text and lists out
-/// of `value`, except for the body of an [`Opaque`] record.
+/// Decodes one record's value; also returns its version. Copies text and lists out of `value`,
+/// except for the body of an [`Opaque`] record.
 pub fn decode(value: Bytes) -> Result<(Record, u16), RecordError> {
     let mut input = Decoder::new(value, DecodeLimits::default())?;
     let frame_version = input.read_unsigned_varint()?;
@@ -167,7 +167,8 @@ pub fn encode(record: &Record) -> Result<Bytes, RecordError> {
     encode_as(record, record.version())
 }
 
-/// The bytes of one record as that `metadata.version` knows it; none if it does not.
+/// The bytes of one record in the form of that `metadata.version`; none if the version does not
+/// have it.
 pub fn encode_at(record: &Record, level: i16) -> Result<Option<Bytes>, RecordError> {
     record.version_at(level).map(|version| encode_as(record, version)).transpose()
 }
@@ -196,7 +197,7 @@ fn take_rest(input: &mut Decoder) -> Result<Bytes, DecodeError> {
     input.take_bytes(rest)
 }
 
-/// The reason why a record could not be read or written. The caller knows the file and offset.
+/// The reason why a record could not be decoded or encoded. The caller has the file and offset.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecordError {
@@ -212,13 +213,13 @@ pub enum RecordError {
         /// The number found.
         number: u32,
     },
-    /// Written by software that knows more kinds of records.
+    /// Written by software with more kinds of records.
     #[error("metadata record kind {api_key} is unknown: a newer version of the software wrote the log")]
     UnknownKind {
         /// The number of the kind.
         api_key: u16,
     },
-    /// Written by software that knows more fields.
+    /// Written by software with more fields.
     #[error(
         "metadata record kind {api_key} has unknown version {version}: a newer version of the software wrote the log"
     )]
@@ -228,7 +229,7 @@ pub enum RecordError {
         /// The version found.
         version: u16,
     },
-    /// The bytes are not what the kind and version promise.
+    /// The bytes do not match the kind and version.
     #[error("malformed metadata record: {0}")]
     Malformed(#[from] DecodeError),
     /// The value cannot be put into bytes.

@@ -56,20 +56,20 @@ pub struct StoreOptions {
     pub node_id: i32,
     /// The cluster's id; `None` takes the directory's, or a random one for a new directory.
     pub cluster_id: Option<String>,
-    /// Where a controller on this node would listen: recorded as the quorum's only voter.
+    /// Endpoint of a controller on this node: recorded as the quorum's only voter.
     pub controller: VoterEndpoint,
     /// `min.insync.replicas`, recorded when a cluster begins, as Kafka does.
     pub min_insync_replicas: i32,
     /// The cluster's first users; only [`Store::format`] records them.
     pub users: Vec<UserScramCredentialRecord>,
-    /// When snapshots are taken, and what is kept.
+    /// Intervals of snapshots, and retention.
     pub limits: StoreLimits,
     /// Ids of the node's other log directories; `None` if some are not known, since they cannot be
     /// read.
     pub others: Option<Vec<Uuid>>,
 }
 
-/// Everything the metadata log says, and the right to change it. One per process and directory.
+/// The contents of the metadata log, and the right to change them. One per process and directory.
 #[derive(Debug)]
 pub struct Store {
     disk: Arc<dyn Disk>,
@@ -106,12 +106,12 @@ pub struct OpenReport {
 pub struct Images(Arc<ArcSwap<Image>>);
 
 impl Images {
-    /// A handle to one fixed image; for tests of what reads images.
+    /// A handle to one fixed image; for tests of code that reads images.
     pub fn fixed(image: Image) -> Self {
         Self(Arc::new(ArcSwap::from_pointee(image)))
     }
 
-    /// The image as of now. It stays as it is; later changes are in later images.
+    /// The present image. It never changes; later changes are in later images.
     pub fn current(&self) -> Arc<Image> {
         self.0.load_full()
     }
@@ -126,7 +126,7 @@ impl Store {
         let mut report = OpenReport::default();
         let identity = match MetaProperties::load(&**disk, dir)? {
             Some(identity) => identity,
-            // Without its identity a directory with metadata belongs to nobody: never format over
+            // A directory with metadata but without an identity has an unknown owner: never format
             // it.
             None if format::is_used(&**disk, dir) => {
                 return Err(StoreError::Unidentified { dir: dir.clone() });
@@ -179,15 +179,14 @@ impl Store {
 
     /// Gives a directory its identity and an empty metadata log.
     ///
-    /// # Errors
-    /// A directory that has been formatted, or holds what no metadata would know; a failing disk.
+    /// # Errors A directory that is formatted or contains unknown files; a failing disk.
     pub fn format(options: &StoreOptions, now_ms: i64) -> Result<MetaProperties, StoreError> {
         check_unformatted(&*options.disk, &options.dir)?;
         format::format(options, now_ms)
     }
 
-    /// Gives a directory the identity of a broker in this cluster. It gets no metadata log: the
-    /// controllers have it.
+    /// Gives a directory the identity of a broker in this cluster. The directory gets no metadata
+    /// log: the controllers have it.
     ///
     /// # Errors
     /// As [`Store::format`].
@@ -240,8 +239,8 @@ impl Store {
         Ok(outcome)
     }
 
-    /// Writes records, in as many batches as they need, and applies what the next start would read;
-    /// an error leaves the image unchanged.
+    /// Writes records, in as many batches as needed, and applies them as the next start would read
+    /// them; an error leaves the image unchanged.
     fn append(&mut self, records: &[Record], now_ms: i64) -> Result<(), StoreError> {
         let mut offset = self.journal.end_offset();
         // First on a copy: a batch that contradicts the image must not reach the log.
@@ -302,7 +301,7 @@ impl Store {
     }
 }
 
-/// Makes the directory if it is missing, and refuses one that has been formatted or has logs.
+/// Makes the directory if it is missing, and refuses a directory that is formatted or has logs.
 fn check_unformatted(disk: &dyn Disk, dir: &Path) -> Result<(), StoreError> {
     disk.create_dir(dir).map_err(|source| StoreError::io("create", dir, source))?;
     if MetaProperties::load(disk, dir)?.is_some() {
@@ -340,7 +339,7 @@ fn check_owner(
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// A file cannot be read or written, or is not what it should be.
+    /// A file cannot be read or written, or is invalid.
     #[error(transparent)]
     File(#[from] LogError),
     /// The log contradicts itself, or the change contradicts the log.
@@ -437,12 +436,13 @@ pub enum StoreError {
         /// The directory.
         dir: PathBuf,
     },
-    /// Another program or version left what this one cannot serve; nothing was changed.
+    /// Another program or version left contents that this version cannot serve; nothing was
+    /// changed.
     #[error("cannot take over {}: {objections}", dir.display())]
     Foreign {
         /// The directory.
         dir: PathBuf,
-        /// Everything that stands against it.
+        /// All reasons of the refusal.
         objections: String,
     },
     /// The metadata log belongs to a quorum that this node cannot lead alone.

@@ -17,7 +17,7 @@ pub fn random() -> Uuid {
     }
 }
 
-/// True for ids below 100, which have meanings of their own: unassigned, lost, migrating.
+/// True for ids below 100, which are reserved: unassigned, lost, migrating.
 pub fn is_reserved(id: Uuid) -> bool {
     u128::from_be_bytes(id.to_bytes()) < 100
 }
@@ -27,7 +27,7 @@ pub fn text(id: Uuid) -> String {
     id_text(id.to_bytes())
 }
 
-/// The id that `text` stands for; `None` if it is not one.
+/// The id in `text`; `None` if the text is not an id.
 pub fn parse(text: &str) -> Option<Uuid> {
     parse_id(text).map(Uuid::from_bytes)
 }

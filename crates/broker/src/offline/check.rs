@@ -54,9 +54,9 @@ impl Report {
     }
 }
 
-/// Checks a directory that is not in use, of a node with `all` these, on all cores; brokers are
-/// kept away meanwhile. `watch` gets the number of log bytes read and their total. Reads
-/// everything, changes nothing, blocks for as long as that takes.
+/// Checks a directory that is not in use, of a node with the directories `all`, on all cores;
+/// brokers cannot start on it during the check. `watch` gets the number of log bytes read and their
+/// total. Reads everything, changes nothing, and blocks until the end.
 ///
 /// # Errors
 /// A directory that is in use, not formatted, or cannot be listed.
@@ -110,7 +110,7 @@ impl<'a> Examiner<'a> {
                     other => other.to_string(),
                 };
                 let next =
-                    "the next start goes without it: every log is verified, or begins with its first segment";
+                    "the next start ignores it: it verifies every log, or begins each with its first segment";
                 findings.push(finding(Severity::Mended, &dir.join(checkpoint.file_name()), what, next));
                 Offsets::new()
             })
@@ -167,8 +167,8 @@ impl<'a> Examiner<'a> {
         self.image = Some(contents.image);
     }
 
-    /// A directory without a metadata log. The first levels of the metadata are beside it in those
-    /// that were formatted with one.
+    /// A directory without a metadata log. A directory that was formatted with one has the first
+    /// levels of the metadata in a separate file.
     fn tell_of_no_metadata(&mut self) {
         let path = self.dir.join(METADATA_DIR);
         if RealDisk.len(&self.dir.join(BOOTSTRAP)).is_ok() {
@@ -303,8 +303,7 @@ impl<'a> Examiner<'a> {
             finding.severity == Severity::Damage
                 || torn && finding.path.extension().is_some_and(|end| end == "log")
         });
-        let restore =
-            "restore the metadata log from a copy: the broker does not start on one that is damaged";
+        let restore = "restore the metadata log from a copy: the broker does not start on a damaged one";
         for finding in &mut checked.findings {
             if finding.severity == Severity::Damage {
                 restore.clone_into(&mut finding.next);

@@ -48,7 +48,7 @@ pub struct StoredPartition {
     pub other_bytes: u64,
 }
 
-/// Looks at a data directory, which may be in use, of a node with `all` these. Blocks.
+/// Examines a data directory, which may be in use, of a node with the directories `all`. Blocks.
 ///
 /// # Errors
 /// A directory that cannot be listed, or whose identity cannot be read.

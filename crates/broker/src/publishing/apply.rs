@@ -1,10 +1,10 @@
 //! Applies the changes from one image to the next, and publishes the next image.
 //!
-//! The order for each image is: stop deleted topics and replicas that have left this node and
-//! rename their directories, apply configuration and quotas, change leaders of partitions, open new
-//! partitions, publish the image. After that, without a lock, [`Publisher::finish`] tells group
-//! coordinators about changed topics and removes the directories of what was stopped. One image is
-//! applied at a time.
+//! The order for each image is: stop deleted topics and removed replicas and rename their
+//! directories, apply configuration and quotas, change leaders of partitions, open new partitions,
+//! publish the image. After that, without a lock, [`Publisher::finish`] notifies group coordinators
+//! of changed topics and removes the directories of stopped replicas. One image is applied at a
+//! time.
 //!
 //! An image that other brokers have as well is published before it is applied: clients come with
 //! it.
@@ -43,8 +43,8 @@ impl Publisher {
         self.metadata.replace(next, |before| self.apply_all(before, next))
     }
 
-    /// As [`Publisher::publish`], for an image of a cluster with other brokers: it is visible
-    /// before it is acted on. Until then clients get NOT_LEADER_OR_FOLLOWER.
+    /// As [`Publisher::publish`], for an image of a cluster with other brokers: the image is
+    /// visible before its effects. Until then clients get NOT_LEADER_OR_FOLLOWER.
     pub(crate) fn publish_shared(&self, next: &Image) -> Aftermath {
         self.metadata.replace_first(next, |before| self.apply_all(before, next))
     }
@@ -56,8 +56,8 @@ impl Publisher {
         aftermath
     }
 
-    /// Does what remains after a publication. The error is the first partition's that could not be
-    /// opened; housekeeping tries again.
+    /// Does the remaining work of a publication. The error is that of the first partition that
+    /// could not be opened; housekeeping retries.
     pub(crate) fn finish(&self, aftermath: Aftermath) -> Result<(), LogError> {
         let Aftermath { has_topics_changed, doomed, failure } = aftermath;
         if has_topics_changed {
@@ -98,9 +98,9 @@ impl Publisher {
         }
     }
 
-    /// Has partitions take the leadership that they have in the image. Their coordinators end or
-    /// begin their terms; those that begin are loaded beside. Partitions out of service before may
-    /// now enter it.
+    /// Gives partitions the leadership that they have in the image. Their coordinators end or begin
+    /// their terms; new terms are loaded in the background. Partitions that were out of service may
+    /// enter it now.
     fn apply_leaderships(&self, image: &Image, partitions: &[(Uuid, i32)]) -> Result<(), LogError> {
         let (mut unserved, mut to_load, mut roles) = (Vec::new(), Vec::new(), Roles::default());
         for (topic, index) in partitions {
@@ -124,7 +124,7 @@ impl Publisher {
         self.serve_missing(image, &unserved)
     }
 
-    /// Tries to lead the partitions again whose leader epoch could not be stored. Blocks.
+    /// Retries to lead the partitions whose leader epoch could not be stored. Blocks.
     pub(crate) fn lead_unstored(&self) {
         let now_ms = uptime_ms();
         let due = |partition: &Arc<Partition>| partition.is_epoch_to_be_stored(now_ms);
@@ -166,7 +166,7 @@ impl Publisher {
         }
         self.unfollow(&stopped);
         doomed.extend(self.replicas.mark_deleted(&stopped));
-        // As with a deleted topic: the replica may come back, and begins again then.
+        // As with a deleted topic: the replica may be assigned again, and then begins empty.
         if !doomed.is_empty() {
             self.replicas.store_checkpoints();
         }
@@ -177,8 +177,8 @@ impl Publisher {
     /// for removal.
     fn drop_topics(&self, topics: &[DeletedTopic]) -> Vec<PathBuf> {
         let doomed: Vec<PathBuf> = topics.iter().flat_map(|topic| self.drop_topic(topic)).collect();
-        // Or a crash would have a new topic of the same name begin where the old one did, and trust
-        // it as far.
+        // Otherwise, after a crash, a new topic of the same name would start at the old offset, and
+        // use the old recovery point.
         if !doomed.is_empty() {
             self.replicas.store_checkpoints();
         }

@@ -28,7 +28,7 @@ impl Publisher {
     pub(crate) fn reload(&self, fresh: &BrokerConfig) -> Result<Differences, ReloadError> {
         self.metadata.hold(|image| {
             let (config, differences) = self.config.load().reloaded(fresh)?;
-            // Only a check: `Tls::reload` keeps what it had where it cannot use a file.
+            // Only a check: `Tls::reload` keeps the former stores if it cannot use a file.
             Tls::load(&config, Some(&self.tls))?;
             self.config.replace(config);
             self.tls.reload(&self.config.load());
@@ -56,7 +56,7 @@ impl Publisher {
         }
     }
 
-    /// Tells the coordinators what groups set for themselves.
+    /// Passes the settings of groups to the coordinators.
     pub(super) fn apply_group_configs(&self, image: &Image) {
         let config = self.config.load();
         let groups = image.config_resources().filter(|(resource, _)| resource.kind == ResourceKind::Group);

@@ -30,7 +30,7 @@ pub(super) enum Change {
     Serve(Vec<Uuid>),
     /// Topics that were there before have another configuration.
     TopicConfigs(Vec<Uuid>),
-    /// Topics have come, gone, or grown.
+    /// Topics were created, deleted or extended.
     Topics,
 }
 

@@ -16,7 +16,7 @@ use crate::replica::log_config::{log_config, topic_config};
 use crate::replica::opening::Missing;
 use crate::replica::{Leadership, Partition, Recovery, is_internal};
 
-/// A thread of the recovery ends, in whatever way.
+/// A thread of the recovery has ended, also by a panic.
 struct ThreadDone<'a>(&'a Recovery);
 
 impl Drop for ThreadDone<'_> {
@@ -53,7 +53,7 @@ impl Publisher {
                 let _done = ThreadDone(&counted);
                 // Writes of coordinators, and waits for the device, need a runtime.
                 let _entered = runtime.as_ref().map(Handle::enter);
-                // A caller that waits for the recovery may need the replicas' last owner gone.
+                // A caller that waits for the recovery may need the replicas to be dropped.
                 let publisher = publisher;
                 publisher.recover(&share);
             };
@@ -93,7 +93,7 @@ impl Publisher {
     fn recover_one(&self, one: Missing, left: &LastShutdown) {
         let id = one.identity.topic_id;
         let Ok(opened) = self.replicas.open_partition(one, |key| left.of(key)) else { return };
-        // No change of topics happens meanwhile.
+        // Topics cannot change during this time.
         self.metadata.hold(|image| {
             if self.replicas.recovery().is_halted() {
                 return;
@@ -107,7 +107,7 @@ impl Publisher {
                     let config = Arc::new(topic_config(&broker, topic.name(), own.map(|own| &**own)));
                     opened.configure(config.clone(), log_config(&broker, &config));
                     opened.lead(Leadership::of(registered, broker.node_id));
-                    // A failure is told of there.
+                    // The other side reports a failure.
                     let _ = self.serve(vec![opened], |key| left.of(key));
                 }
                 None => self.discard_recovered(opened, image),
@@ -124,7 +124,7 @@ impl Publisher {
         doomed.iter().for_each(|dir| self.replicas.remove_directory(dir));
         let namesake: Option<Uuid> = image.topic(&topic).map(|topic| topic.id());
         let missing = self.replicas.missing(image, namesake.into_iter());
-        // A failure is told of there.
+        // The other side reports a failure.
         let _ = self.open_and_serve(missing, |_| PartitionAtShutdown::default());
     }
 

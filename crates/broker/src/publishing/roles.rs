@@ -1,4 +1,4 @@
-//! The event that tells which partitions this broker has come to lead or to follow: one line for
+//! The log event with the partitions that this broker has begun to lead or to follow: one line for
 //! all of a publication, and few lines for many publications.
 
 use crate::clock::steady_ms;
@@ -18,7 +18,7 @@ pub(super) struct Roles {
 }
 
 impl Roles {
-    /// Notes the role that a partition has now, unless it is the one before.
+    /// Records the present role of a partition, unless it is unchanged.
     pub(super) fn note(&mut self, partition: &Partition, before: Option<&Leadership>) {
         let now = partition.leadership();
         if before.is_some_and(|before| before.leader() == now.leader()) {

@@ -32,7 +32,7 @@ impl Publisher {
                 change => self.apply(change, image, &mut aftermath),
             }
         }
-        // Coordinators know the topics before they are loaded. No partition was opened that could
+        // Coordinators get the topics before they are loaded. No partition was opened that could
         // have failed.
         let _ = self.finish(aftermath);
         self.coordinators.provide(image);
@@ -49,14 +49,14 @@ impl Publisher {
             let _ = self.open_and_serve(missing, |key| left.of(key));
         }
         if stale {
-            // Before a new topic has the name of one that was deleted just before a crash.
+            // Before a new topic gets the name of a topic that was deleted just before a crash.
             self.replicas.store_checkpoints();
         }
         Ok(())
     }
 
     /// As [`Publisher::begin`], for an image of a cluster's controllers. It also has the
-    /// configuration of this broker, which a broker of its own has read before.
+    /// configuration of this broker, which a broker that is its own controller has read before.
     pub(crate) fn begin_shared(&self, image: &Image, left: LastShutdown) -> Result<(), DataDirError> {
         self.apply_broker_config(image);
         self.begin(image, left)
@@ -70,7 +70,7 @@ impl Publisher {
         self.open_and_serve(missing, |key| left.of(key))
     }
 
-    /// Tries to open what could not be opened before.
+    /// Retries to open partitions that could not be opened.
     pub(crate) fn open_unopened(&self) {
         let left = self.replicas.unopened().lock().clone();
         if left.failed() == 0 {
@@ -89,8 +89,8 @@ impl Publisher {
         }
     }
 
-    /// Opens partitions and puts them into service. Those that cannot be opened are tried again by
-    /// the housekeeping; the first failure is returned.
+    /// Opens partitions and puts them into service. Housekeeping retries those that cannot be
+    /// opened; the first failure is returned.
     pub(super) fn open_and_serve(
         &self,
         missing: Vec<Missing>,
@@ -114,7 +114,7 @@ impl Publisher {
         let loads: Vec<Load> = led.filter_map(|partition| self.coordinators.begin(partition)).collect();
         loads.into_iter().for_each(|load| load());
         served.iter().for_each(|partition| self.follow(partition));
-        // A broker of its own leads all partitions, always.
+        // A broker that is its own controller always leads all partitions.
         if self.fetchers.is_some() {
             let mut roles = Roles::default();
             served.iter().for_each(|partition| roles.note(partition, None));
@@ -124,7 +124,7 @@ impl Publisher {
     }
 
     /// Takes the partitions of failed directories out of service. Their coordinators end their
-    /// terms; the metadata says later who leads.
+    /// terms; later metadata has their leaders.
     pub(crate) fn abandon_failed(&self) {
         self.metadata.hold(|_| {
             let partitions = self.replicas.in_failed_directories();

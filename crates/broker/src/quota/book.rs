@@ -10,7 +10,7 @@ use crate::clock::steady_ms;
 use crate::metadata::image::Quotas;
 use crate::quota::{Accounts, Client, Used};
 
-/// Seconds of a limit that a single answer may be worth: what the rate is measured over.
+/// Seconds of a limit that a single answer may consume: the window of the rate.
 const BURST_SECONDS: f64 = 10.0;
 
 /// Quotas of clients, and their use.
@@ -28,7 +28,7 @@ impl QuotaBook {
         self.limited.store(limits.iter().next().is_some(), Ordering::Release);
     }
 
-    /// True if anybody's use has to be measured.
+    /// True if the use of any client has to be measured.
     pub(crate) fn has_quotas(&self) -> bool {
         self.limited.load(Ordering::Acquire)
     }
@@ -41,7 +41,7 @@ impl QuotaBook {
         self.accounts.lock().book_connection(address.to_canonical(), steady_ms())
     }
 
-    /// Books what a client has used; how long its connection is to be muted.
+    /// Books a client's use; returns the time for which its connection is to be muted.
     pub(crate) fn book(&self, used: Used, client: Client<'_>, amount: f64) -> Duration {
         if !self.has_quotas() {
             return Duration::ZERO;

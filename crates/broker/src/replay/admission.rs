@@ -1,12 +1,12 @@
 //! Decides if pages that a reader of old records brings in from the disk may stay in the cache.
 //!
-//! - *Free*: there is memory that nobody uses. What is read stays, since nobody is displaced, until
-//!   that memory is down to a reserve.
-//! - *Full*: the cache has the memory. A range stays on its second reading within what the cache
-//!   could hold ([`Ghosts`]); the first one leaves no trace.
+//! - *Free*: memory is unused. Ranges stay, because they displace nothing, until the unused memory
+//!   is down to a reserve.
+//! - *Full*: the cache has all memory. A range stays on its second reading within the capacity of
+//!   the cache ([`Ghosts`]); the first reading leaves no trace.
 //! - *Stalled*: tasks wait for memory. Nothing stays.
 //!
-//! A state machine: what the kernel says goes in ([`Observation`]), and each range with the
+//! A state machine: the input is the kernel's figures ([`Observation`]), and each range with the
 //! question. It uses no clock, file or system call.
 
 use super::ghosts::{FileId, Ghosts};
@@ -39,9 +39,9 @@ pub(crate) enum MemoryState {
 /// Decision about a range that is read from the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// It goes through the page cache and stays.
+    /// The range goes through the page cache and stays.
     Admitted,
-    /// It leaves no trace.
+    /// The range leaves no trace.
     Refused,
 }
 
@@ -60,7 +60,7 @@ const FREE_ENOUGH: u64 = 8;
 /// … until only this share is left.
 const RESERVE: u64 = 16;
 
-/// The share of what the cache could hold that second readings may claim: the rest is others'.
+/// The share of the cache's capacity that second readings may use: the rest is for other data.
 const CLAIMED: u64 = 2;
 
 /// Memory is stalled from this on, in percent of the time …
@@ -78,7 +78,7 @@ pub(crate) struct Admission {
 }
 
 impl Admission {
-    /// Takes note of how memory stands.
+    /// Records the state of the memory.
     pub(crate) fn observe(&mut self, seen: &Observation) {
         let reserve = seen.total / RESERVE;
         self.level = match self.level {
@@ -116,7 +116,7 @@ impl Admission {
         self.level
     }
 
-    /// Number of bytes of earlier readings that are remembered.
+    /// Number of remembered bytes of earlier readings.
     pub(crate) fn remembered_bytes(&self) -> u64 {
         self.ghosts.bytes()
     }

@@ -1,8 +1,8 @@
 //! Ghost entries, as in 2Q and ARC: ranges of files that were read from the disk and not kept. A
 //! second read of a range with a ghost entry would have been a hit in a cache of this capacity.
 //!
-//! Knows no file, clock or kernel: a file is a number. Memory is bounded by [`CHUNKS`], whatever is
-//! read.
+//! Uses no file, clock or kernel: a file is a number. Memory is bounded by [`CHUNKS`], independent
+//! of the bytes read.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -12,10 +12,10 @@ pub(crate) type FileId = (u64, u64);
 /// Bytes per mark: no page is smaller.
 pub(crate) const BLOCK_BYTES: u64 = 4096;
 
-/// Blocks that are remembered and forgotten together: 1 MiB.
+/// Blocks that are remembered and dropped together: 1 MiB.
 const CHUNK_BLOCKS: u64 = 256;
 
-/// More than these are not remembered; they take some 10 MB, for 64 GB that were read.
+/// Maximum number of remembered chunks; they take some 10 MB, for 64 GB of reads.
 pub(crate) const CHUNKS: usize = 64 * 1024;
 
 /// Ranges that were read, up to a capacity; the oldest is dropped first.
@@ -44,18 +44,18 @@ impl Chunk {
 }
 
 impl Ghosts {
-    /// From now on remembers up to so many bytes.
+    /// Sets the limit of remembered bytes.
     pub(crate) fn set_capacity(&mut self, bytes: u64) {
         self.capacity = bytes;
         self.forget();
     }
 
-    /// Number of bytes that are remembered.
+    /// Number of remembered bytes.
     pub(crate) fn bytes(&self) -> u64 {
         self.blocks * BLOCK_BYTES
     }
 
-    /// Remembers that a range is read; whether all of it was remembered before.
+    /// Records that a range is read; returns true if all of it was remembered before.
     pub(crate) fn read(&mut self, file: FileId, offset: u64, len: u64) -> bool {
         let end = offset.saturating_add(len).div_ceil(BLOCK_BYTES);
         let (mut block, mut all) = (offset / BLOCK_BYTES, len > 0);

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::admission::Observation;
 
-/// Where the kernel says it, and how much it had said before.
+/// The source of the figure in the kernel, and its former value.
 #[derive(Debug)]
 pub(crate) struct Kernel {
     root: PathBuf,
@@ -15,8 +15,8 @@ pub(crate) struct Kernel {
     refaulted: Option<u64>,
 }
 
-/// Where the kernel does not tell for how long tasks waited: so many bytes a look that came back
-/// soon after they were pushed out count as one percent of the time.
+/// If the kernel does not report the time for which tasks waited: number of bytes per observation,
+/// read again soon after their eviction, that counts as one percent of the time.
 const REFAULTED_PERCENT: u64 = 8 << 20;
 
 impl Default for Kernel {
@@ -79,7 +79,7 @@ impl Kernel {
     }
 
     /// The groups from `path` up to the mount. A container sees its own group as the mount,
-    /// whatever it is called outside.
+    /// independent of the group's name outside.
     fn up_from(&self, mount: &str, path: &str, of: fn(&Kernel, &Path) -> Option<Group>) -> Vec<Group> {
         let dir = Path::new(mount).join(path.trim_start_matches('/'));
         let up = dir.ancestors().take_while(|dir| dir.starts_with(mount));
@@ -111,7 +111,7 @@ impl Kernel {
     }
 }
 
-/// A limit and what is used of it, in bytes.
+/// A limit and its use, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Group {
     limit: u64,

@@ -21,9 +21,10 @@ pub(crate) struct Cleaner {
 
 #[derive(Default)]
 struct Book {
-    /// Where compaction continues.
+    /// The offset from which compaction continues.
     checkpoints: BTreeMap<TopicPartition, i64>,
-    /// Logs in progress, with the smallest offset to which each was truncated meanwhile.
+    /// Logs in progress, with the smallest offset to which each was truncated during the
+    /// compaction.
     busy: BTreeMap<TopicPartition, i64>,
     uncleanable: BTreeSet<TopicPartition>,
 }
@@ -42,7 +43,7 @@ struct Totals {
 pub struct CleanerStats {
     /// Logs compacted so far, each time again.
     pub runs: u64,
-    /// Bytes read to learn keys and to be written again.
+    /// Bytes read to learn keys and to be rewritten.
     pub read_bytes: u64,
     /// Bytes of compacted segments.
     pub written_bytes: u64,
@@ -55,13 +56,13 @@ pub struct CleanerStats {
 }
 
 impl Cleaner {
-    /// Goes on from checkpoints that an earlier process left.
+    /// Continues from checkpoints of an earlier process.
     pub(crate) fn new(checkpoints: BTreeMap<TopicPartition, i64>) -> Self {
         let book = Mutex::new(Book { checkpoints, ..Book::default() });
         Self { book, ..Self::default() }
     }
 
-    /// Where the last compaction of a log ended.
+    /// End offset of the last compaction of a log.
     pub(crate) fn checkpoint(&self, key: &TopicPartition) -> Option<i64> {
         self.book.lock().checkpoints.get(key).copied()
     }
@@ -103,12 +104,12 @@ impl Cleaner {
         self.book.lock().busy.remove(key);
     }
 
-    /// Gives a log back that was compacted up to `end`, unless it `is_gone` meanwhile. If it was
-    /// truncated meanwhile, what it has behind that offset was not compacted.
+    /// Returns a log that was compacted up to `end`, unless it `is_gone`. If the log was truncated
+    /// during the compaction, records from that offset on were not compacted.
     pub(crate) fn done(&self, key: &TopicPartition, end: i64, is_gone: impl Fn() -> bool) {
         let mut book = self.book.lock();
         let truncated = book.busy.remove(key);
-        // The deletion of a topic is noted before the topic is forgotten here.
+        // The deletion of a topic is recorded before its partitions are dropped here.
         if !is_gone() {
             book.checkpoints.insert(key.clone(), truncated.map_or(end, |truncated| end.min(truncated)));
         }
@@ -119,15 +120,15 @@ impl Cleaner {
         self.book.lock().uncleanable.insert(key.clone());
     }
 
-    /// Forgets a partition whose topic has been deleted.
+    /// Drops a partition whose topic has been deleted.
     pub(crate) fn forget(&self, key: &TopicPartition) {
         let mut book = self.book.lock();
         book.checkpoints.remove(key);
         book.uncleanable.remove(key);
     }
 
-    /// Counts bytes read or written and waits for as long as `bytes_per_second` asks for; `false`
-    /// once the broker stops.
+    /// Counts bytes read or written and waits as `bytes_per_second` requires; `false` once the
+    /// broker stops.
     pub(crate) fn go_on(&self, bytes: u64, bytes_per_second: f64) -> bool {
         self.pace.go_on(bytes, bytes_per_second)
     }
@@ -137,7 +138,7 @@ impl Cleaner {
         self.pace.halt();
     }
 
-    /// Counts what was done to a log.
+    /// Counts the result of the compaction of a log.
     pub(crate) fn count(&self, counts: &Counts) {
         let totals = &self.totals;
         totals.runs.fetch_add(1, Ordering::Relaxed);

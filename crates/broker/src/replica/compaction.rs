@@ -27,7 +27,7 @@ pub(crate) struct Chosen {
 enum CompactionOutcome {
     /// Up to this offset the log is compacted.
     Done(i64, Counts),
-    /// The log changed, is gone, or the broker stops: another time.
+    /// The log changed or was deleted, or the broker stops: compaction retries later.
     Dropped,
     /// Another time, but not at once.
     Failed,
@@ -60,8 +60,8 @@ impl Replicas {
         tracing::info!("log.cleaner.enable is false: logs are not compacted");
     }
 
-    /// The log with the largest share of bytes that compaction has not seen, of those whose time
-    /// has come. It is the caller's then.
+    /// The log with the largest share of uncompacted bytes, of those that are due. The caller owns
+    /// the log until it returns it.
     pub(crate) fn choose(&self) -> Option<Chosen> {
         let now_ms = now_ms();
         let (mut dirtiest, mut backlog, mut chosen): (f64, u64, Option<Chosen>) = (0.0, 0, None);
@@ -161,7 +161,7 @@ impl Replicas {
             if go_on && !partition.is_deleted() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         };
         let mut cleaning = Cleaning::begin(job, &pace)?;
-        // Asked for with each segment: meanwhile others may have written last.
+        // Read again for each segment: other batches may have been appended since.
         while let Some(producers) = partition.lane().with_writer(|writer| writer.last_records()) {
             let Some(cleaned) = cleaning.next_segment(&producers, &pace)? else {
                 // The new names, before the checkpoint counts on them.

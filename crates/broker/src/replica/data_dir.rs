@@ -107,7 +107,7 @@ pub(crate) struct DataDir {
     has_new_names: Mutex<bool>,
     /// True from [`DataDir::begin`] on. Until then nothing is written.
     is_in_use: AtomicBool,
-    /// As the configuration names it.
+    /// The path in the configuration.
     configured: PathBuf,
     id: OnceLock<Uuid>,
     state: Arc<State>,
@@ -146,7 +146,7 @@ fn is_device_failure(error: &LogError) -> bool {
 }
 
 impl DataDir {
-    /// Creates the directory if it is missing, and locks it. Nothing in it is changed. `news` is
+    /// Creates the directory if it is missing, and locks it without another change. `news` is
     /// notified when the directory has failed; without it, failures take single partitions offline.
     pub(crate) fn open(
         (disk, background): (Arc<dyn Disk>, Background),
@@ -181,7 +181,7 @@ impl DataDir {
         Ok(left)
     }
 
-    /// State in which the directory was left. Nothing in it is changed.
+    /// State of the directory at the last stop. The function does not change the directory.
     pub(super) fn look(&self) -> Result<DirectoryAtShutdown, DataDirError> {
         self.left(CleanShutdown::load)
     }
@@ -235,8 +235,9 @@ impl DataDir {
         self.state.report(error);
     }
 
-    /// True if the file of this name, which is the kernel's, lies in the directory. The kernel
-    /// names the directory by that of the lock file: symbolic links lead elsewhere.
+    /// True if the file with this path, as the kernel reports it, is in the directory. The kernel's
+    /// name of the directory comes from the lock file: a configured path may contain symbolic
+    /// links.
     pub(super) fn has_file(&self, path: &Path) -> bool {
         let link = format!("/proc/self/fd/{}", self.lock.as_raw_fd());
         let lock = rustix::fs::readlink(link, Vec::new()).unwrap_or_default();
@@ -356,9 +357,9 @@ impl DataDir {
         *self.has_new_names.lock() = true;
     }
 
-    /// Waits until the names of all partitions' directories are on the device. Those that were
-    /// there before are not synced again: the recovery of many partitions would wait for the device
-    /// once for each.
+    /// Waits until the names of all partitions' directories are on the device. Directories that
+    /// existed before are not synced again: otherwise the recovery of many partitions would wait
+    /// for the device once for each.
     pub(super) fn sync_names(&self) -> Result<(), LogError> {
         // Locked until the end: another thread's directory may be waiting for the same sync.
         let mut has_new_names = self.has_new_names.lock();
@@ -373,8 +374,8 @@ impl DataDir {
         Ok(())
     }
 
-    /// Takes the name from a deleted partition's directory and returns the new one, for removal:
-    /// what a crash leaves of it is removed at the next start.
+    /// Renames a deleted partition's directory and returns the new path, for removal: the next
+    /// start removes it after a crash.
     pub(super) fn mark_deleted(&self, topic: &str, index: i32) -> io::Result<PathBuf> {
         let doomed = self.path.join(aside(topic, index, DELETED));
         self.disk.rename(&self.partition(topic, index), &doomed)?;
@@ -427,8 +428,8 @@ impl DataDir {
         Ok(())
     }
 
-    /// Leaves the marker that says that every log was closed in good order. A directory that was
-    /// not used stays as it was.
+    /// Writes the marker of a clean stop: every log was closed cleanly. A directory that was not
+    /// used stays unchanged.
     pub(super) fn mark_clean(&self, broker_epoch: i64) -> Result<(), LogError> {
         if !self.is_in_use.load(Ordering::Acquire) || self.has_failed() {
             return Ok(());
@@ -460,8 +461,8 @@ impl Found {
     }
 }
 
-/// A checkpoint that cannot be read says nothing, as in Kafka: without a recovery point everything
-/// is verified, without a start the log begins with its first segment.
+/// An unreadable checkpoint is ignored, as in Kafka: without a recovery point the whole log is
+/// verified, without a start offset the log begins with its first segment.
 fn checkpoint(disk: &dyn Disk, which: OffsetCheckpoint, dir: &Path) -> Offsets {
     which.load(disk, dir).unwrap_or_else(|error| {
         tracing::warn!(%error, "ignored a damaged checkpoint; logs are checked in full, or begin with their first segment");
@@ -469,8 +470,8 @@ fn checkpoint(disk: &dyn Disk, which: OffsetCheckpoint, dir: &Path) -> Offsets {
     })
 }
 
-/// `name` of topic `t` and partition 3 is `t-3`; none for what is not a partition's name, or the
-/// metadata log's.
+/// `name` of topic `t` and partition 3 is `t-3`; none for names that are not of a partition, or of
+/// the metadata log.
 pub(crate) fn partition_of(name: &str) -> Option<(&str, i32)> {
     let (topic, index) = name.rsplit_once('-')?;
     let index = index.parse().ok()?;

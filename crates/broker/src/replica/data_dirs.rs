@@ -1,5 +1,5 @@
-//! The data directories: where each partition is, where new ones go, and which directories have
-//! failed.
+//! The data directories: the directory of each partition, the directory for new partitions, and
+//! failed directories.
 //!
 //! A new partition goes to the directory with the fewest, as in Kafka, and stays in the directory
 //! in which it is found. A directory that cannot be opened, or that fails, is offline until the
@@ -33,7 +33,7 @@ pub(crate) struct DataDirs {
     dirs: Vec<DataDir>,
     /// Directories that could not be opened.
     closed: Vec<PathBuf>,
-    /// The one with the metadata log; none in a cluster.
+    /// The directory with the metadata log; none in a cluster.
     metadata: Option<usize>,
     homes: Mutex<Homes>,
     /// Second directories of partitions, of another topic of the same name.
@@ -54,9 +54,9 @@ pub(crate) struct DataDirs {
 struct Homes {
     of: HashMap<TopicPartition, usize>,
     counts: Vec<usize>,
-    /// Where partitions are about to be.
+    /// Directories that partitions are about to be in.
     arriving: HashMap<TopicPartition, usize>,
-    /// Where partitions go that are not here yet.
+    /// Directories for partitions that this broker does not have yet.
     preferred: HashMap<TopicPartition, usize>,
 }
 
@@ -76,9 +76,8 @@ impl Homes {
 }
 
 impl DataDirs {
-    /// Creates the directories of the configuration that are missing, and locks them. Nothing in
-    /// them is changed. One of several that cannot be used is left out, unless it is to hold the
-    /// metadata.
+    /// Creates the missing directories of the configuration, and locks them without another change.
+    /// If one of several cannot be used, it is omitted, unless it should contain the metadata.
     ///
     /// # Errors
     /// A directory that another process has, or that cannot be used and is needed; a partition in
@@ -89,7 +88,8 @@ impl DataDirs {
     ) -> Result<Self, DataDirError> {
         let (paths, news) = (&config.log_dirs, Arc::<Notify>::default());
         let several = paths.len() > 1;
-        // A broker of its own with one directory serves what it can of it: nobody else could.
+        // A broker that is its own controller, with one directory, serves the usable partitions: no
+        // other broker could.
         let watched = (several || config.cluster.is_some()).then(|| news.clone());
         let (mut dirs, mut closed, mut metadata) = (Vec::new(), Vec::new(), None);
         let (mut all, mut traces) = (Vec::new(), Vec::new());
@@ -176,7 +176,7 @@ impl DataDirs {
         self.left(DataDir::begin)
     }
 
-    /// State in which the directories were left. Nothing in them is changed.
+    /// State of the directories at the last stop. The function does not change them.
     pub(crate) fn look(&self) -> Result<LastShutdown, DataDirError> {
         self.left(DataDir::look)
     }
@@ -241,14 +241,15 @@ impl DataDirs {
         }
     }
 
-    /// The directory in which a log lies.
+    /// The directory that contains a log.
     pub(super) fn around(&self, log: &levada_log::Partition) -> &DataDir {
         let is_around = |dir: &&DataDir| log.dir().parent() == Some(dir.path());
         self.dirs.iter().find(is_around).unwrap_or(&self.dirs[0])
     }
 
-    /// The directory of a partition: the one in which it was found; for a new one that of the
-    /// metadata, or the one with the fewest partitions, if possible one that is not `cordoned`.
+    /// The directory of a partition: the directory where it was found; for a new partition that of
+    /// the metadata, or the directory with the fewest partitions, if possible one that is not
+    /// `cordoned`.
     ///
     /// # Errors
     /// The partition is in a directory that is offline.
@@ -288,7 +289,7 @@ impl DataDirs {
         (0..self.dirs.len()).min_by_key(rank).unwrap_or(0)
     }
 
-    /// True if the partition lies in a directory that has failed.
+    /// True if the partition is in a directory that has failed.
     pub(super) fn is_in_failed(&self, key: &TopicPartition) -> bool {
         self.is_several() && self.of(key).is_some_and(DataDir::has_failed)
     }

@@ -34,7 +34,7 @@ impl Replicas {
         }
     }
 
-    /// Removes what is due. Files left at a stop are removed at the next start.
+    /// Removes due files. The next start removes files that are left at a stop.
     pub(crate) fn remove_discarded(&self) {
         let due = {
             let mut waiting = self.waiting.0.lock();

@@ -31,7 +31,7 @@ pub(crate) struct Syncs {
 
 #[derive(Default)]
 struct State {
-    /// Some thread syncs, and will look at `waiting` before it stops.
+    /// A thread is syncing, and will check `waiting` before it ends.
     busy: bool,
     waiting: Vec<oneshot::Sender<Synced>>,
 }
@@ -102,7 +102,7 @@ impl Syncs {
                 tracing::error!(partition, offline, %error, "cannot sync records to the device");
             }
             for waiter in group {
-                // A connection that died meanwhile does not want its answer.
+                // A connection that has closed needs no answer.
                 let _ = waiter.send(synced.clone());
             }
         }

@@ -20,8 +20,8 @@ impl Replicas {
         }
     }
 
-    /// Forgets the producers of every partition that were last heard of too long before this time.
-    /// None with an open transaction is.
+    /// Removes the producers of every partition whose last batch is older than this time. A
+    /// producer with an open transaction stays.
     pub(crate) fn expire_producers(&self, now_ms: i64) {
         for partition in self.partitions.all() {
             let expired = partition.lane().with_writer(|writer| writer.expire_producers(now_ms));

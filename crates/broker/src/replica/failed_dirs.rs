@@ -50,13 +50,13 @@ impl Replicas {
         drop(partition.lane().take_writer());
     }
 
-    /// True if the partition lies in a directory that has failed.
+    /// True if the partition is in a directory that has failed.
     pub(crate) fn is_in_failed_directory(&self, key: &TopicPartition) -> bool {
         self.dirs.is_in_failed(key)
     }
 
-    /// Forgets the place of a partition that has left this broker, if its directory has failed: the
-    /// next one of the name goes elsewhere.
+    /// Drops the directory of a partition that has left this broker, if the directory has failed:
+    /// the next partition of the name gets another one.
     pub(crate) fn forget_failed(&self, topic: &str, index: i32) {
         self.dirs.forget_if_failed(&(topic.to_owned(), index));
     }

@@ -76,7 +76,7 @@ impl Replicas {
                 partition = partition.name(),
                 %error,
                 offline = is_offline,
-                "cannot follow the leader of the partition; the broker tries again unless its log is offline"
+                "cannot follow the leader of the partition; the broker retries unless the log is offline"
             );
         }
         match (error, is_offline) {

@@ -54,8 +54,8 @@ impl Replicas {
         }
     }
 
-    /// Flushes if `flush.ms` ran out between two looks: deadlines are the multiples of it, so that
-    /// nothing has to be remembered.
+    /// Flushes if a deadline of `flush.ms` passed between two checks: deadlines are multiples of
+    /// it, so no state is needed.
     fn flush_if_due(&self, partition: &Partition, since_ms: i64, now_ms: i64) {
         let flush_ms = partition.config().flush_ms.max(1);
         if since_ms / flush_ms == now_ms / flush_ms || partition.log().durable() >= partition.log().log_end()
@@ -76,18 +76,18 @@ impl Replicas {
         let kept = look_for_files(partition, is_due).and_then(|()| flush());
         let kept = kept.and_then(|_| reindex(partition));
         match kept {
-            // Its files went while this looked at them.
+            // The log's files were deleted during the check.
             Err(_) if partition.is_deleted() => {}
             Err(error) => tracing::error!(partition = partition.name(), %error, "housekeeping failed"),
             Ok(_) => {}
         }
     }
 
-    /// Writes down what a crash must not change. Blocks.
+    /// Writes the state that a crash must not lose. Blocks.
     pub(crate) fn store_checkpoints(&self) {
         // A thread that read the list before a topic was deleted must not write after the deletion.
         let _storing = self.storing_checkpoint.lock();
-        // In this order: one that is opened meanwhile is in both.
+        // In this order: a log that is opened in between is in both.
         let unopened = self.unopened.lock().clone();
         let all = self.partitions.all();
         let offsets =
@@ -154,8 +154,8 @@ fn close_logs(partitions: &[Arc<Partition>], failed: impl Fn(&Partition) + Sync)
     });
 }
 
-/// Builds indexes again that have led readers astray. Their segments are read before the writer is
-/// asked for.
+/// Rebuilds damaged indexes that readers have detected. The thread reads their segments before it
+/// takes the writer.
 fn reindex(partition: &Partition) -> Result<(), LogError> {
     if !partition.log().has_misleading_index() {
         return Ok(());

@@ -38,12 +38,12 @@ pub(crate) struct AppendLane {
 /// A disk that stays full would otherwise fill the operator's log as well.
 const WARNING_INTERVAL_MS: u64 = 30_000;
 
-/// When the operator was last told of a failure that repeats itself.
+/// Time of the last log line about a repeated failure.
 #[derive(Debug, Default)]
 pub(crate) struct RepeatedWarning(AtomicI64);
 
 impl RepeatedWarning {
-    /// True if to tell now; then not again for half a minute.
+    /// True if a line should be logged now; then false for half a minute.
     pub(crate) fn is_due(&self, now_ms: i64) -> bool {
         let last_ms = self.0.load(Ordering::Relaxed);
         let due = now_ms.abs_diff(last_ms) >= WARNING_INTERVAL_MS;
@@ -53,7 +53,7 @@ impl RepeatedWarning {
 
 #[derive(Default)]
 struct Queue {
-    /// Some thread is writing, and will look at `waiting` before it stops.
+    /// A thread is writing, and will check `waiting` before it ends.
     busy: bool,
     waiting: VecDeque<Job>,
 }
@@ -102,7 +102,7 @@ impl From<LogError> for SubmitError {
 pub(crate) type SubmitResult = Result<Appended, SubmitError>;
 
 impl Submitted {
-    /// Waits for a queued batch; returns at once for one that is done.
+    /// Waits for a queued batch; returns at once for a finished one.
     pub(crate) async fn wait(self) -> SubmitResult {
         match self {
             Self::Done(result) => Ok(result?),
@@ -234,10 +234,9 @@ impl AppendLane {
 
     /// Appends a checked batch, or queues it behind the write that is running.
     ///
-    /// Blocks for as long as writes to the page cache take, those of a few groups that queued up
-    /// included. `wrote` is called after each group, outside all locks, so that the caller can wake
-    /// the waiters for data. When it says that more is left, the caller has to see to
-    /// [`AppendLane::drain`].
+    /// Blocks for the duration of writes to the page cache, including those of a few queued groups.
+    /// `wrote` is called after each group, outside all locks, so that the caller can wake the
+    /// waiters for data. If the result has a backlog, the caller must call [`AppendLane::drain`].
     pub(crate) fn submit(&self, append: Append, now_ms: i64, wrote: impl Fn()) -> (Submitted, Backlog) {
         {
             let mut queue = self.queue.lock();
@@ -255,8 +254,8 @@ impl AppendLane {
         (Submitted::Done(own.pop().expect("one batch in, one result out")), left)
     }
 
-    /// Writes what queued up, group by group, until nothing is left or others should get a turn.
-    /// Only for the thread that was told that something is left.
+    /// Writes the backlog, group by group, until it is empty or other connections should get a
+    /// turn. Only for the thread that got the backlog.
     pub(crate) fn drain(&self, now_ms: i64, wrote: impl Fn()) -> Backlog {
         let _broken = PoisonOnPanic(self);
         for _ in 0..GROUPS_PER_TURN {
@@ -275,7 +274,7 @@ impl AppendLane {
             let results = self.write(&mut appends, now_ms);
             wrote();
             for (result, waiter) in results.into_iter().zip(waiters) {
-                // A connection that died meanwhile does not want its answer.
+                // A connection that has closed needs no answer.
                 let _ = waiter.send(result);
             }
         }
@@ -309,7 +308,7 @@ impl AppendLane {
         results
     }
 
-    /// The client only hears that storage failed; why is for the operator.
+    /// The client only gets a storage error; the log has the cause for the operator.
     fn tell(&self, error: &AppendError, now_ms: i64) {
         if self.storage_warning.is_due(now_ms) {
             tracing::error!(%error, "cannot append batches; free disk space, or raise the limit of file descriptors");
@@ -317,22 +316,22 @@ impl AppendLane {
     }
 
     /// Housekeeping with the writer (rolling, truncating); none once the log is closed. Appends
-    /// wait meanwhile, so `work` must be short.
+    /// wait during the call, so `work` must be short.
     pub(crate) fn with_writer<T>(&self, work: impl FnOnce(&mut Writer) -> T) -> Option<T> {
         let mut writer = self.writer.lock();
         let _hold = WriterHold::begin(self, Work::Housekeeping);
         writer.as_mut().map(work)
     }
 
-    /// As [`AppendLane::with_writer`], for batches of a leader: what it takes counts as appending.
+    /// As [`AppendLane::with_writer`], for batches of a leader: the duration counts as appending.
     pub(crate) fn replicate<T>(&self, work: impl FnOnce(&mut Writer) -> T) -> Option<T> {
         let mut writer = self.writer.lock();
         let _hold = WriterHold::begin(self, Work::Append);
         writer.as_mut().map(work)
     }
 
-    /// The longest time that this work had the writer since the start: appends waited for so long
-    /// at most.
+    /// The longest time that this work held the writer since the start: the maximum delay of
+    /// appends.
     pub(crate) fn longest_turn(&self, work: Work) -> Duration {
         Duration::from_nanos(self.longest_turns_ns[work as usize].load(Ordering::Relaxed))
     }
@@ -376,8 +375,8 @@ impl Drop for WriterHold<'_> {
     }
 }
 
-/// If a write panics, the content of the log is unknown: the log goes out of use, and its waiters
-/// get an error.
+/// If a write panics, the content of the log is unknown: the log goes offline, and its waiters get
+/// an error.
 struct PoisonOnPanic<'a>(&'a AppendLane);
 
 impl Drop for PoisonOnPanic<'_> {

@@ -11,22 +11,22 @@ pub(crate) type Offsets = BTreeMap<TopicPartition, i64>;
 /// State in which the process before left one directory.
 #[derive(Default)]
 pub(crate) struct DirectoryAtShutdown {
-    /// Every log was closed in good order.
+    /// Every log was closed cleanly.
     pub(crate) clean: bool,
-    /// The epoch of the registration that the process had, if the logs were closed in good order.
+    /// The epoch of the process's registration, if the logs were closed cleanly.
     pub(crate) broker_epoch: Option<i64>,
     pub(crate) recovery_points: Offsets,
     pub(crate) log_starts: Offsets,
     pub(crate) high_watermarks: Offsets,
-    /// Where compaction continues.
+    /// The offset from which compaction continues.
     pub(crate) cleaned: Offsets,
 }
 
 /// State in which the process before left all directories.
 pub(crate) struct LastShutdown {
-    /// Every log of every directory was closed in good order.
+    /// Every log of every directory was closed cleanly.
     pub(crate) clean: bool,
-    /// The epoch of the registration that the process had, if all directories agree on it.
+    /// The epoch of the process's registration, if all directories have the same.
     pub(crate) broker_epoch: Option<i64>,
     /// In the order of [`crate::replica::DataDirs`].
     dirs: Vec<DirectoryAtShutdown>,
@@ -54,7 +54,7 @@ impl LastShutdown {
         }
     }
 
-    /// The same, with nothing said of the registration.
+    /// The same, without the registration.
     pub(super) fn without_broker_epoch(self) -> Self {
         Self { broker_epoch: None, ..self }
     }
@@ -78,7 +78,7 @@ impl LastShutdown {
         }
     }
 
-    /// Where compaction continues.
+    /// The offset from which compaction continues.
     pub(crate) fn cleaned(&self) -> Offsets {
         let all =
             self.dirs.iter().enumerate().flat_map(|(at, dir)| dir.cleaned.iter().map(move |one| (at, one)));
@@ -105,7 +105,7 @@ pub(crate) struct UnservedPartitions(BTreeMap<TopicPartition, (PartitionAtShutdo
 pub(crate) enum UnservedReason {
     /// Its log is being checked, or will be.
     Recovering,
-    /// It could not be opened.
+    /// The log could not be opened.
     Failed,
 }
 
@@ -136,13 +136,13 @@ impl UnservedPartitions {
         self.0.get(key).map(|(left, _)| *left).unwrap_or_default()
     }
 
-    /// It could not be opened; whether this is news.
+    /// The log could not be opened; the value is true for a new failure.
     pub(crate) fn note(&mut self, key: &TopicPartition, left: PartitionAtShutdown) -> bool {
         let before = self.0.insert(key.clone(), (left, UnservedReason::Failed));
         before.is_none_or(|(_, absence)| absence != UnservedReason::Failed)
     }
 
-    /// It will be recovered.
+    /// The log will be recovered.
     pub(crate) fn expect(&mut self, key: TopicPartition, left: PartitionAtShutdown) {
         self.0.insert(key, (left, UnservedReason::Recovering));
     }
@@ -151,7 +151,7 @@ impl UnservedPartitions {
         self.0.remove(key);
     }
 
-    /// Forgets those that could not be opened and are not `wanted` any more.
+    /// Drops logs that could not be opened and are no longer `wanted`.
     pub(crate) fn keep(&mut self, wanted: impl Fn(&TopicPartition) -> bool) {
         self.0.retain(|key, (_, absence)| *absence != UnservedReason::Failed || wanted(key));
     }

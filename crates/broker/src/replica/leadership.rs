@@ -58,10 +58,10 @@ impl Leadership {
         self.isr.len().max(usize::from(self.is_leader))
     }
 
-    /// True if a log that lacks offsets after a loss of power has to end there, since other
-    /// replicas may have them. A leader keeps what it has, since its followers would go by it. So
-    /// does the last replica in sync of a compacted topic: Kafka's followers begin segments behind
-    /// the gaps that their leader's compaction has left.
+    /// True if a log that lacks offsets after a loss of power has to end before them, because other
+    /// replicas may have them. A leader keeps its records, because its followers would copy the
+    /// truncation. So does the last replica in sync of a compacted topic: Kafka's followers begin
+    /// segments after gaps that their leader's compaction has left.
     pub(crate) fn ends_at_holes(&self, node_id: i32, is_compacted: bool) -> bool {
         let has_the_most = is_compacted && self.isr == [node_id];
         self.is_replicated() && !self.is_leader() && !has_the_most
@@ -106,13 +106,13 @@ impl Leadership {
             || held.is_unstored && self.partition_epoch == held.partition_epoch
     }
 
-    /// Answers a client that asks for the leader with this leader epoch (-1: none) (KIP-320).
+    /// Answers a client that requests the leader with this leader epoch (-1: none) (KIP-320).
     pub(crate) fn check(&self, known: i32) -> Result<(), ErrorCode> {
         self.check_epoch(known)?;
         if self.is_leader { Ok(()) } else { Err(ErrorCode::NotLeaderOrFollower) }
     }
 
-    /// Answers a client that reads from any replica and knows this leader epoch (-1: none).
+    /// Answers a client that reads from any replica and has this leader epoch (-1: none).
     pub(crate) fn check_epoch(&self, known: i32) -> Result<(), ErrorCode> {
         match known {
             known if known != -1 && known < self.leader_epoch => Err(ErrorCode::FencedLeaderEpoch),

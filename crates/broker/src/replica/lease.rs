@@ -1,11 +1,11 @@
 //! The right of this process to act as a leader in a cluster.
 //!
-//! A process that was stopped until its session ended (a suspended machine, a debugger) comes back
-//! with the leaderships of before, which other nodes may have by then. The session began with the
-//! last heartbeat, so that the pause may be shorter than a session. Each request asks the lease by
-//! a clock that ran meanwhile, so that not even the first one after the pause is answered. The
-//! lease is valid again once the metadata was read again. As in Kafka, it stays valid while the
-//! process runs and no controller answers.
+//! A process that was stopped until its session ended (a suspended machine, a debugger) resumes
+//! with its old leaderships, which other nodes may have by then. The session began with the last
+//! heartbeat, so the pause may be shorter than a session. Each request checks the lease by a clock
+//! that runs during the pause, so that not even the first request after it is answered. The lease
+//! is valid again once the broker has read the metadata again. As in Kafka, it stays valid while
+//! the process runs and no controller answers.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
@@ -24,7 +24,7 @@ const HEARTBEAT_PERCENT: i64 = 10;
 #[derive(Debug)]
 pub(crate) struct Lease {
     pause_ms: i64,
-    /// The last time that the process was known to run; none before the first.
+    /// The last time at which the process is known to have run; none before the first.
     seen_ms: AtomicI64,
     /// Number of pauses that ended the lease.
     pauses: AtomicU64,
@@ -71,8 +71,8 @@ impl Lease {
         self.pauses.load(Ordering::Acquire)
     }
 
-    /// Notes that the metadata was read after so many pauses, so that its leaderships are those in
-    /// force.
+    /// Records that the metadata was read after this number of pauses, so that its leaderships are
+    /// those in force.
     pub(crate) fn confirm(&self, pauses: u64) {
         self.confirmed.store(pauses, Ordering::Release);
     }

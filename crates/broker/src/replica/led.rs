@@ -24,7 +24,7 @@ use crate::replica::Leadership;
 use crate::replica::replication::Replication;
 use crate::replica::waiters::Waiters;
 
-/// Reason for which a record in the log is not acknowledged. It may be committed later.
+/// Reason for which a stored record is not acknowledged. It may be committed later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum CommitFailure {
     /// Another broker leads now, and its log decides.
@@ -108,7 +108,7 @@ impl Led {
         let lost = state.commits.lost().chain(state.deletions.lost()).collect::<Vec<_>>();
         drop(state);
         for waiter in lost {
-            // A connection that ended meanwhile does not need its answer.
+            // A connection that has ended needs no answer.
             let _ = waiter.send(Err(CommitFailure::LeadershipLost));
         }
         self.followers.wake();
@@ -133,7 +133,7 @@ impl Led {
         let leader = state.leader.as_ref().ok_or(ErrorCode::NotLeaderOrFollower)?;
         match leader.check_assigned(replica) {
             Ok(()) => Ok(()),
-            // The follower knows a later assignment than this broker, and asks again.
+            // The follower has a later assignment than this broker, and retries.
             Err(_) if names_epoch => Err(ErrorCode::UnknownLeaderEpoch),
             Err(_) => Err(ErrorCode::NotLeaderOrFollower),
         }
@@ -201,13 +201,13 @@ impl Led {
         self.view(|leader| leader.high_watermark() < offset).unwrap_or(true)
     }
 
-    /// True if the high watermark has not reached the beginning of the leader epoch: offsets that
-    /// the leader before had shown may be above it.
+    /// True if the high watermark has not reached the start of the leader epoch: the former leader
+    /// may have shown a higher one.
     pub(crate) fn is_before_epoch(&self) -> bool {
         self.view(|leader| leader.epoch_start() > leader.high_watermark()).unwrap_or(false)
     }
 
-    /// Looks at the machine; `None` once another broker leads.
+    /// Reads the machine; `None` once another broker leads.
     pub(crate) fn view<T>(&self, look: impl FnOnce(&Leader) -> T) -> Option<T> {
         self.state.lock().leader.as_ref().map(look)
     }
@@ -223,7 +223,7 @@ impl Led {
         self.wait(Watermark::High, offset, Some(deadline)).await
     }
 
-    /// As [`Led::committed`], for as long as this broker leads.
+    /// As [`Led::committed`], while this broker leads.
     pub(crate) async fn committed_at_last(&self, offset: i64) -> Committed {
         self.wait(Watermark::High, offset, None).await
     }
@@ -264,7 +264,7 @@ impl Led {
     /// Steps the machine with the log end and the time.
     fn step(&self, step: impl FnOnce(&mut Leader, i64, i64) -> Effects) {
         let mut state = self.state.lock();
-        // Under the lock, so that the ends of two threads come in order.
+        // Under the lock, so that the ends of two threads arrive in order.
         let end = self.of.log.log_end();
         let Some(leader) = &mut state.leader else { return };
         let effects = step(leader, end, uptime_ms());

@@ -5,7 +5,7 @@ use levada_log::{AppendBy, LogConfig};
 
 use crate::config::{BrokerConfig, TimestampType, TopicConfig, Values};
 
-/// The configuration of a topic that has these values of its own.
+/// The configuration of a topic with these values.
 pub(crate) fn topic_config(broker: &BrokerConfig, topic: &str, own: Option<&Values>) -> TopicConfig {
     TopicConfig::resolve(broker, own.unwrap_or(&Values::new())).unwrap_or_else(|error| {
         tracing::error!(topic, %error, "cannot parse a stored topic configuration; the defaults apply");

@@ -1,9 +1,9 @@
 //! Moves of replicas from one data directory to another (AlterReplicaLogDirs).
 //!
-//! A thread copies the log, batch by batch with their checksums verified, to a directory beside its
-//! new place (`copy`). When the copy has reached the log's end, the metadata is told of the new
-//! directory; once it names that directory, the copy takes the place of the log (`switch`). Readers
-//! and writers keep their partition, and appends wait for the last step alone.
+//! A thread copies the log, batch by batch with verified checksums, to a directory next to its new
+//! place (`copy`). When the copy has reached the log's end, the broker reports the new directory to
+//! the metadata; once the metadata has that directory, the copy replaces the log (`switch`).
+//! Readers and writers keep their partition, and appends wait only for the last step.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -26,7 +26,7 @@ use crate::replica::{Partition, Replicas, TopicPartition};
 mod copy;
 mod switch;
 
-/// Pause before the next look for partitions of unfinished moves that are not served yet.
+/// Pause before the next check of unfinished moves whose partitions are not served yet.
 const RESUME: Duration = Duration::from_secs(1);
 
 /// The moves of a broker.
@@ -67,7 +67,7 @@ impl Moves {
         all.values().filter(|one| one.to == dir).map(|one| one.view()).collect()
     }
 
-    /// Wakes when the metadata is to be told of a directory.
+    /// Wakes when a directory is to be reported to the metadata.
     pub(crate) fn announced(&self) -> &Notify {
         &self.announced
     }
@@ -82,7 +82,7 @@ impl Moves {
         self.asked.notify_one();
     }
 
-    /// A move that waits for a thread. It is the caller's then.
+    /// A move that waits for a thread. The caller owns the move.
     fn next(&self) -> Option<Arc<Move>> {
         let all = self.all.lock();
         all.values().find(|one| !one.has_begun.swap(true, Ordering::AcqRel)).cloned()
@@ -92,7 +92,7 @@ impl Moves {
         self.all.lock().get(key).cloned()
     }
 
-    /// Forgets a move, unless another one has begun for the partition.
+    /// Removes a move, unless another move has begun for the partition.
     fn forget(&self, one: &Move) {
         let mut all = self.all.lock();
         if all.get(&one.future.key).is_some_and(|now| std::ptr::eq(&**now, one)) {
@@ -120,9 +120,9 @@ impl Replicas {
         &self.moves
     }
 
-    /// Has a partition move to the data directory of this path. One that is there, or on its way
-    /// there, stays as it is; a move elsewhere is cancelled. A partition that is not here yet goes
-    /// there when it comes. Blocks.
+    /// Moves a partition to the data directory of this path. A partition that is there, or on its
+    /// way there, stays unchanged; a move elsewhere is cancelled. A partition that this broker does
+    /// not have yet is created there later. Blocks.
     pub(crate) fn move_to(&self, topic: &str, index: i32, path: &Path) -> Result<(), ErrorCode> {
         let found = self.dirs.by_path(path).map_err(|_| ErrorCode::KafkaStorageError)?;
         let dir = found.ok_or(ErrorCode::LogDirNotFound)?;
@@ -147,7 +147,7 @@ impl Replicas {
             return Ok(());
         }
         if self.dirs.offline().next().is_some() {
-            // As in Kafka: the offline directory may have a copy already.
+            // As in Kafka: the offline directory may already have a copy.
             return Err(ErrorCode::KafkaStorageError);
         }
         tracing::info!(partition = partition.name(), to = %dir.path().display(), "the replica moves to another directory");
@@ -175,7 +175,7 @@ impl Replicas {
         }
     }
 
-    /// Carries out moves as they are asked for; never returns.
+    /// Runs requested moves; never returns.
     pub(crate) async fn run_moves(self: Arc<Self>) {
         let mut running = JoinSet::new();
         let mut unfinished =
@@ -201,9 +201,9 @@ impl Replicas {
         set.and_then(Result::ok).unwrap_or_else(|| self.dirs.iter().count()).max(1)
     }
 
-    /// Begins moves of the process before again whose partitions are served by now; returns the
-    /// others. Their copies are made anew: after a crash of the machine a copy may have records
-    /// that its log has lost, and the log has other ones since. Blocks.
+    /// Restarts the moves of the former process whose partitions are served by now; returns the
+    /// others. Their copies start from the beginning: after a crash of the machine a copy may have
+    /// records that its log has lost, and the log may have other records there. Blocks.
     fn resume(&self, unfinished: Vec<(Found, levada_wire::Uuid)>) -> Vec<(Found, levada_wire::Uuid)> {
         let mut waiting = Vec::new();
         for (found, id) in unfinished {

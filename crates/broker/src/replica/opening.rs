@@ -63,9 +63,9 @@ impl Replicas {
         missing
     }
 
-    /// Opens partitions, on all cores when there are many. Those that cannot be opened are noted
-    /// and tried again by the housekeeping; the first failure is returned beside the partitions
-    /// that are open.
+    /// Opens partitions, on all cores if there are many. Partitions that cannot be opened are
+    /// recorded, and housekeeping retries them; the result contains the first failure together with
+    /// the open partitions.
     pub(crate) fn open(
         &self,
         missing: Vec<Missing>,

@@ -13,8 +13,8 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// Counts bytes read or written and waits for as long as `bytes_per_second` asks for; `false`
-    /// once the broker stops.
+    /// Counts bytes read or written and waits as `bytes_per_second` requires; `false` once the
+    /// broker stops.
     pub(super) fn go_on(&self, bytes: u64, bytes_per_second: f64) -> bool {
         let wait = self.throttle.lock().spend(bytes, bytes_per_second, Instant::now());
         self.rest(wait)
@@ -25,7 +25,7 @@ impl Pace {
         self.throttle.lock().spend(0, f64::MAX, Instant::now())
     }
 
-    /// Forgets bytes that are not paid for: they were counted at another rate.
+    /// Drops the debt of bytes that were counted at another rate.
     pub(super) fn forgive(&self) {
         *self.throttle.lock() = Throttle::default();
     }
@@ -54,7 +54,7 @@ impl Pace {
 /// Spreads bytes over time.
 #[derive(Debug, Default)]
 struct Throttle {
-    /// When everything spent so far is paid for.
+    /// Time at which all bytes so far are within the rate.
     paid_at: Option<Instant>,
 }
 

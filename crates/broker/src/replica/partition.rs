@@ -186,8 +186,8 @@ impl Partition {
         self.leadership.load()
     }
 
-    /// Takes a later leadership; one that is not later changes nothing. Appends that were checked
-    /// before are refused, and waiters check again.
+    /// Applies a later leadership; an earlier one changes nothing. Appends that were checked before
+    /// are refused, and waiters check again.
     pub(crate) fn lead(&self, next: Leadership) {
         self.lane.with_writer(|writer| {
             if next.follows(&self.leadership.load()) {
@@ -258,7 +258,7 @@ impl Partition {
         self.led.load().as_ref().map_or(Err(ErrorCode::NotLeaderOrFollower), |led| led.fetched(fetch))
     }
 
-    /// Checks that a consumer may read from this replica: the leader's, or one that follows.
+    /// Checks that a consumer may read from this replica: the leader, or a follower.
     pub(crate) fn check_replica(&self, known: i32) -> Result<(), ErrorCode> {
         if self.is_deleted() {
             return Err(self.absence());
@@ -318,7 +318,7 @@ impl Partition {
         }
     }
 
-    /// True if the operator is to be told that a marker could not be written here.
+    /// True if a line should be logged that a marker could not be written here.
     pub(crate) fn untold_marker(&self, now_ms: i64) -> bool {
         self.marker_warning.is_due(now_ms)
     }
@@ -475,7 +475,7 @@ impl Partitions {
 
 fn pick(topic: &Topic, index: i32) -> Option<Arc<Partition>> {
     let is_it = |partition: &&Arc<Partition>| partition.index == index;
-    // Where it is unless one before it is offline.
+    // At this place unless an earlier directory is offline.
     let likely = usize::try_from(index).ok().and_then(|at| topic.get(at)).filter(is_it);
     likely.or_else(|| topic.iter().find(is_it)).cloned()
 }

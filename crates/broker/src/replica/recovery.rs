@@ -50,8 +50,8 @@ impl Recovery {
         }
     }
 
-    /// Waits until the recovery has ended, for `limit` at most; true if it has. Unless it was
-    /// halted, every partition is served then, or known to be offline.
+    /// Waits until the recovery has ended, for at most `limit`; true if it has. Unless it was
+    /// halted, every partition is then served or offline.
     pub fn wait(&self, limit: Duration) -> bool {
         let mut state = self.state.lock();
         self.ended.wait_while_for(&mut state, |state| state.threads > 0, limit);
@@ -62,7 +62,7 @@ impl Recovery {
         self.checked_bytes.clone()
     }
 
-    /// The broker stops: what is not recovered by now is recovered by the next start.
+    /// The broker stops: the next start recovers the remaining logs.
     pub(crate) fn halt(&self) {
         self.state.lock().is_halted = true;
         self.queue.lock().clear();
@@ -72,7 +72,7 @@ impl Recovery {
         self.state.lock().is_halted
     }
 
-    /// Takes the partitions that are to be recovered, by so many threads.
+    /// Takes the partitions to recover, with this number of threads.
     pub(crate) fn begin(&self, missing: Vec<Missing>, threads: usize) {
         let mut state = self.state.lock();
         (state.total, state.left, state.threads) = (missing.len(), missing.len(), threads);

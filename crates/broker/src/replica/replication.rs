@@ -21,7 +21,7 @@ use crate::metadata::Metadata;
 use crate::replica::Replicas;
 use crate::replica::throttle::Throttles;
 
-/// Longest wait for a registration before changes are looked at again.
+/// Longest wait for a registration before the next check for changes.
 const UNREGISTERED: Duration = Duration::from_millis(500);
 
 /// Counts of changes of replicas in sync.

@@ -8,7 +8,7 @@ use crate::clock::now_ms;
 use crate::error_code::ErrorCode;
 use crate::replica::{Partition, Replicas};
 
-/// Stands for the high watermark in a request to delete records.
+/// Value for the high watermark in a request to delete records.
 const HIGH_WATERMARK: i64 = -1;
 
 impl Replicas {
@@ -30,7 +30,7 @@ impl Replicas {
         }
         let advanced = partition.lane().with_writer(|writer| writer.advance_log_start(offset));
         let discarded = advanced.ok_or(ErrorCode::NotLeaderOrFollower)?;
-        // Files are renamed outside the lane: appends continue meanwhile.
+        // Files are renamed outside the lane: appends continue at the same time.
         let removed = discarded.and_then(|discarded| self.retire(partition, discarded));
         partition.waiters().wake();
         match removed {
@@ -59,7 +59,7 @@ impl Replicas {
 
     pub(crate) fn delete_old_segments(&self, partition: &Partition) {
         let discarded = partition.lane().with_writer(|writer| writer.delete_old_segments(now_ms()));
-        // Files are renamed outside the lane: appends continue meanwhile.
+        // Files are renamed outside the lane: appends continue at the same time.
         let retired = discarded.map(|discarded| {
             let discarded = discarded?;
             let (segments, bytes) = (discarded.count(), discarded.size_bytes());

@@ -50,7 +50,7 @@ impl Traffic {
         add(&self.failed_produces, 1);
     }
 
-    /// A response to a consumer has so many bytes of records.
+    /// Counts the bytes of records in a response to a consumer.
     pub(crate) fn fetched(&self, bytes: u64) {
         if bytes > 0 {
             add(&self.bytes_out, bytes);

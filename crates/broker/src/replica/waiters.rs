@@ -1,9 +1,9 @@
 //! Fetches that wait for data, woken when a partition changes.
 //!
-//! A waiter registers with every partition that it asked for, looks once more, and sleeps. A change
-//! of any of them (an append, a move of the last stable offset, a truncation, a deletion) wakes it;
-//! it looks again and, if that is still not enough, registers and sleeps again. A wake-up is a
-//! hint, never an answer.
+//! A waiter registers with each of its partitions, checks again, and sleeps. A change of any of
+//! them (an append, a move of the last stable offset, a truncation, a deletion) wakes it. If the
+//! next check still finds too little, it registers and sleeps again. A wake-up is a hint, never an
+//! answer.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -26,7 +26,7 @@ pub(crate) struct Waiters {
 impl Waiters {
     /// Registers `sleeper` until the returned guard is dropped.
     ///
-    /// Register first, then look at the partition, then sleep: a change between the look and the
+    /// Register first, then check the partition, then sleep: a change between the check and the
     /// sleep leaves its permit in the [`Notify`].
     pub(crate) fn register(self: &Arc<Self>, sleeper: &Arc<Notify>) -> Registration {
         let mut sleeping = self.sleeping.lock();

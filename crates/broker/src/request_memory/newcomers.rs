@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-/// Held of all of them. The requests of an authentication are far smaller than what counts at all.
+/// Bytes of all of them together. The requests of an authentication are far smaller than the
+/// minimum that counts.
 const ALL_BYTES: u64 = 16 << 20;
 
 /// Held of the clients from one address.

@@ -15,7 +15,7 @@ pub use self::filter::{AclFilter, PatternFilter};
 pub const WILDCARD: &str = "*";
 /// The principal of entries for all users.
 pub const EVERYBODY: &str = "User:*";
-/// The one name that the cluster has as a resource.
+/// The only resource name of the cluster.
 pub const CLUSTER_NAME: &str = "kafka-cluster";
 
 /// Declares enumerations with Kafka's numbers and names.
@@ -130,7 +130,7 @@ impl fmt::Display for Acl {
     }
 }
 
-/// The entries, ordered by what they speak about.
+/// The entries, ordered by resource.
 #[derive(Clone, Debug, Default)]
 pub struct AclIndex(BTreeMap<ResourceType, Section>);
 
@@ -182,7 +182,7 @@ impl AclIndex {
         }
     }
 
-    /// Every entry that speaks about the resource of that name, for whomever.
+    /// Every entry for the resource of that name, for any principal.
     pub fn about(&self, kind: ResourceType, name: &str) -> impl Iterator<Item = &Arc<Acl>> {
         let section = self.0.get(&kind);
         let prefixes = section.into_iter().flat_map(move |section| {

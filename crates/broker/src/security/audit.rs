@@ -21,7 +21,7 @@ pub const TARGET: &str = "levada::audit";
 pub(crate) enum Weight {
     /// The client wanted to do that.
     Attempt,
-    /// The answer decides what a client gets to see.
+    /// The answer decides what a client may see.
     Filter,
 }
 
@@ -62,7 +62,7 @@ pub(crate) fn decided(session: &Session, api: ApiKey, attempt: Attempt<'_>, rule
 
 /// One thing that a client has changed.
 pub(crate) struct Change<'a> {
-    /// Kind of what it is a part of.
+    /// Kind of the parent entity.
     pub(crate) kind: &'a str,
     /// Its name.
     pub(crate) name: &'a str,
@@ -74,7 +74,7 @@ pub(crate) struct Change<'a> {
     pub(crate) new: Option<&'a str>,
 }
 
-/// True if anybody reads this at all.
+/// True if the audit log has a reader.
 pub(crate) fn is_on() -> bool {
     tracing::enabled!(target: TARGET, tracing::Level::INFO)
 }
@@ -95,7 +95,7 @@ pub(crate) fn changed(session: &Session, api: ApiKey, change: &Change<'_>) {
     );
 }
 
-/// A client that had come in has gone, or was sent away.
+/// A client that was connected has disconnected, or was disconnected.
 pub(crate) fn left(session: &Session, listener: &str, reason: &dyn std::fmt::Display) {
     tracing::info!(
         target: "levada::audit",

@@ -13,7 +13,7 @@ use crate::security::acl::{
 #[cfg(test)]
 mod tests;
 
-/// Rules beside the entries.
+/// Rules in addition to the entries.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AuthorizerConfig {
     /// `super.users`: principals that may do everything.
@@ -27,7 +27,7 @@ pub struct AuthorizerConfig {
 pub enum Rule {
     /// A super user may do everything.
     SuperUser,
-    /// An entry says so.
+    /// An entry decides.
     Entry(Arc<Acl>),
     /// No entry allows it.
     Default {
@@ -95,7 +95,8 @@ impl AuthorizerConfig {
         session: &Session,
         (operation, kind): (Operation, ResourceType),
     ) -> bool {
-        // As Kafka does: whoever may use any name may do it whatever is denied of other names.
+        // As in Kafka: a client that may use any name may do so in spite of denials for other
+        // names.
         if self.decide(acls, session, (operation, kind, "hardcode")).allows() {
             return true;
         }
@@ -126,8 +127,8 @@ fn is_for(acl: &Acl, session: &Session) -> bool {
         && (acl.host == WILDCARD || session.is_at(&acl.host))
 }
 
-/// True if an entry speaks about an operation. Leave to do more than look is leave to look; a
-/// denial is of what it names alone.
+/// True if an entry applies to an operation. An entry that allows changes also allows Describe; a
+/// denial covers only the operation that it names.
 fn covers(acl: &Acl, operation: Operation) -> bool {
     use Operation::{All, Alter, AlterConfigs, Delete, Describe, DescribeConfigs, Read, Write};
     if acl.operation == operation || acl.operation == All {

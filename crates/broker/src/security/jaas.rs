@@ -29,14 +29,14 @@ impl fmt::Debug for Jaas {
 pub struct JaasError {
     /// The expected token.
     pub expected: &'static str,
-    /// Where, in characters from 1.
+    /// Position, in characters from 1.
     pub at: usize,
 }
 
 const FLAGS: [&str; 4] = ["required", "requisite", "sufficient", "optional"];
 
 impl Jaas {
-    /// Reads a configuration with exactly one login module, which Kafka asks for as well.
+    /// Reads a configuration with exactly one login module, as Kafka requires.
     ///
     /// # Errors
     /// The first place at which another token is expected.

@@ -32,7 +32,7 @@ impl fmt::Debug for SaslLogin {
 /// A server's answer that ends a login.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LoginFault {
-    /// The challenge is malformed, or asks for too much work.
+    /// The challenge is malformed, or requires too much work.
     #[error("the broker's SCRAM challenge cannot be understood")]
     Challenge,
     /// The server does not have the credential.
@@ -105,8 +105,8 @@ impl SaslLogin {
     }
 }
 
-/// Nonce, salt and iterations of a challenge. A server that asks for more iterations than any
-/// server may would cost time, not prove anything.
+/// Nonce, salt and iterations of a challenge. A server that requires more iterations than the limit
+/// would only waste time.
 fn read_challenge<'a>(challenge: &'a str, own: &str) -> Option<(&'a str, Vec<u8>, u32)> {
     let field = |name: &str| challenge.split(',').find_map(|field| field.strip_prefix(name));
     let both = field("r=").filter(|both| both.starts_with(own))?;

@@ -16,7 +16,7 @@ use self::jwt::JwtError;
 /// Requirements for tokens.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct OauthConfig {
-    /// Where the keys are that tokens are signed with.
+    /// Address of the signing keys of tokens.
     pub keys: KeySource,
     /// `sasl.oauthbearer.clock.skew.seconds`, in milliseconds.
     pub clock_skew_ms: i64,
@@ -30,8 +30,8 @@ pub struct OauthConfig {
     pub sub_claim: String,
 }
 
-/// Where keys are, and who is trusted to be there: two listeners with one address may trust
-/// different authorities.
+/// Address of the keys, and its trust store: two listeners with one address may trust different
+/// authorities.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct KeySource {
     /// `sasl.oauthbearer.jwks.endpoint.url`.
@@ -40,7 +40,7 @@ pub struct KeySource {
     pub login: Option<Jaas>,
 }
 
-/// The reason why a client is not let in. The answer says only that its token is not valid.
+/// The reason why a client is refused. The answer says only that its token is not valid.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum OauthError {
     /// The message is not of this mechanism.
@@ -49,10 +49,10 @@ pub enum OauthError {
         /// The expected value.
         expected: &'static str,
     },
-    /// The client knows that its token was refused.
+    /// The client has received the refusal of its token.
     #[error("the token was refused: {0}")]
     Token(JwtError),
-    /// The client asks to act for another user.
+    /// The client wants to act for another user.
     #[error("user {user} requested another authorization id")]
     OtherIdentity {
         /// The user of the token.
@@ -68,7 +68,7 @@ pub const INVALID_TOKEN: &str = "{\"status\":\"invalid_token\"}";
 /// One exchange.
 #[derive(Debug, Default)]
 pub struct OauthServer {
-    /// The client has been told of this, and has yet to say that it heard.
+    /// The client has received the error, and has to acknowledge it.
     refused: Option<JwtError>,
 }
 

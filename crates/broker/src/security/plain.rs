@@ -51,7 +51,7 @@ pub(crate) fn authenticate(
     let user = user.to_owned();
     let right = match passwords.get(&user) {
         Some(expected) => same_secret(expected.as_bytes(), password.as_bytes()),
-        // As much work as for a user that there is.
+        // The same work as for an existing user.
         None => same_secret(b"", password.as_bytes()),
     };
     if !right {

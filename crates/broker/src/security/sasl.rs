@@ -44,7 +44,7 @@ impl Mechanism {
         Self::OauthBearer,
     ];
 
-    /// The name by which SASL knows it.
+    /// The name of the mechanism in SASL.
     pub fn name(self) -> &'static str {
         match self {
             Self::Plain => "PLAIN",
@@ -62,7 +62,7 @@ impl Mechanism {
 /// One mechanism of a listener.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Offer {
-    /// The one.
+    /// The mechanism.
     pub mechanism: Mechanism,
     /// Time that a session lasts before its client has to show again who it is; none for ever.
     pub session_ms_max: Option<i64>,
@@ -116,7 +116,7 @@ pub struct FrameContext<'a> {
     pub credential: &'a dyn Fn(&str, scram::ScramMechanism) -> Option<Credential>,
     /// A secret from which the answers to users that do not exist are derived.
     pub secret: &'a str,
-    /// The keys that were last had from an address, for tokens.
+    /// The last loaded keys of an address, for tokens.
     pub keys: &'a dyn Fn(&KeySource) -> Arc<Jwks>,
 }
 
@@ -133,7 +133,7 @@ pub enum SaslOutcome {
         reply: Bytes,
         /// The client's identity.
         identity: AuthenticatedUser,
-        /// When the session ends, if ever.
+        /// Time at which the session ends, if it has one.
         expires_ms: Option<i64>,
     },
     /// The client is not let in: after a delay send this, if there is anything, and close.
@@ -145,7 +145,7 @@ pub enum SaslOutcome {
     },
 }
 
-/// The reason why a client is not let in. Not what it is told.
+/// The reason why a client is refused; the client does not get this text.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say what the fields are")]
 pub enum SaslError {
@@ -193,7 +193,7 @@ enum State {
     VersionsOrHandshake,
     Handshake,
     Tokens(Server, Offer),
-    /// The wrong mechanism was asked for at re-authentication; the next answer reports it.
+    /// The re-authentication names the wrong mechanism; the next answer reports it.
     OtherMechanism {
         asked: &'static str,
         before: &'static str,
@@ -243,7 +243,7 @@ impl Exchange {
         self.before.is_some()
     }
 
-    /// Where a key should be which the client's token is signed with, and is not.
+    /// Address that should have the signing key of the client's token, and lacks it.
     pub fn misses_key(&self) -> Option<&KeySource> {
         match &self.state {
             State::Tokens(Server::Oauth(server), _) if server.refused() == Some(&JwtError::UnknownKey) => {
@@ -453,7 +453,7 @@ impl SaslError {
     }
 }
 
-/// When a session ends: with its credential, or when the offer says, whichever is first.
+/// End of a session: the end of its credential, or the end of the offer, if earlier.
 fn expiry(offer: Offer, credential_ms: Option<i64>, now_ms: i64) -> Option<i64> {
     let offered_ms = offer.session_ms_max.map(|session_ms| now_ms.saturating_add(session_ms));
     // A credential may be past its end by as much as clocks may differ.
@@ -476,8 +476,8 @@ fn encode<R: KafkaResponse>(header: &RequestHeader, response: &R) -> Result<Byte
     levada_wire::encode_response(header.correlation_id, header.version, response)
 }
 
-/// The answer to a request that comes in place of a token, for the two that a client sends by
-/// mistake; none for any other.
+/// The answer to a request in place of a token, for the two that a client sends by mistake; none
+/// for any other.
 fn out_of_turn(header: &RequestHeader) -> Result<Option<Bytes>, EncodeError> {
     let error_code = ErrorCode::IllegalSaslState.code();
     match header.api {

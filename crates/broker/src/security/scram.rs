@@ -46,7 +46,7 @@ impl ScramMechanism {
         Self::ALL.into_iter().find(|mechanism| mechanism.code() == code)
     }
 
-    /// The name by which SASL knows it.
+    /// The name of the mechanism in SASL.
     pub fn name(self) -> &'static str {
         match self {
             Self::Sha256 => "SCRAM-SHA-256",
@@ -207,8 +207,8 @@ enum State {
 #[derive(Debug)]
 struct User {
     name: String,
-    /// True if there is a credential; without one the exchange continues, so that the client cannot
-    /// tell.
+    /// True if there is a credential; without one the exchange continues, so that the client does
+    /// not notice.
     exists: bool,
 }
 
@@ -301,7 +301,7 @@ fn xor(one: &[u8], other: &[u8]) -> Vec<u8> {
 
 /// Compares in a time that does not depend on where the first difference is.
 pub(crate) fn same_secret(one: &[u8], other: &[u8]) -> bool {
-    // Tags under a key that nobody knows: their comparison tells nothing of the texts.
+    // Tags under a secret key: their comparison reveals nothing about the texts.
     let key = hmac::Key::new(hmac::HMAC_SHA256, b"levada");
     hmac::verify(&key, one, hmac::sign(&key, other).as_ref()).is_ok()
 }

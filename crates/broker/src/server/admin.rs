@@ -31,7 +31,7 @@ pub(crate) struct Duties {
     pub(crate) handshakes: Option<mpsc::Sender<Accepted>>,
     /// True when the listeners may accept connections and the logs are open.
     pub(crate) accept: watch::Receiver<bool>,
-    /// Signs of life, if the service manager asks for them.
+    /// Watchdog messages, if the service manager requires them.
     pub(crate) pulse: Option<Arc<Pulse>>,
 }
 
@@ -41,8 +41,8 @@ const LEASE_TICK: Duration = Duration::from_millis(500);
 /// Interval between flushes of sealed segments and writes of checkpoints.
 const HOUSEKEEPING: Duration = Duration::from_secs(5);
 
-/// The admin thread's runtime. It may be given tasks before the thread is started, which then does
-/// them.
+/// The admin thread's runtime. Tasks that are added before the thread is started run once it is
+/// started.
 pub(crate) fn runtime() -> Result<Runtime, StartError> {
     let mut builder = tokio::runtime::Builder::new_current_thread();
     let builder = builder.enable_io().enable_time().thread_name("admin-blocking");
@@ -122,7 +122,7 @@ fn start_clocks(broker: &Arc<Broker>) {
     }
 }
 
-/// Starts the tasks that look at everything anew each time. One that panics begins again.
+/// Starts the periodic tasks without state between their rounds. A task that panics restarts.
 fn start_upkeep(broker: &Arc<Broker>) {
     if let Some(lease) = broker.replicas().lease().cloned() {
         spawn_restarted("the lease of leadership", move || keep_lease(lease.clone()));

@@ -30,7 +30,7 @@ pub(super) struct AuthGate {
     session: Rc<Session>,
     sasl: Option<Arc<SaslConfig>>,
     state: State,
-    /// When the last talk began.
+    /// Start of the last authentication.
     talking: Instant,
 }
 
@@ -51,11 +51,11 @@ struct Authenticated {
 
 /// Outcome for a frame.
 pub(super) enum AuthStep {
-    /// It is a request, to be answered.
+    /// The request is to be answered.
     Through(BytesMut),
-    /// It asks for API versions, which need no authentication.
+    /// The request is ApiVersions, which needs no authentication.
     Versions(RequestHeader, BytesMut),
-    /// It is answered with this.
+    /// The request gets this answer.
     Answer(Bytes),
     /// After a delay the broker sends this answer, if there is one, and closes the connection.
     Closed { answer: Option<Bytes>, after: Duration, error: AuthError },

@@ -31,7 +31,7 @@ pub(crate) enum Channel {
 /// Result of one receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Received {
-    /// Perhaps data, perhaps only a part of what makes some.
+    /// Data may be available, perhaps only a part of a record.
     Something,
     /// The end.
     End,
@@ -46,8 +46,8 @@ pub(crate) enum Sending {
 }
 
 impl Channel {
-    /// Takes what the socket has to the end of `plain`, without waiting. An error of kind
-    /// `WouldBlock` means that it has nothing.
+    /// Appends the available bytes of the socket to `plain`, without waiting. An error of kind
+    /// `WouldBlock` means that there are none.
     pub(crate) fn receive(&mut self, stream: &TcpStream, plain: &mut BytesMut) -> std::io::Result<Received> {
         match self {
             Channel::Plain => match receive(stream, plain)? {
@@ -61,8 +61,8 @@ impl Channel {
                 }
                 let got = got?;
                 let processed = session.process(plain);
-                // An alert or new keys; what the socket does not take now leaves before the next
-                // answer.
+                // An alert or new keys; bytes that the socket does not take now leave before the
+                // next answer.
                 session.flush(|bytes| stream.try_write(bytes))?;
                 processed.map_err(std::io::Error::other)?;
                 session.rest();
@@ -122,7 +122,7 @@ impl Channel {
         }
     }
 
-    /// Notes that an answer of so many bytes has left.
+    /// Records that an answer with this number of bytes has left.
     pub(crate) fn sent(&mut self, stream: &TcpStream, bytes: u64) -> std::io::Result<()> {
         match self {
             Channel::Kernel(session) => session.sent(stream.as_fd(), bytes),
@@ -130,27 +130,27 @@ impl Channel {
         }
     }
 
-    /// Says that nothing more comes, if the socket takes it at once.
+    /// Sends the end of the stream, if the socket takes it at once.
     pub(crate) fn send_close_notify(&mut self, stream: &TcpStream) {
         match self {
             Channel::Plain => {}
             Channel::Kernel(_) => KernelSession::send_close_notify(stream.as_fd()),
             Channel::Sealed(session) => {
                 session.send_close_notify();
-                // A peer that is gone need not be told.
+                // A peer that has disconnected needs no message.
                 let _ = session.flush(|bytes| stream.try_write(bytes));
             }
         }
     }
 }
 
-/// Takes what the socket has. A read that leaves room has emptied it: later bytes are announced
-/// again, and until then there is no need for another read.
+/// Takes the available bytes of the socket. A read that leaves room has emptied it: later bytes are
+/// announced again, so no further read is needed until then.
 fn receive(stream: &TcpStream, plain: &mut BytesMut) -> std::io::Result<usize> {
     let count = stream.try_read_buf(plain)?;
     if count > 0 && plain.len() < plain.capacity() {
-        // The runtime forgets that there was something to read. It watches the socket on this
-        // thread, so that nothing was announced since.
+        // Clears the readiness in the runtime. The runtime watches the socket on this thread, so
+        // there was no announcement since.
         let forget = || Err::<(), _>(std::io::ErrorKind::WouldBlock.into());
         let _ = stream.try_io(tokio::io::Interest::READABLE, forget);
     }
@@ -158,7 +158,7 @@ fn receive(stream: &TcpStream, plain: &mut BytesMut) -> std::io::Result<usize> {
 }
 
 impl Sending {
-    /// After [`Turn::Cold`]: what is to be brought in.
+    /// After [`Turn::Cold`]: the range to load.
     pub(crate) fn cold(&self, ahead_bytes: u64) -> Option<Warm> {
         match self {
             Sending::Plain(transfer) => transfer.cold(ahead_bytes),

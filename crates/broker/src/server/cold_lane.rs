@@ -3,11 +3,11 @@
 //!
 //! They will not be read again soon, so their pages would only evict others, and creating and
 //! dropping pages costs more than the reads
-//! ([measured](../../../../docs/decisions/2026-11-21-cold-reads.md)). Memory is bounded: what a
-//! slow consumer holds is missing here, and then ranges come by the broker's
-//! [`Warmer`](levada_io::residency::Warmer), as they do where no ring is allowed. The ring and its
-//! buffers exist from the first read on: the kernel pins them, and an idle broker needs none of the
-//! 4 MiB.
+//! ([measured](../../../../docs/decisions/2026-11-21-cold-reads.md)). Memory is bounded: buffers
+//! that a slow consumer holds are not available, and then the broker's
+//! [`Warmer`](levada_io::residency::Warmer) loads ranges, as it does if no ring is allowed. The
+//! ring and its buffers exist from the first read on: the kernel pins them, and an idle broker
+//! needs none of the 4 MiB.
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
@@ -47,7 +47,7 @@ pub(crate) struct ColdLane {
 
 struct OpenLane {
     ring: RefCell<Ring>,
-    /// Tells the runtime when there is something to take.
+    /// Notifies the runtime of completions.
     wakeups: AsyncFd<OwnedFd>,
     pool: BufferPool,
     waiting: RefCell<HashMap<Key, Rc<Reader>>>,
@@ -67,8 +67,9 @@ impl ColdLane {
         ColdLane { is_allowed: Path::UringRead.works(caps), counters, open: OnceCell::new() }
     }
 
-    /// Reads a range, or what there are buffers for of its beginning; `None` if it must come by
-    /// another way. The bytes keep their buffers. Called from local tasks of the shard's thread.
+    /// Reads a range, or its beginning as far as buffers are free; `None` if the range must be
+    /// loaded in another way. The bytes keep their buffers. Called from local tasks of the shard's
+    /// thread.
     pub(crate) async fn read(&self, extent: &Extent) -> Option<Vec<Bytes>> {
         self.open()?.read(extent).await
     }
@@ -80,7 +81,7 @@ impl ColdLane {
                 lane.inspect_err(|error| tracing::debug!(%error, "cannot use io_uring for cold reads"));
             let lane = Rc::new(lane.ok()?);
             let served = lane.clone();
-            // It ends with the other tasks of the shard.
+            // The task ends with the other tasks of the shard.
             tokio::task::spawn_local(async move { served.serve().await });
             Some(lane)
         };
@@ -105,10 +106,10 @@ impl OpenLane {
         Ok(OpenLane { ring, wakeups, pool, waiting, counters })
     }
 
-    /// Hands completions to their waiters, for as long as it is polled.
+    /// Hands completions to their waiters while it is polled.
     async fn serve(&self) {
         while let Ok(mut ready) = self.wakeups.readable().await {
-            // Before taking what is there: what comes later wakes again.
+            // Before taking the completions: later ones wake the task again.
             ready.clear_ready();
             self.hand_out();
         }
@@ -140,7 +141,7 @@ impl OpenLane {
                 break;
             }
             self.ring.borrow_mut().submit().ok()?;
-            // An operation that completes during its submission wakes nobody.
+            // An operation that completes during its submission wakes no task.
             self.hand_out();
             reader.there.notified().await;
             for completion in reader.completed.take() {
@@ -163,8 +164,8 @@ fn watched(descriptor: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
     AsyncFd::new(descriptor)
 }
 
-/// The same file for direct reads. Its name may mean another one by now, so it is asked for by its
-/// descriptor.
+/// The same file for direct reads. Its name may refer to another file by now, so it is opened by
+/// its descriptor.
 fn opened_directly(file: &File) -> io::Result<File> {
     let flags = i32::try_from(OFlags::DIRECT.bits()).map_err(io::Error::other)?;
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());

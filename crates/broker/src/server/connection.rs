@@ -41,13 +41,13 @@ use self::receive::MEMORY_WAIT;
 /// Bytes that are read ahead from a slow disk.
 const AHEAD_BYTES: u64 = 1 << 20;
 
-/// So much is kept back at most, in so many pieces, while more requests of the same client are
-/// answered.
+/// Maximum bytes and number of responses that are held back while further requests of the same
+/// client are answered.
 const KEPT_BACK_BYTES: u64 = 16 * 1024;
 const KEPT_BACK_PIECES: usize = 16;
 const _: () = assert!(KEPT_BACK_BYTES < AHEAD_BYTES, "answers that are kept back are small");
 
-/// As far as a timer is set.
+/// Maximum duration of a timer.
 const SILENCE_MAX: Duration = Duration::from_secs(24 * 3600);
 
 /// Fate of pages that come from the disk, once they were sent.
@@ -258,14 +258,14 @@ impl Connection {
         self.shard.service.requests.throttled(api, mute);
         if !mute.is_zero() {
             self.send_kept_back().await?;
-            // The answer has gone: until the time is over, nothing more is read (KIP-219).
+            // The answer has left: until the mute ends, the broker reads nothing (KIP-219).
             self.muted(mute).await?;
         }
         Ok(())
     }
 
-    /// Lets a client wait that has used more than it may, no longer than a connection may be idle,
-    /// and only for as long as it is there.
+    /// Delays a client that has exceeded its quota, for no longer than the idle limit of a
+    /// connection, and only while the client is connected.
     async fn muted(&mut self, wait: Duration) -> Result<(), CloseReason> {
         let idle = self.max_idle.unwrap_or(Duration::MAX);
         let shard = self.shard.clone();
@@ -276,8 +276,8 @@ impl Connection {
         }
     }
 
-    /// The reply to a request. As soon as the request has to wait, the answers that were kept back
-    /// are sent while it waits.
+    /// The reply to a request. As soon as the request has to wait, responses that were held back
+    /// are sent.
     async fn replied(
         &mut self,
         work: impl Future<Output = Result<Reply, RequestError>>,
@@ -305,14 +305,14 @@ impl Connection {
         }
     }
 
-    /// Completes when the client has hung up, so that a request that may wait for long does not
-    /// outlive it. A client that has more requests under way is not watched: its next read will
-    /// tell.
+    /// Completes when the client has disconnected, so that a request that may wait for long ends
+    /// with it. A client with more requests in flight is not watched: its next read detects the
+    /// end.
     async fn gone(&mut self) {
         let more = match self.channel {
             _ if self.received.pending() > 0 => true,
             Channel::Plain => self.stream.peek(&mut [0]).await.is_ok_and(|received| received > 0),
-            // A close_notify is encrypted: only decryption tells it from a request.
+            // A close_notify is encrypted: only decryption distinguishes it from a request.
             _ => self.received_more().await,
         };
         if more {
@@ -320,7 +320,7 @@ impl Connection {
         }
     }
 
-    /// Takes once what the client has sent; whether it is still there.
+    /// Reads the available bytes of the client once; true if the client is still connected.
     async fn received_more(&mut self) -> bool {
         while self.stream.readable().await.is_ok() {
             match self.channel.receive(&self.stream, self.received.spare()) {
@@ -356,15 +356,16 @@ impl Connection {
         self.send(Vec::new(), CachePolicy::Keep, None).await
     }
 
-    /// Tells the watch of a data directory that a file in it could not be read while it was sent.
+    /// Reports to the watch of a data directory that a file in it could not be read while it was
+    /// sent.
     fn blame(&self, error: &TransferError) {
         if let TransferError::Source { path, cause: SourceFault::Read(error), .. } = error {
             self.shard.broker().replicas().dirs().report_read(path, error);
         }
     }
 
-    /// Sends what was kept back and one response, a turn at a time, each when the socket takes
-    /// more.
+    /// Sends held-back responses and one further response, a turn at a time, each when the socket
+    /// takes more.
     async fn send(
         &mut self,
         mut pieces: Vec<Piece>,
@@ -419,9 +420,9 @@ impl Connection {
         }
     }
 
-    /// Waits until the next bytes are in memory, of its own or of the page cache, while other
-    /// connections continue. If too many wait already, the next turn waits for the disk itself; and
-    /// a disk that fails is the next turn's to report.
+    /// Waits until the next bytes are in memory, in a buffer or in the page cache, while other
+    /// connections continue. If the queue is full, the next turn waits for the disk itself; the
+    /// next turn also reports errors of the disk.
     async fn warm(&mut self, sending: &mut Sending, policy: CachePolicy) {
         let Some(mut warm) = sending.cold(AHEAD_BYTES) else { return };
         if policy == CachePolicy::AskAdmission {
@@ -442,7 +443,7 @@ impl Connection {
         }
         let (done, there) = oneshot::channel();
         let told = move |warmed| {
-            // The connection may be gone.
+            // The connection may have closed.
             let _ = done.send(warmed);
         };
         if self.shard.broker().transfers().warmer().submit(warm, told).is_ok()

@@ -38,12 +38,12 @@ struct InUse {
 /// Spreads connections over time: up to a second's worth at once, then one after the other.
 #[derive(Debug, Default)]
 pub(crate) struct AcceptRate {
-    /// When the connections accepted so far have had their time.
+    /// Time at which the connections accepted so far are within the rate.
     until: Option<Instant>,
 }
 
 impl AcceptRate {
-    /// Takes the time of one connection at so many a second; how long the next has to wait.
+    /// Books one connection at this rate; returns the time that the next connection has to wait.
     pub(crate) fn take(&mut self, per_second: u32, now: Instant) -> Duration {
         let until = self.until.unwrap_or(now).max(now) + Duration::from_secs(1) / per_second.max(1);
         self.until = Some(until);
@@ -54,11 +54,11 @@ impl AcceptRate {
 /// The reason why there is no place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Full {
-    /// There are as many connections as there may be at all.
+    /// The maximum number of connections is reached.
     Broker,
-    /// There are as many of this listener.
+    /// The maximum number of connections of this listener is reached.
     Listener,
-    /// There are as many from this address.
+    /// The maximum number of connections from this address is reached.
     Address,
 }
 

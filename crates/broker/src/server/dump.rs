@@ -11,8 +11,8 @@ use crate::server::shard::ShardHandle;
 use crate::txn::coordinator::ListFilter as TxnFilter;
 use crate::web::{self, Source};
 
-/// Lines for the partitions, and for the entries of each kind of coordinator. The numbers of all
-/// are in a line of their own.
+/// Limit of lines for partitions, and for the entries of each kind of coordinator. A separate line
+/// has the totals.
 const LINES_MAX: usize = 200;
 
 /// Writes the state to the log: connections, shards, memory, stalls, partitions, coordinators.

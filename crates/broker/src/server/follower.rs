@@ -1,5 +1,6 @@
-//! The thread that has the broker follow its cluster: it takes the events of the membership one
-//! after the other, and tells the rest of the process when to accept connections and when to stop.
+//! The thread that makes the broker follow its cluster: it processes the events of the membership
+//! one after the other, and signals the rest of the process when to accept connections and when to
+//! stop.
 
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender};
@@ -16,7 +17,7 @@ use crate::server::StartError;
 use crate::server::signals::Order;
 use crate::tasks::guarded;
 
-/// The pause between two looks at the clock.
+/// The pause between two readings of the clock.
 const TICK: Duration = Duration::from_millis(500);
 
 /// Longest wait for the controllers to move leaderships away before the stop. The whole stop has
@@ -114,8 +115,8 @@ impl Follower {
         self.shared.state.lock().reason.clone()
     }
 
-    /// Has the controllers move the leaderships to other brokers, which they are asked meanwhile.
-    /// Requests are still served. Blocks for a minute at most.
+    /// Requests the controllers to move the leaderships to other brokers. Client requests are still
+    /// served during this time. Blocks for at most a minute.
     pub(super) fn shut_down(&self) {
         self.membership.begin_stop();
         let mut state = self.shared.state.lock();

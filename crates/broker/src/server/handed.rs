@@ -69,7 +69,7 @@ impl Handed {
         Ok(Handed { sockets })
     }
 
-    /// The socket of this name, in whatever case.
+    /// The socket of this name, in upper or lower case.
     pub(super) fn claim(&mut self, name: &str) -> Option<TcpListener> {
         let place = self.sockets.iter().position(|(given, _)| given.eq_ignore_ascii_case(name))?;
         Some(self.sockets.swap_remove(place).1)

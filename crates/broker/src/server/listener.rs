@@ -25,7 +25,7 @@ use crate::shutdown::Stop;
 /// Pending connections that the kernel keeps for us while every shard is busy.
 const BACKLOG: i32 = 1024;
 
-/// Pause after a failed accept (descriptors used up): the backlog holds the rest meanwhile.
+/// Pause after a failed accept (no free descriptors): other connections wait in the backlog.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Pause between two looks for a free descriptor.
@@ -51,7 +51,7 @@ fn open(address: SocketAddr) -> std::io::Result<TcpListener> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_reuse_address(true)?;
     if address.is_ipv6() {
-        // As Java does for a wildcard listener: one socket for both families.
+        // As in Java for a wildcard listener: one socket for both families.
         socket.set_only_v6(false)?;
     }
     socket.bind(&address.into())?;
@@ -65,7 +65,7 @@ fn open(address: SocketAddr) -> std::io::Result<TcpListener> {
 pub(crate) struct Acceptor {
     broker: Arc<Broker>,
     shards: Vec<mpsc::Sender<Accepted>>,
-    /// Where connections of TLS listeners go first.
+    /// Destination of new connections of TLS listeners.
     handshakes: Option<mpsc::Sender<Accepted>>,
     connections: Arc<ConnectionLimits>,
     rate: Arc<Mutex<AcceptRate>>,
@@ -112,7 +112,7 @@ impl Acceptor {
                     continue;
                 }
             };
-            // One that has gone already cannot be tuned.
+            // The options of a closed connection cannot be set.
             let Ok(stream) = tune(stream) else { continue };
             let admitted = tokio::select! {
                 admitted = self.admit(stream, (peer, &listener), &mut changes) => admitted,
@@ -157,7 +157,7 @@ impl Acceptor {
         None
     }
 
-    /// Waits until there are enough descriptors for files beside that of the connection.
+    /// Waits until enough descriptors for files are free, in addition to that of the connection.
     async fn spared(&self, mut stream: std::net::TcpStream) -> std::net::TcpStream {
         loop {
             match self.reserve.spare(stream) {
@@ -175,7 +175,7 @@ impl Acceptor {
         }
     }
 
-    /// Tells something that anybody can cause, unless too much was told lately.
+    /// Logs an event that any client can cause, unless the rate limit is reached.
     fn tell(&self, line: impl FnOnce(u64)) {
         if let Some(left_out) = self.told.admit(steady_ms()) {
             line(left_out);
@@ -242,7 +242,7 @@ async fn turn_away(connection: (std::net::TcpStream, ConnectionPermit), wait: Du
     drop(connection);
 }
 
-/// Small answers leave at once; large ones are batched by MSG_MORE where they are written.
+/// Small answers leave at once; the code that writes large answers batches them with MSG_MORE.
 fn tune(stream: tokio::net::TcpStream) -> std::io::Result<std::net::TcpStream> {
     stream.set_nodelay(true)?;
     SockRef::from(&stream).set_keepalive(true)?;

@@ -57,7 +57,7 @@ pub struct Server {
     supervisor: Supervisor,
 }
 
-/// The reason why a broker did not start. Nothing is left running.
+/// The reason why a broker did not start. No thread is left running.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// A listener's address cannot be bound.
@@ -91,7 +91,7 @@ pub enum StartError {
 
 /// Directories that another version has made, or Kafka, may be readable by all users.
 fn warn_if_exposed(directory: &std::path::Path) {
-    // A directory that cannot be listed was told of when it was opened.
+    // An error of a directory that cannot be listed was logged when it was opened.
     if let Ok(Some(path)) = levada_log::disk::exposed(directory) {
         tracing::warn!(
             path = %path.display(),
@@ -217,26 +217,26 @@ impl Server {
         self.follower.is_some()
     }
 
-    /// Where Kafka clients connect, one address for each listener.
+    /// Endpoints for Kafka clients, one address for each listener.
     #[must_use]
     pub fn kafka_addresses(&self) -> &[SocketAddr] {
         &self.kafka_addresses
     }
 
-    /// Where the console, `/healthz` and `/metrics` are served.
+    /// Address of the console, `/healthz` and `/metrics`.
     #[must_use]
     pub fn http_address(&self) -> Option<SocketAddr> {
         self.web.as_ref().map(WebServer::address)
     }
 
-    /// The recovery of what an unclean stop has left, which continues beside serving.
+    /// The recovery after an unclean stop, which continues while the broker serves.
     #[must_use]
     pub fn recovery(&self) -> Arc<Recovery> {
         self.broker.replicas().recovery().clone()
     }
 
-    /// Serves until a signal asks for the stop, then stops in order. `read` reads the configuration
-    /// again when a signal asks for that. Blocks.
+    /// Serves until a signal requests the stop, then stops in order. `read` reads the configuration
+    /// again when a signal requests that. Blocks.
     ///
     /// # Errors
     /// The reason for which a broker could not stay in its cluster, or could not continue.
@@ -276,7 +276,7 @@ impl Server {
         reason.map_or(Ok(()), Err)
     }
 
-    /// Goes by a configuration that was read again, or says why it does not.
+    /// Applies a configuration that was read again, or logs the reason for its refusal.
     fn reload(&self, fresh: Result<BrokerConfig, ConfigErrors>) {
         let reloaded =
             fresh.map_err(ReloadError::from).and_then(|fresh| self.broker.publisher().reload(&fresh));

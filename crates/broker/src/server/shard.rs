@@ -29,7 +29,7 @@ use crate::tasks::finished;
 pub(crate) struct Shard {
     pub(crate) service: Rc<Service>,
     pub(crate) engine: RefCell<Engine>,
-    /// Where a ring is allowed.
+    /// None if no ring is allowed.
     pub(crate) cold_lane: ColdLane,
     /// Limits the log entries about connections that the broker closes.
     pub(crate) told: LogPace,
@@ -109,8 +109,8 @@ pub(crate) fn start(
     Ok(ShardHandle { inbox, connections, thread })
 }
 
-/// Serves connections until the stop signal, then until the last of them has gone or the grace
-/// period is over. `count` shows how many there are.
+/// Serves connections until the stop signal, then until the last of them has closed or the grace
+/// period is over. `count` has the number of connections.
 async fn run(shard: Rc<Shard>, mut accepted: mpsc::Receiver<Accepted>, count: Arc<AtomicUsize>) {
     let mut connections = tokio::task::JoinSet::new();
     loop {

@@ -19,8 +19,8 @@ use tokio::time::Instant;
 #[cfg(test)]
 mod tests;
 
-/// Longest time from the signal to the end of the process. A device that takes longer to write what
-/// is in memory leaves a recovery to the next start.
+/// Longest time from the signal to the end of the process. If the device needs longer to write the
+/// memory, the next start has to recover.
 const STOP_LIMIT: Duration = Duration::from_secs(120);
 
 /// The broker's signals, which from now on no longer end the process.
@@ -90,7 +90,7 @@ struct Caught {
     terminate: Signal,
     interrupt: Signal,
     quit: Signal,
-    /// Caught and never asked.
+    /// The signal is caught and ignored.
     _user: Signal,
 }
 
@@ -132,7 +132,7 @@ impl Signals {
         Ok(Signals { orders, sender })
     }
 
-    /// A way to give orders beside signals.
+    /// A way to send commands other than signals.
     pub(super) fn sender(&self) -> Sender<Order> {
         self.sender.clone()
     }
@@ -146,7 +146,7 @@ impl Signals {
         match received {
             Ok(order) => Some(order),
             Err(RecvTimeoutError::Timeout) => None,
-            // The other end is a thread that lives as long as the process.
+            // The other end is a thread that runs until the process ends.
             Err(RecvTimeoutError::Disconnected) => Some(Order::Stop),
         }
     }
@@ -173,7 +173,7 @@ fn watch(runtime: &Runtime, mut caught: Caught, orders: &Sender<Order>) {
                 if order != Order::Reload {
                     limit = Some(Instant::now() + STOP_LIMIT);
                 }
-                // A broker that did not start has nobody who takes orders.
+                // If a broker did not start, no thread receives commands.
                 let _ = orders.send(order);
             }
         }

@@ -76,13 +76,13 @@ impl Watchdog {
 }
 
 impl Supervisor {
-    /// The one that the environment names, for a broker of so many threads.
+    /// The supervisor of the environment, for a broker with this number of threads.
     pub(super) fn of_environment(threads: usize) -> Self {
         let limit = sd_notify::watchdog_enabled().filter(|limit| !limit.is_zero());
         Self { watchdog: limit.map(|limit| watchdog(threads, limit, Instant::now())) }
     }
 
-    /// Signs of life, if the service manager asks for them.
+    /// Watchdog messages, if the service manager requires them.
     pub(super) fn pulse(&self) -> Option<Arc<Pulse>> {
         self.watchdog.as_ref().map(|watchdog| watchdog.pulse.clone())
     }
@@ -92,8 +92,7 @@ impl Supervisor {
         self.watchdog.as_ref().map(|watchdog| watchdog.due.saturating_duration_since(now))
     }
 
-    /// Tells the watchdog that the broker runs when a message is due, unless one of its threads
-    /// gives no sign of life.
+    /// Sends a due message to the watchdog, unless one of the broker's threads does not respond.
     pub(super) fn keep_alive(&mut self, now: Instant) {
         let Some(watchdog) = &mut self.watchdog else { return };
         if !watchdog.is_due(now) {
@@ -125,7 +124,7 @@ impl Supervisor {
 }
 
 fn watchdog(threads: usize, limit: Duration, now: Instant) -> Watchdog {
-    // As sd_watchdog_enabled(3) advises.
+    // As sd_watchdog_enabled(3) recommends.
     let pause = limit / 2;
     let pulse = Arc::new(Pulse::new(threads, pause / BEATS));
     Watchdog { pause, due: now + pause, pulse, seen: vec![0; threads] }

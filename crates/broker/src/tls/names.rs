@@ -96,7 +96,7 @@ fn attribute(attribute: &AttributeTypeAndValue<'_>) -> String {
         (Some(word), Ok(text)) => format!("{word}={}", escaped(text)),
         _ => {
             let mut text = format!("{}=#", word.unwrap_or(&kind));
-            // The value as it is in a certificate: what was parsed can be written.
+            // The value as in a certificate: a parsed value can be encoded.
             let value = attribute.attr_value().to_der_vec().unwrap_or_default();
             value.iter().for_each(|byte| text.push_str(&format!("{byte:02x}")));
             text
@@ -121,8 +121,7 @@ fn escaped(text: &str) -> String {
     escaped
 }
 
-/// `ssl.principal.mapping.rules`: the first rule that fits a name says what the principal is
-/// called.
+/// `ssl.principal.mapping.rules`: the first rule that matches a name determines the principal.
 #[derive(Clone, Debug)]
 pub struct Rules(Vec<Rule>);
 

@@ -84,7 +84,7 @@ impl RemoteMarkers {
                 None => self.alarm.notified().await,
                 Some(wait_ms) if wait_ms > 0 => {
                     let wait = Duration::from_millis(wait_ms.unsigned_abs());
-                    // Woken early or not: the deadline is looked at again.
+                    // After an early wake-up too, the deadline is checked again.
                     let _ = tokio::time::timeout(wait, self.alarm.notified()).await;
                 }
                 Some(_) => {
@@ -96,7 +96,7 @@ impl RemoteMarkers {
     }
 
     fn step(self: &Arc<Self>, event: Delivery) {
-        // Requests are made without the lock: a node that cannot be asked is a step.
+        // Requests are made without the lock: a node that cannot be reached is a step.
         for (node, groups) in self.plan(event) {
             self.send(node, groups);
         }

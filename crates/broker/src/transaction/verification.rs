@@ -1,6 +1,6 @@
-//! Questions to transaction coordinators on other brokers: whether a transaction covers partitions
-//! of this broker, and additions of partitions. Questions that come while a node has one are asked
-//! in one request.
+//! Requests to transaction coordinators on other brokers: verification that a transaction covers
+//! partitions of this broker, and additions of partitions. Questions that arrive while a node has a
+//! request in flight go into one request.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -43,7 +43,7 @@ impl RemoteVerification {
         Self { peers, queues: Mutex::default() }
     }
 
-    /// Asks the coordinator on this node.
+    /// Sends the question to the coordinator on this node.
     ///
     /// # Errors
     /// The transaction does not cover the partition, or the coordinator does not answer.
@@ -56,7 +56,8 @@ impl RemoteVerification {
 
     /// Makes the requests that no other one is ahead of.
     fn send(self: &Arc<Self>) {
-        // The lock is not held for a call: a node that cannot be asked is answered for at once.
+        // The lock is not held for a call: for a node that cannot be reached the answer comes at
+        // once.
         while let Some((node, asked)) = self.next() {
             let this = self.clone();
             let call = move |peer: Option<Peer<'_>>| {
@@ -81,7 +82,7 @@ impl RemoteVerification {
         for (question, sender) in asked {
             let Question { transactional_id, partition, .. } = question;
             let key = (transactional_id.as_str(), partition.topic.as_str(), partition.partition);
-            // The connection that asked may be gone.
+            // The connection of the request may have closed.
             let _ = sender.send(answers(key));
         }
         let mut queues = self.queues.lock();
@@ -101,9 +102,9 @@ impl Drop for Turn<'_> {
     }
 }
 
-/// One transaction for each transactional id, which an answer goes by, and the questions that it
-/// has; then those that wait for the next request, as they are about another producer of the same
-/// id.
+/// One transaction for each transactional id, by which the answer is matched, with its questions;
+/// then the questions that wait for the next request, because they are about another producer of
+/// the same id.
 fn combined(asked: Vec<Asked>) -> (Vec<AddPartitionsToTxnTransaction>, Vec<Asked>, Vec<Asked>) {
     let mut transactions: Vec<AddPartitionsToTxnTransaction> = Vec::new();
     let mut places = HashMap::<String, usize>::new();

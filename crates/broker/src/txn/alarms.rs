@@ -22,12 +22,12 @@ impl Alarms {
         self.now_ms
     }
 
-    /// Look for transactions that take too long, unless that will happen anyway.
+    /// Schedules a check for transactions that exceed their timeout, unless one is scheduled.
     pub(super) fn abort_scan_in(&mut self, delay_ms: i64) {
         self.abort_scan.get_or_insert(self.now_ms.saturating_add(delay_ms));
     }
 
-    /// Look for unused transactional ids, unless that will happen anyway.
+    /// Schedules a check for unused transactional ids, unless one is scheduled.
     pub(super) fn expiry_scan_in(&mut self, delay_ms: i64) {
         self.expiry_scan.get_or_insert(self.now_ms.saturating_add(delay_ms));
     }
@@ -37,23 +37,23 @@ impl Alarms {
         self.resumes.insert((self.now_ms.saturating_add(delay_ms), transactional_id));
     }
 
-    /// When the next alarm goes off.
+    /// Time of the next alarm.
     pub(super) fn next_ms(&self) -> Option<i64> {
         let resume = self.resumes.first().map(|(at_ms, _)| *at_ms);
         [self.abort_scan, self.expiry_scan, resume].into_iter().flatten().min()
     }
 
-    /// True if it is time to look for transactions that take too long.
+    /// True if the check for transactions that exceed their timeout is due.
     pub(super) fn is_abort_scan_due(&mut self) -> bool {
         self.abort_scan.take_if(|at_ms| *at_ms <= self.now_ms).is_some()
     }
 
-    /// True if it is time to look for unused transactional ids.
+    /// True if the check for unused transactional ids is due.
     pub(super) fn is_expiry_scan_due(&mut self) -> bool {
         self.expiry_scan.take_if(|at_ms| *at_ms <= self.now_ms).is_some()
     }
 
-    /// Takes out an id whose transaction is to be gone on with.
+    /// Removes and returns an id whose transaction is to continue.
     pub(super) fn due_resume(&mut self) -> Option<String> {
         let (at_ms, _) = self.resumes.first()?;
         if *at_ms > self.now_ms {

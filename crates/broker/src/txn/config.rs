@@ -7,7 +7,7 @@ pub const LATE_AFTER_MS: i64 = 5 * 60 * 1000;
 /// Settings of a transaction coordinator; the defaults are Kafka's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TxnConfig {
-    /// Longest timeout a producer may ask for (`transaction.max.timeout.ms`).
+    /// Maximum transaction timeout of a producer (`transaction.max.timeout.ms`).
     pub max_timeout_ms: i32,
     /// Time after which an unused transactional id is removed (`transactional.id.expiration.ms`).
     pub id_expiration_ms: i64,

@@ -1,10 +1,10 @@
 //! The coordinator of one partition of `__transaction_state`: the transactional ids that hash to
 //! it.
 //!
-//! A host uses it like this: make one with [`Coordinator::new`], replay the partition's records
-//! through [`Coordinator::replay`], step [`Event::Loaded`], and from then on step every request,
-//! every finished append, every set of markers, every producer id and every due
-//! [`Coordinator::deadline`]. Until it is loaded it answers requests with
+//! A host makes a coordinator with [`Coordinator::new`], replays the partition's records through
+//! [`Coordinator::replay`], and steps [`Event::Loaded`]. After that it steps every request, every
+//! finished append, every set of markers, every producer id and every due
+//! [`Coordinator::deadline`]. Until it is loaded, the coordinator answers requests with
 //! COORDINATOR_LOAD_IN_PROGRESS. It needs exclusive access: one task or one lock each.
 //!
 //! A decision counts from the moment its prepare record is in the log: from then on it is carried
@@ -46,9 +46,9 @@ pub struct Coordinator {
     appends: Appends,
     marking: Marking,
     alarms: Alarms,
-    /// Producer ids that were asked for and then not needed.
+    /// Producer ids that were requested and then not needed.
     spare_ids: Vec<i64>,
-    /// Held for a producer id, in the order asked.
+    /// Requests that wait for a producer id, in the order of arrival.
     held: VecDeque<Held>,
     actions: Vec<Action>,
     ended: Ended,
@@ -66,7 +66,7 @@ enum Phase {
 struct Entry {
     current: Transaction,
     draft: Option<Draft>,
-    /// When its transaction was opened, by the steady clock; means nothing while none is open.
+    /// Time at which its transaction was opened, by the steady clock; undefined while none is open.
     opened_ms: i64,
 }
 
@@ -136,8 +136,7 @@ impl Coordinator {
 
     /// Takes in one record of the partition's log; only before [`Event::Loaded`].
     ///
-    /// # Errors
-    /// If the record cannot be read. It has then changed nothing; the host may report it and
+    /// # Errors The record cannot be decoded. It has changed nothing; the host may report it and
     /// continue. A record of a kind that this broker does not use is not an error.
     pub fn replay(&mut self, key: Bytes, value: Option<Bytes>) -> Result<(), RecordError> {
         match Record::decode(key, value)? {
@@ -152,8 +151,8 @@ impl Coordinator {
         Ok(())
     }
 
-    /// Takes in what happened at `now` and says what to do about it. Never blocks. Timeouts go by
-    /// the steady clock, what is written down and the age of transactional ids by the wall clock.
+    /// Applies an event at time `now` and returns the actions. Never blocks. Timeouts use the
+    /// steady clock; stored times and the age of transactional ids use the wall clock.
     pub fn step(&mut self, event: Event, now: Now) -> Vec<Action> {
         let now_ms = now.wall_ms;
         self.alarms.advance(now.steady_ms);
@@ -170,8 +169,7 @@ impl Coordinator {
         std::mem::take(&mut self.actions)
     }
 
-    /// When to step [`Event::Tick`] at the latest, by the steady clock; none if nothing is to
-    /// happen by itself.
+    /// The latest time for [`Event::Tick`], by the steady clock; none if no alarm is set.
     pub fn deadline(&self) -> Option<i64> {
         self.alarms.next_ms()
     }
@@ -223,8 +221,7 @@ impl Coordinator {
                 );
             }
             Ok(Decision::Prepare(next)) => {
-                // A producer that asked for something else must ask again when the transaction is
-                // over.
+                // A producer with another request must retry it when the transaction is over.
                 let then = if asked_to_end {
                     appends::Continuation::End(ticket)
                 } else {
@@ -238,8 +235,7 @@ impl Coordinator {
 
     fn decide_add(&self, request: &AddRequest, now_ms: i64) -> Result<Decision, TxnError> {
         let entry = self.named(&request.transactional_id)?;
-        // First of all: what is on its way may be just the producer id that the client already
-        // uses.
+        // This comes first: the pending producer id may be the one that the client already uses.
         if entry.draft.is_some() {
             return Err(TxnError::ConcurrentTransactions);
         }
@@ -285,8 +281,8 @@ impl Coordinator {
         self.actions.push(Action::Work(Work::ProducerId));
     }
 
-    /// The request that has waited longest continues. It may not need the producer id any more:
-    /// then it is kept for the next.
+    /// The longest waiting request continues. If it no longer needs the producer id, the id is kept
+    /// for the next.
     fn producer_id(&mut self, result: Result<i64, TxnError>, now_ms: i64) {
         let held = self.held.pop_front();
         match (result, held) {
@@ -312,7 +308,7 @@ impl Coordinator {
             self.carry_out(&transactional_id, now_ms);
         }
         for entry in self.entries.values_mut() {
-            // Only the dates tell for how long it had been open before the restart.
+            // Only the stored times show for how long it had been open before the restart.
             let open_ms = now_ms.saturating_sub(entry.current.start_ms).max(0);
             entry.opened_ms = self.alarms.now_ms().saturating_sub(open_ms);
         }

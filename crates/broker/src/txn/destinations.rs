@@ -1,9 +1,9 @@
 //! Requests to other brokers about transactions: a queue for each node, with one request in flight,
 //! and the destinations of markers.
 //!
-//! [`Destinations`] has the markers that go to other brokers. It sends each to the leader that its
-//! partition has then, and again after a failure, until the marker is written or no longer wanted.
-//! Like the coordinator it has no clock and no connection.
+//! [`Destinations`] has the markers for other brokers. It sends each to the leader that its
+//! partition has at that time, and again after a failure, until the marker is written or no longer
+//! needed. Like the coordinator it has no clock and no connection.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -13,7 +13,7 @@ use crate::error_code::ErrorCode;
 /// Items of one request.
 const BATCH: usize = 500;
 
-/// A marker is sent again after so long, as after a failure in a partition of this broker.
+/// Pause before a marker is sent again, as after a failure in a partition of this broker.
 const BACKOFF_MS: i64 = 100;
 
 /// Items that wait for requests, by node. A node has one request in flight.
@@ -50,7 +50,7 @@ impl<T> Queues<T> {
         Some((*node, queue.items.drain(..queue.items.len().min(BATCH)).collect()))
     }
 
-    /// The request to this node has ended. A node without items is forgotten.
+    /// The request to this node has ended. A node without items is removed.
     pub(crate) fn done(&mut self, node: i32) {
         if let Some(queue) = self.nodes.get_mut(&node) {
             queue.is_in_flight = false;
@@ -73,9 +73,9 @@ pub(crate) enum Place {
     Node(i32),
     /// This broker leads it, or the marker is no longer needed.
     Here,
-    /// It has no leader now.
+    /// The partition has no leader now.
     Leaderless,
-    /// It does not exist.
+    /// The partition does not exist.
     Gone,
 }
 
@@ -102,7 +102,7 @@ pub(crate) enum Delivery {
 pub(crate) enum Order {
     /// Send these markers to the node in one request, and report its end.
     Send(i32, Vec<MarkerTicket>),
-    /// Nothing more is done for this marker.
+    /// The marker is no longer needed.
     Finish(MarkerTicket, MarkerResult),
 }
 
@@ -118,7 +118,7 @@ pub(crate) struct Destinations {
 }
 
 impl Destinations {
-    /// Takes in what happened. `place` is asked for each marker that is about to be queued.
+    /// Applies an event. `place` returns the leader of each marker that is about to be queued.
     pub(crate) fn step(
         &mut self,
         event: Delivery,
@@ -190,8 +190,8 @@ impl Destinations {
     }
 }
 
-/// The result that a leader's answer means; none if the marker is to be sent again. As in Kafka, a
-/// leader that does not know the partition is behind in the metadata.
+/// The result of a leader's answer; none if the marker is to be sent again. As in Kafka, a leader
+/// that does not have the partition is behind in the metadata.
 fn verdict(code: i16) -> Option<MarkerResult> {
     match ErrorCode::of_code(code)? {
         ErrorCode::None => Some(MarkerResult::Written),

@@ -6,14 +6,14 @@ use crate::machine::{self, PersistFailure, Signal};
 
 pub use crate::machine::{EncodedRecord, PersistId, Ticket};
 
-/// Something that happened, for [`Coordinator::step`](super::Coordinator::step).
+/// An event for [`Coordinator::step`](super::Coordinator::step).
 #[derive(Clone, Debug)]
 pub enum Event {
-    /// A producer asks for a transactional id (InitProducerId).
+    /// A producer requests a transactional id (InitProducerId).
     Init(Ticket, InitRequest),
     /// Partitions become part of a transaction.
     Add(Ticket, AddRequest),
-    /// A broker asks whether partitions are part of a transaction.
+    /// A broker verifies that partitions are part of a transaction.
     Verify(Ticket, VerifyRequest),
     /// A transaction ends.
     End(Ticket, EndRequest),
@@ -31,7 +31,7 @@ pub enum Event {
     Loaded,
     /// Another broker takes over, or this one stops: answer all tickets and drop the state.
     Unload,
-    /// Nothing but the time: [`Coordinator::deadline`](super::Coordinator::deadline) is due.
+    /// Only the time has passed: [`Coordinator::deadline`](super::Coordinator::deadline) is due.
     Tick,
 }
 
@@ -60,14 +60,14 @@ pub struct Markers {
     pub commit: bool,
     /// From 2 on the markers' epoch is larger than that of the transaction's records.
     pub transaction_version: i16,
-    /// Where the markers go.
+    /// Destinations of the markers.
     pub partitions: Vec<TopicPartition>,
 }
 
 /// Result of one marker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MarkerResult {
-    /// It is in the log.
+    /// The marker is in the log.
     Written,
     /// The partition does not exist any more.
     Gone,

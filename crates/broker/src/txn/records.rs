@@ -41,9 +41,9 @@ pub struct Value {
     /// Partitions of the transaction by topic; none where Kafka writes null: in state `Empty`.
     #[serde(serialize_with = "record_json::topics")]
     pub topics: Option<Topics>,
-    /// When anything changed last.
+    /// Time of the last change.
     pub last_update_ms: i64,
-    /// When the transaction began, or -1.
+    /// Time at which the transaction began, or -1.
     pub start_ms: i64,
     /// Version of the protocol the client spoke.
     pub client_version: i16,
@@ -55,7 +55,7 @@ pub type Topics = Vec<(String, Vec<i32>)>;
 /// The reason why a record of `__transaction_state` could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
-    /// A field does not fit the record, or is not what it should be.
+    /// A field does not fit the record, or is invalid.
     #[error("{part} is malformed: {cause}")]
     Malformed {
         /// The part of the record.
@@ -63,7 +63,7 @@ pub enum RecordError {
         /// The fault.
         cause: DecodeError,
     },
-    /// The value has a version this broker does not know.
+    /// The value has a version that this broker does not support.
     #[error("the transaction log value has the unknown version {0}")]
     UnknownVersion(i16),
     /// The state is none that is ever written.
@@ -78,7 +78,7 @@ impl RecordError {
     }
 }
 
-/// A text is longer than the format can say.
+/// A text is longer than the format permits.
 #[derive(Debug, thiserror::Error)]
 #[error("a field is too long for a record of __transaction_state: {0}")]
 pub struct TooLong(#[from] EncodeError);
@@ -91,7 +91,8 @@ const NEXT_PRODUCER_ID_TAG: u32 = 1;
 const CLIENT_VERSION_TAG: u32 = 2;
 
 impl Record {
-    /// Reads a record. Memory grows with what the record really holds, not with what it claims.
+    /// Decodes a record. Memory grows with the contents of the record, not with its claimed
+    /// lengths.
     ///
     /// # Errors
     /// If the record cannot be read.

@@ -1,7 +1,7 @@
 //! Requests to a transaction coordinator and their outcomes, independent of any wire version.
 //!
-//! An API file maps its message to one of these and the outcome back. A refusal is always the
-//! newest error; [`TxnError::before_fencing`] gives the one that older versions expect.
+//! An API file converts its message to one of these requests, and the outcome back. A refusal is
+//! always the newest error; [`TxnError::before_fencing`] returns the error for older versions.
 
 use super::coordinator::Coordinator;
 use super::error::TxnError;
@@ -27,9 +27,9 @@ pub struct InitRequest {
 /// Identity of a producer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProducerIdentity {
-    /// The producer id; -1 if the answer tells none.
+    /// The producer id; -1 if the answer has none.
     pub producer_id: i64,
-    /// The producer's epoch; -1 if the answer tells none.
+    /// The producer's epoch; -1 if the answer has none.
     pub producer_epoch: i16,
 }
 
@@ -129,8 +129,8 @@ macro_rules! request {
 // The producer's new id and epoch.
 request!(InitRequest, Init -> ProducerIdentity);
 request!(AddRequest, Add -> ());
-// For each partition asked about, in that order, why it is not part of the transaction; none if it
-// is.
+// For each partition of the request, in its order: the reason why it is not part of the
+// transaction; none if it is.
 request!(VerifyRequest, Verify -> Vec<Option<TxnError>>);
 // The producer id and epoch from now on; none for a classic client, which keeps its own.
 request!(EndRequest, End -> ProducerIdentity);

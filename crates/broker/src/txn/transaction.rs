@@ -15,7 +15,7 @@ pub const NO_EPOCH: i16 = -1;
 pub const NO_PRODUCER: i64 = -1;
 /// The last epoch a client is ever given: one more is left to fence it with.
 const LAST_EPOCH: i16 = i16::MAX - 1;
-/// Version of the protocol that this broker itself speaks (`transaction.version`).
+/// Version of the transaction protocol that this broker itself uses (`transaction.version`).
 const EPOCH_BUMP_VERSION: i16 = 2;
 
 /// A coordinator's state of one transactional id.
@@ -29,8 +29,8 @@ pub struct Transaction {
     pub next_producer_id: i64,
     /// The producer's epoch; -1 until it is given one.
     pub producer_epoch: i16,
-    /// The epoch before this one, if the producer itself asked to continue from it, or -1. Not in
-    /// the log: a retry across a restart is fenced.
+    /// The previous epoch, if the producer requested to continue from it, or -1. Not in the log: a
+    /// retry across a restart is fenced.
     pub last_producer_epoch: i16,
     /// A transaction open for longer than this is aborted.
     pub timeout_ms: i32,
@@ -38,9 +38,9 @@ pub struct Transaction {
     pub state: TxnState,
     /// The partitions the transaction covers; while it ends, those whose marker is not written yet.
     pub partitions: BTreeSet<TopicPartition>,
-    /// When the transaction began, or -1.
+    /// Time at which the transaction began, or -1.
     pub start_ms: i64,
-    /// When anything changed last.
+    /// Time of the last change.
     pub last_update_ms: i64,
     /// Version of the protocol the client spoke last; from 2 on every end of a transaction gives
     /// the next epoch.
@@ -54,13 +54,13 @@ pub enum TxnState {
     Empty,
     /// Open.
     Ongoing,
-    /// To be committed, come what may: markers are being written.
+    /// The commit is decided: markers are being written.
     PrepareCommit,
-    /// To be aborted, come what may: markers are being written.
+    /// The abort is decided: markers are being written.
     PrepareAbort,
-    /// Every partition knows that the transaction is committed.
+    /// The transaction is committed in every partition.
     CompleteCommit,
-    /// Every partition knows that the transaction is aborted.
+    /// The transaction is aborted in every partition.
     CompleteAbort,
 }
 
@@ -91,7 +91,7 @@ impl TxnState {
         }
     }
 
-    /// True if an id in this state may be forgotten.
+    /// True if an id in this state may be removed.
     pub(super) fn is_at_rest(self) -> bool {
         matches!(self, Self::Empty | Self::CompleteCommit | Self::CompleteAbort)
     }
@@ -138,8 +138,8 @@ impl Transaction {
         self.producer_epoch >= LAST_EPOCH
     }
 
-    /// True if a producer that was this may continue: it is still the owner, or was it right before
-    /// its epochs ran out and has not heard of its new id.
+    /// True if a producer with this id and epoch may continue: it is still the owner, or it was the
+    /// owner just before its epochs ran out and does not have its new id yet.
     pub(super) fn knows(&self, (producer_id, epoch): (i64, i16)) -> bool {
         self.producer_epoch == NO_EPOCH
             || producer_id == self.producer_id
@@ -151,13 +151,13 @@ impl Transaction {
         self.ran_over_from(producer_id, epoch) || i32::from(self.producer_epoch) == i32::from(epoch) + 1
     }
 
-    /// The producer's epochs ran out when it ended its transaction, and it has not heard of its new
-    /// id.
+    /// The producer's epochs ran out when it ended its transaction, and it does not have its new id
+    /// yet.
     pub(super) fn ran_over_from(&self, producer_id: i64, epoch: i16) -> bool {
         producer_id == self.previous_producer_id && epoch == LAST_EPOCH && self.producer_epoch == 0
     }
 
-    /// The producer starts again under the next epoch, or keeps the one that a lost answer gave it.
+    /// The producer restarts with the next epoch, or keeps the epoch of a lost answer.
     pub(super) fn next_epoch(
         &self,
         timeout_ms: i32,
@@ -170,15 +170,15 @@ impl Transaction {
             Some(epoch) if epoch == self.producer_epoch || self.producer_epoch == NO_EPOCH => {
                 (bumped, self.producer_epoch)
             }
-            // Another producer that had come since would have left no last epoch.
+            // A later producer would have left no last epoch.
             Some(epoch) if epoch == self.last_producer_epoch => (self.producer_epoch, epoch),
             Some(_) => return Err(TxnError::ProducerFenced),
         };
         Ok(Self { producer_epoch, last_producer_epoch, ..self.restarted(timeout_ms, now_ms) })
     }
 
-    /// The producer starts again under another producer id; `last_epoch` is what it asked to go on
-    /// from.
+    /// The producer restarts with another producer id; `last_epoch` is the epoch that it requested
+    /// to continue from.
     pub(super) fn next_producer(
         &self,
         producer_id: i64,
@@ -204,7 +204,7 @@ impl Transaction {
         }
     }
 
-    /// The transaction covers these partitions too; it begins with the first ones.
+    /// The transaction covers these partitions too; it begins with the first of them.
     pub(super) fn with_partitions(
         &self,
         partitions: &[TopicPartition],

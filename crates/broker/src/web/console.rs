@@ -1,8 +1,8 @@
 //! The console: pages about the running broker, on the HTTP address.
 //!
-//! Each page and each action is a request of Kafka's protocol, which the console's thread
-//! ([`desk`]) has the handlers of the APIs answer in the name of the user who has logged in.
-//! Nothing here decides about access, and nothing runs while no page is open.
+//! Each page and each action is a request of Kafka's protocol. The console's thread ([`desk`]) has
+//! the handlers of the APIs answer it for the user who has logged in. The console makes no access
+//! decisions, and nothing runs while no page is open.
 
 mod acls;
 mod desk;
@@ -87,8 +87,8 @@ impl Console {
         !self.broker.config().security.sasl.is_empty()
     }
 
-    /// True if the console cannot tell its visitors apart, and every client of a listener must show
-    /// a certificate.
+    /// True if the console cannot identify its visitors, and every client of a listener must have a
+    /// certificate.
     fn is_closed(&self) -> bool {
         is_closed(&self.broker.config())
     }
@@ -108,8 +108,8 @@ impl Console {
     }
 }
 
-/// True if every listener asks clients for a certificate, none for a password, and the HTTP address
-/// for no token: each user of this machine could do in the console what no client may.
+/// True if every listener requires certificates of clients, none requires a password, and the HTTP
+/// address requires no token: each user of this machine could do in the console what no client may.
 fn is_closed(config: &BrokerConfig) -> bool {
     let admits_strangers = |listener: &Listener| {
         !listener.protocol.has_tls() || client_auth(config.settings(), listener) != "required"
@@ -200,7 +200,7 @@ fn router(console: Arc<Console>) -> Router {
         .layer(middleware::from_fn(harden))
 }
 
-/// Limit of a form that anybody may send: a name, a password and a link.
+/// Limit of a form without a login: a name, a password and a link.
 fn small_form() -> DefaultBodyLimit {
     DefaultBodyLimit::max(FORM_BYTES_MAX)
 }
@@ -226,7 +226,7 @@ async fn harden(request: Request, next: Next) -> Response {
         (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
     ];
     for (name, value) in headers {
-        // The report of the laboratory has a policy of its own.
+        // The report of the laboratory has a separate policy.
         response.headers_mut().entry(name).or_insert(HeaderValue::from_static(value));
     }
     response

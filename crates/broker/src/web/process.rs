@@ -4,7 +4,7 @@ use std::fs;
 
 use crate::descriptors;
 
-/// The process at one moment; a value the kernel does not tell is left out.
+/// The process at one moment; values that the kernel does not report are omitted.
 pub(super) struct Process {
     pub(super) resident_bytes: Option<u64>,
     pub(super) cpu_seconds: Option<f64>,
@@ -23,8 +23,8 @@ impl Process {
     }
 }
 
-/// Open file descriptors. Linux 6.2 tells their number as the size of the directory; an older
-/// kernel has to list them, which takes milliseconds where there are tens of thousands.
+/// Open file descriptors. From Linux 6.2 on their number is the size of the directory; an older
+/// kernel has to list them, which takes milliseconds for tens of thousands.
 fn open_fds() -> Option<u64> {
     match fs::metadata("/proc/self/fd").ok()?.len() {
         0 => Some(fs::read_dir("/proc/self/fd").ok()?.count() as u64),

@@ -28,7 +28,7 @@ pub(super) struct Scrapes {
 /// A text that a client may still be reading.
 struct Made {
     kind: Kind,
-    /// When it was begun.
+    /// Time at which it was begun.
     begun: Instant,
     text: Weak<String>,
 }
@@ -44,7 +44,7 @@ pub(super) enum ScrapeError {
     Encoding(#[from] fmt::Error),
 }
 
-/// A text that lives as long as the response that sends it.
+/// A text that exists as long as the response that sends it.
 struct Shared(Arc<String>);
 
 impl AsRef<[u8]> for Shared {
@@ -74,8 +74,8 @@ impl Scrapes {
             return Err(ScrapeError::Busy);
         }
         let (source, begun) = (self.source.clone(), Instant::now());
-        // On a thread of its own: a scrape may wait for the disk, and other requests do not wait
-        // for it.
+        // On a separate thread: a scrape may wait for the disk, and other requests do not wait for
+        // it.
         let text = Arc::new(off_shard(move || render(source, kind.0, kind.1)).await?);
         texts.push(Made { kind, begun, text: Arc::downgrade(&text) });
         Ok(Bytes::from_owner(Shared(text)))

@@ -1,5 +1,5 @@
-//! A connection whose client must read: one that takes nothing of a response for some time is
-//! closed.
+//! A connection whose client must read: it is closed if the client reads nothing of a response for
+//! some time.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -10,7 +10,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep, sleep};
 
-/// The time in which a client has to take a part of what is sent to it.
+/// The time within which a client has to read a part of the pending data.
 const STALL_TIME: Duration = Duration::from_secs(30);
 
 /// A socket that fails when its client has stalled.

@@ -19,7 +19,7 @@ pub(super) struct Row {
 impl Row {
     /// The entries about one resource.
     pub(super) fn of(resource: &DescribeAclsResource) -> Vec<Self> {
-        // A value that only a newer broker knows is shown by its number.
+        // A value of a newer broker is shown by its number.
         fn shown<T>(known: Option<T>, name: fn(T) -> &'static str, code: i8) -> String {
             known.map_or_else(|| code.to_string(), |known| word(name(known)))
         }

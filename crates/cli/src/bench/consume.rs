@@ -21,8 +21,8 @@ const WAIT_MS: i32 = 100;
 
 /// Measure how fast records are read
 ///
-/// One connection to each leader with one fetch at a time. Partitions are read from their start; at
-/// the end that they had when the command started, reading begins again. Batches are checked
+/// One connection to each leader with one fetch at a time. Each partition is read from its start to
+/// the end that it had when the command started, and then from its start again. Batches are checked
 /// against their checksums and stay compressed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:

@@ -37,10 +37,10 @@ const STRAGGLERS: Duration = Duration::from_secs(10);
 
 /// Measure the latency of single records
 ///
-/// Records leave one by one by a schedule that does not wait for answers: latency counts from the
-/// moment at which a record was due, so that a broker that stalls is charged for every record that
-/// fell due meanwhile. A consumer on a connection of its own reads them back; both clocks are this
-/// process's.
+/// Records leave one by one by a schedule that does not wait for answers. Latency counts from the
+/// time at which a record was due, so a stall of the broker counts for every record that was due
+/// during the stall. A consumer on a separate connection reads the records; both times come from
+/// the clock of this process.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   levada bench latency clicks
@@ -70,7 +70,7 @@ struct Shared<'a> {
     meter: &'a Meter,
     schedule: Schedule,
     partition: i32,
-    /// Tells the records of this measurement from others.
+    /// Distinguishes the records of this measurement from others.
     run: [u8; 8],
     sent: AtomicU64,
     is_sent: AtomicBool,

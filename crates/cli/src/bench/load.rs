@@ -7,7 +7,7 @@ use levada_log::{batch::Builder, compress::Compression};
 
 use crate::{failure::Failure, time};
 
-/// Moments at even distances, whatever the answers do.
+/// Times at even distances, independent of the answers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Schedule {
     start: Instant,

@@ -25,7 +25,7 @@ const DIGITS: u8 = 3;
 /// The distance between two lines of progress.
 const PROGRESS: Duration = Duration::from_secs(1);
 
-/// A job of a measurement, which runs on a thread of its own.
+/// A job of a measurement, which runs on a separate thread.
 pub(super) type Job<'a> = Box<dyn FnOnce() -> Result<(), Failure> + Send + 'a>;
 
 /// State that the threads of a measurement share.
@@ -111,14 +111,14 @@ impl Meter {
         }
     }
 
-    /// True once the time is over, a job has failed, or the user has asked for the end.
+    /// True once the time is over, a job has failed, or the user has requested the end.
     pub(super) fn is_over(&self) -> bool {
         self.has_failed.load(Ordering::Relaxed)
             || interrupt::is_asked()
             || self.end.is_some_and(|end| Instant::now() >= end)
     }
 
-    /// True if what begins at this moment is measured.
+    /// True if an operation that begins at this moment is measured.
     pub(super) fn counts(&self, at: Instant) -> bool {
         at >= self.begin && self.end.is_none_or(|end| at < end)
     }
@@ -151,7 +151,7 @@ impl Meter {
         self.tallies().total.records
     }
 
-    /// Runs the jobs, prints the progress each second, and returns what was measured.
+    /// Runs the jobs, prints the progress each second, and returns the measurements.
     pub(super) fn run(&self, jobs: Vec<Job<'_>>) -> Result<Measured, Failure> {
         let (running, ended) = mpsc::channel();
         thread::scope(|scope| {

@@ -18,7 +18,7 @@ use crate::{
     produce::{self, Acks},
 };
 
-/// The longest wait between two looks at the limits of the measurement.
+/// The longest wait between two checks of the limits of the measurement.
 pub(super) const LOOK: Duration = Duration::from_millis(50);
 
 /// A connection to the leader of partitions.

@@ -1,5 +1,5 @@
-//! `levada bench produce`: batches for all partitions of a topic, as fast as they are taken or at a
-//! rate.
+//! `levada bench produce`: batches for all partitions of a topic, as fast as the broker accepts
+//! them or at a rate.
 
 use std::{
     collections::BTreeMap,
@@ -29,7 +29,7 @@ const IN_FLIGHT_MAX: usize = 5;
 /// At a rate, a batch holds the records of this part of a second.
 const BATCHES_PER_SECOND: u64 = 100;
 
-/// Measure how fast records are taken
+/// Measure the throughput of producing
 ///
 /// One connection to each leader, without idempotence. Without --rate, five requests are on their
 /// way at once and latency counts from sending. With --rate, batches leave by a schedule that does
@@ -49,7 +49,7 @@ pub(crate) struct Produce {
     /// Largest batch before compression, in bytes
     #[arg(long, value_name = "BYTES", default_value_t = 128_000, value_parser = clap::value_parser!(u32).range(1..=16_000_000))]
     batch_bytes: u32,
-    /// Records per second [default: as many as the broker takes]
+    /// Records per second [default: as many as the broker accepts]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000_000))]
     rate: Option<u32>,
     /// Acknowledgement to wait for: of all replicas, of the leader (1), or none (0)

@@ -1,4 +1,4 @@
-//! Fetches of one leader's partitions on a connection of its own.
+//! Fetches of one leader's partitions on a separate connection.
 
 use std::collections::BTreeMap;
 

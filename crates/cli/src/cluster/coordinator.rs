@@ -49,8 +49,8 @@ impl Cluster {
         }
     }
 
-    /// Asks the coordinator of `key` until `code` finds no error in the answer that a moment heals:
-    /// it may still be loading its state.
+    /// Sends the request to the coordinator of `key` until `code` finds no temporary error in the
+    /// answer: the coordinator may still be loading its state.
     pub(crate) fn ask_coordinator<R: levada_wire::messages::RequestResponsePair>(
         &mut self,
         kind: Coordinated,

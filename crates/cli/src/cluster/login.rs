@@ -26,12 +26,11 @@ pub(crate) struct Login {
     credentials: Option<SaslLogin>,
 }
 
-/// Where a token may be that no file holds.
+/// Environment variable of a token, an alternative to a file.
 const TOKEN: &str = "LEVADA_OAUTHBEARER_TOKEN";
 
 impl Login {
-    /// Reads a file with Kafka's client properties; those that say nothing about security are
-    /// passed over.
+    /// Reads a file with Kafka's client properties; properties not about security are ignored.
     pub(crate) fn load(path: &Path) -> Result<Self, Failure> {
         let properties = properties(path)?;
         let value = |key: &str| {
@@ -155,8 +154,8 @@ impl From<LoginFault> for Failure {
     }
 }
 
-/// The token of the file that `sasl.oauthbearer.token.endpoint.url` names, else the one that was
-/// given. Errors do not repeat it.
+/// The token of the file in `sasl.oauthbearer.token.endpoint.url`, else the given one. Errors do
+/// not repeat it.
 fn token<'a>(value: impl Fn(&str) -> Option<&'a str>, given: Option<String>) -> Result<String, String> {
     const URL: &str = "sasl.oauthbearer.token.endpoint.url";
     let text = match (value(URL).filter(|url| !url.is_empty()), given) {

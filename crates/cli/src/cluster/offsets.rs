@@ -14,14 +14,14 @@ use levada_wire::{
 use super::{COMING_POLL, COMING_WAIT, Cluster, LEADER_NOT_AVAILABLE, Topic};
 use crate::{failure::Failure, kafka_error};
 
-/// Timestamp that asks for the end of the log.
+/// Timestamp for the end of the log.
 pub(crate) const LATEST: i64 = -1;
-/// Timestamp that asks for the start of the log.
+/// Timestamp for the start of the log.
 pub(crate) const EARLIEST: i64 = -2;
-/// Timestamp that asks for the record with the greatest timestamp.
+/// Timestamp for the record with the greatest timestamp.
 pub(crate) const MAX_TIMESTAMP: i64 = -3;
 
-/// ListOffsets knows [`MAX_TIMESTAMP`] from this version on.
+/// The first version of ListOffsets with [`MAX_TIMESTAMP`].
 const MAX_TIMESTAMP_VERSION: i16 = 7;
 
 /// Error of a leader until it has its partition.
@@ -40,7 +40,7 @@ pub(crate) enum Isolation {
     Committed = 1,
 }
 
-/// A partition, its leader, and the time asked for: milliseconds or one of the constants above.
+/// A partition, its leader, and the requested time: milliseconds or one of the constants above.
 pub(crate) struct OffsetQuery<'a> {
     pub(crate) topic: &'a str,
     pub(crate) partition: i32,
@@ -98,7 +98,8 @@ impl Cluster {
         self.look_up(&asked, isolation)
     }
 
-    /// Asks the leaders, again while one of them has yet to take over its partition.
+    /// Sends requests to the leaders, and repeats them while a leader has not taken over its
+    /// partition.
     pub(crate) fn look_up(
         &mut self,
         asked: &[OffsetQuery<'_>],
@@ -122,7 +123,7 @@ impl Cluster {
         }
     }
 
-    /// Asks each leader once.
+    /// Sends one request to each leader.
     fn ask_leaders(
         &mut self,
         asked: &[OffsetQuery<'_>],

@@ -16,7 +16,7 @@ use crate::{
 
 /// Set keys of a topic, broker, group or client; all of them or none
 ///
-/// They hold at once and are kept over restarts.
+/// The changes take effect at once and persist.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   levada config set topic clicks retention.ms=86400000 cleanup.policy+=compact

@@ -31,7 +31,7 @@ pub(super) struct Show {
     format: FormatArgs,
 }
 
-/// Where the broker's configuration is read from.
+/// Source of the broker's configuration.
 #[derive(Debug, clap::Args)]
 pub(crate) struct SourceArgs {
     /// File in Kafka's server.properties syntax
@@ -40,7 +40,7 @@ pub(crate) struct SourceArgs {
     /// Set a key; wins over environment (LEVADA_LOG_DIRS for log.dirs) and file
     #[arg(short = 'o', long = "option", value_name = "KEY=VALUE")]
     options: Vec<String>,
-    /// Ignore keys that neither Levada nor Kafka knows, with a warning on stderr
+    /// Ignore keys that neither Levada nor Kafka has, with a warning on stderr
     #[arg(long)]
     lenient: bool,
 }
@@ -51,7 +51,7 @@ impl SourceArgs {
         self.options.push(format!("{key}={value}"));
     }
 
-    /// Reads the configuration and tells on stderr what was set without effect.
+    /// Reads the configuration and prints settings without effect on stderr.
     pub(crate) fn load(&self) -> Result<BrokerConfig, Failure> {
         let config = self.read()?;
         for note in config.settings().notes() {

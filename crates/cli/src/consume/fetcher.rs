@@ -70,7 +70,7 @@ impl Fetcher {
         self.positions.iter().all(|(place, position)| !is_before(ends, place, *position))
     }
 
-    /// Asks each leader once and prints the records below `ends`.
+    /// Sends one fetch to each leader and prints the records below `ends`.
     pub(super) fn fetch(
         &mut self,
         cluster: &mut Cluster,
@@ -199,8 +199,8 @@ impl Fetcher {
         Ok(())
     }
 
-    /// Moves a position that the log does not hold any more to the nearest end of the log, and says
-    /// so.
+    /// Moves a position that the log no longer contains to the nearest end of the log, and prints a
+    /// note.
     fn step_inside(&mut self, cluster: &mut Cluster, place: &TopicPartition) -> Result<(), Failure> {
         let Some(topic) = self.topics.get(&place.0) else { return Ok(()) };
         let mut topic = topic.clone();
@@ -214,11 +214,14 @@ impl Fetcher {
         let position = self.positions.entry(place.clone()).or_insert(start);
         let shown = format!("{}/{}", place.0, place.1);
         if *position < start {
-            eprintln!("{shown}: offsets {position} to {} are deleted; reading goes on at {start}", start - 1);
+            eprintln!(
+                "{shown}: offsets {position} to {} are deleted; reading continues at {start}",
+                start - 1
+            );
             *position = start;
         } else if *position > end {
             eprintln!(
-                "{shown}: the log ends at {end}, before the offset {position} that was reached; reading goes on at {end}"
+                "{shown}: the log ends at {end}, before the reached offset {position}; reading continues at {end}"
             );
             *position = end;
         }

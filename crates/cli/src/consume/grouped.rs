@@ -99,7 +99,7 @@ impl Reading<'_> {
     }
 
     fn step(&mut self, sink: &mut Sink<'_>) -> Result<(), Failure> {
-        // A heartbeat would say that the last assignment is taken over.
+        // A heartbeat would acknowledge the last assignment.
         if self.assigned.is_none() {
             self.assigned = self.member.beat(&mut self.cluster)?;
         }
@@ -177,7 +177,7 @@ impl Reading<'_> {
         Ok(topics)
     }
 
-    /// Commits what was printed since the last commit.
+    /// Commits the records printed since the last commit.
     fn commit(&mut self) -> Result<(), Failure> {
         let news = self.fetcher.positions().iter();
         let news: Offsets = news
@@ -205,8 +205,8 @@ impl Reading<'_> {
         self.is_stale = true;
         let borne = outage.bear(&mut self.cluster, failure, &interrupt::is_asked);
         self.member.hurry();
-        // A stop that was asked for ends the loop, and needs the broker only if something is to be
-        // committed.
+        // A requested stop ends the loop, and needs the broker only if there is something to
+        // commit.
         if interrupt::is_asked() { Ok(()) } else { borne }
     }
 

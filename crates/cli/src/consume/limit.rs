@@ -1,4 +1,4 @@
-//! The end of consuming: the end of the log as it was at the start, an offset, or a time.
+//! The end of consuming: the end of the log at the start of the command, an offset, or a time.
 
 use std::str::FromStr;
 
@@ -54,7 +54,7 @@ impl Limit {
         }
     }
 
-    /// The first offset of each partition that is not to be printed. Ask only when
+    /// The first offset of each partition that is not to be printed. Call only when
     /// [`Limit::is_due`].
     pub(super) fn ends(
         &self,

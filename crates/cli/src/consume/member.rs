@@ -44,7 +44,7 @@ pub(super) struct Member {
     names: Vec<StrBytes>,
     expression: Option<String>,
     topics: BTreeMap<Uuid, String>,
-    /// The partitions that it may read, `None` before the coordinator has said so.
+    /// The partitions that it may read, `None` before the coordinator has assigned any.
     assigned: Option<BTreeSet<(Uuid, i32)>>,
     next_beat: Instant,
     /// Answers in a row by which the member has joined and has no partition.
@@ -56,7 +56,7 @@ impl Member {
     pub(super) fn new(group: &str, wanted: &Wanted) -> Self {
         Self {
             group: group.to_owned(),
-            // Kafka's clients have ids of 22 characters; a longer one says no more.
+            // Kafka's clients have ids of 22 characters; a longer id has no advantage.
             id: nonce().chars().take(22).collect(),
             epoch: JOINING,
             coordinator: None,
@@ -107,13 +107,13 @@ impl Member {
         let has_changed = has_some || self.assigned.is_some();
         self.assigned = Some(assigned);
         if has_changed {
-            // The coordinator waits to be told that the others are given up.
+            // The coordinator waits for the report that the others are revoked.
             self.next_beat = Instant::now();
         }
         Ok(Some(places))
     }
 
-    /// False after the group has gone on without it.
+    /// False after the group has rebalanced without it.
     pub(super) fn has_joined(&self) -> bool {
         self.epoch > JOINING
     }
@@ -198,13 +198,13 @@ impl Member {
         };
         let version = client.best_version::<R>().map_err(missing)?;
         if self.expression.is_some() && version < WITH_EXPRESSION {
-            return Err(Failure::new("the broker's groups know no patterns, only names of topics"));
+            return Err(Failure::new("the broker's groups do not support patterns: name the topics"));
         }
         self.coordinator = Some(coordinator);
         Ok(client.request_at(version, request)?)
     }
 
-    /// A member that the group has gone on without joins again; one that has a stale epoch asks for
+    /// A member that the group has rebalanced without rejoins; a member with a stale epoch requests
     /// the new one.
     fn heed<T>(&mut self, done: Result<T, Failure>) -> Result<T, Failure> {
         let Err(failure) = &done else { return done };

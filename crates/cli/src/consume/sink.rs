@@ -42,7 +42,7 @@ impl<'a> Sink<'a> {
         texts.any(|text| grep.is_match(text))
     }
 
-    /// Hands over what was printed.
+    /// Flushes the printed records.
     pub(super) fn flush(&mut self) -> Result<(), Failure> {
         Ok(self.out.flush()?)
     }

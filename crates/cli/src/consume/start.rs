@@ -1,4 +1,4 @@
-//! Where consuming starts: a word, an offset, a distance from the end, or a time.
+//! Start of consuming: a word, an offset, a distance from the end, or a time.
 
 use std::str::FromStr;
 

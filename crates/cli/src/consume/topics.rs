@@ -11,7 +11,7 @@ use crate::{cluster::Cluster, failure::Failure, kafka_error};
 #[derive(Debug)]
 pub(super) struct Wanted {
     names: BTreeSet<String>,
-    /// As they were given, and compiled to match whole names.
+    /// The names as given, and compiled to match whole names.
     patterns: Vec<(String, Regex)>,
 }
 
@@ -42,8 +42,8 @@ impl Wanted {
         }
     }
 
-    /// The topics as they are now, with these partitions alone, or all. Waits for leaders of topics
-    /// that are being created; a name without a topic is an error, a pattern without one is not.
+    /// The present topics, with these partitions alone, or all. Waits for leaders of topics that
+    /// are being created; a name without a topic is an error, a pattern without one is not.
     pub(super) fn find(&self, cluster: &mut Cluster, partitions: &[i32]) -> Result<Topics, Failure> {
         let mut topics = self.matching(cluster)?;
         for name in &self.names {
@@ -68,7 +68,7 @@ impl Wanted {
         Ok(topics)
     }
 
-    /// The names and patterns as they were given.
+    /// The names and patterns as given.
     pub(super) fn shown(&self) -> String {
         let patterns = self.patterns.iter().map(|(text, _)| text.as_str());
         self.names().chain(patterns).collect::<Vec<_>>().join(" ")

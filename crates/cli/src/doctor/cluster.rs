@@ -24,7 +24,7 @@ pub(super) use self::progress::run as watch;
 #[serde(rename_all = "lowercase")]
 enum Verdict {
     Ok,
-    /// A replacement works, with an effect that the operator should know.
+    /// A replacement works, with an effect that the operator should consider.
     Warning,
     /// A replacement does not work, or loses availability.
     Blocked,

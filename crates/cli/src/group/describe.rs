@@ -20,8 +20,8 @@ use crate::{
 
 /// Describe groups: state, members, committed offsets and lag
 ///
-/// Lag is the number of offsets between what is committed and the end of the log; `-` where nothing
-/// is committed.
+/// Lag is the number of offsets from the committed offset to the end of the log; `-` without a
+/// committed offset.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   levada group describe readers
@@ -38,7 +38,7 @@ pub(crate) struct Describe {
 struct Description {
     #[serde(flatten)]
     group: Group,
-    /// Sum of what is known, if anything is.
+    /// Sum of the known values, if there are any.
     lag: Option<i64>,
     partitions: Vec<Row>,
 }

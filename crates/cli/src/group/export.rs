@@ -25,7 +25,7 @@ use crate::{
 /// Longest file that is taken for one with offsets.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 
-/// Print what groups have committed, for levada group import and Kafka's tools
+/// Print the committed offsets of groups, for levada group import and Kafka's tools
 ///
 /// A line is topic,partition,offset as kafka-consumer-groups --export prints it; with several
 /// groups the group comes first.
@@ -70,7 +70,8 @@ pub(crate) struct Import {
     format: FormatArgs,
 }
 
-/// A committed offset as files have it. Lines without a group are of the group that is asked for.
+/// A committed offset in the form of the files. Lines without a group belong to the group of the
+/// argument.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
 pub(super) struct Row {
     pub(super) group: Option<String>,

@@ -76,7 +76,7 @@ impl List {
     }
 }
 
-/// Asks every broker for the groups it coordinates.
+/// Requests from every broker the groups that it coordinates.
 pub(crate) fn list_of_brokers(
     cluster: &mut Cluster,
     request: &ListGroupsRequest,

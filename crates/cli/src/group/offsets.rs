@@ -129,7 +129,7 @@ pub(crate) fn commit(
     Ok(())
 }
 
-/// Forgets what the group has committed for these partitions.
+/// Deletes the group's committed offsets of these partitions.
 pub(crate) fn delete(cluster: &mut Cluster, group: &str, places: &[TopicPartition]) -> Result<(), Failure> {
     let mut topics: BTreeMap<&str, Vec<OffsetDeleteRequestPartition>> = BTreeMap::new();
     for (topic, index) in places {

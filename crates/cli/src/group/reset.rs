@@ -76,7 +76,7 @@ struct Chosen {
     partitions: Vec<i32>,
 }
 
-/// Where the offsets shall be.
+/// The target of the reset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Goal {
     Earliest,
@@ -128,7 +128,7 @@ impl Plan<'_> {
     }
 }
 
-/// Fails if somebody consumes in the group.
+/// Fails if the group has members.
 pub(super) fn check_idle(cluster: &mut Cluster, id: &str) -> Result<(), Failure> {
     match state::describe(cluster, id)? {
         Some(group) if !group.is_idle() => Err(Failure::with_next(
@@ -143,7 +143,7 @@ pub(super) fn check_idle(cluster: &mut Cluster, id: &str) -> Result<(), Failure>
     }
 }
 
-/// Where a partition's log begins and ends, and the offset at the time asked for.
+/// Start and end of a partition's log, and the offset at the requested time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Range {
     start: i64,
@@ -262,8 +262,8 @@ pub(super) fn ranges(
     places.map(range).collect()
 }
 
-/// Where each partition's offset goes; tells on stderr where the log does not reach as far as was
-/// asked.
+/// The new offset of each partition; prints on stderr if the log does not contain the requested
+/// offset.
 pub(super) fn moves(
     goal: Goal,
     committed: &BTreeMap<TopicPartition, Committed>,

@@ -65,7 +65,7 @@ const DEAD: &str = "Dead";
 const EMPTY: &str = "Empty";
 
 impl Group {
-    /// True if nobody consumes in it.
+    /// True if the group has no members.
     pub(super) fn is_idle(&self) -> bool {
         [DEAD, EMPTY].contains(&self.state.as_str())
     }
@@ -79,8 +79,8 @@ impl Group {
     }
 }
 
-/// Asks the coordinator; `None` if there is no such group. A group that is neither classic nor of
-/// consumers, such as a share group, is an error: it commits no offsets.
+/// Sends the request to the coordinator; `None` if the group does not exist. A group that is
+/// neither classic nor of consumers, such as a share group, is an error: it commits no offsets.
 pub(super) fn describe(cluster: &mut Cluster, id: &str) -> Result<Option<Group>, Failure> {
     let coordinator = cluster.coordinator(Coordinated::Group, id)?;
     let offered = cluster.broker(coordinator)?.best_version::<ConsumerGroupDescribeRequest>().is_ok();
@@ -129,7 +129,7 @@ fn ask_consumer(cluster: &mut Cluster, id: &str) -> Result<Option<DescribedGroup
 }
 
 /// Number of partitions that the coordinator intends for a member; `None` while it still computes
-/// the assignment, and for a member that it does not know.
+/// the assignment, and for an unknown member.
 pub(crate) fn target_of(cluster: &mut Cluster, id: &str, member: &str) -> Result<Option<usize>, Failure> {
     let Some(group) = ask_consumer(cluster, id)? else { return Ok(None) };
     if group.assignment_epoch != group.group_epoch {

@@ -32,7 +32,7 @@ struct Row {
     host: String,
     port: i32,
     rack: Option<String>,
-    /// `None` if the asked broker does not tell: DescribeCluster before version 2.
+    /// `None` if the broker does not report it: DescribeCluster before version 2.
     fenced: Option<bool>,
     /// Partitions that it leads.
     leaders: usize,
@@ -96,12 +96,12 @@ fn rows(brokers: &[DescribeClusterBroker], metadata: &MetadataResponse, tells_fe
     rows
 }
 
-/// True if the asked broker tells which brokers are fenced.
+/// True if the broker reports fenced brokers.
 fn tells_fenced(cluster: &Cluster) -> Result<bool, Failure> {
     Ok(cluster.version::<DescribeClusterRequest>()? >= 2)
 }
 
-/// The cluster with all of its brokers, fenced ones included if the asked broker tells them.
+/// The cluster with all of its brokers, including fenced ones if the broker reports them.
 pub(crate) fn describe(cluster: &mut Cluster) -> Result<DescribeClusterResponse, Failure> {
     let mut request = DescribeClusterRequest::default();
     request.endpoint_type = 1;

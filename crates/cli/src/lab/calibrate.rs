@@ -17,8 +17,8 @@ use crate::output::{self, Format};
 /// Measure this machine's thresholds and write the file that the broker loads
 ///
 /// Takes less than a minute. The broker looks for the file when it starts: levada.thresholds.file,
-/// else ~/.config/levada/thresholds, else /etc/levada/thresholds; without one the defaults hold.
-/// `levada doctor` shows what is in force.
+/// else ~/.config/levada/thresholds, else /etc/levada/thresholds; without a file the defaults
+/// apply. `levada doctor` shows the values in force.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   levada lab calibrate                          for brokers that you start

@@ -50,9 +50,7 @@ fn print(compared: &[Compared], out: &mut dyn Write) -> Result<(), Failure> {
     }
     let too_few = compared.iter().filter(|one| one.verdict == ComparisonVerdict::TooFew).count();
     if too_few > 0 {
-        eprintln!(
-            "note: {too_few} cases have too few rounds to say anything; nine in each record are enough"
-        );
+        eprintln!("note: {too_few} cases have too few rounds for a verdict; nine in each record are enough");
     }
     eprintln!(
         "note: less than {:.0} % is what machines do by themselves, and no difference; nor is less than {:.0} % that all cases share",

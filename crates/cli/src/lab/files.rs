@@ -8,7 +8,7 @@ use levada_lab::files::{FileServers, OFFERS};
 use super::side_by_side::{self, SideArgs};
 use crate::failure::Failure;
 
-/// Compare servers of static files: this one and, if asked, nginx
+/// Compare servers of static files: levada files and, on request, nginx
 ///
 /// Each server has one worker on one processor; the client has another. nginx has the settings of
 /// Debian's package, no access log and a cache of open files.

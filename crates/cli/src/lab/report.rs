@@ -22,7 +22,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     write(&lines, &args.out.clone().unwrap_or_else(beside))
 }
 
-/// Writes the page; one that is there already is replaced as a whole.
+/// Writes the page; an existing page is replaced as a whole.
 pub(super) fn write(lines: &[Line], path: &Path) -> Result<(), Failure> {
     let failed = |error| {
         let what = format!("cannot write the report {}: {error}", path.display());

@@ -30,7 +30,7 @@ struct Tally {
     first_damage: Option<(u64, String)>,
 }
 
-/// The internal topic whose directory a file lies in.
+/// The internal topic of the directory that contains a file.
 fn internal_topic(path: &Path) -> Option<InternalTopic> {
     let path = path.canonicalize().ok()?;
     InternalTopic::of_directory(path.parent()?.file_name()?.to_str()?)
@@ -74,7 +74,7 @@ impl Tally {
             self.damage(at, error.to_string());
         }
         if view.base_offset() < self.next_offset {
-            let what = format!("base offset {} lies before {}", view.base_offset(), self.next_offset);
+            let what = format!("base offset {} is below {}", view.base_offset(), self.next_offset);
             self.damage(at, what);
         }
         report.row("batch", &batch_fields(at, &view, checked.is_ok()))?;
@@ -192,8 +192,7 @@ fn record_fields(view: &BatchView<'_>, record: &Record) -> Vec<(&'static str, Va
     fields
 }
 
-/// Adds what a record of an internal topic says. In lines for people it takes the place of the
-/// bytes.
+/// Adds the decoded record of an internal topic. In text output it replaces the bytes.
 fn decode(topic: InternalTopic, record: Record, is_json: bool, fields: &mut Vec<(&'static str, Value)>) {
     match topic.decode(record.key, record.value) {
         Ok(decoded) => {

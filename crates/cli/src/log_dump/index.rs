@@ -1,4 +1,4 @@
-//! Indexes: entries of fixed size in rising order, checked against the segment beside them.
+//! Indexes: entries of fixed size in ascending order, checked against their segment.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -30,7 +30,7 @@ pub(super) fn dump_offsets(path: &Path, report: &mut Report<'_>) -> Result<Verdi
         let (offset, position) = (base + i64::from(i32_at(entry, 0)), i64::from(i32_at(entry, 4)));
         let rises = last.is_none_or(|last| offset > last.0 && position > last.1);
         let wrong = match &segment {
-            _ if !rises => Some(format!("entry {offset} at {position} does not rise above the one before")),
+            _ if !rises => Some(format!("entry {offset} at {position} is not above the previous entry")),
             Some(segment) => misplaced(segment, offset, position),
             None => None,
         };
@@ -53,9 +53,9 @@ pub(super) fn dump_times(path: &Path, report: &mut Report<'_>) -> Result<Verdict
         let (timestamp, offset) = (i64_at(entry, 0), base + i64::from(i32_at(entry, 8)));
         let rises = last.is_none_or(|last| timestamp > last.0 && offset >= last.1);
         let wrong = match end {
-            _ if !rises => Some(format!("entry {timestamp} for {offset} does not rise above the one before")),
+            _ if !rises => Some(format!("entry {timestamp} for {offset} is not above the previous entry")),
             Some(end) if offset > end => {
-                Some(format!("offset {offset} lies behind the segment's last, {end}"))
+                Some(format!("offset {offset} is above the last offset of the segment, {end}"))
             }
             _ => None,
         };
@@ -98,8 +98,8 @@ struct Span {
     last_offset: i64,
 }
 
-/// The batches of the segment beside an index by position, if it is there. A damaged segment ends
-/// at the damage.
+/// The batches of the segment of an index by position, if it exists. A damaged segment ends at the
+/// damage.
 fn batches_of(index: &Path) -> Result<Option<BTreeMap<i64, Span>>, Failure> {
     let path = index.with_extension("log");
     if !path.is_file() {

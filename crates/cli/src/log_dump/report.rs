@@ -10,7 +10,7 @@ use crate::{
     output,
 };
 
-/// Where the things found go.
+/// Destination of the findings.
 pub(super) struct Report<'a> {
     out: &'a mut dyn Write,
     json: bool,
@@ -20,9 +20,9 @@ pub(super) struct Report<'a> {
 /// Verdict about a file.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// It is; with what it holds, in words.
+    /// Intact; with its contents, in words.
     Sound(String),
-    /// It is not.
+    /// Damaged.
     Damaged {
         /// Byte from the start of the file, or line for text, of the first damage.
         at: u64,
@@ -96,7 +96,7 @@ impl<'a> Report<'a> {
     }
 }
 
-/// Texts that need no quotes to be told from what follows.
+/// Texts that need no quotes to be separated from the following text.
 fn is_plain(text: &str) -> bool {
     !text.is_empty() && !text.contains([' ', '"', '=']) && !text.contains(char::is_control)
 }

@@ -129,7 +129,7 @@ fn an_offset_index_is_checked_against_its_segment() {
     let wrong = format!("offset 1 is not in the batch at {second}, which has 2 to 2");
     assert_eq!(check(pair(1, second as i32)), Verdict::damaged(0, wrong));
     let twice = [good.clone(), good.clone()].concat();
-    assert!(matches!(check(twice), Verdict::Damaged { at: 8, what } if what.contains("does not rise")));
+    assert!(matches!(check(twice), Verdict::Damaged { at: 8, what } if what.contains("is not above")));
     assert_eq!(check(good[..7].to_vec()), Verdict::damaged(0, "7 bytes behind the last whole entry of 8"));
 }
 
@@ -140,7 +140,10 @@ fn a_time_index_rises_and_stays_in_its_segment() {
     let entry = |timestamp: i64, offset: i32| [&timestamp.to_be_bytes()[..], &offset.to_be_bytes()].concat();
     let check = |content: Vec<u8>| dump(&dir, "00000000000000000000.timeindex", &content, false).1;
     assert_eq!(check([entry(1_000, 1), entry(2_000, 3)].concat()), Verdict::Sound("2 entries".to_owned()));
-    assert_eq!(check(entry(1_000, 4)), Verdict::damaged(0, "offset 4 lies behind the segment's last, 3"));
+    assert_eq!(
+        check(entry(1_000, 4)),
+        Verdict::damaged(0, "offset 4 is above the last offset of the segment, 3")
+    );
     let falls = check([entry(2_000, 1), entry(1_000, 2)].concat());
     assert!(matches!(falls, Verdict::Damaged { at: 12, .. }), "{falls:?}");
 }

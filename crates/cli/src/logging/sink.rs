@@ -1,8 +1,8 @@
 //! The destination of the audit log: a separate thread writes the lines, so that no client waits
 //! for a disk.
 //!
-//! A file that was moved away or removed, as logrotate does, is made again. Lines that come faster
-//! than they are written beyond some thousands are lost, and the next line tells how many.
+//! A file that was moved away or removed, as by logrotate, is created again. Lines beyond a queue
+//! of some thousands are lost, and the next line contains their number.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};

@@ -36,7 +36,7 @@ pub(super) struct Batches<'a> {
     /// `None` where requests are not sent again.
     producer: Option<Producer>,
     pending: BTreeMap<i32, Pending>,
-    /// Where records without key go until that batch leaves.
+    /// Partition of records without a key until that batch leaves.
     current: usize,
     acknowledged_records: u64,
     acknowledged_bytes: u64,
@@ -108,7 +108,7 @@ impl<'a> Batches<'a> {
         partitions.into_iter().try_for_each(|partition| self.send(partition))
     }
 
-    /// Says which records were never sent.
+    /// Prints which records were never sent.
     pub(super) fn tell_unsent(&self) {
         for (partition, pending) in &self.pending {
             eprintln!("not sent: {} for {}/{partition}", pending.shown(), self.topic.name);

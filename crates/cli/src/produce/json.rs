@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, de::IgnoredAny};
 
 use super::record::{Header, Record};
 
-/// A line. Topic and offset are what the record had elsewhere.
+/// A line. Topic and offset are those of the original record.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Line {
@@ -36,7 +36,7 @@ struct Entry {
     value_base64: Option<String>,
 }
 
-/// Tells `null` from an absent field.
+/// Distinguishes `null` from an absent field.
 fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<String>>, D::Error> {
     Option::<String>::deserialize(deserializer).map(Some)
 }

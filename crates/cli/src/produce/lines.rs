@@ -9,7 +9,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::failure::Failure;
 
-/// Time that input may pause before what was read so far is sent.
+/// Pause of the input after which the lines read so far are sent.
 const LINGER: Timespec = Timespec { tv_sec: 0, tv_nsec: 5_000_000 };
 
 /// Lines of a file, a pipe or a terminal.

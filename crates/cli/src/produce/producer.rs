@@ -19,7 +19,7 @@ pub(super) struct Producer {
 }
 
 impl Producer {
-    /// Asks a broker for an id.
+    /// Requests an id from a broker.
     pub(super) fn new(cluster: &mut Cluster) -> Result<Self, Failure> {
         let mut request = InitProducerIdRequest::default();
         request.transactional_id = None;

@@ -58,7 +58,7 @@ impl<'a> Reader<'a> {
         Record { key: key.map(Cow::Borrowed), value: Some(Cow::Borrowed(value)), ..Record::default() }
     }
 
-    /// Says so if a separator was given and no line had it.
+    /// Prints a note if a separator was given and no line had it.
     pub(super) fn warn(&self) {
         if let Some(separator) = self.separator
             && self.lines > 0

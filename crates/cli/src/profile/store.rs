@@ -15,7 +15,7 @@ use crate::failure::Failure;
 /// Longest file that is read.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// Permissions of anybody but the owner.
+/// Permissions of anyone but the owner.
 const OF_OTHERS: u32 = 0o077;
 
 /// The client properties that the command line reads, and true for those that hold a secret.

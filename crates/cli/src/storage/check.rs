@@ -21,7 +21,7 @@ use crate::{
 ///
 /// Checksums, offsets, indexes against the batches, leader epochs, producer snapshots, checkpoints
 /// and the metadata log. Changes nothing, and refuses a directory that is in use. Exit code 1 if
-/// something is damaged; findings that the next start mends by itself do not count. Works on a
+/// something is damaged; findings that the next start repairs do not count. Works on a
 /// Kafka broker's directory too.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:

@@ -16,9 +16,9 @@ use crate::{config::SourceArgs, failure::Failure};
 
 /// Format the data directories: their identities and the first records of a cluster
 ///
-/// `levada serve` does this by itself for new directories; this way the cluster's id is yours to
-/// choose. Does what `kafka-storage format --standalone` does: either program starts on what the
-/// other has formatted.
+/// `levada serve` formats new directories itself; this command lets you choose the cluster's id. It
+/// is equivalent to `kafka-storage format --standalone`: Levada and Kafka start on directories that
+/// the other has formatted.
 ///
 /// With process.roles=broker the directories are those of a broker in an existing cluster. They get
 /// their identities alone, and need the cluster's id, as with `kafka-storage format`.

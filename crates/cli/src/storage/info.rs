@@ -14,8 +14,8 @@ use crate::{
 
 /// Show the contents of a data directory: identity, state, topics and their sizes
 ///
-/// Works on a Kafka broker's directory too, and while a broker uses it. Nothing is checked: that is
-/// `levada storage check`.
+/// Works on a Kafka broker's directory too, and while a broker uses it. Nothing is checked: use
+/// `levada storage check` for that.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   levada storage info /var/lib/levada
@@ -37,7 +37,7 @@ impl Info {
         for directory in &directories {
             let info = offline::info(directory, &directories)?;
             if info.identity.is_none() && info.metadata.is_none() && info.partitions.is_empty() {
-                // Nothing in it has come from a broker.
+                // No broker has written to the directory.
                 return Err(StorageError::Unformatted { path: info.path }.into());
             }
             infos.push(info);
@@ -106,9 +106,7 @@ fn state(info: &offline::Info) -> &'static str {
         (true, _) => "in use",
         (false, true) => "stopped in good order",
         (false, false) if info.identity.is_none() => "never used",
-        (false, false) => {
-            "not stopped in good order; the next start verifies what is behind the recovery points"
-        }
+        (false, false) => "not stopped cleanly; the next start checks the logs after their recovery points",
     }
 }
 

@@ -136,7 +136,7 @@ fn durability(settings: &[Setting]) -> String {
     durability_label(every_ack, flush_messages).into_owned()
 }
 
-/// A topic's name; the metadata of a topic that is asked for by name or listed has one.
+/// A topic's name; the metadata of a topic that is requested by name or listed has one.
 pub(super) fn name(topic: &MetadataResponseTopic) -> &str {
     topic.name.as_deref().unwrap_or_default()
 }

@@ -19,9 +19,9 @@ pub(crate) struct TopicSizes {
 }
 
 impl TopicSizes {
-    /// Asks the brokers of the cluster and the brokers with replicas of these topics, and prints a
-    /// warning about each broker that does not answer. Users who may not see sizes get none, and no
-    /// warning.
+    /// Sends requests to the brokers of the cluster and the brokers with replicas of these topics,
+    /// and prints a warning about each broker that does not answer. Users without permission get no
+    /// sizes, and no warning.
     pub(crate) fn ask(cluster: &mut Cluster, topics: &[MetadataResponseTopic]) -> Result<Self, Failure> {
         let partitions = topics.iter().flat_map(|topic| &topic.partitions);
         let holders = partitions.flat_map(|partition| partition.replica_nodes.iter().copied());

@@ -23,9 +23,10 @@ use crate::{
 
 /// Abort a transaction
 ///
-/// With a transactional id: its coordinator aborts what is open and fences the producer, which must
-/// restart. With a topic, a partition and a start offset: aborts in that partition a transaction
-/// that no coordinator has any more; `levada transaction hanging` finds such transactions.
+/// With a transactional id: its coordinator aborts the open transaction and fences the producer,
+/// which must restart. With a topic, a partition and a start offset: aborts in that partition a
+/// transaction that no coordinator has any more; `levada transaction hanging` finds such
+/// transactions.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   levada transaction abort payments-1
@@ -78,12 +79,12 @@ impl Abort {
         let mut outcomes = Outcomes::new(self.format);
         match (&self.id, &self.topic, self.partition) {
             (Some(id), ..) => {
-                // Tells of an id that does not exist; asking for an epoch would create it.
+                // Reports an id that does not exist; a request for an epoch would create it.
                 describe::describe(cluster, id)?;
                 let what = format!("abort the transaction of {id} and fence its producer");
                 self.question.ask(&what, NOTHING_ABORTED)?;
                 abort_id(cluster, id)?;
-                let said = format!("aborted what {id} had open and fenced its producer");
+                let said = format!("aborted the open transaction of {id} and fenced its producer");
                 outcomes.add(("transaction", id), Outcome::Done, &said);
             }
             (None, Some(topic), Some(partition)) => {
@@ -116,7 +117,7 @@ impl Abort {
                     let found = found.ok_or_else(|| {
                         let what =
                             format!("no open transaction begins at offset {start} of {name}/{partition}");
-                        Failure::with_next(what, "levada transaction hanging shows those that nobody ends")
+                        Failure::with_next(what, "levada transaction hanging shows hanging transactions")
                     })?;
                     Producer {
                         id: found.producer_id,
@@ -159,11 +160,11 @@ fn write_marker(
     kafka_error::needing(checked, "alter", "--cluster")
 }
 
-/// A new epoch for the id ends what is open under the old one, and is what fences the producer.
+/// A new epoch for the id ends the open transaction of the old one and fences the producer.
 fn abort_id(cluster: &mut Cluster, id: &str) -> Result<(), Failure> {
     let mut request = InitProducerIdRequest::default();
     request.transactional_id = Some(StrBytes::from(id));
-    // No producer will use this epoch: what it might open would end at once.
+    // No producer will use this epoch: its transaction would end at once.
     request.transaction_timeout_ms = 1;
     request.producer_id = -1;
     request.producer_epoch = -1;

@@ -57,7 +57,7 @@ impl Describe {
     }
 }
 
-/// Asks the coordinator of the id.
+/// Sends the request to the coordinator of the id.
 pub(super) fn describe(cluster: &mut Cluster, id: &str) -> Result<Description, Failure> {
     let mut request = DescribeTransactionsRequest::default();
     request.transactional_ids = vec![StrBytes::from(id)];
@@ -65,7 +65,7 @@ pub(super) fn describe(cluster: &mut Cluster, id: &str) -> Result<Description, F
         cluster.ask_coordinator(Coordinated::Transaction, id, (&request, i16::MAX), |response| {
             response.transaction_states.first().map_or(0, |one| one.error_code)
         })?;
-    let missing = || Failure::new(format!("the coordinator says nothing of {id}"));
+    let missing = || Failure::new(format!("the coordinator's response does not contain {id}"));
     let found = response.transaction_states.into_iter().next().ok_or_else(missing)?;
     let checked = kafka_error::check(found.error_code, &format!("transactional id {id}"), None);
     kafka_error::needing(checked, "describe", &format!("--transactional-id {id}"))?;

@@ -30,11 +30,11 @@ use crate::{
   levada transaction hanging --topic clicks --older-than 5m
   levada transaction abort --topic clicks -p 0 --start-offset 42     ends one of them")]
 pub(crate) struct Hanging {
-    /// Look only at this topic; repeatable [default: all]
+    /// Check only this topic; repeatable [default: all]
     #[arg(short, long, value_name = "TOPIC")]
     topic: Vec<String>,
-    /// Only where the producer has written nothing for longer; take the longest timeout a producer
-    /// may ask for
+    /// Only transactions whose producer has written nothing for longer; use the maximum timeout of
+    /// producers
     #[arg(long, value_name = "DURATION", default_value = "15m", value_parser = time::duration)]
     older_than: i64,
     #[command(flatten)]
@@ -49,7 +49,7 @@ struct Row {
     producer_epoch: i16,
     coordinator_epoch: i32,
     start_offset: i64,
-    /// When the producer last wrote there.
+    /// Time of the producer's last write there.
     last_ms: i64,
 }
 
@@ -106,7 +106,7 @@ fn transactions(cluster: &mut Cluster, open: &[Open]) -> Result<BTreeMap<i64, De
     listed.into_iter().map(|row| Ok((row.producer_id, describe::describe(cluster, &row.id)?))).collect()
 }
 
-/// True if the coordinator will end what the partition holds open.
+/// True if the coordinator will end the partition's open transaction.
 fn is_known(open: &Open, known: &Description) -> bool {
     known.producer_epoch == open.producer_epoch
         && known.partitions.iter().any(|one| (&one.topic, one.partition) == (&open.topic, open.partition))

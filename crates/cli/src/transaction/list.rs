@@ -52,7 +52,7 @@ const STATES: [&str; 7] = [
     "CompleteAbort",
     "PrepareEpochFence",
 ];
-/// ListTransactions can be asked for durations from this version on.
+/// The first version of ListTransactions with a filter for durations.
 const DURATION_VERSION: i16 = 1;
 
 impl List {
@@ -83,7 +83,7 @@ impl List {
     }
 }
 
-/// Asks every broker for the ids it coordinates.
+/// Requests from every broker the ids that it coordinates.
 pub(super) fn list(cluster: &mut Cluster, request: &ListTransactionsRequest) -> Result<Vec<Row>, Failure> {
     let mut rows = Vec::new();
     for node in cluster.brokers()? {

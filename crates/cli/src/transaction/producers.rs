@@ -13,7 +13,7 @@ use crate::{
     kafka_error,
 };
 
-/// A transaction that a partition knows as open.
+/// A transaction that is open in a partition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Open {
     pub(super) topic: String,
@@ -24,7 +24,7 @@ pub(super) struct Open {
     /// -1 if the producer has never ended a transaction here.
     pub(super) coordinator_epoch: i32,
     pub(super) start_offset: i64,
-    /// When the producer last wrote here.
+    /// Time of the producer's last write here.
     pub(super) last_ms: i64,
 }
 
@@ -63,7 +63,7 @@ pub(super) fn open<'a>(
                     partition: partition.partition_index,
                     leader,
                     producer_id: one.producer_id,
-                    // Told as 32 bits; batches carry 16.
+                    // The response has 32 bits; batches have 16.
                     producer_epoch: one.producer_epoch as i16,
                     coordinator_epoch: one.coordinator_epoch,
                     start_offset: one.current_txn_start_offset,

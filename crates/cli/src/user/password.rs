@@ -13,7 +13,7 @@ use crate::failure::Failure;
 /// Longer passwords are a mistake, such as the wrong file.
 const BYTES_MAX: u64 = 1024;
 
-/// The first line of a file, of stdin for `-`, or what is typed.
+/// The first line of a file, of stdin for `-`, or typed input.
 pub(super) fn read(file: Option<&Path>, user: &str) -> Result<String, Failure> {
     let failed = |error: io::Error| Failure::new(format!("cannot read the password of {user}: {error}"));
     let password = match file {
@@ -31,7 +31,7 @@ fn not_empty(password: String, user: &str) -> Result<String, Failure> {
     }
 }
 
-/// Asks twice: a slip of the finger in an invisible password would lock the user out.
+/// Asks twice: a typing mistake in an invisible password would lock the user out.
 fn typed_twice(user: &str) -> Result<String, Failure> {
     let ask = |question: String| {
         let failed = |error| Failure::new(format!("cannot read the password of {user}: {error}"));
@@ -59,7 +59,7 @@ fn typed(question: &str) -> io::Result<String> {
     let mut silent = before.clone();
     silent.local_modes.remove(LocalModes::ECHO);
     tcsetattr(&stdin, OptionalActions::Flush, &silent)?;
-    // After the flush, which discards what is typed before it.
+    // After the flush, which discards earlier input.
     eprint!("{question}");
     let line = first_line(&stdin);
     let restored = tcsetattr(&stdin, OptionalActions::Flush, &before);

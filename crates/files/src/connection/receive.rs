@@ -17,7 +17,7 @@ use crate::request::Refusal;
 use crate::socket::{Peer, Socket};
 
 impl Connection {
-    /// Takes the header of the PROXY protocol and no byte more: what follows may be TLS.
+    /// Reads the header of the PROXY protocol and no further byte: TLS may follow.
     pub(super) async fn introduce(&mut self) -> Result<(), CloseReason> {
         self.timer.until(tokio::time::Instant::now() + HEAD_TIME);
         let (socket, timer) = (&self.socket, &mut self.timer);
@@ -44,7 +44,7 @@ impl Connection {
         }
     }
 
-    /// Goes on with a handshake on another thread, whose cryptography would hold up the other
+    /// Continues with a handshake on another thread, whose cryptography would delay the other
     /// connections of the shard.
     pub(super) async fn handshake(&mut self) -> Result<(), CloseReason> {
         if let Outgoing::Sealed(mut sealed) = std::mem::replace(&mut self.outgoing, Outgoing::plain()) {
@@ -104,7 +104,7 @@ impl Connection {
         if sealed.session.is_no_tls() {
             // A browser that was sent here by http:// shows the reason.
             self.outgoing = Outgoing::plain();
-            let reason = "this port speaks HTTPS";
+            let reason = "this port requires HTTPS";
             let refusal = Refusal { status: http::StatusCode::BAD_REQUEST, reason };
             let refused = |moment: answer::Moment<'_>| answer::refused(refusal, false, moment);
             let reply = self.shard.clock.with(SystemTime::now(), refused);
@@ -154,8 +154,8 @@ impl Connection {
     }
 }
 
-/// Takes what has come of a header behind the first `filled` bytes of it, and no byte more. At the
-/// end of the connection no header can become whole.
+/// Reads the available bytes of a header after the first `filled` bytes of it, and no further byte.
+/// At the end of the connection no header can become complete.
 fn take_header(
     socket: &Socket,
     room: &mut [u8; proxy::HEADER_BYTES_MAX],

@@ -1,9 +1,9 @@
 //! Sending of responses: bytes together, file ranges in turns, and nothing from a file that has
 //! changed since its head was written.
 //!
-//! The end of each range is held back, read into memory and sent after a last look at the file's
-//! state: a client has the announced number of bytes only if nothing was written to the file until
-//! its last bytes were read.
+//! The end of each range is held back, read into memory and sent after a last check of the file's
+//! state: a client gets the announced number of bytes only if the file was not written until its
+//! last bytes were read.
 
 use std::time::{Instant, SystemTime};
 
@@ -93,7 +93,7 @@ impl Connection {
         self.bring_in(Warm::of(extent, Vec::new())).await;
         match read(entry)? {
             Some(bytes) => Ok(bytes),
-            // Gone from memory again, or too many wait: now this thread waits.
+            // The pages were evicted again, or the queue is full: now this thread waits.
             None => entry.read_waiting(span).map_err(CloseReason::Read),
         }
     }
@@ -107,8 +107,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Sends what there is, a turn at a time, each when the socket takes more; true if the kernel
-    /// was asked about all pages and had all of them in memory.
+    /// Sends the answer, a turn at a time, each when the socket takes more; true if all pages were
+    /// checked and were in memory.
     async fn run(&mut self, entry: Option<&Entry>) -> Result<bool, CloseReason> {
         let mut all_resident = true;
         loop {
@@ -152,7 +152,7 @@ impl Connection {
         }
     }
 
-    /// Waits until the socket takes more, for so long at most.
+    /// Waits until the socket takes more, for at most this time.
     async fn writable(&mut self) -> Result<(), CloseReason> {
         let (socket, timer, limit) = (&self.socket, &mut self.timer, self.shard.shared.send_time);
         let mut is_set = false;
@@ -174,7 +174,7 @@ impl Connection {
     async fn bring_in(&self, warm: Warm) {
         let (done, there) = oneshot::channel();
         let told = move |warmed| {
-            // The connection may be gone.
+            // The connection may have closed.
             let _ = done.send(warmed);
         };
         if self.shard.shared.warmer.submit(warm, told).is_ok() {

@@ -45,7 +45,7 @@ pub struct EndMarker {
     pub producer_epoch: i16,
     /// The epoch of the coordinator that decided.
     pub coordinator_epoch: i32,
-    /// When it decided.
+    /// Time of the decision.
     pub timestamp_ms: i64,
 }
 

@@ -15,7 +15,7 @@ pub(super) const CODEC_MASK: i16 = 0x07;
 /// The reason why a batch cannot be recompressed.
 #[derive(Debug, thiserror::Error)]
 pub enum RecompressError {
-    /// The batch is not what it claims to be.
+    /// The contents of the batch contradict its header.
     #[error(transparent)]
     Batch(#[from] BatchError),
     /// The codec failed, or the result is larger than a batch can be.

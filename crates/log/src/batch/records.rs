@@ -54,7 +54,7 @@ pub fn records(bytes: &[u8]) -> Result<Records, BatchError> {
     records_within(bytes, MAX_EXPANDED)
 }
 
-/// As [`records()`], bounded by so many bytes.
+/// As [`records()`], with a limit of bytes.
 ///
 /// # Errors
 /// As [`records()`].
@@ -135,7 +135,7 @@ impl TimestampRange {
     }
 }
 
-/// Walks every record of a batch and refuses a count, an offset or a length that lies.
+/// Decodes every record of a batch and refuses a false count, offset or length.
 pub(super) fn walk(view: &BatchView<'_>, expanded_max: usize) -> Result<TimestampRange, BatchError> {
     expanded(view, expanded_max, |payload| walk_payload(payload, view))?
 }
@@ -188,7 +188,7 @@ fn expanded<T>(
     })
 }
 
-/// Where the parts of one record lie.
+/// Positions of the parts of one record.
 struct Layout<'a> {
     offset_delta: i32,
     timestamp_delta: i64,

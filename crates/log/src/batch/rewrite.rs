@@ -1,6 +1,6 @@
-//! The same batch with fewer records, or none: what compaction leaves of it. Offsets, producer,
-//! leader epoch and codec stay what they are, so that sequences continue where they were;
-//! timestamps are counted from another base, which may be a delete horizon.
+//! The same batch with fewer records, or none: the result of compaction. Offsets, producer, leader
+//! epoch and codec stay unchanged, so that sequences continue; timestamps have another base, which
+//! may be a delete horizon.
 
 use std::io;
 
@@ -53,7 +53,7 @@ pub(crate) fn rewrite(
     Ok(batch)
 }
 
-/// The batch without records: its header still tells offsets, producer, epoch and sequences.
+/// The batch without records: its header still contains offsets, producer, epoch and sequences.
 ///
 /// # Errors
 /// A view of less than a header.

@@ -9,7 +9,7 @@ use crate::disk::Disk;
 
 /// Bytes read at once.
 const CHUNK: usize = 1 << 20;
-/// Where in a batch its format lies.
+/// Position of the format in a batch.
 const MAGIC_AT: usize = PREFIX_LEN + 4;
 
 /// A segment or snapshot, batch by batch. Memory is bounded by the largest batch that the file
@@ -28,10 +28,9 @@ pub struct Batches<'a> {
 /// The next thing in a segment.
 #[derive(Debug)]
 pub enum Next<'a> {
-    /// Bytes that have the form of a batch; whether their checksum is right is for the caller to
-    /// ask.
+    /// Bytes in the form of a batch; the caller verifies the checksum.
     Batch {
-        /// Where it begins.
+        /// Position of the batch.
         at: u64,
         /// All of it.
         bytes: &'a [u8],
@@ -57,7 +56,7 @@ impl<'a> Batches<'a> {
         Ok(Self { disk, path, file, len, position: 0, window, window_at: 0 })
     }
 
-    /// Where the next batch begins, or the bytes that are none.
+    /// Position of the next batch, or of bytes that are not a batch.
     pub fn position(&self) -> u64 {
         self.position
     }
@@ -67,7 +66,7 @@ impl<'a> Batches<'a> {
         self.len
     }
 
-    /// The next batch. After [`Next::Broken`] there is nothing more to ask.
+    /// The next batch. [`Next::Broken`] is the last result.
     ///
     /// # Errors
     /// A failing disk.
@@ -112,8 +111,8 @@ impl<'a> Batches<'a> {
         }
     }
 
-    /// True if an intact batch of offsets from `offset` on lies anywhere behind bytes that are
-    /// none: what is torn has nothing behind it.
+    /// True if an intact batch of offsets from `offset` on exists anywhere after damaged bytes: a
+    /// torn write has nothing after it.
     pub(super) fn intact_behind(&mut self, offset: i64) -> io::Result<bool> {
         let mut from = self.position + 1;
         while from + HEADER_LEN as u64 <= self.len {
@@ -144,8 +143,8 @@ impl<'a> Batches<'a> {
         Ok(check_stored(self.read(at, size)?).is_ok())
     }
 
-    /// `len` bytes at `at`, or as many as there are. The file was once at least as long as what is
-    /// asked for.
+    /// `len` bytes at `at`, or as many as the file has. The file was at least this long when its
+    /// length was read.
     fn read(&mut self, at: u64, len: usize) -> io::Result<&[u8]> {
         let skip = at.checked_sub(self.window_at).and_then(|skip| usize::try_from(skip).ok());
         let skip = match skip.filter(|skip| skip + len <= self.window.len()) {

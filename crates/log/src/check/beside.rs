@@ -1,4 +1,4 @@
-//! Checks of the files beside the batches: names, producer snapshots, and the offsets in the
+//! Checks of the files other than the batches: names, producer snapshots, and the offsets in the
 //! checkpoints.
 
 use std::path::{Path, PathBuf};
@@ -33,7 +33,7 @@ impl Check<'_> {
                  on the device: {} offsets are missing at its end",
                 point - end
             );
-            let next = "restore the partition's directory from a copy, or accept the loss: the next start goes on from what is there";
+            let next = "restore the partition's directory from a copy, or accept the loss: the next start continues from the present end";
             self.find_at(Severity::Damage, dir, Location::offset(end), what, next);
         }
         if let Some(mark) =
@@ -41,7 +41,7 @@ impl Check<'_> {
         {
             let what =
                 format!("the log ends at offset {end}, but consumers may have seen records up to {mark}");
-            let next = "a crash of the machine took what was not synced; levada.ack.durability=fdatasync prevents that";
+            let next = "a crash of the machine lost records that were not synced; levada.ack.durability=fdatasync prevents that";
             self.find_at(Severity::Note, dir, Location::offset(end), what, next);
         }
     }
@@ -56,7 +56,8 @@ impl Check<'_> {
                 count - 1
             ),
         };
-        let next = "normal if the topic has ever been compacted; else a segment is missing: look for a copy";
+        let next =
+            "normal if the topic has ever been compacted; else a segment is missing: restore it from a copy";
         self.find_at(Severity::Note, self.dir, Location::offset(from), what, next);
     }
 
@@ -64,7 +65,7 @@ impl Check<'_> {
         for offset in std::mem::take(&mut self.names.snapshots) {
             let path = snapshot::path(self.dir, offset);
             if offset > self.checked.log_end {
-                let what = format!("lies behind the log's end at offset {}", self.checked.log_end);
+                let what = format!("is beyond the log's end at offset {}", self.checked.log_end);
                 self.find(Severity::Mended, &path, what, "the next start removes it");
                 continue;
             }
@@ -117,7 +118,7 @@ impl Check<'_> {
         self.each(
             |names| &mut names.leftovers,
             |check, path| {
-                // After file.delete.delay.ms it would have gone by itself.
+                // The broker would have removed it after file.delete.delay.ms.
                 if path.to_string_lossy().ends_with(DELETED) {
                     return check.find(
                         Severity::Note,

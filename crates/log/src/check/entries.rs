@@ -11,7 +11,7 @@ use crate::index::{Aborted, TXN_WIDTH};
 /// Larger than any index may be configured to be, bytes.
 const INDEX_BYTES_MAX: usize = i32::MAX as usize;
 
-/// Where and why an index is wrong.
+/// Position and reason of an error in an index.
 pub(super) type Fault = (u64, String);
 
 /// An offset index on its way through the batches of its segment.
@@ -27,8 +27,8 @@ pub(super) struct Times {
     latest: i64,
 }
 
-/// The slots of an index file that are in use; those behind them are zeroes, which stand for room.
-/// `None` if there is no file.
+/// The used slots of an index file; the zeroes after them are reserved space. `None` if the file
+/// does not exist.
 fn slots<const WIDTH: usize>(
     disk: &dyn Disk,
     path: &Path,
@@ -41,7 +41,7 @@ fn slots<const WIDTH: usize>(
     let Some(len) = usize::try_from(len).ok().filter(|len| *len <= INDEX_BYTES_MAX) else {
         return Ok(Some(Err((0, format!("{len} bytes are more than an index may have")))));
     };
-    // The length is what the file system says, and bounded.
+    // The length comes from the file system, and is bounded.
     let mut bytes = vec![0; len];
     let read = disk.read_at(&file, path, &mut bytes, 0)?;
     bytes.truncate(read);
@@ -91,7 +91,7 @@ impl Offsets {
                 Some(format!("entry {} leads to position {there}, where no batch begins", self.next))
             } else if batch.last_offset() > offset {
                 let last = batch.last_offset();
-                Some(format!("entry {} says {offset} of a batch that ends at {last}", self.next))
+                Some(format!("entry {} has {offset} for a batch that ends at {last}", self.next))
             } else {
                 None
             };
@@ -124,8 +124,8 @@ impl Times {
         })))
     }
 
-    /// The next batch: whoever looks for a time starts behind the entry before it, so nothing up to
-    /// there may be later.
+    /// The next batch: a search by time starts after the previous entry, so no earlier batch may be
+    /// later.
     pub(super) fn meet(&mut self, base: i64, batch: &BatchView<'_>) -> Option<Fault> {
         let mut fault = None;
         while let Some((time, delta)) =
@@ -138,7 +138,7 @@ impl Times {
         fault
     }
 
-    /// The entries of the last batch. A `sealed` segment's last entry tells its latest time.
+    /// The entries of the last batch. The last entry of a `sealed` segment has its latest time.
     pub(super) fn rest(&mut self, base: i64, end_offset: i64, sealed: bool) -> Option<Fault> {
         let mut fault = None;
         while let Some((time, delta)) = self.entries.get(self.next).copied() {
@@ -153,17 +153,22 @@ impl Times {
         let untold = sealed && told < self.latest;
         fault.or_else(|| {
             let at = self.entries.len() as u64 * 12;
-            untold.then(|| (at, format!("its latest time is {told}, that of the batches is {}", self.latest)))
+            untold.then(|| {
+                (
+                    at,
+                    format!(
+                        "its latest time is {told}, but the latest time of the batches is {}",
+                        self.latest
+                    ),
+                )
+            })
         })
     }
 
     fn judge(&self, time: i64, delta: u32) -> Option<Fault> {
         let what = || {
             let latest = self.latest;
-            format!(
-                "entry {} says time {time} where a batch of {latest} lies before (delta {delta})",
-                self.next
-            )
+            format!("entry {} has time {time}, but an earlier batch has {latest} (delta {delta})", self.next)
         };
         (self.latest > time).then(|| (self.next as u64 * 12, what()))
     }
@@ -186,7 +191,7 @@ pub(super) fn load_aborted(disk: &dyn Disk, path: &Path) -> io::Result<Option<Re
     })))
 }
 
-/// The first transaction that the batches tell of and the index does not.
+/// The first transaction of the batches that is missing in the index.
 pub(super) fn untold(told: &[Aborted], seen: &[Aborted]) -> Option<Fault> {
     let known: HashSet<(i64, i64)> =
         told.iter().map(|entry| (entry.producer_id, entry.last_offset)).collect();

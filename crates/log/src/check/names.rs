@@ -11,7 +11,7 @@ use crate::segment::{CLEANED, DELETED, SWAP};
 /// Contents of the directory.
 #[derive(Debug, Default)]
 pub(super) struct Names {
-    /// Where segments begin, ascending.
+    /// Base offsets of the segments, ascending.
     pub(super) bases: Vec<i64>,
     /// Producer snapshots, ascending.
     pub(super) snapshots: Vec<i64>,

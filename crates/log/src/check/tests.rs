@@ -149,7 +149,7 @@ fn indexes_must_agree_with_the_batches() {
         finds(left, offsets, |bytes| bytes[3] = 0, severity, "");
         finds(left, offsets, |bytes| bytes[8..16].fill(0xff), severity, "");
         finds(left, offsets, |bytes| bytes.extend([1, 2, 3]), severity, "not a whole entry");
-        finds(left, times, |bytes| bytes[7] = 0, severity, "says time");
+        finds(left, times, |bytes| bytes[7] = 0, severity, "has time");
         finds(left, times, |bytes| bytes.truncate(12), severity, "latest time");
         finds(left, times, |bytes| bytes[..8].fill(0x7f), severity, "");
     }
@@ -180,7 +180,7 @@ fn the_small_files_are_looked_at() {
     let other = |bytes: &mut Vec<u8>| *bytes = b"0\n1\n9 0\n".to_vec();
     finds(left, "leader-epoch-checkpoint", other, Severity::Damage, "leader epoch 3");
     finds(left, "00000000000000000016.snapshot", |bytes| bytes[4] ^= 1, Severity::Mended, "checksum");
-    finds(left, "00000000000000000099.snapshot", |_| {}, Severity::Mended, "behind the log's end");
+    finds(left, "00000000000000000099.snapshot", |_| {}, Severity::Mended, "beyond the log's end");
     finds(left, "partition.metadata", |bytes| bytes.truncate(20), Severity::Damage, "");
     finds(left, "00000000000000000004.index", |_| {}, Severity::Mended, "without a segment");
     finds(left, "00000000000000000000.log.deleted", |_| {}, Severity::Note, "being deleted");

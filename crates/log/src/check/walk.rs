@@ -13,7 +13,7 @@ use crate::segment::file_name;
 /// Treatment of distrusted or missing indexes by the next start.
 const REBUILT: &str = "the next start builds it again from the log";
 
-/// One segment while it is gone through.
+/// The state of the scan of one segment.
 struct Segment {
     at: usize,
     base: i64,
@@ -22,9 +22,9 @@ struct Segment {
     times: Option<Times>,
     aborted: Option<Vec<Aborted>>,
     seen: Vec<Aborted>,
-    /// Where bytes are no intact batch, and the offset that was expected there.
+    /// Positions without an intact batch, with the offset that was expected there.
     broken: Vec<(u64, i64, String)>,
-    /// An intact batch lies behind the first of them.
+    /// An intact batch exists after the first of them.
     intact_behind: bool,
 }
 
@@ -140,7 +140,7 @@ impl Check<'_> {
         segment.intact_behind |= !segment.broken.is_empty();
         let (first, last) = (batch.base_offset(), batch.last_offset());
         if first < self.next_offset {
-            let what = format!("a batch begins at offset {first}, which lies before {}", self.next_offset);
+            let what = format!("a batch begins at offset {first}, which is below {}", self.next_offset);
             return segment.broken.push((position, self.next_offset, what));
         }
         if last.saturating_sub(segment.base) > i64::from(i32::MAX) {
@@ -166,7 +166,7 @@ impl Check<'_> {
         let base = segment.base;
         let fault = segment.offsets.as_mut().and_then(|index| index.meet(base, position, batch));
         if let Some(fault) = fault {
-            // One wrong entry says enough: the file is to be built again.
+            // One wrong entry is enough: the file must be rebuilt.
             segment.offsets = None;
             self.wrong_index(segment.at, &segment.path.with_extension("index"), fault);
         }
@@ -177,14 +177,14 @@ impl Check<'_> {
         }
     }
 
-    /// The end offset of an epoch must not lie inside the epoch.
+    /// The end offset of an epoch must not be inside the epoch.
     fn judge_epoch(&mut self, path: &Path, position: u64, batch: &BatchView<'_>) {
         let (told, written) = (self.epochs.at(batch.base_offset()), batch.leader_epoch());
         if told < 0 || written < 0 || told == written {
             return;
         }
         let what =
-            format!("a batch of leader epoch {written} lies where leader-epoch-checkpoint says {told}");
+            format!("a batch has leader epoch {written}, but leader-epoch-checkpoint has {told} there");
         let place = Location { position: Some(position), offset: Some(batch.base_offset()) };
         let next = "remove leader-epoch-checkpoint: the next start rebuilds it from the log";
         self.find_at(Severity::Damage, path, place, what, next);
@@ -229,8 +229,8 @@ impl Check<'_> {
             self.wrong_index(segment.at, &segment.path.with_extension("timeindex"), fault);
         }
         let path = segment.path.with_extension("txnindex");
-        // An index that is out of order has been reported; one that is not there says that nothing
-        // was aborted.
+        // An index with wrong order has been reported; a missing index means that nothing was
+        // aborted.
         let told = segment.aborted.take().or_else(|| self.disk.len(&path).is_err().then(Vec::new));
         if let Some(fault) = told.and_then(|told| entries::untold(&told, &segment.seen)) {
             self.wrong_index(segment.at, &path, fault);

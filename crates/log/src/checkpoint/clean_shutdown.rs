@@ -1,5 +1,5 @@
-//! `.kafka_cleanshutdown`: written last when a broker stops, removed first when it starts. Its
-//! presence says that every log was closed and synced.
+//! `.kafka_cleanshutdown`: written last when a broker stops, removed first when it starts. The file
+//! means that every log was closed and synced.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use crate::disk::{At, Disk, remove_if_there};
 /// The mark of a clean shutdown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CleanShutdown {
-    /// The epoch under which the broker was registered, -1 if it does not know.
+    /// The epoch of the broker's registration, -1 if unknown.
     pub broker_epoch: i64,
 }
 
@@ -27,8 +27,8 @@ impl CleanShutdown {
         replace(disk, &dir.join(Self::FILE_NAME), text.as_bytes(), Rights::Writable)
     }
 
-    /// Reads the mark; `None` if the last stop was no clean one. An unreadable mark counts, but
-    /// knows no epoch.
+    /// Reads the mark; `None` if the last stop was not clean. An unreadable mark counts, with an
+    /// unknown epoch.
     ///
     /// # Errors
     /// A failing disk.

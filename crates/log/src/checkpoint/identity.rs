@@ -18,7 +18,7 @@ pub fn id_text(id: IdBytes) -> String {
     digits.map(|digit| char::from(ALPHABET[digit as usize])).collect()
 }
 
-/// The id that a text stands for; `None` if it is not one.
+/// The id in a text; `None` if the text is not an id.
 pub fn parse_id(text: &str) -> Option<IdBytes> {
     let bytes = text.trim_end_matches('=').as_bytes();
     if bytes.len() != 22 {

@@ -54,7 +54,7 @@ impl OffsetCheckpoint {
     pub fn load(self, disk: &dyn Disk, dir: &Path) -> Result<BTreeMap<(String, i32), i64>, LogError> {
         let path = dir.join(self.file_name());
         let Some(text) = lines::read_text(disk, &path)? else { return Ok(BTreeMap::new()) };
-        // As Kafka creates it before there is anything to say.
+        // As Kafka creates it, empty.
         if text.is_empty() {
             return Ok(BTreeMap::new());
         }

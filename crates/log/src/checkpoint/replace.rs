@@ -25,7 +25,7 @@ pub struct Replacement<'a> {
 }
 
 impl<'a> Replacement<'a> {
-    /// Writes the contents. They are not synced.
+    /// Writes the contents without a sync.
     ///
     /// # Errors
     /// A failing disk; the file is as it was.
@@ -37,7 +37,7 @@ impl<'a> Replacement<'a> {
     ) -> Result<Replacement<'a>, LogError> {
         let fresh = suffixed(path, ".tmp");
         if rights == Rights::ReadOnly {
-            // A crash may have left one that cannot be opened for writing.
+            // After a crash the file may exist and not be writable.
             remove_if_there(disk, &fresh)?;
         }
         disk.write_file(&fresh, bytes).at("write", &fresh)?;
@@ -62,8 +62,7 @@ impl<'a> Replacement<'a> {
     }
 }
 
-/// Replaces a file. When this returns, the new contents are on the device, under their name.
-/// Blocks.
+/// Replaces a file. When this returns, the new contents and the name are on the device. Blocks.
 ///
 /// # Errors
 /// A failing disk; the file is as it was, or new.

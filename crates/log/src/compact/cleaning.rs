@@ -32,7 +32,7 @@ pub struct Job {
     pub memory_bytes: usize,
     /// `log.cleaner.io.buffer.load.factor`: how full that may get.
     pub load_factor: f64,
-    /// The time at which tombstones' lives are counted.
+    /// The present time for the retention of tombstones.
     pub now_ms: i64,
 }
 
@@ -45,15 +45,15 @@ pub struct Counts {
     pub read_bytes: u64,
     /// Bytes of the new segments.
     pub written_bytes: u64,
-    /// Records in what was read.
+    /// Records read.
     pub read_records: u64,
-    /// Records in what was written.
+    /// Records written.
     pub written_records: u64,
     /// Used fraction of the key map, from 0 to 1.
     pub map_fill: f64,
 }
 
-/// A compaction under way. Appends, reads and retention continue meanwhile.
+/// A compaction in progress. Appends, reads and retention continue.
 #[derive(Debug)]
 pub struct Cleaning {
     job: Job,
@@ -65,15 +65,15 @@ pub struct Cleaning {
 }
 
 impl Cleaning {
-    /// Learns the keys. Blocks; reads everything new, and has it on the device before.
+    /// Learns the keys. Blocks; syncs all new segments, and then reads them.
     ///
     /// # Errors
     /// A failing disk, or bytes that are no intact batch.
     pub fn begin(job: Job, throttle: Throttle<'_>) -> Result<Cleaning, CleanError> {
         let DirtySection { first_dirty, end, .. } = job.dirt;
-        // The values that are learnt here replace older ones for good: if they were lost with the
-        // machine, nothing would be left of a key. They count by the markers of their transactions,
-        // which may be in the segment that is written to.
+        // Values that are learnt here replace earlier values permanently: if a power loss took
+        // them, a key would have no value. They count by the markers of their transactions, which
+        // may be in the active segment.
         job.partition.flush()?;
         let segments = job.partition.segments.load_full();
         let records = end.saturating_sub(first_dirty).max(0).cast_unsigned();
@@ -199,7 +199,8 @@ impl Cleaning {
         let end = segments.get(group.end).map_or(i64::MAX, |next| next.base());
         let old: Vec<_> = segments[group].to_vec();
         for segment in &old {
-            // Their names are about to be others': whoever still reads them must have them open.
+            // Other files are about to get these names: readers of the old files must have them
+            // open.
             segment.hold(&**disk)?;
         }
         let modified = old.last().map(|last| last.modified(&**disk)).transpose()?;
@@ -259,14 +260,14 @@ impl Cleaning {
     }
 }
 
-/// The batch, if its checksum holds: what is damaged must not be written again with a checksum that
-/// does.
+/// The batch, if its checksum is correct: a damaged batch must not be rewritten with a correct
+/// checksum.
 fn intact<'a>(scan: &'a mut Scan<'_>, head: &Head) -> Result<BatchView<'a>, LogError> {
     let position = BatchPosition::of(scan, head);
     batch::check_stored(scan.batch(head)?).map_err(|error| position.damaged(&error))
 }
 
-/// Where a batch lies, to be told if it cannot be compacted.
+/// Position of a batch, for the error if it cannot be compacted.
 struct BatchPosition<'a> {
     path: &'a Path,
     position: u64,

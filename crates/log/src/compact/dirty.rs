@@ -13,9 +13,8 @@ pub struct DirtySection {
     /// The first offset that compaction has not seen. The checkpoint's, unless the log has none
     /// such any more.
     pub first_dirty: i64,
-    /// Where it ends: the beginning of a segment. Neither the segment being written to, nor what
-    /// reaches beyond the last stable offset, nor records younger than `min.compaction.lag.ms` lie
-    /// before it.
+    /// End of the section: the base offset of a segment. The section excludes the active segment,
+    /// offsets from the last stable offset on, and records younger than `min.compaction.lag.ms`.
     pub end: i64,
     /// Bytes of the segments before.
     pub clean_bytes: u64,
@@ -26,8 +25,8 @@ pub struct DirtySection {
 }
 
 impl DirtySection {
-    /// Looks at a log; `checkpoint` is where the last compaction ended. Reads a header of each
-    /// segment in between at most.
+    /// Computes the section of a log; `checkpoint` is the end of the last compaction. Reads at most
+    /// a header of each segment in between.
     ///
     /// # Errors
     /// A failing disk.
@@ -39,7 +38,7 @@ impl DirtySection {
     ) -> Result<DirtySection, LogError> {
         let segments = partition.segments.load_full();
         let (log_start, log_end) = (partition.log_start(), partition.log_end());
-        // One that lies outside the log says nothing: all of it counts as unseen.
+        // A checkpoint outside the log is invalid: the whole log counts as dirty.
         let first_dirty =
             checkpoint.filter(|offset| (log_start..=log_end).contains(offset)).unwrap_or(log_start);
         let active = segments.len().saturating_sub(1);
@@ -82,7 +81,7 @@ fn holding(segments: &[Arc<Segment>], offset: i64) -> usize {
     segments.partition_point(|segment| segment.base() <= offset).saturating_sub(1)
 }
 
-/// Where the first segment begins that has a record later than `time_ms`.
+/// Base offset of the first segment that has a record later than `time_ms`.
 fn first_younger(segments: &[Arc<Segment>], disk: &dyn Disk, time_ms: i64) -> Result<i64, LogError> {
     for segment in segments {
         if segment.newest_ms(disk)? > time_ms {

@@ -12,13 +12,13 @@ pub(super) struct Filter<'a> {
     pub(super) keys: &'a KeyMap,
     pub(super) transactions: &'a mut Transactions,
     pub(super) producers: &'a LastRecords,
-    /// Where this compaction ends: the batch before it stays, so that the offset is not lost.
+    /// End of this compaction: the batch before it stays, so that the offset is not lost.
     pub(super) end: i64,
     pub(super) now_ms: i64,
     pub(super) delete_retention_ms: i64,
     /// Records that stayed.
     pub(super) kept: u64,
-    /// Records that were looked at.
+    /// Number of records checked.
     pub(super) seen: u64,
 }
 
@@ -82,7 +82,7 @@ impl Filter<'_> {
         if offset > self.keys.latest() {
             return true;
         }
-        // Without a key it belongs to nobody: such records are from before the topic was compacted.
+        // A record without a key is removed: such records are from before the topic was compacted.
         let Some(key) = &record.key else { return false };
         self.keys.last(key).is_none_or(|last| offset >= last) && (record.value.is_some() || !is_over)
     }

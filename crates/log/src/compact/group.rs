@@ -7,8 +7,7 @@ use crate::disk::Disk;
 use crate::segment::Segment;
 use crate::{LogConfig, LogError};
 
-/// So many segments become one at most: what the writer has to wait for while their files are
-/// renamed.
+/// Maximum number of segments that become one: appends wait while their files are renamed.
 const SEGMENTS_MAX: usize = 32;
 
 /// Splits segments into runs that fit in one by size, by the size of each index, and by offsets.

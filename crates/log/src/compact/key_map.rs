@@ -1,5 +1,5 @@
 //! The last offset of each key, in bounded memory. A 128-bit hash identifies a key; a collision
-//! would lose records. Each map has a random hash key, so that nobody can construct collisions.
+//! would lose records. Each map has a random hash key, so that clients cannot construct collisions.
 
 use std::hash::{BuildHasher, RandomState};
 
@@ -18,8 +18,8 @@ pub(super) struct KeyMap {
 }
 
 impl KeyMap {
-    /// A map that takes `memory_bytes` at most, fewer if `records` need less, and is full when so
-    /// much of its slots are taken. Pages are only touched as keys come.
+    /// A map that takes at most `memory_bytes`, less if `records` need less, and is full at a fixed
+    /// share of used slots. Pages are touched only as keys are added.
     pub(super) fn new(memory_bytes: usize, load_factor: f64, records: u64) -> KeyMap {
         let load_factor = load_factor.clamp(0.1, 0.99);
         let needed = (records as f64 / load_factor).ceil() + 1.0;
@@ -48,7 +48,7 @@ impl KeyMap {
         offset.checked_sub(1).map(u64::cast_signed)
     }
 
-    /// Notes that all up to an offset has been looked at.
+    /// Records that all offsets up to this one have been read.
     pub(super) fn reach(&mut self, offset: i64) {
         self.latest = offset;
     }
@@ -62,8 +62,8 @@ impl KeyMap {
         self.used as f64 / self.slots.len() as f64
     }
 
-    /// The slot of a hash, or the empty one where it belongs. There always is one: the limit is
-    /// less than all.
+    /// The slot of a hash, or the empty slot where it belongs. There always is one: the limit is
+    /// below the number of slots.
     fn find(&self, hash: [u64; 2]) -> usize {
         let count = self.slots.len();
         let mut at = ((u128::from(hash[0]) * count as u128) >> 64) as usize;

@@ -29,13 +29,12 @@ pub struct Cleaned {
 impl Cleaned {
     /// Removes its files.
     ///
-    /// # Errors
-    /// A failing disk; what is left is removed with the next opening.
+    /// # Errors A failing disk; the next opening removes the files.
     pub fn discard(self) -> Result<(), LogError> {
         remove(&*self.disk, &self.dir, self.base)
     }
 
-    /// The path of one of its files, and the one it is to have.
+    /// The path of one of its files, and the file's final path.
     pub(crate) fn paths(&self, file: &str) -> (PathBuf, PathBuf) {
         let path = self.dir.join(file_name(self.base, file));
         (suffixed(&path, CLEANED), path)
@@ -88,7 +87,8 @@ impl<'a> Output<'a> {
         })
     }
 
-    /// Appends a batch; returns how many bytes went to the file, 0 as long as they are collected.
+    /// Appends a batch; returns the number of bytes written to the file, 0 while batches are
+    /// collected.
     pub(super) fn push(&mut self, bytes: &[u8]) -> Result<u64, LogError> {
         let batch =
             BatchView::parse(bytes).map_err(|error| LogError::corrupt(&self.path, error.to_string()))?;
@@ -103,8 +103,8 @@ impl<'a> Output<'a> {
         if self.buffer.len() >= SWEEP { self.write() } else { Ok(0) }
     }
 
-    /// Writes what is left and the other files, and waits until all of it is on the device. What it
-    /// replaces is still to be said.
+    /// Writes the remaining batches and the other files, and waits until all of it is on the
+    /// device. The caller adds the replaced segments.
     pub(super) fn finish(
         mut self,
         aborted: &[Aborted],

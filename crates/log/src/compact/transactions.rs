@@ -9,19 +9,18 @@ use crate::index::Aborted;
 /// Transactions by producer; a producer has one at a time.
 #[derive(Debug, Default)]
 pub(super) struct Transactions {
-    /// Aborted ones that begin farther on, by first offset and producer.
+    /// Aborted transactions that begin later, by first offset and producer.
     ahead: BTreeMap<(i64, i64), Aborted>,
-    /// Aborted ones that have begun, and whether a batch of theirs was seen.
+    /// Aborted transactions that have begun, each with a flag if one of its batches was seen.
     aborted: HashMap<i64, (Aborted, bool)>,
     /// Producers of whose current, committed transaction a batch was seen.
     committed: HashSet<i64>,
-    /// Aborted ones of which something is left, in the order of their markers.
+    /// Aborted transactions with remaining batches, in the order of their markers.
     kept: Vec<Aborted>,
 }
 
 impl Transactions {
-    /// Learns of aborted transactions that overlap what comes next; those known already are no
-    /// news.
+    /// Adds aborted transactions that overlap the next segment; known ones are ignored.
     pub(super) fn expect(&mut self, found: Vec<Aborted>) {
         self.ahead.extend(found.into_iter().map(|one| ((one.first_offset, one.producer_id), one)));
     }

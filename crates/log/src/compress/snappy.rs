@@ -34,8 +34,7 @@ fn block(input: &[u8], output: &mut Vec<u8>, limit: usize) -> Result<(), Compres
     if claimed > limit.saturating_sub(filled) {
         return Err(CompressError::TooLarge { codec: Compression::Snappy, limit });
     }
-    // The densest element turns three bytes into 64: a larger claim is a lie, and is not allocated
-    // for.
+    // The densest element turns three bytes into 64: a larger claim is false, and gets no memory.
     if claimed / 22 > input.len() {
         return Err(damaged("claims more output than its input can give"));
     }

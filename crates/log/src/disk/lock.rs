@@ -21,7 +21,7 @@ pub enum ReadLock {
     Taken,
 }
 
-/// As [`lock`], for those who write nothing: a file that is not there is not made.
+/// As [`lock`], for processes that write nothing: a missing file is not created.
 ///
 /// # Errors
 /// A failing disk.
@@ -38,9 +38,8 @@ pub fn lock_to_read(path: &Path) -> io::Result<ReadLock> {
     }
 }
 
-/// Takes a data directory's lock, by a file of this name: `None` if another process has it. It is
-/// held as long as the file is open; the kernel lets go of it when the process ends, however it
-/// ends.
+/// Takes a data directory's lock, by a file of this name: `None` if another process has it. The
+/// lock is held while the file is open; the kernel releases it when the process ends in any way.
 ///
 /// # Errors
 /// Errors of the kernel.

@@ -17,10 +17,10 @@ pub(crate) struct OffsetIndex {
     entries: Entries,
 }
 
-/// Where to start looking for an offset.
+/// Start of a search for an offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Hint {
-    /// A batch starts here that is not behind the one sought.
+    /// A batch starts here, at or below the requested offset.
     pub(crate) position: u64,
     /// No batch that starts there ends behind this offset (less the segment's base); none without
     /// an entry.
@@ -55,7 +55,7 @@ impl OffsetIndex {
         &self.entries
     }
 
-    /// The last entry that does not lie behind `delta`, or the start of the segment.
+    /// The last entry that is not above `delta`, or the start of the segment.
     pub(crate) fn lookup(&self, disk: &dyn ReadFiles, delta: u32) -> Result<Hint, LogError> {
         let view = self.entries.view(disk)?;
         let after = partition_point(&view, |map, slot| delta_at(map, slot) <= delta);
@@ -67,8 +67,8 @@ impl OffsetIndex {
         })
     }
 
-    /// Of all entries below position `end`, in whatever order they are, the latest that does not
-    /// lie behind `delta`. Reads the whole index.
+    /// Of all entries below position `end`, in any order, the latest that is not above `delta`.
+    /// Reads the whole index.
     pub(crate) fn nearest(
         &self,
         disk: &dyn ReadFiles,

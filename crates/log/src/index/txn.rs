@@ -16,7 +16,7 @@ mod tests;
 pub(crate) const WIDTH: usize = 34;
 const _: () = assert!(WIDTH == 2 + 4 * 8, "a version and four offsets");
 const VERSION: i16 = 0;
-/// The count of an index that has not been looked at yet.
+/// The count of an index that has not been read yet.
 const UNKNOWN: usize = usize::MAX;
 
 /// One aborted transaction.
@@ -68,7 +68,7 @@ impl TxnIndex {
                 usize::try_from(len).unwrap_or(0) / WIDTH
             }
         };
-        // The writer may have appended meanwhile.
+        // The writer may have appended since.
         let _ = self.count.compare_exchange(UNKNOWN, count, Ordering::AcqRel, Ordering::Acquire);
         Ok(self.count.load(Ordering::Acquire))
     }
@@ -87,14 +87,13 @@ impl TxnIndex {
 
     /// Appends entries to a file that is there, and publishes them. Called by the writer alone.
     ///
-    /// # Errors
-    /// A failing disk. If it is full, the file is as it was before.
+    /// # Errors A failing disk. If it is full, the file is as before.
     pub(crate) fn append(&self, disk: &dyn Disk, entries: &[Aborted]) -> Result<(), LogError> {
         let (count, path) = (self.count(disk)?, &self.path);
         let file = self.file.get().expect("the file was opened with the count, or prepared");
         let (bytes, end) = (TxnIndex::file_of(entries), (count * WIDTH) as u64);
         if let Err(error) = disk.write_at(file, path, &mut [IoSlice::new(&bytes)], end) {
-            // The next opening would take what is left of them for entries.
+            // The next opening would read the remains as entries.
             let cut =
                 disk.truncate(file, path, end).map_err(|cut| io::Error::other(format!("{error}; {cut}")));
             return cut.and(Err(error)).at("write", path);

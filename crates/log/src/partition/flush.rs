@@ -13,18 +13,16 @@ use crate::segment::Segment;
 
 impl Partition {
     /// Makes everything below the log's end durable and moves the recovery point there, which is
-    /// returned. Appends continue meanwhile. Blocks.
+    /// returned. Appends continue. Blocks.
     ///
-    /// # Errors
-    /// A failing disk: what the kernel could not write it may have dropped, and asking again would
-    /// claim that it had not, so the partition goes offline and stays so until it is opened again.
-    /// Not so where no descriptor was left to open a file with.
+    /// # Errors A failing disk: the kernel may have dropped the pages that it could not write, and
+    /// a repeated sync would succeed without them, so the partition goes offline until it is opened
+    /// again. A lack of descriptors has no such effect.
     pub fn flush(&self) -> Result<i64, LogError> {
         self.flush_to(Partition::log_end)
     }
 
-    /// As [`Partition::flush`], for segments that are no longer written to only. Costs nothing if
-    /// there is no new one.
+    /// As [`Partition::flush`], for sealed segments only. Costs nothing if there is no new one.
     ///
     /// # Errors
     /// As [`Partition::flush`].
@@ -36,8 +34,8 @@ impl Partition {
     }
 
     /// Makes the records below the log's end durable, and only them: the next opening reads more
-    /// than after a [`Partition::flush`], which syncs indexes as well. Returns the offset that is
-    /// safe. Appends continue meanwhile. Blocks.
+    /// than after a [`Partition::flush`], which syncs indexes as well. Returns the durable offset.
+    /// Appends continue. Blocks.
     ///
     /// # Errors
     /// As [`Partition::flush`].
@@ -67,8 +65,7 @@ impl Partition {
         Ok(end.max(durable))
     }
 
-    /// The order of the marks that say what the device has. Called with the lock held that keeps
-    /// the log from being cut.
+    /// The order of the durability marks. Called with the lock held that prevents truncations.
     fn assert_durable_marks(&self) {
         let (recovery_point, durable, end) = (self.recovery_point(), self.durable(), self.log_end());
         assert!(
@@ -83,8 +80,8 @@ impl Partition {
         if self.is_offline() {
             return Err(LogError::Offline { dir: self.dir().to_path_buf() });
         }
-        // In this order: every file with something below `end` got its name, and had that noted,
-        // before.
+        // In this order: every file with offsets below `end` got its name, and was marked for the
+        // sync of the directory, before.
         let (done, end) = (self.recovery_point(), end(self));
         let names = self.unsynced_names.swap(false, Ordering::AcqRel);
         if end <= done && !names {
@@ -97,7 +94,7 @@ impl Partition {
             self.doubt(&error);
             return Err(error);
         }
-        // In this order: no reader finds the recovery point behind what is durable.
+        // In this order: no reader finds the recovery point above the durable offset.
         self.marks.durable.fetch_max(end, Ordering::AcqRel);
         self.marks.recovery_point.fetch_max(end, Ordering::AcqRel);
         self.assert_durable_marks();
@@ -108,8 +105,8 @@ impl Partition {
         let segments = self.segments.load_full();
         for (at, segment) in segments.iter().enumerate() {
             let next = segments.get(at + 1).map_or(i64::MAX, |next| next.base());
-            // A segment that was sealed where the recovery point lies got its last index entries
-            // after that point was reached.
+            // A segment that was sealed at the recovery point got its last index entries after the
+            // flush that reached it.
             if next < done || next == done && !names || segment.base() >= end.max(done) {
                 continue;
             }
@@ -136,7 +133,7 @@ impl Partition {
         segment.aborted.sync(disk)
     }
 
-    /// Makes what is in one segment durable, its length included, and says nothing of the rest.
+    /// Makes the records of one segment durable, with its length, but not its indexes.
     ///
     /// # Errors
     /// As [`Partition::flush`].
@@ -148,16 +145,16 @@ impl Partition {
         self.sync_segment(segment).inspect_err(|error| self.doubt(error))
     }
 
-    /// After a sync that failed nobody knows what the device has. One that did not begin, because
-    /// no descriptor was left to open the file with, leaves no doubt: it is tried again.
+    /// After a failed sync the contents of the device are unknown. A sync that did not begin, for
+    /// lack of a descriptor, leaves no doubt: it is retried.
     fn doubt(&self, error: &LogError) {
         if !error.source_io().is_some_and(is_out_of_descriptors) {
             self.go_offline(error);
         }
     }
 
-    /// After a failure the page cache has, as if they had been written, pages that the device has
-    /// not: the next opening is to read what the device has.
+    /// After a failure the page cache holds pages as clean that are not on the device: the next
+    /// opening must read from the device.
     fn sync_batches(&self, segment: &Segment) -> Result<(), LogError> {
         let (file, path) = (segment.file(&*self.disk)?, segment.path());
         let synced = self.disk.sync(file, path);

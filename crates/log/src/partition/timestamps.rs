@@ -19,8 +19,8 @@ pub struct TimestampOffset {
 }
 
 impl Partition {
-    /// The first record not below the log's start whose timestamp is not before `timestamp`; none
-    /// if all are. Expands the one batch that holds it. Blocks on a cold page.
+    /// The first record at or above the log's start whose timestamp is not before `timestamp`; none
+    /// if all are earlier. Expands the one batch that contains it. Blocks on a cold page.
     ///
     /// # Errors
     /// A failing disk, or bytes that are not a batch.
@@ -66,14 +66,13 @@ impl Partition {
             if found.is_some() {
                 return Ok(found);
             }
-            // The indexes of a log that Kafka compacted tell times that only batches without
-            // records have.
+            // The indexes of a log that Kafka compacted contain times of batches without records.
         }
         Ok(None)
     }
 
-    /// The largest timestamp from the log's start on, as the indexes tell it or, if they are not to
-    /// be believed, the batches.
+    /// The largest timestamp from the log's start on, by the indexes or, if they are not reliable,
+    /// by the batches.
     fn largest(&self, looked_at: bool) -> Result<i64, ReadError> {
         let segments = self.segments.load_full();
         let log_start = self.log_start();
@@ -90,8 +89,8 @@ impl Partition {
         Ok(largest)
     }
 
-    /// The largest timestamp of a segment's records from `log_start` on: its index knows of those
-    /// before as well.
+    /// The largest timestamp of a segment's records from `log_start` on: its index also covers
+    /// earlier records.
     fn largest_from(&self, segment: &Segment, log_start: i64) -> Result<i64, ReadError> {
         let disk = &*self.disk;
         let start = segment.offsets.lookup(disk, segment.delta(log_start))?.position;
@@ -148,8 +147,8 @@ impl Partition {
         timestamp: i64,
         log_start: i64,
     ) -> Result<Option<TimestampOffset>, ReadError> {
-        // The entry says that up to its offset nothing is later than its timestamp: begin behind it
-        // only if that is earlier.
+        // The entry means that no record up to its offset is later than its timestamp: begin after
+        // it only if that is earlier.
         let hint = segment.times.lookup(&*self.disk, timestamp.saturating_sub(1))?;
         let start = match hint {
             Some(entry) => segment.offsets.lookup(&*self.disk, entry.delta)?.position,

@@ -21,8 +21,8 @@ pub struct AbortedTransaction {
 
 impl Partition {
     /// Every aborted transaction with an offset in `from..upto`, by first offset. `upto` must not
-    /// lie behind the last stable offset: of what lies behind it is not known yet how it ends.
-    /// Reads the ends of small files; no lock.
+    /// be above the last stable offset: the result of later transactions is not known yet. Reads
+    /// the ends of small files; no lock.
     ///
     /// # Errors
     /// A failing disk, or an index that is none.
@@ -30,10 +30,9 @@ impl Partition {
         Ok(told(aborted_among(&self.segments.load(), &*self.disk, (from, upto))?))
     }
 
-    /// As [`Partition::aborted`], for a range that was read from `from` on, bounded by `upto`: what
-    /// the files that were read from said, even if compaction has replaced them since. Reads at
-    /// most one more header; does not wait for it if the range was found by
-    /// [`Partition::read_cached`].
+    /// As [`Partition::aborted`], for a range that was read from `from` on, with the limit `upto`:
+    /// by the files of the read, even if compaction has replaced them since. Reads at most one more
+    /// header; does not wait for it if the range was found by [`Partition::read_cached`].
     ///
     /// # Errors
     /// As there, and [`ReadError::Cold`].

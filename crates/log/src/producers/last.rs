@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::batch::BatchView;
 
-/// The last record of each producer that the log remembers: the batch that holds it stays, so that
-/// the producer can continue.
+/// The last record of each producer with state in the log: the batch that contains it stays, so
+/// that the producer can continue.
 #[derive(Clone, Debug, Default)]
 pub struct LastRecords {
     /// By producer id: its epoch, and the offset of its last record unless a marker has ended that
@@ -21,7 +21,7 @@ impl LastRecords {
         match self.by_producer.get(&batch.producer_id()) {
             _ if batch.producer_id() < 0 => false,
             Some((_, Some(last))) => batch.last_offset() == *last,
-            // The marker is all that tells its epoch.
+            // Only the marker contains its epoch.
             Some((epoch, None)) => batch.is_control() && batch.producer_epoch() == *epoch,
             None => false,
         }

@@ -26,7 +26,7 @@ pub(crate) fn sync(disk: &dyn Disk, dir: &Path, offset: i64) -> Result<(), LogEr
 }
 
 impl Producers {
-    /// Writes the snapshot at `offset`; the next one before it stands until this one is whole.
+    /// Writes the snapshot at `offset`; the previous snapshot stays until this one is complete.
     pub(crate) fn store(&self, disk: &dyn Disk, dir: &Path, offset: i64) -> Result<(), LogError> {
         let path = path(dir, offset);
         disk.write_file(&path, &self.encode()).at("write", &path)
@@ -39,7 +39,7 @@ impl Producers {
         let damaged = |detail: String| LogError::corrupt(&path, detail);
         let producers = Producers::decode(&bytes, now_ms).map_err(damaged)?;
         if producers.reach() >= offset {
-            return Err(damaged(format!("it knows of offset {}", producers.reach())));
+            return Err(damaged(format!("it contains offset {}", producers.reach())));
         }
         Ok(producers)
     }
@@ -96,7 +96,7 @@ impl Producers {
         Ok(producers)
     }
 
-    /// The last offset that anything here speaks of, -1 for none.
+    /// The last offset in this state, -1 for none.
     fn reach(&self) -> i64 {
         let last =
             self.known.values().filter_map(|producer| producer.last()).map(|written| written.last_offset);
@@ -110,8 +110,8 @@ fn decode_entry(entry: &[u8], now_ms: i64) -> (i64, Producer) {
     let mut producer = Producer::new(i16::from_be_bytes([entry[8], entry[9]]), now_ms);
     let (last_sequence, last_offset, offset_delta) = (int(10), long(14), int(22));
     producer.last_timestamp = long(26);
-    // The layout has nothing else that tells when it was last heard of. A time ahead of the clock
-    // is nobody's.
+    // The format has no other field for the time of the last batch. A time ahead of the clock is
+    // wrong.
     if producer.last_timestamp >= 0 {
         producer.seen_ms = producer.last_timestamp.min(now_ms);
     }

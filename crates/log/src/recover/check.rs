@@ -17,7 +17,7 @@ const ENTRIES_MAX: usize = 1 << 20;
 
 /// Result of an iteration over a segment from its beginning.
 pub(super) struct Walked {
-    /// Where the intact batches end.
+    /// End of the intact batches.
     pub(super) position: u64,
     end_offset: i64,
     pub(super) built: Built,
@@ -41,7 +41,8 @@ impl Recovery<'_> {
             let next = self.segments.get(at).map(|next| next.base());
             let overlap = next.is_some_and(|next| next < end);
             let rest = old.size() - walked.position;
-            // With offsets missing behind them zeroes are not room but what is left of writes.
+            // If offsets are missing after them, the zeroes are not reserved space but remains of
+            // writes.
             let may_be_room = rest > 0 && next.is_none_or(|next| next == end);
             if may_be_room && self.is_unused(at - 1, walked.position)? {
                 let (path, position) = (old.path().display(), walked.position);
@@ -68,13 +69,13 @@ impl Recovery<'_> {
             tracing::warn!(%path, from = end, missing, "offsets before this segment are missing, not synced when the machine stopped: the log ends before them, and the replica fetches the rest from its leader");
             return self.cut(at, walked, 0);
         }
-        // Compaction leaves gaps as well, but hardly behind the recovery point.
+        // Compaction leaves gaps as well, but rarely above the recovery point.
         tracing::warn!(%path, from = end, missing, "offsets before this segment are missing: not synced when the machine stopped, or compacted");
         Ok(())
     }
 
-    /// Builds the indexes again of those of the first `trusted` segments that lack one. Damage in
-    /// them is left to be found by readers: what follows it is known to be whole.
+    /// Rebuilds missing indexes of the first `trusted` segments. Readers find damage in these
+    /// segments later: the records after it are known to be whole.
     pub(super) fn index_again(&mut self, trusted: usize) -> Result<(), LogError> {
         for at in 0..trusted {
             let base = self.segments[at].base();
@@ -91,7 +92,7 @@ impl Recovery<'_> {
             }
             for entries in [segment.offsets.entries(), segment.times.entries()] {
                 entries.trim_leftover(&*self.options.disk)?;
-                // No flush comes here any more: what is below the recovery point is taken for
+                // No later flush covers these segments: files below the recovery point count as
                 // synced.
                 entries.sync(&*self.options.disk)?;
             }
@@ -131,7 +132,7 @@ impl Recovery<'_> {
         Ok(walked)
     }
 
-    /// Puts what a walk built into the segment's indexes.
+    /// Writes the entries of a walk into the segment's indexes.
     fn index(&mut self, at: usize, walked: &Walked) -> Result<Arc<Segment>, LogError> {
         let (disk, index_bytes) = (&*self.options.disk, self.options.config.segment_index_bytes);
         let segment = Arc::new(self.segments[at].with_indexes(disk, &walked.built, index_bytes)?);
@@ -149,8 +150,8 @@ impl Recovery<'_> {
             offset: walked.end_offset,
             bytes: bytes + dropped,
         });
-        // First what follows: were it still there after a crash, nobody would know that something
-        // is missing before it.
+        // Later segments first: if they survived a crash, the missing records before them would
+        // stay unnoticed.
         if at < self.segments.len() {
             self.drop_segments(at)?;
         }

@@ -10,15 +10,14 @@ use crate::disk::{At, Disk, remove_if_there};
 use crate::segment::{CLEANED, DELETED, SWAP, SWEEP, Segment};
 use crate::{LogError, ReadError};
 
-/// Brings a partition's directory to a state in which all names mean what they say.
+/// Completes or undoes interrupted renames in a partition's directory.
 pub(super) fn clear(disk: &dyn Disk, dir: &Path) -> Result<(), LogError> {
     let found: Vec<PathBuf> = files(disk, dir)?.collect();
     let ending = |suffix: &'static str| found.iter().filter(move |path| stripped(path, suffix).is_some());
     for path in ending(DELETED).chain(ending(".tmp")) {
         remove_if_there(disk, path)?;
     }
-    // As long as one file is not renamed, the segment was not to be put in place; nor was any
-    // behind it.
+    // While one file is not renamed, the segment was not to be put in place; nor was any later one.
     let unfinished = ending(CLEANED).filter_map(|path| base_of(&stripped(path, CLEANED)?)).min();
     let is_void = |base: i64| unfinished.is_some_and(|unfinished| base >= unfinished);
     let mut swaps: Vec<(i64, PathBuf)> =
@@ -58,13 +57,13 @@ fn next_offset(disk: &dyn Disk, dir: &Path, (base, path): (i64, &Path)) -> Resul
             Ok(Some(last)) => end = last.saturating_add(1),
             Ok(None) => return Ok(end),
             Err(ReadError::Storage(error)) => return Err(error),
-            // It was complete and on the device once; the check that follows says what is wrong.
+            // It was complete and on the device once; the following check reports errors.
             Err(_) => return Ok(end),
         }
     }
 }
 
-/// Removes what the segments that wait were made of.
+/// Removes the source segments of the waiting segments.
 fn remove_replaced(disk: &dyn Disk, dir: &Path, covered: &Range<i64>) -> Result<(), LogError> {
     for path in files(disk, dir)? {
         let known = ["log", "index", "timeindex", "txnindex", "snapshot"].contains(&super::extension(&path));
@@ -89,7 +88,7 @@ fn is_log(swap: &Path) -> bool {
     stripped(swap, SWAP).is_some_and(|path| super::extension(&path) == "log")
 }
 
-/// The path without what comes behind it; none if something else does.
+/// The path without this ending; none if it has another ending.
 fn stripped(path: &Path, suffix: &str) -> Option<PathBuf> {
     let name = path.file_name()?.to_str()?.strip_suffix(suffix)?;
     Some(path.with_file_name(name))

@@ -11,8 +11,8 @@ use crate::segment::{SWEEP, Segment};
 use crate::{LogError, ReadError};
 
 impl Recovery<'_> {
-    /// The offset behind the last batch: the index leads close to it, headers lead there. Whatever
-    /// does not fit together is an error, and a reason to look closer.
+    /// The offset after the last batch: the index leads close to it, and headers lead there. Any
+    /// inconsistency is an error, after which the opening checks more.
     pub(super) fn end_offset(&self) -> Result<i64, ReadError> {
         let disk = &*self.options.disk;
         let active = self.segments.last().expect("an opened log has a segment");
@@ -50,9 +50,9 @@ impl Recovery<'_> {
         }
     }
 
-    /// Makes up for a missing checkpoint of epochs from the first `trusted` segments; those behind
-    /// them are gone through anyway. The same for epochs before the first one of the checkpoint: a
-    /// log start that moved there may not have been stored, and the log begins before it again.
+    /// Replaces a missing checkpoint of epochs from the first `trusted` segments; later segments
+    /// are scanned anyway. The same for epochs before the first one of the checkpoint: a raised log
+    /// start may not have been stored, and then the log begins earlier again.
     pub(super) fn restore_epochs(&mut self, trusted: usize) -> Result<(), LogError> {
         let mut epochs = std::mem::take(&mut self.epochs);
         if epochs == Epochs::default() {
@@ -78,9 +78,9 @@ impl Recovery<'_> {
         Ok(())
     }
 
-    /// The producers as of `upto`: the latest intact snapshot that is not behind it, and the
-    /// batches since. One from before the first segment is of no use: batches since then are gone,
-    /// and with them perhaps the ends of transactions that it says are open.
+    /// The producers at `upto`: the latest intact snapshot that is not above it, and the batches
+    /// since. A snapshot from before the first segment is useless: the batches since then are
+    /// deleted, perhaps with the ends of its open transactions.
     pub(super) fn load_producers(&mut self, upto: i64) -> Result<(), LogError> {
         let disk = &*self.options.disk;
         let dir = &*self.options.dir;
@@ -165,7 +165,7 @@ impl Recovery<'_> {
                     return Ok(true);
                 }
                 if header.is_control() {
-                    // Its one record says how the transaction ended.
+                    // The only record of the batch has the transaction's result.
                     if let Ok(batch) = BatchView::parse(scan.batch(&head)?) {
                         check::note(&mut self.producers, &batch, self.now_ms);
                     }

@@ -23,7 +23,7 @@ struct Query {
 
 /// The place where a search begins, by the index.
 struct SearchStart {
-    /// A batch starts here that is not behind the one sought.
+    /// A batch starts here, at or below the requested offset.
     start: u64,
     /// No batch that starts there ends behind this offset.
     latest: Option<i64>,
@@ -40,9 +40,9 @@ struct SearchStart {
 impl Segment {
     /// The first batch below `end` whose last offset is not before `offset`, if there is one.
     ///
-    /// `interval` is `index.interval.bytes`: batches between two index entries start within so many
-    /// bytes, so that one read finds the batch. An index that was built with a larger interval, or
-    /// lost entries, costs more reads, nothing else.
+    /// `interval` is `index.interval.bytes`: batches between two index entries start within this
+    /// number of bytes, so that one read finds the batch. An index that was built with a larger
+    /// interval, or lost entries, only costs more reads.
     pub(crate) fn find(
         &self,
         disk: &dyn ReadFiles,
@@ -70,16 +70,16 @@ impl Segment {
         }
     }
 
-    /// The position that the index gives for the offset, and what the index says beside it.
+    /// The position of the index for the offset, with the neighbouring entry.
     fn search_start(&self, disk: &dyn ReadFiles, query: Query) -> Result<SearchStart, ReadError> {
         let hint = self.offsets.lookup(disk, self.delta(query.offset))?;
-        // An entry may be ahead of what is published, or wrong.
+        // An entry may be ahead of the published size, or wrong.
         let start = match hint.position < query.end {
             true => hint.position,
             false => self.offsets.boundary(disk, query.end - 1)?,
         };
         let last = hint.delta.map(|delta| self.base() + i64::from(delta));
-        // To the next entry, which lies less than a batch behind the interval; farther if there are
+        // To the next entry, which is less than a batch after the interval; farther if there are
         // large batches between.
         let distance = hint.next.map_or(query.end, |next| next.position).saturating_sub(start);
         debug_assert!(start < query.end, "a search begins at {start}, behind {}", query.end);
@@ -182,8 +182,7 @@ impl Segment {
         let mut scan: Scan<'_> = self.scan(disk, range, window)?;
         let mut candidate: Option<Head> = None;
         while let Some(head) = scan.next()? {
-            // The index says where its batch ends: if this one ends behind that, it is none, or
-            // another.
+            // The index gives the end of its batch: a batch that ends above it is not this batch.
             if let Some(latest) = latest.filter(|_| candidate.is_none())
                 && scan.last_offset(&head)? > latest
             {
@@ -197,7 +196,7 @@ impl Segment {
             }
             if head.base_offset < offset {
                 candidate = Some(head);
-                // Before more is read: this may be the one.
+                // Checked before the next read: this may be the batch.
                 if !scan.has_next() && scan.last_offset(&head)? >= offset {
                     return Ok(Found::At(head));
                 }
@@ -222,7 +221,7 @@ enum Found {
     At(Head),
     /// Every batch of the range ends before the offset.
     End,
-    /// The first batch of the range lies behind the offset, and others may lie before it.
+    /// The first batch of the range is above the offset, and other batches may precede it.
     Overshot,
 }
 

@@ -1,6 +1,6 @@
 //! Names of a segment's files, and the suffixes of files that are not, or no longer, part of a log.
 
-/// The files of a segment, the one that holds its records first. The last two need not be there.
+/// The files of a segment; the first contains its records. The last two are optional.
 pub(crate) const FILES: [&str; 5] = [".log", ".index", ".timeindex", ".txnindex", ".snapshot"];
 /// Ending of the files that compaction writes: a crash takes them away.
 pub(crate) const CLEANED: &str = ".cleaned";

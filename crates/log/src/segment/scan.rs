@@ -11,13 +11,13 @@ use crate::batch::{BatchView, HEADER_LEN, MAGIC, PREFIX_LEN};
 use crate::disk::{At, ReadFiles};
 use crate::{LogError, ReadError};
 
-/// Where in a batch its format lies; ten bytes on, its last offset delta ends.
+/// Position of the format in a batch; its last offset delta ends ten bytes later.
 const MIDDLE_AT: u64 = 16;
 const MIDDLE_LEN: usize = 11;
 const _: () = assert!(MIDDLE_AT == PREFIX_LEN as u64 + 4, "the format follows the leader epoch");
 const _: () = assert!(MIDDLE_AT as usize + MIDDLE_LEN <= HEADER_LEN);
 
-/// Where a batch lies: known from its first twelve bytes.
+/// Range of a batch, from its first twelve bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Head {
     pub(crate) position: u64,
@@ -31,7 +31,7 @@ impl Head {
     }
 }
 
-/// A walk over batches. Not a view of the future: it ends where it was told to.
+/// A walk over batches. Its end is fixed at the start.
 #[derive(Debug)]
 pub(crate) struct Scan<'a> {
     disk: &'a dyn ReadFiles,
@@ -100,8 +100,8 @@ impl<'a> Scan<'a> {
         self.bytes(head.position, usize::try_from(head.size).unwrap_or(usize::MAX))
     }
 
-    /// The last offset of a batch: a few bytes behind those of the head, from the format on, which
-    /// tells a batch from chance.
+    /// The last offset of a batch: a few bytes after those of the head, from the format on, which
+    /// distinguishes a batch from random bytes.
     pub(crate) fn last_offset(&mut self, head: &Head) -> Result<i64, ReadError> {
         let mut middle = [0; MIDDLE_LEN];
         let at = head.position + MIDDLE_AT;
@@ -131,8 +131,8 @@ impl<'a> Scan<'a> {
         (skip + len <= self.window.len()).then_some(skip)
     }
 
-    /// `len` bytes at `at`, which lie before the end of the scan; reads on from there if the window
-    /// has not got them.
+    /// `len` bytes at `at`, before the end of the scan; reads on from there if the window does not
+    /// contain them.
     fn bytes(&mut self, at: u64, len: usize) -> Result<&[u8], ReadError> {
         let skip = match self.inside(at, len) {
             Some(skip) => skip,

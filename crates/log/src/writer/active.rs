@@ -18,10 +18,10 @@ pub(super) struct Active {
     pub(super) segment: Arc<Segment>,
     /// Bytes written; readers see those published.
     pub(super) size: u64,
-    /// When it was created or, if it was found on disk, opened.
+    /// Time at which it was created or, if it was found on disk, opened.
     pub(super) created_ms: i64,
     pub(super) progress: Progress,
-    /// Where mapped appends write.
+    /// The windows of mapped appends.
     pub(super) windows: Windows,
     // Contents of a segment found on disk are looked up when the first batch is appended.
     known: bool,
@@ -43,7 +43,7 @@ impl Active {
         Active { segment, size, created_ms: now_ms, progress, windows, known: size == 0, indexed: None }
     }
 
-    /// Looks up what a segment found on disk holds.
+    /// Reads the state of a segment on disk.
     pub(super) fn learn(&mut self, disk: &dyn Disk) -> Result<(), LogError> {
         if self.known {
             return Ok(());
@@ -56,7 +56,7 @@ impl Active {
             scan.next().and_then(|head| head.map(|head| Ok(scan.header(&head)?.max_timestamp())).transpose());
         self.progress.first_timestamp = match first {
             Err(ReadError::Storage(error)) => return Err(error),
-            // Damage at the beginning keeps nobody from appending at the end.
+            // Damage at the beginning does not prevent appends at the end.
             other => other.unwrap_or_default(),
         };
         self.known = true;
@@ -95,7 +95,7 @@ impl Active {
         Ok(())
     }
 
-    /// True if either index has no room for `more` entries and the one that closes the time index.
+    /// True if either index has no room for `more` entries and the last entry of the time index.
     pub(super) fn is_index_full(
         &self,
         disk: &dyn Disk,
@@ -117,8 +117,7 @@ impl Active {
         Ok(())
     }
 
-    /// Cuts the file to what was written to it, if mapped appends reserved more; returns whether
-    /// they did.
+    /// Trims the file to its contents, if mapped appends reserved more; returns true if they did.
     pub(super) fn unmap(&mut self, disk: &dyn Disk) -> Result<bool, LogError> {
         if !self.windows.is_ahead() {
             return Ok(false);

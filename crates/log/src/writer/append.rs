@@ -20,12 +20,12 @@ use crate::{AppendBy, AppendError, LogError, TimestampType};
 #[derive(Debug)]
 pub struct Append {
     /// Exactly one batch that [`batch::check`] accepted. Base offset and leader epoch are patched
-    /// where it lies, and with `LogAppendTime` its timestamp; the caller keeps it.
+    /// in place, and with `LogAppendTime` its timestamp; the caller keeps it.
     pub records: BytesMut,
     /// Its producer.
     pub source: Source,
-    /// The version of the transaction protocol its producer speaks: with 2, an unknown producer
-    /// starts a transaction at sequence 0 and every marker raises the epoch.
+    /// The version of its producer's transaction protocol: with 2, an unknown producer starts a
+    /// transaction at sequence 0 and every marker raises the epoch.
     pub transaction_version: u8,
     /// The leader epoch in which the batch was checked, or [`ANY_LEADER_EPOCH`].
     pub leader_epoch: i32,
@@ -46,10 +46,10 @@ impl Append {
     }
 }
 
-/// Where a batch went.
+/// The offsets of an appended batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Appended {
-    /// Its first offset; for a duplicate, the one it got the first time.
+    /// Its first offset; for a duplicate, the offset of the original.
     pub base_offset: i64,
     /// Its last offset.
     pub last_offset: i64,
@@ -57,7 +57,7 @@ pub struct Appended {
     pub log_append_time_ms: i64,
     /// The first offset of the log.
     pub log_start: i64,
-    /// True if the log had it already.
+    /// True if the log already had it.
     pub duplicate: bool,
 }
 
@@ -242,7 +242,8 @@ impl Writer {
         pending.next_offset = batch.last_offset() + 1;
     }
 
-    /// Writes what is pending and publishes it, or undoes it and tells the members so.
+    /// Writes the pending batches and publishes them, or undoes the write and reports it to the
+    /// members.
     fn commit(
         &mut self,
         group: &[Append],
@@ -282,8 +283,8 @@ impl Writer {
         let segment = &self.active.segment;
         segment.publish_max_timestamp(self.active.progress.latest.timestamp);
         self.partition.marks.note_transactions(self.producers.first_unstable(), &pending.ended);
-        // Readers take the size before the log's end: in this order, no byte they see lies beyond
-        // it.
+        // Readers take the size before the log's end: in this order, no byte that they read is
+        // above it.
         self.partition.marks.extend(pending.next_offset, &self.partition.dir());
         segment.publish_end(pending.next_offset);
         segment.publish_size(self.active.size);
@@ -292,7 +293,7 @@ impl Writer {
         self.prepare_segment();
     }
 
-    /// Writes the bytes of what is pending behind the active segment's end, or leaves no trace.
+    /// Writes the pending bytes after the active segment's end, or leaves no trace.
     pub(super) fn write(&mut self, parts: &mut [IoSlice<'_>], pending: &Pending) -> Result<(), LogError> {
         self.prepare_aborted(&pending.aborted)?;
         let segment = &self.active.segment;
@@ -309,8 +310,8 @@ impl Writer {
             }
         };
         let written = written.at("append to", segment.path());
-        // Before the markers can be read: without these entries consumers would be shown what was
-        // aborted.
+        // Before the markers are readable: without these entries consumers would get aborted
+        // records.
         let aborted = &pending.aborted;
         let written = written.and_then(|()| match aborted.is_empty() {
             true => Ok(()),
@@ -319,8 +320,8 @@ impl Writer {
         written.inspect_err(|error| self.undo_write(error))
     }
 
-    /// The first aborted transaction of a segment makes a file. It does before the batches are
-    /// written: if that fails, nothing has been done.
+    /// The first aborted transaction of a segment creates a file. This happens before the batches
+    /// are written: after a failure, nothing has changed.
     fn prepare_aborted(&self, aborted: &[Aborted]) -> Result<(), LogError> {
         if aborted.is_empty() {
             return Ok(());
@@ -335,8 +336,7 @@ impl Writer {
         created.map(drop)
     }
 
-    /// Takes back what was written of a group. Only where the disk was full is it certain what it
-    /// holds then.
+    /// Undoes the write of a group. Its remains are known only if the disk was full.
     fn undo_write(&mut self, error: &LogError) {
         self.active.windows = Windows::default();
         let (disk, segment) = (&*self.disk, &self.active.segment);

@@ -1,9 +1,9 @@
 //! Removal from a log: of its end by truncation, of its beginning by a new log start or by
 //! retention.
 //!
-//! Ranges that readers hold keep their bytes, whatever happens here. Segments that go are unlinked:
-//! open files live on. A segment that loses its tail is not cut in place, where bytes under way to
-//! a socket would change; its head is copied into a new file that takes over the name.
+//! Ranges that readers hold keep their bytes in every case. Removed segments are unlinked: open
+//! files stay valid. A segment that loses its tail is not truncated in place, where bytes on their
+//! way to a socket would change; its head is copied into a new file that replaces it.
 
 use std::sync::Arc;
 
@@ -23,8 +23,8 @@ use crate::{LogError, OpenOptions};
 /// Segments that are out of the log, whose files are still there: removing large files takes time,
 /// and needs no writer.
 ///
-/// Dropped without [`Discarded::retire`] or [`Discarded::remove`], or after a crash, the files come
-/// back with the next opening, below the log's start.
+/// Dropped without [`Discarded::retire`] or [`Discarded::remove`], or after a crash, the next
+/// opening finds the files again, below the log's start.
 #[derive(Debug)]
 #[must_use = "the files stay until they are removed"]
 pub struct Discarded {
@@ -45,8 +45,7 @@ impl Discarded {
 
     /// Takes the names from the files, the oldest first, for removal later. Blocks.
     ///
-    /// # Errors
-    /// A failing disk; what is left comes back with the next opening.
+    /// # Errors A failing disk; remaining files are found again by the next opening.
     pub fn retire(self) -> Result<Retired, LogError> {
         let _held = self.partition.hold_flushes();
         let disk = &self.partition.disk;
@@ -58,8 +57,7 @@ impl Discarded {
 
     /// Removes the files at once, the oldest first. Blocks.
     ///
-    /// # Errors
-    /// A failing disk; what is left comes back with the next opening.
+    /// # Errors A failing disk; remaining files are found again by the next opening.
     pub fn remove(self) -> Result<(), LogError> {
         let _held = self.partition.hold_flushes();
         let disk = &*self.partition.disk;
@@ -70,8 +68,8 @@ impl Discarded {
     }
 
     /// Segments whose names no other segment has taken since: a log that was restarted below its
-    /// start may have one that begins at the same offset. Under the lock that keeps the log from
-    /// being restarted.
+    /// start may have a segment with the same base offset. Under the lock that prevents a restart
+    /// of the log.
     fn out_of_log(&self) -> impl Iterator<Item = &Arc<Segment>> {
         let segments = self.partition.segments.load_full();
         let is_taken = move |base: i64| segments.iter().any(|segment| segment.base() == base);
@@ -79,7 +77,7 @@ impl Discarded {
     }
 }
 
-/// Where a truncation cuts.
+/// The place of a truncation.
 struct CutPoint {
     /// The segment that becomes the last one.
     at: usize,
@@ -88,11 +86,11 @@ struct CutPoint {
 }
 
 impl Writer {
-    /// Cuts the log so that no batch in it reaches `offset`; returns the end, which lies at the
-    /// offset or before. Epochs, producers, indexes and the recovery point follow. At or behind the
-    /// end it does nothing but forget epochs without a batch, which a former leader may have there.
-    /// Before the log's start nothing is left: it does [`Writer::restart_at`]. Blocks; copies the
-    /// head of one segment.
+    /// Truncates the log so that no batch in it reaches `offset`; returns the end, which is at or
+    /// below the offset. Epochs, producers, indexes and the recovery point follow. At or above the
+    /// end it only removes epochs without a batch, which a former leader may have there. Below the
+    /// log's start nothing remains: it calls [`Writer::restart_at`]. Blocks; copies the head of one
+    /// segment.
     ///
     /// # Errors
     /// A negative offset, or a failing disk: then the partition is offline.
@@ -113,8 +111,8 @@ impl Writer {
         done.inspect_err(|error| partition.go_offline(error)).map(|()| cut.end)
     }
 
-    /// Moves the log's start up to `offset`, and takes out segments that lie wholly below. At or
-    /// before the start it only does the latter.
+    /// Raises the log's start to `offset`, and removes segments that are wholly below. At or below
+    /// the start it only does the latter.
     ///
     /// # Errors
     /// An offset beyond the high watermark, or a failing disk.
@@ -174,8 +172,8 @@ impl Writer {
         let (segment, interval) = (&segments[at], self.config.index_interval_bytes);
         let found = segment.find(&*self.disk, offset, segment.size(), interval)?;
         let position = found.map_or(segment.size(), |head| head.position);
-        // Not the offset asked for where compaction left a gap: the next opening knows of none but
-        // the batches.
+        // Not the requested offset if compaction left a gap: the next opening only sees the
+        // batches.
         let end = self.end_at(segment, position)?;
         if end > offset {
             let detail = format!(
@@ -206,8 +204,8 @@ impl Writer {
         let (disk, dir) = (&*self.disk, &*self.partition.dir());
         let mut segments = Vec::clone(&self.partition.segments.load());
         for segment in &segments[cut.at..] {
-            // Names are about to mean other files: whoever still reads the old segment must have
-            // its own open.
+            // Names are about to refer to other files: a reader of the old segment must have its
+            // files open.
             segment.hold(disk)?;
         }
         self.stale_recovery_point = self.stale_recovery_point.max(self.partition.recovery_point());
@@ -220,7 +218,7 @@ impl Writer {
         if !gone.is_empty() {
             disk.sync_dir(dir).at("sync", dir)?;
         }
-        // Entries behind its end are those of a file that somebody else has shortened.
+        // Entries above its end belong to a file that another process has shortened.
         let indexed = segments[cut.at].offsets.last(disk)?.map_or(0, |(_, position)| u64::from(position));
         let shortened = cut.position < segments[cut.at].size() || indexed > 0 && indexed >= cut.position;
         if shortened {
@@ -257,8 +255,7 @@ impl Writer {
         let file = disk.create(&fresh).at("create", &fresh)?;
         disk.copy(old.file(disk)?, old.path(), (&file, &fresh), cut.position).at("copy", old.path())?;
         disk.sync(&file, &fresh).at("sync", &fresh)?;
-        // Without indexes the next opening builds them; with those of the longer file it might
-        // believe them.
+        // Without indexes the next opening builds them; it might trust those of the longer file.
         for path in [old.offsets.entries().path(), old.times.entries().path(), old.aborted.path()] {
             remove_if_there(disk, path)?;
         }
@@ -273,7 +270,7 @@ impl Writer {
     }
 }
 
-/// The largest timestamp before `end`: the last index entry's, or one that came later.
+/// The largest timestamp before `end`: that of the last index entry, or a later one.
 fn latest(
     disk: &dyn Disk,
     segment: &Segment,

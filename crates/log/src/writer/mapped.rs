@@ -1,12 +1,12 @@
-//! Appending by memory instead of a call: the active segment gets blocks ahead of use and a mapping
-//! of them, window by window, and batches are copied there. While one window fills up, the pages of
-//! the next are brought in by somebody else; near the segment's end so is the first window of the
-//! next segment, in a file that waits for its name.
+//! Appends by memory instead of a call: the active segment gets blocks in advance and a mapping of
+//! them, window by window, and batches are copied there. While one window fills up, another thread
+//! faults in the pages of the next; near the segment's end also those of the first window of the
+//! next segment, in a file without its final name.
 //!
-//! The file is longer than what is in it by zeroes, until the segment is sealed or closed; after a
-//! crash the first zeroes are its end. Two marks say how far it is whole, as for any log: what is
-//! published (the segment's size, the log's end) is behind the copy, what is durable is behind an
-//! `fdatasync`, which takes along what was written by a mapping.
+//! The file is longer than its contents, by zeroes, until the segment is sealed or closed; after a
+//! crash the first zeroes are its end. Two marks show how far it is whole, as for any log: the
+//! published end (the segment's size, the log's end) follows the copy, and the durable offset
+//! follows an `fdatasync`, which includes writes through a mapping.
 
 use std::fs::File;
 use std::io::{self, IoSlice};
@@ -56,8 +56,8 @@ impl Windows {
         self.now.is_some() || self.next.is_some()
     }
 
-    /// Copies all parts one after the other to `position` and behind. After an error any prefix may
-    /// have been written, and the file is to be cut to what counts, without windows.
+    /// Copies all parts one after the other from `position` on. After an error any prefix may have
+    /// been written, and the file must be truncated, without windows.
     pub(super) fn write(
         &mut self,
         target: &Target<'_>,

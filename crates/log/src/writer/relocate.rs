@@ -22,10 +22,10 @@ pub struct Destination<'a> {
     pub dir: PathBuf,
     /// Threads that prepare files for the writer there.
     pub background: Background,
-    /// Told of failures of the storage there.
+    /// Gets failures of the storage there.
     pub watch: FailureWatch,
-    /// Brings to the device what has to be there before the copy takes the log's place. The copy is
-    /// on the device.
+    /// Syncs everything that must be on the device before the copy replaces the log. The copy is on
+    /// the device.
     pub prepare: Step<'a>,
     /// Takes the name from the log's directory and gives it to the copy's, on the device when it
     /// returns.
@@ -33,10 +33,10 @@ pub struct Destination<'a> {
 }
 
 impl Writer {
-    /// Has a copy of this log take its place: the copy has the same batches up to the same end. It
-    /// gets the state that batches do not contain (epochs, producers) and is synced; `prepare` and
-    /// `commit` are called. Then the partition has the copy's files. The former files stay, for the
-    /// caller to remove. Blocks.
+    /// Replaces the log by a copy: the copy has the same batches up to the same end. It gets the
+    /// state that batches do not contain (epochs, producers) and is synced; `prepare` and `commit`
+    /// are called. Then the partition has the copy's files. The caller removes the former files.
+    /// Blocks.
     ///
     /// # Errors
     /// A copy that has another end, or a failing disk. Before `commit` the log is as it was. From
@@ -46,9 +46,9 @@ impl Writer {
         self.complete(copy, now_ms)?;
         (to.prepare)()?;
         let partition = self.partition.clone();
-        // Held to the end: a reader that finds a file gone waits for this lock.
+        // Held to the end: a reader that misses a file waits for this lock.
         let _held = partition.hold_flushes();
-        // Readers of the former segments ask for aborted transactions after the files have gone.
+        // Readers of the former segments request aborted transactions after the files are removed.
         let former = partition.segments.load_full();
         former.iter().for_each(|segment| segment.hold_aborted(&*self.disk));
         let moved = (to.commit)().and_then(|()| self.reopen(to, now_ms));
@@ -94,7 +94,7 @@ impl Writer {
         Err(LogError::corrupt(&copy.dir(), detail))
     }
 
-    /// Opens the copy where it lies now.
+    /// Opens the copy in its present directory.
     fn reopen(&self, to: Destination<'_>, now_ms: i64) -> Result<Writer, LogError> {
         let options = OpenOptions {
             config: self.config.clone(),

@@ -40,7 +40,7 @@ struct Intact<'a> {
     max_timestamp: i64,
 }
 
-/// Batches that lie behind one another in one segment and wait for the write.
+/// Adjacent batches of one segment that wait for the write.
 struct Part {
     pending: Pending,
     /// Epochs of the log with those of these batches, if they bring one.
@@ -121,7 +121,7 @@ impl Writer {
         }
     }
 
-    /// Appends batches that were checked. Producers keep what is not in the log if it fails.
+    /// Appends checked batches. After a failure, producers include batches that are not in the log.
     fn append_intact(&mut self, records: &[u8], now_ms: i64) -> Result<(), AppendError> {
         self.active.learn(&*self.disk)?;
         let (mut part, mut first, mut at) = (self.part(), 0, 0);

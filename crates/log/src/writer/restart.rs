@@ -12,8 +12,8 @@ use crate::segment::Segment;
 use crate::{LogError, OFFSET_MAX, recover};
 
 impl Writer {
-    /// Takes everything out of the log and lets it begin and end at `offset`; so do the high
-    /// watermark and the recovery point. Leader epochs and producers are forgotten. Returns the
+    /// Removes everything from the log and lets it begin and end at `offset`, as do the high
+    /// watermark and the recovery point. Leader epochs and producers are removed. Returns the
     /// former files for removal later. Blocks.
     ///
     /// A crash on the way leaves the log as it was, a beginning of it, or an empty one.

@@ -18,9 +18,9 @@ impl Writer {
     }
 
     /// Ends the active segment and starts one at the log's end. In this order: the last time index
-    /// entry, the file cut to what is in it if blocks were reserved ahead, all of it synced if a
-    /// crash would have it trusted, the new files, the new list, the old indexes cut to size, a
-    /// producer snapshot. A crash in between leaves an empty last segment at most.
+    /// entry, the file trimmed to its contents if blocks were reserved, all of it synced if a start
+    /// after a crash would trust it, the new files, the new list, the old indexes trimmed, a
+    /// producer snapshot. A crash in between leaves at most an empty last segment.
     ///
     /// # Errors
     /// A failing disk, or no descriptor left for the new files; the old segment continues then.
@@ -37,9 +37,10 @@ impl Writer {
         self.active.learn(&*self.disk)?;
         self.active.close_times(&*self.disk, &self.config)?;
         self.active.unmap(&*self.disk)?;
-        // After a crash the recovery point would have this segment trusted as it is then: by an old
-        // checkpoint, as long as it was before a cut, or with an index that the last start made
-        // again. So the device has all of it before it has the name of the next.
+        // After a crash the recovery point would make the start trust this segment unchecked:
+        // because of an old checkpoint, at its length before a truncation, or with an index that
+        // the last start rebuilt. Therefore all of it is on the device before the next segment has
+        // a name.
         let trusted = base <= self.stale_recovery_point.max(self.partition.recovery_point());
         if trusted {
             self.partition.sync_one(&self.active.segment)?;
@@ -77,8 +78,8 @@ impl Writer {
             Ok(file)
         });
         if fresh.is_err() {
-            // The next attempt may begin at a later offset. What cannot be removed goes with the
-            // next opening.
+            // The next attempt may begin at a later offset. The next opening removes files that
+            // cannot be removed now.
             for suffix in [".index", ".timeindex"] {
                 drop(remove_if_there(disk, &self.partition.dir().join(file_name(base, suffix))));
             }

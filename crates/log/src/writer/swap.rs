@@ -12,9 +12,9 @@ use crate::producers::LastRecords;
 use crate::recover::Reindexed;
 use crate::segment::{DELETED, FILES, SWAP, Segment};
 
-/// Files that are out of the log under names of their own, to be removed once nobody can want them
-/// (`file.delete.delay.ms`). Ranges handed out live on after that. After a crash, the next opening
-/// removes them.
+/// Files that are out of the log under separate names, to be removed when no reader can need them
+/// (`file.delete.delay.ms`). Ranges that were handed out stay valid after that. After a crash, the
+/// next opening removes them.
 #[derive(Debug)]
 #[must_use = "the files stay until they are removed"]
 pub struct Retired {
@@ -25,8 +25,7 @@ pub struct Retired {
 impl Retired {
     /// Removes the files. Blocks.
     ///
-    /// # Errors
-    /// A failing disk; what is left goes with the next opening.
+    /// # Errors A failing disk; the next opening removes the remaining files.
     pub fn remove(self) -> Result<(), LogError> {
         self.paths.iter().try_for_each(|path| remove_if_there(&*self.disk, path).map(drop))
     }
@@ -48,18 +47,18 @@ impl Retired {
 }
 
 impl Writer {
-    /// The last record of each producer that is remembered.
+    /// The last record of each producer with state in the log.
     pub fn last_records(&self) -> LastRecords {
         self.producers.last_records()
     }
 
-    /// Puts a compacted segment in place; returns the files of those that it replaces, `None` if
-    /// the log has changed where they lie: then the work was for nothing. Renames at most a few
+    /// Puts a compacted segment in place; returns the files of the replaced segments, `None` if
+    /// these segments of the log have changed: then the result is discarded. Renames at most a few
     /// hundred files; a flush makes the names durable.
     ///
-    /// In this order, so that a crash leaves the one or the other: its files are renamed to
-    /// `.swap`, and from the last of them on the next opening carries on from here; the old files
-    /// get out of the way; its files get their names.
+    /// In this order, so that a crash leaves one or the other: the new files are renamed to
+    /// `.swap`, and after the last of these renames the next opening continues from here; the old
+    /// files are renamed; the new files get their final names.
     ///
     /// # Errors
     /// A failing disk. If it fails half way, the partition is offline, and the next opening
@@ -80,10 +79,9 @@ impl Writer {
         Ok(Some(retired))
     }
 
-    /// Puts indexes in the place of those that mislead, and has them on the device; `false` if the
-    /// log has changed where they belong. Readers that have the old ones continue to use them.
-    /// After a crash on the way a start builds again what is missing, and readers find out what is
-    /// wrong. Blocks.
+    /// Replaces corrupt indexes and syncs the new ones; `false` if these segments of the log have
+    /// changed. Readers of the old indexes continue to use them. After a crash during this a start
+    /// rebuilds missing indexes, and readers detect wrong ones. Blocks.
     ///
     /// # Errors
     /// A failing disk: the old indexes stay in use, and the next [`crate::Partition::reindex`] has
@@ -100,7 +98,7 @@ impl Writer {
         let fresh = old.with_indexes(disk, built, self.config.segment_index_bytes)?;
         for entries in [fresh.offsets.entries(), fresh.times.entries()] {
             entries.trim_leftover(disk)?;
-            // No flush comes here: what is below the recovery point is taken for synced.
+            // No later flush covers these files: files below the recovery point count as synced.
             entries.sync(disk)?;
         }
         tracing::info!(path = %fresh.path().display(), "index rebuilt");
@@ -139,7 +137,7 @@ impl Writer {
     }
 }
 
-/// Where these very segments lie in the log, the last one not among them.
+/// Position of these segments in the log, without the last one.
 fn place(segments: &[Arc<Segment>], old: &[Arc<Segment>]) -> Option<usize> {
     let first = old.first()?;
     let at = segments.iter().position(|segment| Arc::ptr_eq(segment, first))?;

@@ -1,5 +1,6 @@
 //! Changes of configuration in a cluster. As in Kafka, the broker checks the settings of brokers,
-//! which it has the rules for, and forwards all resources that pass in one request of the client.
+//! because the rules for them are here, and forwards all resources that pass in one request of the
+//! client.
 
 use std::collections::HashMap;
 

@@ -63,7 +63,7 @@ pub(super) fn judge(
     if errors.is_empty() { Ok(()) } else { Err(reject(errors, wrong, late)) }
 }
 
-/// Kafka's codes and sentences: what is wrong with a timestamp goes before what is wrong otherwise.
+/// Kafka's codes and messages: an error of a timestamp comes before other errors.
 fn reject(errors: Vec<RecordError>, wrong: usize, late: bool) -> Rejected {
     let failure = if late {
         let text = "One or more records have been rejected due to invalid timestamp";

@@ -6,7 +6,7 @@ use std::collections::hash_map::Entry;
 
 use levada_wire::fetch::FetchTopic;
 
-/// Drops what is named again.
+/// Drops repeated names.
 pub(super) fn once(topics: &mut Vec<FetchTopic>) {
     if topics.iter().map(|topic| topic.partitions.len()).sum::<usize>() < 2 {
         return;

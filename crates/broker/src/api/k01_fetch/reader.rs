@@ -1,4 +1,5 @@
-//! The peer that fetches: a consumer or a follower, with what it may see and where it is to read.
+//! The peer that fetches: a consumer or a follower, the records that it may see, and the replica
+//! that it should read from.
 
 use levada_cluster::replication::leader::FollowerFetch;
 use levada_wire::fetch::{FetchPartition, FetchRequest};
@@ -10,7 +11,7 @@ use crate::replica::Partition;
 const READ_COMMITTED: i8 = 1;
 /// From this version on a consumer can read from a follower (KIP-392).
 const ANY_REPLICA_VERSION_MIN: i16 = 11;
-/// Key of the choice of a replica; the one class that it takes is that of [`nearest`].
+/// Key of the choice of a replica; its only valid class is that of [`nearest`].
 const SELECTOR: &str = "replica.selector.class";
 
 /// The peer that fetches.
@@ -79,8 +80,8 @@ impl Reader {
     }
 }
 
-/// The replica from which the consumer is to read instead of this one: in sync, in the consumer's
-/// rack, with the offset, and of these the one with the latest log end (KIP-392).
+/// The replica that the consumer should read from instead of this one: in sync, in the consumer's
+/// rack, with the offset, and of these the replica with the latest log end (KIP-392).
 pub(super) fn nearest(
     context: &Context,
     request: &FetchRequest,

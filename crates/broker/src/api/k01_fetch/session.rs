@@ -14,17 +14,17 @@ use crate::fetch_session::{SessionRequest, Continued, PartitionKey, SessionPlan,
 
 /// Treatment of the response.
 pub(super) enum After {
-    /// It goes out as it is.
+    /// The answer is sent unchanged.
     Nothing,
-    /// It opens a session for these.
+    /// The answer opens a session for these partitions.
     Open(Vec<(PartitionKey, FetchPartition)>),
     /// The response omits unchanged partitions.
     Prune(Continued),
 }
 
-/// Finds the request's session and makes the request whole with what the session has.
+/// Finds the request's session and adds the partitions of the session to the request.
 pub(super) fn begin(context: &Context, request: &mut FetchRequest) -> Result<After, ErrorCode> {
-    // Versions without sessions, and most clients that want none.
+    // Versions without sessions, and most clients that use no session.
     if request.session_id == 0 && request.session_epoch == -1 {
         return Ok(After::Nothing);
     }
@@ -49,7 +49,7 @@ pub(super) fn begin(context: &Context, request: &mut FetchRequest) -> Result<Aft
     })
 }
 
-/// Opens the session, or leaves out of the answer what the client knows.
+/// Opens the session, or omits partitions from the answer that have not changed for the client.
 pub(super) fn finish<H: HoleLen>(context: &Context, after: After, response: &mut FetchResponse<H>) {
     match after {
         After::Nothing => {}
@@ -68,7 +68,7 @@ pub(super) fn finish<H: HoleLen>(context: &Context, after: After, response: &mut
     }
 }
 
-/// An answer without anything: what the client asked for is for later.
+/// An empty answer: the client repeats the request later.
 pub(super) fn postpone<H>(after: &After, response: &mut FetchResponse<H>) {
     response.topics.clear();
     if let After::Prune(continued) = after {

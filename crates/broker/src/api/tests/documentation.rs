@@ -117,7 +117,7 @@ fn feature_table() -> String {
             format!("| `{}` | {}–{} | {tick} | {why} |\n", feature.name, levels.0, levels.1)
         })
         .collect();
-    format!("\n| Feature | Levels | Told | If not, why |\n|---|---|---|---|\n{rows}\n")
+    format!("\n| Feature | Levels | Reported | Reason, if not |\n|---|---|---|---|\n{rows}\n")
 }
 
 #[test]

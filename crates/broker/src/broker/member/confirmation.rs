@@ -17,7 +17,7 @@ pub(super) struct Heard {
 /// Progress of the proof. Times are those at which answers came, ms.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) enum Confirmation {
-    /// Nothing is in doubt.
+    /// No confirmation is pending.
     #[default]
     Settled,
     /// The process went on at this time.

@@ -12,9 +12,9 @@ use crate::group::request::{JoinOutcome, JoinRequest};
 use crate::group::timers::Alarm;
 use crate::group::turn::{Continuation, PendingWrite, Returned, StepContext};
 
-/// From this version on a new member must come back with the id it is given (KIP-394).
+/// The first version in which a new member must rejoin with its assigned id (KIP-394).
 const REQUIRES_MEMBER_ID: i16 = 4;
-/// From this version on a static leader that returns can be told to skip the assignment (KIP-814).
+/// The first version in which a returning static leader can skip the assignment (KIP-814).
 const CAN_SKIP_ASSIGNMENT: i16 = 9;
 
 impl ClassicGroup {
@@ -53,9 +53,8 @@ impl ClassicGroup {
         self.join_again(turn, ticket, request)
     }
 
-    /// True if the member may come in. While a rebalance gathers members, those that wait are
-    /// counted rather than those on the books: if the limit was lowered, the last to come back are
-    /// turned away.
+    /// True if the member may join. During a rebalance the waiting members count, not the stored
+    /// ones: if the limit was lowered, the last members to rejoin are refused.
     fn has_room(&self, max_size: usize, member_id: &str) -> bool {
         let member = self.members.get(member_id);
         match self.state {
@@ -103,7 +102,7 @@ impl ClassicGroup {
             self.members.get(&request.member_id).is_some_and(|member| member.protocols != request.protocols);
         let rebalance = match self.state {
             State::PreparingRebalance => true,
-            // It may only have missed the answer; the generation it asks for is there.
+            // The member may have missed the answer only; its generation exists.
             State::CompletingRebalance => changed,
             // A leader joins again because something that only it can see has changed.
             State::Stable => changed || self.is_leader(&request.member_id),
@@ -132,8 +131,8 @@ impl ClassicGroup {
         if self.state == State::PreparingRebalance && self.previous == State::Empty {
             self.new_member_added = true;
         }
-        // The client cannot send heartbeats before it knows its id, and a parked join hides that it
-        // has gone; so the wait itself is limited, and a client that is still there asks again.
+        // The client cannot send heartbeats without an id, and a parked join hides a lost
+        // connection; so the wait is limited, and a client that is still connected retries.
         let timeout_ms = turn.config.new_member_join_timeout_ms;
         turn.alarm_in(self.session_key(&member_id), timeout_ms, Alarm::SessionOver);
         let member = Member::new(member_id, &mut request, ticket);
@@ -141,7 +140,7 @@ impl ClassicGroup {
         self.rebalance_or_complete(turn)
     }
 
-    /// Takes over what the member now offers; its join waits.
+    /// Takes over the protocols that the member offers; its join waits.
     fn update(&mut self, turn: &mut StepContext<'_>, ticket: Ticket, member_id: &str, request: JoinRequest) {
         if let Some(mut member) = self.members.remove(member_id) {
             self.count_protocols(&member, false);
@@ -183,7 +182,7 @@ impl ClassicGroup {
         self.update(turn, ticket, &member_id, request);
         match self.state {
             State::Stable if self.protocol_name.as_deref() == self.elect_protocol().as_deref() => {
-                // Nothing changes for the others: only the new id has to be remembered.
+                // Nothing changes for the other members: the coordinator only stores the new id.
                 let assignments: BTreeMap<String, Bytes> = self
                     .members
                     .values()
@@ -232,7 +231,7 @@ impl ClassicGroup {
                 let mut outcome = self.joined(&returned.member_id);
                 outcome.skip_assignment = returned.can_skip_assignment && self.is_leader(&returned.member_id);
                 if !returned.can_skip_assignment {
-                    // It must not take itself for the leader, or it would assign again.
+                    // It must not act as the leader, or it would assign again.
                     outcome.leader = returned.old_leader.unwrap_or_default();
                     outcome.members.clear();
                 }

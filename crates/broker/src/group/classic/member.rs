@@ -7,7 +7,7 @@ use bytes::Bytes;
 use crate::group::event::Ticket;
 use crate::group::request::{JoinRequest, Protocol};
 
-/// A member, what it can do and what it waits for.
+/// A member, its protocols and its waiting requests.
 #[derive(Debug)]
 pub(super) struct Member {
     /// Its id.
@@ -16,11 +16,11 @@ pub(super) struct Member {
     pub(super) group_instance_id: Option<String>,
     /// Its client id.
     pub(super) client_id: String,
-    /// Where it connects from.
+    /// Address of the member.
     pub(super) client_host: String,
     /// Time that the group waits for it to join again.
     pub(super) rebalance_timeout_ms: i32,
-    /// A member silent for so long is removed.
+    /// Time without a heartbeat after which the member is removed.
     pub(super) session_timeout_ms: i32,
     /// Supported protocols, in order of preference.
     pub(super) protocols: Vec<Protocol>,
@@ -30,7 +30,7 @@ pub(super) struct Member {
     pub(super) join: Option<Ticket>,
     /// The sync that waits for the leader.
     pub(super) sync: Option<Ticket>,
-    /// It has never been told its id, so it cannot send heartbeats yet.
+    /// The member does not have its id yet, so it cannot send heartbeats.
     pub(super) is_new: bool,
 }
 
@@ -68,8 +68,8 @@ impl Member {
         self.protocols.iter().map(|offered| offered.name.as_str()).collect()
     }
 
-    /// It waits for an answer, so its silence is not a failure. A new member may be gone without
-    /// anybody noticing while it waits, so that is no excuse for it.
+    /// The member waits for an answer, so it need not send heartbeats. This does not apply to a new
+    /// member: a lost connection would stay unnoticed while it waits.
     pub(super) fn is_excused(&self) -> bool {
         !self.is_new && (self.join.is_some() || self.sync.is_some())
     }

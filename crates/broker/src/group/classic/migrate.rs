@@ -65,7 +65,7 @@ impl ClassicGroup {
         Ok((self.generation, members.collect::<Result<Vec<Migrant>, GroupError>>()?))
     }
 
-    /// A classic group of members that have all come to speak the classic protocol.
+    /// A classic group of members that all use the classic protocol now.
     pub(in crate::group) fn immigrate(
         id: String,
         generation: i32,

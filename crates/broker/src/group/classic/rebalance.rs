@@ -16,7 +16,7 @@ impl ClassicGroup {
         }
     }
 
-    /// Asks all members to join again, and waits for them.
+    /// Makes all members rejoin, and waits for them.
     pub(in crate::group) fn prepare_rebalance(&mut self, turn: &mut StepContext<'_>) -> Option<PendingWrite> {
         if self.state == State::CompletingRebalance {
             self.cancel_assignment(turn, crate::group::error::GroupError::RebalanceInProgress);
@@ -67,7 +67,7 @@ impl ClassicGroup {
         None
     }
 
-    /// The time to sync is over: those that have not are gone.
+    /// The time for SyncGroup has passed: members without it are removed.
     pub(in crate::group) fn sync_over(
         &mut self,
         turn: &mut StepContext<'_>,
@@ -83,7 +83,7 @@ impl ClassicGroup {
         self.prepare_rebalance(turn)
     }
 
-    /// Nothing has been heard from a member for its session timeout.
+    /// A member has sent no heartbeat for its session timeout.
     pub(in crate::group) fn session_over(
         &mut self,
         turn: &mut StepContext<'_>,

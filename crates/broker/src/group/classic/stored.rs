@@ -11,7 +11,7 @@ use crate::group::request::Protocol;
 use crate::group::turn::{PendingWrite, StepContext};
 
 impl ClassicGroup {
-    /// The group as a record says it is. It waits for no member until [`ClassicGroup::loaded`].
+    /// The group of a record. It waits for no member until [`ClassicGroup::loaded`].
     pub(in crate::group) fn from_record(id: String, value: GroupValue) -> Self {
         let mut group = Self::new(id, 0);
         group.state = if value.members.is_empty() { State::Empty } else { State::Stable };
@@ -86,8 +86,7 @@ fn from_value(value: MemberValue, protocol: &str) -> Member {
         -1 => value.session_timeout_ms,
         timeout_ms => timeout_ms,
     };
-    // Copies: the member may live long, and must not keep the buffer alive that the log was read
-    // into.
+    // Copies: the member may exist for long, and must not keep the buffer of the log in memory.
     let metadata = Bytes::copy_from_slice(&value.subscription);
     Member {
         id: value.member_id,

@@ -11,7 +11,7 @@ use super::ClassicGroup;
 const CONSUMER: &str = "consumer";
 
 impl ClassicGroup {
-    /// True if the group speaks the consumer protocol; the metadata of any other is opaque.
+    /// True if the members use the consumer protocol; the metadata of any other protocol is opaque.
     pub(super) fn is_consumer(&self) -> bool {
         self.protocol_type.as_deref() == Some(CONSUMER)
     }

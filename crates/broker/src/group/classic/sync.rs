@@ -12,7 +12,7 @@ use crate::group::timers::TimerKey;
 use crate::group::turn::{Assignment, Continuation, PendingWrite, StepContext};
 
 impl ClassicGroup {
-    /// A member asks for its assignment; a leader sends the assignment of every member.
+    /// A member requests its assignment; a leader sends the assignment of every member.
     pub(in crate::group) fn sync(
         &mut self,
         turn: &mut StepContext<'_>,
@@ -75,7 +75,8 @@ impl ClassicGroup {
         PendingWrite { records, then: Continuation::Assign(Assignment { group_id, generation, assignments }) }
     }
 
-    /// The assignment is stored, or could not be. It counts only if nothing has happened meanwhile.
+    /// The assignment is stored, or could not be. It counts only if the group has not changed
+    /// since.
     pub(in crate::group) fn assigned(
         &mut self,
         turn: &mut StepContext<'_>,
@@ -111,7 +112,8 @@ impl ClassicGroup {
             waiting.map(|member| (member.id.clone(), member.assignment.clone())).collect();
         for (member_id, assignment) in waiting {
             self.answer_sync(turn, &member_id, error.map_or(Ok(assignment), Err));
-            // While it waited, its silence was excused and its alarm may have gone off in vain.
+            // During the wait, heartbeats were not required, and the alarm may have fired without
+            // effect.
             self.renew_session(turn, &member_id);
         }
     }

@@ -58,8 +58,8 @@ impl ClassicGroup {
         }
     }
 
-    /// Checks that offsets of the group may be removed. Of other protocols it is unknown what they
-    /// use.
+    /// Checks that offsets of the group may be removed. The topics of members of other protocols
+    /// are unknown.
     pub(in crate::group) fn validate_offset_delete(&self) -> Result<(), GroupError> {
         match self.state {
             State::Dead => Err(GroupError::GroupIdNotFound),

@@ -27,7 +27,7 @@ pub(super) struct Candidate {
     pub(super) before: Partitions,
 }
 
-/// Assigns all partitions of `counts` (partitions by topic) that anybody subscribes to.
+/// Assigns all partitions of `counts` (partitions by topic) that have subscribers.
 pub(super) fn assign(
     assignor: &str,
     members: Vec<Candidate>,

@@ -1,5 +1,5 @@
 //! Members of the classic protocol in a consumer group, during the migration of clients: JoinGroup
-//! reconciles, SyncGroup returns the assignment, Heartbeat tells the member when to join again.
+//! reconciles, SyncGroup returns the assignment, the answer to Heartbeat makes the member rejoin.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -96,7 +96,7 @@ impl ConsumerGroup {
         Ok(embedded::assignment(&assigned, topics, &first.metadata))
     }
 
-    /// A classic member is alive; an error tells it to join again.
+    /// A heartbeat of a classic member; an error makes it rejoin.
     pub(in crate::group) fn classic_heartbeat(&self, request: &HeartbeatRequest) -> Result<(), GroupError> {
         let (member, _) = self.classic(&request.member_id, request.group_instance_id.as_deref())?;
         let current = &member.current;
@@ -112,8 +112,8 @@ impl ConsumerGroup {
         if behind || can_go_on { Err(GroupError::RebalanceInProgress) } else { Ok(()) }
     }
 
-    /// Members leave, or an operator has them leave; whatever they speak, a static one is named by
-    /// its instance alone if need be. The group without those that there are.
+    /// Removes members that leave or that an operator removes. The instance id alone may name a
+    /// static member of either protocol. Returns the group without the members that exist.
     pub(in crate::group) fn classic_leave(
         &self,
         members: Vec<LeavingMember>,

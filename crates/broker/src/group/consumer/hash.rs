@@ -22,7 +22,7 @@ pub(super) fn metadata_hash(names: &BTreeSet<String>, topics: &dyn Topics) -> i6
 /// none.
 fn topic_hash(name: &str, id: levada_wire::Uuid, partitions: i32) -> u64 {
     let mut topic = vec![0];
-    // As two numbers of 64 bits, lowest byte first.
+    // As two 64-bit numbers, lowest byte first.
     topic.extend(id.as_bytes()[..8].iter().rev());
     topic.extend(id.as_bytes()[8..].iter().rev());
     let units: Vec<u16> = name.encode_utf16().collect();

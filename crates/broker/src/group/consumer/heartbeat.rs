@@ -82,7 +82,7 @@ impl ConsumerGroup {
         check_epoch(member, request).map(|()| Some(member))
     }
 
-    /// Nothing to do: the member has its target assignment, and its subscription is unchanged.
+    /// No change: the member has its target assignment, and its subscription is unchanged.
     fn is_settled(&self, member: &Member, request: &ConsumerHeartbeatRequest) -> bool {
         !self.stale
             && self.epoch <= self.target_epoch
@@ -168,7 +168,8 @@ impl Draft {
         }
     }
 
-    /// A static member has come back, perhaps under a new id: it takes over what was its own.
+    /// A static member has returned, perhaps with a new id: it takes over the state of its
+    /// predecessor.
     pub(super) fn replace(&mut self, old_id: &str, member_id: &str, member: &Member) -> Member {
         let target = self.group.targets.get(old_id).cloned().unwrap_or_default();
         let mut member = member.clone();
@@ -180,8 +181,8 @@ impl Draft {
         member
     }
 
-    /// Stores the member's subscription; true if its topics have changed. Those that a new
-    /// expression selects are not known yet.
+    /// Stores the member's subscription; true if its topics have changed. The topics of a new
+    /// expression are not known yet.
     fn update(&mut self, request: &ConsumerHeartbeatRequest, before: &Member) -> Result<bool, GroupError> {
         let metadata = wanted(before, request);
         let regex = |metadata: &crate::group::records::MemberMetadata| {

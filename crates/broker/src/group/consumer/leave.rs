@@ -47,7 +47,7 @@ impl ConsumerGroup {
         current(self) == current(before)
     }
 
-    /// True if a member is still in the epoch in which it was told to give partitions up.
+    /// True if a member is still in the epoch in which it had to revoke partitions.
     pub(in crate::group) fn is_revoking(&self, member_id: &str) -> bool {
         let member = self.members.get(member_id);
         member.is_some_and(|member| member.current.state == super::reconcile::UNREVOKED)

@@ -8,8 +8,8 @@ use crate::group::records::{ConsumerRecord, CurrentValue, EpochValue, Partitions
 use crate::group::topics::Topics;
 
 impl ConsumerGroup {
-    /// A consumer group of a classic group's members: each has what the leader has assigned it
-    /// last.
+    /// A consumer group of a classic group's members: each member keeps the last assignment of the
+    /// leader.
     ///
     /// # Errors
     /// As [`ClassicGroup::emigrate`].
@@ -58,7 +58,7 @@ impl ConsumerGroup {
         instance.is_some_and(|instance| self.static_members.contains_key(instance))
     }
 
-    /// True if all members speak the classic protocol, and there are some.
+    /// True if the group has members and all of them use the classic protocol.
     pub(in crate::group) fn is_all_classic(&self) -> bool {
         !self.members.is_empty() && self.members.values().all(|member| member.metadata.classic.is_some())
     }

@@ -28,9 +28,8 @@ pub(super) struct Goal<'a> {
     pub(super) owned: Option<&'a Partitions>,
 }
 
-/// The member's next state on the way to the goal. `taken` says whether a partition belongs to
-/// anybody. None if the member's state is unknown and it has not given everything up: it must start
-/// again.
+/// The member's next state on the way to the target. `taken` returns true if a partition has an
+/// owner. None if the member's state is unknown and it has not revoked everything: it must rejoin.
 pub(super) fn next(
     now: &CurrentValue,
     goal: &Goal<'_>,
@@ -53,7 +52,7 @@ pub(super) fn next(
     })
 }
 
-/// A member that does not say what it has may have anything.
+/// A member that does not report its partitions may have any.
 fn owns_any(owned: Option<&Partitions>, partitions: &EpochPartitions) -> bool {
     let Some(owned) = owned else { return true };
     partitions.iter().any(|(topic, partitions)| {
@@ -61,7 +60,7 @@ fn owns_any(owned: Option<&Partitions>, partitions: &EpochPartitions) -> bool {
     })
 }
 
-/// The subscription has shrunk: what is no longer subscribed to is given up at once.
+/// The subscription has shrunk: the member revokes the partitions of removed topics at once.
 fn drop_unsubscribed(now: &CurrentValue, goal: &Goal<'_>) -> CurrentValue {
     let mut next = now.clone();
     next.assigned.retain(|topic, _| goal.subscribed.contains(topic));

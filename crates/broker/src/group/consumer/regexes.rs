@@ -23,9 +23,9 @@ impl ConsumerGroup {
         member.regex().is_some_and(|regex| !self.regexes.contains_key(regex))
     }
 
-    /// The group with the matches of its new expressions, among the topics that the member may know
-    /// of who has brought one. None if there is nothing to be matched. Known expressions keep their
-    /// matches, unlike in Kafka: the cost of a new one does not grow with the group.
+    /// The group with the matches of its new expressions, among the topics that the member who sent
+    /// the expression may describe. None if there is no expression to match. Known expressions keep
+    /// their matches, unlike in Kafka: the cost of a new expression does not grow with the group.
     pub(in crate::group) fn match_new(
         &self,
         topics: &dyn Topics,
@@ -45,7 +45,7 @@ impl ConsumerGroup {
 }
 
 impl Draft {
-    /// Forgets the expressions that no member uses. True if there were any.
+    /// Removes the expressions that no member uses. True if there were any.
     pub(super) fn forget_regexes(&mut self) -> bool {
         let used: BTreeSet<&str> = self.group.members.values().filter_map(Member::regex).collect();
         let unused = self.group.regexes.keys().filter(|regex| !used.contains(regex.as_str()));
@@ -78,7 +78,8 @@ impl Draft {
         let mut names = topics.names();
         names.retain(|name| visible.has(name));
         for pattern in patterns {
-            // One that an earlier version accepted and this one does not matches nothing.
+            // An expression that an earlier version accepted and this version does not accept
+            // matches nothing.
             let matching = compile(&pattern).map(|regex| {
                 names.iter().filter(|name| regex.is_match(name)).cloned().collect::<BTreeSet<String>>()
             });

@@ -34,7 +34,7 @@ impl ConsumerGroup {
 }
 
 impl Draft {
-    /// Looks at the topics again and raises the epoch if they have changed, or if `must`.
+    /// Compares the topics again and raises the epoch if they have changed, or if `must`.
     pub(super) fn raise_epoch(&mut self, must: bool, topics: &dyn Topics) {
         let metadata_hash = metadata_hash(&self.group.subscribed(), topics);
         if must || metadata_hash != self.group.metadata_hash {

@@ -77,8 +77,8 @@ impl ConsumerGroup {
         self.subscribed()
     }
 
-    /// The members, and how long each may still take to give up partitions if it speaks the
-    /// consumer protocol and must. Classic members have other limits.
+    /// The members, and the time that each has left to revoke partitions, if it uses the consumer
+    /// protocol and must revoke any. Classic members have other limits.
     pub(in crate::group) fn watched(&self) -> impl Iterator<Item = (&str, Option<i32>)> {
         self.members.iter().map(|(id, member)| {
             let must = self.is_revoking(id) && member.metadata.classic.is_none();

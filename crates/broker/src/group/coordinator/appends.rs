@@ -11,14 +11,14 @@ use crate::group::request::{EndTxnRequest, FetchRequest};
 use crate::group::turn::{AnyGroup, Continuation, PendingWrite};
 use crate::machine::{EncodedRecord, PersistFailure, PersistId, Ticket};
 
-/// Appends the driver has been asked for and has not reported yet.
+/// Appends that the driver has not reported yet.
 #[derive(Debug, Default)]
 pub(super) struct Appends {
     asked: u64,
     under_way: BTreeMap<PersistId, UnderWay>,
 }
 
-/// An append, and what the driver has reported about it.
+/// An append, and the driver's report about it.
 #[derive(Debug)]
 struct UnderWay {
     write: PendingWrite,
@@ -30,11 +30,11 @@ struct UnderWay {
 /// Role of an append in a transaction.
 #[derive(Clone, Copy, Debug)]
 enum Part {
-    /// Nothing.
+    /// No transaction.
     None,
     /// Its offsets are pending until the producer's transaction ends.
     Of(i64),
-    /// It is the end of one.
+    /// The append is the end of a transaction.
     End(EndTxnRequest),
 }
 
@@ -61,7 +61,8 @@ pub(super) struct HeldFetch {
 }
 
 impl Coordinator {
-    /// Asks the driver to append; records that cannot be written at all have failed already.
+    /// Requests an append from the driver; records that are too large for any batch have failed
+    /// already.
     pub(super) fn append(&mut self, write: PendingWrite, now_ms: i64) {
         match encode(&write.records) {
             Ok(records) => self.ask_for(write, Part::None, Payload::Records(records)),
@@ -78,7 +79,7 @@ impl Coordinator {
         }
     }
 
-    /// Asks the driver to append a transaction's end.
+    /// Requests the driver to append a transaction's end.
     pub(super) fn append_marker(&mut self, end: EndTxnRequest, then: Continuation) {
         self.ask_for(PendingWrite { records: Vec::new(), then }, Part::End(end), Payload::Marker(end));
     }

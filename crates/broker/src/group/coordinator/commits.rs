@@ -18,14 +18,14 @@ use crate::group::request::{
 use crate::group::timers::{Alarm, TimerKey};
 use crate::group::turn::{AnyGroup, Continuation, PendingWrite};
 
-/// From this version on a commit into a group that does not exist says so.
+/// The first version in which a commit into a missing group gets its own error.
 const KNOWS_GROUP_ID_NOT_FOUND: i16 = 9;
-/// More tombstones than this go into batches of their own, so that no batch outgrows the
-/// partition's limit.
+/// More tombstones than this go into separate batches, so that no batch exceeds the partition's
+/// limit.
 const RECORDS_PER_APPEND: usize = 1_000;
-/// So many groups are looked at for expired offsets before requests get their turn.
+/// Number of groups that are checked for expired offsets before requests get their turn.
 const GROUPS_PER_TURN: usize = 1_000;
-/// The pause until the next groups are looked at.
+/// The pause before the next groups are checked.
 const BETWEEN_TURNS_MS: i64 = 1;
 
 impl Coordinator {
@@ -95,7 +95,7 @@ impl Coordinator {
             }
             let (epoch, topics) = (request.generation, &request.topics);
             let admitted = group.commit(&request.member_id, epoch, None, topics, &*self.topics);
-            // Clients of this request do not know the other error.
+            // Clients of this request do not have the other error.
             return admitted.map_err(|error| match error {
                 GroupError::StaleMemberEpoch => GroupError::IllegalGeneration,
                 error => error,
@@ -154,7 +154,7 @@ impl Coordinator {
     }
 
     pub(super) fn fetch(&mut self, ticket: Ticket, request: FetchRequest) {
-        // A stable answer includes the commits that are being written while it is asked for.
+        // A stable answer includes the commits that are being written at the time of the request.
         match self.appends.last().filter(|_| request.require_stable) {
             Some(after) => self.held_fetches.push(HeldFetch { after, ticket, request }),
             None => self.answer_fetch(ticket, &request),
@@ -172,7 +172,7 @@ impl Coordinator {
         self.reply(ticket, Outcome::Fetch(Ok(topics)));
     }
 
-    /// A commit is in the log. Where there are offsets, there is a group.
+    /// A commit is in the log. A group with offsets exists.
     pub(super) fn apply_offset(
         &mut self,
         record_offset: i64,
@@ -190,7 +190,7 @@ impl Coordinator {
         self.offsets.apply(record_offset, transaction, key, value);
     }
 
-    /// Topics are gone: so are the offsets committed for them.
+    /// Topics are deleted, and so are their committed offsets.
     pub(super) fn forget_partitions(&mut self, partitions: &[(String, Vec<i32>)], now_ms: i64) {
         let keys = self.offsets.keys_of_partitions(partitions);
         for keys in keys.chunks(RECORDS_PER_APPEND) {
@@ -199,9 +199,8 @@ impl Coordinator {
         }
     }
 
-    /// Removes offsets whose time is over, and groups without members of which nothing is left.
-    /// Looks at some groups only and sets the alarm for the next ones, so that requests are not
-    /// kept waiting.
+    /// Removes expired offsets, and groups without members and offsets. Checks some groups only and
+    /// sets the alarm for the next ones, so that requests do not wait.
     pub(super) fn expire_offsets(&mut self, now_ms: i64) {
         let from = self.expire_from.take().unwrap_or_default();
         let mut group_ids: Vec<String> =
@@ -273,7 +272,7 @@ impl From<Ends> for PendingWrite {
     }
 }
 
-/// When offsets are committed, and when they are to be forgotten if the client said so.
+/// Time of the commit, and its expiration if the client set one.
 #[derive(Clone, Copy)]
 struct Times {
     now_ms: i64,

@@ -33,7 +33,7 @@ pub(in crate::group) struct GroupDraft {
     pub(super) answer: Option<(Ticket, Outcome)>,
     /// The member whose session begins again with it.
     pub(super) renewed: Option<String>,
-    /// Members that have gone with it.
+    /// Members that leave the group with the draft.
     pub(super) gone: Vec<String>,
     /// The topics it was made with.
     pub(super) topics: Arc<dyn Topics>,
@@ -59,7 +59,7 @@ impl DraftedGroup {
     }
 }
 
-/// The fault of a heartbeat whatever the state of its group.
+/// The error of a heartbeat that does not depend on the state of its group.
 pub(super) fn invalid(request: &ConsumerHeartbeatRequest) -> Option<GroupError> {
     let blank = |text: &str| text.trim().is_empty();
     let what = |what| Some(GroupError::InvalidRequest(what));
@@ -108,7 +108,7 @@ impl Coordinator {
         }
     }
 
-    /// As [`Coordinator::hold`], for an alarm that has gone off.
+    /// As [`Coordinator::hold`], for an alarm that has fired.
     pub(super) fn holds_alarm(&mut self, group_id: &str, key: &TimerKey, alarm: Alarm) -> bool {
         let Some(waiting) = self.writing.get_mut(group_id) else { return false };
         waiting.0.push_back(Held::Alarm(key.clone(), alarm));
@@ -162,7 +162,7 @@ impl Coordinator {
         Ok(())
     }
 
-    /// A group for a member that joins one that does not exist, or is a classic one.
+    /// A group for a member that joins a missing group or a classic group.
     fn found(
         &self,
         request: &ConsumerHeartbeatRequest,
@@ -274,7 +274,7 @@ impl Coordinator {
         match draft.becomes {
             DraftedGroup::Consumer(mut group) => {
                 if !Arc::ptr_eq(&draft.topics, &self.topics) {
-                    // They have changed while the group was being written.
+                    // The members have changed while the group was being written.
                     group.topics_changed();
                 }
                 self.install(*group, draft.renewed.as_deref(), now_ms);
@@ -289,9 +289,9 @@ impl Coordinator {
         }
     }
 
-    /// A member with a new expression has been answered: what it matches is found out now, and
-    /// members are assigned at their next heartbeats. Should that not be written, the member's next
-    /// heartbeat asks for it again.
+    /// After the answer to a member with a new expression: the coordinator evaluates the
+    /// expression, and assigns members at their next heartbeats. If the result cannot be written,
+    /// the member's next heartbeat repeats the evaluation.
     fn match_new_expressions(&mut self, group_id: &str, visible: &Visible, now_ms: i64) {
         let topics = self.topics.clone();
         let group = self.consumers.get(group_id);
@@ -352,7 +352,7 @@ impl Coordinator {
         }
     }
 
-    /// Nothing has changed. Members that should have been removed are checked again later.
+    /// No change. Members that should have been removed are checked again later.
     fn drop_draft(&mut self, draft: GroupDraft, error: GroupError) {
         let GroupDraft { becomes, answer, gone, .. } = draft;
         match answer {
@@ -361,7 +361,7 @@ impl Coordinator {
         }
     }
 
-    /// Sets when a member is put out if nothing is heard from it.
+    /// Sets the time at which the member is removed without a heartbeat.
     pub(super) fn watch_session(&mut self, group_id: &str, member_id: &str) {
         let classic = self.consumers.get(group_id).and_then(|group| group.classic_timeouts(member_id));
         let timeout_ms =
@@ -430,7 +430,7 @@ impl Coordinator {
         own.unwrap_or(self.config.consumer.heartbeat_interval_ms)
     }
 
-    /// Topics have come, gone or grown.
+    /// Topics were created, deleted or extended.
     pub(super) fn topics_changed(&mut self, topics: Arc<dyn Topics>) {
         self.topics = topics;
         self.consumers.values_mut().for_each(ConsumerGroup::topics_changed);
@@ -457,7 +457,7 @@ impl Coordinator {
             .collect()
     }
 
-    /// Refuses held requests; their clients look for another coordinator.
+    /// Refuses held requests; their clients find the coordinator again.
     pub(super) fn abandon_held(&mut self, error: GroupError) {
         for (_, waiting) in std::mem::take(&mut self.writing) {
             for held in waiting.0 {

@@ -95,7 +95,7 @@ impl Coordinator {
         let (left, write) = group.leave(&mut turn, request.members);
         let outcome = Outcome::Leave(Ok(left));
         match write {
-            // The last one has left: that is to be known after a restart before it is said.
+            // The last member has left: the record must be in the log before the answer.
             Some(write) => {
                 self.append(PendingWrite { then: Continuation::Reply(ticket, outcome), ..write }, now_ms)
             }
@@ -103,7 +103,7 @@ impl Coordinator {
         }
     }
 
-    /// Groups without members are deleted with all their offsets; the others say why not.
+    /// Groups without members are deleted with all their offsets; the others get an error.
     pub(super) fn delete(&mut self, ticket: Ticket, request: DeleteRequest, now_ms: i64) {
         let (mut records, mut deleted, mut outcome) = (Vec::new(), Vec::new(), Vec::new());
         for group_id in request.group_ids {

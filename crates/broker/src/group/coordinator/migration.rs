@@ -2,8 +2,8 @@
 //! online migration).
 //!
 //! A classic group with members becomes a consumer group when the first member that speaks the
-//! consumer protocol joins; a consumer group becomes a classic one when the last such member has
-//! gone.
+//! consumer protocol joins; a consumer group becomes a classic group when the last such member has
+//! left.
 
 use super::Coordinator;
 use super::consumers::{DraftedGroup, GroupDraft};
@@ -16,7 +16,7 @@ use crate::group::request::{
 };
 use crate::group::timers::{Alarm, TimerKey};
 
-/// From this version on a new member must come back with the id it is given (KIP-394).
+/// The first version in which a new member must rejoin with its assigned id (KIP-394).
 const REQUIRES_MEMBER_ID: i16 = 4;
 /// The kind of classic group that a consumer group takes the place of.
 const PROTOCOL_TYPE: &str = "consumer";
@@ -82,8 +82,8 @@ impl Coordinator {
         (DraftedGroup::Classic(Box::new(classic), rebalance), records)
     }
 
-    /// The draft as it is, or as a classic group if its last member of the consumer protocol has
-    /// gone.
+    /// The draft unchanged, or as a classic group if its last member of the consumer protocol has
+    /// left.
     pub(super) fn after_departure(&self, draft: Draft, now_ms: i64) -> (DraftedGroup, Vec<Record>) {
         if self.shall_downgrade(&draft) {
             return self.downgrade(draft, true, now_ms);
@@ -159,7 +159,7 @@ impl Coordinator {
         self.write_draft(records, draft, now_ms);
     }
 
-    /// A member has been told to join again: it has its rebalance timeout to do so.
+    /// A member must rejoin: it has its rebalance timeout to do so.
     fn expect_join(&mut self, error: GroupError, group_id: &str, member_id: &str) {
         let group = self.consumers.get(group_id).filter(|_| error == GroupError::RebalanceInProgress);
         let timeouts = group.and_then(|group| group.classic_timeouts(member_id));
@@ -171,7 +171,7 @@ impl Coordinator {
         }
     }
 
-    /// A classic member has joined: it has its rebalance timeout to ask for its assignment.
+    /// A classic member has joined: it has its rebalance timeout to request its assignment.
     pub(super) fn expect_sync(&mut self, group_id: &str, member_id: &str) {
         let group = self.consumers.get(group_id);
         let Some((_, rebalance_ms)) = group.and_then(|group| group.classic_timeouts(member_id)) else {

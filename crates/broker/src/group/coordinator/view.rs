@@ -70,7 +70,7 @@ pub struct DescribedConsumer {
     pub epoch: i32,
     /// Its client id.
     pub client_id: String,
-    /// Where it connects from.
+    /// Address of the member.
     pub client_host: String,
     /// The topics it names.
     pub topics: Vec<String>,
@@ -80,7 +80,7 @@ pub struct DescribedConsumer {
     pub assigned: Partitions,
     /// Target assignment.
     pub target: Partitions,
-    /// It speaks the classic protocol.
+    /// The member uses the classic protocol.
     pub is_classic: bool,
 }
 
@@ -98,7 +98,7 @@ pub struct ListedGroup {
     pub group_type: &'static str,
 }
 
-/// A group as DescribeGroups shows it. One that does not exist is `Dead`, with the error
+/// A group as DescribeGroups shows it. A missing group is `Dead`, with the error
 /// [`GroupError::GroupIdNotFound`] that is sent from version 6 on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DescribedGroup {
@@ -125,7 +125,7 @@ pub struct DescribedMember {
     pub group_instance_id: Option<String>,
     /// Its client id.
     pub client_id: String,
-    /// Where it connects from.
+    /// Address of the member.
     pub client_host: String,
     /// Its metadata for the chosen protocol; empty unless the group is stable.
     pub metadata: Bytes,

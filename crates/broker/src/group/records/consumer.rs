@@ -19,7 +19,7 @@ pub type Partitions = BTreeMap<Uuid, BTreeSet<i32>>;
 /// Partitions by topic, each with the epoch in which it was assigned.
 pub type EpochPartitions = BTreeMap<Uuid, BTreeMap<i32, i32>>;
 
-/// A record of a consumer group; one without a value removes what it is about.
+/// A record of a consumer group; a record without a value removes its subject.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ConsumerRecord {
     /// The group's epoch.
@@ -41,7 +41,7 @@ pub enum ConsumerRecord {
 /// The epoch of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct EpochValue {
-    /// Raised with every change that asks for a new assignment.
+    /// Raised with every change that requires a new assignment.
     pub epoch: i32,
     /// Of all topics that members subscribe to; 0 for none.
     pub metadata_hash: i64,
@@ -52,11 +52,11 @@ pub struct EpochValue {
 pub struct MemberMetadata {
     /// Its name if it is static.
     pub instance_id: Option<String>,
-    /// Its rack; only remembered.
+    /// The member's rack; stored only.
     pub rack_id: Option<String>,
     /// Its client id.
     pub client_id: String,
-    /// Where it connects from.
+    /// Address of the member.
     pub client_host: String,
     /// The topics it names.
     pub topics: BTreeSet<String>,
@@ -66,7 +66,7 @@ pub struct MemberMetadata {
     pub rebalance_timeout_ms: i32,
     /// The assignor it prefers.
     pub assignor: Option<String>,
-    /// Its protocols if it speaks the classic protocol.
+    /// The member's protocols if it uses the classic protocol.
     pub classic: Option<ClassicMember>,
 }
 
@@ -84,7 +84,7 @@ pub struct ClassicMember {
 pub struct TargetEpoch {
     /// The group epoch it was made for.
     pub epoch: i32,
-    /// When it was made; 0 if unknown.
+    /// Time of the evaluation; 0 if unknown.
     pub timestamp_ms: i64,
 }
 
@@ -112,7 +112,7 @@ pub struct RegexValue {
     pub topics: BTreeSet<String>,
     /// Offset of the metadata it was matched with.
     pub version: i64,
-    /// When.
+    /// Time.
     pub timestamp_ms: i64,
 }
 
@@ -335,7 +335,7 @@ fn tag(out: &mut Out<'_>, content: Option<&(impl AsRef<[u8]> + ?Sized)>) -> Resu
     let Some(content) = content.map(AsRef::as_ref) else { return no_tags(out) };
     out.write_unsigned_varint(1)?;
     out.write_unsigned_varint(0)?;
-    // Longer ones would have failed where they were put together.
+    // Longer values would have failed when they were built.
     out.write_unsigned_varint(u32::try_from(content.len()).unwrap_or(u32::MAX))?;
     out.write_raw_slice(content)
 }
@@ -399,7 +399,7 @@ fn classic(value: &mut Decoder) -> Result<ClassicMember, DecodeError> {
     let count = value.read_compact_array_len()?;
     let protocols = value.read_vec(count, |value| {
         let name = string(value.read_compact_string())?;
-        // A copy: the member must not keep the buffer alive that the log was read into.
+        // A copy: the member must not keep the buffer of the log in memory.
         let metadata = Bytes::copy_from_slice(&value.read_compact_bytes()?);
         value.read_tagged_fields()?;
         Ok(Protocol { name, metadata })

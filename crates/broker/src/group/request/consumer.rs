@@ -17,11 +17,11 @@ pub struct ConsumerHeartbeatRequest {
     pub member_epoch: i32,
     /// Name of a static member.
     pub instance_id: Option<String>,
-    /// The member's rack; only remembered.
+    /// The member's rack; stored only.
     pub rack_id: Option<String>,
     /// Client id from the request header.
     pub client_id: String,
-    /// Where the request came from, as Kafka writes it: `/10.0.0.1`.
+    /// Address of the client, as Kafka writes it: `/10.0.0.1`.
     pub client_host: String,
     /// Time that the member may take to give partitions up.
     pub rebalance_timeout_ms: i32,
@@ -33,7 +33,7 @@ pub struct ConsumerHeartbeatRequest {
     pub assignor: Option<String>,
     /// The partitions it has.
     pub owned: Option<Partitions>,
-    /// The topics it may know of: its expression selects among them.
+    /// The topics that the member may describe: its expression selects among them.
     pub visible: Visible,
 }
 
@@ -44,7 +44,7 @@ pub struct ConsumerBeat {
     pub member_id: String,
     /// Its epoch from now on.
     pub member_epoch: i32,
-    /// When the next heartbeat is due; 0 for one that has left.
+    /// Time until the next heartbeat; 0 for a member that has left.
     pub heartbeat_interval_ms: i32,
     /// New assignment, if it has changed.
     pub assigned: Option<Partitions>,

@@ -5,8 +5,8 @@ use super::{CommitTopic, CommittedTopic};
 use crate::group::error::GroupError;
 use crate::group::event::Producer;
 
-/// TxnOffsetCommit. The caller has already taken out topics that do not exist or may not be read,
-/// and knows that the transaction is open and covers the group's partition.
+/// TxnOffsetCommit. The caller has removed missing topics and topics without permission, and has
+/// verified that the transaction is open and covers the group's partition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TxnCommitRequest {
     /// The group.
@@ -24,8 +24,8 @@ pub struct TxnCommitRequest {
 }
 
 impl TxnCommitRequest {
-    /// True if the request says whose commit it is. Old versions, and producers that know no
-    /// consumer, do not.
+    /// True if the request names the member. Old versions, and producers without a consumer, do
+    /// not.
     pub fn names_member(&self) -> bool {
         self.generation >= 0 || !self.member_id.is_empty() || self.group_instance_id.is_some()
     }

@@ -19,14 +19,14 @@ const CREATED_MAX: usize = 10_000;
 /// Most entries that one request may remove.
 const REMOVED_MAX: usize = 10_000;
 
-/// Most entries that the answer tells: every filter of a request may mean the same ones.
+/// Limit of entries in the answer: every filter of a request may match the same entries.
 const TOLD_MAX: usize = 10 * REMOVED_MAX;
 
 /// Most comparisons of a filter with an entry in one request. Other changes of the metadata wait
 /// for them.
 const COMPARED_MAX: usize = 10_000_000;
 
-/// Adds entries, all or none; one that is there already is added as well, and nothing is written.
+/// Adds entries, all or none; an existing entry succeeds without a record.
 pub fn create_acls(
     image: &Image,
     acls: &[Acl],
@@ -42,7 +42,7 @@ pub fn create_acls(
     Decision { records: records.collect(), outcome: Ok(()) }
 }
 
-/// Removes the entries that each filter means, and says which those were.
+/// Removes the entries that match each filter, and returns them.
 pub fn delete_acls(image: &Image, filters: &[AclFilter]) -> Decision<Vec<Result<Vec<Acl>, Refusal>>> {
     let (mut removed, mut told, mut compared) = (BTreeSet::new(), 0, 0);
     let all: Vec<_> = image.acls().iter().collect();
@@ -78,14 +78,14 @@ pub fn delete_acls(image: &Image, filters: &[AclFilter]) -> Decision<Vec<Result<
 /// Change of one user's credential for one mechanism. The mechanism is the protocol's number.
 #[derive(Clone, PartialEq)]
 pub enum AlterCredential {
-    /// It goes.
+    /// The credential is removed.
     Delete {
         /// The user.
         user: String,
         /// The mechanism.
         mechanism: i8,
     },
-    /// It is set.
+    /// The credential is set.
     Set {
         /// The user.
         user: String,
@@ -109,7 +109,7 @@ impl AlterCredential {
     }
 }
 
-/// Changes users' credentials, each user's or not at all. Deletions stand before the others.
+/// Changes users' credentials, each user independently. Deletions come before the other changes.
 pub fn alter_credentials(
     image: &Image,
     changes: &[AlterCredential],

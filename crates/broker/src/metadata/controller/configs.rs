@@ -20,9 +20,9 @@ pub struct AlterConfig {
 /// Operation on a key's value.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ConfigChange {
-    /// It becomes this.
+    /// The key gets this value.
     Set(String),
-    /// It falls back to its default.
+    /// The key gets its default.
     Delete,
     /// The items, separated by commas, are added to the list unless there already.
     Append(String),
@@ -142,8 +142,8 @@ fn check_sizes(altered: &BTreeMap<String, Option<String>>) -> Result<(), Refusal
     Err(Refusal::new(Reason::InvalidConfig, message))
 }
 
-/// Where eligible leaders are recorded, every broker must mean the same by "enough replicas in
-/// sync".
+/// If eligible leaders are recorded, `min.insync.replicas` must have the same value on every
+/// broker.
 fn check_min_insync_replicas(
     image: &Image,
     resource: &ConfigResource,
@@ -200,8 +200,8 @@ fn check(
     }
     let records = altered
         .into_iter()
-        // A broker's value is written even if it is the same: that is how a broker is told to read
-        // a key store again.
+        // A broker's value is written even if it is unchanged: this makes a broker reload a key
+        // store.
         .filter(|(key, value)| value.as_ref() != current.get(key) || resource.kind == ResourceKind::Broker)
         .map(|(name, value)| {
             Record::from(ConfigRecord {

@@ -5,7 +5,7 @@ use crate::metadata::features::{self, FEATURES, KRAFT_VERSION, METADATA_VERSION}
 use crate::metadata::image::Image;
 use crate::metadata::records::{FeatureLevelRecord, Record};
 
-/// A feature's level as it is asked for.
+/// A requested level of a feature.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FeatureUpdate {
     /// The feature.

@@ -26,8 +26,8 @@ pub fn check_topic_name(name: &str) -> Result<(), Refusal> {
     Err(Refusal::new(Reason::InvalidTopic, format!("Topic name is invalid: {problem}")))
 }
 
-/// The longest name of what is configured or limited, bytes: as long as a string of the protocol.
-/// The name goes into each record.
+/// Maximum length in bytes of the name of a configured or limited entity: that of a string of the
+/// protocol. Each record contains the name.
 pub(super) const MAX_RESOURCE_NAME_LEN: usize = 32_767;
 
 /// Error message for a longer name.
@@ -41,8 +41,8 @@ pub fn is_internal(name: &str) -> bool {
     matches!(name, "__consumer_offsets" | "__transaction_state" | "__share_group_state")
 }
 
-/// Metric names cannot tell `.` from `_`: two topics that differ in nothing else collide. This is
-/// what they share.
+/// Metric names do not distinguish `.` and `_`: topics collide if they differ in nothing else. This
+/// is the common form of their names.
 pub(super) fn collision_key(name: &str) -> String {
     name.replace('.', "_")
 }

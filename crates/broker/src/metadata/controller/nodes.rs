@@ -35,8 +35,8 @@ pub struct Node {
     pub controller_end_points: Vec<Endpoint>,
 }
 
-/// Where Kafka's controller would listen by default. Nothing listens there: the address only goes
-/// into the records that a Kafka started on this directory expects.
+/// Default listener of Kafka's controller. No socket listens there: the address only goes into the
+/// records that a Kafka started on this directory expects.
 pub(crate) fn controller_endpoint() -> VoterEndpoint {
     VoterEndpoint { name: "CONTROLLER".to_owned(), host: "localhost".to_owned(), port: 9093 }
 }
@@ -44,9 +44,9 @@ pub(crate) fn controller_endpoint() -> VoterEndpoint {
 /// Start of a process: registers it, and makes it the leader of every partition without a leader
 /// that it may lead. `base_offset` is where the first of the records will be appended.
 ///
-/// After an orderly stop, Kafka's or ours, no partition has a leader. After a crash they still have
-/// one, this node. It leads in a new epoch then: recovery may have cut its logs, and clients tell
-/// records that follow from those that were lost by the epoch alone.
+/// After an orderly stop, of Kafka or Levada, no partition has a leader. After a crash this node is
+/// still the leader. It then leads in a new epoch: recovery may have truncated its logs, and only
+/// the epoch lets clients distinguish new records from lost ones.
 pub fn start_node(image: &Image, node: &Node, base_offset: i64) -> Vec<Record> {
     let change = BrokerRegistrationChangeRecord {
         broker_id: node.node_id,
@@ -104,8 +104,8 @@ pub fn lose_directories(image: &Image, node_id: i32, left: &[Uuid]) -> Vec<Recor
     records
 }
 
-/// Records where replicas of the node are, if the image does not say so, and has the node lead
-/// again what it could not while they counted as lost: `placed` has topic, number and directory.
+/// Records the directories of the node's replicas that the image lacks, and makes the node lead the
+/// partitions again that counted as lost: `placed` has topic, number and directory.
 pub fn assign_directories(image: &Image, node_id: i32, placed: &[((String, i32), Uuid)]) -> Vec<Record> {
     let change = |((name, partition_id), directory): &((String, i32), Uuid)| {
         let topic = image.topic(name)?;
@@ -183,8 +183,8 @@ fn lead(partition: &PartitionRegistration, node_id: i32) -> Option<PartitionChan
         return None;
     }
     let clean = partition.isr.contains(&node_id) || partition.eligible_leader_replicas.contains(&node_id);
-    // No replica surely has everything, but this was the last to lead: what it has is all there
-    // is.
+    // No replica is known to have everything, but this one was the last leader: its records are all
+    // that exist.
     let last = partition.isr.is_empty()
         && partition.eligible_leader_replicas.is_empty()
         && partition.last_known_elr == [node_id];
@@ -197,7 +197,7 @@ fn lead(partition: &PartitionRegistration, node_id: i32) -> Option<PartitionChan
     Some(PartitionChangeRecord {
         isr: Some(alone),
         leader: node_id,
-        // A single replica has nobody to recover from.
+        // A single replica has no other replica to recover from.
         leader_recovery_state: if partition.leader_recovery_state == RECOVERED { -1 } else { RECOVERED },
         eligible_leader_replicas: without(&partition.eligible_leader_replicas),
         last_known_elr: (!partition.last_known_elr.is_empty()).then(Vec::new),
@@ -205,8 +205,7 @@ fn lead(partition: &PartitionRegistration, node_id: i32) -> Option<PartitionChan
     })
 }
 
-/// Gives up the lead. Where eligible leaders are not `recorded`, the last replica in sync stays
-/// that.
+/// Resigns as leader. Without `recorded` eligible leaders, the last replica in sync stays in sync.
 fn retreat(partition: &PartitionRegistration, node_id: i32, recorded: bool) -> Option<PartitionChangeRecord> {
     if partition.leader != node_id {
         return None;

@@ -89,10 +89,10 @@ fn add_partitions(image: &Image, request: &MorePartitions) -> Result<Vec<Record>
     Ok(records.map(|(index, placement)| placement.into_record(image, topic.id(), index)).collect())
 }
 
-/// The most partitions that one request may ask for.
+/// Maximum number of partitions in one request.
 const MAX_PARTITIONS_PER_REQUEST: usize = 10_000;
 
-/// Refuses a request for so many partitions that it would not fit into one change.
+/// Refuses a request for a number of partitions that would not fit into one change.
 pub(super) fn check_total(partitions: impl Iterator<Item = usize>) -> Result<(), Refusal> {
     if partitions.fold(0, usize::saturating_add) <= MAX_PARTITIONS_PER_REQUEST {
         return Ok(());
@@ -100,7 +100,8 @@ pub(super) fn check_total(partitions: impl Iterator<Item = usize>) -> Result<(),
     Err(Refusal::new(Reason::PolicyViolation, "Excessively large number of partitions per request."))
 }
 
-/// Where the replicas of a new partition are, and which of them are in sync from the start.
+/// The brokers of the replicas of a new partition, and the replicas that are in sync from the
+/// start.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Placement {
     replicas: Vec<i32>,
@@ -172,7 +173,7 @@ pub(super) fn place(
     let actives = active.len();
     active.extend(brokers.iter().map(|broker| broker.broker_id).filter(|id| !brokers.is_active(*id)));
     let placements = partitions.map(|index| {
-        // Active brokers take turns; the others only fill up what is missing.
+        // Active brokers take turns; the others only fill the remaining places.
         let turn = usize::try_from(index).unwrap_or(0) % actives;
         let ring = (0..actives).map(|step| active[(turn + step) % actives]);
         let replicas: Vec<i32> = ring.chain(active[actives..].iter().copied()).take(wanted).collect();

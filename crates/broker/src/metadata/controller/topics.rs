@@ -32,7 +32,7 @@ pub struct TopicRules<'a> {
     pub default_partitions: i32,
     /// `default.replication.factor`
     pub default_replication_factor: i16,
-    /// Lower a replication factor to what the brokers allow instead of refusing it.
+    /// Lower a replication factor to the number of brokers instead of refusing it.
     pub clamp_replication_factor: bool,
     /// The configuration that is allowed.
     pub configs: &'a dyn ConfigRules,
@@ -85,8 +85,8 @@ pub fn create_topics(
     Decision { records, outcome }
 }
 
-/// The topics that a new one could collide with, by what their names share; each is looked at once
-/// for all of a request.
+/// Existing topics that a new name could collide with, by their common form; each is looked up once
+/// per request.
 fn colliding<'a>(image: &'a Image, new: &[NewTopic]) -> HashMap<String, &'a str> {
     if !new.iter().any(|topic| can_collide(&topic.name)) {
         return HashMap::new();
@@ -127,8 +127,8 @@ fn create_topic(
         configs,
     };
     records.push(Record::from(TopicRecord { name: topic.name.clone(), topic_id }));
-    // Kafka writes the configuration between the topic and its partitions, so that nobody ever sees
-    // a partition without it.
+    // Kafka writes the configuration between the topic and its partitions, so that no reader sees a
+    // partition without it.
     records.extend(created.configs.iter().map(|(name, value)| {
         Record::from(ConfigRecord {
             resource_type: ResourceKind::Topic.id(),
@@ -236,7 +236,7 @@ pub struct DeletedTopic {
     pub name: String,
     /// Its id.
     pub topic_id: Uuid,
-    /// The partitions that it had.
+    /// The partitions of the topic.
     pub partitions: Vec<i32>,
 }
 
@@ -247,7 +247,7 @@ pub fn delete_topics(
     keys: &[TopicKey],
 ) -> Decision<Vec<(TopicKey, Result<DeletedTopic, Refusal>)>> {
     let repeated = duplicates(keys);
-    // A name and an id may mean the same topic: the one that comes later is refused.
+    // A name and an id may refer to the same topic: the later of the two is refused.
     let mut taken: HashSet<Uuid> = HashSet::new();
     let mut decision = Decision::nothing(Vec::new());
     // Ids come first, as in Kafka, so that it is the name that is refused.

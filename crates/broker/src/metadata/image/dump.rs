@@ -38,7 +38,7 @@ impl Image {
         records
     }
 
-    /// The metadata version first: it may say how what follows is to be read.
+    /// The metadata version first: it may determine the form of later records.
     fn feature_records(&self) -> Vec<Record> {
         let (first, others): (Vec<_>, Vec<_>) =
             self.features.iter().partition(|(name, _)| *name == METADATA_VERSION);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::metadata::records::ClientQuotaRecord;
 
 /// Subject of a limit: kind (`user`, `client-id` or `ip`) and name of each part, in the order of
-/// the kinds; no name stands for all that have no limit of their own. Clones share the parts: a
+/// the kinds; no name means all subjects without a separate limit. Clones share the parts: a
 /// request may name tens of thousands of entities.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct QuotaEntity(Arc<[QuotaPart]>);
@@ -53,7 +53,7 @@ impl<const N: usize> From<[QuotaPart; N]> for QuotaEntity {
     }
 }
 
-/// Limits by what they limit.
+/// Limits by subject.
 pub type QuotaLimits = BTreeMap<String, f64>;
 
 /// All limits.
@@ -66,7 +66,7 @@ impl Quotas {
         self.0.get(entity)
     }
 
-    /// True if every limit is what it is in `other`.
+    /// True if every limit equals that in `other`.
     pub(crate) fn is_same(&self, other: &Quotas) -> bool {
         Arc::ptr_eq(&self.0, &other.0) || self.0 == other.0
     }

@@ -12,7 +12,7 @@ pub struct Replay {
 }
 
 impl Replay {
-    /// Goes on from `image`.
+    /// Continues from `image`.
     pub fn new(image: Image) -> Self {
         Self { image, held: None }
     }

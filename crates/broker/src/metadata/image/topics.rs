@@ -102,7 +102,7 @@ impl Topics {
         Ok(())
     }
 
-    /// Removes a topic and says its name.
+    /// Removes a topic and returns its name.
     pub(super) fn remove(&mut self, topic_id: Uuid) -> Result<Arc<str>, ApplyError> {
         let topic =
             Arc::make_mut(&mut self.topics).remove(&topic_id).ok_or(ApplyError::NoTopic { topic_id })?;
@@ -185,7 +185,7 @@ impl PartitionRegistration {
         self.leader != NO_LEADER
     }
 
-    /// The record that says all of this.
+    /// The record with all of these fields.
     pub fn to_record(&self, topic_id: Uuid, partition_id: i32) -> PartitionRecord {
         let unless_empty = |ids: &[i32]| (!ids.is_empty()).then(|| ids.to_vec());
         PartitionRecord {
@@ -223,8 +223,8 @@ impl PartitionRegistration {
         if change.leader_recovery_state >= 0 {
             self.leader_recovery_state = change.leader_recovery_state;
         }
-        // The record does not hold the epochs: they follow from the change itself. Naming the
-        // leader, even the same one, is what begins a new leader epoch.
+        // The record does not contain the epochs: they follow from the change. A record with a
+        // leader, even the same leader, begins a new leader epoch.
         if change.leader != LEADER_UNCHANGED {
             self.leader = change.leader;
             self.leader_epoch = self.leader_epoch.saturating_add(1);

@@ -71,7 +71,7 @@ impl Body for UserScramCredentialRecord {
     }
 }
 
-/// A user's credential for one mechanism is gone.
+/// A user's credential for one mechanism is removed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct RemoveUserScramCredentialRecord {
     /// The user.
@@ -138,7 +138,7 @@ impl AccessControlEntryRecord {
         }
     }
 
-    /// The entry; none if the record holds numbers that this version does not know.
+    /// The entry; none if the record contains numbers that this version does not have.
     pub(crate) fn acl(&self) -> Option<Acl> {
         Some(Acl {
             resource_type: ResourceType::from_code(self.resource_type)?,
@@ -188,7 +188,7 @@ impl Body for AccessControlEntryRecord {
     }
 }
 
-/// An entry of access control is gone.
+/// An entry of access control is removed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct RemoveAccessControlEntryRecord {
     /// The entry.

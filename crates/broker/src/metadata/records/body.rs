@@ -27,7 +27,7 @@ pub(in crate::metadata) trait Body: Sized {
 }
 
 pub(super) fn read_text(input: &mut Decoder) -> Result<String, DecodeError> {
-    // A copy on purpose: a slice would keep the whole replayed segment alive.
+    // A deliberate copy: a slice would keep the whole replayed segment in memory.
     input.read_compact_string().map(StrBytes::into_string)
 }
 
@@ -78,7 +78,7 @@ pub(super) fn write_uuids(out: &mut Out<'_>, ids: &[Uuid]) -> Result<(), EncodeE
     write_array(out, ids, |out, id| out.write_uuid(*id))
 }
 
-/// The tagged fields at a structure's end; `known` reads one that the schema names and says so.
+/// The tagged fields at a structure's end; `known` decodes a field of the schema and returns true.
 pub(super) fn read_tags(
     input: &mut Decoder,
     mut known: impl FnMut(u32, &mut Decoder) -> Result<bool, DecodeError>,

@@ -45,7 +45,7 @@ pub struct Voter {
     pub voter_id: i32,
     /// The directory that holds its metadata log.
     pub directory_id: Uuid,
-    /// Where it listens for other controllers.
+    /// Its listeners for other controllers.
     pub endpoints: Vec<VoterEndpoint>,
     /// Lowest quorum protocol level it supports.
     pub min_kraft_version: i16,
@@ -53,7 +53,7 @@ pub struct Voter {
     pub max_kraft_version: i16,
 }
 
-/// Where a voter listens.
+/// Listeners of a voter.
 #[derive(Clone, Debug, PartialEq)]
 pub struct VoterEndpoint {
     /// Listener name.
@@ -157,7 +157,7 @@ fn decode_voter(input: &mut Decoder) -> Result<Voter, DecodeError> {
         Ok(endpoint)
     })?;
     let (min_kraft_version, max_kraft_version) = (input.read_i16()?, input.read_i16()?);
-    // The range of levels is a structure of its own, with tagged fields of its own.
+    // The range of levels is a separate structure, with its own tagged fields.
     skip_tags(input)?;
     skip_tags(input)?;
     Ok(Voter { voter_id, directory_id, endpoints, min_kraft_version, max_kraft_version })

@@ -6,7 +6,7 @@ use super::{BrokerRegistrationChangeRecord, Record};
 
 /// 3.3-IV3: brokers report that they are shutting down.
 const LEAVING: i16 = 7;
-/// 3.4-IV0: registrations say whether ZooKeeper is left.
+/// 3.4-IV0: registrations contain the state of a migration from ZooKeeper.
 const MIGRATION: i16 = 8;
 /// 3.6-IV1: metadata transactions.
 pub const TRANSACTIONS: i16 = 13;
@@ -49,7 +49,7 @@ impl Record {
     }
 }
 
-/// The lowest version that carries what is set, if the level knows it.
+/// The lowest version that can contain the set fields, if the level has one.
 fn registration_change(change: &BrokerRegistrationChangeRecord, level: i16) -> Option<u16> {
     let known = match level {
         CORDONED.. => 3,

@@ -10,7 +10,7 @@ use super::body::{
 };
 use crate::record_json;
 
-/// Where a node listens.
+/// An endpoint of a node.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Endpoint {
     /// Listener name.
@@ -96,7 +96,8 @@ pub struct RegisterBrokerRecord {
     /// Its log directories (from version 3).
     #[serde(serialize_with = "record_json::uuids")]
     pub log_dirs: Vec<Uuid>,
-    /// Directories that take no new partitions; null until the broker says (from version 4).
+    /// Directories that take no new partitions; null until the broker reports them (from version
+    /// 4).
     #[serde(serialize_with = "record_json::optional_uuids")]
     pub cordoned_log_dirs: Option<Vec<Uuid>>,
 }
@@ -184,7 +185,8 @@ impl Body for BrokerRegistrationChangeRecord {
     const API_KEY: u16 = 17;
     const LATEST: u16 = 3;
 
-    /// The lowest that carries what is set: Kafka's controller chooses the same way.
+    /// The lowest version that can contain the set fields: Kafka's controller chooses in the same
+    /// way.
     fn version(&self) -> u16 {
         if self.cordoned_log_dirs.is_some() {
             3

@@ -11,8 +11,8 @@ use super::body::{
 /// One limit of one entity.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ClientQuotaRecord {
-    /// Kind (`user`, `client-id` or `ip`) and name of each part; null stands for all without a
-    /// limit of their own.
+    /// Kind (`user`, `client-id` or `ip`) and name of each part; null means all subjects without a
+    /// separate limit.
     pub entity: Vec<(String, Option<String>)>,
     /// Limited quantity, such as `producer_byte_rate`.
     pub key: String,

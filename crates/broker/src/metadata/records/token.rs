@@ -9,7 +9,7 @@ use super::body::{Body, Out, read_array, read_text, skip_tags, write_array, writ
 /// compute it from the id and a key that they share.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct DelegationTokenRecord {
-    /// Principal for which the token stands: type and name.
+    /// Principal of the token: type and name.
     pub owner: String,
     /// Principal that has requested the token.
     pub requester: String,
@@ -59,7 +59,7 @@ impl Body for DelegationTokenRecord {
     }
 }
 
-/// A delegation token is gone.
+/// A delegation token is removed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct RemoveDelegationTokenRecord {
     /// Id of the token.

@@ -46,7 +46,7 @@ impl Body for TopicRecord {
     }
 }
 
-/// A topic, its partitions and its configuration are gone.
+/// A topic, its partitions and its configuration are removed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct RemoveTopicRecord {
     /// The topic.
@@ -269,7 +269,7 @@ impl Body for PartitionChangeRecord {
     }
 }
 
-/// Eligible leaders are forgotten, in one topic or in all.
+/// Eligible leaders are removed, in one topic or in all.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ClearElrRecord {
     /// The topic; empty means every topic.

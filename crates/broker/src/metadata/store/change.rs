@@ -15,7 +15,7 @@ pub(super) const BATCH_MAX_BYTES: usize = 8 << 20;
 /// The most bytes of records in one change: a start or stop of a node with a million partitions.
 const CHANGE_MAX_BYTES: usize = 64 << 20;
 
-/// The most bytes that a record takes in a batch beside its value.
+/// Maximum bytes of a record in a batch in addition to its value.
 const OVERHEAD_BYTES: usize = 24;
 
 const _: () = assert!(OVERHEAD_BYTES < BATCH_MAX_BYTES && BATCH_MAX_BYTES < CHANGE_MAX_BYTES);
@@ -23,7 +23,7 @@ const _: () = assert!(OVERHEAD_BYTES < BATCH_MAX_BYTES && BATCH_MAX_BYTES < CHAN
 /// A record's value, ready to be put into a batch.
 pub(super) type Value = Bytes;
 
-/// The values of a change in runs that fit into a batch each, as a `metadata.version` knows them.
+/// The values of a change in runs that each fit into a batch, in the form of a `metadata.version`.
 pub(super) fn split(list: &[Record], level: i16) -> Result<Vec<Vec<Value>>, StoreError> {
     let mut values = Vec::with_capacity(list.len());
     let mut total = 0;
@@ -51,7 +51,7 @@ pub(super) fn split(list: &[Record], level: i16) -> Result<Vec<Vec<Value>>, Stor
     Ok(runs)
 }
 
-/// Values in runs of at most so many, and of no more bytes than a batch may have.
+/// Values in runs with a limit of number, and of no more bytes than a batch may have.
 pub(super) fn runs(values: Vec<Value>, records_max: usize) -> Vec<Vec<Value>> {
     let mut runs: Vec<Vec<Value>> = Vec::new();
     let mut bytes = 0;
@@ -68,12 +68,12 @@ pub(super) fn runs(values: Vec<Value>, records_max: usize) -> Vec<Vec<Value>> {
     runs
 }
 
-/// A record's value; none if the `metadata.version` does not know the record.
+/// A record's value; none if the `metadata.version` does not have the record.
 pub(super) fn encode(record: &Record, level: i16) -> Result<Option<Value>, StoreError> {
     records::encode_at(record, level).map_err(StoreError::Unencodable)
 }
 
-/// The `metadata.version` by which records are written: that of the image, or the one that they
+/// The `metadata.version` for encoding records: that of the image, or the version that the records
 /// set.
 pub(super) fn level(image: Option<&Image>, list: &[Record]) -> i16 {
     let kept = image.and_then(|image| image.features().get(METADATA_VERSION).copied());

@@ -9,7 +9,8 @@ use levada_wire::primitives::Uuid;
 use super::{METADATA_DIR, Store, StoreError, check_owner, files, format};
 
 impl Store {
-    /// Identity of the directory of a broker in a cluster. Nothing in the directory is changed.
+    /// Identity of the directory of a broker in a cluster. The function does not change the
+    /// directory.
     ///
     /// # Errors
     /// A directory without identity, of another node, or with the metadata log of a cluster of one.
@@ -28,12 +29,11 @@ impl Store {
         }
     }
 
-    /// Checks the directories beside that of the metadata before anything is written; returns the
-    /// ids of those that are formatted.
+    /// Checks the directories other than that of the metadata before the first write; returns the
+    /// ids of formatted directories.
     ///
-    /// # Errors
-    /// A directory of another node or cluster, with logs and without identity, or with a metadata
-    /// log; one that is formatted while that of the metadata is not.
+    /// # Errors A directory of another node or cluster, with logs and without identity, or with a
+    /// metadata log; a formatted directory while that of the metadata is not formatted.
     pub fn check_others(
         disk: &dyn Disk,
         (dir, node_id): (&Path, i32),
@@ -73,7 +73,8 @@ impl Store {
         check_owner(dir, identity, (other.node_id, Some(&other.cluster_id)))
     }
 
-    /// The identity of a directory beside that of the metadata, which it is given if it has none.
+    /// The identity of a directory other than that of the metadata; the function writes one if
+    /// there is none.
     ///
     /// # Errors
     /// As [`Store::check_others`].

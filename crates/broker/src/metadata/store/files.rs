@@ -14,8 +14,8 @@ use crate::metadata::uuid;
 
 const QUORUM_STATE: &str = "quorum-state";
 
-/// The last epoch this node has led or seen. 0 if nothing is known: an empty file is what a crash
-/// of the machine leaves of one that was never synced, and the log knows the epochs as well.
+/// The last epoch in which this node led or voted. 0 if unknown: a crash of the machine leaves an
+/// empty file if the file was never synced, and the log contains the epochs as well.
 pub(super) fn read_quorum_epoch(disk: &dyn Disk, dir: &Path) -> Result<i32, StoreError> {
     let path = dir.join(QUORUM_STATE);
     let text = read_text(disk, &path)?.unwrap_or_default();

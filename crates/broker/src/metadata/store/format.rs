@@ -94,8 +94,8 @@ fn voter(options: &StoreOptions, identity: &MetaProperties) -> Voter {
     }
 }
 
-/// True if `dir` holds logs with anything in them: the metadata's, or partitions that it would have
-/// to know. Files of an interrupted [`format()`] do not count and are written again.
+/// True if `dir` contains logs with data: the metadata log, or partitions. Files of an interrupted
+/// [`format()`] do not count and are overwritten.
 pub(super) fn is_used(disk: &dyn Disk, dir: &Path) -> bool {
     let is_partition = |entry: &DirEntry| {
         let index =
@@ -112,8 +112,8 @@ fn has_log(disk: &dyn Disk, dir: &Path) -> bool {
     files.filter(is_segment).any(|path| disk.len(&path).is_ok_and(|len| len > 0))
 }
 
-/// The first records of a new cluster, in the form that Kafka's controller gives them: what
-/// `bootstrap.checkpoint` says, where there is one, all at once.
+/// The first records of a new cluster, in the form that Kafka's controller gives them: the contents
+/// of `bootstrap.checkpoint`, if it exists, all at once.
 pub(super) fn first_change(options: &StoreOptions) -> Result<Vec<Record>, StoreError> {
     let (disk, path) = (&*options.disk, options.dir.join(BOOTSTRAP));
     let levels = if disk.len(&path).is_ok() { Snapshot::read(disk, &path)?.records } else { first_levels() };

@@ -1,4 +1,4 @@
-//! Read-only access to a metadata log on disk. Nothing is opened for writing, truncated or started.
+//! Read-only access to a metadata log on disk. No file is opened for writing or truncated.
 
 use std::path::Path;
 
@@ -26,8 +26,8 @@ pub struct Contents {
     pub fault: Option<String>,
 }
 
-/// Reads the metadata log of a data directory up to its end or the first batch that is none; what
-/// is torn is for the next start to cut. `None` if there is no such log. Blocks.
+/// Reads the metadata log of a data directory up to its end or the first incomplete batch, which
+/// the next start removes. `None` if there is no such log. Blocks.
 pub fn inspect(disk: &dyn Disk, dir: &Path) -> Option<Contents> {
     let path = dir.join(METADATA_DIR);
     disk.list(&path).ok()?;
@@ -53,7 +53,7 @@ fn read(disk: &dyn Disk, reader: &mut Reader, dir: &Path) -> Result<i64, StoreEr
     for (base, path) in needed(segments(disk, dir)?, start) {
         let expected = end.unwrap_or(base.min(start));
         if base != expected {
-            let detail = format!("the log goes on at offset {base}, {expected} is missing");
+            let detail = format!("the log continues at offset {base}; offset {expected} is missing");
             return Err(StoreError::damaged(&path, detail));
         }
         end = Some(read_segment(disk, reader, &path, (base, start))?);

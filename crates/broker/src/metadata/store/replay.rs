@@ -18,7 +18,7 @@ pub(super) struct Loaded {
     pub(super) journal: Journal,
     pub(super) replay: Replay,
     pub(super) quorum: Quorum,
-    /// Where each leader epoch begins.
+    /// Start offset of each leader epoch.
     pub(super) epochs: Vec<(i32, i64)>,
     pub(super) records: u64,
     /// Bytes of the log behind the snapshot.
@@ -28,7 +28,7 @@ pub(super) struct Loaded {
     pub(super) passed_over: Option<StoreError>,
 }
 
-/// A damaged snapshot that is later than the one that was read.
+/// A damaged snapshot that is later than the loaded one.
 pub(super) struct PassedOver {
     /// The offset behind the last record that it covers.
     end_offset: i64,

@@ -14,7 +14,7 @@ use crate::metadata::image::Image;
 use crate::metadata::records::control::ControlRecord;
 use levada_log::journal::{SegmentLimits, segments};
 
-/// When snapshots are taken, and how much of the past is kept. The defaults are Kafka's.
+/// Intervals of snapshots, and retention of old files. The defaults are Kafka's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoreLimits {
     /// `metadata.log.segment.bytes`: the most bytes of a segment.
@@ -22,11 +22,11 @@ pub struct StoreLimits {
     /// `metadata.log.segment.ms`: the longest time between the timestamps of a segment's first
     /// batch and of another.
     pub segment_ms: i64,
-    /// `metadata.log.max.record.bytes.between.snapshots`: after so many bytes of records a snapshot
+    /// `metadata.log.max.record.bytes.between.snapshots`: bytes of records after which a snapshot
     /// is taken.
     pub snapshot_bytes: u64,
-    /// `metadata.log.max.snapshot.interval.ms`: after so long a snapshot is taken if there was any
-    /// record; 0 for never.
+    /// `metadata.log.max.snapshot.interval.ms`: time after which a snapshot is taken if there was
+    /// any record; 0 for never.
     pub snapshot_interval_ms: i64,
     /// `metadata.max.retention.bytes`: older snapshots and segments go when all are larger;
     /// negative for never.
@@ -60,7 +60,7 @@ impl StoreLimits {
 pub(super) struct Since {
     /// Bytes of batches.
     pub(super) bytes: u64,
-    /// When the snapshot was taken, or the process began.
+    /// Time of the last snapshot, or of the start of the process.
     pub(super) at_ms: i64,
 }
 
@@ -84,9 +84,9 @@ pub struct DueSnapshot {
 }
 
 impl Store {
-    /// The snapshot that is due, if one is. The log continues in a segment of its own, so that what
-    /// the snapshot stands for can be removed whole. Without success the next one is due after as
-    /// many bytes, or as long, again.
+    /// The due snapshot, if any. The log continues in a new segment, so that the segments before
+    /// the snapshot can be removed whole. After a failure the next snapshot is due after the same
+    /// number of bytes, or the same time.
     ///
     /// # Errors
     /// The next segment cannot be begun.
@@ -113,12 +113,11 @@ impl Store {
 }
 
 impl DueSnapshot {
-    /// Writes the snapshot; once it is on the device, what it makes superfluous goes, as far as it
-    /// need not be kept. Returns the offset up to which it goes. Blocks. One at a time for a
-    /// directory.
+    /// Writes the snapshot; once it is on the device, removes the files that it replaces, as far as
+    /// retention permits. Returns the offset up to which files are removed. Blocks. One at a time
+    /// for a directory.
     ///
-    /// # Errors
-    /// The disk's; what is superfluous stays then.
+    /// # Errors An error of the disk; the replaced files stay.
     pub fn write(self, now_ms: i64) -> Result<i64, StoreError> {
         let id = SnapshotId { end_offset: self.image.offset() + 1, epoch: self.image.epoch() };
         let snapshot = Snapshot {
@@ -132,7 +131,7 @@ impl DueSnapshot {
     }
 }
 
-/// Files in a directory beside the latest snapshot and the log behind it.
+/// Files in a directory other than the latest snapshot and the log after it.
 struct Past<'a> {
     disk: &'a dyn Disk,
     dir: &'a Path,
@@ -140,9 +139,9 @@ struct Past<'a> {
 }
 
 impl Past<'_> {
-    /// Removes the oldest snapshots and the segments before the next one, while there are too many
-    /// bytes or they are too old. Then the log begins no later than the oldest snapshot that is
-    /// left ends.
+    /// Removes the oldest snapshots and the segments before the next one, while they exceed the
+    /// limits of bytes or age. Afterwards the log begins at or before the end of the oldest
+    /// remaining snapshot.
     fn clean(&self, now_ms: i64) -> Result<(), StoreError> {
         self.remove_leftovers()?;
         let mut kept = snapshots(self.disk, self.dir)?;
@@ -178,7 +177,7 @@ impl Past<'_> {
         self.limits.retention_ms >= 0 && age_ms() > self.limits.retention_ms
     }
 
-    /// The time of the last record that a snapshot stands for, by its header; none if it has none.
+    /// The time of the last record in a snapshot, by its header; none if it has none.
     fn covered_to_ms(&self, id: SnapshotId) -> Option<i64> {
         let path = id.path(self.dir);
         let file = self.disk.open_to_read(&path).ok()?;
@@ -210,7 +209,7 @@ impl Past<'_> {
         leftovers.map(|entry| self.remove(&entry.path)).try_for_each(|removed| removed.map(drop))
     }
 
-    /// Removes a file; returns how many bytes it had.
+    /// Removes a file; returns its size in bytes.
     fn remove(&self, path: &Path) -> Result<u64, StoreError> {
         let len = self.len(path)?;
         self.disk.remove(path).map_err(|source| StoreError::io("remove", path, source))?;

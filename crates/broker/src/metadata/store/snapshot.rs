@@ -143,8 +143,7 @@ pub(super) fn each_record(
     let damaged =
         |offset: i64, detail: String| StoreError::damaged(path, format!("offset {offset}: {detail}"));
     let base = batch.base_offset();
-    // Uncompressed records of a log of our own need no bound of their own: they are in memory
-    // already.
+    // Uncompressed records of our own log need no separate bound: they are already in memory.
     let expanded_max = MAX_EXPANDED.max(batch.bytes().len());
     let list = records_within(batch.bytes(), expanded_max);
     let list = list.map_err(|error| damaged(base, error.to_string()))?;

@@ -1,5 +1,5 @@
 //! Checks before a takeover of a directory from another program or a newer version. They run before
-//! anything is written.
+//! the first write.
 
 use std::path::Path;
 
@@ -14,21 +14,20 @@ use crate::metadata::uuid::is_reserved;
 /// Topics or partitions named in one sentence.
 const NAMED_MAX: usize = 5;
 
-/// Everything that stands against taking over; none if nothing does. `others` has the ids of the
-/// other directories in `log.dirs`, if all are known.
+/// All reasons against a takeover; empty if there are none. `others` has the ids of the other
+/// directories in `log.dirs`, if all are known.
 pub fn objections(image: &Image, identity: &MetaProperties, others: Option<&[Uuid]>) -> Vec<String> {
     let mut objections = Vec::new();
     for (name, level) in image.features() {
         match FEATURES.iter().find(|feature| feature.name == name) {
-            None => {
-                objections.push(format!("the cluster uses {name} {level}, which this version does not know"))
-            }
+            None => objections
+                .push(format!("the cluster uses {name} {level}, which this version does not support")),
             Some(feature)
                 if *level > feature.max_version || (*level != 0 && *level < feature.min_version) =>
             {
                 let (min, max) = (feature.min_version, feature.max_version);
                 objections
-                    .push(format!("the cluster uses {name} {level}; this version knows {min} to {max}"));
+                    .push(format!("the cluster uses {name} {level}; this version supports {min} to {max}"));
             }
             Some(_) => {}
         }

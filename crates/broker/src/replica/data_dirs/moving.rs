@@ -32,8 +32,8 @@ impl Traces {
 }
 
 impl DataDirs {
-    /// Takes note of the copies that a process before has left. One that is to take the place of
-    /// its log counts as the log.
+    /// Registers the copies that an earlier process left. A complete copy that replaces its log
+    /// counts as the log.
     pub(super) fn note_copies(&self, all: Vec<Traces>) {
         let is_left_for = |future: &Found| {
             let mut deleted = all.iter().flat_map(|traces| &traces.deleted);
@@ -75,10 +75,10 @@ impl DataDirs {
         found.into_iter().map(|(future, at)| (future, &self.dirs[at])).collect()
     }
 
-    /// Has the copy of a partition without a log take its place, as Kafka does, if the metadata
-    /// says that the partition is here: the log's directory is offline or lost, and the copy had
-    /// reached its end before the metadata was told. A broker of its own knows nobody who has the
-    /// records that the copy may lack.
+    /// Replaces the log by the complete copy of a partition whose log is missing, as Kafka does, if
+    /// the metadata assigns the partition to this directory: the log's directory is offline or
+    /// lost, and the copy had reached the log's end before the metadata changed. A broker that is
+    /// its own controller has no other source for records that the copy may lack.
     ///
     /// # Errors
     /// Directories are offline, and one of them may have the log; a failing disk.
@@ -111,14 +111,15 @@ impl DataDirs {
         Ok(())
     }
 
-    /// The partition is about to be in this directory: the metadata is told so, and its checkpoints
-    /// are stored there as well.
+    /// The partition is about to be in this directory: the metadata gets the directory, and the
+    /// partition's checkpoints are stored there as well.
     pub(in crate::replica) fn arrive(&self, key: &TopicPartition, dir: &DataDir) {
         let at = self.index_of(dir);
         self.homes.lock().arriving.insert(key.clone(), at);
     }
 
-    /// The partition does not come to this directory; true if the metadata may say that it does.
+    /// The partition does not move to this directory; true if the metadata may already assign it
+    /// there.
     pub(in crate::replica) fn stay(&self, key: &TopicPartition, dir: &DataDir) -> bool {
         let (mut homes, at) = (self.homes.lock(), self.index_of(dir));
         let was_announced = homes.arriving.get(key) == Some(&at);
@@ -172,7 +173,8 @@ impl DataDirs {
         self.dirs.iter().position(|own| std::ptr::eq(own, dir)).expect("the directory is one of these")
     }
 
-    /// Goes on without a directory, if the error is its device's and others are left.
+    /// Continues without a directory, if the error is that of its device and other directories
+    /// remain.
     pub(super) fn tolerate(&self, at: usize, error: LogError) -> Result<(), DataDirError> {
         let dir = &self.dirs[at];
         if self.is_dispensable(at) {

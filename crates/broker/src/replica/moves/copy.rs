@@ -16,12 +16,12 @@ use crate::tasks::{Panicked, guarded};
 
 /// Most bytes that are copied at a time, but for a larger batch.
 const STEP_MAX: u32 = 1 << 20;
-/// Fewest bytes that a step may have, where a rate asks for small steps.
+/// Minimum bytes of a step, if the rate requires small steps.
 const STEP_MIN: u32 = 16 << 10;
 
 /// Pause of a copy that waits for compaction or for the metadata.
 const REST: Duration = Duration::from_millis(50);
-/// So many pauses are between two requests to the metadata.
+/// Number of pauses between two requests to the metadata.
 const RESTS_PER_REQUEST: u32 = 20;
 
 /// The reason why a move has failed.
@@ -47,14 +47,14 @@ pub(super) enum MoveError {
 /// End of a move.
 pub(super) enum Ending {
     Moved,
-    /// It was cancelled, the partition or a directory has gone, or the broker stops.
+    /// The move was cancelled, the partition or a directory was removed, or the broker stops.
     Ended,
 }
 
 /// Result of one step.
 pub(super) enum Step {
     Copied(u64),
-    /// The log changed meanwhile.
+    /// The log changed during the copy.
     Again,
     CaughtUp,
 }
@@ -98,8 +98,8 @@ impl Replicas {
     pub(super) fn leave(&self, one: &Move) {
         let Some(dir) = self.dirs.iter().find(|dir| dir.path() == one.to) else { return };
         let log = one.partition.log();
-        // A log that is offline in a directory that works has failed in the last step: the next
-        // start may find it in either place, and must not begin a new one beside it.
+        // If a log is offline in a working directory, the last step has failed: the next start may
+        // find it in either place, and must not create a new one as well.
         let is_in_doubt = log.is_offline() && !self.dirs.around(log).has_failed();
         if !is_in_doubt && self.dirs.stay(&one.future.key, dir) {
             self.dirs.note_placed(std::slice::from_ref(&one.future.key));
@@ -121,7 +121,7 @@ impl Replicas {
         self.dirs.online().find(|dir| dir.path() == one.to)
     }
 
-    /// Takes the log from compaction, which would change what is copied.
+    /// Excludes the log from compaction, which would change the copied segments.
     fn await_cleaner(&self, one: &Move) -> bool {
         while !self.has_ended(one) {
             if self.cleaner.take(&one.future.key) {
@@ -180,7 +180,7 @@ impl Replicas {
         Ok(Some(copy))
     }
 
-    /// Has the metadata told that the replica is about to be in its new directory.
+    /// Reports to the metadata that the replica is about to be in its new directory.
     fn announce(&self, one: &Move) {
         if let Some(dir) = self.destination(one) {
             self.dirs.arrive(&one.future.key, dir);

@@ -89,8 +89,8 @@ impl Replicas {
     }
 }
 
-/// Copies what was appended since the copy had reached the end; returns the copy as an error if
-/// that is too much to have appends wait for it.
+/// Copies the appends since the copy reached the end; returns the copy as an error if appends would
+/// wait too long for them.
 fn catch_up(writer: &Writer, mut copy: Writer) -> Result<Result<Box<Writer>, Box<Writer>>, MoveError> {
     for _ in 0..STEPS_MAX {
         if let Step::CaughtUp = advance(writer.partition(), &mut copy, STEP_BYTES)? {

@@ -9,8 +9,8 @@ use super::Partition;
 use crate::replica::led::Led;
 
 impl Partition {
-    /// As [`Partition::led`], if this node leads in this leader epoch; none if it does not, or not
-    /// any more. A change that is under way is waited for, and so is an append.
+    /// As [`Partition::led`], if this node leads in this leader epoch; none if it does not, or no
+    /// longer does. Waits for a change in progress, and for an append.
     pub(crate) fn led_in(&self, leader_epoch: i32) -> Option<Option<Arc<Led>>> {
         let leads = self.lane.with_writer(|_| {
             let leadership = self.leadership.load();
@@ -52,7 +52,7 @@ impl Partition {
         }
     }
 
-    /// True if the operator is to be told that what the leader sent could not be used.
+    /// True if a line should be logged that the leader's records could not be used.
     pub(crate) fn untold_replication(&self, now_ms: i64) -> bool {
         self.replication_warning.is_due(now_ms)
     }

@@ -27,7 +27,7 @@ pub enum PatternFilter {
     /// Equal, in entries of either kind.
     #[default]
     Any,
-    /// Entries that speak about a resource of that name.
+    /// Entries for a resource of that name.
     Match,
     /// Equal, in entries of that kind.
     Only(PatternType),

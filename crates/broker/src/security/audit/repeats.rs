@@ -10,7 +10,7 @@ const BURST: u32 = 100;
 /// The time that brings one more.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// Most origins that are counted separately; further ones count as one.
+/// Maximum number of origins that are counted separately; further ones share a counter.
 const ORIGINS_MAX: usize = 1024;
 
 /// The kind of an entry, and the client that causes it.
@@ -20,12 +20,12 @@ pub(crate) struct AuditOrigin {
     pub(crate) event: &'static str,
     /// The principal, if it is known; it is cut to 256 bytes.
     pub(crate) principal: Option<String>,
-    /// The address; none for origins that are not told apart.
+    /// The address; none for origins that share a counter.
     pub(crate) host: Option<String>,
 }
 
 impl AuditOrigin {
-    /// Longest part of a principal that is remembered, bytes.
+    /// Maximum length of the stored part of a principal, bytes.
     const PRINCIPAL_BYTES_MAX: usize = 256;
 
     pub(crate) fn new(event: &'static str, principal: Option<&str>, host: &str) -> Self {
@@ -44,7 +44,7 @@ pub(crate) struct Repeats(HashMap<AuditOrigin, Pace>);
 
 #[derive(Debug)]
 struct Pace {
-    /// When the entries written so far have had their time.
+    /// Time at which the entries written so far no longer count.
     until: Instant,
     left_out: u64,
 }
@@ -67,8 +67,8 @@ impl Repeats {
         true
     }
 
-    /// The origins whose entries were left out since the last call, and how many. Origins without
-    /// recent entries are forgotten.
+    /// The origins with omitted entries since the last call, and their numbers. Origins without
+    /// recent entries are dropped.
     pub(crate) fn left_out(&mut self, now: Instant) -> Vec<(AuditOrigin, u64)> {
         let counted = |(origin, pace): (&AuditOrigin, &mut Pace)| {
             let count = std::mem::take(&mut pace.left_out);

@@ -1,9 +1,9 @@
 //! TLS handshakes, on a separate thread: their cryptography takes up to a millisecond, and an
 //! incomplete handshake must not delay other connections. Finished connections go to the shards.
 //!
-//! A handshake has so much time, and so many may be under way; when there are more, the oldest
-//! goes. A connection that does not begin with TLS is closed at once, without an alert: a client
-//! that speaks another protocol would take an alert for the length of an answer.
+//! A handshake has a time limit, and their number is limited; beyond it the oldest ends. A
+//! connection that does not begin with TLS is closed at once, without an alert: a client of another
+//! protocol would read an alert as the length of an answer.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -41,8 +41,8 @@ const DESCRIPTORS_PART: u64 = 4;
 /// A tenth of the processor time of a busy shard on the same processor, and all idle time.
 const HANDSHAKES_NICE: i32 = 10;
 
-/// Time for which a refused client may take the reason, and bytes that it may still send
-/// meanwhile.
+/// Time for which a refused client may read the reason, and bytes that it may send during that
+/// time.
 const FAREWELL: Duration = Duration::from_secs(2);
 const FAREWELL_BYTES: usize = 256 << 10;
 
@@ -188,8 +188,8 @@ async fn handshake(shared: &Rc<Shared>, mut accepted: Accepted) -> Result<Accept
     match agree(&stream, &mut session, &context).await {
         Ok(name) => accepted.info.certificate = name.map(Arc::new),
         Err(error @ (Failed::Refused(_) | Failed::Nobody(_))) => {
-            // In its own time: the reason must arrive before the connection is reset for what the
-            // client has sent on.
+            // In a separate task: the reason must arrive before the connection is reset because of
+            // further bytes of the client.
             tokio::task::spawn_local(tokio::time::timeout(FAREWELL, farewell(stream)));
             return Err(error);
         }
@@ -259,8 +259,8 @@ async fn send_all(stream: &TcpStream, mut bytes: &[u8]) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Says that nothing more comes, and takes what the client has under way: closing before would
-/// reset the connection, and the client might never see the reason.
+/// Sends the end of the stream, and reads the client's bytes in flight: closing before would reset
+/// the connection, and the client might never get the reason.
 async fn farewell(stream: TcpStream) {
     let _ = socket2::SockRef::from(&stream).shutdown(std::net::Shutdown::Write);
     let mut left = FAREWELL_BYTES;

@@ -13,7 +13,8 @@ use crate::server::channel::Received;
 const PROGRESS_BYTES: usize = 64 * 1024;
 const PROGRESS_TIME: Duration = Duration::from_secs(60);
 
-/// The same for the one request that may exceed `queued.max.request.bytes`: others wait for it.
+/// The same for the one request that may exceed `queued.max.request.bytes`: other requests wait for
+/// it.
 const EXCESS_PROGRESS_TIME: Duration = Duration::from_secs(1);
 
 /// Time that a request may wait for `queued.max.request.bytes`.
@@ -28,8 +29,8 @@ const _: () = assert!(EXCESS_PROGRESS_TIME.as_millis() <= PROGRESS_TIME.as_milli
 const _: () = assert!(MEMORY_WAIT.as_millis() < SILENCE_MAX.as_millis());
 
 impl Connection {
-    /// The next whole frame, which has to come in time from a client that has yet to authenticate;
-    /// `None` as of [`next_frame`](Self::next_frame).
+    /// The next whole frame, within the time limit for a client that has not authenticated yet;
+    /// `None` as in [`next_frame`](Self::next_frame).
     pub(super) async fn next_in_time(&mut self) -> Result<Option<BytesMut>, CloseReason> {
         let Some(deadline) = self.gate.deadline() else { return self.next_frame().await };
         match tokio::time::timeout_at(deadline.into(), self.next_frame()).await {
@@ -66,7 +67,7 @@ impl Connection {
         }
     }
 
-    /// Counts what has arrived, once it is more than a connection may have anyway.
+    /// Counts received bytes above the free allowance of a connection.
     fn count(&mut self) -> Result<(), CloseReason> {
         let pending = self.received.pending();
         if pending <= UNCOUNTED_BYTES {
@@ -112,7 +113,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Waits for more of a request; `progress` is since when it has had how many bytes.
+    /// Waits for more of a request; `progress` is the time and size of the last sufficient growth.
     async fn unless_slow(&self, progress: &mut Option<(Instant, usize)>) -> Result<(), CloseReason> {
         let pending = self.received.pending();
         let (since, bytes) = *progress.get_or_insert_with(|| (Instant::now(), pending));

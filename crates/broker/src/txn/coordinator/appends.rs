@@ -10,7 +10,7 @@ use crate::txn::records::{Record, TooLong, Value};
 use crate::txn::request::ProducerIdentity;
 use crate::txn::transaction::{NO_EPOCH, Transaction, TxnState};
 
-/// Appends the driver has been asked for and has not reported yet.
+/// Appends that the driver has not reported yet.
 #[derive(Debug, Default)]
 pub(super) struct Appends {
     asked: u64,
@@ -21,7 +21,7 @@ pub(super) struct Appends {
 enum PendingWrite {
     /// An id's next state.
     State { transactional_id: String, next: Box<Transaction>, then: Continuation },
-    /// Ids are forgotten.
+    /// Ids are removed.
     Removal(Vec<String>),
 }
 
@@ -30,9 +30,9 @@ enum PendingWrite {
 pub(super) enum Continuation {
     /// The outcome is sent.
     Reply(Ticket, Outcome),
-    /// The producer hears what it is now, and the decision is carried out.
+    /// The producer gets its new state, and the decision is carried out.
     End(Ticket),
-    /// The decision is carried out; who asked must ask again.
+    /// The decision is carried out; the client must retry its request.
     Retry(Ticket),
     /// The decision is carried out; no request waits for it.
     Abort,
@@ -50,7 +50,7 @@ impl Continuation {
 }
 
 impl Coordinator {
-    /// Asks the driver to log an id's next state, which it has once that is done.
+    /// Requests the driver to log an id's next state, which takes effect after that.
     pub(super) fn transit(
         &mut self,
         transactional_id: String,
@@ -71,7 +71,7 @@ impl Coordinator {
         self.append(record.encode().map(|record| vec![record]), write, now_ms);
     }
 
-    /// Asks the driver to log that ids are forgotten.
+    /// Requests the driver to log the removal of ids.
     pub(super) fn forget(&mut self, transactional_ids: Vec<String>, now_ms: i64) {
         for transactional_id in &transactional_ids {
             if let Some(entry) = self.entries.get_mut(transactional_id) {
@@ -184,7 +184,7 @@ impl Coordinator {
             return self.alarms.resume_in(self.config.retry_ms, transactional_id);
         }
         let Some(entry) = self.entries.get_mut(&transactional_id) else { return };
-        // The transaction stays as it is; an id that no record tells of does not exist.
+        // The transaction stays unchanged; an id without a record does not exist.
         entry.draft = None;
         if entry.current.producer_epoch == NO_EPOCH {
             self.entries.remove(&transactional_id);

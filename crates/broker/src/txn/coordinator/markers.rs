@@ -9,7 +9,7 @@ use crate::txn::event::{Action, MarkerResult, Markers, MarkersId, TopicPartition
 use crate::txn::request::ProducerIdentity;
 use crate::txn::transaction::TxnState;
 
-/// Markers the driver has been asked for and has not reported yet, with the ids they belong to.
+/// Markers that the driver has not reported yet, with their ids.
 #[derive(Debug, Default)]
 pub(super) struct Marking {
     asked: u64,
@@ -17,7 +17,7 @@ pub(super) struct Marking {
 }
 
 impl Coordinator {
-    /// The decision is in the log. Answers what the producer is from now on, if that changes.
+    /// The decision is in the log. Answers with the producer's new state, if it changes.
     pub(super) fn carry_out(&mut self, transactional_id: &str, now_ms: i64) -> Option<ProducerIdentity> {
         let entry = self.entries.get_mut(transactional_id)?;
         let completed = entry.current.completed(now_ms);
@@ -27,7 +27,7 @@ impl Coordinator {
         owner
     }
 
-    /// Asks for the markers that are missing, or logs that there are none.
+    /// Requests the missing markers, or logs that there are none.
     pub(super) fn go_on(&mut self, transactional_id: &str, now_ms: i64) {
         let Some(entry) = self.entries.get(transactional_id) else { return };
         let Some(Draft::Completion(completed)) = &entry.draft else { return };
@@ -69,7 +69,7 @@ impl Coordinator {
             }
         }
         if fenced {
-            // As in Kafka: the next coordinator of the partition takes the decision up again.
+            // As in Kafka: the partition's next coordinator carries out the decision.
             return;
         }
         if entry.current.partitions.is_empty() {

@@ -6,8 +6,8 @@ use super::inits::decide_abort;
 use super::{Coordinator, Decision, Held};
 use crate::txn::transaction::TxnState;
 
-/// More tombstones than this go into batches of their own, so that no batch outgrows the
-/// partition's limit.
+/// More tombstones than this go into separate batches, so that no batch exceeds the partition's
+/// limit.
 const RECORDS_PER_APPEND: usize = 1_000;
 
 impl Coordinator {
@@ -33,12 +33,12 @@ impl Coordinator {
         }
     }
 
-    /// There is an open transaction.
+    /// Checks if a transaction is open.
     pub(super) fn watch_open(&mut self) {
         self.alarms.abort_scan_in(self.config.abort_interval_ms.max(1));
     }
 
-    /// Looks for ids to forget from time to time, if there are any.
+    /// Checks periodically for ids to remove, if there are any.
     pub(super) fn watch_unused(&mut self) {
         if !self.entries.is_empty() {
             self.alarms.expiry_scan_in(self.config.expiration_interval_ms.max(1));

@@ -9,7 +9,7 @@ use crate::txn::event::TopicPartition;
 use crate::txn::request::ProducerIdentity;
 use crate::txn::transaction::{Transaction, TxnState};
 
-/// Names that ListTransactions knows; the last two are never seen.
+/// State names of ListTransactions; the last two never occur.
 const STATE_NAMES: [&str; 8] = [
     TxnState::Empty.name(),
     TxnState::Ongoing.name(),
@@ -21,7 +21,7 @@ const STATE_NAMES: [&str; 8] = [
     "PrepareEpochFence",
 ];
 
-/// True if ListTransactions knows a state of that name.
+/// True if ListTransactions has a state of that name.
 pub(crate) fn is_state(name: &str) -> bool {
     STATE_NAMES.contains(&name)
 }
@@ -70,7 +70,7 @@ pub struct Described {
     pub state: TxnState,
     /// The transaction's timeout.
     pub timeout_ms: i32,
-    /// When the transaction began, or -1.
+    /// Time at which the transaction began, or -1.
     pub start_ms: i64,
     /// The partitions it covers, in order; while it ends, those without a marker.
     pub partitions: Vec<TopicPartition>,
@@ -125,7 +125,7 @@ impl Coordinator {
     }
 
     /// The partitions in which this coordinator will end a transaction of one of these producers:
-    /// one that is open, or that has been decided and lacks markers. With the producer ids.
+    /// an open one, or a decided one that lacks markers. With the producer ids.
     ///
     /// # Errors
     /// While the coordinator loads, and when it has been unloaded.
@@ -140,8 +140,7 @@ impl Coordinator {
 
     /// One transactional id.
     ///
-    /// # Errors
-    /// While the coordinator loads, when it has been unloaded, or if it does not know the id.
+    /// # Errors The coordinator loads or is unloaded, or it does not have the id.
     pub fn describe(&self, transactional_id: &str) -> Result<Described, TxnError> {
         if transactional_id.is_empty() {
             return Err(TxnError::InvalidRequest);

@@ -34,7 +34,7 @@ use crate::stats::Answered;
 /// Name of the console as a client, for quotas and logs.
 const CLIENT_ID: &str = "levada-console";
 
-/// Requests that are answered at the same time; further ones wait.
+/// Maximum number of requests that are answered at the same time; further requests wait.
 const AT_ONCE: usize = 32;
 
 /// Requests that the thread has not picked up yet.
@@ -96,7 +96,7 @@ pub(super) enum AskError {
 }
 
 impl Desk {
-    /// Starts the thread. It ends with the stop signal, or when the last handle is gone.
+    /// Starts the thread. It ends with the stop signal, or when the last handle is dropped.
     ///
     /// # Errors
     /// The thread or its runtime cannot be made.
@@ -160,7 +160,7 @@ async fn run(service: Rc<Service>, mut asks: mpsc::Receiver<Ask>) {
                 // The page was closed.
                 () = ask.answer.closed() => return,
             };
-            // The page may have been closed meanwhile.
+            // The page may have been closed.
             let _ = ask.answer.send(answer);
             drop(turn);
         });

@@ -12,16 +12,16 @@ use super::failure::Failed;
 use super::visitor::Visitor;
 
 impl Console {
-    /// Leader of each partition of an internal topic; empty before the topic exists. Not a question
-    /// in the visitor's name: the page only tells which brokers have the rest.
+    /// Leader of each partition of an internal topic; empty before the topic exists. Not a request
+    /// for the visitor: the page only shows which brokers have the rest.
     pub(super) fn leaders_of(&self, internal: &str) -> Vec<i32> {
         let image = self.broker.metadata().image();
         let topic = image.topic(internal);
         topic.map_or_else(Vec::new, |topic| topic.partitions().map(|(_, one)| one.leader).collect())
     }
 
-    /// The notice that other brokers lead some of these partitions; nothing if this broker leads
-    /// all that have a leader. `effect` is the sentence that says what the page leaves out.
+    /// The notice that other brokers lead some of these partitions; empty if this broker leads all
+    /// that have a leader. `effect` is the sentence about the omitted contents of the page.
     pub(super) async fn elsewhere(
         &self,
         visitor: &Visitor,

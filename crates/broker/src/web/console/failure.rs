@@ -17,13 +17,13 @@ pub(super) struct Needs {
 /// A page or action that failed.
 #[derive(Debug)]
 pub(super) enum Failed {
-    /// The broker refused: what was asked, the error's number, and the broker's sentence.
+    /// The broker refused the request: its name, the error's number, and the broker's message.
     Refused { doing: String, code: i16, sentence: Option<String>, needs: Option<Needs> },
     /// The request had no answer.
     Unanswered(AskError),
     /// A field of a form or a link is not valid.
     Input(String),
-    /// There is no such thing.
+    /// The subject does not exist.
     Missing(String),
     /// Not a failure: the action is done, and the browser is redirected to another page.
     Redirect(String),

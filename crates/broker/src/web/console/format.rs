@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC};
 
-/// Characters of a name that stay as they are in a link.
+/// Characters of a name that a link contains unescaped.
 const IN_LINK: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// A name as a part of a link.
@@ -92,7 +92,7 @@ pub(super) struct Shown {
     pub(super) left_out: usize,
 }
 
-/// Shows at most so many bytes: JSON with indents, other text as it is, anything else as
+/// Shows at most this number of bytes: JSON with indents, other text unchanged, anything else as
 /// hexadecimal digits.
 pub(super) fn shown(bytes: &[u8], most: usize) -> Shown {
     let cut = &bytes[..bytes.len().min(most)];
@@ -115,7 +115,7 @@ pub(super) fn shown(bytes: &[u8], most: usize) -> Shown {
     }
 }
 
-/// JSON with indents; none for what is not an object or array.
+/// JSON with indents; none for text that is not an object or array.
 fn indented(text: &str) -> Option<String> {
     if !text.trim_start().starts_with(['{', '[']) {
         return None;
@@ -124,8 +124,7 @@ fn indented(text: &str) -> Option<String> {
     serde_json::to_string_pretty(&value).ok()
 }
 
-/// Sixteen bytes a line: their place, their digits, and the characters that they stand for in
-/// ASCII.
+/// Sixteen bytes a line: their position, their digits, and their ASCII characters.
 fn hex(bytes: &[u8], most: usize) -> Shown {
     let cut = &bytes[..bytes.len().min(most)];
     let mut text = String::with_capacity(cut.len() * 5);

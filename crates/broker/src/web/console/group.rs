@@ -196,7 +196,7 @@ async fn page(console: &Console, visitor: &Visitor, fields: &Fields) -> Result<P
             form.card method="post" action="/group/delete" {
                 (proof(visitor))
                 input type="hidden" name="id" value=(id);
-                p { "Deletes the group with its committed offsets. Its consumers then start as their auto.offset.reset says." }
+                p { "Deletes the group with its committed offsets. Its consumers then start at the position of their auto.offset.reset." }
                 (field(&format!("Type {id} to confirm"), html! { input name="confirm" autocomplete="off" required; }))
                 button.danger { "Delete the group" }
             }
@@ -205,7 +205,7 @@ async fn page(console: &Console, visitor: &Visitor, fields: &Fields) -> Result<P
     Ok(Page::new(Section::Groups, format!("Group {id}"), content))
 }
 
-/// The reason for the lag, as far as offsets and assignments tell it.
+/// The reason for the lag, as far as offsets and assignments show it.
 fn diagnosis(group: &Described, committed: &[Committed]) -> Markup {
     let late: Vec<&Committed> = committed.iter().filter(|one| one.lag().is_some_and(|lag| lag > 0)).collect();
     let lost = committed.iter().filter(|one| one.start.is_some_and(|start| one.offset < start)).count();
@@ -288,7 +288,7 @@ fn members(members: &[GroupMember]) -> Markup {
                     td.wide { (assignment(&member.assigned)) }
                 }
             }
-            @if members.is_empty() { tr { td colspan="5" { "Nobody consumes in this group." } } }
+            @if members.is_empty() { tr { td colspan="5" { "This group has no members." } } }
         }))
         @if members.len() > MEMBERS_MAX { p.soft { (members.len() - MEMBERS_MAX) " further members are not shown." } }
     }
@@ -343,7 +343,7 @@ fn chart(history: &[LagSample]) -> Markup {
     }
 }
 
-/// Deletes a group whose name was typed once more.
+/// Deletes a group whose name was typed for confirmation.
 pub(super) async fn delete(
     State(console): State<Arc<Console>>,
     Extension(Visit { visitor, fields }): Visiting,

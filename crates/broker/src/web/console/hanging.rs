@@ -1,7 +1,7 @@
 //! Hanging transactions: a partition holds them open, their producers are silent, and no
 //! coordinator will end them. Their abort writes a marker into the partition.
 //!
-//! A transaction that a coordinator of another broker may know is no candidate for an abort here:
+//! A transaction that a coordinator of another broker may have is no candidate for an abort here:
 //! its marker would cut a live transaction in two.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,7 +29,7 @@ use crate::clock::now_ms;
 use crate::error_code::ErrorCode;
 use crate::txn::LATE_AFTER_MS;
 
-/// Partitions with an open transaction that are looked at for hanging ones.
+/// Maximum number of partitions with an open transaction that are checked.
 const PARTITIONS_MAX: usize = 1000;
 
 /// Topic of the coordinators of transactions.
@@ -45,12 +45,12 @@ struct Held {
     last_ms: i64,
 }
 
-/// The transactions that hang, and what the page cannot tell.
+/// The hanging transactions, and the limits of the search.
 struct Hanging {
     held: Vec<Held>,
-    /// False if a coordinator was not asked, so that one of these may be alive.
+    /// False if a coordinator was not asked, so that one of these transactions may be live.
     certain: bool,
-    /// True if there are more partitions with open transactions than were looked at.
+    /// True if there are more partitions with open transactions than were checked.
     cut: bool,
 }
 
@@ -65,7 +65,7 @@ pub(super) async fn section(console: &Console, visitor: &Visitor) -> Result<Mark
             ", and no coordinator will end them. Consumers with read_committed and compaction stop at their start."
         }
         @if hanging.cut {
-            (notice("warn", format!("Only {PARTITIONS_MAX} partitions with open transactions were looked at; levada transaction hanging has all.")))
+            (notice("warn", format!("Only the first {PARTITIONS_MAX} partitions with open transactions were checked; levada transaction hanging checks all.")))
         }
         @if !hanging.certain && !hanging.held.is_empty() {
             div.notice.warn role="status" {
@@ -107,8 +107,8 @@ fn row(visitor: &Visitor, one: &Held, certain: bool) -> Markup {
     }
 }
 
-/// Time without a write after which an open transaction may be taken for hanging: no coordinator
-/// lets a transaction live so long.
+/// Time without a write after which an open transaction may count as hanging: no coordinator lets a
+/// transaction stay open for that long.
 fn silent_ms(broker: &Broker) -> i64 {
     i64::from(broker.config().transactions.max_timeout_ms) + LATE_AFTER_MS
 }
@@ -127,9 +127,9 @@ async fn hanging(console: &Console, visitor: &Visitor) -> Result<Hanging, Failed
     Ok(Hanging { held, certain, cut })
 }
 
-/// Partitions in which coordinators will end transactions of these producers. False beside them if
-/// a coordinator is elsewhere or is loading. All transactional ids count, those that the visitor
-/// may not describe as well: the result only leaves rows out.
+/// Partitions in which coordinators will end transactions of these producers; the flag is false if
+/// a coordinator is on another broker or is loading. All transactional ids count, also those that
+/// the visitor may not describe: the result only removes rows.
 fn unfinished(broker: &Broker, producers: &BTreeSet<i64>) -> (BTreeSet<(i64, Place)>, bool) {
     let image = broker.metadata().image();
     let coordinators = image.topic(COORDINATORS).map_or(0, |topic| topic.partition_count());
@@ -140,7 +140,7 @@ fn unfinished(broker: &Broker, producers: &BTreeSet<i64>) -> (BTreeSet<(i64, Pla
 }
 
 /// Transactions that partitions hold open, as far as the visitor may see the producers of their
-/// topics. True beside them if more partitions have some than were looked at.
+/// topics; the flag is true if more partitions have some than were checked.
 async fn held(console: &Console, visitor: &Visitor) -> Result<(Vec<Held>, bool), Failed> {
     let mut topics: BTreeMap<String, Vec<i32>> = BTreeMap::new();
     let all = console.broker.replicas().partitions().all();

@@ -1,8 +1,8 @@
 //! The laboratory: a quick run of one experiment of `levada lab`, and its report.
 //!
-//! A run is a process of its own with the lowest priority, never a part of the broker: it takes a
-//! processor for seconds and writes files. There is one at a time; it is ended with the broker, and
-//! its files are in a directory that only the broker's user can read.
+//! A run is a separate process with the lowest priority, never a part of the broker: it uses a
+//! processor for seconds and writes files. There is one at a time; it ends with the broker, and its
+//! files are in a directory that only the broker's user can read.
 
 use std::fs::{self, DirBuilder, File};
 use std::io;
@@ -69,7 +69,7 @@ impl Run {
         let directory = std::env::temp_dir().join(format!("levada-laboratory-{}", nonce()));
         DirBuilder::new().mode(0o700).create(&directory)?;
         let child = spawn(experiment, &directory).inspect_err(|_| {
-            // The directory is empty but for the output, and the cause is told already.
+            // The directory contains only the output, and the cause has been reported already.
             let _ = fs::remove_dir_all(&directory);
         })?;
         Ok(Self { experiment, directory, child, started: Instant::now(), ended: None })
@@ -177,7 +177,7 @@ async fn page(console: &Arc<Console>, visitor: &Visitor, fields: &Fields) -> Res
         (layout::done(fields.text("done")))
         p {
             "The laboratory measures on this machine the cost of each way to move bytes. A quick run takes seconds to a minute. "
-            "It is a process of its own with the lowest priority, but it shares processors, memory and disk with the broker: "
+            "It is a separate process with the lowest priority, but it shares processors, memory and disk with the broker: "
             "expect slower answers while it runs, and figures that the broker's own work disturbs."
         }
         div #laboratory data-refresh=[running.then_some("2")] { (state(visitor, progress)) }
@@ -251,8 +251,7 @@ async fn stop_run(console: &Arc<Console>, visitor: &Visitor) -> Result<Page, Fai
     Err(Failed::Redirect("/laboratory?done=stopped".to_owned()))
 }
 
-/// The report. It has styles of its own and no script, and its policy keeps it apart from the
-/// console.
+/// The report. It has separate styles and no script, and its policy isolates it from the console.
 pub(super) async fn report(
     State(console): State<Arc<Console>>,
     Extension(Visit { visitor, .. }): Visiting,

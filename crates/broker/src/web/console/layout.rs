@@ -156,12 +156,12 @@ pub(super) fn tile(name: &str, value: impl maud::Render, live: Option<&str>) -> 
     }
 }
 
-/// Something that the reader should notice.
+/// A notice for the reader.
 pub(super) fn notice(kind: &str, content: impl maud::Render) -> Markup {
     html! { p class={ "notice " (kind) } role="status" { (content) } }
 }
 
-/// The sentence that says that an action was done, if the link of this page carries its code.
+/// The confirmation of an action, if the link of this page carries its code.
 pub(super) fn done(code: &str) -> Markup {
     let sentence = match code {
         "created" => "The topic was created.",

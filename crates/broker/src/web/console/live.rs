@@ -61,7 +61,7 @@ impl Feed {
     }
 }
 
-/// The place of a page where its script tells that the stream is interrupted or refused.
+/// The element in which the script of a page shows that the stream is interrupted or refused.
 pub(super) fn state() -> Markup {
     html! { p.notice.warn data-stream-state role="status" hidden {} }
 }

@@ -38,7 +38,7 @@ struct Entered {
     expires_ms: Option<i64>,
 }
 
-/// The reason why a login failed; the page tells none of it.
+/// The reason why a login failed; the page does not show it.
 enum Refused {
     Sasl(SaslError),
     /// No listener offers a mechanism with a password.
@@ -165,7 +165,7 @@ fn authenticate(broker: &Broker, user: &str, password: &str) -> Result<Entered, 
     talk.enter(mechanism, user, password).map_err(Refused::Sasl)
 }
 
-/// The mechanism for a user: one that knows the user, else the first with a password, which then
+/// The mechanism for a user: one that has the user, else the first with a password, which then
 /// refuses.
 fn chosen(broker: &Broker, user: &str) -> Option<(Arc<SaslConfig>, Mechanism)> {
     let image = broker.metadata().image();

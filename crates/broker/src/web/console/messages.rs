@@ -19,7 +19,7 @@ use super::topic::{Tab, tabs};
 use super::visitor::{Visit, Visiting, Visitor};
 use super::{Console, format, tail};
 
-/// Records on one page, unless fewer are asked for.
+/// Records on one page, unless the request has a smaller limit.
 const PAGE_RECORDS: usize = 100;
 const USUAL_RECORDS: usize = 50;
 /// Bytes of batches that one page reads: without a filter, and in search of what one admits.
@@ -69,7 +69,7 @@ fn form(fields: &Fields) -> Markup {
         ("time", "a time (UTC)"),
         ("tail", "now, following"),
     ];
-    let isolation = [("committed", "committed"), ("all", "all, aborted ones as well")];
+    let isolation = [("committed", "committed"), ("all", "all, including aborted")];
     html! {
         form.line method="get" {
             (field("Partition (empty: all)", html! { input type="number" name="partition" min="0" value=(fields.text("partition")); }))
@@ -188,7 +188,7 @@ async fn found(
         @if cut { (notice("warn", format!("The first {PAGE_PARTITIONS} partitions are shown; choose one to see another."))) }
         p.soft {
             (all.found.len()) " records shown; "
-            (format::count(i128::from(all.records))) " looked at, in batches of " (format::bytes(all.bytes)) "."
+            (format::count(i128::from(all.records))) " searched, in batches of " (format::bytes(all.bytes)) "."
         }
         (table(&COLUMNS, html! { @for one in &all.found { (row(one)) } }))
         @if let Some((partition, offset)) = further.filter(|_| !all.found.is_empty() || all.bytes >= bytes_max) {
@@ -197,7 +197,7 @@ async fn found(
     })
 }
 
-/// The form that continues behind what was read, with the same filter.
+/// The form that continues after the records read so far, with the same filter.
 fn next(fields: &Fields, partition: i32, offset: i64) -> Markup {
     html! {
         form method="get" {

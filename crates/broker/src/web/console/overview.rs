@@ -1,4 +1,4 @@
-//! The first page: rates, memory, what is wrong, and the bytes by transfer path as they leave.
+//! The first page: rates, memory, problems, and the sent bytes by transfer path.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -151,7 +151,7 @@ fn scarce((directory, free, size): &(String, u64, u64)) -> Option<String> {
     })
 }
 
-/// Everything that an operator has to look at.
+/// All problems that need an operator's attention.
 fn wrong(broker: &Broker, (offline, more): (usize, Vec<String>)) -> Markup {
     let recovery = broker.recovery();
     let cleaner = broker.cleaner();

@@ -85,7 +85,7 @@ fn requests(broker: &Broker) -> Markup {
                 td.n { (quantile(phase(Phase::Sending), 0.99)) }
             }
         }
-        @if apis.is_empty() { tr { td colspan="10" { "No client has asked for anything yet." } } }
+        @if apis.is_empty() { tr { td colspan="10" { "No client has sent a request yet." } } }
     };
     table(&columns, rows)
 }
@@ -129,7 +129,7 @@ fn transfers(broker: &Broker) -> Markup {
     )
 }
 
-/// The bound below which this share of durations lies.
+/// The bound that this share of durations does not exceed.
 fn quantile(durations: &Durations, share: f64) -> String {
     let count: u64 = durations.buckets.iter().sum();
     if count == 0 {

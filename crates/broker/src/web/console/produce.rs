@@ -115,7 +115,7 @@ async fn write(
     )))
 }
 
-/// The batch of the one record.
+/// The batch of the single record.
 fn batch(fields: &Fields) -> Result<bytes::Bytes, Failed> {
     let named = (0..5).filter_map(Compression::from_id).find(|codec| codec.name() == fields.text("codec"));
     let codec = named.unwrap_or_default();

@@ -22,7 +22,8 @@ use super::visitor::Visitor;
 use crate::error_code::ErrorCode;
 use crate::security::acl::Operation;
 
-/// Asks for the first offset of a log, for its end, or for the record with the latest timestamp.
+/// Requests the first offset of a log, its end, or the offset of the record with the latest
+/// timestamp.
 pub(super) const EARLIEST: i64 = -2;
 pub(super) const LATEST: i64 = -1;
 

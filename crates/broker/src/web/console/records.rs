@@ -30,11 +30,11 @@ pub(super) struct Filter {
     pub(super) header: Vec<u8>,
 }
 
-/// Positions in partitions, and what is wanted from there on.
+/// Positions in partitions, and the filter for the records after them.
 #[derive(Clone, Debug)]
 pub(super) struct Wanted {
     pub(super) topic: String,
-    /// The next offset of each partition; moves with what was read.
+    /// The next offset of each partition; advances with each read.
     pub(super) positions: BTreeMap<i32, i64>,
     pub(super) filter: Filter,
     /// Leaves out records of transactions that are open or were aborted.
@@ -63,11 +63,11 @@ pub(super) struct Batch {
     pub(super) transactional: bool,
 }
 
-/// One look at the partitions.
+/// One read of the partitions.
 #[derive(Debug, Default)]
 pub(super) struct Looked {
     pub(super) found: Vec<Found>,
-    /// Records that were looked at.
+    /// Number of records that were read.
     pub(super) records: u64,
     /// Bytes of their batches.
     pub(super) bytes: u64,
@@ -101,9 +101,9 @@ fn contains(bytes: &[u8], text: &[u8]) -> bool {
 }
 
 impl Console {
-    /// Reads once from the positions on, up to the limit of one answer, and moves the positions
-    /// behind what was read. At most `most` records are found; the positions then stand behind the
-    /// last of each partition.
+    /// Reads once from the positions, up to the limit of one answer, and advances the positions. At
+    /// most `most` records are found; the positions are then after the last found record of each
+    /// partition.
     pub(super) async fn look(
         &self,
         caller: &Caller,

@@ -1,5 +1,5 @@
-//! Committed offsets of a group, and their reset: a plan is shown first, and exactly that plan is
-//! carried out if nothing was committed meanwhile.
+//! Committed offsets of a group, and their reset: the page shows a plan first, and then carries out
+//! exactly that plan if nothing was committed since.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -96,7 +96,7 @@ impl Console {
     }
 }
 
-/// The form that asks for a plan.
+/// The form for the plan.
 pub(super) fn reset_form<'a>(id: &str, topics: impl IntoIterator<Item = &'a str>) -> Markup {
     let goals = [
         ("latest", "the end of the log: skip the lag"),

@@ -1,5 +1,5 @@
-//! Settings of the broker and of a topic: their values, where those come from, what they mean, and
-//! changes of one at a time.
+//! Settings of the broker and of a topic: their values, origins and meanings, and changes of one at
+//! a time.
 
 use std::sync::Arc;
 
@@ -103,7 +103,7 @@ async fn page(
     (resource, fields): (Resource<'_>, &Fields),
 ) -> Result<Page, Failed> {
     if resource.kind == TOPIC {
-        // Tells of a topic that does not exist.
+        // Reports a topic that does not exist.
         console.topic(&visitor.caller, resource.name).await?;
     }
     let mut answers = console.settings(&visitor.caller, (resource.kind, &[resource.name]), None).await?;

@@ -84,7 +84,7 @@ async fn follow(
     // The positions reach the page before the first record, so that no cut can lose it.
     let mut records: Vec<Value> = Vec::new();
     wanted.wait_ms = WAIT_MS;
-    // An empty event shows that the page is gone or the session has ended.
+    // An empty event detects that the page was closed or the session has ended.
     while feed.send(Some(&id(&wanted.positions)), &json!({ "records": records })).await {
         let looked = console.look(&visitor.caller, &mut wanted, EVENT_RECORDS).await?;
         if let Some(text) = looked.damaged.first() {
@@ -102,7 +102,7 @@ fn id(positions: &BTreeMap<i32, i64>) -> String {
     pairs.join(",")
 }
 
-/// The positions in an id; what is none of this form is left out.
+/// The positions in an id; malformed parts are omitted.
 pub(super) fn positions(id: &str) -> BTreeMap<i32, i64> {
     let pairs = id.split(',').filter_map(|pair| pair.split_once(':'));
     pairs.filter_map(|(index, offset)| index.parse().ok().zip(offset.parse().ok())).collect()

@@ -112,7 +112,7 @@ async fn page(console: &Console, visitor: &Visitor, (name, fields): (&str, &Fiel
         (tabs(name, Tab::Partitions))
         (layout::done(fields.text("done")))
         (elsewhere)
-        @if offline > 0 { (notice("bad", format!("{offline} partitions are offline; the broker's log tells why"))) }
+        @if offline > 0 { (notice("bad", format!("{offline} partitions are offline; see the broker's log"))) }
         div.tiles {
             (tile("Partitions", format::count(count as i128), None))
             (tile("Records", format::count(i128::from(total)), None))
@@ -186,7 +186,7 @@ fn changes(visitor: &Visitor, name: &str, partitions: usize) -> Markup {
     }
 }
 
-/// The idempotent and transactional producers that the partitions know.
+/// The idempotent and transactional producers with state in the partitions.
 pub(super) async fn producers(
     State(console): State<Arc<Console>>,
     Extension(Visit { visitor, fields }): Visiting,

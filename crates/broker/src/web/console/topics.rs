@@ -229,7 +229,7 @@ async fn create_topic(console: &Console, visitor: &Visitor, fields: &Fields) -> 
     Err(Failed::Redirect(format!("/topics/{}?done=created", format::linked(name))))
 }
 
-/// Deletes a topic whose name was typed once more.
+/// Deletes a topic whose name was typed for confirmation.
 pub(super) async fn delete(
     State(console): State<Arc<Console>>,
     Extension(Visit { visitor, fields }): Visiting,
@@ -258,7 +258,7 @@ async fn delete_topic(
     Err(Failed::Redirect("/topics?done=deleted".to_owned()))
 }
 
-/// Fails unless the name of what is to be lost was typed.
+/// Fails unless the name was typed for confirmation.
 pub(super) fn confirmed(fields: &Fields, name: &str) -> Result<(), Failed> {
     match fields.text("confirm") == name {
         true => Ok(()),

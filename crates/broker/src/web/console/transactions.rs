@@ -1,4 +1,4 @@
-//! Transactions: the open ones as their coordinators know them, and their abort. [`hanging`] has
+//! Transactions: the open transactions of their coordinators, and their abort. [`hanging`] has
 //! those that no coordinator will end.
 
 use std::sync::Arc;
@@ -81,7 +81,7 @@ fn row(visitor: &Visitor, one: &TransactionState) -> Markup {
     }
 }
 
-/// The form of an abort, which asks for the word once more.
+/// The form of an abort, which requires the word "abort" for confirmation.
 pub(super) fn abort_form(visitor: &Visitor, action: &str, hidden: &[(&str, &str)]) -> Markup {
     html! {
         details {
@@ -104,7 +104,7 @@ fn places(one: &TransactionState) -> impl Iterator<Item = (&str, i32)> {
         .flat_map(|topic| topic.partitions.iter().map(|partition| (topic.topic.as_str(), *partition)))
 }
 
-/// Transactional ids that the visitor may describe, the open ones first.
+/// Transactional ids that the visitor may describe, open transactions first.
 async fn states(console: &Console, visitor: &Visitor) -> Result<Vec<TransactionState>, Failed> {
     let mut request = ListTransactionsRequest::default();
     request.duration_filter = -1;

@@ -28,11 +28,11 @@ use super::{Console, format};
 use crate::security::{Session, nonce, process_secret};
 use crate::web::Peer;
 
-/// Sessions that are open at the same time; the one that would expire first makes room for another.
+/// Maximum number of open sessions; a further login ends the session that would expire first.
 const SESSIONS_MAX: usize = 256;
-/// Header of requests that a page makes on its own: they keep no idle session alive.
+/// Header of automatic requests of a page: they do not extend an idle session.
 const REFRESH: &str = "x-levada-refresh";
-/// Longest life of a session, and its life without a page being asked for.
+/// Maximum lifetime of a session, and its lifetime without a page request.
 const SESSION_TIME: Duration = Duration::from_secs(12 * 3600);
 const IDLE_TIME: Duration = Duration::from_secs(3600);
 /// Fields of a form or of a link; a reset of 1 000 partitions has fewer. Each takes some 50 bytes
@@ -66,7 +66,7 @@ struct Open {
 }
 
 impl Sessions {
-    /// Opens a session of this user, of at most so long a life; returns its secret.
+    /// Opens a session of this user, with a maximum lifetime; returns its secret.
     pub(super) fn open(&mut self, user: &str, life: Option<Duration>, now: Instant) -> String {
         self.0.retain(|_, open| open.is_alive(now));
         if self.0.len() >= SESSIONS_MAX
@@ -81,7 +81,7 @@ impl Sessions {
         secret
     }
 
-    /// The user of a session. `uses` says whether the request keeps an idle session alive.
+    /// The user of a session. `uses` is true if the request extends an idle session.
     fn user(&mut self, secret: &str, now: Instant, uses: bool) -> Option<String> {
         let open = self.0.get_mut(secret).filter(|open| open.is_alive(now))?;
         if uses {
@@ -142,7 +142,7 @@ pub(super) fn peer(request: &Request) -> SocketAddr {
     request.extensions().get::<Peer>().map_or(unknown, |peer| peer.0)
 }
 
-/// Refuses what another site has the browser ask for, except links that are followed to a page.
+/// Refuses requests that another site caused, except links to a page.
 pub(super) async fn refuse_others(request: Request, next: Next) -> Response {
     let refused = "this request comes from another site; open the console itself\n";
     match is_foreign(request.method(), request.headers()) {
@@ -197,11 +197,11 @@ pub(super) async fn enter(State(console): State<Arc<Console>>, request: Request,
     next.run(request).await
 }
 
-/// The answer of a console that could not tell its visitors apart.
+/// The answer of a console that cannot identify its visitors.
 fn closed() -> Response {
     let text = html! {
         p { "Every listener of this broker asks clients for a certificate, and the console can ask for none. Without a password or a token each user of this machine would have all rights here." }
-        p { "Next: set " code { "levada.http.token" } ", which the browser then asks for, or add a listener with SASL, whose users log in." }
+        p { "Next: set " code { "levada.http.token" } ", which the browser then requests, or add a listener with SASL, whose users log in." }
     };
     layout::plain(StatusCode::FORBIDDEN, "The console is closed", text)
 }
@@ -247,7 +247,8 @@ fn refuse_many_fields(text: &[u8]) -> Result<(), (StatusCode, String)> {
 }
 
 impl Console {
-    /// True if the visitor's session is still open, or none is needed. Keeps no idle session alive.
+    /// True if the visitor's session is still open, or if no session is needed. Does not extend an
+    /// idle session.
     pub(super) fn admits(&self, visitor: &Visitor) -> bool {
         match &visitor.session {
             Some(secret) => self.sessions().user(secret, Instant::now(), false).is_some(),

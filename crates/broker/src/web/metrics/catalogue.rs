@@ -53,7 +53,7 @@ families! {
     // Connections.
     CONNECTIONS_OPENED Counter "levada_connections_opened" ["listener"] "Kafka connections accepted" "kafka.server:type=socket-server-metrics,listener=*,name=connection-creation-total";
     CONNECTIONS Gauge "levada_connections" ["listener"] "Kafka connections open now" "kafka.server:type=socket-server-metrics,listener=*,name=connection-count";
-    CLIENT_CONNECTIONS Gauge "levada_client_connections" ["software", "version"] "Kafka connections open now, by the software that the client has told; beyond 100 kinds of software they count as other" "kafka.server:type=socket-server-metrics,clientSoftwareName=*,clientSoftwareVersion=*,name=connections";
+    CLIENT_CONNECTIONS Gauge "levada_client_connections" ["software", "version"] "Kafka connections open now, by the client's software; beyond 100 kinds of software, connections count as other" "kafka.server:type=socket-server-metrics,clientSoftwareName=*,clientSoftwareVersion=*,name=connections";
     HTTP_CONNECTIONS Gauge "levada_http_connections" [] "HTTP connections open now" "";
     AUTHENTICATIONS Counter "levada_authentications" ["listener", "mechanism", "result"] "SASL authentications: success, failure, or expired if the client did not authenticate again in time" "kafka.server:type=socket-server-metrics,listener=*,name=successful-authentication-total";
     TLS_HANDSHAKES_FAILED Counter "levada_tls_handshakes_failed" [] "TLS handshakes that failed" "kafka.server:type=socket-server-metrics,name=failed-authentication-total";
@@ -74,7 +74,7 @@ families! {
     LED_PARTITIONS Gauge "levada_led_partitions" [] "Partitions that this broker leads" "kafka.server:type=ReplicaManager,name=LeaderCount";
     UNDER_REPLICATED Gauge "levada_under_replicated_partitions" [] "Partitions that this broker leads with fewer replicas in sync than assigned; always 0 on a single broker" "kafka.server:type=ReplicaManager,name=UnderReplicatedPartitions";
     UNDER_MIN_ISR Gauge "levada_under_min_isr_partitions" [] "Partitions that this broker leads with fewer replicas in sync than min.insync.replicas: acks=all is refused" "kafka.server:type=ReplicaManager,name=UnderMinIsrPartitionCount";
-    ISR_CHANGES Counter "levada_isr_changes" ["change"] "Changes of the replicas in sync that this broker has asked the controller for: expansion, shrink, or failed" "kafka.server:type=ReplicaManager,name=IsrExpandsPerSec, IsrShrinksPerSec, FailedIsrUpdatesPerSec";
+    ISR_CHANGES Counter "levada_isr_changes" ["change"] "Changes of the in-sync replicas that this broker has requested from the controller: expansion, shrink, or failed" "kafka.server:type=ReplicaManager,name=IsrExpandsPerSec, IsrShrinksPerSec, FailedIsrUpdatesPerSec";
     THROTTLED_BYTES Counter "levada_replication_throttled_bytes" ["side"] "Bytes of replicas that are throttled (*.replication.throttled.replicas): sent as the leader, received as a follower" "kafka.server:type=LeaderReplication, FollowerReplication (byte-rate)";
     OFFLINE Gauge "levada_offline_partitions" [] "Partitions that are offline after a failure of their storage" "kafka.controller:type=KafkaController,name=OfflinePartitionsCount";
     PARTITIONS Gauge "levada_partitions" [] "Partitions on this broker" "kafka.server:type=ReplicaManager,name=PartitionCount";
@@ -82,7 +82,7 @@ families! {
     LANE_LONGEST_TURN Gauge "levada_append_lane_hold_seconds_max" ["work"] "Longest time since the start for which the writer of a partition was held" "";
     // Transfer paths.
     TRANSFER_BYTES Counter "levada_transfer_bytes" ["path"] "Bytes that sockets took, by the path that carried them" "";
-    TRANSFER_CALLS Counter "levada_transfer_calls" ["path"] "System calls made for a path, failed ones included" "";
+    TRANSFER_CALLS Counter "levada_transfer_calls" ["path"] "System calls of a path, including failed calls" "";
     TRANSFER_STALLS Counter "levada_transfer_stalls" ["path"] "System calls for a path that took longer than 1 ms" "";
     TRANSFER_FALLBACKS Counter "levada_transfer_fallbacks" ["cause"] "Times that a planned path was not taken, by cause" "";
     TRANSFER_COPIED_BYTES Counter "levada_transfer_copied_bytes" [] "Bytes copied by the CPU between kernel and process" "";
@@ -94,7 +94,7 @@ families! {
     REPLAY_REMEMBERED_BYTES Gauge "levada_replay_ghost_bytes" [] "Bytes that are admitted to the page cache if they are read again" "";
     REPLAY_MEMORY Gauge "levada_replay_memory_pressure" ["state"] "State of the memory when old records were last read from the disk; the current state is 1" "";
     // Upkeep.
-    RECOVERY_PARTITIONS Gauge "levada_recovery_partitions" [] "Partitions whose logs are still to be checked after an unclean stop" "kafka.log:type=LogManager,name=remainingLogsToRecover,dir=*";
+    RECOVERY_PARTITIONS Gauge "levada_recovery_partitions" [] "Partitions that wait for the check of their logs after an unclean stop" "kafka.log:type=LogManager,name=remainingLogsToRecover,dir=*";
     RECOVERY_CHECKED_BYTES Counter "levada_recovery_checked_bytes" [] "Bytes of log checked since the start" "";
     LOG_FLUSH Histogram "levada_log_flush_seconds" [] "Time of flushes of a log to the device" "kafka.log:type=LogFlushStats,name=LogFlushRateAndTimeMs";
     RETENTION_SEGMENTS Counter "levada_retention_deleted_segments" [] "Segments that retention has deleted" "";
@@ -119,7 +119,7 @@ families! {
     TRANSACTIONS Counter "levada_transactions" ["outcome"] "Transactions that were committed or aborted" "";
     LATE_TRANSACTION_PARTITIONS Gauge "levada_late_transaction_partitions" [] "Partitions with a hanging transaction: open for longer than transaction.max.timeout.ms and 5 minutes" "kafka.server:type=ReplicaManager,name=PartitionsWithLateTransactionsCount";
     // Membership in a cluster.
-    CLUSTER_PHASE Gauge "levada_cluster_phase" ["phase"] "1 for the phase of this broker's life in the cluster, else 0; only in a cluster, as all levada_cluster metrics" "kafka.server:type=KafkaServer,name=BrokerState";
+    CLUSTER_PHASE Gauge "levada_cluster_phase" ["phase"] "1 for the phase of this broker in the cluster, else 0. All levada_cluster metrics exist in a cluster only" "kafka.server:type=KafkaServer,name=BrokerState";
     CLUSTER_FENCED Gauge "levada_cluster_fenced" [] "1 while the controllers do not let this broker lead partitions" "";
     CLUSTER_BROKER_EPOCH Gauge "levada_cluster_broker_epoch" [] "Epoch of the registration, or -1" "";
     CLUSTER_CONTROLLER Gauge "levada_cluster_active_controller" [] "Id of the active controller, or -1" "kafka.server:type=raft-metrics,name=current-leader";

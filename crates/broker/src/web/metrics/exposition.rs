@@ -19,8 +19,8 @@ pub(in crate::web) enum Form {
 }
 
 impl Form {
-    /// Form that a request with this `Accept` header prefers. OpenMetrics has to be asked for by
-    /// name, as in Prometheus' own libraries.
+    /// Form that a request with this `Accept` header prefers. A request must name OpenMetrics to
+    /// get it, as in Prometheus' own libraries.
     pub(in crate::web) fn accepted(accept: &str) -> Self {
         let quality = |media_type: &str| {
             let ranges = accept.split(',').map(|range| range.split(';').map(str::trim));
@@ -106,7 +106,7 @@ impl Series<'_> {
         self.with(values, |encoder| encoder.encode_counter::<NoLabelSet, _, u64>(&value, None))
     }
 
-    /// As [`Series::counter`], of a number that is not an integer.
+    /// As [`Series::counter`], for a number that is not an integer.
     pub(super) fn counter_f64(&mut self, values: &[&str], value: f64) -> fmt::Result {
         self.with(values, |encoder| encoder.encode_counter::<NoLabelSet, _, u64>(&value, None))
     }

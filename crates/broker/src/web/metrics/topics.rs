@@ -5,7 +5,8 @@ use std::{borrow::Cow, collections::BTreeMap, fmt, sync::Arc};
 use super::{catalogue, catalogue::Family, exposition::Families, requests::buckets};
 use crate::{replica::TrafficTotals, stats::Durations};
 
-/// Topics and partitions with series of their own, the first by name. Further ones are counted.
+/// Maximum number of topics and partitions with separate series, in the order of names. Further
+/// ones are counted.
 pub(super) const TOPICS_MAX: usize = 5_000;
 pub(super) const PARTITIONS_MAX: usize = 20_000;
 
@@ -37,8 +38,8 @@ pub struct UpkeepState {
     pub(crate) retention_segments: u64,
     /// Bytes of these segments.
     pub(crate) retention_bytes: u64,
-    /// Data directories that work, free bytes and all bytes of their volumes, as far as the kernel
-    /// tells.
+    /// Data directories in service, with the free and total bytes of their volumes if the kernel
+    /// reports them.
     pub(crate) volumes: Vec<(String, u64, u64)>,
     /// Data directories that are offline.
     pub(crate) offline_directories: u64,

@@ -40,7 +40,7 @@ fn brokers(facts: &Facts, own: Option<i32>) -> Check {
 
 /// Finalized features of the cluster against the levels of this version.
 fn features(facts: &Facts) -> Vec<Check> {
-    // The newest answer counts: brokers learn of a new level one after the other.
+    // The newest answer counts: brokers get a new level one after the other.
     let newest = facts.versions.values().max_by_key(|answer| answer.finalized_features_epoch);
     let finalized = newest.map(|answer| &answer.finalized_features[..]).unwrap_or_default();
     let mut checks = Vec::new();
@@ -79,7 +79,7 @@ fn features(facts: &Facts) -> Vec<Check> {
 }
 
 /// Releases of the brokers, by the `metadata.version`s that they support: a newer one may finalize
-/// a level that Levada does not know.
+/// a level that Levada does not support.
 fn releases(facts: &Facts) -> Check {
     let highest = FEATURES.iter().find(|feature| feature.name == METADATA_VERSION);
     let highest = highest.map_or(0, |feature| feature.max_version);

@@ -119,7 +119,7 @@ fn directory(path: &Path, node_id: i32, facts: &Facts) -> Check {
         (false, false) => Check::warning(
             NAME,
             format!("{shown}: {partitions}, without the mark of a clean stop"),
-            "start the broker and stop it with SIGTERM; else Levada checks the logs behind the recovery points at its start",
+            "start the broker and stop it with SIGTERM; else Levada checks the logs after the recovery points when it starts",
         ),
     }
 }
