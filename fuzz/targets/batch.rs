@@ -1,5 +1,5 @@
-//! Any bytes as a record batch, as they are and with length and checksum made right, so that the
-//! checks behind those are reached. A batch that passes has as many records as it claims.
+//! Arbitrary bytes as a record batch, unchanged and with length and checksum corrected, so that the
+//! later checks are reached. A batch that passes has as many records as it claims.
 
 #![no_main]
 

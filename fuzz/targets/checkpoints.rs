@@ -1,5 +1,5 @@
-//! Any bytes as each of the small text files: those of a data directory, and the thresholds that
-//! `levada lab calibrate` writes. What is understood means the same after it was written again.
+//! Arbitrary bytes as each of the small text files: those of a data directory, and the thresholds
+//! that `levada lab calibrate` writes. A decoded file means the same after it was written again.
 
 #![no_main]
 

@@ -1,5 +1,5 @@
-//! Any bytes as what a codec compressed: the output stays within the limit, and memory follows what
-//! was really produced. What was compressed by us comes back.
+//! Arbitrary bytes as the input of a codec: the output stays within the limit, and memory follows
+//! the produced output. Our own compressed data decompresses to the original.
 
 #![no_main]
 

@@ -1,5 +1,6 @@
-//! Any bytes as one of the files of a sound partition: indexes, snapshots of producers, epochs, a
-//! segment. The offline check says what it finds, within its bounds, and never changes a file.
+//! Arbitrary bytes as one of the files of a sound partition: indexes, snapshots of producers,
+//! epochs, a segment. The offline check reports its findings, within its bounds, and never changes
+//! a file.
 
 #![no_main]
 

@@ -1,7 +1,7 @@
-//! Anything as what consumers put into the opaque fields of JoinGroup and SyncGroup: subscriptions
-//! and assignments. As long as the group is a classic one, everybody gets back what was put in. It
-//! becomes a consumer group, or stays as it was; what a classic member is then assigned can be read
-//! and exists. A broker that starts again from the log knows the same.
+//! Arbitrary bytes in the opaque fields of consumers in JoinGroup and SyncGroup: subscriptions and
+//! assignments. While the group is classic, every member gets the bytes back unchanged. The group
+//! becomes a consumer group, or stays unchanged; the assignment of a classic member can be decoded
+//! and exists. A broker that starts again from the log has the same state.
 
 #![no_main]
 
@@ -40,7 +40,7 @@ fuzz_target!(|input: &[u8]| {
     let mut members = vec![rig.enter(&first)];
     if flag(1) {
         let ticket = rig.send(join("", &second, 1));
-        // The first is told to join again; both are in the next generation then.
+        // The first must rejoin; both are in the next generation then.
         members[0] = rig.join(&members[0].member_id, &first);
         members.push(rig.joined("", ticket));
     }
@@ -74,13 +74,13 @@ fuzz_target!(|input: &[u8]| {
     if flag(4)
         && let Some(epoch) = new_epoch
     {
-        // The last one who speaks the new protocol: the group may become a classic one again.
+        // The last member of the new protocol: the group may become a classic one again.
         assert!(epoch >= 0 && rig.ask(heartbeat("new", -1)).is_ok());
     }
     rig.restart();
 });
 
-/// A length and so many bytes, as far as there are.
+/// A length and this number of bytes, as far as available.
 fn part(rest: &mut &[u8]) -> Bytes {
     let Some((len, behind)) = rest.split_first() else { return Bytes::new() };
     let (part, behind) = behind.split_at(usize::from(*len).min(behind.len()));
@@ -167,7 +167,7 @@ impl Rig {
         self.answers.remove(&ticket).map(|outcome| R::answer(outcome).expect("the answer to the request"))
     }
 
-    /// Asks what is answered at once.
+    /// Sends a request that is answered at once.
     fn ask<R: Request<Coordinator>>(&mut self, request: R) -> R::Answer {
         let ticket = self.send(request);
         self.answer::<R>(ticket).expect("an answer at once")
@@ -189,7 +189,7 @@ impl Rig {
         self.answer::<JoinRequest>(ticket).unwrap_or(waits)
     }
 
-    /// The members ask for their assignments; the leader brings both.
+    /// The members request their assignments; the leader sends both.
     fn synchronise(&mut self, members: &mut [JoinOutcome], assigned: [&Bytes; 2]) {
         let ids: Vec<String> = members.iter().map(|member| member.member_id.clone()).collect();
         let all = ids.iter().cloned().zip(assigned.into_iter().cloned());
@@ -217,7 +217,7 @@ impl Rig {
         self.coordinator.describe(GROUP).error.is_none()
     }
 
-    /// A description of the group shows what its members have put in.
+    /// A description of the group shows the bytes of its members.
     fn check_opaque(&self, members: &[JoinOutcome], put: [(&Bytes, &Bytes); 2]) {
         let group = self.coordinator.describe(GROUP);
         if group.state != "Stable" {
@@ -244,7 +244,7 @@ impl Rig {
         }
     }
 
-    /// The group from outside, if it waits for nobody.
+    /// The group from outside, if it waits for no member.
     fn shown(&self) -> Option<String> {
         let classic = self.coordinator.describe(GROUP);
         match self.coordinator.describe_consumer(GROUP) {
@@ -277,7 +277,7 @@ fn join(member_id: &str, metadata: &Bytes, nonce: u64) -> JoinRequest {
     }
 }
 
-/// Of somebody who speaks the new protocol, and joins or leaves.
+/// A member of the new protocol, which joins or leaves.
 fn heartbeat(member_id: &str, member_epoch: i32) -> ConsumerHeartbeatRequest {
     let joins = member_epoch == 0;
     ConsumerHeartbeatRequest {

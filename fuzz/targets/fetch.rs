@@ -13,7 +13,7 @@ fuzz_target!(|input: &[u8]| {
     let version = 4 + i16::from(*version % 15);
     let body = Bytes::copy_from_slice(body);
     let ours = FetchRequest::decode(body.clone(), version);
-    // The codec crate has limits of its own, so it may refuse what we accept, never the reverse.
+    // The codec crate has its own limits, so it may refuse input that we accept, never the reverse.
     let Ok(theirs) = decode::<messages::FetchRequest>(body, version) else { return };
     let ours = ours.expect("the codec crate accepts it");
     assert_eq!(

@@ -13,7 +13,7 @@ fuzz_target!(|input: &[u8]| {
     let version = 4 + i16::from(*version % 15);
     let frame = Bytes::copy_from_slice(frame);
     let ours = FetchResponse::decode(frame.clone(), version);
-    // The codec crate has limits of its own, so it may refuse what we accept, never the reverse.
+    // The codec crate has its own limits, so it may refuse input that we accept, never the reverse.
     let Ok((correlation_id, theirs)) = decode_response::<messages::FetchResponse>(frame, version) else {
         return;
     };

@@ -1,5 +1,5 @@
-//! Any stream, cut anywhere: frames come out whole and in order, and memory follows what has
-//! arrived.
+//! An arbitrary stream, cut anywhere: frames come out whole and in order, and memory follows the
+//! received bytes.
 
 #![no_main]
 

@@ -9,13 +9,13 @@ use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: &[u8]| {
     let mut rest = input;
-    // As a connection reads them: each from where the last one ended.
+    // As a connection reads them: each from the end of the previous one.
     while let Some(used) = one(rest) {
         rest = &rest[used..];
     }
 });
 
-/// The length of the request at the front of `bytes`, body and all, if there is one that is taken.
+/// The length of the request at the front of `bytes`, with its body, if there is a valid one.
 fn one(bytes: &[u8]) -> Option<usize> {
     let mut fields = room();
     let Ok(Parsed::Whole(head, used)) = parse(bytes, &mut fields) else { return None };

@@ -1,5 +1,5 @@
-//! Any path against a real directory with links that lead out of it: what is opened lies in the
-//! directory, by `openat2` and without it.
+//! An arbitrary path in a real directory with links that lead out of it: opened files are in the
+//! directory, with `openat2` and without it.
 
 #![no_main]
 
@@ -47,7 +47,7 @@ fuzz_target!(|input: &[u8]| {
         assert!(!normal.contains(&0) && normal.first() != Some(&b'/') && normal.last() != Some(&b'/'));
         assert!(!normal.split(|byte| *byte == b'/').any(|segment| segment == b".." || segment == b"."));
     }
-    // Also what no request can ask for.
+    // Also paths that no request can contain.
     for path in [&*normal, input] {
         for root in &place.roots {
             if let Ok(opened) = root.file(path, DiskWait::Unlimited) {

@@ -1,5 +1,5 @@
-//! Any Range field, for a file of any length: what is served lies in the file and is no more than
-//! it.
+//! An arbitrary Range field, for a file of any length: the served bytes are in the file and at most
+//! its length.
 
 #![no_main]
 

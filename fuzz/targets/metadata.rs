@@ -1,7 +1,7 @@
-//! Anything as the metadata log of a data directory: a real one with edits, batches of any records,
-//! a snapshot of them. It is refused or opened, and whoever only looks sees the same; what is then
-//! changed is there after another start. Records that are applied to an image are refused and
-//! change nothing, or mean the same after they were encoded again.
+//! Arbitrary bytes as the metadata log of a data directory: a real one with edits, batches of any
+//! records, a snapshot of them. It is refused or opened, and a read-only reader sees the same;
+//! later changes survive another start. Records that are applied to an image are refused and change
+//! nothing, or mean the same after they were encoded again.
 
 #![no_main]
 
@@ -49,7 +49,7 @@ fuzz_target!(|input: &[u8]| {
         1 => open(&edited(rest, flags & 4 != 0)),
         2 => open(&[(LOG.to_owned(), batches(rest, (flags & 4 != 0, 0)))]),
         _ => {
-            // A header, so many records, and an end; or without an end.
+            // A header, this number of records, and an end; or without an end.
             let end_offset: i64 = if flags & 4 != 0 { 5 } else { i64::MAX - i64::from(flags >> 4) };
             let name = format!("{end_offset:020}-{:010}.checkpoint", u32::from(flags >> 4));
             let mut bytes =
@@ -63,7 +63,7 @@ fuzz_target!(|input: &[u8]| {
     }
 });
 
-/// Records one after the other; two bytes before each say how it is put down, and how long it is.
+/// Records one after the other; two bytes before each have its form and its length.
 fn values(mut input: &[u8]) -> Vec<(u8, &[u8])> {
     let mut values = Vec::new();
     while let [how, len, rest @ ..] = input {
@@ -90,7 +90,7 @@ fn apply(input: &[u8]) {
                 assert_eq!(meaning(replay.image()), meaning(before.image()));
                 assert_eq!(replay.image().offset(), before.image().offset());
             }
-            // Half a transaction; whoever reads the log ends here.
+            // Half a transaction; a reader of the log ends here.
             (Err(_), None) => return,
         }
     }
@@ -134,8 +134,8 @@ fn seal_batches(bytes: &mut [u8]) {
     }
 }
 
-/// Batches of these records: each says whether it begins one, of which kind, and whether the
-/// batch's offset and epoch are odd.
+/// Batches of these records: each has flags for the start of a batch, its kind, and an odd offset
+/// or epoch of the batch.
 fn batches(input: &[u8], (odd, mut offset): (bool, i64)) -> Vec<u8> {
     let mut bytes = Vec::new();
     let values = values(input);
@@ -213,7 +213,7 @@ fn open(files: &[(String, Vec<u8>)]) {
     assert_eq!(meaning(store.image()), before);
 }
 
-/// All that an image says, but for where in the log it was said.
+/// The whole contents of an image, except for positions in the log.
 fn meaning(image: &Image) -> String {
     let mut text = String::new();
     for topic in image.topics().iter() {

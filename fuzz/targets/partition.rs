@@ -1,9 +1,9 @@
-//! A partition's directory that anything may have happened to: a real one with edits, or files of
-//! any bytes. Checksums may be made right again after the edits. It must open, with its marks in
-//! order; every question gets an answer or an error; what is appended can be read, before and after
-//! another opening. Batches that lie before the first changed byte of their file are served as they
-//! are. A log that follows a leader takes the same files as answers of the leader: no batch with a
-//! wrong checksum is published.
+//! A partition's directory with arbitrary damage: a real one with edits, or files of any bytes.
+//! Checksums may be corrected after the edits. It must open, with its marks in order; every
+//! question gets an answer or an error; appended batches can be read, before and after another
+//! opening. Batches before the first changed byte of their file are served unchanged. A log that
+//! follows a leader takes the same files as answers of the leader: no batch with a wrong checksum
+//! is published.
 
 #![no_main]
 
@@ -65,14 +65,14 @@ fuzz_target!(|input: &[u8]| {
     let _ = fs::remove_dir_all(&dir);
     fs::create_dir(&dir).expect("a directory of our own");
     let clean = flags & 1 != 0;
-    // Where nothing is trusted an opening has cut off what is not intact.
+    // Without trusted segments an opening has truncated damaged batches.
     let trusts = clean || *recovery_point > 0;
     let files = Files::of(contents(rest, *flags));
     files.lay_out(&dir);
     let whole = !(files.is_changed() && trusts);
     let mut writer = open(&dir, clean, (i64::from(*recovery_point), i64::from(*log_start)));
     question(writer.partition());
-    // Batches from here on, which an opening may have cut off, make room for new ones.
+    // Batches from here on, which an opening may have truncated, make room for new ones.
     let found_end = writer.partition().log_end();
     files.compare(writer.partition(), (found_end, clean));
     if flags & 32 != 0 {
@@ -95,7 +95,7 @@ fuzz_target!(|input: &[u8]| {
     let end = writer.partition().log_end();
     let closed = writer.close().is_ok();
     let writer = open(&dir, closed, (0, 0));
-    // Damage in what is the last segment now has a start look closer, and end the log there.
+    // Damage in the present last segment makes a start check more, and ends the log there.
     assert!(!closed || !whole || writer.partition().log_end() == end);
     question(writer.partition());
     files.compare(writer.partition(), (found_end, clean && closed));
@@ -130,8 +130,8 @@ impl Files {
         self.logs().any(|(bytes, _)| bytes.windows(wanted.len()).any(|window| window == wanted))
     }
 
-    /// Checks that a partition serves the untouched batches below `found_end` as they are. After an
-    /// unclean stop, damage ends the log: segments behind a damaged one are gone.
+    /// Checks that a partition serves the untouched batches below `found_end` unchanged. After an
+    /// unclean stop, damage ends the log: segments after a damaged one are removed.
     fn compare(&self, partition: &Partition, (found_end, clean): (i64, bool)) {
         let end = partition.log_end().min(found_end);
         let mut is_damaged = false;
@@ -254,7 +254,7 @@ fn question(partition: &Partition) {
     }
 }
 
-/// Takes the files as answers of a leader, behind what is there and in an empty log.
+/// Takes the files as answers of a leader, after the present end and in an empty log.
 fn follow(writer: &mut Writer, files: &Files) {
     writer.resign();
     let offset = writer.partition().log_end();
@@ -298,7 +298,7 @@ fn append(writer: &mut Writer, files: &Files, whole: bool) -> bool {
             assert_eq!(appended.base_offset, end);
             match writer.partition().read_batches(end, 1) {
                 Ok(bytes) if bytes == group[0].records => {}
-                // Damage in what was trusted: no index leads behind it,
+                // Damage in trusted segments: no index leads past it,
                 Err(ReadError::Corrupt { .. }) if !whole => {}
                 // or a base offset, which no checksum covers, leads to another batch of the damaged
                 // files.

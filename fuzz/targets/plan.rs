@@ -1,5 +1,5 @@
-//! Any question to the plan, and any queue to be cut into runs: no answer needs what the machine
-//! does not have, no piece is lost.
+//! Arbitrary questions to the plan, and arbitrary queues to be cut into runs: no answer needs a
+//! missing capability of the machine, no piece is lost.
 
 #![no_main]
 

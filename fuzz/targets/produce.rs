@@ -13,7 +13,7 @@ fuzz_target!(|input: &[u8]| {
     let Some((version, body)) = input.split_first() else { return };
     let version = 3 + i16::from(*version % 11);
     let ours = ProduceRequest::decode(BytesMut::from(body), version);
-    // The codec crate has limits of its own, so it may refuse what we accept, never the reverse.
+    // The codec crate has its own limits, so it may refuse input that we accept, never the reverse.
     let Ok(theirs) = decode::<messages::ProduceRequest>(Bytes::copy_from_slice(body), version) else {
         return;
     };

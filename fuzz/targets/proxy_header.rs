@@ -9,7 +9,7 @@ use libfuzzer_sys::fuzz_target;
 const SIGNATURE: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
 
 fuzz_target!(|input: &[u8]| {
-    // As it is, and behind the first bytes of each version.
+    // Unchanged, and after the first bytes of each version.
     for front in [&b""[..], b"PROXY ", SIGNATURE] {
         check(&[front, input].concat());
     }

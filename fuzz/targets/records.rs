@@ -20,7 +20,7 @@ fuzz_target!(|input: &[u8]| {
             if let Ok((record, _)) = records::decode(value) {
                 let again = records::encode(&record).expect("what was decoded is within limits");
                 let (again, _) = records::decode(again).expect("our own bytes");
-                // As they are shown: a quota may be no number, which is not even equal to itself.
+                // In their printed form: a quota may be NaN, which does not equal itself.
                 assert_eq!(format!("{again:?}"), format!("{record:?}"));
             }
         }

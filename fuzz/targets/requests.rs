@@ -1,7 +1,7 @@
-//! Any frame as a request: header, then body by API and version. What decodes means the same after
-//! encoding.
+//! An arbitrary frame as a request: header, then body by API and version. A decoded request means
+//! the same after encoding.
 //!
-//! The list of APIs is the table's: one that is missing here does not compile.
+//! The list of APIs is the table's: a missing one here does not compile.
 
 #![no_main]
 

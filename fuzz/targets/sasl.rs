@@ -1,6 +1,6 @@
-//! Anything a client may send before it is known: frames to a SASL exchange, with the right
-//! handshake before them or without, bare tokens, and what the configuration and a key server may
-//! hold. Nobody gets in who has no password.
+//! Arbitrary input of an unauthenticated client: frames to a SASL exchange, with or without the
+//! right handshake before them, bare tokens, and arbitrary contents of the configuration and a key
+//! server. No client without a password is authenticated.
 
 #![no_main]
 
@@ -15,7 +15,7 @@ use levada_broker::security::sasl::{Exchange, FrameContext, Mechanism, Offer, Sa
 use levada_broker::security::scram;
 use libfuzzer_sys::fuzz_target;
 
-/// A P-256 key that nobody has the other half of.
+/// A P-256 key whose private half is unknown.
 const KEYS: &str = r#"{"keys":[{"kty":"EC","crv":"P-256","x":"f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU","y":"x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0"}]}"#;
 
 fuzz_target!(|input: &[u8]| {
@@ -35,7 +35,7 @@ fuzz_target!(|input: &[u8]| {
     let config = Arc::new(SaslConfig { offers: offers.to_vec(), passwords, tokens });
     let keys = Arc::new(Jwks::parse(KEYS).expect("the keys are well formed"));
     let mut exchange = Exchange::new(config, "nonce".to_owned());
-    // Half of all users do not exist, and are told what others are.
+    // Half of all users do not exist, and get the same answers as others.
     let credential = |name: &str, mechanism: scram::ScramMechanism| {
         let exists = name.len() % 2 == 0;
         exists.then(|| mechanism.credential(b"salted", b"salt".to_vec(), 4096))

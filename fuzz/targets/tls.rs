@@ -31,7 +31,8 @@ use self::forger::{DATA, Forger, HANDSHAKE, KEY_UPDATE};
 #[path = "../../crates/broker/src/server/channel/tests/forger.rs"]
 mod forger;
 
-/// More than this at once, and memory does not follow what arrives: one read, and one record.
+/// More than this at once means that memory does not follow the received bytes: one read, and one
+/// record.
 const SPARE_BYTES: usize = 64 << 10;
 
 fuzz_target!(|input: &[u8]| {
@@ -47,14 +48,13 @@ fuzz_target!(|input: &[u8]| {
     }
 });
 
-/// Keys that all sides use: an authority, a broker's identity, and a client's that somebody
-/// else has signed.
+/// Keys that all sides use: an authority, a broker's identity, and a client's with another signer.
 struct Trust {
     authority: String,
     identity: (String, String),
     stranger: (Vec<u8>, Vec<u8>),
     roots: RootCertStore,
-    /// Lets everybody in, or nobody without a certificate.
+    /// Accepts every client, or only clients with a certificate.
     open: TlsContext,
     closed: TlsContext,
 }
@@ -90,7 +90,7 @@ static TRUST: LazyLock<Trust> = LazyLock::new(|| {
     Trust { authority, identity, stranger, roots, open, closed }
 });
 
-/// A client that speaks one suite, and may show a certificate that nobody here has reason to trust.
+/// A client with one cipher suite, which may send a certificate without a trusted signer.
 fn client(which: u8, shows: bool) -> Arc<ClientConfig> {
     let mut provider = rustls::crypto::ring::default_provider();
     // Behind these are those for keys of another kind than the broker's.
@@ -187,7 +187,7 @@ fn scratch() -> PathBuf {
     Path::to_owned(SCRATCH.get_or_init(new).path())
 }
 
-/// The broker's end of a connection, as it goes by `handshakes` and `channel`.
+/// The broker's end of a connection, as in `handshakes` and `channel`.
 struct Entrance {
     context: &'static TlsContext,
     session: TlsSession,
@@ -274,7 +274,7 @@ impl Entrance {
         self.said.extend(said);
     }
 
-    /// An answer of so many bytes; none if the client is gone.
+    /// An answer of this number of bytes; none if the client has disconnected.
     fn answer(&mut self, len: usize) {
         if self.stage == Stage::In {
             self.said.extend(self.session.take_outgoing());
@@ -306,7 +306,7 @@ impl Entrance {
 struct Wire {
     entrance: Rc<RefCell<Entrance>>,
     sent: usize,
-    /// Where a byte changes, and into what; where the client is gone.
+    /// Position and new value of a changed byte; position at which the client disconnects.
     changes: Vec<(usize, u8)>,
     end: usize,
 }
@@ -362,8 +362,8 @@ fn strange(bytes: &[u8], how: u8) {
     assert!(entrance.plain.is_empty());
 }
 
-/// A client's handshake with some bytes changed: two for the place, and the difference. The first
-/// two say where it ends.
+/// A client's handshake with some bytes changed: two for the position, and the difference. The
+/// first two are the position of its end.
 fn changed(bytes: &[u8], how: u8) {
     let mut wire = Wire::new(&TRUST.closed);
     let place = |pair: &[u8]| usize::from(u16::from_le_bytes([pair[0], pair[1]]));
@@ -378,7 +378,7 @@ fn changed(bytes: &[u8], how: u8) {
     assert!(entrance.borrow().plain.is_empty(), "nobody was let in");
 }
 
-/// An honest handshake, and then whatever the input says.
+/// An honest handshake, and then arbitrary input.
 fn forged(mut input: &[u8], how: u8) {
     let wire = Wire::new(&TRUST.open);
     let entrance = wire.entrance.clone();

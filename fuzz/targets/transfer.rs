@@ -1,5 +1,5 @@
-//! Any pieces in any turns to a receiver of any appetite, by any path: what arrives is what was to
-//! be sent, or a prefix after it left.
+//! Arbitrary pieces in arbitrary turns to a receiver of any speed, by any path: the received bytes
+//! are the sent ones, or a prefix after it disconnected.
 
 #![no_main]
 
@@ -57,7 +57,7 @@ fuzz_target!(|input: &[u8]| {
     assert!(gone || arrived.len() == expected.len());
 });
 
-/// Three bytes and a kind for each piece, up to `limit` bytes in all; and what they send.
+/// Three bytes and a kind for each piece, up to `limit` bytes in all; and the bytes that they send.
 fn pieces(input: &[u8], limit: usize) -> (Vec<Piece>, Vec<u8>) {
     let (content, file) = &*CONTENT;
     let mut expected = Vec::new();

@@ -1,9 +1,9 @@
 //! Rules for linked code: licences, sources and duplicate versions of all dependencies, as
 //! `deny.toml` has them.
 //!
-//! Where cargo-deny is installed it does all that and asks for advisories as well. Building it
-//! takes longer than all other checks, so that it is not installed for this; the rules that need no
-//! database are checked here from the same file.
+//! An installed cargo-deny does all that and also checks advisories. Building it takes longer than
+//! all other checks, so it is not installed for this; the rules that need no database are checked
+//! here from the same file.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -16,7 +16,7 @@ use toml::Table;
 #[cfg(test)]
 mod tests;
 
-/// Where the binary runs.
+/// Platforms of the binary.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
 /// Checks the dependencies of the workspace.
@@ -91,8 +91,8 @@ fn check(rules: &Table, metadata: &Value) -> Vec<String> {
     complaints
 }
 
-/// True if an SPDX expression can be had with allowed licences alone. A slash is the old way to
-/// write OR.
+/// True if an SPDX expression can be satisfied with allowed licences alone. A slash is the old way
+/// to write OR.
 fn is_allowed(expression: &str, allowed: &dyn Fn(&str) -> bool) -> bool {
     let spaced = expression.replace('/', " OR ").replace('(', " ( ").replace(')', " ) ");
     let words: Vec<&str> = spaced.split_whitespace().collect();

@@ -90,8 +90,8 @@ fn debian_kernel(target: &Path) -> Result<(), String> {
 /// Debian's releases that may have a kernel newer than the machine's own, the newest first.
 const NEWER: [&str; 2] = ["trixie-backports", "bookworm-backports"];
 
-/// A newer kernel with its modules, unpacked; an error says what is in the way, such as a mirror
-/// that does not have it.
+/// A newer kernel with its modules, unpacked; an error has the reason, such as a mirror that does
+/// not have it.
 pub(crate) fn install_newer_kernel() -> Result<PathBuf, String> {
     let target = cache()?.join("vm-newer");
     stamped(&[], &target, |_, target| {
@@ -107,8 +107,8 @@ pub(crate) fn install_newer_kernel() -> Result<PathBuf, String> {
     Ok(target)
 }
 
-/// Unpacks the kernel of a release that the machine itself does not follow: with lists of its own,
-/// and nothing installed. Newer packages have modules and kernel in packages of their own.
+/// Unpacks the kernel of a release that the machine itself does not follow: with separate lists,
+/// and without installing. Newer packages have modules and kernel in separate packages.
 fn newer_kernel(release: &str, target: &Path) -> Result<(), String> {
     say(&format!("the kernel of {release} for the virtual machine into {}", target.display()));
     let fresh = target.with_extension("new");
@@ -128,7 +128,7 @@ fn newer_kernel(release: &str, target: &Path) -> Result<(), String> {
     fs::rename(&fresh, target).map_err(|error| format!("{}: {error}", target.display()))
 }
 
-/// Installs whatever is missing. Returns at once when everything is there.
+/// Installs missing programs. Returns at once if nothing is missing.
 pub(crate) fn install(root: &Path) -> Result<(), String> {
     let cache = cache()?;
     fs::create_dir_all(&cache).map_err(|error| format!("{}: {error}", cache.display()))?;
@@ -156,7 +156,7 @@ pub(crate) fn install(root: &Path) -> Result<(), String> {
     rust(&root.join("tests/rust"), &cache.join("rust"))
 }
 
-/// Unpacks nginx of Debian. Without it its test is left out, and says so.
+/// Unpacks nginx of Debian. Without it its test is skipped, with a message.
 fn nginx(target: &Path) {
     if let Err(error) = unpacked(target, "nginx nginx-common", "usr/sbin/nginx -v") {
         say(&format!("no nginx: {error}"));
@@ -181,8 +181,8 @@ fn unpacked(target: &Path, packages: &str, probe: &str) -> Result<(), String> {
     })
 }
 
-/// Builds the tests' own Go programs. Without Go, or what they are made with, their tests are left
-/// out, and say so.
+/// Builds the tests' own Go programs. Without Go, or their dependencies, their tests are skipped,
+/// with a message.
 fn go_programs(folder: &Path, target: &Path) -> Result<(), String> {
     if !works(&["go", "version"]) {
         return Ok(());
@@ -281,7 +281,7 @@ pub(crate) fn install_suites(root: &Path) -> Result<(), String> {
     run(Command::new("go").args(list).current_dir(&go).stdout(Stdio::null()))
 }
 
-/// Unpacks kafka-python with its tests, and adds the one module that its package leaves out.
+/// Unpacks kafka-python with its tests, and adds the one module that its package omits.
 fn kafka_python(list: &Path, service: &Path, target: &Path) -> Result<(), String> {
     say(&format!("kafka-python's own tests into {}", target.display()));
     let fresh = target.with_extension("new");
@@ -297,7 +297,7 @@ fn kafka_python(list: &Path, service: &Path, target: &Path) -> Result<(), String
     fs::rename(&fresh, target).map_err(|error| format!("{}: {error}", target.display()))
 }
 
-/// Where Cargo puts what it builds.
+/// Cargo's directory for build results.
 pub(crate) fn target(root: &Path) -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from)
 }
@@ -312,7 +312,7 @@ fn sources(folder: &Path, ending: &str) -> Result<Vec<PathBuf>, String> {
     Ok(paths)
 }
 
-/// Where the clients are kept: `$LEVADA_TEST_CACHE`, or `~/.cache/levada-test`.
+/// Directory of the clients: `$LEVADA_TEST_CACHE`, or `~/.cache/levada-test`.
 fn cache() -> Result<PathBuf, String> {
     if let Some(cache) = std::env::var_os("LEVADA_TEST_CACHE") {
         return Ok(cache.into());
@@ -364,8 +364,8 @@ fn works(probe: &[&str]) -> bool {
     command.status().is_ok_and(|status| status.success())
 }
 
-/// Runs `install` unless the stamp beside `target` says that it has run for the present content of
-/// `lists`.
+/// Runs `install` unless the stamp next to `target` shows that it has run for the present content
+/// of `lists`.
 fn stamped(
     lists: &[PathBuf],
     target: &Path,
@@ -392,7 +392,7 @@ fn python(requirements: &Path, target: &Path) -> Result<(), String> {
     run(pip.args(["install", "--disable-pip-version-check", "--no-input", "--quiet", "-r"]).arg(requirements))
 }
 
-/// Copies the jars beside their final place and swaps them in, so that a broken download leaves
+/// Copies the jars next to their final place and swaps them in, so that a broken download leaves
 /// none.
 fn jars(pom: &Path, target: &Path) -> Result<(), String> {
     say(&format!("Java clients and tools into {}", target.display()));

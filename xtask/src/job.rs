@@ -13,11 +13,11 @@ use std::time::Duration;
 
 pub(crate) use runner::run;
 
-/// A command that takes longer than it is told to is ended and counts as failed: without that its
-/// output would never be printed.
+/// A command that exceeds its time limit is ended and counts as failed: otherwise its output would
+/// never be printed.
 const LIMIT: Duration = Duration::from_secs(30 * 60);
 
-/// The jobs that one may run beside.
+/// The jobs that may run at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Company {
     /// All but another build: Cargo keeps the processors busy by itself.
@@ -47,9 +47,9 @@ pub(crate) struct Job {
 /// Times of a job's command.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Times {
-    /// The command runs again and again for so long, until it fails.
+    /// The command runs repeatedly for this time, until it fails.
     lasts: Duration,
-    /// The command is told to run for so long.
+    /// The command gets this time as its duration.
     takes: Duration,
 }
 
@@ -72,13 +72,13 @@ impl Job {
         self
     }
 
-    /// The job, to run for so long, as often as that takes.
+    /// The job, repeated for this time.
     pub(crate) fn lasting(mut self, time: Duration) -> Job {
         self.times.lasts = time;
         self
     }
 
-    /// The job, whose command is told to run for so long.
+    /// The job, whose command gets this time as its duration.
     pub(crate) fn taking(mut self, time: Duration) -> Job {
         self.times.takes = time;
         self

@@ -1,5 +1,5 @@
-//! The picture "Levada beside Kafka", drawn from the README's table of figures. `tidy` holds the
-//! file against the table, and `cargo xtask picture` writes it.
+//! The picture "Levada beside Kafka", drawn from the README's table of figures. `tidy` compares the
+//! file with the table, and `cargo xtask picture` writes it.
 
 use std::fmt::Write;
 use std::fs;
@@ -10,7 +10,7 @@ pub(crate) const PICTURE: &str = "docs/pictures/beside-kafka.svg";
 
 const WIDTH: f64 = 760.0;
 const LEFT: f64 = 16.0;
-/// Length of a bar of Kafka's. The number stands behind it.
+/// Length of a bar of Kafka's. The number is to the right of it.
 const BAR_WIDTH: f64 = 620.0;
 const BAR_HEIGHT: f64 = 14.0;
 const HEAD_HEIGHT: f64 = 44.0;
@@ -50,7 +50,7 @@ pub(crate) fn cells(line: &str) -> Vec<&str> {
     line.trim_matches('|').split('|').map(str::trim).collect()
 }
 
-/// Draws two bars for each row; a row's bars have a scale of their own.
+/// Draws two bars for each row; each row has its own scale.
 ///
 /// # Errors
 /// A row without two numbers.

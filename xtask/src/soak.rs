@@ -25,14 +25,14 @@ struct Long {
     package: &'static str,
     target: &'static str,
     filter: &'static str,
-    /// A variable that makes it long, or that makes it draw; `MINUTES` stands for the number of
-    /// minutes.
+    /// A variable that makes it long, or that makes it draw random values; `MINUTES` is replaced by
+    /// the number of minutes.
     setting: (&'static str, &'static str),
     /// True if it has to be run again and again to last.
     is_repeated: bool,
 }
 
-/// Has each node of a suite be a broker in a cluster of its own, with this number of controllers.
+/// Makes each node of a suite a broker in a separate cluster, with this number of controllers.
 const CONTROLLERS: (&str, &str) = ("LEVADA_TEST_CONTROLLERS", "3");
 /// The same for a suite that starts many nodes and measures them.
 const CONTROLLER: (&str, &str) = ("LEVADA_TEST_CONTROLLERS", "1");
@@ -145,7 +145,8 @@ impl Long {
     }
 }
 
-/// Runs those whose names contain one of the words, or all of them, for so many minutes each.
+/// Runs the tests whose names contain one of the words, or all of them, for this number of minutes
+/// each.
 pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<(), String> {
     let (minutes, words) = parse(arguments)?;
     let is_wanted =

@@ -50,7 +50,7 @@ const SOAK_ONLY: [&str; 1] = ["quorum"];
 /// Has Cargo name the test binaries.
 pub(crate) const MESSAGES: &str = "--message-format=json-render-diagnostics";
 
-/// Every check there is. Goes on after a failure, so that one run shows all of them.
+/// All checks. Continues after a failure, so that one run shows all of them.
 pub(crate) fn everything(root: &Path) -> Result<(), String> {
     let clippy = ["clippy", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"];
     let doc = ["doc", "--locked", "--workspace", "--no-deps", "--document-private-items"];
@@ -179,7 +179,7 @@ fn release_command(root: &Path) -> Command {
     }
 }
 
-/// Compiles the fuzz targets, which have a workspace of their own, without libFuzzer: nothing is
+/// Compiles the fuzz targets, which have a separate workspace, without libFuzzer: nothing is
 /// linked, so no C++ compiler is needed.
 fn fuzz_check(root: &Path) -> Job {
     let arguments = ["check", "--locked", "--manifest-path", "fuzz/Cargo.toml", "--target-dir", "target"];
@@ -188,7 +188,7 @@ fn fuzz_check(root: &Path) -> Job {
     Job::new("fuzz targets", Company::Build, command, format!("cargo {}", arguments.join(" ")))
 }
 
-/// A task of this program as a job beside others.
+/// A task of this program as a job in parallel with others.
 pub(crate) fn own(root: &Path, name: &str, task: &str) -> Result<Job, String> {
     own_words(root, name, &[task.as_ref()])
 }
@@ -214,7 +214,7 @@ pub(crate) fn cargo(root: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-/// As many jobs beside a build as there are processors.
+/// As many jobs in parallel with a build as there are processors.
 pub(crate) fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }

@@ -1,5 +1,5 @@
-//! The house rules that a machine can check. Each rule lies in a file of its own below `tidy/` and
-//! is a function from text to complaints, so that its test can feed it a bad sample.
+//! The house rules that a machine can check. Each rule is a separate file below `tidy/` and is a
+//! function from text to complaints, so that its test can use a bad sample.
 
 mod cycles;
 mod edges;
@@ -58,7 +58,7 @@ impl Source {
     }
 }
 
-/// Checks the repository and prints what it finds.
+/// Checks the repository and prints the complaints.
 pub(crate) fn run(root: &Path) -> Result<(), String> {
     let sources = sources(root)?;
     let complaints = check(&sources);
@@ -72,7 +72,7 @@ pub(crate) fn run(root: &Path) -> Result<(), String> {
     }
 }
 
-/// Every text file that git knows or would add.
+/// Every text file that git tracks or would add.
 fn sources(root: &Path) -> Result<Vec<Source>, String> {
     let mut git = Command::new("git");
     git.current_dir(root).args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]);

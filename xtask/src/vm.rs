@@ -1,10 +1,10 @@
-//! `cargo xtask vm`: boots Debian's kernels under emulation and runs there what this machine cannot
-//! show: TLS in the kernel, and the fallbacks of the transfer engine on an older kernel. An old
-//! one, which cannot replace the keys of a TLS connection, and a newer one, which can.
+//! `cargo xtask vm`: boots Debian's kernels under emulation and runs tests there that this machine
+//! cannot run: TLS in the kernel, and the fallbacks of the transfer engine on an older kernel. An
+//! old kernel, which cannot replace the keys of a TLS connection, and a newer one, which can.
 //!
-//! The kernels and a shell come from Debian's archive and are unpacked into the tests' cache,
-//! nothing is installed but qemu. The tests are the ordinary ones, with the libraries they are
-//! linked to, in an initial ramdisk. They see `LEVADA_VM`: `rekeys` where keys must be replaceable.
+//! The kernels and a shell come from Debian's archive and are unpacked into the tests' cache; only
+//! qemu is installed. The tests are the ordinary ones, with their linked libraries, in an initial
+//! ramdisk. They see `LEVADA_VM`: `rekeys` if keys must be replaceable.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -33,7 +33,7 @@ const SUITES: [Suite; 3] = [
     Suite { package: "levada-files", filters: &["server::tests"], settings: "" },
 ];
 
-/// Alone in its process, whose memory it looks at.
+/// Alone in its process, because it reads the process's memory figures.
 const GIGABYTE: Suite = Suite {
     package: "levada-broker",
     filters: &["a_gigabyte_with_resets"],
@@ -45,32 +45,32 @@ const GIGABYTE: Suite = Suite {
 pub(crate) enum Extent {
     /// The tests that a change has to pass.
     Usual,
-    /// The same, and what takes long.
+    /// The same, and long tests.
     Full,
 }
 
 /// The kernel's modules that are loaded before the tests; some kernels have a few of them built in.
-/// TLS asks for its ciphers by name, and is given them this way.
+/// TLS loads its ciphers by name.
 const MODULES: &str = "gcm aesni-intel chacha-x86_64 poly1305-x86_64 chacha20poly1305 tls";
 
-/// Folders of modules that those are in, or what they need.
+/// Folders of these modules and of their dependencies.
 const MODULE_FOLDERS: [&str; 4] = ["crypto", "arch/x86/crypto", "lib", "net/tls"];
 
 /// The first kernel that replaces the keys of TLS 1.3.
 const REKEYS: (u32, u32) = (6, 14);
 
-/// A kernel to boot, and what is run under it.
+/// A kernel to boot, and the tests to run on it.
 struct Machine {
-    /// Where its package was unpacked.
+    /// Directory of its unpacked package.
     kernel: PathBuf,
-    /// Where busybox was.
+    /// Directory of busybox.
     shell: PathBuf,
     suites: Vec<Suite>,
     limit: Duration,
 }
 
-/// Prepares and boots the machines; fails if one test in them does, or if one does not come to its
-/// end. A newer kernel that cannot be downloaded is left out.
+/// Prepares and boots the machines; fails if one test in them fails, or if one does not reach its
+/// end. A newer kernel that cannot be downloaded is skipped.
 pub(crate) fn run(root: &Path, extent: Extent) -> Result<(), String> {
     let shell = deps::install_vm()?;
     let mut kernels = vec![shell.clone()];
@@ -94,7 +94,7 @@ pub(crate) fn run(root: &Path, extent: Extent) -> Result<(), String> {
 
 impl Machine {
     fn new(kernel: PathBuf, shell: PathBuf, extent: Extent) -> Machine {
-        // Emulated, everything takes some twenty times as long, and builds may run beside it.
+        // Emulation is some twenty times slower, and builds may run at the same time.
         let mut machine = Machine { kernel, shell, suites: SUITES.into(), limit: Duration::from_secs(1200) };
         if extent == Extent::Full {
             machine.suites.push(GIGABYTE);
@@ -110,19 +110,19 @@ impl Machine {
         outcome
     }
 
-    /// Where the modules are, below the root of a system or of a package.
+    /// Directory of the modules, below the root of a system or of a package.
     fn modules(&self) -> PathBuf {
         let places = ["lib/modules", "usr/lib/modules"].map(|place| self.kernel.join(place));
         let [old, new] = places;
         if old.exists() { old } else { new }
     }
 
-    /// As the kernel calls itself: `6.1.0-40-cloud-amd64`.
+    /// The kernel's release name: `6.1.0-40-cloud-amd64`.
     fn version(&self) -> Result<String, String> {
         only_entry(&self.modules())
     }
 
-    /// The kernel itself: in `boot`, or beside its modules.
+    /// The kernel itself: in `boot`, or with its modules.
     fn image(&self) -> Result<PathBuf, String> {
         let places = [self.kernel.join("boot"), self.modules().join(self.version()?)];
         let files = places.iter().flat_map(fs::read_dir).flatten().flatten().map(|entry| entry.path());
@@ -188,7 +188,7 @@ impl Machine {
         quiet(Command::new(&busybox).args(["depmod", "-b"]).arg(inside).arg(&version))
     }
 
-    /// Runs the machine and passes on what it prints.
+    /// Runs the machine and passes on its output.
     fn boot(&self, disk: &Path) -> Result<(), String> {
         let mut qemu = Command::new("qemu-system-x86_64");
         // Emulated throughout: a machine that is itself virtual may offer KVM and hang in it.
@@ -210,7 +210,7 @@ impl Machine {
         });
         while child.try_wait().map_err(|error| format!("qemu: {error}"))?.is_none() {
             if started.elapsed() > self.limit {
-                // It may end by itself in this moment.
+                // It may be ending at this moment.
                 let _ = child.kill();
             }
             std::thread::sleep(Duration::from_millis(100));
@@ -254,8 +254,9 @@ fn only_entry(folder: &Path) -> Result<String, String> {
     Ok(entry.file_name().to_string_lossy().into_owned())
 }
 
-/// Builds the unit tests of all libraries; where those of a package lie. All of them, because Cargo
-/// would otherwise choose other features for what they depend on, and compile that again.
+/// Builds the unit tests of all libraries; returns the paths of those of a package. All of them,
+/// because Cargo would otherwise select other features for their dependencies, and compile these
+/// again.
 fn test_binary(root: &Path, package: &str) -> Result<PathBuf, String> {
     let arguments = ["test", "--locked", "--workspace", "--lib", "--no-run", suite::MESSAGES];
     let output = suite::cargo(root, &arguments).output().map_err(|error| format!("cargo: {error}"))?;

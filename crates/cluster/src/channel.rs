@@ -1,15 +1,15 @@
 //! Requests to the active controller: a queue for each kind, in order, with retries until an answer
 //! or a deadline.
 //!
-//! The active controller is the leader of the quorum, which the observer knows; the driver passes
-//! each change on ([`ChannelEvent::Controller`]). A node that is not the controller any more, or
-//! does not answer, is tried again after a pause, or at once when another one is named. Heartbeats
-//! are not among the kinds: the lifecycle sends them over a connection of its own, since a
-//! controller handles the requests of one connection one after the other.
+//! The active controller is the leader of the quorum; the observer follows it, and the driver
+//! passes each change on ([`ChannelEvent::Controller`]). After a failure of a node, requests are
+//! retried after a pause, or at once when another controller is known. Heartbeats are not among the
+//! kinds: the lifecycle sends them over a separate connection, since a controller handles the
+//! requests of one connection one after the other.
 //!
-//! The outcome of a request whose connection was lost is not known. It is sent again, as Kafka
-//! does: registrations and ISR changes are idempotent by their epochs, a lost block of producer ids
-//! is wasted, and a repeated CreateTopics may answer that the topic exists.
+//! The outcome of a request whose connection was lost is unknown. The request is sent again, as in
+//! Kafka: registrations and ISR changes are idempotent by their epochs, a lost block of producer
+//! ids is wasted, and a repeated CreateTopics may answer that the topic exists.
 
 use std::collections::VecDeque;
 
@@ -22,7 +22,7 @@ mod tests;
 const RETRY_MS: i64 = 50;
 const RETRY_MAX_MS: i64 = 1000;
 
-/// Kinds of requests. Each has a queue of its own and waits for no other.
+/// Kinds of requests. Each has a separate queue and waits for no other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestClass {
     /// AlterPartition: one in flight, no deadline.
@@ -76,7 +76,7 @@ pub enum ChannelEvent {
     Answered(u64),
     /// The node answered that it is not the controller, at any depth of the answer.
     NotController(u64),
-    /// There was no connection, or it ended before the answer.
+    /// There was no connection, or the connection ended before the answer.
     Lost(u64),
 }
 

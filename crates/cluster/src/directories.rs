@@ -1,5 +1,5 @@
 //! Reports to the controller which log directory holds each replica (AssignReplicasToDirs). One
-//! request is in flight; what changes meanwhile goes with the next one.
+//! request is in flight; later changes go with the next one.
 //!
 //! A replica in a directory other than the one that the metadata names must be reported before the
 //! broker is unfenced: afterwards the report elects no leader.
@@ -57,17 +57,17 @@ pub struct Directories {
 }
 
 impl Directories {
-    /// Nothing to report.
+    /// No report is due.
     pub fn new() -> Directories {
         Directories { retry_ms: i64::MIN, ..Directories::default() }
     }
 
-    /// The replica is in this directory, which the metadata does not say.
+    /// The directory of a replica that the metadata lacks.
     pub fn assign(&mut self, replica: ReplicaKey, directory: Uuid) {
         self.ready.insert(replica, directory.to_bytes());
     }
 
-    /// The replica is gone, or the metadata names the right directory.
+    /// The replica is removed, or the metadata has the right directory.
     pub fn forget(&mut self, replica: ReplicaKey) {
         self.ready.remove(&replica);
         if let Some((_, sent)) = &mut self.in_flight {
@@ -107,9 +107,9 @@ impl Directories {
         Some((self.last_request, request))
     }
 
-    /// Takes the answer to a request; `None` stands for no answer. Replicas without an
-    /// acknowledgement are reported again, unless the replica has moved meanwhile, or the
-    /// controller does not know it any more.
+    /// Processes the answer to a request; `None` means no answer. Replicas without an
+    /// acknowledgement are reported again, unless the replica has moved since, or the controller no
+    /// longer has it.
     pub fn answered(&mut self, request: u64, response: Option<&AssignReplicasToDirsResponse>, now_ms: i64) {
         let Some((_, mut left)) = self.in_flight.take_if(|(in_flight, _)| *in_flight == request) else {
             return;
@@ -139,7 +139,7 @@ impl Directories {
     }
 }
 
-/// True if the replica is acknowledged, or is gone: the same report would lead to the same answer.
+/// True if the replica is acknowledged or removed: the same report would get the same answer.
 fn is_final(code: i16) -> bool {
     let finals = [
         errors::NONE,

@@ -3,7 +3,7 @@
 
 /// No error.
 pub const NONE: i16 = 0;
-/// The offset lies outside the leader's log.
+/// The offset is outside the leader's log.
 pub const OFFSET_OUT_OF_RANGE: i16 = 1;
 /// The controller does not have the topic or the partition.
 pub const UNKNOWN_TOPIC_OR_PARTITION: i16 = 3;
@@ -56,9 +56,9 @@ pub const INVALID_REGISTRATION: i16 = 119;
 pub enum Reaction {
     /// There is no error.
     Proceed,
-    /// The answer names leader and epoch: ask again with these.
+    /// The answer names leader and epoch: retry with these.
     Learn,
-    /// The node cannot serve the request: ask another one.
+    /// The node cannot serve the request: send it to another node.
     OtherNode,
     /// Asking again cannot help: an operator has to change something.
     Stop,

@@ -1,10 +1,10 @@
 //! The life of a broker in its cluster: registration, heartbeats, fencing, controlled shutdown.
 //!
-//! As Kafka's, with two differences on purpose. Listeners are bound before the heartbeat that
-//! unfences the broker, so `Ready` must follow that; they accept connections once the metadata has
-//! the broker unfenced. And a broker whose registration has been replaced (`STALE_BROKER_EPOCH`)
-//! stops writing at once and exits after a session timeout, where Kafka's continues without ever
-//! being heard again.
+//! As Kafka's, with two deliberate differences. Listeners are bound before the heartbeat that
+//! unfences the broker, so `Ready` must follow that; they accept connections once the broker is
+//! unfenced in the metadata. And a broker whose registration has been replaced
+//! (`STALE_BROKER_EPOCH`) stops writing at once and exits after a session timeout, where Kafka's
+//! continues without effect.
 
 mod identity;
 mod phase;
@@ -125,7 +125,7 @@ pub struct Lifecycle {
     /// True if the next request is a heartbeat.
     registered: bool,
     ready: bool,
-    /// A heartbeat has asked for the end of fencing.
+    /// A heartbeat has requested the end of fencing.
     asked: bool,
     fenced: bool,
     applied: i64,
@@ -174,7 +174,7 @@ impl Lifecycle {
         }
     }
 
-    /// Where the broker is in its life.
+    /// The phase of the broker's life.
     pub fn phase(&self) -> BrokerPhase {
         self.phase
     }
@@ -330,7 +330,8 @@ impl Lifecycle {
         self.urgent = false;
     }
 
-    /// Takes the controller's word on fencing. Before `Ready` the broker itself asks to be fenced.
+    /// Applies the controller's answer on fencing. Before `Ready` the broker itself requests to be
+    /// fenced.
     fn on_fencing(&mut self, is_fenced: bool) {
         if !self.ready || !matches!(self.phase, BrokerPhase::Recovery | BrokerPhase::Running) {
             return;
@@ -381,7 +382,7 @@ impl Lifecycle {
         }
     }
 
-    /// Does what is due: ends waits that have taken too long, and sends the next request.
+    /// Does the due work: ends expired waits, and sends the next request.
     fn on_time(&mut self, now_ms: i64) {
         if self.phase == BrokerPhase::Stopped {
             return;

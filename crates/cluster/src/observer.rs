@@ -33,8 +33,8 @@ use crate::quorum::{Address, Quorum, Target, Told};
 pub struct ObserverConfig {
     /// This broker's id. Must not be a voter's.
     pub node_id: i32,
-    /// The directory that would hold the metadata log. A quorum lists each directory as an observer
-    /// of its own.
+    /// The directory that would hold the metadata log. A quorum lists each directory as a separate
+    /// observer.
     pub directory_id: Uuid,
     /// The cluster's id, if known.
     pub cluster_id: Option<String>,
@@ -100,7 +100,7 @@ pub enum ObserverAction {
     FetchSnapshot(u64, Target, FetchSnapshotRequest),
     /// Apply committed records.
     Publish(Committed),
-    /// Begin a fresh state beside the one in force.
+    /// Start a new state next to the one in force.
     SnapshotBegins(SnapshotId),
     /// Add records to the fresh state.
     SnapshotRecords(Vec<MetadataRecord>),
@@ -115,7 +115,7 @@ pub enum ObserverAction {
         /// Its leader, if known.
         leader: Option<i32>,
     },
-    /// Log that a node's answer was of no use; another node is asked.
+    /// Log that a node's answer was useless; another node is next.
     Unusable {
         /// The node that answered.
         from: Target,
@@ -141,7 +141,7 @@ pub struct Observer {
     tail: Tail,
     transactions: Transactions,
     download: Option<Download>,
-    /// True while the download asks for its next chunk, false while a Fetch finds out if the leader
+    /// True while the download requests its next chunk, false while a Fetch checks if the leader
     /// still has it.
     downloads: bool,
     pending: Option<Pending>,
@@ -154,13 +154,13 @@ pub struct Observer {
 
 /// Result of an answer or of its absence.
 enum Outcome {
-    /// It led on: ask again at once.
+    /// The answer led to progress: fetch again at once.
     Advanced,
-    /// It was in order and had nothing new.
+    /// The answer was valid, without new records.
     Idle,
     /// The node is of no use now, for this reason.
     Failed(String),
-    /// Nothing more may be done, for this reason.
+    /// The observer must stop, for this reason.
     Stop(String),
 }
 
@@ -189,7 +189,7 @@ impl Observer {
         &self.quorum
     }
 
-    /// The end of what has been published.
+    /// The end of the published records.
     pub fn published(&self) -> LogPosition {
         self.transactions.through()
     }
@@ -330,8 +330,7 @@ impl Observer {
         }
     }
 
-    /// Goes on with a leader that has just become known; without one another node is asked after a
-    /// pause.
+    /// Continues with a new leader; without one another node is next after a pause.
     fn learned(&self, reason: &str) -> Outcome {
         match self.quorum.leader_target() {
             Some(_) => Outcome::Advanced,
@@ -353,7 +352,7 @@ impl Observer {
         told
     }
 
-    /// Takes an answer of the leader of the epoch that was asked for.
+    /// Processes an answer of the leader of the requested epoch.
     fn on_log(&mut self, partition: FetchedPartition<Bytes>) -> Outcome {
         if let Some(end) = partition.diverging_epoch {
             return match self.tail.truncate(end) {
@@ -403,9 +402,9 @@ impl Observer {
         Outcome::Advanced
     }
 
-    /// Takes a chunk of a snapshot. Any fault makes the observer fetch again, which tells if the
-    /// leader has changed: Kafka 4.3.1 answers each error of a partition as an unknown error
-    /// without its leader.
+    /// Processes a chunk of a snapshot. After any fault the observer fetches again, which detects a
+    /// new leader: Kafka 4.3.1 answers each error of a partition as an unknown error without its
+    /// leader.
     fn on_chunk(&mut self, mut response: FetchSnapshotResponse) -> Outcome {
         if let Some(outcome) = unless_ok(response.error_code, "FetchSnapshot") {
             return outcome;

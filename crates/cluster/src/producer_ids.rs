@@ -31,7 +31,7 @@ pub struct ProducerIds {
 }
 
 impl ProducerIds {
-    /// No block yet: the first [`poll`](ProducerIds::poll) asks for one.
+    /// No block yet: the first [`poll`](ProducerIds::poll) requests one.
     pub fn new() -> ProducerIds {
         ProducerIds { retry_ms: i64::MIN, ..ProducerIds::default() }
     }
@@ -74,8 +74,7 @@ impl ProducerIds {
         (self.is_wanted() && self.in_flight.is_none() && self.retry_ms > i64::MIN).then_some(self.retry_ms)
     }
 
-    /// Takes the answer to a request; `None` stands for no answer. An answer that is not awaited is
-    /// dropped.
+    /// Processes the answer to a request; `None` means no answer. An unexpected answer is dropped.
     pub fn answered(&mut self, request: u64, response: Option<&AllocateProducerIdsResponse>, now_ms: i64) {
         if self.in_flight.take_if(|in_flight| *in_flight == request).is_none() {
             return;

@@ -1,9 +1,9 @@
-//! The quorum as seen from outside: its epoch, its leader, and the node to ask next.
+//! The quorum as seen from outside: its epoch, its leader, and the node for the next request.
 //!
-//! Nodes are known by configuration (`controller.quorum.bootstrap.servers` or
-//! `controller.quorum.voters`) and by what answers and the metadata log name. An unreachable leader
-//! is normal for the seconds of an election: until then the other voters still name it, so the
-//! quorum asks each of them once before it tries the leader again.
+//! Nodes come from the configuration (`controller.quorum.bootstrap.servers` or
+//! `controller.quorum.voters`), from answers and from the metadata log. An unreachable leader is
+//! normal for the seconds of an election: until then the other voters still name it, so the quorum
+//! sends a request to each of them once before it retries the leader.
 
 use std::collections::BTreeMap;
 
@@ -44,7 +44,7 @@ pub struct Target {
 pub enum Told {
     /// The answer is of an earlier epoch.
     Stale,
-    /// Nothing new.
+    /// No change.
     Same,
     /// The epoch or the leader is new.
     Changed,
@@ -59,9 +59,9 @@ pub struct Quorum {
     voters: BTreeMap<i32, Address>,
     epoch: i32,
     leader: Option<i32>,
-    /// Index of the candidate to ask next where there is no leader to ask.
+    /// Index of the next candidate if there is no leader.
     next: usize,
-    /// Other nodes to ask before the leader is tried again; 0 if the leader is not suspected.
+    /// Number of other nodes before the leader is retried; 0 if the leader is not suspected.
     detour: usize,
 }
 
@@ -122,7 +122,8 @@ impl Quorum {
         self.voters.contains_key(&node)
     }
 
-    /// The node to ask: the leader, or one after the other of those known while no leader answers.
+    /// The node for the next request: the leader, or one known node after the other while no leader
+    /// answers.
     pub fn target(&self) -> Target {
         if let Some(target) = self.leader_target().filter(|_| self.detour == 0) {
             return target;
@@ -160,7 +161,7 @@ impl Quorum {
         Told::Changed
     }
 
-    /// Notes that the node that was asked led to nothing, and moves on to another one.
+    /// Records that the last node was of no use, and moves on to another one.
     pub fn failed(&mut self) {
         let others = self.candidates().len().saturating_sub(1);
         if self.detour > 0 {

@@ -4,8 +4,8 @@
 //! another broker leads, and `fetcher` follows all partitions of one leader over one connection;
 //! `apply` does its tasks on a log. `throttle` measures the rate of replicated bytes.
 //!
-//! The machines themselves own no log. They take its offsets as numbers, and return the high
-//! watermark, or tasks for the log.
+//! The machines own no log. They get its offsets as numbers, and return the high watermark, or
+//! tasks for the log.
 
 pub mod apply;
 pub mod commits;

@@ -1,11 +1,11 @@
 //! Copies from file to file: shares blocks if the file system can, else copies inside the kernel,
 //! else through memory. Holes stay holes.
 //!
-//! The order is reflink → `copy_file_range` → `splice` through a pipe → read and write. Each is
-//! tried when it is its turn and left for the next one when it refuses, in the middle of a file if
-//! need be; the [`Copied`] says which moved how many bytes.
+//! The order is reflink → `copy_file_range` → `splice` through a pipe → read and write. If a path
+//! refuses, also in the middle of a file, the copy continues with the next one; the [`Copied`]
+//! contains the bytes of each path.
 //!
-//! It waits for the disk: nothing for a thread that serves connections.
+//! It waits for the disk: do not call it on a thread that serves connections.
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -41,7 +41,7 @@ mod splice;
 pub struct CopyOptions<'a> {
     /// This way only: one of [`COPY_PATHS`]. By default each in turn.
     pub only: Option<Path>,
-    /// Where to count, besides the result.
+    /// Counters to update, in addition to the result.
     pub counters: Option<&'a Counters>,
 }
 
@@ -67,7 +67,7 @@ impl Copied {
 /// The reason why a copy failed. The destination holds a part.
 #[derive(Debug, thiserror::Error)]
 pub enum CopyError {
-    /// The path that was asked for cannot carry this file.
+    /// The requested path cannot copy this file.
     #[error("{path} cannot copy between these files: {cause}")]
     Refused {
         /// The path.
@@ -78,7 +78,7 @@ pub enum CopyError {
     /// The source could not be read.
     #[error("cannot read at offset {offset}: {cause}")]
     Read {
-        /// Where.
+        /// Path of the file.
         offset: u64,
         /// The reason.
         cause: io::Error,
@@ -86,7 +86,7 @@ pub enum CopyError {
     /// The destination could not be written, or the source not be read by a call that does both.
     #[error("cannot copy at offset {offset}: {cause}")]
     Write {
-        /// Where.
+        /// Path of the file.
         offset: u64,
         /// The reason.
         cause: io::Error,
@@ -97,11 +97,10 @@ pub enum CopyError {
 /// do not matter, and move.
 ///
 /// Copies the length that the source has at the start; if it has none (as files of `/proc`), reads
-/// to the end. After every step, at least each 64 MiB, `progress` is told how far it is and how far
-/// it will go.
+/// to the end. After every step, at least each 64 MiB, `progress` gets the copied and the total
+/// length.
 ///
-/// # Errors
-/// See [`CopyError`]; a source that is cut meanwhile is an error too.
+/// # Errors See [`CopyError`]; a source that is truncated during the copy is an error too.
 pub fn copy(
     from: &File,
     to: &File,
@@ -129,13 +128,13 @@ struct StepRange {
 
 /// Result of one step of a path.
 enum StepOutcome {
-    /// So many bytes; none at the end of the source.
+    /// Copied this number of bytes; none at the end of the source.
     Moved(u64),
     /// Not for these files.
     Refused(Errno),
 }
 
-/// One step moves no more than this, so that there is progress to tell.
+/// Maximum bytes of one step, so that there is progress to report.
 const STEP_BYTES: u64 = 64 << 20;
 
 struct Work<'a, P> {
@@ -153,7 +152,7 @@ impl<P: FnMut(u64, u64)> Work<'_, P> {
     fn run(&mut self) -> Result<(), CopyError> {
         let resized =
             |outcome: io::Result<()>| outcome.map_err(|cause| CopyError::Write { offset: 0, cause });
-        // A clone would leave what lies behind its end.
+        // A clone would omit the bytes after the end of the source.
         resized(self.to.set_len(0))?;
         if self.tries(Path::Reflink) && self.total > 0 {
             match reflink::clone(self.from, self.to, self.total, self.counters) {
@@ -168,7 +167,7 @@ impl<P: FnMut(u64, u64)> Work<'_, P> {
         let ways = COPY_PATHS.into_iter().skip(1).filter(|path| self.tries(*path));
         let mut ways: Vec<Path> = ways.rev().collect();
         if self.total == 0 {
-            // Nothing there, or a file that does not know its length: only reading tells.
+            // The file is empty, or does not report its length: only a read can tell.
             return if ways.contains(&Path::ReadWrite) { self.rest() } else { Ok(()) };
         }
         let mut offset = 0;
@@ -186,7 +185,7 @@ impl<P: FnMut(u64, u64)> Work<'_, P> {
         self.only.is_none_or(|only| only == path)
     }
 
-    /// A path does not do: an error if it was asked for, else the next one's turn.
+    /// A path does not work: an error if it was requested, else the next path follows.
     fn refused(&self, path: Path, errno: Errno) -> Result<(), CopyError> {
         if self.only.is_some() {
             return Err(CopyError::Refused { path, cause: errno.into() });
@@ -199,8 +198,8 @@ impl<P: FnMut(u64, u64)> Work<'_, P> {
         Ok(())
     }
 
-    /// The next range with data at or behind `offset`; what lies between is a hole. File systems
-    /// without holes say that all is data.
+    /// The next range with data at or after `offset`; the bytes before it are a hole. File systems
+    /// without holes report only data.
     fn next_data(&self, offset: u64) -> StepRange {
         let end = self.total;
         let start = match rustix::fs::seek(self.from, SeekFrom::Data(offset)) {
@@ -253,7 +252,7 @@ impl<P: FnMut(u64, u64)> Work<'_, P> {
                     },
                 };
                 let stride = splice::between((self.from, self.to), span, &mut pipe, self.counters);
-                // One that an error left bytes in is closed with them.
+                // A pipe with bytes in it after an error is closed with them.
                 self.pipe = Some(pipe).filter(Pipe::is_empty);
                 stride
             }
@@ -261,7 +260,7 @@ impl<P: FnMut(u64, u64)> Work<'_, P> {
         }
     }
 
-    /// Reads until the source says that it is at its end.
+    /// Reads until the end of the source.
     fn rest(&mut self) -> Result<(), CopyError> {
         let mut offset = 0;
         loop {

@@ -40,7 +40,7 @@ pub enum Fallback {
     ReflinkRefused,
     /// `copy_file_range` does not copy between these files.
     CopyFileRangeRefused,
-    /// There was no memory to pin pages with, so memory is copied.
+    /// There was no memory for pinned pages, so memory is copied.
     NoLockedMemory,
     /// This socket does not send by reference.
     ZeroCopyRefused,
@@ -138,7 +138,7 @@ impl Counters {
         self.warmed.fetch_add(count, Ordering::Relaxed);
     }
 
-    /// The kernel was asked to drop `count` bytes from the page cache.
+    /// The engine requested the kernel to drop `count` bytes from the page cache.
     pub(crate) fn dropped_behind(&self, count: u64) {
         self.dropped_behind.fetch_add(count, Ordering::Relaxed);
     }
@@ -168,7 +168,7 @@ impl Snapshot {
         self.bytes[path as usize]
     }
 
-    /// System calls made for `path`, failed ones included.
+    /// System calls of `path`, including failed calls.
     pub fn calls(&self, path: Path) -> u64 {
         self.calls[path as usize]
     }
@@ -190,8 +190,8 @@ impl Snapshot {
         self.copied
     }
 
-    /// Bytes that were sent by reference and that the kernel then copied after all, as it says
-    /// itself.
+    /// Bytes that were sent by reference and that the kernel then copied, according to its
+    /// notifications.
     pub fn copied_by_kernel(&self) -> u64 {
         self.copied_by_kernel
     }
@@ -202,12 +202,12 @@ impl Snapshot {
         self.warmed
     }
 
-    /// Bytes that were to leave the page cache because their only reader had read them.
+    /// Bytes to be dropped from the page cache because their only reader had read them.
     pub fn dropped_behind(&self) -> u64 {
         self.dropped_behind
     }
 
-    /// Every value with its names, families together: what a metrics page lists.
+    /// Every value with its names, grouped by family: the contents of a metrics page.
     pub fn samples(&self) -> impl Iterator<Item = Sample> {
         let by_path = |metric, values: [u64; Path::ALL.len()]| {
             let labelled = Path::ALL.into_iter().zip(values);

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 
 use crate::piece::Extent;
 
-/// A transfer that cannot continue. What the peer received is a prefix of what was to be sent; the
-/// connection is useless.
+/// A transfer that cannot continue. The peer received a prefix of the data; the connection is
+/// useless.
 #[derive(Debug, thiserror::Error)]
 pub enum TransferError {
     /// The connection broke: the peer closed or reset it, or the network lost it.
@@ -18,12 +18,12 @@ pub enum TransferError {
         /// Error of the socket.
         cause: io::Error,
     },
-    /// The file could not give what the extent promised.
+    /// The file does not have the bytes of the extent.
     #[error("cannot read {} at offset {offset}, {missing} bytes before the end of the extent: {cause}", path.display())]
     Source {
         /// The file, as the kernel names it now.
         path: PathBuf,
-        /// Where in the file reading failed.
+        /// Position in the file of the failed read.
         offset: u64,
         /// Number of bytes of the extent that were still to be read there.
         missing: u64,
@@ -35,7 +35,7 @@ pub enum TransferError {
 /// The reason why an extent could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum SourceFault {
-    /// The file ends before the extent does: somebody has cut it.
+    /// The file ends before the extent does: it was truncated.
     #[error("the file was truncated")]
     Truncated,
     /// The device or file system reported an error.

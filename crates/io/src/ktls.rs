@@ -1,20 +1,20 @@
-//! TLS in the kernel: after the handshake the keys go to the socket, and what is sent or spliced
-//! into it leaves encrypted.
+//! TLS in the kernel: after the handshake the socket gets the keys, and data that is sent or
+//! spliced into it leaves encrypted.
 //!
 //! *Saves* what [`user_tls`](crate::paths::user_tls) costs except the encryption itself: ranges go
 //! by [`splice`](crate::paths::splice) and are counted there, in plain bytes. *Needs* the kernel's
 //! `tls` module and, for TLS 1.3, a kernel that takes new keys later (6.14): a peer may ask for
 //! them at any time. *Loses* below a record of 16 KiB, and for ciphers the kernel does not have.
 //!
-//! Received records come one at a time, with their kind: everything but data is the caller's to
-//! understand. Such a socket refuses zero-copy sends.
+//! Received records come one at a time, with their kind: the caller interprets all kinds but data.
+//! Such a socket refuses zero-copy sends.
 
 use std::io;
 use std::os::fd::BorrowedFd;
 
 use crate::sys::{calls, tls_record};
 
-/// A TLS version that the kernel may know.
+/// A TLS version that the kernel may support.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Version {
     /// TLS 1.2.
@@ -23,7 +23,7 @@ pub enum Version {
     Tls13,
 }
 
-/// A cipher that the kernel may know.
+/// A cipher that the kernel may support.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Cipher {
     /// AES-128 in Galois/counter mode.
@@ -66,7 +66,7 @@ pub enum Kind {
     Alert,
     /// A message of the handshake protocol: new keys, tickets.
     Handshake,
-    /// None of them.
+    /// None of the ciphers.
     Other(u8),
 }
 
@@ -170,7 +170,7 @@ pub fn install(socket: BorrowedFd<'_>, direction: Direction, keys: &Keys<'_>) ->
             info.extend(keys.iv);
             info.extend(keys.key);
         }
-        // The kernel wants the salt, which is the first part of the vector, behind the key.
+        // The kernel expects the salt, which is the first part of the vector, after the key.
         Cipher::Aes128Gcm | Cipher::Aes256Gcm => {
             info.extend(&keys.iv[4..]);
             info.extend(keys.key);
@@ -179,7 +179,7 @@ pub fn install(socket: BorrowedFd<'_>, direction: Direction, keys: &Keys<'_>) ->
     }
     info.extend(sequence);
     let result = calls::set_kernel_tls(socket, direction == Direction::Send, &info);
-    // The copy of the key goes with the buffer, overwritten.
+    // The copy of the key is overwritten with the buffer.
     info.fill(0);
     std::hint::black_box(&info);
     result

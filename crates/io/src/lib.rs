@@ -28,9 +28,9 @@
 //!                                             └────────┘          └─────────────┘          └────────┘
 //! ```
 //!
-//! [`Path`] names them, and the file of each says what it saves, what it needs and when it loses.
-//! References are no gift: pages must not change while they travel, must be in the cache first, and
-//! cost bookkeeping that small pieces do not earn back.
+//! [`Path`] names them, and the head of its file describes its savings, its requirements and its
+//! drawbacks. References have a price: pages must not change in flight, must be in the cache first,
+//! and cost bookkeeping that exceeds the savings for small pieces.
 //!
 //! # Where to begin
 //!
@@ -43,19 +43,20 @@
 //! | the same where no ring is allowed | [`zerocopy`] | |
 //! | read files that are not in the cache, without a thread that waits | [`inflow`], then [`Transfer::supply`] | `ring_or_threads` |
 //! | copy a file | [`copy`](mod@copy) | `copy_file` |
-//! | know what this machine allows, and what the rest would take | [`probe`] | |
+//! | detect the capabilities of this machine, and the requirements of the others | [`probe`] | |
 //!
 //! # From question to count
 //!
-//! No path is the best for everything, and which ones there are depends on the kernel and on the
-//! container. So there are four steps, and each is plain data for the next:
+//! No path is the best for everything, and the available paths depend on the kernel and on the
+//! container. Therefore there are four steps, and each produces plain data for the next:
 //!
 //! 1. [`Caps::probe`] tries what this machine allows, once, and says why not.
 //! 2. [`plan::plan`] chooses a path for a piece: a pure function. The table of its choices, and of
 //!    those made elsewhere, is in [`plan`].
 //! 3. [`Transfer::step`] sends pieces in order through one thread's [`Engine`], a budget at a time,
 //!    from where the socket stopped.
-//! 4. [`Counters`] say which way each byte really went, and why it was not the planned one.
+//! 4. [`Counters`] contain the path that each byte took, and the reason if it was not the planned
+//!    one.
 //!
 //! ```
 //! use std::{fs::File, os::fd::AsFd, os::unix::net::UnixStream, sync::Arc};
@@ -84,52 +85,52 @@
 //! A response is a list of pieces: bytes and file ranges. Runs of bytes and small ranges are
 //! gathered and leave by one `sendmsg`. If a large range comes next that call carries `MSG_MORE`,
 //! so that the header travels in the same packet as the data; the range then flows through a pipe.
-//! A turn ends with [`Turn::Yield`] when its budget is spent, so that one fast reader does not own
-//! the thread, or with [`Turn::Blocked`] when the socket said `EAGAIN`; the next one goes on at the
-//! very byte.
+//! A turn ends with [`Turn::Yield`] when its budget is spent, so that one fast reader does not
+//! occupy the thread, or with [`Turn::Blocked`] when the socket returned `EAGAIN`; the next turn
+//! continues at the same byte.
 //!
-//! A blocked transfer holds little: its pieces and, if the socket took less than the pipe
-//! held, that pipe. Bytes that were read into memory but not sent are read again. There are few
-//! pipes (they are limited for each user, and cost descriptors), so that readers who block beyond
-//! the last one go by `sendfile`, which needs none.
+//! A blocked transfer holds little: its pieces and, if the socket took less than the pipe held,
+//! that pipe. Bytes that were read into memory but not sent are read again. There are few pipes
+//! (they are limited for each user, and cost descriptors); without a free pipe a blocked transfer
+//! uses `sendfile`, which needs none.
 //!
-//! # What it promises
+//! # Guarantees
 //!
 //! - The peer receives exactly the bytes of the pieces, in order, once; or, after an error, a
 //!   prefix of them.
 //! - A file that ends before its extent is an error that names the offset. There is no short
 //!   response.
 //! - It does not wait for a non-blocking socket. It may wait for the disk, unless the engine
-//!   [reports cold pages](residency) so that somebody else waits; calls above [`counters::STALL`]
+//!   [reports cold pages](residency) so that another thread waits; calls above [`counters::STALL`]
 //!   are counted.
 //! - It never raises `SIGPIPE`.
 //! - A byte counted under [`Path::Splice`] or [`Path::Sendfile`] never was in this process's
 //!   memory.
 //!
-//! # What the caller promises
+//! # Obligations of the caller
 //!
 //! An [`Extent`] is sent by reference, and the reference outlives the call: its bytes must not
 //! change until the peer has them. A range that may be rewritten or cut goes in as
 //! [`Piece::Volatile`] and is copied. One socket carries one transfer at a time.
 //!
-//! # For those who know Netty
+//! # For users of Netty
 //!
 //! An [`Extent`] is a `DefaultFileRegion`: a file, an offset, a length, sent by `transferTo` there
-//! and by [`Path::Splice`] or [`Path::Sendfile`] here. What is different:
+//! and by [`Path::Splice`] or [`Path::Sendfile`] here. The differences:
 //!
 //! - Several go in one [`Transfer`], mixed with bytes; a header leaves in the packet of the range
 //!   behind it, without corking by hand.
-//! - A `FileRegion` on a TLS connection or with a handler in between is an error or a copy that
-//!   nobody sees. Here the [`plan`] decides before, and [`Counters`] say how many bytes left by
-//!   which path and why not by the planned one.
-//! - A region that comes out short has no `transferred()` to be asked for: it is
+//! - A `FileRegion` on a TLS connection or with a handler in between is an error or an unnoticed
+//!   copy. Here the [`plan`] decides before, and [`Counters`] contain the bytes of each path, and
+//!   the reasons for deviations from the plan.
+//! - A region that comes out short has no `transferred()` to query: it is
 //!   [`SourceFault::Truncated`], with the offset.
-//! - `transferTo` on cold pages stalls its event loop. Here the transfer says [`Turn::Cold`]
+//! - `transferTo` on cold pages stalls its event loop. Here the transfer returns [`Turn::Cold`]
 //!   instead.
 //! - Its reference count is the `Arc` of the file: extents outlive closing, renaming and unlinking.
 //!
-//! The crate knows no Kafka and no async runtime. All of the repository's unsafe code is in its
-//! `sys` module.
+//! The crate does not depend on Kafka or on an async runtime. All of the repository's unsafe code
+//! is in its `sys` module.
 
 pub mod copy;
 pub mod counters;

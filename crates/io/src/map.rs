@@ -3,13 +3,13 @@
 //!
 //! One thread appends while any number of threads read. Every access goes through whole aligned
 //! words with relaxed atomic loads and stores, so that a race between them is a stale value and
-//! never undefined behaviour; what orders them is the caller's: write the entry, then publish the
+//! never undefined behaviour; the caller orders them: write the entry, then publish the
 //! count with a releasing store, and read the count with an acquiring load before reading entries
 //! below it.
 //!
 //! Touching a page that lies wholly behind the end of a file that was cut, or that its disk does
-//! not give, raises `SIGBUS`. That is not an end of the process: zeroes take the page's place, and
-//! [`FileMap::is_lost`] says so from then on. Ask it after reading and before believing.
+//! not give, raises `SIGBUS`. This does not end the process: zeroes replace the page, and
+//! [`FileMap::is_lost`] is true from then on. Check it after a read and before using the value.
 //! [`FileMap::create`] allocates the blocks first, so that a full disk is an error there and not a
 //! loss later.
 
@@ -41,7 +41,7 @@ impl FileMap {
     /// Maps `len` bytes of `file` after growing it to at least that length with real blocks
     /// (`fallocate`).
     ///
-    /// Bytes that were there stay; new ones are zero.
+    /// Existing bytes stay; new bytes are zero.
     ///
     /// # Errors
     /// A full disk, a file that is not open for reading and writing, or `len` of 0.
@@ -84,15 +84,15 @@ impl FileMap {
         self.len
     }
 
-    /// True if nothing can be reached; never so for a map that exists, since the kernel refuses
-    /// empty ones.
+    /// True if the mapping is empty; never for an existing map, since the kernel refuses empty
+    /// ones.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// True if anything read so far may be zeroes instead of what is in the file, or anything
-    /// written may have gone nowhere, because the file was cut or its disk failed. Once so, always
-    /// so: map the file again.
+    /// True if anything read so far may be zeroes instead of the contents of the file, or anything
+    /// written may be lost, because the file was truncated or its disk failed. The mark is
+    /// permanent: map the file again.
     pub fn is_lost(&self) -> bool {
         self.words.is_lost()
     }

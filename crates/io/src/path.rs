@@ -1,7 +1,7 @@
 //! The names of the transfer paths: the catalogue for counters, metrics and tables.
 //!
-//! Each path is implemented in one file, whose head says what the path saves, what it needs and
-//! when it loses: from a file to a socket in [`paths`](crate::paths), from memory in
+//! Each path is implemented in one file, whose head describes the path's savings, requirements and
+//! drawbacks: from a file to a socket in [`paths`](crate::paths), from memory in
 //! [`outbox`](crate::outbox) and [`zerocopy`](crate::zerocopy), from a file into memory in
 //! [`inflow`](crate::inflow), from file to file in [`copy`](mod@crate::copy).
 
@@ -30,7 +30,7 @@ pub enum Path {
     /// From memory through a ring, copied once.
     UringSend,
     /// From memory through a ring, by reference;
-    /// [`Snapshot::copied_by_kernel`](crate::Snapshot::copied_by_kernel) says when it was not.
+    /// [`Snapshot::copied_by_kernel`](crate::Snapshot::copied_by_kernel) counts exceptions.
     UringSendZc,
     /// From a mapping of the file by `send`: copied once.
     MmapWrite,

@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-/// A range of a file that will not change any more: what a zero-copy path hands on by reference.
+/// A range of a file that will not change any more: a zero-copy path passes it on by reference.
 ///
-/// The kernel sends the pages of the page cache themselves, so bytes that are overwritten, cut off
-/// or punched out while they are in flight change what the peer receives. Ranges that were only
+/// The kernel sends the pages of the page cache themselves, so bytes that are overwritten,
+/// truncated or punched out in flight change the data that the peer receives. Ranges that were only
 /// ever appended to are safe.
 #[derive(Debug, Clone)]
 pub struct Extent {
-    /// The file, open for reading; kept alive by every extent of it, also after it was unlinked.
+    /// The file, open for reading; every extent of it keeps it open, also after it was unlinked.
     pub file: Arc<File>,
     /// Start of the range, in bytes from the start of the file.
     pub offset: u64,
@@ -32,7 +32,7 @@ impl Extent {
     }
 }
 
-/// One part of what a [`Transfer`](crate::Transfer) sends.
+/// One part of the data that a [`Transfer`](crate::Transfer) sends.
 #[derive(Debug, Clone)]
 pub enum Piece {
     /// Bytes that are in memory already: headers, mostly.

@@ -50,7 +50,7 @@ impl PipePool {
         Ok(Pipe { reader, writer, capacity: grown as u64, filled: 0, permit })
     }
 
-    /// Takes back an empty pipe. One that belongs to another engine's pool is closed.
+    /// Takes back an empty pipe. A pipe of another engine's pool is closed.
     pub(crate) fn put_back(&mut self, pipe: Pipe) {
         assert!(pipe.is_empty(), "a pipe with bytes in it belongs to its transfer");
         if Arc::ptr_eq(&pipe.permit.alive, &self.alive) {
@@ -59,8 +59,7 @@ impl PipePool {
     }
 }
 
-/// A pipe and how many bytes are in it. Dropping it closes both ends, and with them whatever it
-/// holds.
+/// A pipe and the number of bytes in it. Dropping it closes both ends and discards the bytes.
 #[derive(Debug)]
 pub(crate) struct Pipe {
     reader: OwnedFd,

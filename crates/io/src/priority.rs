@@ -4,11 +4,10 @@ use std::io;
 
 use crate::sys::sched;
 
-/// The calling thread runs when nobody else wants its processor, and gives it up at once to whoever
-/// does (`SCHED_IDLE`). It is not starved altogether, but comes close.
+/// The calling thread runs only when no other thread needs its processor, and yields at once to any
+/// that does (`SCHED_IDLE`). It is not starved completely, but almost.
 ///
-/// # Errors
-/// Not allowed here; containers that filter system calls may say so.
+/// # Errors Not allowed here: containers may filter the system call.
 pub fn last() -> io::Result<()> {
     sched::idle_only()
 }

@@ -26,7 +26,7 @@ pub struct Caps {
     pub splice: Support,
     /// `sendfile` from a file to a socket: large extents by reference.
     pub sendfile: Support,
-    /// Pipes of 1 MiB for `splice`; smaller ones make more calls.
+    /// Pipes of 1 MiB for `splice`; smaller pipes need more calls.
     pub large_pipes: Support,
     /// `preadv2` with `RWF_NOWAIT`: reads that refuse instead of waiting for the disk.
     pub nowait_reads: Support,
@@ -81,9 +81,9 @@ impl From<&Caps> for Means {
 /// Presence of a capability.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Support {
-    /// It was tried and worked.
+    /// The probe succeeded.
     Works,
-    /// It was tried and did not work.
+    /// The probe failed.
     Absent {
         /// Error of the attempt.
         why: String,
@@ -95,8 +95,8 @@ pub enum Support {
 /// The size that [`Caps::large_pipes`] tries.
 const LARGE_PIPE_BYTES: usize = 1 << 20;
 
-/// The size of the buffers that [`Caps::registered_buffers`] tries: four of them are what one
-/// thread wants at least.
+/// The size of the buffers that [`Caps::registered_buffers`] tries: one thread needs at least four
+/// of them.
 const REGISTERED_BYTES: usize = 256 << 10;
 
 /// Time that one attempt may take.
@@ -141,7 +141,7 @@ impl Caps {
             nowait_reads: check(Bench::nowait_read, "use a file system with RWF_NOWAIT, such as ext4 or XFS"),
             cachestat: check(
                 Bench::cachestat,
-                "use Linux 6.5 or later; an older seccomp profile may not know the call",
+                "use Linux 6.5 or later; an older seccomp profile may not allow the call",
             ),
             io_uring: check(
                 Bench::io_uring,
@@ -270,7 +270,7 @@ impl Bench {
 
     fn cachestat(&self) -> io::Result<()> {
         let pages = calls::cached_pages(self.file.as_fd(), 0, 0)?;
-        ensure(pages > 0, || "says that a file just written has no page in the cache".to_owned())
+        ensure(pages > 0, || "reports no cached page for a file that was just written".to_owned())
     }
 
     fn io_uring(&self) -> io::Result<()> {
@@ -347,7 +347,7 @@ fn connection() -> io::Result<(TcpStream, TcpStream)> {
     Ok((sender, receiver))
 }
 
-/// Reads what was sent and compares it.
+/// Reads the sent bytes and compares them.
 fn received(mut receiver: impl Read, count: usize) -> io::Result<()> {
     let mut bytes = vec![0; count];
     receiver.read_exact(&mut bytes)?;

@@ -2,15 +2,15 @@
 //! wait.
 //!
 //! `sendfile` and `splice` wait for the disk even if the socket does not, and with them every
-//! connection of the thread. So a thread that may not wait asks first ([`lead()`]), has missing
-//! pages brought in by somebody else ([`Warmer`]), and continues when they are there. A reader of
-//! old data would push the pages that others read out of the cache; what it brought in, and nothing
-//! else, is dropped again behind it ([`Trail`]).
+//! connection of the thread. Therefore a thread that may not wait asks first ([`lead()`]), has
+//! another thread load missing pages ([`Warmer`]), and continues after that. A reader of old data
+//! would push pages of other readers out of the cache; the pages that it has loaded, and no others,
+//! are dropped again behind it ([`Trail`]).
 //!
 //! # In a transfer
 //!
-//! An [`Engine`](crate::Engine) that was told to [report cold pages](crate::Engine::report_cold)
-//! asks before each window of an extent, and [`Transfer::step`](crate::Transfer::step) ends with
+//! An [`Engine`](crate::Engine) that [reports cold pages](crate::Engine::report_cold) asks before
+//! each window of an extent, and [`Transfer::step`](crate::Transfer::step) ends with
 //! [`Turn::Cold`](crate::Turn::Cold) instead of waiting:
 //!
 //! ```
@@ -43,8 +43,8 @@
 //! # }
 //! ```
 //!
-//! A range is reported cold once. If the pages are gone again, or the file system cannot say, the
-//! next step waits for the disk and counts that, so that a transfer always gets on.
+//! A range is reported cold once. If the pages were evicted again, or the file system cannot tell,
+//! the next step waits for the disk and counts that, so that a transfer always makes progress.
 
 use rustix::io::{Errno, ReadWriteFlags};
 
@@ -71,9 +71,9 @@ pub enum Residency {
     Resident,
     /// Some of it, or all of it but some pages are still being read in.
     Partly,
-    /// None of it.
+    /// None of the range.
     Cold,
-    /// This kernel and this file cannot say.
+    /// This kernel cannot tell for this file.
     Unknown,
 }
 
@@ -86,7 +86,7 @@ pub enum Residency {
 /// - Without it, at most [`SAMPLES`] single bytes are read without waiting (`RWF_NOWAIT`), evenly
 ///   spread. A missing page starts the kernel's read-ahead.
 /// - Without that, `mincore` on a mapping made for it. It answers only for files that the caller
-///   owns or may write; for others it says that all is there.
+///   owns or may write; for others it reports everything as present.
 pub fn of(extent: &Extent, means: Means) -> Residency {
     if extent.len == 0 {
         return Residency::Resident;
@@ -96,9 +96,8 @@ pub fn of(extent: &Extent, means: Means) -> Residency {
     answer.or_else(|| by_mincore(extent)).unwrap_or(Residency::Unknown)
 }
 
-/// Number of bytes of `extent` that lie in pages of the page cache, up to its length; those still
-/// being read in count. `None`: the kernel has no `cachestat` (Linux 6.5), or the file no page
-/// cache.
+/// Number of bytes of `extent` in pages of the page cache, up to its length; pages that are still
+/// being read count. `None`: the kernel has no `cachestat` (Linux 6.5), or the file no page cache.
 pub fn cached_bytes(extent: &Extent) -> Option<u64> {
     if extent.len == 0 {
         return Some(0);
@@ -113,13 +112,13 @@ pub fn cached_bytes(extent: &Extent) -> Option<u64> {
 pub enum Lead {
     /// In the page cache.
     Ready(u64),
-    /// Not there, or still being read in. Ends with a missing page; islands of pages that are there
-    /// may lie between two missing ones, each smaller than twice [`ISLAND_BYTES`].
+    /// Missing, or still being read. Ends with a missing page; islands of present pages may lie
+    /// between two missing ones, each smaller than twice [`ISLAND_BYTES`].
     Missing(u64),
 }
 
-/// Pages in the cache between missing ones are passed over up to this size: one more request costs
-/// a device more than the bytes.
+/// Present pages between missing ones are skipped up to this size: one more request costs a device
+/// more than the bytes.
 pub const ISLAND_BYTES: u64 = 64 << 10;
 const _: () = assert!(ISLAND_BYTES.is_power_of_two(), "a whole number of pages, whatever their size");
 
@@ -152,8 +151,8 @@ pub fn lead(extent: &Extent, means: Means) -> Option<Lead> {
     })
 }
 
-/// The parts of `extent` that are not in the page cache, in whole pages; those being read in are
-/// there. `None`: nobody can say.
+/// The parts of `extent` that are not in the page cache, in whole pages; pages that are being read
+/// count as present. `None`: unknown.
 fn missing(extent: &Extent) -> Option<Vec<Extent>> {
     let page_bytes = rustix::param::page_size() as u64;
     let census = Census::of(extent, true)?;
@@ -204,7 +203,7 @@ impl Census<'_> {
     }
 }
 
-/// Number of bytes of the extent that lie in its first `count` pages.
+/// Number of bytes of the extent in its first `count` pages.
 fn bytes_of(extent: &Extent, count: u64) -> u64 {
     let page_bytes = rustix::param::page_size() as u64;
     (count * page_bytes - extent.offset % page_bytes).min(extent.len)
@@ -253,7 +252,7 @@ fn by_mincore(extent: &Extent) -> Option<Residency> {
     })
 }
 
-/// True if the byte at `at` of the extent can be read now. `None`: the file does not say.
+/// True if the byte at `at` of the extent can be read now. `None`: unknown for this file.
 fn is_ready(extent: &Extent, at: u64) -> Option<bool> {
     let mut byte = [0];
     loop {

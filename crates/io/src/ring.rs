@@ -3,16 +3,15 @@
 //!
 //! *Saves* system calls (many operations leave by one call, many completions arrive by none) and
 //! does what readiness cannot: reads that wait for the disk, sends from memory without a copy.
-//! *Needs* a kernel and a container that allow it; [`Ring::new`] says otherwise, and nothing in
+//! *Needs* a kernel and a container that allow it; otherwise [`Ring::new`] fails, and nothing in
 //! this crate depends on it. *Loses* to a plain call for a single operation that would not have
 //! waited.
 //!
 //! # Who owns a buffer
 //!
 //! An [`Operation`] owns its memory and its descriptor. Pushing it gives both to the ring; the
-//! memory comes back in the last [`Completion`]. There is no way to reach it in between, so it can
-//! be neither freed, nor changed, nor sent twice, also when the connection that wanted it is long
-//! gone:
+//! memory comes back in the last [`Completion`]. It is inaccessible in between, so it can be
+//! neither freed, nor changed, nor sent twice, also after its connection has closed:
 //!
 //! ```text
 //!   push(Operation) ──► submit ──► Event::Done(result, memory)
@@ -26,8 +25,8 @@
 //! # When it is full, and when it goes
 //!
 //! No more operations are accepted than have room for two completions each, so none is ever lost; a
-//! push beyond that gives the operations back. A ring that is dropped cancels what it can and leaks
-//! the memory that the kernel still refers to.
+//! push beyond that returns the operations. A dropped ring cancels operations if possible, and
+//! leaks the memory that the kernel still refers to.
 //!
 //! ```
 //! # use std::{fs::File, sync::Arc};
@@ -70,8 +69,8 @@ pub use crate::sys::uring::operation::{Caching, Handle, Memory, Operation, Targe
 pub use crate::sys::uring::options::{Mode, RingOptions};
 pub use crate::sys::uring::slots::Key;
 
-/// There is no room for so many operations now: they are given back. Take completions, then try
-/// again.
+/// There is no room for this number of operations now: they are returned. Take completions, then
+/// retry.
 #[derive(Debug, thiserror::Error)]
 #[error("the ring has no room for {} more operations", .0.len())]
 pub struct RingFull(pub Vec<Operation>);
@@ -88,14 +87,14 @@ pub struct Completion {
 /// One step towards an operation's end.
 #[derive(Debug)]
 pub enum Event {
-    /// It is over.
+    /// The operation has ended.
     Done {
         /// Bytes, or why not.
         result: io::Result<usize>,
         /// Yours again.
         memory: Memory,
     },
-    /// A zero-copy send has its result, failed ones included. [`Event::Released`] follows.
+    /// A zero-copy send has its result, also after a failure. [`Event::Released`] follows.
     Sent {
         /// Bytes, or why not.
         result: io::Result<usize>,
@@ -115,15 +114,14 @@ const USAGE_COPIED: i32 = i32::MIN;
 /// An `io_uring` of one thread. See the [module](self).
 pub struct Ring {
     core: Core,
-    /// Places in the table of files: those that are free, and those given up that the kernel has
-    /// not been told of.
+    /// Places in the table of files: free places, and released places that the kernel has not been
+    /// notified of.
     files: Rc<RefCell<FileTable>>,
     calls: u64,
 }
 
 impl Ring {
-    /// Sets a ring up. [`Mode::Deferred`] becomes [`Mode::Plain`] on a kernel that does not know
-    /// it.
+    /// Sets a ring up. [`Mode::Deferred`] becomes [`Mode::Plain`] on a kernel without it.
     ///
     /// # Errors
     /// `PermissionDenied` where a seccomp profile or `kernel.io_uring_disabled` forbids it,
@@ -139,7 +137,7 @@ impl Ring {
         Ok(Ring { core, files: Rc::default(), calls: 0 })
     }
 
-    /// Queues an operation. It starts with the next [`submit`](Ring::submit), or before if the
+    /// Queues an operation. It starts with the next [`submit`](Ring::submit), or earlier if the
     /// queue is full.
     ///
     /// # Errors
@@ -149,7 +147,7 @@ impl Ring {
         Ok(keys.into_iter().next().expect("one operation has one key"))
     }
 
-    /// Queues operations that start one after the other, each when the one before it has succeeded
+    /// Queues operations that start one after the other, each when the previous one has succeeded
     /// in full. After one that has not, the rest complete with `ECANCELED`.
     ///
     /// # Errors
@@ -158,16 +156,15 @@ impl Ring {
         self.core.push(operations).map_err(RingFull)
     }
 
-    /// Starts what is queued. Does not wait.
+    /// Starts queued operations. Does not wait.
     ///
-    /// # Errors
-    /// The kernel is out of memory; what is queued stays so.
+    /// # Errors The kernel is out of memory; the operations stay queued.
     pub fn submit(&mut self) -> io::Result<()> {
         self.submit_and_wait(0, None)
     }
 
-    /// Starts what is queued and waits until `want` completions are there, or `timeout` is over, or
-    /// a signal came.
+    /// Starts queued operations and waits until there are `want` completions, until `timeout`, or
+    /// for a signal.
     ///
     /// # Errors
     /// As for [`submit`](Ring::submit).
@@ -178,8 +175,7 @@ impl Ring {
         Ok(())
     }
 
-    /// Takes the completions that are there. Makes a call only if the kernel says that it has some
-    /// to hand over.
+    /// Takes the available completions. Makes a call only if the kernel has signalled some.
     pub fn reap(&mut self) -> Vec<Completion> {
         if self.core.has_work() {
             self.calls += 1;
@@ -191,8 +187,8 @@ impl Ring {
         completions
     }
 
-    /// Asks the kernel to give up an operation; it then completes with `ECANCELED`, or as it would
-    /// have. Has a completion of its own, as every operation.
+    /// Requests the kernel to cancel an operation; it then completes with `ECANCELED`, or normally.
+    /// Has a separate completion, as every operation.
     ///
     /// # Errors
     /// [`RingFull`].
@@ -221,7 +217,7 @@ impl Ring {
     }
 
     /// Puts a file or socket into the table. It is open there until the last clone of the slot is
-    /// dropped and something was submitted after that, whatever happens to the descriptor.
+    /// dropped and a later submit, independent of the descriptor.
     ///
     /// # Errors
     /// `StorageFull` if the table is.
@@ -236,12 +232,11 @@ impl Ring {
     /// [`reap`](Ring::reap). Once for the ring's life.
     ///
     /// Meant for loops that are told of changes only (`EPOLLET`); others must read it before they
-    /// reap. The ring's own descriptor would not do: in [`Mode::Deferred`] nobody who waits for it
-    /// is woken before the ring's thread makes a call. What completes in [`submit`](Ring::submit)
-    /// may wake nobody either: reap after it.
+    /// reap. The ring's own descriptor does not work: in [`Mode::Deferred`] a waiter for it is not
+    /// woken before the ring's thread makes a call. Completions during [`submit`](Ring::submit) may
+    /// not wake it either: reap after it.
     ///
-    /// # Errors
-    /// No descriptors left, or it was asked for before.
+    /// # Errors No descriptors left, or it was requested before.
     pub fn wakeups(&mut self) -> io::Result<OwnedFd> {
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
         let eventfd = rustix::event::eventfd(0, flags)?;
@@ -274,8 +269,8 @@ impl Ring {
         self.calls
     }
 
-    /// Takes files out of the table that nobody can name any more. Queued operations keep their
-    /// slots, so there is none among them.
+    /// Removes unreferenced files from the table. Queued operations hold their slots, so their
+    /// files stay.
     fn retire_files(&mut self) {
         let retired = self.files.borrow_mut().take_retired();
         for index in retired {

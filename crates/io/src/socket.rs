@@ -5,12 +5,12 @@ use std::os::fd::AsFd;
 
 use crate::sys::calls;
 
-/// `poll` says that there is something to receive when this many bytes are there (`SO_RCVLOWAT`).
+/// `poll` reports a readable socket only when this many bytes are available (`SO_RCVLOWAT`).
 ///
-/// Fewer, larger wake-ups cost the receiver less and make what the sender pays repeatable. The
-/// kernel makes room for that many by itself. Wait by `poll`, then receive without waiting: a
-/// receive that blocks takes what is there first and then sleeps until this many bytes have come on
-/// top of that, for ever if the sender owes fewer (Linux 6.18).
+/// Fewer, larger wake-ups cost the receiver less and make the sender's costs repeatable. The kernel
+/// makes room for that many itself. Wait with `poll`, then receive without waiting: a blocking
+/// receive takes the available bytes first and then sleeps until this many more bytes have arrived,
+/// forever if the sender owes fewer (Linux 6.18).
 ///
 /// # Errors
 /// More than an `i32` holds, or not a socket.

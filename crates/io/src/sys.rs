@@ -1,9 +1,9 @@
 //! The only unsafe code in the repository: mappings, signal masks and the calls that `rustix` does
 //! not wrap.
 //!
-//! Besides, what the soundness of that code rests on: the [buffers](buf) that the kernel reads and
-//! writes, and the operations and [slots](uring::slots) of a ring, which keep them until the
-//! kernel's last word.
+//! It also contains the types on which the soundness of that code depends: the [buffers](buf) that
+//! the kernel reads and writes, and the operations and [slots](uring::slots) of a ring, which keep
+//! them until the kernel's last completion.
 //!
 //! Each function here is safe to call with any arguments. One unsafe operation a block, and the
 //! comment before it names its preconditions and who upholds them.

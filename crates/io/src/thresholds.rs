@@ -17,7 +17,7 @@ pub struct Thresholds {
     /// Maximum size of a read into memory, at least one small extent; each engine owns one buffer
     /// of this size.
     pub copy_bytes: usize,
-    /// The size asked for a pipe.
+    /// The requested size of a pipe.
     pub pipe_bytes: usize,
     /// A pipe that came out smaller than this is no better than `sendfile`'s own and is not used.
     pub pipe_floor_bytes: usize,
@@ -104,7 +104,7 @@ fn size(bytes: u64) -> usize {
 /// The reason why a file with thresholds is not used.
 #[derive(Debug, thiserror::Error)]
 pub enum CalibrationError {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("cannot read the thresholds in {}: {cause}", path.display())]
     Unreadable {
         /// The file.
@@ -119,7 +119,7 @@ pub enum CalibrationError {
         path: PathBuf,
         /// From 1.
         line: usize,
-        /// The key and what is wrong with it.
+        /// The key and the error.
         what: String,
     },
 }
@@ -158,7 +158,7 @@ impl Thresholds {
         text
     }
 
-    /// The thresholds of a text, or what is wrong in which line.
+    /// The thresholds of a text, or the error and its line.
     fn parse(text: &str) -> Result<Thresholds, (usize, String)> {
         let mut thresholds = Thresholds::default();
         let mut seen = [false; KEYS.len()];

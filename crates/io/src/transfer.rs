@@ -43,7 +43,7 @@ pub struct Transfer {
 pub enum Turn {
     /// The kernel has taken every byte.
     Done,
-    /// The socket would block (it said `EAGAIN`): step again when it is writable.
+    /// The socket would block (`EAGAIN`): step again when it is writable.
     Blocked,
     /// The budget is spent and the socket takes more: let others go first, then step again without
     /// waiting.
@@ -99,9 +99,8 @@ impl Transfer {
     /// if pages are not in the cache. Never raises `SIGPIPE`. The `socket` must be the same in
     /// every step.
     ///
-    /// # Errors
-    /// [`TransferError::Peer`] when the connection broke, [`TransferError::Source`] when a file
-    /// could not give what its extent promised, which is never answered by sending less.
+    /// # Errors [`TransferError::Peer`] if the connection broke, [`TransferError::Source`] if a
+    /// file does not have the bytes of its extent; the transfer never sends less instead.
     pub fn step(
         &mut self,
         engine: &mut Engine,
@@ -116,7 +115,8 @@ impl Transfer {
                 return Ok(Turn::Yield);
             }
             if path != SocketPath::Splice {
-                // Only after a step on another engine: this one reads again what the pipe holds.
+                // Only after a step on another engine: this one reads the contents of the pipe
+                // again.
                 drop(self.queue.take_pipe());
             }
             match self.advance(path, &mut job)? {
@@ -150,9 +150,9 @@ impl Transfer {
         Some(Warm::of(extent, ahead))
     }
 
-    /// After [`Turn::Cold`], instead of having the range brought into the cache: its bytes, or the
-    /// first of them, read by another way. They are sent from memory in the next steps, and count
-    /// as [`Path::Send`](crate::Path::Send) there.
+    /// After [`Turn::Cold`], instead of loading the range into the cache: its bytes, or the first
+    /// of them, from another source. The next steps send them from memory, and count them as
+    /// [`Path::Send`](crate::Path::Send).
     ///
     /// # Panics
     /// If they are more than the range has.
@@ -177,7 +177,7 @@ impl Transfer {
         if self.queue.resident_bytes() == 0 && !self.queue.ask(job.engine, job.budget) {
             return Ok(Progress::Cold);
         }
-        // The path must not run on into pages that nobody has asked for.
+        // The path must not continue into pages that were not checked.
         let beyond = job.budget.saturating_sub(self.queue.resident_bytes());
         job.budget -= beyond;
         let progress = by_reference(job, &mut self.queue);

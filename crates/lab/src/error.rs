@@ -6,10 +6,10 @@ use std::path::PathBuf;
 /// An experiment that cannot continue.
 #[derive(Debug, thiserror::Error)]
 pub enum LabError {
-    /// There is not enough room for the temporary files.
+    /// There is not enough space for the temporary files.
     #[error("{} has {free_bytes} bytes free, and {wanted_bytes} are needed", dir.display())]
     NoSpace {
-        /// Where.
+        /// Directory.
         dir: PathBuf,
         /// Space available to this user.
         free_bytes: u64,
@@ -34,7 +34,7 @@ pub enum LabError {
         /// The reason why it failed.
         cause: io::Error,
     },
-    /// The second process of an experiment failed or said something odd.
+    /// The second process of an experiment failed or sent an unexpected message.
     #[error("the receiving process: {0}")]
     Peer(String),
     /// A record cannot be read.
@@ -47,7 +47,7 @@ pub enum LabError {
         /// The fault.
         what: String,
     },
-    /// The user asked to stop.
+    /// The user requested a stop.
     #[error("interrupted")]
     Interrupted,
 }
@@ -58,12 +58,12 @@ impl LabError {
         matches!(self, LabError::Step { cause, .. } if cause.kind() == io::ErrorKind::OutOfMemory)
     }
 
-    /// For `map_err`: what was tried.
+    /// For `map_err`: the operation.
     pub fn step<E: Into<io::Error>>(what: impl Into<String>) -> impl FnOnce(E) -> LabError {
         move |cause| LabError::Step { what: what.into(), cause: cause.into() }
     }
 
-    /// For `map_err`: what was tried, on which path.
+    /// For `map_err`: the operation and its path.
     pub fn file<E: Into<io::Error>>(
         what: &'static str,
         path: impl Into<PathBuf>,

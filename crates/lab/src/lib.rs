@@ -1,10 +1,10 @@
 //! The laboratory: what each way of moving bytes costs on the machine that it runs on.
 //!
-//! An [`Experiment`] says what it shows, lists its [`Case`]s and runs one of them once. The
+//! An [`Experiment`] describes itself, lists its [`Case`]s and runs one of them once. The
 //! [method](Method) does the rest, the same for all: the cases take turns in random order, round
-//! after round; one more round, not timed, checks every byte; whatever was seen goes into a
-//! [record], line by line, before anybody computes with it; [`summary`] makes medians with their
-//! confidence from a record and from nothing else.
+//! after round; one more round, not timed, checks every byte; each measurement goes into a
+//! [record], line by line, before any computation; [`summary`] computes medians with their
+//! confidence from a record alone.
 //!
 //! ```no_run
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -24,15 +24,15 @@
 //!
 //! # To write an experiment
 //!
-//! Implement [`Experiment`]. Measure in [`Experiment::run`] what one run of one case costs, with
+//! Implement [`Experiment`]. Measure in [`Experiment::run`] the cost of one run of one case, with
 //! [`cpu::Stopwatch`] for this process and [`cpu::of_process`] for another; take files from the
-//! [`Bench`], which removes them whatever happens; leave order, repetition, statistics and printing
-//! alone. The first case of a group is what the others of the group are compared with.
+//! [`Bench`], which removes them in every case; order, repetition, statistics and printing belong
+//! to the method. The first case of a group is the reference of the group.
 //!
-//! # What it must never do
+//! # Forbidden
 //!
-//! Link the broker: a broker that is measured is a process of its own. Assert a time in a test: the
-//! tests run each experiment at [`Scale::Tiny`] for its integrity check.
+//! Link the broker: a measured broker is a separate process. Assert a time in a test: the tests run
+//! each experiment at [`Scale::Tiny`] for its integrity check.
 //!
 //! # Its rooms
 //!

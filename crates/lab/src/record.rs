@@ -26,7 +26,7 @@ pub use crate::method::metric::{Better, Metric, Sweep, Verdict};
 pub mod compare;
 pub mod summary;
 
-/// The number of this form. A reader refuses larger ones.
+/// The version of this format. A reader refuses larger ones.
 pub const FORMAT: u32 = 1;
 
 /// One line.
@@ -39,15 +39,15 @@ pub enum Line {
     Experiment(Announced),
     /// One run of one case.
     Sample(Sample),
-    /// Where a case spends its time.
+    /// Profile of a case.
     Flame(Flame),
-    /// Something that whoever reads the figures should know.
+    /// Information for readers of the figures.
     Note(Note),
     /// An experiment is over.
     Ended(Ended),
 }
 
-/// Where, when and how.
+/// Place, time and method.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Run {
     /// [`FORMAT`].
@@ -114,7 +114,7 @@ pub struct Sample {
     pub verdict: Option<Verdict>,
 }
 
-/// Where a case spends its time, of rounds that count for nothing else.
+/// Profile of a case, of rounds that count for nothing else.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Flame {
     /// The experiment.
@@ -129,7 +129,7 @@ pub struct Flame {
     pub stacks: Seen,
 }
 
-/// Something to know.
+/// Information.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Note {
     /// About which experiment; none: about the run.
@@ -140,7 +140,7 @@ pub struct Note {
     pub case: Option<String>,
     /// In words.
     pub text: String,
-    /// The case is not what its name says: it ranks with no other.
+    /// The case differs from its name: it has no rank.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub caveat: bool,
 }
@@ -156,7 +156,7 @@ pub struct Ended {
     pub elapsed_ms: u64,
     /// True if it was stopped before its end.
     pub interrupted: bool,
-    /// Other activity of the machine meanwhile.
+    /// Other activity of the machine during the experiment.
     pub noise: Noise,
 }
 
@@ -185,7 +185,7 @@ impl Recorder {
         Ok(Recorder { file: Some((path.to_owned(), file)), lines: Vec::new() })
     }
 
-    /// Where it is written to.
+    /// Destination of the record.
     pub fn path(&self) -> Option<&Path> {
         self.file.as_ref().map(|(path, _)| path.as_path())
     }
@@ -259,7 +259,7 @@ impl Recorder {
         self.noted(experiment, case, text, false)
     }
 
-    /// A line about a case that is not what its name says.
+    /// A line about a case that differs from its name.
     ///
     /// # Errors
     /// As for [`add`](Recorder::add).

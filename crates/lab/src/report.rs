@@ -1,10 +1,10 @@
 //! The report of a run: one HTML page that needs nothing else, on the screen (light or dark), on
 //! paper, and without a network.
 //!
-//! It is made of a [record](crate::record) and of nothing else, so that it can be drawn again from
-//! an old one. For each experiment it has a sentence of what was asked, one of what came out, a
-//! picture, the table, and what is to be doubted; at the end the raw record and the command that
-//! repeats it. Where we lose stands in the same size as where we win.
+//! It is made from a [record](crate::record) alone, so that it can be drawn again from an old one.
+//! For each experiment it has a sentence with the question, one with the result, a picture, the
+//! table, and doubts; at the end the raw record and the command that repeats it. Losses have the
+//! same size as wins.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -51,8 +51,8 @@ pub fn html(lines: &[Line]) -> String {
     page.into_string()
 }
 
-/// One picture of the page as a file of its own: the bars of a group, or the curves of a panel.
-/// None if the record has no such.
+/// One picture of the page as a separate file: the bars of a group, or the curves of a panel. None
+/// if the record does not have it.
 pub fn picture(lines: &[Line], experiment: &str, group: &str) -> Option<String> {
     let summaries = summary::of(lines);
     let summary = summaries.iter().find(|summary| summary.name == experiment)?;
@@ -75,7 +75,7 @@ fn flames<'l>(lines: &'l [Line], experiment: &str) -> Vec<&'l Flame> {
     own.collect()
 }
 
-/// Where the time of a case goes.
+/// Profile of a case.
 fn burnt(flame: &Flame) -> Markup {
     let Some(svg) = flame::draw(&flame.stacks) else { return html! {} };
     html! {

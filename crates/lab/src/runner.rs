@@ -71,7 +71,7 @@ impl Method {
         self
     }
 
-    /// When an experiment is over.
+    /// Time limit of an experiment.
     pub fn limits(&self) -> Limits {
         self.limits
     }
@@ -81,8 +81,8 @@ impl Method {
         self.seed
     }
 
-    /// Runs one experiment and records it. After Ctrl-C the record is closed before
-    /// [`LabError::Interrupted`] comes back.
+    /// Runs one experiment and records it. After Ctrl-C the record is closed before this returns
+    /// [`LabError::Interrupted`].
     ///
     /// # Errors
     /// The experiment's, or the record's.
@@ -155,7 +155,7 @@ impl Method {
     }
 }
 
-/// For so long a case runs again and again to be sampled.
+/// Time for which a case runs repeatedly to be sampled.
 const SAMPLED: Duration = Duration::from_secs(1);
 
 /// One experiment under way.
@@ -183,7 +183,7 @@ impl Session<'_> {
         }
     }
 
-    /// Notes which cases are not what their names say.
+    /// Records which cases differ from their names.
     fn caveats(&mut self) -> Result<(), LabError> {
         self.cases.iter().try_for_each(|case| match self.experiment.caveat(case) {
             Some(text) => self.recorder.caveat(self.experiment.name(), case, text),
@@ -191,7 +191,7 @@ impl Session<'_> {
         })
     }
 
-    /// Runs a case for a second while somebody looks at its stacks.
+    /// Runs a case for a second while its stacks are sampled.
     fn flame(&mut self, case: &Case) -> Result<(), LabError> {
         let with = match self.experiment.worker(case) {
             None => flame::start()?,

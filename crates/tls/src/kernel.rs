@@ -24,7 +24,7 @@ pub struct KernelSession {
 pub enum Offload {
     /// The kernel has the keys.
     Done(Box<KernelSession>),
-    /// It would not do; nothing has changed.
+    /// The hand-over failed; nothing has changed.
     Declined(Box<TlsSession>),
 }
 
@@ -39,8 +39,8 @@ const KEY_UPDATE: u8 = 24;
 const CLOSE_NOTIFY: [u8; 2] = [1, 0];
 const NO_RENEGOTIATION: [u8; 2] = [1, 100];
 
-/// Hands the keys to the kernel, if it has the suite and, for TLS 1.3, can take new keys later: a
-/// peer may ask for that at any time.
+/// Hands the keys to the kernel, if it has the suite and, for TLS 1.3, can replace keys later: a
+/// peer may require that at any time.
 ///
 /// # Errors
 /// The kernel took them half. The connection is lost.
@@ -172,7 +172,7 @@ impl KernelSession {
         install(socket, direction, Suite { version: Version::Tls13, cipher }, secrets)
     }
 
-    /// Notes that an answer of so many bytes was sent.
+    /// Records that an answer of this number of bytes was sent.
     ///
     /// # Errors
     /// The keys are used up and cannot be replaced: the client has to come again.
@@ -188,7 +188,7 @@ impl KernelSession {
         }
     }
 
-    /// Says that nothing more comes from here.
+    /// Sends the end of the stream.
     pub fn send_close_notify(socket: BorrowedFd<'_>) {
         // A socket that takes no more is closed without.
         let _ = ktls::send_record(socket, Kind::Alert, &CLOSE_NOTIFY);

@@ -33,7 +33,7 @@ const HANDSHAKE: u8 = 22;
 pub enum Next {
     /// More has to come from the peer.
     Read,
-    /// It is over, and the peer is who it should be.
+    /// The handshake is complete, and the peer is authenticated.
     Done,
 }
 
@@ -44,16 +44,16 @@ pub struct TlsSession {
     incoming: Vec<u8>,
     /// Encrypted and not sent.
     outgoing: Vec<u8>,
-    /// True if the peer has said that nothing more comes.
+    /// True if the peer has sent the end of the stream.
     pub closed: bool,
     /// True if nothing has been sent yet.
     said_nothing: bool,
-    /// True if something failed: whatever there is to say has been said.
+    /// True if the session failed: its last alert has been sent.
     over: bool,
 }
 
 impl TlsSession {
-    /// A connection that nothing has come by.
+    /// A new connection without received bytes.
     ///
     /// # Errors
     /// The configuration cannot be used.
@@ -63,8 +63,8 @@ impl TlsSession {
         Ok(TlsSession { tls, incoming, outgoing, closed: false, said_nothing: true, over: false })
     }
 
-    /// Processes what has been received. Decrypted data goes to the end of `plain`; what the peer
-    /// is to be told in return waits in [`TlsSession::take_outgoing`], also after an error.
+    /// Processes received bytes. Decrypted data is appended to `plain`; bytes to be sent to the
+    /// peer wait in [`TlsSession::take_outgoing`], also after an error.
     ///
     /// # Errors
     /// The peer sent a record that the protocol does not allow here; the connection is over.
@@ -96,7 +96,7 @@ impl TlsSession {
                     None
                 }
                 Ok(ConnectionState::TransmitTlsData(transmitted)) => {
-                    // It is in `outgoing`, which leaves before anything else.
+                    // The alert is in `outgoing`, which leaves first.
                     transmitted.done();
                     None
                 }
@@ -120,7 +120,7 @@ impl TlsSession {
         }
     }
 
-    /// Takes the alert that a failure has left, and no step more: rustls would look at what failed
+    /// Takes the alert of a failure, without a further step: rustls would process the failed bytes
     /// again, and find the same fault.
     fn encode_alert(&mut self) {
         while self.tls.wants_write() {
@@ -130,7 +130,7 @@ impl TlsSession {
         }
     }
 
-    /// The bytes to send before anything else; whoever takes them sends them.
+    /// The bytes to send before anything else; the caller must send them.
     pub fn take_outgoing(&mut self) -> Vec<u8> {
         self.said_nothing &= self.outgoing.is_empty();
         std::mem::take(&mut self.outgoing)
@@ -223,8 +223,8 @@ impl TlsSession {
         Some((self.tls.protocol_version()?, self.tls.negotiated_cipher_suite()?))
     }
 
-    /// True if everything received is processed and everything said is sent, so that somebody else
-    /// may continue.
+    /// True if all received bytes are processed and all outgoing bytes are sent, so that another
+    /// owner can take over.
     pub(crate) fn is_even(&self) -> bool {
         self.incoming.is_empty() && self.outgoing.is_empty()
     }
@@ -236,7 +236,7 @@ impl TlsSession {
         self.tls.dangerous_into_kernel_connection()
     }
 
-    /// Says that nothing more comes from here.
+    /// Sends the end of the stream.
     pub fn send_close_notify(&mut self) {
         if self.over {
             return;
@@ -253,7 +253,7 @@ impl TlsSession {
 impl Seal for TlsSession {
     fn seal(&mut self, plain: &[u8], sealed: &mut Vec<u8>) -> io::Result<()> {
         loop {
-            // With what has come of a message: rustls may have looked at the front of it.
+            // With the received part of a message: rustls may have read its beginning.
             let UnbufferedStatus { discard, state } = self.tls.process_tls_records(&mut self.incoming);
             let done = match state.map_err(io::Error::other)? {
                 ConnectionState::WriteTraffic(mut traffic) => {
@@ -304,10 +304,10 @@ fn outcome(written: Result<usize, EncryptError>) -> Result<usize, Option<usize>>
     })
 }
 
-/// Has something written behind the end of `bytes`, with as much room as it asks for.
+/// Appends output to `bytes`, with as much room as rustls requires.
 fn append(bytes: &mut Vec<u8>, mut write: impl FnMut(&mut [u8]) -> Result<usize, usize>) {
     let start = bytes.len();
-    // The room that the first attempt asks for is enough, so that there are two attempts at most.
+    // The room that the first attempt requires is enough, so that there are at most two attempts.
     for _ in 0..2 {
         match write(&mut bytes[start..]) {
             Ok(written) => {

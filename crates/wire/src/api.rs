@@ -1,6 +1,6 @@
 //! The one table of Kafka APIs: key, name, the versions a Kafka 4.3.1 broker offers clients, and
-//! the first version with flexible (compact, tagged) encoding. What a broker requests from a
-//! controller is in [`controller`]. Nothing else in Levada knows a version range.
+//! the first version with flexible (compact, tagged) encoding. The requests of a broker to a
+//! controller are in [`controller`]. No other code in Levada contains a version range.
 
 pub mod controller;
 
@@ -186,7 +186,7 @@ impl std::fmt::Display for ApiKey {
     }
 }
 
-/// Row in [`APIS`] of each key; unused keys hold 0 and cannot be asked for.
+/// Row in [`APIS`] of each key; unused keys hold 0 and are never looked up.
 const ROWS: [u8; 128] = {
     let mut rows = [0; 128];
     let mut row = 0;

@@ -1,6 +1,5 @@
-//! A blocking Kafka client of one connection, for tools and tests: it asks for the broker's
-//! versions, sends each request in the best one both sides know, and lets tests send any bytes they
-//! like.
+//! A blocking Kafka client of one connection, for tools and tests: it requests the broker's
+//! versions, sends each request in the highest common version, and lets tests send arbitrary bytes.
 
 use std::fmt::Debug;
 use std::io::{self, Read, Write};
@@ -13,10 +12,11 @@ use crate::codec::{self, DecodeError, EncodeError};
 use crate::frame::{self, FrameBuffer, FrameError};
 use crate::messages::{ApiVersionsRequest, ApiVersionsResponse, KafkaRequest, RequestResponsePair, StrBytes};
 
-/// Kafka's error code for a version the broker does not know.
+/// Kafka's error code for a version that the broker does not support.
 const UNSUPPORTED_VERSION: i16 = 35;
 
-/// The version of ApiVersions asked first; a broker that does not know it answers with version 0.
+/// The version of the first ApiVersions request; a broker that does not support it answers with
+/// version 0.
 const FIRST_API_VERSIONS: i16 = 4;
 
 /// Options of a connection.
@@ -69,10 +69,10 @@ pub struct OfferedVersions {
 }
 
 impl Client {
-    /// Connects to `address` (`host:port`) and asks for the broker's versions.
+    /// Connects to `address` (`host:port`) and requests the broker's versions.
     ///
-    /// # Errors
-    /// The address does not resolve, nobody answers there, or the answer is not Kafka's.
+    /// # Errors The address does not resolve, no server answers there, or the answer is not
+    /// Kafka's.
     pub fn connect(address: &str, options: &ClientOptions) -> Result<Client, ClientError> {
         Client::connect_over(address, options, |_, socket| Ok(Box::new(socket)))
     }
@@ -95,16 +95,14 @@ impl Client {
     /// [`request_at`](Client::request_at) and raw frames work until
     /// [`negotiate`](Client::negotiate).
     ///
-    /// # Errors
-    /// The address does not resolve or nobody answers there.
+    /// # Errors The address does not resolve or no server answers there.
     pub fn connect_unnegotiated(address: &str, options: &ClientOptions) -> Result<Client, ClientError> {
         Client::connect_over_unnegotiated(address, options, |_, socket| Ok(Box::new(socket)))
     }
 
     /// Both: over what `channel` makes, and without sending anything.
     ///
-    /// # Errors
-    /// Nobody answers, or `channel` fails.
+    /// # Errors No server answers, or `channel` fails.
     pub fn connect_over_unnegotiated(
         address: &str,
         options: &ClientOptions,
@@ -125,7 +123,7 @@ impl Client {
         })
     }
 
-    /// Asks for the broker's versions and remembers them.
+    /// Requests the broker's versions and stores them.
     ///
     /// # Errors
     /// The connection fails, or the broker refuses.
@@ -157,7 +155,7 @@ impl Client {
         &self.versions
     }
 
-    /// The best version of `R` that the broker and this crate know.
+    /// The highest version of `R` that the broker and this crate support.
     ///
     /// # Errors
     /// There is none.
@@ -181,7 +179,8 @@ impl Client {
         self.request_at(self.best_version::<R>()?, request)
     }
 
-    /// Sends `request` in `version`, whatever the broker offers, and waits for its response.
+    /// Sends `request` in `version`, even if the broker does not offer it, and waits for its
+    /// response.
     ///
     /// # Errors
     /// A failed connection, or bytes that are not a response.
@@ -284,7 +283,7 @@ pub enum ClientError {
     /// No broker could be reached at the address.
     #[error("cannot connect to {address}: {source}")]
     Connect {
-        /// Where to.
+        /// The address.
         address: String,
         /// The reason.
         source: io::Error,
@@ -292,7 +291,7 @@ pub enum ClientError {
     /// The connection broke, or the broker did not answer in time.
     #[error("connection to {address} lost: {source}")]
     Lost {
-        /// Where to.
+        /// The address.
         address: String,
         /// The kernel's error.
         source: io::Error,
@@ -300,7 +299,7 @@ pub enum ClientError {
     /// The broker closed the connection, as Kafka does with requests it cannot read.
     #[error("{address} closed the connection")]
     Closed {
-        /// Where to.
+        /// The address.
         address: String,
     },
     /// The broker refused to name its versions.
@@ -309,7 +308,7 @@ pub enum ClientError {
         /// Kafka's error code.
         error_code: i16,
     },
-    /// The broker does not offer a version of the request that this crate knows.
+    /// The broker does not offer a version of the request that this crate supports.
     #[error("no common version of {request}: the broker offers {offered:?}")]
     NoCommonVersion {
         /// The request.

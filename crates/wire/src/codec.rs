@@ -21,14 +21,14 @@ pub(crate) const MAX_REQUEST_ELEMENTS: usize = 1 << 17;
 /// malformed. Records and other byte fields are not bounded by it.
 pub(crate) const MAX_STRING_BYTES: usize = 0x7fff;
 
-/// Most tagged fields of one struct that this build does not know.
+/// Maximum number of unknown tagged fields of one struct.
 const MAX_UNKNOWN_TAGS: usize = 64;
 
 /// Decodes the body of a request, which follows the header. Bytes behind it are ignored, as Kafka
 /// does: there are clients that send more than the version they name has fields for.
 ///
-/// Strings and byte fields of the result share `body`'s memory. Nothing is allocated from a claimed
-/// count or length; memory grows only with elements really present.
+/// Strings and byte fields of the result share `body`'s memory. A claimed count or length allocates
+/// nothing; memory grows only with elements that are present.
 ///
 /// # Errors
 /// The peer sent a version or bytes that the schema does not allow.
@@ -41,9 +41,9 @@ fn decode_within<R: KafkaMessage>(limits: DecodeLimits, body: Bytes, version: i1
     Ok(R::decode(&mut decoder, ApiVersion::new(version))?)
 }
 
-/// Decodes the body of a request `R` that consists of an array of `E` and a flag. What `keep` makes
-/// of an element is kept, the element itself is gone before the next one is decoded: an element
-/// with a list of its own takes several times its size in memory.
+/// Decodes the body of a request `R` that consists of an array of `E` and a flag. The results of
+/// `keep` are kept; each element is dropped before the next is decoded, because an element with a
+/// list takes several times its size in memory.
 ///
 /// # Errors
 /// As of [`decode`].
@@ -194,7 +194,7 @@ pub enum DecodeError {
     /// The API is known, the version is not served.
     #[error("{api} version {version} is not supported")]
     UnsupportedVersion {
-        /// The API asked for.
+        /// The requested API.
         api: ApiKey,
         /// The version received.
         version: i16,
@@ -215,7 +215,7 @@ pub enum EncodeError {
     Version {
         /// The API.
         api: ApiKey,
-        /// The version asked for.
+        /// The requested version.
         version: i16,
     },
     /// A length does not fit its prefix.

@@ -7,7 +7,7 @@ use kafka_wire_core::DecodeError as Malformed;
 use crate::codec::{MAX_ARRAY_ELEMENTS, MAX_STRING_BYTES};
 use crate::messages::{StrBytes, Uuid};
 
-/// A position in `bytes`; what was taken out is gone from it.
+/// A position in `bytes`; consumed bytes are removed.
 pub(crate) struct Cursor<B> {
     bytes: B,
     position: usize,
@@ -141,8 +141,8 @@ impl<B: Source> Cursor<B> {
         usize::try_from(length).map(Some).map_err(|_| Malformed::NegativeLength { kind, length, offset })
     }
 
-    /// An array's claimed count; the caller pushes elements one by one and runs dry if the claim is
-    /// a lie. All arrays of a message together have at most [`MAX_ARRAY_ELEMENTS`].
+    /// An array's claimed count; the caller pushes elements one by one and fails if the claim is
+    /// false. All arrays of a message together have at most [`MAX_ARRAY_ELEMENTS`].
     pub(crate) fn count(&mut self, flexible: bool) -> Result<usize, Malformed> {
         let offset = self.offset();
         let count = self.nullable_count(flexible)?;
@@ -194,8 +194,8 @@ impl<B: Source> Cursor<B> {
         Ok(part)
     }
 
-    /// Tagged fields: `known` reads those it knows off their own cursor and says so; others are
-    /// dropped.
+    /// Tagged fields: `known` decodes the known ones with their own cursor and returns true; others
+    /// are dropped.
     pub(crate) fn tags(
         &mut self,
         mut known: impl FnMut(u32, &mut Cursor<B>) -> Result<bool, Malformed>,

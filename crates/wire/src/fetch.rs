@@ -22,7 +22,7 @@ pub use ask::LOWEST_ENCODED;
 /// A decoded Fetch request. Strings share the memory of the frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FetchRequest {
-    /// The cluster that the caller believes to talk to (from version 12).
+    /// Id of the cluster that the client expects (from version 12).
     pub cluster_id: Option<StrBytes>,
     /// The replica that fetches, -1 for a consumer; from version 15 the tagged replica state.
     pub replica_id: i32,
@@ -38,7 +38,7 @@ pub struct FetchRequest {
     pub isolation_level: i8,
     /// The fetch session, 0 for none (from version 7).
     pub session_id: i32,
-    /// The session's epoch: 0 opens one, -1 wants none (from version 7; -1 before).
+    /// The session's epoch: 0 opens a session, -1 means no session (from version 7; -1 before).
     pub session_epoch: i32,
     /// Partitions to fetch.
     pub topics: Vec<FetchTopic>,
@@ -64,7 +64,7 @@ pub struct FetchTopic {
 pub struct FetchPartition {
     /// The partition's number.
     pub index: i32,
-    /// The leader epoch known to the caller (from version 9), -1 if none.
+    /// The leader epoch of the client (from version 9), -1 if none.
     pub current_leader_epoch: i32,
     /// First offset wanted.
     pub fetch_offset: i64,
@@ -80,7 +80,7 @@ pub struct FetchPartition {
     pub high_watermark: i64,
 }
 
-/// Partitions that a session no longer wants.
+/// Partitions to remove from the session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ForgottenTopic {
     /// The name; empty from version 13 on.
@@ -213,7 +213,7 @@ fn decode_topic_key(
     }
 }
 
-/// A Fetch response for any version: what a version cannot carry is left out, as Kafka does.
+/// A Fetch response for any version: fields that a version lacks are omitted, as in Kafka.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FetchResponse<H> {
     /// Time that the client should stay away because of a quota.
@@ -252,11 +252,11 @@ pub struct FetchedPartition<H> {
     pub last_stable_offset: i64,
     /// First offset of the log, -1 on error (from version 5).
     pub log_start_offset: i64,
-    /// Aborted transactions that touch the records, by first offset; `None` if not asked for.
+    /// Aborted transactions that overlap the records, by first offset; `None` if not requested.
     pub aborted: Option<Vec<AbortedTransaction>>,
     /// The replica to fetch from instead, -1 for none (from version 11).
     pub preferred_read_replica: i32,
-    /// Where the caller's log left the leader's (from version 12).
+    /// The offset at which the follower's log diverged from the leader's (from version 12).
     pub diverging_epoch: Option<EpochEnd>,
     /// The leader to go to instead (from version 12).
     pub current_leader: Option<LeaderEpoch>,
@@ -297,7 +297,7 @@ pub struct AbortedTransaction {
 /// The end of an epoch in the leader's log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EpochEnd {
-    /// The largest epoch not above the one asked for.
+    /// The largest epoch not above the requested one.
     pub epoch: i32,
     /// The offset behind its last record.
     pub end_offset: i64,

@@ -14,12 +14,12 @@ pub const MAX_FRAME_BYTES_BEFORE_AUTHENTICATION: u32 = 512 * 1024;
 const FIRST_READ_BYTES: usize = 1024;
 
 /// Room beyond a frame like the largest one so far: a read that fills less has emptied the socket,
-/// and one that ends with a frame would not tell.
+/// which a read that ends with a frame would not show.
 const SLACK_BYTES: usize = 64;
 
-/// Memory that a connection without a frame in progress may keep. More goes back with the frame
-/// that needed it, or a thousand idle connections would hold what each once needed for its largest
-/// frame.
+/// Memory that a connection without a frame in progress may keep. The rest is freed with the frame
+/// that needed it; otherwise a thousand idle connections would hold the memory of their largest
+/// frames.
 const KEPT_BYTES: usize = 64 * 1024;
 
 /// Room for several small frames that come together. With frames of 16 KiB a broker that takes four
@@ -36,7 +36,8 @@ pub struct FrameBuffer {
     bytes: BytesMut,
     limit_bytes: u32,
     largest_bytes: usize,
-    /// Room for what a client sends behind the frame in progress without waiting for its answer.
+    /// Room for data that a client sends after the frame in progress without waiting for its
+    /// answer.
     ahead_bytes: usize,
 }
 
@@ -46,8 +47,7 @@ impl FrameBuffer {
         FrameBuffer { bytes: BytesMut::new(), limit_bytes, largest_bytes: 0, ahead_bytes: 0 }
     }
 
-    /// Changes the limit, for frames whose length has not been looked at yet (after
-    /// authentication).
+    /// Changes the limit, for frames whose length has not been read yet (after authentication).
     pub fn set_limit(&mut self, limit_bytes: u32) {
         self.limit_bytes = limit_bytes;
     }
@@ -73,7 +73,7 @@ impl FrameBuffer {
     /// The buffer to append the next read to, with spare capacity to read into
     /// (`capacity() - len() > 0`).
     ///
-    /// The spare room is at most what the frame in progress still lacks and a little more, and
+    /// The spare room is at most the missing part of the frame in progress and a little more, and
     /// beyond 1 KiB at most as much as has already arrived of it or as the largest frame this
     /// connection has completed; between frames at most 64 KiB of that. Once a read has brought
     /// more than a small frame, there is room for several, 16 KiB in all.
@@ -127,8 +127,8 @@ impl FrameBuffer {
         Ok(Some(frame))
     }
 
-    /// The length of the frame in progress, if it is one that [`next_frame`](Self::next_frame)
-    /// accepts: a claim until the bytes are there.
+    /// The length of the frame in progress, if [`next_frame`](Self::next_frame) accepts it: a claim
+    /// until the bytes have arrived.
     pub fn claimed(&self) -> Option<u32> {
         let claimed = u32::from_be_bytes(*self.bytes.first_chunk::<4>()?);
         (claimed <= self.limit_bytes).then_some(claimed)
@@ -163,7 +163,7 @@ pub enum FrameError {
         claimed: u32,
         /// The limit in force.
         limit_bytes: u32,
-        /// A guess at what the peer really speaks, or empty.
+        /// A guess at the peer's protocol, or empty.
         hint: &'static str,
     },
 }

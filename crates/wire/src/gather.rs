@@ -1,9 +1,9 @@
-//! A response as an ordered list of bytes and holes. A hole stands for records that stay where they
-//! are (a range of a file, usually) until the transfer engine moves them.
+//! A response as an ordered list of bytes and holes. A hole represents records that stay in place
+//! (usually a range of a file) until the transfer engine sends them.
 
 use bytes::{Bytes, BytesMut};
 
-/// Something that fills a hole with a length known before anything is sent.
+/// Contents of a hole, with a length known before the first byte is sent.
 pub trait HoleLen {
     /// Exact length in bytes.
     fn len(&self) -> u64;
@@ -70,7 +70,7 @@ impl<H> From<Bytes> for Gather<H> {
 /// Collects holes while one buffer collects all bytes, so that a response costs one allocation for
 /// bytes however many holes interrupt it.
 pub(crate) struct Holes<H> {
-    /// Where in the buffer each hole belongs.
+    /// Position of each hole in the buffer.
     holes: Vec<(usize, H)>,
     len: u64,
 }

@@ -1,5 +1,5 @@
-//! Frames that real clients and a real Kafka 4.3.1 exchanged; `testdata/README.md` says how they
-//! were recorded.
+//! Frames that real clients and a real Kafka 4.3.1 exchanged; `testdata/README.md` describes the
+//! recording.
 
 use bytes::{Bytes, BytesMut};
 

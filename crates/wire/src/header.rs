@@ -15,8 +15,7 @@ pub struct RequestHeader {
     /// The API.
     pub api: ApiKey,
     /// The request's version; served (see [`ApiKey::serves`]), except that an ApiVersions request
-    /// of any non-negative version gets here, because Kafka answers those it does not know with
-    /// version 0.
+    /// of any non-negative version is passed on, because Kafka answers unknown ones with version 0.
     pub version: i16,
     /// Repeated in the response.
     pub correlation_id: i32,
@@ -79,7 +78,7 @@ impl RequestHeader {
     }
 }
 
-/// Bytes of a header besides the client id.
+/// Bytes of a header in addition to the client id.
 const HEADER_BYTES_MAX: usize = 11;
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
 //! Requests from JSON and responses to JSON, for debugging: every API of Kafka in every version,
 //! by the table of layouts (`json/layouts.txt`) instead of types.
 //!
-//! Fields have the names of Kafka's message definitions; one that is left out has its default.
-//! Bytes are in base64, ids of topics and directories as Kafka writes them, and tagged fields that
-//! the table does not know are under `_tags`, by number.
+//! Fields have the names of Kafka's message definitions; an omitted field has its default. Bytes
+//! are in base64, ids of topics and directories as Kafka writes them, and tagged fields that are
+//! not in the table are under `_tags`, by number.
 
 use std::sync::LazyLock;
 
@@ -58,8 +58,8 @@ static APIS: LazyLock<Vec<JsonApi>> = LazyLock::new(|| {
     apis
 });
 
-/// Header versions of ApiVersions' responses are the first for all, since the client does not know
-/// yet what the broker can do.
+/// Responses of ApiVersions always have the first header version, because the client does not know
+/// the broker's versions yet.
 const API_VERSIONS: i16 = 18;
 
 impl JsonApi {

@@ -40,8 +40,8 @@ pub struct ProduceTopic {
 pub struct ProducePartition {
     /// The partition's number.
     pub index: i32,
-    /// The record batch exactly as received, `None` if null. The range is owned by nobody else, so
-    /// offsets and epoch may be patched in place; the memory returns when all ranges of the frame
+    /// The record batch exactly as received, `None` if null. The range has no other owner, so
+    /// offsets and epoch may be patched in place; the memory is freed when all ranges of the frame
     /// are dropped.
     pub records: Option<BytesMut>,
 }
@@ -98,7 +98,7 @@ fn decode_topic(
     Ok(topic)
 }
 
-/// A Produce response for any version: what a version cannot carry is left out, as Kafka does.
+/// A Produce response for any version: fields that a version lacks are omitted, as in Kafka.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProduceResponse {
     /// Results by topic.
@@ -175,7 +175,7 @@ pub struct LeaderEpoch {
     pub leader_epoch: i32,
 }
 
-/// Where a node can be reached.
+/// Address of a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeEndpoint {
     /// The node.
@@ -246,7 +246,7 @@ fn encode_partition(w: &mut Writer, partition: &ProducedPartition, version: i16)
 }
 
 impl LeaderEpoch {
-    /// The value of a tagged field: id, epoch, no tags of its own.
+    /// The value of a tagged field: id, epoch, no nested tags.
     pub(crate) fn encode(self) -> [u8; 9] {
         let mut value = [0; 9];
         value[..4].copy_from_slice(&self.leader_id.to_be_bytes());

@@ -66,7 +66,7 @@ fn decode_prefix<M: KafkaMessage>(bytes: Bytes, version: i16) -> Result<(M, Byte
     Ok((message, bytes.slice(..decoder.offset())))
 }
 
-/// Overwrites what `error` complains about with something that fits. `None` if it cannot tell.
+/// Overwrites the rejected bytes of `error` with valid ones. `None` if it cannot locate them.
 fn repair(bytes: &mut [u8], error: &DecodeError, random: &mut Random) -> Option<()> {
     let small = random.below(4) as u8;
     match *error {

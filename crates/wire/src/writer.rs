@@ -5,7 +5,7 @@ use bytes::{BufMut, BytesMut};
 use crate::codec::EncodeError;
 use crate::messages::{StrBytes, Uuid};
 
-/// An output buffer that knows whether lengths are compact.
+/// An output buffer that records if lengths are compact.
 pub(crate) struct Writer {
     pub(crate) out: BytesMut,
     pub(crate) flexible: bool,

@@ -11,7 +11,7 @@ use crate::suite::cargo;
 pub(crate) fn build(root: &Path, release: &Release, profile: &str, target: &Path) -> Result<PathBuf, String> {
     let home = std::env::var_os("HOME").map(|home| Path::new(&home).join(".cargo"));
     let crates = std::env::var_os("CARGO_HOME").map(PathBuf::from).or(home).ok_or("HOME is not set")?;
-    // The last prefix that matches is replaced: the target directory often lies in the sources.
+    // The last prefix that matches is replaced: the target directory is often inside the sources.
     let places = [(root, "/levada"), (crates.as_path(), "/cargo"), (target, "/target")];
     let joined = |from: &Path, to: &str| {
         let mut pair = from.as_os_str().to_owned();

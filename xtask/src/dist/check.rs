@@ -1,5 +1,5 @@
-//! Long checks of the published files: the packages in a Debian of their own, the image in a root
-//! directory of its own, the same bytes from another directory.
+//! Long checks of the published files: the packages in a separate Debian, the image in a separate
+//! root directory, the same bytes from another directory.
 
 use std::fs;
 use std::path::Path;
@@ -45,8 +45,8 @@ fn reproducible(root: &Path, release: &Release, profile: &str, out: &Path) -> Re
     Ok(())
 }
 
-/// Installs, upgrades, reboots and removes the packages in a Debian of their own. The upgrade is
-/// from the package that the options name, or from one with a lower version.
+/// Installs, upgrades, reboots and removes the packages in a separate Debian. The upgrade is from
+/// the package of the options, or from one with a lower version.
 fn packages(root: &Path, release: &Release, options: &Options, out: &Path) -> Result<(), String> {
     let failed = |error: std::io::Error| format!("packages: {error}");
     let shared = tempfile::tempdir().map_err(failed)?;

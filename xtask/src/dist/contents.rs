@@ -7,14 +7,14 @@ use std::process::Command;
 
 use flate2::{Compression, GzBuilder};
 
-/// A file or directory of a package. Root owns it, unless the package's scripts say otherwise.
+/// A file or directory of a package. Its owner is root, unless the package's scripts change that.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
-    /// Where it is installed, without the leading slash.
+    /// Its installed path, without the leading slash.
     pub(crate) path: String,
     pub(crate) mode: u32,
     pub(crate) content: Content,
-    /// An upgrade leaves what the administrator has made of it.
+    /// An upgrade keeps the administrator's changes of it.
     pub(crate) is_config: bool,
 }
 
@@ -25,7 +25,7 @@ pub(crate) enum Content {
     File(Vec<u8>),
 }
 
-/// A family of systems, which differ in where shells look for completions.
+/// A family of systems, which differ in the directories of completions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Family {
     Debian,
@@ -54,7 +54,7 @@ impl Entry {
     }
 }
 
-/// Everything that a package of this family installs, with directories before what is in them.
+/// All entries of a package of this family, with directories before their contents.
 pub(crate) fn system(root: &Path, binary: &Path, family: Family) -> Result<Vec<Entry>, String> {
     let deploy = |name: &str| read(&root.join("deploy").join(name));
     let units = "usr/lib/systemd/system";
@@ -95,7 +95,7 @@ pub(crate) fn image(root: &Path, binary: &Path) -> Result<Vec<Entry>, String> {
     ]))
 }
 
-/// Adds the directories that the entries lie in, each once and before its contents.
+/// Adds the directories of the entries, each once and before its contents.
 fn with_directories(mut entries: Vec<Entry>) -> Vec<Entry> {
     let mut missing = Vec::new();
     for entry in &entries {

@@ -1,5 +1,5 @@
-//! A Debian of its own to try packages in: a container with systemd as process 1, a loopback
-//! interface as its only network, and a copy of the system that is removed afterwards.
+//! A separate Debian to test packages: a container with systemd as process 1, a loopback interface
+//! as its only network, and a copy of the system that is removed afterwards.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,10 +10,10 @@ use crate::deps;
 
 const RELEASE: &str = "bookworm";
 
-/// Packages beside the smallest system: an init, and a client of the quick starts.
+/// Packages in addition to the smallest system: an init, and a client of the quick starts.
 const INCLUDED: &str = "--include=systemd-sysv,util-linux,rpm,python3-confluent-kafka";
 
-/// Unit that runs the check at each boot of the container. The check asks for a reboot by a file.
+/// Unit that runs the check at each boot of the container. The check requests a reboot by a file.
 const UNIT: &str = "[Unit]
 After=multi-user.target
 [Service]
@@ -26,7 +26,7 @@ ExecStart=/bin/sh -c '/bin/sh /mnt/check-packages; code=$$?; \\
     echo $$code >/mnt/status; exec systemctl --no-block poweroff 2>/dev/null'
 ";
 
-/// Exit code of systemd-nspawn when the container asks for a reboot.
+/// Exit code of systemd-nspawn when the container requests a reboot.
 const REBOOT: i32 = 133;
 
 /// Path of a fresh Debian, which is made if it is missing.

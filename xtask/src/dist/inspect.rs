@@ -76,8 +76,8 @@ fn deb(package: &Path, dir: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Checks what the files of a system say: the configuration is valid, completions and manual pages
-/// can be read.
+/// Checks the files of a system: the configuration is valid, completions and manual pages can be
+/// read.
 fn system(data: &Path) -> Result<(), String> {
     let config = data.join("etc/levada/server.properties");
     let mut show = Command::new(data.join("usr/bin/levada"));

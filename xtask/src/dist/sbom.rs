@@ -1,4 +1,5 @@
-//! The list of what is linked (SPDX 2.3, JSON), from what Cargo knows of the binary's dependencies.
+//! The list of linked packages (SPDX 2.3, JSON), from Cargo's metadata of the binary's
+//! dependencies.
 
 use std::collections::BTreeSet;
 use std::path::Path;

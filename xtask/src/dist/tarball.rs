@@ -13,7 +13,7 @@ pub(crate) struct Owner {
 
 pub(crate) const ROOT: Owner = Owner { id: 0, name: "root" };
 
-/// A tar archive of the entries, whose times are `epoch`. `owner` says whose an entry is.
+/// A tar archive of the entries, whose times are `epoch`. `owner` returns the owner of an entry.
 pub(crate) fn archive(
     entries: &[Entry],
     epoch: u64,

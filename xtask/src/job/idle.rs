@@ -1,4 +1,4 @@
-//! Share of the time in which the machine's processors had nothing to do.
+//! Share of the time in which the machine's processors were idle.
 
 use std::fs;
 
@@ -21,13 +21,13 @@ impl Idle {
         Idle { since: now() }
     }
 
-    /// The idle share since the last call, or since the beginning; none where the kernel does not
-    /// tell, or where no tick has passed.
+    /// The idle share since the last call, or since the beginning; none if the kernel does not
+    /// report it, or if no tick has passed.
     pub(super) fn share(&mut self) -> Option<f64> {
         let (now, since) = (now()?, self.since?);
         let all = now.all.checked_sub(since.all).filter(|ticks| *ticks > 0)?;
         self.since = Some(now);
-        // Time of waiting for a device may go back, says proc(5).
+        // Time of waiting for a device may decrease, according to proc(5).
         Some(now.idle.saturating_sub(since.idle) as f64 / all as f64)
     }
 }

@@ -1,4 +1,4 @@
-//! The order of jobs: a state machine that starts no process and knows no clock.
+//! The order of jobs: a state machine without processes and without a clock.
 
 use super::Company;
 
@@ -25,9 +25,9 @@ struct Entry {
 /// Jobs by their index, in the order in which they were added; earlier ones start first.
 pub(super) struct Queue {
     entries: Vec<Entry>,
-    /// So many jobs in shared company run at once.
+    /// Maximum number of jobs that share the machine.
     beside: usize,
-    /// So many more, because the others leave the processors idle.
+    /// Number of additional jobs, because the others leave the processors idle.
     guests: usize,
 }
 

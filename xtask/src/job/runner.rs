@@ -24,8 +24,8 @@ const SLOWEST: usize = 15;
 /// Messages of Cargo's to programs: they are read, not printed.
 const MESSAGE: &str = "{\"reason\":";
 
-/// Runs all jobs, `beside` of those in shared company at once; their outputs stay in files of
-/// `folder`. Fails if one of them does, after the others have run.
+/// Runs all jobs, at most `beside` shared ones at once; their outputs stay in files of `folder`.
+/// Fails if one of them does, after the others have run.
 pub(crate) fn run(jobs: Vec<Job>, beside: usize, folder: &Path) -> Result<(), String> {
     fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let mut runner = Runner::new(beside, folder);
@@ -106,8 +106,8 @@ impl Runner {
         }
     }
 
-    /// Between two ends of jobs: lets more jobs start on idle processors, and names the running
-    /// ones from time to time.
+    /// Between two ends of jobs: starts more jobs on idle processors, and prints the names of the
+    /// running ones from time to time.
     fn observe(&mut self) {
         if let Some(share) = self.idle.share() {
             self.queue.observe_idle(share);
@@ -143,7 +143,7 @@ impl Runner {
         }
     }
 
-    /// Prints what a job has said, adds the jobs that follow from it, and frees its place.
+    /// Prints a job's output, adds the jobs that follow from it, and frees its place.
     fn take(&mut self, ended: Ended) {
         let Ended { index, mut failure, first, took } = ended;
         let position = self.running.iter().position(|(running, _)| *running == index);
@@ -164,7 +164,7 @@ impl Runner {
         let record = Record { name: job.name, verdict, took, failure, first, again: job.again };
         self.print(&record, &output);
         self.printed = Instant::now();
-        // The end of a job changes the load: the share before it says nothing about the next jobs.
+        // The end of a job changes the load: the earlier share does not apply to the next jobs.
         self.idle = Idle::new();
         self.records.push(record);
     }
@@ -244,8 +244,8 @@ impl Record {
     }
 }
 
-/// Runs a failed measurement once more, because the machine may have been busy with something else.
-/// The first output moves to a file of its own, whose path is returned.
+/// Runs a failed measurement once more, because the machine may have been busy. The first output
+/// moves to another file, whose path is returned.
 fn measure_again(
     command: &mut Command,
     times: Times,
@@ -283,7 +283,7 @@ fn execute_once(command: &mut Command, limit: Duration) -> Result<(), String> {
             Some(status) if status.success() => return Ok(()),
             Some(status) => return Err(status.to_string()),
             None if began.elapsed() > limit => {
-                // It may end by itself in this moment.
+                // It may be ending at this moment.
                 let _ = child.kill();
                 let _ = child.wait();
                 return Err(format!("did not end within {} minutes", limit.as_secs() / 60));

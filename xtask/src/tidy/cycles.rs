@@ -1,8 +1,8 @@
 //! The top-level modules of a crate form a directed acyclic graph: no module uses another that uses
-//! it in turn, directly or by way of others. Code of tests may use what it likes.
+//! it, directly or through others. Code of tests is exempt.
 //!
-//! Paths are found by their tokens (`crate::name`, `super::name` at the top level, and what the
-//! crate's root re-exports), so that those in macros count as well.
+//! Paths are found by their tokens (`crate::name`, `super::name` at the top level, and re-exports
+//! of the crate's root), so that those in macros count as well.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ffi::OsStr;
@@ -26,7 +26,7 @@ pub(super) fn check(sources: &[Source]) -> Vec<Complaint> {
 }
 
 /// The folder of the crate that a file belongs to, and the module in it; the root's is empty. None
-/// for programs beside the crate.
+/// for programs outside the crate.
 fn place(path: &Path) -> Option<(String, Vec<String>)> {
     let parts: Vec<&str> = path.iter().filter_map(OsStr::to_str).collect();
     let src = parts.iter().position(|part| *part == "src")?;

@@ -19,7 +19,7 @@ const EDGES: [(&str, &[&str]); 11] = [
     ("xtask", &[]),
 ];
 
-/// Libraries that only these crates may know.
+/// Libraries that only these crates may use.
 const OWNED: [(&str, &[&str]); 5] = [
     ("tokio", &["levada", "levada-broker", "levada-files", "levada-lab"]),
     ("axum", &["levada-broker"]),
@@ -62,7 +62,7 @@ pub(super) fn check(source: &Source) -> Vec<Complaint> {
     dependencies(&manifest).iter().filter_map(complain).collect()
 }
 
-/// The names of all dependencies, whatever they are renamed to, also those of one platform only.
+/// The names of all dependencies, before any renaming, also those of one platform only.
 fn dependencies(manifest: &Table) -> Vec<String> {
     let targets = manifest.get("target").and_then(Value::as_table).into_iter().flat_map(Table::values);
     let tables = targets.filter_map(Value::as_table).chain([manifest]);

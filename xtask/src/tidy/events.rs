@@ -56,7 +56,7 @@ fn rows(page: &Source) -> Vec<(usize, String)> {
     .collect()
 }
 
-/// True if the row names this message; a placeholder of the message stands for any text.
+/// True if the row names this message; a placeholder of the message matches any text.
 fn is_of(row: &str, message: &str) -> bool {
     let Some((start, rest)) = message.split_once('{') else { return row == message };
     let end = rest.split_once('}').map_or("", |(_, end)| end);
@@ -90,8 +90,8 @@ impl<'ast> Visit<'ast> for Events {
 }
 
 impl Events {
-    /// Takes the message of an event: the argument that is a text. An event with a target of its
-    /// own is not part of the log.
+    /// Takes the message of an event: the argument that is a text. An event with a separate target
+    /// is not part of the log.
     fn take(&mut self, tokens: TokenStream) {
         let mut is_first = true;
         for token in tokens {

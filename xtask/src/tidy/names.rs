@@ -1,5 +1,5 @@
-//! Names: none that say nothing, none of the words that were replaced by terms of the field, no
-//! `get_` prefix, and one meaning for a name within a crate.
+//! Names: no empty words, no retired words with a term of the field, no `get_` prefix, and one
+//! meaning for a name within a crate.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry::{Occupied, Vacant};
@@ -71,7 +71,7 @@ pub(super) fn check_crates(sources: &[Source]) -> Vec<Complaint> {
     complaints
 }
 
-/// The crate of a file, or the folder in it that has names of its own. None outside of crates.
+/// The crate of a file, or a folder in it with separate names. None outside of crates.
 fn name_space(source: &Source) -> Option<String> {
     let parts: Vec<&str> = source.path.iter().filter_map(OsStr::to_str).collect();
     let [folder, name, "src", first, ..] = parts[..] else { return None };

@@ -1,12 +1,12 @@
 //! Rules for text that people read: links lead somewhere, the changelog is kept, nothing is left
-//! "to do", and nobody's own machine shows through.
+//! "to do", and no path of a developer's machine appears.
 
 use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
 
 use super::{Complaint, Source};
 
-/// Places on somebody's machine. Split, so that this file does not break its own rule.
+/// Paths of a developer's machine. Split, so that this file does not break its own rule.
 const MACHINE: [&str; 4] =
     [concat!("/ro", "ot/"), concat!("/ho", "me/"), concat!("/wo", "rk/"), concat!("/Us", "ers/")];
 

@@ -20,7 +20,7 @@ const ALLOWED: [&str; 10] = [
     "crates/broker/src/keystore/",
     "crates/broker/src/tls.rs",
 ];
-/// Methods of a path that ask the file system.
+/// Methods of a path that access the file system.
 const QUESTIONS: [&str; 6] = ["canonicalize", "exists", "is_dir", "is_file", "read_dir", "try_exists"];
 
 pub(super) fn check(source: &Source, file: &syn::File) -> Vec<Complaint> {

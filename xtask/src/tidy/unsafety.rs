@@ -1,4 +1,4 @@
-//! Unsafe code lies in one folder, one operation a block, with its reason directly above.
+//! Unsafe code is in one folder, one operation a block, with its reason directly above.
 
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
@@ -28,7 +28,7 @@ impl Unsafety<'_> {
         self.complaints.push(self.source.complaint(line, what));
     }
 
-    /// An `unsafe` whose reason stands in a comment above `line`.
+    /// An `unsafe` whose reason is in a comment above `line`.
     fn marked(&mut self, line: usize) {
         self.home(line);
         if self.at_home && !self.comment_above(line).any(|comment| comment.starts_with(MARK)) {

@@ -12,7 +12,7 @@ use crate::quorum::Quorum;
 /// The feature without which a controller refuses each registration.
 const METADATA_VERSION: &str = "metadata.version";
 
-/// Directory ids below this number have meanings of their own: unassigned, lost, migrating.
+/// Directory ids below this number are reserved: unassigned, lost, migrating.
 const RESERVED_DIRECTORY_IDS: u128 = 100;
 
 /// One listener that clients or brokers connect to.
@@ -70,7 +70,7 @@ pub struct BrokerIdentity {
 }
 
 impl BrokerIdentity {
-    /// Checks what a controller does not check, against the voters known so far.
+    /// Checks conditions that a controller does not check, against the voters known so far.
     ///
     /// # Errors
     /// The first thing that an operator has to change.
@@ -176,7 +176,7 @@ pub enum IdentityFault {
     },
     /// No listener, or two of one name.
     #[error(
-        "the broker needs at least one listener, each with a name of its own: check advertised.listeners"
+        "the broker needs at least one listener, and listener names must differ: check advertised.listeners"
     )]
     Listeners,
     /// An id that is reserved, or that two directories have.

@@ -9,16 +9,16 @@ pub enum BrokerPhase {
     Recovery,
     /// Has been unfenced.
     Running,
-    /// Asks the controller to move its leaderships away.
+    /// Requests the controller to move its leaderships away.
     ShuttingDown,
     /// The registration belongs to another process: nothing may be written.
     Replaced,
-    /// Nothing is sent any more.
+    /// No further requests are sent.
     Stopped,
 }
 
 impl BrokerPhase {
-    /// True if a broker in this phase may come to the other one.
+    /// True if a broker in this phase may enter the other phase.
     pub(super) fn may_become(self, next: BrokerPhase) -> bool {
         use BrokerPhase::{Recovery, Replaced, Running, ShuttingDown, Starting, Stopped};
         match self {

@@ -1,5 +1,5 @@
-//! A snapshot on its way: chunks cut anywhere come in, whole records go out. The snapshot counts
-//! only when its footer has been read at the announced size.
+//! An unfinished snapshot: the input is chunks cut anywhere, the output is whole records. The
+//! snapshot counts only when its footer has been read at the announced size.
 
 use std::collections::BTreeMap;
 
@@ -164,7 +164,7 @@ pub(crate) enum DownloadFault {
     BatchSize { position: u64, limit: usize },
     #[error("the batch at byte {position} of the snapshot is damaged: {source}")]
     Corrupt { position: u64, source: BatchError },
-    #[error("the batch at byte {position} of the snapshot lies outside of its header and footer")]
+    #[error("the batch at byte {position} of the snapshot is not between its header and its footer")]
     Order { position: u64 },
     #[error("the snapshot ends at {size} bytes without its footer")]
     Incomplete { size: u64 },

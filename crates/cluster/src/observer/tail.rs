@@ -82,8 +82,8 @@ impl Tail {
         Ok(())
     }
 
-    /// Cuts off what the leader's log does not have: batches of epochs after `end.epoch`, and those
-    /// that reach beyond its end.
+    /// Truncates records that the leader's log does not have: batches of epochs after `end.epoch`,
+    /// and those that reach beyond its end.
     pub(crate) fn truncate(&mut self, end: EpochEnd) -> Result<(), TailError> {
         if end.end_offset < self.high_watermark || end.epoch < self.committed.epoch {
             return Err(TailError::Diverged { end, high_watermark: self.high_watermark });
@@ -134,13 +134,13 @@ fn check_order(view: &BatchView<'_>, end: LogPosition, leader_epoch: i32) -> Res
     Ok(())
 }
 
-/// Records that cannot follow what has been fetched.
+/// Records that do not continue the fetched log.
 #[derive(Debug, Error)]
 pub(crate) enum TailError {
     /// A batch is damaged.
     #[error("the batch at offset {offset} of the metadata log is damaged: {source}")]
     Corrupt { offset: i64, source: BatchError },
-    /// A batch does not begin where the one before it ends.
+    /// A batch does not begin at the end of its predecessor.
     #[error("the metadata log continues at offset {found} instead of {expected}")]
     Gap { expected: i64, found: i64 },
     /// A batch is of an epoch that its place in the log, or the leader, rules out.

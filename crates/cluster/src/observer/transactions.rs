@@ -76,7 +76,7 @@ impl Transactions {
         }
     }
 
-    /// The end of what has been given out.
+    /// The end of the delivered records.
     pub(crate) fn through(&self) -> LogPosition {
         self.through
     }
@@ -232,7 +232,7 @@ fn decode_voters(value: Bytes, listener: &str) -> Result<BTreeMap<i32, Address>,
         for _ in 0..2 {
             input.read_i16()?;
         }
-        // The range of kraft.version is a struct of its own, with tagged fields of its own.
+        // The range of kraft.version is a separate struct, with its own tagged fields.
         input.read_tagged_fields()?;
         input.read_tagged_fields()?;
         Ok(())

@@ -34,7 +34,7 @@ pub fn apply(
                 let leader = ReplicaSource { leader_epoch, log_start: marks.log_start };
                 writer.append_replica(records, leader, now_ms)?;
             }
-            // The leader's may lie above this log's end: its other replicas are ahead.
+            // The leader's may be above this log's end: its other replicas are ahead.
             log.raise_high_watermark(marks.high_watermark.min(log.log_end()));
             let log_start = marks.log_start.min(log.high_watermark());
             if log_start > log.log_start() {

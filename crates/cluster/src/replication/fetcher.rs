@@ -1,9 +1,9 @@
 //! All partitions that are followed from one leader over one connection: one Fetch is in flight at
 //! a time, in a fetch session.
 //!
-//! [`Fetcher::poll`] gives the next request, [`Fetcher::answered`] takes the answer and gives the
-//! tasks for the logs, and [`Fetcher::done`] takes the outcome of each. Partitions that had records
-//! are named last in the next full request, so that the size limit of an answer starves none.
+//! [`Fetcher::poll`] returns the next request, [`Fetcher::answered`] processes the answer and
+//! returns the tasks for the logs, and [`Fetcher::done`] takes the outcome of each. Partitions that
+//! had records are last in the next full request, so that the size limit of an answer starves none.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -82,7 +82,7 @@ pub struct Fetcher {
 struct Followed {
     follower: Follower,
     place: u64,
-    /// Tells tasks of this partition from those before it was followed again.
+    /// Distinguishes tasks of this partition from those before it was followed again.
     turn: u64,
 }
 
@@ -100,8 +100,8 @@ impl Fetcher {
         }
     }
 
-    /// Follows a partition in this leader epoch, from the end of its log on. One that is followed
-    /// in this epoch already continues as it is, unless it was halted.
+    /// Follows a partition in this leader epoch, from the end of its log on. A partition that is
+    /// already followed in this epoch continues unchanged, unless it was halted.
     pub fn follow(
         &mut self,
         partition: PartitionKey,

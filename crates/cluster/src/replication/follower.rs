@@ -17,7 +17,7 @@ mod tests;
 pub struct LogEnd {
     /// The offset of the next record.
     pub offset: i64,
-    /// The latest leader epoch that the log knows, -1 for none.
+    /// The latest leader epoch in the log, -1 for none.
     pub epoch: i32,
 }
 
@@ -56,7 +56,7 @@ pub enum Task {
     Truncate(i64),
     /// Delete the log, and begin an empty one at this offset.
     Restart(i64),
-    /// Ask the leader for an end of its log (ListOffsets).
+    /// Request an end offset of the leader's log (ListOffsets).
     Locate(Bound),
 }
 
@@ -187,7 +187,7 @@ impl Follower {
         self.until_ms = Some(self.until_ms.map_or(until_ms, |already| already.max(until_ms)));
     }
 
-    /// Takes the answer to a fetch that asked for this. A failure delays the next fetch until
+    /// Processes the answer to a fetch from this position. A failure delays the next fetch until
     /// `retry_ms`.
     pub fn answered(&mut self, asked: Asked, answer: FetchedPartition<Bytes>, retry_ms: i64) -> Option<Task> {
         if asked != self.asks() || self.halt.is_some() {
@@ -223,8 +223,8 @@ impl Follower {
                 match task {
                     Task::Append { records, marks } => {
                         debug_assert!(end.offset >= before.offset, "an append shortened the log");
-                        // Batches of a later epoch than the one asked with are not appended: the
-                        // metadata with it is on its way.
+                        // Batches of a later epoch than the requested one are not appended: the
+                        // metadata with that epoch is on its way.
                         if !records.is_empty() && before.offset == end.offset {
                             self.failed(retry_ms);
                         }
@@ -263,7 +263,7 @@ impl Follower {
                 self.halt = Some(Halt::Offline);
                 None
             }
-            // The driver is about to hear what is followed instead.
+            // The driver is about to get the replacement.
             (Outcome::Superseded, _) => {
                 self.delay(retry_ms);
                 None

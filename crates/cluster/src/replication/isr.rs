@@ -1,5 +1,5 @@
 //! Sends changes of in-sync replicas to the controller (AlterPartition). One request is in flight;
-//! changes that are made meanwhile go with the next one.
+//! later changes go with the next one.
 //!
 //! The driver sends the request of [`IsrUpdates::poll`], passes its answer to
 //! [`IsrUpdates::answered`], and gives each result to the partition's [`Leader`](super::Leader).
@@ -39,22 +39,22 @@ pub struct IsrResult {
 /// The changes of one broker.
 #[derive(Debug, Default)]
 pub struct IsrUpdates {
-    /// Not sent, or to be sent again. A later change of a partition replaces the one before.
+    /// Not sent, or to be sent again. A later change of a partition replaces it.
     waiting: BTreeMap<ReplicaKey, IsrChange>,
     in_flight: Option<(u64, BTreeMap<ReplicaKey, IsrChange>)>,
     last_request: u64,
-    /// Nothing is sent before this time.
+    /// No request is sent before this time.
     retry_ms: Option<i64>,
 }
 
 impl IsrUpdates {
-    /// Nothing to send.
+    /// No request is due.
     pub fn new() -> IsrUpdates {
         IsrUpdates::default()
     }
 
-    /// Takes a change of a partition. It replaces a change of the partition that waits, which the
-    /// leader has given up.
+    /// Takes a change of a partition. It replaces a waiting change of the partition, which the
+    /// leader has dropped.
     pub fn submit(&mut self, partition: ReplicaKey, change: IsrChange) {
         self.waiting.insert(partition, change);
     }
@@ -93,8 +93,8 @@ impl IsrUpdates {
         Some((self.last_request, request))
     }
 
-    /// Takes the answer to a request; `None` stands for no answer. Returns the results of the
-    /// changes that the controller has judged.
+    /// Processes the answer to a request; `None` means no answer. Returns the results of the
+    /// changes that the controller has decided.
     pub fn answered(
         &mut self,
         request: u64,

@@ -3,8 +3,9 @@
 //!
 //! A change of the ISR counts only once the controller has committed it. Until then the *maximal*
 //! ISR (the committed one and a replica that is about to join) limits the high watermark, so that
-//! the high watermark is right whatever the controller decides. A replica that has caught up and
-//! may join limits it as well: otherwise the high watermark would run away from it.
+//! the high watermark is right for either decision of the controller. A replica that has caught up
+//! and may join limits it as well: otherwise the replica would fall behind the high watermark
+//! again.
 //!
 //! The high watermark never falls while this broker leads, and it stands still while the ISR is
 //! smaller than the effective `min.insync.replicas`.
@@ -136,8 +137,8 @@ impl Leader {
         self.follower(replica).map(|_| ()).ok_or(FetchRefusal::NotAssigned(replica))
     }
 
-    /// Takes a follower's fetch. Not for a fetch whose answer tells the follower to truncate, nor
-    /// for a second look at the log while the fetch waits. `log_end` is the present one.
+    /// Processes a follower's fetch. Not for a fetch whose answer makes the follower truncate, nor
+    /// for a second read while the fetch waits. `log_end` is the present one.
     ///
     /// # Errors
     /// The partition has no replica there, the fetch comes from an earlier life of the broker, or
@@ -156,7 +157,7 @@ impl Leader {
         }
         let at = self.followers.iter().position(|follower| follower.id == replica);
         let at = at.ok_or(FetchRefusal::NotAssigned(replica))?;
-        // One look at the metadata: the replica is checked, and the change is made, by the same
+        // One read of the metadata: the replica is checked, and the change is made, by the same
         // state of its broker (KAFKA-15221).
         let standing = standings(replica);
         let registered = standing.filter(|standing| !standing.is_fenced).map(|standing| standing.epoch);
@@ -214,12 +215,12 @@ impl Leader {
                 self.pending = Some(pending);
                 (ChangeOutcome::Stale, Effects::default())
             }
-            // The controller says that the partition epoch is right and that it changed nothing.
+            // The controller confirms the partition epoch and has changed nothing.
             Err(errors::OPERATION_NOT_ATTEMPTED | errors::INELIGIBLE_REPLICA) => {
                 (ChangeOutcome::Reset, self.advanced(standings, now_ms))
             }
-            // The change may have been made by a request whose answer was lost. To forget it would
-            // let the high watermark pass a member of the ISR.
+            // An earlier request, whose answer was lost, may have made the change. Without it the
+            // high watermark could pass a member of the ISR.
             Err(
                 errors::UNKNOWN_TOPIC_OR_PARTITION
                 | errors::UNKNOWN_TOPIC_ID
@@ -244,8 +245,8 @@ impl Leader {
         self.leader_epoch
     }
 
-    /// First offset of the leader epoch. Until the high watermark has reached it, this broker
-    /// cannot know the latest committed offset.
+    /// First offset of the leader epoch. Until the high watermark has reached it, this broker does
+    /// not have the latest committed offset.
     pub fn epoch_start(&self) -> i64 {
         self.epoch_start
     }
@@ -302,7 +303,7 @@ impl Leader {
     }
 
     /// Members of the ISR, without this broker, that can serve a consumer at this offset: their ids
-    /// with their log ends, the one that is ahead first.
+    /// with their log ends, the most advanced first.
     pub fn holders(&self, offset: i64) -> Vec<(i32, i64)> {
         let can = |follower: &&Follower| {
             self.committed.contains(&follower.id)
@@ -325,7 +326,7 @@ impl Leader {
     }
 
     fn extend(&mut self, log_end: i64) {
-        // Appends of two threads may be told in another order.
+        // The reports of two threads' appends may arrive in another order.
         self.log_end = self.log_end.max(log_end);
     }
 
@@ -407,7 +408,7 @@ impl Leader {
         })
     }
 
-    /// Asserts what holds after every change of the registration or of the ISR.
+    /// Asserts the invariants after every change of the registration or of the ISR.
     fn assert_consistent(&self) {
         assert!(self.high_watermark <= self.log_end, "the high watermark is behind the log end: {self:?}");
         if let Some(pending) = &self.pending {

@@ -16,7 +16,7 @@ pub struct Windows {
 #[derive(Debug)]
 pub struct RateMeter {
     windows: Windows,
-    /// Start and bytes of each sample, oldest first. There are samples for times with bytes only.
+    /// Start and bytes of each sample, oldest first. Only times with bytes have samples.
     samples: VecDeque<(i64, u64)>,
 }
 

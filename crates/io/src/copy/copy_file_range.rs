@@ -2,8 +2,8 @@
 //!
 //! *Saves* the way through our memory and, on file systems that can (NFS, CIFS, those with
 //! reflinks), the way through this machine's memory at all. *Needs* regular files, and on most
-//! kernels one file system. *Loses* nothing to reading and writing; a file system without support
-//! of its own gets `splice` inside the call.
+//! kernels one file system. *Loses* nothing to reading and writing; on a file system without its
+//! own support, the call uses `splice`.
 
 use std::fs::File;
 

@@ -48,7 +48,7 @@ pub(super) fn between(
             Ok(0) => return Err(CopyError::Write { offset, cause: io::ErrorKind::WriteZero.into() }),
             Ok(count) => pipe.drained(count as u64),
             Err(Errno::INTR) => {}
-            // Nothing has been written yet, so another path may begin at the same byte.
+            // Nothing has been written yet, so another path can continue at the same byte.
             Err(errno @ (Errno::INVAL | Errno::OPNOTSUPP)) if pipe.filled() == count => {
                 return Ok(StepOutcome::Refused(errno));
             }

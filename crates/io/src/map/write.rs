@@ -7,17 +7,17 @@ use std::ops::Range;
 
 use crate::sys::writing::Writing;
 
-/// A shared mapping of a range of a file, written to by its owner and read by nobody: readers go by
-/// the file, whose page cache it is.
+/// A shared mapping of a range of a file that only its owner writes to and that is never read:
+/// readers use the file, with the same page cache.
 ///
-/// Written bytes outlive the process as after `pwrite`, and `fdatasync` on the file brings them to
+/// Written bytes survive the process as after `pwrite`, and `fdatasync` on the file brings them to
 /// the device. A page that cannot be brought in, because the file was cut or its disk failed,
-/// raises no signal but loses what is written to it: ask [`WriteMap::is_lost`] after each write.
-/// The range must have blocks (`fallocate`), or a full disk is such a loss as well.
+/// raises no signal but loses the bytes that are written to it: check [`WriteMap::is_lost`] after
+/// each write. The range must have blocks (`fallocate`), or a full disk is such a loss as well.
 #[derive(Debug)]
 pub struct WriteMap {
     writing: Writing,
-    /// Where the first mapped page lies in the file.
+    /// Position of the first mapped page in the file.
     origin: u64,
     range: Range<u64>,
 }
@@ -46,8 +46,7 @@ impl WriteMap {
 
     /// Copies `bytes` to `position` in the file.
     ///
-    /// # Panics
-    /// If they do not lie in the range.
+    /// # Panics If they are not in the range.
     pub fn write(&mut self, position: u64, bytes: &[u8]) {
         let end = position.checked_add(bytes.len() as u64);
         let fits = position >= self.range.start && end.is_some_and(|end| end <= self.range.end);
@@ -56,14 +55,14 @@ impl WriteMap {
         self.writing.write((position - self.origin) as usize, bytes);
     }
 
-    /// True if anything written so far may have gone nowhere. Once so, always so.
+    /// True if anything written so far may be lost. The mark is permanent.
     pub fn is_lost(&self) -> bool {
         self.writing.is_lost()
     }
 
-    /// A task that brings all pages in ahead of the writes, for another thread: it may wait for the
-    /// disk, changes no byte, and keeps the mapping until it is done. Where the kernel cannot
-    /// (before 5.14) or a page cannot be had, writes find out for themselves.
+    /// A task that faults in all pages before the writes, for another thread: it may wait for the
+    /// disk, changes no byte, and keeps the mapping until it is done. If the kernel cannot (before
+    /// 5.14) or a page is not available, writes detect it.
     pub fn populate(&self) -> impl FnOnce() + Send + use<> {
         let region = self.writing.region();
         move || drop(region.populate())

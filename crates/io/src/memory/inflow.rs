@@ -1,16 +1,16 @@
 //! Reads file ranges through a ring, several at a time and in order, so that the disk works ahead
 //! of the connection.
 //!
-//! For data that is not in the page cache and that nobody will read again soon. Each piece comes in
-//! a buffer of a pool, ready for an [`Outbox`](crate::outbox::Outbox): with a registered pool and a
-//! route that does not copy, bytes go from disk to network with one copy (none for files opened
-//! with `O_DIRECT`). When the pool is empty it waits, so that a slow receiver holds its reader up
-//! and memory stays what the pool has.
+//! For data that is not in the page cache and is not expected to be read again soon. Each piece
+//! comes in a buffer of a pool, ready for an [`Outbox`](crate::outbox::Outbox): with a registered
+//! pool and a route that does not copy, bytes go from disk to network with one copy (none for files
+//! opened with `O_DIRECT`). When the pool is empty it waits, so that a slow receiver delays its
+//! reader and memory stays within the pool.
 //!
-//! *Saves* waiting: many reads are under way at once and each completes when its pages are there,
-//! registered buffers are pinned once, and with `RWF_DONTCACHE` pages that nobody will read again
-//! leave the cache at once. *Needs* a ring. *Loses* on hot data, which `preadv2` returns in the
-//! same call and `splice` does not copy at all.
+//! *Saves* waiting: many reads are in flight at once and each completes when its pages are loaded,
+//! registered buffers are pinned once, and with `RWF_DONTCACHE` pages leave the cache at once.
+//! *Needs* a ring. *Loses* on hot data, which `preadv2` returns in the same call and `splice` does
+//! not copy at all.
 
 use std::collections::VecDeque;
 use std::io;
@@ -30,9 +30,9 @@ pub struct InflowOptions {
     /// Fate of the pages. [`Caching::Drop`] becomes [`Caching::Keep`] where it is not
     /// known.
     pub caching: Caching,
-    /// Alignment of offsets, lengths and buffers: 1, or for files opened with `O_DIRECT`
-    /// what `statx` says (`dio_offset_align`; 4096 does on all common devices). More than needed is
-    /// read then, and left out again.
+    /// Alignment of offsets, lengths and buffers: 1, or for files opened with `O_DIRECT` the value
+    /// of `statx` (`dio_offset_align`; 4096 works on all common devices). The read is then larger
+    /// than needed, and the excess is dropped.
     pub alignment: u64,
     /// Reads under way at a time.
     pub depth: usize,
@@ -54,7 +54,7 @@ pub struct Inflow {
     parts: VecDeque<Part>,
 }
 
-/// As much as one buffer takes.
+/// The capacity of one buffer.
 #[derive(Debug)]
 struct Part {
     extent: Extent,
@@ -63,7 +63,7 @@ struct Part {
 
 #[derive(Debug)]
 enum State {
-    /// To be asked for (again).
+    /// To be requested (again).
     Wanted,
     Reading(Key, Caching),
     Ready(MemoryPiece),
@@ -119,7 +119,7 @@ impl Inflow {
                 }
                 counters.moved(Path::UringRead, got);
                 counters.copied(got);
-                // The kernel reads no more than it was asked for, and `got` was cut to the extent.
+                // The kernel reads no more than requested, and `got` was limited to the extent.
                 let rest = part.extent.after(got);
                 part.extent.len = got;
                 let start = usize::try_from(skip).expect("within a buffer");
@@ -154,7 +154,7 @@ impl Inflow {
         self.extents.is_empty() && self.parts.is_empty()
     }
 
-    /// The next part to ask for: one that came out short, or a new one of `capacity` bytes.
+    /// The next part to request: the rest of a short read, or a new one of `capacity` bytes.
     fn wanted(&mut self, capacity: u64) -> Option<(&mut Part, InflowOptions)> {
         let access = self.access;
         let again = self.parts.iter().position(|part| matches!(part.state, State::Wanted));

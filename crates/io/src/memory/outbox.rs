@@ -2,9 +2,9 @@
 //! order, and resumed after a broken chain.
 //!
 //! Tiny neighbours become one piece first. The runs of a chain start one after the other, and each
-//! must be sent whole before the next. When all have their result the next chain may go; nobody
-//! waits for notifications, memory stays parked in the ring until they come. So one connection has
-//! at most one chain under way, and must not be sent to otherwise meanwhile.
+//! must be sent whole before the next. When all have their result the next chain may start, without
+//! waiting for notifications; memory stays parked in the ring until they arrive. A connection
+//! therefore has at most one chain in flight, and must not be used for other sends at that time.
 //!
 //! ```text
 //!   push ─► queue ─► submit ─► SENDMSG ─ SENDMSG_ZC ─ SEND   (linked)
@@ -25,13 +25,12 @@
 //! scatter-gather, and patience: the memory is the kernel's until the peer has acknowledged it.
 //! *Loses* below some 16 KiB (4 KiB in registered buffers), where pinning and the notification cost
 //! more than copying, and on routes where the kernel copies after all: loopback, veth, tun. Each
-//! notification says whether it did ([`Outcome::Released`]).
+//! notification reports a copy ([`Outcome::Released`]).
 //!
 //! `SENDMSG_ZC` does not name registered buffers, which Linux 6.15 would allow: all pieces of such
 //! a message have to lie in one of them, while a pool registers each of its buffers by itself, and
-//! the `io-uring` crate (0.7) has no way to say which. A piece in a registered buffer leaves by a
-//! `SEND_ZC` of its own instead, linked with its neighbours; those that are not registered share a
-//! `SENDMSG_ZC`.
+//! the `io-uring` crate (0.7) cannot name it. A piece in a registered buffer leaves by a separate
+//! `SEND_ZC` instead, linked with its neighbours; other pieces share a `SENDMSG_ZC`.
 
 use std::collections::VecDeque;
 use std::io;
@@ -50,10 +49,10 @@ mod gather;
 pub struct Terms<'a> {
     /// Bytes in the chain at most, so that a thread with many connections stays fair.
     pub budget: usize,
-    /// True if sending by reference is worth a try on this route. Loopback, veth and tun always
-    /// copy, and so does a card without scatter-gather; [`Outcome::Released`] tells.
+    /// True if sending by reference is worth an attempt on this route. Loopback, veth and tun
+    /// always copy, and so does a card without scatter-gather; [`Outcome::Released`] reports it.
     pub may_refer: bool,
-    /// Where small ends.
+    /// Limit of a small piece.
     pub thresholds: &'a Thresholds,
 }
 
@@ -62,14 +61,14 @@ pub struct Terms<'a> {
 pub enum Outcome {
     /// More of the chain is under way.
     Waiting,
-    /// The chain is through, whole or not: [`submit`](Outbox::submit) what is left.
+    /// The chain has ended, whole or not: [`submit`](Outbox::submit) the rest.
     Settled,
     /// Memory of an earlier send is free again.
     Released {
         /// True if the kernel copied it after all; so will it do with the next one on this route.
         copied: bool,
     },
-    /// The connection failed. Nothing more can be sent.
+    /// The connection failed; it accepts no more data.
     Failed(io::Error),
 }
 
@@ -101,7 +100,7 @@ struct Link {
 const LINKS: usize = 32;
 
 impl Outbox {
-    /// Nothing to send yet.
+    /// No data to send yet.
     pub fn new(socket: impl Into<Target>) -> Outbox {
         Outbox {
             socket: socket.into(),

@@ -2,14 +2,13 @@
 //! together, large ones go by reference.
 //!
 //! A send by reference costs the same for every piece (its pages are pinned, a notification comes
-//! back), so that putting small headers into the same message as large bodies lets the headers eat
-//! what the bodies saved:
+//! back), so small headers in the same message as large bodies cost what the bodies saved:
 //!
 //! ```text
 //!   [4K 4K | 16K 32K | 2K]   →   sendmsg (copied), sendmsg_zc (by reference), send (copied)
 //! ```
 //!
-//! A pure function: what is to be sent, by size, and what may be done.
+//! A pure function of the sizes of the pieces and of the permitted operations.
 
 use crate::thresholds::Thresholds;
 
@@ -40,7 +39,7 @@ pub struct Run {
 pub struct Length {
     /// In bytes.
     pub bytes: usize,
-    /// True if it lies in a registered buffer.
+    /// True if it is in a registered buffer.
     pub registered: bool,
 }
 

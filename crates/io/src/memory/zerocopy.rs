@@ -4,8 +4,8 @@
 //! The same cutting as in an [`Outbox`](crate::outbox::Outbox): small pieces are copied together,
 //! large ones go by reference. Memory is parked until the kernel has said, in the socket's error
 //! queue, that it is done with the send; [`collect`](ZeroCopyOutbox::collect) reads that. Dropping
-//! the outbox while memory is parked is safe for everybody but the peer: if the memory is used
-//! again before the last byte was acknowledged, the peer receives what is there then. So keep it
+//! the outbox while memory is parked is safe for this process, but not for the peer: if the memory
+//! is reused before the last byte was acknowledged, the peer receives the new contents. Keep it
 //! until [`parked_bytes`](ZeroCopyOutbox::parked_bytes) is 0, or reset the connection.
 //!
 //! *Saves* the one copy that a send of memory has. *Needs* `SO_ZEROCOPY` on a TCP socket, memory
@@ -109,8 +109,9 @@ impl ZeroCopyOutbox {
         Ok(Turn::Done)
     }
 
-    /// Reads what the kernel is done with, and lets go of that memory; whether it had copied any of
-    /// it, if there was anything. Call it when the socket polls `POLLERR`, or now and then.
+    /// Reads the kernel's notifications and releases the memory of finished sends; returns true if
+    /// the kernel had copied any of it, if there were any. Call it when the socket polls `POLLERR`,
+    /// or periodically.
     ///
     /// # Errors
     /// The error queue cannot be read.

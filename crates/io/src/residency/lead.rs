@@ -12,12 +12,12 @@ pub(super) enum PageRun {
     Missing(u64),
 }
 
-/// The first run of a range of `pages` pages, at least one. `count(start, length)` says how many
-/// pages of a part are there.
+/// The first run of a range of `pages` pages, at least one. `count(start, length)` returns the
+/// number of present pages in a part.
 ///
-/// Fewer than `islands` pages in a row that are there do not end a run of missing ones, twice as
-/// many do; such a run still ends with a page that is missing. Asks twice the logarithm of `pages`,
-/// and once for each `islands` pages of a run that has islands.
+/// Fewer than `islands` present pages in a row do not end a run of missing ones, twice as many do;
+/// such a run still ends with a missing page. The number of questions is twice the logarithm of
+/// `pages`, and one for each `islands` pages of a run that has islands.
 pub(super) fn first_run(pages: u64, islands: u64, count: impl Fn(u64, u64) -> u64) -> PageRun {
     let there = longest(pages, |length| count(0, length) == length);
     if there > 0 {

@@ -14,8 +14,8 @@ use crate::piece::Extent;
 /// stay; they are tried when the reader has moved on. Pages that were in the cache before are
 /// others' and are left alone.
 ///
-/// Knows no time and makes no calls: a [`Warmer`](super::Warmer) says what it [brought
-/// in](Trail::follow), and drops what is [`ripe`](Trail::ripe).
+/// Has no clock and makes no calls: a [`Warmer`](super::Warmer) reports the pages that it [brought
+/// in](Trail::follow), and drops those that are [`ripe`](Trail::ripe).
 #[derive(Debug, Default)]
 pub struct Trail {
     /// In the order in which they were read; neighbours are one range.
@@ -28,7 +28,7 @@ impl Trail {
     /// Bytes that stay behind the reader: more than its socket refers to.
     pub const LAG_BYTES: u64 = 4 << 20;
 
-    /// Notes what a request of this reader has brought in.
+    /// Records the pages that a request of this reader has loaded.
     pub fn follow(&mut self, warmed: Warmed) {
         for extent in warmed.brought_in {
             let end = extent.offset.saturating_add(extent.len);
@@ -39,7 +39,7 @@ impl Trail {
         }
     }
 
-    /// Notes what this reader asks for, ahead of its need or not.
+    /// Records the range that this reader requests, ahead of its need or not.
     pub(super) fn ask(&mut self, extents: impl IntoIterator<Item = Extent>) {
         self.asked.clear();
         self.asked.extend(extents);

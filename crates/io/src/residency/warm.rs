@@ -26,7 +26,7 @@ pub struct Warm {
     pub ahead: Vec<Extent>,
     /// Range to drop: read, and no longer needed.
     pub behind: Vec<Extent>,
-    /// Nothing is read beyond what is missing here, and that is [told](Warmed::brought_in).
+    /// Only missing pages are read, and the result [contains](Warmed::brought_in) them.
     pub once: bool,
 }
 
@@ -43,7 +43,7 @@ impl Warm {
     }
 
     /// The request of a reader that reads once: leaves no more in the cache than its trail allows.
-    /// The trail has to [follow](Trail::follow) what it comes to.
+    /// The trail must [follow](Trail::follow) its result.
     #[must_use]
     pub fn once(mut self, trail: &mut Trail) -> Warm {
         trail.ask(std::iter::once(&self.extent).chain(&self.ahead).cloned());
@@ -59,8 +59,8 @@ pub struct Warmed {
     /// Number of bytes of its range that are there now: fewer than it has if the file ends before.
     pub there: u64,
     /// Missing pages of the range and of the bytes ahead of it, if the reader reads
-    /// [once](Warm::once): the pages that are in the cache because of this request. Nothing where
-    /// nobody can say what was there before.
+    /// [once](Warm::once): the pages that this request has loaded. Empty if the former state is
+    /// unknown.
     pub brought_in: Vec<Extent>,
 }
 
@@ -92,8 +92,8 @@ pub struct QueueFull(pub Warm);
 /// pages go to `/dev/null` by reference, and are read into a buffer only where that is not
 /// possible.
 ///
-/// Dropping it forgets requests that no thread has begun, without calling back, and does not wait
-/// for the others.
+/// Dropping it drops requests that no thread has begun, without calling back, and does not wait for
+/// the others.
 pub struct Warmer {
     shared: Arc<Shared>,
 }
@@ -109,8 +109,8 @@ impl Warmer {
 
     /// Queues a request and returns at once.
     ///
-    /// `done` is called once, on a thread of the warmer. It should hand the news on and return;
-    /// while it runs it keeps the thread. It must not panic.
+    /// `done` is called once, on a thread of the warmer. It should pass the result on and return;
+    /// while it runs it occupies the thread. It must not panic.
     ///
     /// # Errors
     /// [`QueueFull`] with the request; `done` is dropped.
@@ -218,8 +218,8 @@ impl Shared {
     }
 }
 
-/// Asks for all of it first, so that the device sees the whole range at once; what then waits only
-/// collects.
+/// Requests all of it first, so that the device gets the whole range at once; the following waits
+/// only collect.
 fn serve(warm: &Warm, sink: Option<&File>) -> io::Result<Warmed> {
     let wanted = || std::iter::once(&warm.extent).chain(&warm.ahead);
     if !warm.once {
@@ -231,8 +231,8 @@ fn serve(warm: &Warm, sink: Option<&File>) -> io::Result<Warmed> {
     Ok(Warmed { there: bring_in(&without_read_ahead(&warm.extent), sink)?, brought_in })
 }
 
-/// The same extent of a file opened again, for which the kernel reads nothing that it was not asked
-/// for; as it is if that fails.
+/// The same extent of a file opened again, without the kernel's read-ahead; unchanged if that
+/// fails.
 fn without_read_ahead(extent: &Extent) -> Extent {
     let path = format!("/proc/self/fd/{}", extent.file.as_raw_fd());
     let opened = File::open(path).and_then(|file| {
@@ -242,7 +242,7 @@ fn without_read_ahead(extent: &Extent) -> Extent {
     Extent { file: opened.unwrap_or_else(|_| Arc::clone(&extent.file)), ..extent.clone() }
 }
 
-/// The kernel caps one request for read-ahead at what the device likes, often this much.
+/// The kernel limits one request for read-ahead to a value of the device, often this one.
 const ADVICE_BYTES: u64 = 128 << 10;
 
 /// Starts read-ahead.
@@ -295,7 +295,7 @@ fn by_reference(file: &File, offset: u64, len: u64, sink: &File) -> io::Result<u
 const STEP_BYTES: u64 = 64 << 20;
 const _: () = assert!(STEP_BYTES.is_multiple_of(ADVICE_BYTES));
 
-/// Reads into a buffer that nobody looks at.
+/// Reads into a buffer that is not used.
 fn by_copy(file: &File, offset: u64, len: u64) -> io::Result<u64> {
     let mut buffer = vec![0; usize::try_from(len.min(ADVICE_BYTES)).unwrap_or(0)];
     loop {
@@ -307,7 +307,7 @@ fn by_copy(file: &File, offset: u64, len: u64) -> io::Result<u64> {
     }
 }
 
-/// Drops the pages of a range that nobody refers to. Dirty ones stay.
+/// Drops the pages of a range without other references. Dirty pages stay.
 fn drop_from_cache(extent: &Extent) {
     let Some(len) = NonZeroU64::new(extent.len) else { return };
     // Advice: a file system that ignores it is within its rights.

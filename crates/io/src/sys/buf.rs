@@ -36,11 +36,11 @@ impl BufferPool {
     }
 }
 
-/// A buffer of a [`BufferPool`]; dropping it gives it back. What a past user has written is still
-/// in it, behind `len`.
+/// A buffer of a [`BufferPool`]; dropping it returns it. The bytes of a former user are still in
+/// it, after `len`.
 ///
-/// A ring takes it by value and returns it with the last completion, so that nobody can look at it,
-/// change it or free it while the kernel does.
+/// A ring takes it by value and returns it with the last completion, so that no code can read,
+/// change or free it while the kernel uses it.
 #[derive(Debug)]
 pub struct Buffer {
     chunk: Chunk,
@@ -73,7 +73,7 @@ impl Buffer {
         self.chunk.as_mut_slice()
     }
 
-    /// Says how many bytes at the start are filled.
+    /// Sets the number of filled bytes at the start.
     ///
     /// # Panics
     /// If more than fit.
@@ -82,8 +82,8 @@ impl Buffer {
         self.len = len;
     }
 
-    /// The filled bytes as [`Bytes`], without copying; the buffer comes back to its pool with the
-    /// last clone of them.
+    /// The filled bytes as [`Bytes`], without copying; the buffer returns to its pool with the last
+    /// clone of them.
     pub fn into_bytes(self) -> Bytes {
         Bytes::from_owner(self)
     }

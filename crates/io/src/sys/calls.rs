@@ -38,7 +38,7 @@ pub(crate) fn cached_pages(file: BorrowedFd<'_>, offset: u64, len: u64) -> io::R
     if result == 0 { Ok(stat.cached) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Asks for kernel TLS on a connected TCP socket (`TCP_ULP`).
+/// Enables kernel TLS on a connected TCP socket (`TCP_ULP`).
 pub(crate) fn enable_kernel_tls(socket: BorrowedFd<'_>) -> io::Result<()> {
     set_option(socket, libc::IPPROTO_TCP, libc::TCP_ULP, b"tls")
 }
@@ -58,8 +58,8 @@ pub(crate) fn enable_zerocopy(socket: BorrowedFd<'_>) -> io::Result<()> {
 /// `MSG_ZEROCOPY`, for which rustix has no name.
 const ZEROCOPY: SendFlags = SendFlags::from_bits_retain(0x0400_0000);
 
-/// Sends once, by reference (`MSG_ZEROCOPY`); the memory must be kept until the kernel says that it
-/// is done.
+/// Sends once, by reference (`MSG_ZEROCOPY`); the memory must be kept until the kernel reports that
+/// it is done.
 pub(crate) fn send_zerocopy(
     socket: BorrowedFd<'_>,
     slices: &[IoSlice<'_>],

@@ -36,8 +36,7 @@ const CONTROL_WORDS: usize = 32;
 
 /// Takes the next message off the queue. `None`: there is none.
 ///
-/// Messages about anything else are passed over; what they report also shows in the socket's next
-/// call.
+/// Messages about anything else are skipped; the socket's next call reports the same errors.
 pub(crate) fn next(socket: BorrowedFd<'_>) -> io::Result<Option<Acknowledged>> {
     loop {
         let mut control = [0_u64; CONTROL_WORDS];

@@ -1,6 +1,7 @@
 //! Lookups of names by the C library.
 
-/// Limits lookups of hosts and accounts to what a statically linked C library has built in.
+/// Limits lookups of hosts and accounts to the databases that a statically linked C library
+/// contains.
 #[cfg(all(target_env = "gnu", target_feature = "crt-static"))]
 pub(crate) fn limit_to_built_in() {
     use std::ffi::{CStr, c_char, c_int};

@@ -14,16 +14,16 @@ use super::sigbus::Watched;
 pub enum Access {
     /// Here and there: nothing is read ahead.
     Random,
-    /// As the kernel sees fit.
+    /// The kernel's default.
     Usual,
     /// From start to end: much is read ahead, and behind the reader pages may go.
     Sequential,
-    /// All of it, soon: reading begins at once and nobody waits.
+    /// All of it, soon: reading begins at once and the call does not wait.
     Needed,
     /// All of it is read and entered into the page table before the mapping is there.
     Populated,
-    /// In huge pages where the file system keeps such (ext4 since Linux 6.16, XFS, tmpfs that is
-    /// told to); elsewhere as usual.
+    /// In huge pages if the file system has them (ext4 since Linux 6.16, XFS, tmpfs with the
+    /// option); elsewhere as usual.
     Huge,
 }
 

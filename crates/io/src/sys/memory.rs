@@ -39,7 +39,7 @@ impl Region {
         Ok(Arc::new(Region { base, layout, chunk_bytes, free }))
     }
 
-    /// A chunk that nobody owns, if there is one.
+    /// A free chunk, if there is one.
     pub(crate) fn take(self: &Arc<Region>) -> Option<Chunk> {
         let index = self.free.lock().unwrap_or_else(PoisonError::into_inner).pop()?;
         Some(Chunk { region: Arc::clone(self), index })
@@ -61,8 +61,7 @@ impl Drop for Region {
     }
 }
 
-/// One part of a [`Region`], owned by whoever holds this. Its address does not change when it is
-/// moved.
+/// One part of a [`Region`], with one owner. Its address does not change when it is moved.
 #[derive(Debug)]
 pub(crate) struct Chunk {
     region: Arc<Region>,
@@ -85,7 +84,7 @@ impl Chunk {
         self.region.chunk_bytes
     }
 
-    /// Where it starts. Good for [`Chunk::len`] bytes while the chunk lives.
+    /// Its address, valid for [`Chunk::len`] bytes while the chunk exists.
     pub(crate) fn as_ptr(&self) -> *mut u8 {
         // `wrapping_add` stays inside the allocation: the index is below the count of chunks.
         self.region.base.as_ptr().wrapping_add(usize::from(self.index) * self.region.chunk_bytes)

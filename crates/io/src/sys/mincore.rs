@@ -1,4 +1,4 @@
-//! `mincore(2)`: which pages of a file are in memory, asked through a mapping that lives for the
+//! `mincore(2)`: the pages of a file that are in memory, through a mapping that exists for the
 //! question only.
 
 use std::fs::File;
@@ -9,7 +9,7 @@ use rustix::mm::{MapFlags, ProtFlags};
 
 /// Pages of the range that are in memory, in order. Touches none of them.
 ///
-/// For a file that the caller neither owns nor may write the kernel says that all are.
+/// For a file that the caller neither owns nor may write the kernel reports all pages as present.
 pub(crate) fn resident_pages(file: &File, offset: u64, len: u64) -> io::Result<Vec<bool>> {
     let page_bytes = rustix::param::page_size();
     let start = offset - offset % page_bytes as u64;

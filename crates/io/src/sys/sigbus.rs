@@ -2,8 +2,8 @@
 //! raises `SIGBUS`. Here that becomes a mark on the mapping: the handler puts a page of zeroes in
 //! its place, and the access continues.
 //!
-//! Only accesses inside [`Watched::touch`] are covered. Any other `SIGBUS` goes to whoever handled
-//! it before.
+//! Only accesses inside [`Watched::touch`] are covered. Any other `SIGBUS` goes to the former
+//! handler.
 
 use std::cell::Cell;
 use std::mem::MaybeUninit;
@@ -25,7 +25,7 @@ thread_local! {
     static TOUCHED: Cell<*const Watched> = const { Cell::new(ptr::null()) };
 }
 
-/// Where a mapping lies, and whether a page of it was lost.
+/// Range of a mapping, and a mark if a page of it was lost.
 #[derive(Debug)]
 pub(super) struct Watched {
     start: usize,
@@ -44,7 +44,7 @@ impl Watched {
     /// Runs one access to the mapping, which must not panic.
     pub(super) fn touch<T>(&self, access: impl FnOnce() -> T) -> T {
         TOUCHED.set(self);
-        // The handler runs on this thread, amid the access: it has to see what was set.
+        // The handler runs on this thread, during the access: it must see the set values.
         compiler_fence(Ordering::SeqCst);
         let value = access();
         compiler_fence(Ordering::SeqCst);
@@ -52,8 +52,8 @@ impl Watched {
         value
     }
 
-    /// True if what was read may be zeroes instead of the file's bytes, or what was written has
-    /// gone nowhere. Stays so.
+    /// True if bytes that were read may be zeroes instead of the file's, or written bytes are lost.
+    /// The mark is permanent.
     pub(super) fn is_lost(&self) -> bool {
         self.lost.load(Ordering::Relaxed)
     }

@@ -4,8 +4,7 @@ use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::ptr;
 
-/// True if the process ignores `SIGPIPE`, as Rust's runtime arranges at start unless it is told not
-/// to.
+/// True if the process ignores `SIGPIPE`, as Rust's runtime does at the start by default.
 pub(crate) fn is_ignored() -> bool {
     let mut action = MaybeUninit::<libc::sigaction>::zeroed();
     // SAFETY: a null new action changes nothing; `action` is valid for writing one `sigaction`.
@@ -16,8 +15,9 @@ pub(crate) fn is_ignored() -> bool {
     asked == 0 && action.sa_sigaction == libc::SIG_IGN
 }
 
-/// While it lives, a `SIGPIPE` that a system call of this thread raises stays pending; dropping it
-/// swallows that signal and restores the thread's mask. A signal that was pending before stays so.
+/// While it exists, a `SIGPIPE` that a system call of this thread raises stays pending; dropping it
+/// discards that signal and restores the thread's mask. A signal that was pending before stays
+/// pending.
 #[derive(Debug)]
 pub(crate) struct SigpipeGuard {
     mask: libc::sigset_t,

@@ -1,4 +1,4 @@
-//! Records of a socket with kernel TLS: the record type travels beside the bytes.
+//! Records of a socket with kernel TLS: the record type travels with the bytes.
 
 use std::io;
 use std::mem;
@@ -11,7 +11,8 @@ const GET_RECORD_TYPE: i32 = 2;
 /// Room for a control message of one byte, aligned for its header.
 const CONTROL_WORDS: usize = 8;
 
-/// Receives from one record, without waiting: its kind, if the kernel says it, and how many bytes.
+/// Receives from one record, without waiting: its kind, if the kernel reports it, and the number of
+/// bytes.
 pub(crate) fn receive(socket: BorrowedFd<'_>, into: &mut [u8]) -> io::Result<(Option<u8>, usize)> {
     let mut control = [0_u64; CONTROL_WORDS];
     let mut part = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };

@@ -1,9 +1,9 @@
 //! The ring itself: entries that point into memory go to the kernel, and the memory is kept until
 //! the last completion.
 //!
-//! Everything that makes this sound is in this file: an entry is made from what lies in a slot,
-//! slots give their content up only when the kernel has completed the operation for the last time,
-//! and what is left when the ring goes is leaked.
+//! All conditions of soundness are in this file: an entry is made from the contents of a slot,
+//! slots release their contents only when the kernel has completed the operation for the last time,
+//! and contents that remain when the ring is dropped are leaked.
 
 use std::io;
 use std::marker::PhantomData;
@@ -27,11 +27,12 @@ use operation::{Caching, Memory, Operation, Target, Verb};
 use options::{Mode, RingOptions};
 use slots::{Entry, Key, Slots, Step};
 
-/// A ring and what the kernel has been given through it. Belongs to the thread that made it.
+/// A ring and the objects that the kernel has received through it. Belongs to the thread that made
+/// it.
 pub(crate) struct Core {
     ring: IoUring,
     slots: Slots<Held>,
-    /// The buffers that the kernel knows by index.
+    /// The buffers that are registered with the kernel by index.
     registered: Option<Arc<Region>>,
     no_iowait: bool,
     polled: bool,
@@ -58,7 +59,7 @@ struct Message {
 /// An entry with this belongs to no slot.
 const NOBODY: u64 = u64::MAX;
 
-/// `IORING_SEND_ZC_REPORT_USAGE`: the notification says whether the kernel copied.
+/// `IORING_SEND_ZC_REPORT_USAGE`: the notification reports if the kernel copied.
 const REPORT_USAGE: u16 = 1 << 3;
 
 impl Core {
@@ -118,8 +119,8 @@ impl Core {
         Ok(keys)
     }
 
-    /// True if `count` entries fit into the submission queue, once what is in it has been submitted
-    /// if need be.
+    /// True if `count` entries fit into the submission queue, after submitting its entries if
+    /// necessary.
     fn make_room(&mut self, count: usize) -> bool {
         let room = |ring: &mut IoUring| {
             let queue = ring.submission();
@@ -128,10 +129,10 @@ impl Core {
         room(&mut self.ring) >= count || self.enter(0, None).is_ok() && room(&mut self.ring) >= count
     }
 
-    /// Submits what is queued, and waits until `want` completions are there or the time is over.
+    /// Submits queued entries, and waits until there are `want` completions or the time is over.
     ///
-    /// An interrupted wait, and a kernel that first wants completions taken, are no errors: there
-    /// is less then.
+    /// An interrupted wait, and a kernel that first requires completions to be taken, are not
+    /// errors: there are fewer completions then.
     pub(crate) fn enter(&mut self, want: usize, timeout: Option<Duration>) -> io::Result<()> {
         let time = timeout.map(Timespec::from);
         let mut arguments = SubmitArgs::new();
@@ -193,7 +194,7 @@ impl Core {
         }
     }
 
-    /// True if a buffer is one that the kernel knows by index.
+    /// True if a buffer is registered with the kernel.
     pub(crate) fn is_registered(&self, buffer: &Buffer) -> bool {
         registered_index(buffer, self.registered.as_ref()).is_some()
     }
@@ -213,7 +214,7 @@ impl Core {
         self.slots.live()
     }
 
-    /// Tells the kernel about a region's chunks, once.
+    /// Registers a region's chunks with the kernel, once.
     pub(crate) fn register_buffers(&mut self, region: &Arc<Region>) -> io::Result<()> {
         if self.registered.is_some() {
             return Err(io::ErrorKind::AlreadyExists.into());
@@ -246,8 +247,9 @@ impl Core {
 }
 
 impl Drop for Core {
-    /// Asks the kernel to cancel everything and gives it a moment. What it still refers to then is
-    /// leaked: it would write to, or send, memory that is somebody else's by then.
+    /// Requests the kernel to cancel everything and waits a moment. Memory that the kernel still
+    /// refers to then is leaked: otherwise the kernel would write to, or send, memory of another
+    /// owner.
     fn drop(&mut self) {
         const MOMENT: Duration = Duration::from_millis(20);
         if self.live() > 0 {
@@ -359,13 +361,13 @@ fn send_entry(
             (buffer.filled().as_ptr(), buffer.len(), registered_index(buffer, registered))
         }
         Memory::Shared(buffer, range) => {
-            // Panics if the range is not within what is filled.
+            // Panics if the range is not within the filled bytes.
             let part = &buffer.filled()[range.clone()];
             (part.as_ptr(), part.len(), registered_index(buffer, registered))
         }
         Memory::Nothing | Memory::Pieces(_) => (std::ptr::dangling(), 0, None),
     };
-    // A longer send stops short, which its result says.
+    // A longer send is cut short, which its result shows.
     let len = u32::try_from(len).unwrap_or(u32::MAX);
     if zero_copy {
         opcode::SendZc::new(fd, start, len).buf_index(index).flags(flags).zc_flags(REPORT_USAGE).build()

@@ -18,7 +18,7 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    /// Maps `bytes` bytes at `offset`, a multiple of the page size, and asks for its pages at once.
+    /// Maps `bytes` bytes at `offset`, a multiple of the page size, and requests its pages at once.
     pub(crate) fn new(file: &File, offset: u64, bytes: usize) -> io::Result<Window> {
         let flags = MapFlags::SHARED | MapFlags::POPULATE;
         // SAFETY: a null address lets the kernel choose a range that overlaps nothing of ours, so

@@ -9,8 +9,7 @@ use rustix::mm::{Advice, MapFlags, ProtFlags};
 
 use super::sigbus::Watched;
 
-/// The one hand that writes to a mapping; not to be cloned, so that nobody else does at the same
-/// time.
+/// The only writer to a mapping; it cannot be cloned, so that there is no other at the same time.
 #[derive(Debug)]
 pub(crate) struct Writing {
     region: Arc<MappedRegion>,
@@ -58,7 +57,7 @@ impl Writing {
         });
     }
 
-    /// True if a page could not be brought in, and what was written to it went nowhere.
+    /// True if a page could not be loaded, and bytes written to it are lost.
     pub(crate) fn is_lost(&self) -> bool {
         self.region.watched.is_lost()
     }

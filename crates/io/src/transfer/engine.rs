@@ -28,8 +28,7 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// An engine with the default thresholds. It opens no pipe and takes no memory before it needs
-    /// them.
+    /// An engine with the default thresholds. It opens pipes and allocates memory on demand.
     ///
     /// Looks up, once, whether the process ignores `SIGPIPE`.
     pub fn new(caps: &Caps, counters: Arc<Counters>) -> Engine {
@@ -61,14 +60,15 @@ impl Engine {
 
     /// Sends large extents by `sendfile` instead of by `splice`, where the machine has both. On
     /// Linux 6.18 `sendfile` costs less for a range of many turns: the pages that it takes up are
-    /// still in the processor's cache when it sends them. `splice` remains the better choice where
-    /// the caller has to tell the socket that more follows.
+    /// still in the processor's cache when it sends them. `splice` remains the better choice if the
+    /// caller has to announce to the socket that more follows.
     pub fn prefer_sendfile(&mut self) {
         self.means.splice &= !self.means.sendfile;
     }
 
-    /// Sends extents by this path whatever their size, as far as it goes, instead of the planned
-    /// one: to measure and to test. Bytes from memory and ranges that may change are not affected.
+    /// Sends extents by this path independent of their size, as far as it works, instead of the
+    /// planned one: for measurements and tests. Bytes from memory and ranges that may change are
+    /// not affected.
     pub fn force(&mut self, path: Option<SocketPath>) {
         self.forced = path;
     }
@@ -90,7 +90,7 @@ impl Engine {
         self.scratch = scratch;
     }
 
-    /// Lends the buffer for what was encrypted.
+    /// Lends the buffer for encrypted bytes.
     pub(crate) fn take_sealed(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.sealed)
     }

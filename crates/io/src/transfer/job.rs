@@ -42,7 +42,7 @@ impl Job<'_> {
     }
 
     /// The error of a call that reads pages of `extent` and sends them: the error number alone
-    /// tells whose fault it was.
+    /// distinguishes file and socket.
     pub(crate) fn either_failed(queue: &Queue, extent: &Extent, done: u64, errno: Errno) -> TransferError {
         match errno {
             Errno::IO | Errno::BADMSG | Errno::UCLEAN | Errno::NODATA | Errno::STALE => {
@@ -52,8 +52,8 @@ impl Job<'_> {
         }
     }
 
-    /// The error for a socket that failed after it took `sent` bytes that the queue does not know
-    /// of yet.
+    /// The error for a socket that failed after it took `sent` bytes that the queue has not counted
+    /// yet.
     pub(crate) fn peer_failed(queue: &Queue, sent: u64, errno: Errno) -> TransferError {
         TransferError::Peer { remaining: queue.remaining() - sent, cause: errno.into() }
     }
@@ -64,7 +64,7 @@ impl Job<'_> {
 pub(crate) enum Progress {
     /// The piece is done or the budget is spent.
     Moved,
-    /// The socket said that it would block.
+    /// The socket would block.
     Blocked,
     /// The next pages are not in the cache, and the engine reports that.
     Cold,

@@ -1,5 +1,5 @@
-//! The paths from a file to a socket: one file each, whose head says what the path saves, what it
-//! needs and when it loses.
+//! The paths from a file to a socket: one file each, whose head describes the path's savings,
+//! requirements and drawbacks.
 //!
 //! Each has `advance`, which sends from the front of a transfer's queue until the piece is done,
 //! the budget is spent or the socket would block. Callers do not name them: the [plan](crate::plan)

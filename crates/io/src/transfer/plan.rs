@@ -1,5 +1,5 @@
-//! The path of one piece of a [`Transfer`](crate::Transfer): a pure function of what is sent and of
-//! what the machine allows.
+//! The path of one piece of a [`Transfer`](crate::Transfer): a pure function of the piece and of
+//! the machine's capabilities.
 //!
 //! | piece | length | TLS | path |
 //! |---|---|---|---|
@@ -37,7 +37,7 @@ use crate::path::SocketPath;
 use crate::probe::Means;
 use crate::thresholds::Thresholds;
 
-/// Chooses the path. One that the machine does not have is never chosen.
+/// Chooses the path. A path that the machine does not have is never chosen.
 pub fn plan(question: &Question, thresholds: &Thresholds) -> SocketPath {
     match question.source {
         Source::Memory | Source::VolatileFile => SocketPath::ReadWrite,
@@ -72,7 +72,7 @@ fn is_large(question: &Question, thresholds: &Thresholds) -> bool {
 /// A piece to be sent, and the means to send it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Question {
-    /// Where the bytes are.
+    /// Location of the bytes.
     pub source: Source,
     /// Their number.
     pub len: u64,
@@ -82,7 +82,7 @@ pub struct Question {
     pub means: Means,
 }
 
-/// Where bytes are before they are sent.
+/// Location of bytes before they are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
     /// In our memory.

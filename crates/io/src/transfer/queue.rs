@@ -13,8 +13,7 @@ use crate::piece::{Extent, Piece};
 use crate::pipe::Pipe;
 use crate::residency::{self, Lead};
 
-/// A question covers so many windows more than its turn when the socket has taken all that came
-/// before.
+/// Number of additional windows that a question covers if the socket has taken all earlier bytes.
 const LOOKAHEAD_WINDOWS_MAX: u64 = 3;
 
 /// Pieces that are not empty, the first of them partly sent.
@@ -33,7 +32,7 @@ pub(crate) struct Queue {
     lookahead: u64,
     /// Holds the next bytes of the first piece, if a short send left some in it.
     pipe: Option<Pipe>,
-    /// Encryption that the plan has to know of.
+    /// Encryption that the plan has to consider.
     tls: Tls,
     /// True if the caller sends more behind the last piece, or closes the socket.
     expects_more: bool,
@@ -127,7 +126,7 @@ impl Queue {
         }
     }
 
-    /// Sends what is left of the first piece by `path`.
+    /// Sends the rest of the first piece by `path`.
     pub(crate) fn detour(&mut self, path: SocketPath) {
         self.detour = Some(path);
     }
@@ -138,7 +137,7 @@ impl Queue {
         self.resident_bytes.saturating_sub(self.done)
     }
 
-    /// The pages of the first piece to ask for next, so that its next `len` bytes can be sent.
+    /// The pages of the first piece to check next, so that its next `len` bytes can be sent.
     fn window(&self, engine: &Engine, len: u64) -> Option<Extent> {
         let (extent, done) = self.front_extent()?;
         let offset = extent.offset.saturating_add(done);
@@ -147,7 +146,7 @@ impl Queue {
         Some(Extent { file: Arc::clone(&extent.file), offset, len: (end - offset).min(extent.len - done) })
     }
 
-    /// Asks whether the next pages of the first piece are in the cache: those of a turn of `budget`
+    /// Checks that the next pages of the first piece are in the cache: those of a turn of `budget`
     /// bytes, so that a window ends where a turn does, and more beyond while the socket takes all.
     /// False: the first of them are missing.
     pub(crate) fn ask(&mut self, engine: &Engine, budget: u64) -> bool {
@@ -166,8 +165,8 @@ impl Queue {
         true
     }
 
-    /// Notes that the socket takes nothing for now: what was asked for beyond a window may be
-    /// dropped from the cache until it does.
+    /// Records that the socket takes nothing for now: pages beyond a window that were checked may
+    /// leave the cache until it does.
     pub(crate) fn blocked(&mut self, engine: &Engine) {
         self.lookahead = 0;
         let Some(window) = self.window(engine, engine.thresholds.cold_window_bytes) else { return };
@@ -175,8 +174,8 @@ impl Queue {
         self.resident_bytes = self.resident_bytes.min(self.done.saturating_add(window.len));
     }
 
-    /// Missing pages of the window, where the first piece came upon pages that are not in the
-    /// cache. It is not asked about again.
+    /// Missing pages of the window at which the first piece found pages that are not in the cache.
+    /// It is not checked again.
     pub(crate) fn missing(&mut self, engine: &Engine) -> Option<Extent> {
         let mut window = self.window(engine, engine.thresholds.cold_window_bytes)?;
         if let Some(Lead::Missing(len)) = residency::lead(&window, engine.means) {
@@ -187,7 +186,7 @@ impl Queue {
         Some(window)
     }
 
-    /// Notes that the first piece need not be asked about before its next `len` bytes are sent.
+    /// Records that the first piece need not be checked before its next `len` bytes are sent.
     pub(crate) fn mark_resident(&mut self, len: u64) {
         self.resident_bytes = self.done + len;
     }
@@ -211,8 +210,8 @@ impl Queue {
         bytes.into_iter().rev().for_each(|bytes| self.pieces.push_front(Piece::Bytes(bytes)));
     }
 
-    /// The file ranges behind the first `skip` bytes, `limit` bytes at most. They continue behind
-    /// the end of the last one, as a reader of a log will.
+    /// The file ranges after the first `skip` bytes, at most `limit` bytes. They continue after the
+    /// end of the last one, as a reader of a log will.
     pub(crate) fn ahead(&self, skip: u64, limit: u64) -> Vec<Extent> {
         let mut ahead: Vec<Extent> = Vec::new();
         let (mut skip, mut left) = (self.done.saturating_add(skip), limit);

@@ -26,8 +26,8 @@ pub trait Seal {
 
 /// Pieces on their way to one socket, encrypted on the way.
 ///
-/// Driven like [`Transfer`](crate::Transfer). Between steps it holds its pieces and what was
-/// encrypted but not taken by the socket, some 130 KiB at most.
+/// Driven like [`Transfer`](crate::Transfer). Between steps it holds its pieces and the encrypted
+/// bytes that the socket has not taken, at most some 130 KiB.
 #[derive(Debug)]
 pub struct SealedTransfer {
     queue: Queue,
@@ -116,7 +116,7 @@ impl SealedTransfer {
         }
     }
 
-    /// Sends encrypted bytes and keeps what the socket does not take.
+    /// Sends encrypted bytes and keeps those that the socket does not take.
     fn send(&mut self, job: &Job<'_>, bytes: &[u8]) -> Result<Progress, TransferError> {
         let (sent, outcome) = user_tls::send(job, &self.queue, bytes);
         if sent < bytes.len() {

@@ -1,10 +1,10 @@
-//! Brokers side by side: Levada and, where its jars are given, Apache Kafka, each a process of its
-//! own with a data directory, addresses and a processor of its own, under the same client.
+//! Brokers in alternation: Levada and, if its jars are given, Apache Kafka, each a separate process
+//! with its own data directory, addresses and processor, under the same client.
 //!
 //! The client is ours for every system (`harness/connection.rs`); the broker runs on one processor
-//! and the client on another. What a broker used of its processor is read from its process alone.
-//! Both systems run during the whole of an experiment and take turns; the one whose turn it is not
-//! idles, and what that costs is an experiment too.
+//! and the client on another. The processor time of a broker is that of its process alone. Both
+//! systems run during the whole of an experiment and take turns; the other system is idle, and its
+//! idle cost is a separate experiment.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -182,7 +182,7 @@ fn started(bench: &Bench, systems: &Systems) -> Result<Vec<Node>, LabError> {
 /// Time that a broker that was paused gets to catch up.
 const CATCH_UP: Duration = Duration::from_millis(100);
 
-/// Pauses all brokers but one, until what comes back goes.
+/// Pauses all brokers but one, until the returned value is dropped.
 fn alone<'n>(nodes: impl IntoIterator<Item = &'n Node>, system: System) -> Vec<Paused> {
     let others = nodes.into_iter().filter(|node| node.system() != system);
     let paused: Vec<Paused> = others.map(Node::pause).collect();
@@ -209,7 +209,7 @@ fn by_size<'n>(
     sizes.iter().flat_map(group).collect()
 }
 
-/// A topic of one partition, and what is written to it.
+/// A topic of one partition, and the batches written to it.
 struct Fill {
     topic: &'static str,
     segment_bytes: u64,

@@ -48,7 +48,7 @@ const FETCH_BYTES: usize = 1 << 20;
 /// Header before each extent, as in a response.
 const HEADER: Bytes = Bytes::from_static(&[0x5a; 60]);
 
-/// When each of the experiments is over: all of them together take less than a minute.
+/// Time limit of each of the experiments: all of them together take less than a minute.
 pub fn limits(scale: Scale) -> Limits {
     match scale {
         Scale::Normal => Limits { rounds: 15, least_rounds: 5, time: Duration::from_secs(12) },
@@ -172,8 +172,8 @@ impl<'a> Responses<'a> {
     }
 }
 
-/// Extents lie one behind the other, as a consumer reads, and begin again at the end of the file.
-/// Batches do not begin where pages do.
+/// Extents are adjacent, as a consumer reads, and restart at the beginning of the file. Batches do
+/// not begin at page boundaries.
 fn offset(index: usize, way: SendMethod) -> usize {
     const UNALIGNED: usize = 777;
     let fit = (FILE_BYTES - UNALIGNED) / way.extent_bytes;

@@ -1,8 +1,8 @@
 //! `lab copy`: a file to a file, by each way that the kernel has, and what each system call of it
 //! took.
 //!
-//! Bare loops of system calls, not the product's copying ([`levada_io::copy`]), which has no use
-//! for 4 KiB at a time: the question is what a call costs. The source is in the page cache; the
+//! Bare loops of system calls, not the product's copying ([`levada_io::copy`]), which does not use
+//! 4 KiB at a time: the question is the cost of a call. The source is in the page cache; the
 //! destination is new each time and never reaches the device.
 
 use std::fs::File;

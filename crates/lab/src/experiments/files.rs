@@ -2,9 +2,9 @@
 //! each a process with one worker on one processor, and a bare loop of the system calls that the
 //! work takes.
 //!
-//! The client is the same for all (`client.rs`), on another processor. What a server used of its
-//! processor is read from its worker process alone. The servers serve the same directory, run
-//! during the whole of an experiment and take turns; those whose turn it is not are idle.
+//! The client is the same for all (`client.rs`), on another processor. The processor time of a
+//! server is that of its worker process alone. The servers serve the same directory, run during the
+//! whole of an experiment and take turns; the other servers are idle.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -1,9 +1,9 @@
 //! `lab read`: one large file, read in order or at random, by one thread or one on each processor,
 //! in each of the ways there are.
 //!
-//! Every way reads blocks of the same size, and whoever reads looks at one word of each page: less
-//! than a program that uses its data, and the same for all. A mapping is not copied from, which is
-//! its advantage; its pages are faulted in one by one, which is not.
+//! Every method reads blocks of the same size, and the reader checks one word of each page: less
+//! than a program that uses its data, and the same for all. A mapping saves the copy, which is its
+//! advantage; its pages are faulted in one by one, which is its cost.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -129,8 +129,8 @@ impl<'a> Reads<'a> {
         absent.or(small).or_else(|| self.file(way).err())
     }
 
-    /// Leaves in memory what a setting wants there. The file is dropped from it in any case: how
-    /// large the pages are that the kernel keeps depends on who read them first.
+    /// Leaves pages in memory as a setting requires. The file is dropped from memory first in any
+    /// case: the size of the kernel's pages depends on the first reader.
     fn prepare(&self, way: ReadMethod, setting: Setting) -> Result<(), LabError> {
         chill(&self.file)?;
         if !setting.hot {
@@ -160,8 +160,8 @@ impl<'a> Reads<'a> {
         let shares = self.shares(setting);
         self.prepare(way, setting)?;
         let failed = || LabError::step::<io::Error>(format!("cannot read by {}", way.name()));
-        // Two, so that the clock starts between them: behind a single one readers may be done
-        // before whoever has the clock is woken.
+        // Two barriers, so that the clock starts between them: with one, readers could finish
+        // before the thread with the clock wakes.
         let (ready_all, start) = (Barrier::new(shares.len() + 1), Barrier::new(shares.len() + 1));
         let reader = |share: &Share| {
             // A thread that is not ready lets the others go all the same.
@@ -214,7 +214,7 @@ impl<'a> Reads<'a> {
                 *place = Some(bytes);
             }
         };
-        // A mapping shows its bytes only if it is asked to.
+        // A mapping loads its bytes only on access.
         let read = way.checked().ready(file, BLOCK_BYTES);
         let read = read.and_then(|mut reader| reader.read(&in_order, &mut keep));
         read.map_err(LabError::step(format!("cannot read by {}", way.name())))?;
@@ -285,8 +285,8 @@ impl Experiment for Reads<'_> {
     }
 }
 
-/// The reason why reading by so many large faults is not what "cold, at random" says: fewer than
-/// half of the blocks waited for the device.
+/// The reason why reads with large faults do not match "cold, at random": fewer than half of the
+/// blocks waited for the device.
 fn not_cold(waits: u64, blocks: u64) -> Option<String> {
     let per_fault = || match waits {
         0 => "the file was read ahead as a whole, in order".to_owned(),

@@ -1,11 +1,10 @@
 //! `lab receive`: batches from a socket to the end of a file, as a broker takes them: through a
 //! buffer, or spliced past this process.
 //!
-//! A batch has to be checked before anybody may read it, and its first bytes have to be changed on
-//! the way. Through a buffer both are done where the bytes are. A spliced batch is in the file
-//! before it can be checked: it is read back for that, and would be cut off again. What a way costs
-//! without the check is shown as well: a cleverer check, through a mapping say, cannot come below
-//! it.
+//! A batch must be checked before it can be read, and its first bytes must be changed. With a
+//! buffer both are done in place. A spliced batch is in the file before it can be checked: it is
+//! read back for the check, and would be truncated if it fails. The cost without the check is shown
+//! as well: a better check, for example through a mapping, cannot cost less.
 
 use std::fs::File;
 use std::net::{TcpListener, TcpStream};
@@ -62,7 +61,7 @@ impl<'a> Receives<'a> {
         Ok(Receives { bench, bytes })
     }
 
-    /// Receives so many batches like `sent`, each behind its length.
+    /// Receives this number of batches like `sent`, each after its length.
     fn receive(&self, way: ReceiveMethod, sent: &Bytes) -> Result<Received, LabError> {
         let step = LabError::step::<std::io::Error>;
         let batches = usize::try_from(self.bytes / sent.len() as u64).unwrap_or(usize::MAX).max(1);
@@ -72,7 +71,7 @@ impl<'a> Receives<'a> {
         let stream = TcpStream::connect(address).map_err(step("cannot connect"))?;
         let (sender, _) = listener.accept().map_err(step("cannot accept"))?;
         for end in [&stream, &sender] {
-            // Where it is not allowed, the record says so.
+            // If it is not allowed, the record notes that.
             let _ = sockopt::set_tcp_congestion(end, CONGESTION);
         }
         let (cpu, wall, calls) = std::thread::scope(|scope| {

@@ -1,11 +1,11 @@
 //! `lab search`: from a nearby file position to the batch that holds an offset, as every fetch does
 //! it, in three ways.
 //!
-//! An index gives a position at or before the batch that is wanted. From there batches are looked
-//! at one by one: by their last offset (which takes the whole header of each), by their base offset
-//! (which takes its start, and one whole header at the end), or in a window that is read at once.
-//! Every read is a system call with its own bytes, which are counted. Where Kafka's jars are, its
-//! own classes search beside them.
+//! An index gives a position at or before the wanted batch. From there batches are read one by one:
+//! by their last offset (which takes the whole header of each), by their base offset (which takes
+//! its start, and one whole header at the end), or in a window that is read at once. Every read is
+//! a system call with its own bytes, which are counted. If Kafka's jars are available, Kafka's own
+//! classes search the same file.
 
 use std::fs::File;
 use std::io;
@@ -39,7 +39,7 @@ const BATCHES: usize = 40;
 /// Positions that an index might give, so that not one line of the processor's cache holds all.
 const PLACES: usize = 64;
 
-/// Where the magic byte ends: what has to be read of a batch to know its offset, size and form.
+/// End of the magic byte: the bytes of a batch that contain its offset, size and form.
 const START_LEN: usize = 17;
 
 /// Size of a read: the distance of index entries by default, and a header.
@@ -52,7 +52,7 @@ pub struct Searches {
     /// Of all batches, by number; offsets are the number times [`RECORDS`].
     positions: Vec<u64>,
     lookups: usize,
-    /// Or why there is none; nothing if nobody asked for it.
+    /// Or the reason why there is none; empty if it was not requested.
     kafka: Option<Result<Kafka, String>>,
 }
 
@@ -202,7 +202,7 @@ impl Searches {
         Ok(Searches { file, positions, lookups, kafka: None })
     }
 
-    /// The same with Kafka's classes beside ours, out of the jars of a directory.
+    /// The same with Kafka's classes in addition to ours, out of the jars of a directory.
     #[must_use]
     pub fn beside_kafka(mut self, bench: &Bench, libs: &Path) -> Searches {
         self.kafka = Some(Kafka::start(bench, libs, &self.file));
@@ -221,13 +221,13 @@ impl Searches {
         (self.positions[first], offset, batch)
     }
 
-    /// So many, drawn with a seed.
+    /// This number of offsets, drawn with a seed.
     fn questions(&self, seed: u64, wanted: Wanted) -> Vec<(u64, i64, usize)> {
         let mut random = StdRng::seed_from_u64(seed);
         (0..self.lookups).map(|_| self.question(&mut random, wanted)).collect()
     }
 
-    /// True if this is where the batch lies, with its size.
+    /// True if the batch is at this position, with its size.
     fn is_at(&self, batch: usize, (at, size): (u64, u64)) -> bool {
         at == self.positions[batch] && self.positions.get(batch + 1).is_none_or(|end| at + size == *end)
     }
@@ -267,8 +267,8 @@ impl Searches {
         Ok(metrics)
     }
 
-    /// The same by Kafka's classes. Every answer is checked in every round: that costs nothing of
-    /// what is measured.
+    /// The same with Kafka's classes. Every answer is checked in every round: the check is not
+    /// measured.
     fn by_kafka(&mut self, way: &str, wanted: Wanted, pass: Pass) -> io::Result<Outcome> {
         let questions = self.questions(if pass == Pass::Timed { TIMED } else { CHECKED }, wanted);
         let kafka = match &mut self.kafka {

@@ -169,7 +169,7 @@ pub struct Mixed<'a> {
     factor: u32,
 }
 
-/// As in the article that says so: small headers, one body.
+/// As in the article: small headers, one body.
 const PIECE_BYTES: usize = 16;
 const BODY_BYTES: usize = 32 << 10;
 

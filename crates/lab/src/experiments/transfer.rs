@@ -119,7 +119,7 @@ impl TransferMethod {
     }
 }
 
-/// A size as people say it.
+/// A size in the usual form.
 pub(crate) fn bytes(count: usize) -> String {
     if count >= 1 << 20 { format!("{}M", count >> 20) } else { format!("{}K", count >> 10) }
 }

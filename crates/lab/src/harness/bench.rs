@@ -25,11 +25,11 @@ pub struct Bench {
     hole: Option<File>,
 }
 
-/// Beyond what an experiment needs, so much stays free for everybody else.
+/// Space that stays free in addition to an experiment's need.
 const RESERVE_BYTES: u64 = 256 << 20;
 
 impl Bench {
-    /// A bench in a directory of its own in `dir`, which is removed with the bench.
+    /// A bench in a separate directory in `dir`, which is removed with the bench.
     ///
     /// # Errors
     /// `dir` takes no files.
@@ -91,7 +91,7 @@ impl Bench {
         Ok(())
     }
 
-    /// An empty file without a name: it is gone with its last descriptor, also if the process is
+    /// An empty file without a name: it is removed with its last descriptor, also if the process is
     /// killed.
     ///
     /// # Errors

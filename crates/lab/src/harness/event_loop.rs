@@ -27,13 +27,12 @@ pub(crate) enum Interest {
     ToReceive,
     /// Room for the rest of an answer.
     ToSend,
-    /// Nothing: the client is gone.
+    /// Nothing: the client has disconnected.
     Nothing,
 }
 
-/// Has a loop of its own serve whoever connects, on the sender's processor, until it is told that
-/// it is over, which is when `clients` is done; what that was, and what the loop used of the
-/// processor.
+/// Serves all connections with a separate loop on the sender's processor, until `clients` is done;
+/// returns the result of `clients`, and the processor time of the loop.
 pub(crate) fn around<T>(
     bench: &Bench,
     serve: impl FnOnce(&TcpListener, &AtomicBool) -> io::Result<()> + Send,
@@ -57,9 +56,9 @@ pub(crate) fn around<T>(
     })
 }
 
-/// Accepts connections, made by `open`, and gives each a `turn` whenever it is ready, until it is
-/// over. A new connection wants to receive; a turn is told the connection's number, from 0; the
-/// number of a closed connection goes to a new one.
+/// Accepts connections, made by `open`, and gives each a `turn` whenever it is ready, until the
+/// end. A new connection waits for data; a turn gets the connection's number, from 0; the number of
+/// a closed connection goes to a new one.
 pub(crate) fn serve<C: AsFd>(
     listener: &TcpListener,
     over: &AtomicBool,

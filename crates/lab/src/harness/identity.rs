@@ -1,5 +1,5 @@
-//! A certificate that lives as long as an experiment, and the TLS settings of both ends: TLS 1.3
-//! with AES-128-GCM.
+//! A certificate for the duration of an experiment, and the TLS settings of both ends: TLS 1.3 with
+//! AES-128-GCM.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -1,8 +1,8 @@
 //! Sending from memory over a separate route, as `lab send` and `lab calibrate` measure it.
 //!
-//! It is done by a worker, a [second process](crate::harness::peer) that may be root of namespaces
-//! of its own, since a device that takes references without a network card can only be made there.
-//! The worker measures itself; what it is to do and what came of it are plain data.
+//! A worker does it, a [second process](crate::harness::peer) that may be root of separate
+//! namespaces, because a device that takes references without a network card can only be made
+//! there. The worker measures itself; its commands and results are plain data.
 
 use std::fs::File;
 use std::io;
@@ -29,11 +29,12 @@ pub(crate) use route::Stage;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Route {
-    /// TCP over the loopback device: the kernel copies in the end, whatever is asked.
+    /// TCP over the loopback device: the kernel copies in the end, even with a request for a
+    /// reference.
     Loopback,
     /// TCP over a pair of virtual devices between two namespaces of our own: the same.
     Veth,
-    /// UDP to a device that drops what it gets: nobody copies, and nobody receives.
+    /// UDP to a device that drops all packets: there is no copy, and no receiver.
     Ifb,
 }
 
@@ -48,13 +49,13 @@ impl Route {
     }
 }
 
-/// When the next message goes.
+/// Condition for the next message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Wait {
-    /// When the last one has its result; its memory stays parked until the kernel lets go of it.
+    /// After the result of the last message; its memory stays parked until the kernel releases it.
     Result,
-    /// When the kernel has let go of the last one's memory.
+    /// After the kernel has released the memory of the last message.
     Release,
 }
 
@@ -72,17 +73,17 @@ pub(crate) enum How {
     RingZeroCopy {
         /// From registered buffers.
         registered: bool,
-        /// When the next one goes.
+        /// Condition for the next one.
         wait: Wait,
     },
     /// Many small pieces and one body, all in one `SENDMSG_ZC`.
     Whole {
-        /// When the next one goes.
+        /// Condition for the next one.
         wait: Wait,
     },
     /// The same cut by size: small pieces copied together, the body by reference.
     Cut {
-        /// When the next one goes.
+        /// Condition for the next one.
         wait: Wait,
     },
 }
@@ -131,7 +132,7 @@ pub(crate) struct Sent {
     pub copied: u64,
     /// Bytes and checksum that were to arrive.
     pub expected: (u64, u64),
-    /// Bytes and checksum that arrived; `None` where nobody receives.
+    /// Bytes and checksum that arrived; `None` without a receiver.
     pub arrived: Option<(u64, u64)>,
 }
 
@@ -149,8 +150,8 @@ impl Sent {
         .into()
     }
 
-    /// Result of the check. Where nobody receives, that every send was taken whole is all that
-    /// can be known.
+    /// Result of the check. Without a receiver only the complete acceptance of every send can be
+    /// checked.
     pub(crate) fn verdict(&self) -> Verdict {
         match self.arrived {
             Some(arrived) => Verdict::of_bytes(self.expected, arrived),
@@ -168,10 +169,9 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    /// Starts a worker that has a route: within namespaces of its own for all but loopback.
+    /// Starts a worker that has a route: within separate namespaces for all but loopback.
     ///
-    /// # Errors
-    /// In words, what is missing here and what would help.
+    /// # Errors In words: the missing requirement and a remedy.
     pub(crate) fn start(bench: &Bench, route: Route) -> Result<Worker, String> {
         let by: &[&str] = if route == Route::Loopback { &[] } else { &["unshare", "-Urn"] };
         let start = || -> Result<Worker, LabError> {
@@ -196,7 +196,7 @@ impl Worker {
     }
 }
 
-/// Sends a load on a stage and measures it: what a worker does.
+/// Sends a load on a stage and measures it: the work of a worker.
 pub(crate) fn run(stage: &mut Stage, load: &Load) -> Result<Sent, LabError> {
     let total = load.message_bytes() * u64::from(load.messages);
     let take = if load.check { ReceiveMode::Check } else { ReceiveMode::Discard };
@@ -245,7 +245,7 @@ pub(crate) struct FileSender {
 }
 
 impl FileSender {
-    /// Over a connection that waits, in messages of so many bytes.
+    /// Over a waiting connection, in messages of this number of bytes.
     pub(crate) fn new(how: How, bytes: usize, file: Arc<File>, socket: TcpStream) -> io::Result<FileSender> {
         let load = Load { how, bytes, pieces: 0, piece_bytes: 0, messages: 0, check: false };
         let single = single::Single::new(&load, Arc::new(socket.into()))?.reading(file);

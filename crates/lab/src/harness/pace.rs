@@ -1,6 +1,6 @@
-//! Open-loop load: when each request is due does not depend on when answers come, and latency
-//! counts from there. A broker that stalls is charged for every request that fell due meanwhile (no
-//! coordinated omission).
+//! Open-loop load: the due time of each request does not depend on the answers, and latency counts
+//! from it. A stall of a broker counts for every request that was due during it (no coordinated
+//! omission).
 
 use std::num::NonZeroU64;
 use std::time::{Duration, Instant};
@@ -26,7 +26,7 @@ impl FixedRate {
         FixedRate { start, period: Duration::from_secs_f64(1.0 / per_second) }
     }
 
-    /// When the n-th is due, from 0.
+    /// Due time of the n-th request, from 0.
     pub(crate) fn due(&self, n: u64) -> Instant {
         self.start
             + Duration::from_nanos(
@@ -45,15 +45,15 @@ impl FixedRate {
     }
 }
 
-/// Prepares a thread that measures: on the client's processor, and woken when it asks to be.
+/// Prepares a thread that measures: on the client's processor, with exact wake-ups.
 pub(crate) fn settle(bench: &Bench) {
     cpu::pin(bench.places().receiver());
     // Without it the kernel may wake it 50 µs late.
     let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
 }
 
-/// Makes the calling thread the last to get the processor, so that a greedy client does not stand
-/// in the way of the others' clocks.
+/// Gives the calling thread the lowest priority, so that a greedy client does not delay the clocks
+/// of the others.
 pub(crate) fn step_back() {
     // Not allowed only in odd containers; then clients share as they come.
     let _ = levada_io::priority::last();
@@ -83,7 +83,7 @@ impl Latencies {
         Ok(Latencies { histogram })
     }
 
-    /// Something due at `due` is done now.
+    /// A request that was due at `due` is complete now.
     pub(crate) fn done(&mut self, due: Instant) {
         let late = Instant::now().saturating_duration_since(due);
         self.histogram.saturating_record(u64::try_from(late.as_nanos()).unwrap_or(u64::MAX));

@@ -1,9 +1,9 @@
 //! The second process of an experiment: the other side of a connection, so that its work does not
 //! count as the sender's, or a sender in namespaces of its own.
 //!
-//! It is this same program, started again with a hidden command, and told over a socket pair (its
-//! standard input) what to do, a JSON object a line. It goes when that socket closes, so that none
-//! outlives its parent.
+//! It is this same program, started again with a hidden command. It gets its commands over a socket
+//! pair (its standard input), a JSON object a line. It ends when that socket closes, so that it
+//! never outlives its parent.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -28,7 +28,7 @@ mod receive;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReceiveMode {
-    /// The kernel drops them (`MSG_TRUNC`): what is left is the sender's cost.
+    /// The kernel drops them (`MSG_TRUNC`): the rest is the sender's cost.
     Discard,
     /// Into memory, as any program does.
     Copy,
@@ -42,8 +42,8 @@ pub enum ReceiveMode {
 enum Request {
     /// Bind a port.
     Listen { address: IpAddr, cpu: Option<usize> },
-    /// Accept a connection and take so many bytes from it, part by part.
-    /// Sealed: what comes are records of TLS, and parts count what is in them.
+    /// Accept a connection and receive this number of bytes from it, part by part. Sealed: the
+    /// bytes are TLS records, and parts count their contents.
     Receive { take: ReceiveMode, sealed: bool, parts: Vec<u64> },
     /// Set a route up to send on.
     Route { route: Route, sender: Option<usize>, receiver: Option<usize> },
@@ -71,15 +71,15 @@ enum Answer {
 /// Result of one part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Part {
-    /// Fewer than asked for if the connection ended.
+    /// Fewer than requested if the connection ended.
     pub bytes: u64,
     /// CRC-64 of them, for [`ReceiveMode::Check`].
     pub checksum: u64,
-    /// Processor time that the receiver had for it.
+    /// Processor time of the receiver for it.
     pub cpu_ns: u64,
     /// Receiving calls.
     pub calls: u64,
-    /// When the last byte was there, by [`cpu::monotonic_ns`].
+    /// Time at which the last byte had arrived, by [`cpu::monotonic_ns`].
     pub done_ns: u64,
 }
 
@@ -105,7 +105,7 @@ impl Peer {
         Ok(peer)
     }
 
-    /// Starts a process by a command that leads to [`serve`]; it waits for what it is told.
+    /// Starts a process by a command that calls [`serve`]; it waits for commands.
     ///
     /// # Errors
     /// It cannot be started.
@@ -113,7 +113,7 @@ impl Peer {
         let failed = |what| LabError::step::<io::Error>(what);
         let (ours, theirs) = UnixStream::pair().map_err(failed("cannot make a socket pair"))?;
         ours.set_read_timeout(Some(PATIENCE)).map_err(failed("cannot limit a wait"))?;
-        // Ctrl-C is for us: the second process goes with the socket.
+        // Ctrl-C is for this process: the second process ends with the socket.
         command.stdin(OwnedFd::from(theirs)).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
         let child = command.spawn().map_err(failed("cannot start the second process"))?;
         Ok(Peer { child, control: BufReader::new(ours), address: (Ipv4Addr::UNSPECIFIED, 0).into() })
@@ -121,8 +121,7 @@ impl Peer {
 
     /// Has it listen at a free port of an address, on a processor.
     ///
-    /// # Errors
-    /// It cannot, or has gone.
+    /// # Errors The process cannot, or has ended.
     pub(crate) fn listen(&mut self, address: IpAddr, cpu: Option<usize>) -> Result<(), LabError> {
         self.tell(&Request::Listen { address, cpu })?;
         match self.answer()? {
@@ -132,15 +131,14 @@ impl Peer {
         Ok(())
     }
 
-    /// Says by which address it is reached, if it listens at all of them.
+    /// Returns the address by which it is reached, if it listens on all addresses.
     pub(crate) fn is_at(&mut self, address: IpAddr) {
         self.address.set_ip(address);
     }
 
     /// Has it set a route up, to send on.
     ///
-    /// # Errors
-    /// It cannot, or has gone.
+    /// # Errors The process cannot, or has ended.
     pub(crate) fn take_route(&mut self, route: Route, places: &Places) -> Result<(), LabError> {
         self.tell(&Request::Route { route, sender: places.sender(), receiver: places.receiver() })?;
         match self.answer()? {
@@ -151,8 +149,7 @@ impl Peer {
 
     /// Has it send on its route.
     ///
-    /// # Errors
-    /// It cannot, or has gone.
+    /// # Errors The process cannot, or has ended.
     pub(crate) fn send(&mut self, load: &Load) -> Result<Sent, LabError> {
         self.tell(&Request::Send(*load))?;
         match self.answer()? {
@@ -166,13 +163,13 @@ impl Peer {
         self.child.id()
     }
 
-    /// Where it listens.
+    /// Its listening address.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Has it take the next connection, and opens that: with [`CONGESTION`] where that is allowed,
-    /// `TCP_NODELAY`, and without waiting. Then come as many [`part`](Peer::part)s.
+    /// Makes it accept the next connection, and opens that: with [`CONGESTION`] if allowed,
+    /// `TCP_NODELAY`, and without waiting. Then the same number of [`part`](Peer::part)s arrive.
     ///
     /// # Errors
     /// The process or the connection failed.
@@ -237,11 +234,10 @@ impl Drop for Peer {
     }
 }
 
-/// This program again, as a second process; started by another command (`unshare`, say) that goes
-/// before it.
+/// This program again, as a second process; started by another command (such as `unshare`) that
+/// precedes it.
 ///
-/// # Errors
-/// It does not know its own path.
+/// # Errors The path of the program is unknown.
 pub(crate) fn program_by(by: &[&str]) -> Result<Command, LabError> {
     let path = std::env::current_exe().map_err(LabError::step("cannot find this program"))?;
     let mut command = match by.split_first() {
@@ -261,7 +257,7 @@ pub(crate) fn program_by(by: &[&str]) -> Result<Command, LabError> {
     Ok(command)
 }
 
-/// Tells a test program that it is the second process.
+/// Returns true in a test program that is the second process.
 const ROLE: &str = "LEVADA_LAB_ROLE";
 
 /// Runs the second process, which obeys its standard input until that closes.

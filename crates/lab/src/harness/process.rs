@@ -8,8 +8,8 @@ use rustix::process::{Pid, Signal};
 
 /// Processor time of a process at one moment.
 ///
-/// By thread it is exact to the nanosecond, but a thread that ends takes its own along; the
-/// process's sum forgets nobody and is rounded to ticks (10 ms).
+/// By thread it is exact to the nanosecond, but a thread that ends takes its time along; the
+/// process's sum includes all threads and is rounded to ticks (10 ms).
 #[derive(Debug, Clone)]
 pub(crate) struct Spent {
     threads: BTreeMap<u32, Duration>,
@@ -73,8 +73,7 @@ pub(crate) fn wakeups(pid: u32) -> u64 {
     tasks.flatten().map(of_task).sum()
 }
 
-/// Pages that had to be brought in or made writable, so far, whether anybody waited for the disk or
-/// not.
+/// Pages that had to be loaded or made writable, so far, with or without a wait for the disk.
 pub(crate) fn faults(pid: u32) -> u64 {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     // Behind the name in brackets; minflt and majflt are the fields 10 and 12 of the line.
@@ -82,7 +81,7 @@ pub(crate) fn faults(pid: u32) -> u64 {
     [7, 9].iter().filter_map(|at| fields.get(*at)?.parse::<u64>().ok()).sum()
 }
 
-/// Bytes that the device read for it, so far; none if the kernel does not tell.
+/// Bytes that the device read for it, so far; none if the kernel does not report it.
 pub(crate) fn device_bytes(pid: u32) -> Option<u64> {
     let text = fs::read_to_string(format!("/proc/{pid}/io")).ok()?;
     text.lines().find_map(|line| line.strip_prefix("read_bytes:"))?.trim().parse().ok()
@@ -109,7 +108,7 @@ pub(crate) fn pause(pid: u32) -> Paused {
     Paused { pid: pid.filter(|pid| rustix::process::kill_process(*pid, Signal::STOP).is_ok()) }
 }
 
-/// A process that stands still.
+/// A stopped process.
 #[derive(Debug)]
 pub(crate) struct Paused {
     pid: Option<Pid>,
@@ -118,7 +117,7 @@ pub(crate) struct Paused {
 impl Drop for Paused {
     fn drop(&mut self) {
         if let Some(pid) = self.pid {
-            // It is our child and has not been waited for, so that the number is still its own.
+            // It is our child and has not been waited for, so the number still belongs to it.
             let _ = rustix::process::kill_process(pid, Signal::CONT);
         }
     }

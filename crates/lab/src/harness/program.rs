@@ -19,7 +19,7 @@ pub(crate) fn bare(program: &Path) -> Command {
     command
 }
 
-/// Ports that nobody listens on, taken all at once so that they differ.
+/// Free ports, taken all at once so that they differ.
 pub(crate) fn free_addresses<const N: usize>() -> Result<[SocketAddr; N], LabError> {
     let bind = || TcpListener::bind("127.0.0.1:0").map_err(LabError::step("no port is free"));
     let listeners = (0..N).map(|_| bind()).collect::<Result<Vec<_>, _>>()?;

@@ -11,7 +11,7 @@ use rustix::pipe::SpliceFlags;
 /// be.
 const TURN_BYTES: usize = 1 << 20;
 
-/// The pipe of a connection, and what is still to be sent by it.
+/// The pipe of a connection, and the rest of the data to be sent by it.
 #[derive(Debug, Default)]
 pub(crate) struct Spliced {
     pipe: Option<(OwnedFd, OwnedFd)>,
@@ -34,8 +34,7 @@ impl Spliced {
 
     /// Sends a turn of `file`, or as much of it as the socket takes.
     ///
-    /// # Errors
-    /// The file is shorter than the range, or the client is gone.
+    /// # Errors The file is shorter than the range, or the client has disconnected.
     pub(crate) fn turn(&mut self, file: &File, socket: impl AsFd) -> io::Result<()> {
         if self.is_done() {
             return Ok(());
@@ -73,7 +72,7 @@ fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok((reader, writer))
 }
 
-/// True if an error says that the client has gone.
+/// True if an error means that the client has disconnected.
 pub(crate) fn is_gone(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
 }

@@ -15,11 +15,11 @@ use rustls::{ContentType, ProtocolVersion, Tls13CipherSuite};
 
 use crate::harness::peer::ReceiveMode;
 
-/// No secret: nobody but the two processes of an experiment talks with these.
+/// Not a secret: only the two processes of an experiment use it.
 const KEY: [u8; 32] = [0x4c; 32];
 const IV: [u8; 12] = [0x5a; 12];
 
-/// Bytes of a record's payload at most, and what comes before and behind them.
+/// Maximum bytes of a record's payload, and the bytes before and after them.
 const PLAIN_BYTES: usize = 16 << 10;
 const HEADER_BYTES: usize = 5;
 const TAIL_BYTES: usize = 17;
@@ -105,7 +105,7 @@ impl Opener {
         Ok(whole.then_some((len - TAIL_BYTES, &[])))
     }
 
-    /// Receives as many bytes as fit; whether there were so many.
+    /// Receives as many bytes as fit; true if there were enough.
     fn fill(&mut self, mut socket: &TcpStream, mut into: &mut [u8], flags: RecvFlags) -> io::Result<bool> {
         while !into.is_empty() {
             self.calls += 1;

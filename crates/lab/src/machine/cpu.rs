@@ -60,8 +60,8 @@ pub fn of_this_thread() -> Duration {
     clock(ClockId::ThreadCPUTime)
 }
 
-/// Processor time of another process so far, of all its tasks that are alive; `None` if there is no
-/// such process. Lags by up to 4 ms.
+/// Processor time of another process so far, of all its live tasks; `None` if there is no such
+/// process. Lags by up to 4 ms.
 pub fn of_process(pid: u32) -> Option<Duration> {
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).ok()?;
     Some(tasks.flatten().filter_map(|task| on_cpu(&task.path())).sum())

@@ -30,8 +30,8 @@ pub struct Environment {
     pub hypervisor: Option<String>,
     /// Of main memory.
     pub memory_bytes: u64,
-    /// Free memory in bytes, where the host takes such memory back (the balloon's free page
-    /// reporting): whoever touches a page of it pays for its return.
+    /// Free memory in bytes, if the host takes such memory back (the balloon's free page
+    /// reporting): the first access to a page of it waits for its return.
     #[serde(default)]
     pub on_loan_bytes: Option<u64>,
     /// The lowest and highest frequency at the start, in MHz, where the machine shows it.
@@ -45,7 +45,7 @@ pub struct Environment {
     pub congestion_default: String,
     /// Largest packet by device, in bytes.
     pub mtu: BTreeMap<String, u32>,
-    /// Where the temporary files are.
+    /// Directory of the temporary files.
     pub directory: String,
     /// Their file system.
     pub file_system: String,
@@ -58,8 +58,8 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// The machine as it is now. `dir` is where temporary files are, `places` which processors are
-    /// used for what.
+    /// The present machine. `dir` is the directory of temporary files, `places` has the use of each
+    /// processor.
     pub fn of(dir: &Path, caps: &Caps, places: &Places) -> Environment {
         let support = |(name, support): (&'static str, &Support)| {
             let what = match support {

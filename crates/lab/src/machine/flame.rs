@@ -25,13 +25,12 @@ use self::perf::Perf;
 /// joined by `;`; or system calls.
 pub type Seen = BTreeMap<String, u64>;
 
-/// So many samples a second; no round number, so that nothing that happens at one keeps step with
-/// it.
+/// Samples per second; not a round number, so that no periodic work coincides with it.
 const FREQUENCY: u32 = 997;
 
 /// Profiler; one at a time.
 static SAMPLER: Mutex<Option<Sampler>> = Mutex::new(None);
-/// True if there is one: all that a stopwatch asks when there is none.
+/// True if there is one; a stopwatch without one does only this check.
 static SAMPLING: AtomicBool = AtomicBool::new(false);
 
 enum Sampler {
@@ -39,14 +38,13 @@ enum Sampler {
     Own(Own),
     /// Counts system calls.
     Calls(Perf, TempDir),
-    /// Looks at another process all the time: our stopwatches say nothing about it.
+    /// Samples another process all the time: our stopwatches do not cover it.
     Other(Perf, TempDir),
 }
 
-/// Begins to look, with perf where that is possible; returns what it looks with.
+/// Begins to sample, with perf if possible; returns the method.
 ///
-/// # Errors
-/// Neither perf nor a timer can be had.
+/// # Errors Neither perf nor a timer is available.
 pub fn start() -> Result<&'static str, LabError> {
     let dir = tempfile::tempdir().map_err(LabError::step("cannot make a directory"))?;
     let (sampler, name) = match Perf::sampling(dir.path()) {
@@ -57,8 +55,7 @@ pub fn start() -> Result<&'static str, LabError> {
     Ok(name)
 }
 
-/// Begins to look at another process, which takes perf; returns what it looks with, or nothing if
-/// it cannot.
+/// Begins to sample another process, which needs perf; returns the method, or none if it cannot.
 ///
 /// # Errors
 /// There is no room for perf's file.
@@ -86,7 +83,7 @@ fn install(sampler: Sampler) {
     SAMPLING.store(true, Ordering::Release);
 }
 
-/// Ends, and returns what was seen.
+/// Ends, and returns the samples.
 ///
 /// # Errors
 /// The output of perf cannot be read.

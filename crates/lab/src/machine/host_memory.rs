@@ -1,7 +1,7 @@
-//! Memory on loan: some hosts take back what a virtual machine has free (the balloon's free page
-//! reporting). Whoever touches such a page next waits for the host to give one again, which takes
-//! seconds a gigabyte: more than what most experiments measure. Pages of the page cache are not
-//! free, and pages taken from it are there at once.
+//! Memory on loan: some hosts take back the free memory of a virtual machine (the balloon's free
+//! page reporting). The next access to such a page waits for the host to return it, which takes
+//! seconds a gigabyte: more than most measurements. Pages of the page cache are not free, and pages
+//! taken from it need no wait.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -10,11 +10,10 @@ use crate::error::LabError;
 use crate::machine::environment::field;
 use crate::machine::interrupt::Interrupt;
 
-/// More than one in so many free bytes of memory is much.
+/// A larger share of the free bytes of memory is much.
 pub(crate) const MUCH: u64 = 8;
 
-/// The part left free, one in so many bytes: taking the last page makes everybody wait
-/// for the kernel's reclaim.
+/// The share left free: taking the last page makes all processes wait for the kernel's reclaim.
 const SPARE: u64 = 16;
 
 /// The free memory, where the host takes it back.
@@ -26,17 +25,16 @@ pub(crate) fn free_bytes() -> Option<u64> {
     reports.then(|| meminfo_bytes("MemFree"))
 }
 
-/// Number of bytes to be [taken home](take_home) before something is timed; 0 where hardly any
-/// are on loan.
+/// Number of bytes to be [taken home](take_home) before a measurement; 0 if hardly any are on loan.
 pub(crate) fn wanted_bytes() -> u64 {
     let total = meminfo_bytes("MemTotal");
     let free = free_bytes().filter(|free| *free > total / MUCH);
     free.map_or(0, |free| free - total / SPARE)
 }
 
-/// Makes page cache out of so many bytes of free memory by reading a file that is one hole, which
-/// takes no room on the device. The cache lasts as long as the file. Blocks for seconds a gigabyte;
-/// `show` is told what is done.
+/// Makes page cache out of this number of bytes of free memory by reading a file that is one hole,
+/// which takes no space on the device. The cache exists as long as the file. Blocks for seconds a
+/// gigabyte; `show` gets the progress.
 ///
 /// # Errors
 /// The file cannot be read.

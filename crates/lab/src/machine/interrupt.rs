@@ -9,8 +9,8 @@ static ASKED: AtomicBool = AtomicBool::new(false);
 pub struct Interrupt;
 
 impl Interrupt {
-    /// Takes SIGINT and SIGTERM over for the rest of the process. The first one asks, the second
-    /// one ends the process at once; files without a name go even then.
+    /// Handles SIGINT and SIGTERM for the rest of the process. The first one requests a stop, the
+    /// second one ends the process at once; files without a name are removed even then.
     pub fn catch() {
         // Other code handles the signals, and ends the process.
         let _ = ctrlc::set_handler(|| {
@@ -20,7 +20,7 @@ impl Interrupt {
         });
     }
 
-    /// True if it was asked for.
+    /// True if a stop was requested.
     pub fn asked() -> bool {
         ASKED.load(Ordering::Relaxed)
     }

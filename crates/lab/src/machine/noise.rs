@@ -11,10 +11,10 @@ use serde::{Deserialize, Serialize};
 pub struct Noise {
     /// Time that the hypervisor gave to other machines.
     pub steal: f64,
-    /// Time that processes of this machine had which are not ours.
+    /// Time of processes of this machine that are not ours.
     pub others: f64,
-    /// The share of the time in which somebody waited for a processor (`/proc/pressure/cpu`); that
-    /// may have been ourselves.
+    /// The share of the time in which a task waited for a processor (`/proc/pressure/cpu`); it may
+    /// have been ours.
     pub waiting: Option<f64>,
     /// The lowest and highest frequency seen, in MHz, where the machine shows it.
     pub frequency_mhz: Option<(u64, u64)>,
@@ -26,7 +26,7 @@ pub struct Noise {
 const STEAL: f64 = 0.01;
 const OTHERS: f64 = 0.05;
 
-/// Looks at the machine from its start on.
+/// Observes the machine from this time on.
 #[derive(Debug)]
 pub struct Watch {
     start: Instant,
@@ -132,7 +132,7 @@ impl Ticks {
     }
 }
 
-/// Processor time of this process and its descendants, alive or not.
+/// Processor time of this process and its descendants, running or ended.
 fn of_us() -> Duration {
     let per_second = rustix::param::clock_ticks_per_second().max(1);
     Duration::from_secs_f64(ticks_of("self") as f64 / per_second as f64)
@@ -151,7 +151,7 @@ fn ticks_of(process: &str) -> u64 {
     own + children.map(of_children).sum::<u64>()
 }
 
-/// Time that somebody waited for a processor, since the machine's start.
+/// Time that tasks waited for a processor, since the machine's start.
 fn waited() -> Option<Duration> {
     let text = fs::read_to_string("/proc/pressure/cpu").ok()?;
     let some = text.lines().find(|line| line.starts_with("some "))?;

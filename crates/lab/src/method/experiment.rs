@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::metric::{Metric, Sweep, Verdict};
 use crate::error::LabError;
 
-/// Something worth measuring: cases that do the same work in different ways.
+/// A measurement: cases that do the same work in different ways.
 pub trait Experiment {
     /// One word, as on the command line.
     fn name(&self) -> &'static str;
@@ -24,14 +24,14 @@ pub trait Experiment {
         None
     }
 
-    /// The process that does the work of a case, where it is not this one: its time is what a flame
-    /// graph then shows.
+    /// The process that does the work of a case, if it is not this one: a flame graph shows its
+    /// time.
     fn worker(&self, case: &Case) -> Option<u32> {
         let _ = case;
         None
     }
 
-    /// The reason why a case is not what its name says on this machine; asked for after the rounds.
+    /// The reason why a case differs from its name on this machine; called after the rounds.
     fn caveat(&self, case: &Case) -> Option<String> {
         let _ = case;
         None
@@ -76,7 +76,7 @@ impl Case {
 pub enum Pass {
     /// Every byte is checked; nothing is timed.
     Integrity,
-    /// For the clock. Checks are left out where they would cost what is measured.
+    /// For the clock. Checks are omitted if they would add to the measured cost.
     Timed,
 }
 

@@ -33,7 +33,7 @@ impl Scale {
     }
 }
 
-/// When an experiment is over.
+/// The end of an experiment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Timed rounds at most.
@@ -54,7 +54,7 @@ impl Limits {
         }
     }
 
-    /// Exactly so many rounds, however long they take.
+    /// Exactly this number of rounds, without a time limit.
     #[must_use]
     pub fn exactly(rounds: u32) -> Limits {
         Limits { rounds, least_rounds: rounds, time: Duration::MAX }

@@ -8,7 +8,7 @@ pub struct Sweep {
     /// The parameter that goes across; its values are numbers, and sizes if its name ends in
     /// `_bytes`.
     pub across: String,
-    /// The parameter that tells one picture from the next; none: all is one picture.
+    /// The parameter that distinguishes pictures; none: all is one picture.
     pub panel: Option<String>,
 }
 
@@ -19,7 +19,7 @@ pub struct Metric {
     pub name: String,
     /// Name for people.
     pub label: String,
-    /// As one would print it: `s/GB`, `GB/s`, `µs`, or nothing for a count.
+    /// In the usual form: `s/GB`, `GB/s`, `µs`, or empty for a count.
     pub unit: String,
     /// The direction that is good.
     pub better: Better,

@@ -11,8 +11,8 @@ pub struct Interval {
     pub low: f64,
     /// The upper end.
     pub high: f64,
-    /// Probability that the true median lies between the ends: at least 0.95 from six values on,
-    /// less below.
+    /// Probability that the true median is between the ends: at least 0.95 from six values on, less
+    /// below.
     pub confidence: f64,
     /// Of how many values.
     pub count: usize,
@@ -47,8 +47,8 @@ impl Interval {
     }
 }
 
-/// Number of values to leave out at each end so that what remains still has the confidence, and
-/// which it then has.
+/// Number of values to omit at each end so that the rest still has the confidence, with its exact
+/// confidence.
 fn narrowest(count: usize) -> Option<(usize, f64)> {
     if count == 0 {
         return None;

@@ -1,9 +1,9 @@
-//! Claims of articles on moving bytes beside records of a machine: a row for each claim,
-//! with the measured value, whether that confirms it, and why.
+//! Claims of articles on moving bytes, compared with records of a machine: a row for each claim,
+//! with the measured value, the verdict, and the reason.
 //!
-//! Everything is made of [what is kept](kept()) of records: of each experiment the cases that a
-//! claim or a picture needs. That is small enough to lie in the repository, so that whoever doubts
-//! a row can compute it again.
+//! Everything is made of the [kept parts](kept()) of records: of each experiment the cases that a
+//! claim or a picture needs. They are small enough for the repository, so that readers can compute
+//! each row again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -16,7 +16,7 @@ mod table;
 
 use table::CLAIMS;
 
-/// A picture of the report that stands in the documentation.
+/// A picture of the report in the documentation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Picture {
     /// Of the file, without its end.
@@ -49,12 +49,12 @@ struct Claim {
 
 /// Claim in computable form.
 enum Says {
-    /// `this` has so many times the value of `that`; 1 is the same.
+    /// The value of `this` is this multiple of the value of `that`; 1 means equal.
     Times { metric: Sum, this: At, that: At, times: f64 },
     /// The value of a metric, to two per cent.
     Is { metric: Sum, this: At, value: f64 },
-    /// `this` costs less than `that` from about so many bytes on; the group is completed by the
-    /// size.
+    /// `this` costs less than `that` from about this number of bytes on; the size completes the
+    /// group.
     From { metric: Sum, this: At, that: At, bytes: f64 },
 }
 
@@ -125,7 +125,7 @@ pub fn page(records: &BTreeMap<String, Vec<Line>>) -> String {
     text
 }
 
-/// When and where an experiment was recorded, and whether its figures can be trusted.
+/// Time and machine of an experiment, and the reliability of its figures.
 pub(crate) fn circumstances(lines: &[Line]) -> String {
     let mut text = String::new();
     for line in lines {
@@ -356,7 +356,7 @@ pub fn kept(records: &[Vec<Line>]) -> BTreeMap<String, Vec<Line>> {
     kept
 }
 
-/// A line as far as it is kept for an experiment.
+/// A kept line of an experiment.
 fn of_experiment(line: &Line, experiment: &str) -> Option<Line> {
     match line {
         Line::Run(run) => {

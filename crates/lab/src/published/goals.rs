@@ -2,8 +2,7 @@
 //! `levada lab files`: a row for each goal, with the measured value, and a reason if the value does
 //! not reach it.
 //!
-//! The records lie in the repository beside the page, so that whoever doubts a row can compute it
-//! again.
+//! The records are in the repository next to the page, so that readers can compute each row again.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -21,7 +20,7 @@ use table::GOALS;
 
 const GROWTH: &str = "broker-growth";
 
-/// Cost of a request as its surroundings grow, drawn beside the page.
+/// Cost of a request as its surroundings grow, drawn on the page.
 pub const PICTURES: [Picture; 4] = [
     Picture {
         name: "growth-connections",
@@ -54,9 +53,9 @@ struct Goal {
 /// The bound of a value.
 #[derive(Debug, Clone, Copy)]
 enum Bound {
-    /// At most so many times the value of another case in the same round.
+    /// At most this multiple of the value of another case in the same round.
     Times(At, f64),
-    /// At least so many times that.
+    /// At least this multiple of it.
     TimesAtLeast(At, f64),
     /// At most this.
     Value(f64),
@@ -185,7 +184,7 @@ fn measured(goal: &Goal, lines: &[&Line]) -> Option<Measured> {
     Some(Measured { mine: value(&own), theirs, factor, judged })
 }
 
-/// A factor: small ones as the fraction that one would say.
+/// A factor: small ones as the usual fraction.
 fn times(factor: f64) -> String {
     match factor {
         factor if factor > 0.0 && factor < 0.67 => format!("1/{}", number::plain(1.0 / factor)),

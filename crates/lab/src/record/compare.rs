@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::record::{Announced, Better, Line, Metric, Sample};
 
-/// Smaller changes are what a machine does by itself from one run to the next.
+/// Smaller changes occur on a machine without a cause from one run to the next.
 pub const LEAST_CHANGE: f64 = 0.05;
 
 /// Differences that all cases of an experiment share are the machine's too, up to here: another run
@@ -20,11 +20,11 @@ pub const LEAST_CHANGE: f64 = 0.05;
 /// well.
 pub const LEAST_SHARED_CHANGE: f64 = 0.1;
 
-/// From so many cases on there is something that they share.
+/// Number of cases from which on they have a shared change.
 const SHARED_BY: usize = 4;
 
-/// Number of deviations the ends lie from the middle: one comparison in a thousand finds a
-/// difference where none is.
+/// Number of standard deviations from the middle to the ends: one comparison in a thousand finds a
+/// difference where there is none.
 const DEVIATIONS: f64 = 3.29;
 
 /// One case in both records.
@@ -63,15 +63,15 @@ pub struct Change {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ComparisonVerdict {
-    /// Nothing that chance would not do.
+    /// No change beyond chance.
     NoDifference,
-    /// It became better.
+    /// Better.
     Better,
-    /// It became worse.
+    /// Worse.
     Worse,
-    /// It changed, and neither way is good.
+    /// Changed, and neither direction is better.
     Changed,
-    /// Too few rounds to say anything.
+    /// Too few rounds for a verdict.
     TooFew,
 }
 

@@ -2,7 +2,7 @@
 //! case of its group.
 //!
 //! Relations are made of pairs: the two cases' values of the same round are divided, and the median
-//! of those quotients counts. What disturbs a whole round disturbs both and falls out.
+//! of those quotients counts. A disturbance of a whole round affects both and cancels out.
 
 use std::collections::BTreeMap;
 
@@ -54,7 +54,7 @@ pub struct Row {
     pub relative: Option<Interval>,
     /// True if its bytes were checked, and sound.
     pub sound: Option<bool>,
-    /// The reason why it is not what its name says.
+    /// The reason why it differs from its name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub caveat: Option<String>,
     /// Durations of its system calls, if each was measured.

@@ -1,4 +1,4 @@
-//! The top of the page: the machine, doubts with their remedies, and what came out in a few lines.
+//! The top of the page: the machine, doubts with their remedies, and the results in a few lines.
 
 use maud::{Markup, html};
 
@@ -55,7 +55,7 @@ fn findings(summaries: &[Summary]) -> Markup {
     }
 }
 
-/// A bare loop of the system calls that nobody avoids: measured with, and in no contest.
+/// A bare loop of the unavoidable system calls: measured for comparison, without a rank.
 const FLOOR: &str = "floor";
 
 /// Result of an experiment in a sentence: the best of its only group, or the case that is the best
@@ -99,7 +99,7 @@ fn finding(summary: &Summary) -> Option<String> {
     Some(said + ".")
 }
 
-/// Levada beside Kafka in a picture, where both were measured.
+/// Levada beside Kafka in a picture, if both were measured.
 fn beside_kafka(summaries: &[Summary]) -> Markup {
     let ratios: Vec<Ratio> = summaries.iter().flat_map(of_experiment).collect();
     html! {

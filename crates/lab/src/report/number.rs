@@ -18,7 +18,7 @@ pub(crate) fn with_unit(value: f64, unit: &str) -> String {
     if unit.is_empty() { plain(value) } else { format!("{}\u{202f}{unit}", plain(value)) }
 }
 
-/// A size as people say it: `64 KiB`.
+/// A size in the usual form: `64 KiB`.
 pub(crate) fn size(bytes: f64) -> String {
     let units = [(1024.0 * 1024.0 * 1024.0, "GiB"), (1024.0 * 1024.0, "MiB"), (1024.0, "KiB")];
     match units.into_iter().find(|(least, _)| bytes >= *least) {

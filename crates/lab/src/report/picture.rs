@@ -1,6 +1,6 @@
 //! Pictures of measurements as inline SVG: bars for cases, curves for sweeps. Colours come from the
-//! page's style sheet by class, so that one picture serves light, dark and paper; every mark says
-//! its numbers when pointed at. On the page each picture has two forms, for wide windows and for
+//! page's style sheet by class, so that one picture serves light, dark and paper; every mark shows
+//! its numbers under the pointer. On the page each picture has two forms, for wide windows and for
 //! narrow ones, so that its letters keep their size.
 
 use maud::{Markup, PreEscaped, html};
@@ -42,7 +42,7 @@ pub(super) struct Axis {
 /// The windows that a picture is drawn for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
-    /// Names beside what they name.
+    /// Names to the left of their subjects.
     Wide,
     /// Names above or below it: a telephone.
     Narrow,
@@ -56,7 +56,7 @@ impl Form {
         }
     }
 
-    /// Longer names are cut; pointing at them tells the rest.
+    /// Longer names are cut; the pointer shows the rest.
     fn longest(self) -> usize {
         match self {
             Self::Wide => 38,
@@ -72,7 +72,7 @@ impl Form {
         label.chars().take(self.longest() - 1).chain(['…']).collect()
     }
 
-    /// The room that names take beside what they name.
+    /// The width of names to the left of their subjects.
     fn room<'a>(self, labels: impl Iterator<Item = &'a str>) -> f64 {
         let longest = labels.map(|label| label.chars().count().min(self.longest())).max().unwrap_or(0);
         (longest as f64 * LETTER).max(60.0)
@@ -91,8 +91,7 @@ pub(super) fn fitting(draw: impl Fn(Form) -> Markup) -> Markup {
     }
 }
 
-/// A picture as a document: with a name for what it is, its style, paper behind it, and what its
-/// axis shows above it.
+/// A picture as a document: with a title, its style, a background, and the labels of its axis.
 pub(super) fn alone(drawn: &Markup, axis: Option<&str>, style: &str) -> String {
     const MARGIN: f64 = 16.0;
     let drawn = &drawn.0;
@@ -118,7 +117,7 @@ pub(super) fn alone(drawn: &Markup, axis: Option<&str>, style: &str) -> String {
     page.into_string() + "\n"
 }
 
-/// The line from which bars begin: whole, or in pieces beside the bars where names stand on it.
+/// The line from which bars begin: whole, or in pieces if names interrupt it.
 fn axis(form: Form, x: f64, height: f64, middles: impl Iterator<Item = f64>) -> Markup {
     let pieces: Vec<(f64, f64)> = match form {
         Form::Wide => vec![(0.0, height)],

@@ -21,7 +21,7 @@ pub(super) fn before(lines: &[Line]) -> Vec<&str> {
     notes.collect()
 }
 
-/// The row with the best median; one that is not what its name says has no rank.
+/// The row with the best median; a case that differs from its name has no rank.
 pub(super) fn best(group: &Group, metric: &Metric) -> Option<usize> {
     let median = |row: &Row| row.metrics.get(&metric.name).map(|interval| interval.median);
     let ranked = group.rows.iter().enumerate().filter(|(_, row)| row.caveat.is_none());
@@ -60,7 +60,7 @@ pub(super) fn outcome(group: &Group, metric: &Metric) -> String {
     said
 }
 
-/// The rows that the noise does not tell from the best one.
+/// The rows that the noise does not separate from the best one.
 fn equals<'g>(group: &'g Group, metric: &Metric, best: usize) -> Vec<&'g str> {
     let interval = |row: &Row| row.metrics.get(&metric.name).copied();
     let Some(first) = interval(&group.rows[best]) else { return Vec::new() };

@@ -32,7 +32,7 @@ impl Scale {
         Self::from_zero(most, start_px, end_px)
     }
 
-    /// The pixel of `value`; what lies outside is drawn at the edge.
+    /// The pixel of `value`; values outside are drawn at the edge.
     pub(super) fn px(&self, value: f64) -> f64 {
         let part = match self.log {
             true => (value.max(self.from) / self.from).ln() / (self.to / self.from).ln(),

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use super::layout::{Field, Kind, Layout};
 use super::{JsonError, template};
 
-/// Tagged fields that the table does not know.
+/// Tagged fields that are not in the table.
 pub(super) const TAGS: &str = "_tags";
 
 /// The body of a message.

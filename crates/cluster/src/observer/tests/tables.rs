@@ -156,7 +156,7 @@ fn a_damaged_snapshot_is_refused() {
         assert!(found.contains(reason), "{found}");
     }
     refused(|bytes| bytes.truncate(bytes.len() - 1), "without its footer");
-    refused(|bytes| bytes.extend_from_within(..), "outside of its header and footer");
+    refused(|bytes| bytes.extend_from_within(..), "not between its header and its footer");
     refused(|bytes| drop(bytes.drain(..83)), "");
     refused(|bytes| bytes[70] ^= 1, "damaged");
     refused(|bytes| bytes[8] = 0x7f, "impossible length");

@@ -1,6 +1,5 @@
-//! The fetching side of a fetch session (KIP-227): a full request opens one, and the next ones name
-//! only partitions that are asked for otherwise than before, and those that are not wanted any
-//! more.
+//! The fetching side of a fetch session (KIP-227): a full request opens one, and later requests
+//! contain only changed and removed partitions.
 
 use std::collections::BTreeMap;
 
@@ -50,12 +49,12 @@ pub struct SessionAnswer {
 pub enum SessionFault {
     /// The leader has refused the request with this error code.
     Refused(i16),
-    /// The answer is about partitions that were not asked for, or leaves out some.
+    /// The answer contains partitions that were not requested, or omits some.
     Partitions,
 }
 
 impl Session {
-    /// The request that asks for these partitions and no others.
+    /// The request for exactly these partitions.
     pub fn request(&mut self, wanted: Vec<(PartitionKey, FetchPartition)>) -> SessionRequest {
         let (id, epoch) = (self.id, self.epoch);
         let mut before = std::mem::take(&mut self.asked);

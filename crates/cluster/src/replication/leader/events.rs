@@ -8,7 +8,7 @@ pub const NO_BROKER_EPOCH: i64 = -1;
 pub struct BrokerStanding {
     /// Epoch of its registration.
     pub epoch: i64,
-    /// True if it is fenced: not counted as alive.
+    /// True if it is fenced: it does not count as alive.
     pub is_fenced: bool,
     /// True if it is in a controlled shutdown.
     pub is_stopping: bool,
@@ -116,7 +116,7 @@ pub struct IsrChange {
 pub struct CommittedIsr {
     /// Leader epoch at the controller.
     pub leader_epoch: i32,
-    /// Partition epoch after the change. It equals the one before if nothing had to change.
+    /// Partition epoch after the change. It equals the previous one if nothing had to change.
     pub partition_epoch: i32,
     /// The replicas in sync.
     pub isr: Vec<i32>,
@@ -144,7 +144,7 @@ pub enum ChangeOutcome {
     },
     /// The change was not made, and the committed ISR is in force again.
     Reset,
-    /// The fate of the change shows in later metadata. It limits the high watermark until then.
+    /// Later metadata will show if the change was made. It limits the high watermark until then.
     Unsettled,
     /// Send the same change again after a pause.
     Retry(IsrChange),

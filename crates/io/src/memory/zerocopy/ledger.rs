@@ -30,8 +30,8 @@ impl Ledger {
     pub(crate) fn acknowledged(&mut self, first: u32, last: u32) -> u64 {
         let mut freed = 0;
         let reported = u64::from(last.wrapping_sub(first)) + 1;
-        // Where the range begins among the entries; before the first of them if that difference is
-        // "negative".
+        // Position of the range's start among the entries; before the first of them if that
+        // difference is "negative".
         let skip = first.wrapping_sub(self.first);
         let (start, count) = if skip < 1 << 31 {
             (u64::from(skip), reported)

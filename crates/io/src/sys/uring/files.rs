@@ -9,8 +9,8 @@ use std::rc::Rc;
 pub struct FileSlot(Rc<SlotGuard>);
 
 impl FileSlot {
-    /// A free place of the table, if there is one. It is retired when the last clone of the slot is
-    /// dropped.
+    /// A free place of the table, if there is one. It is released when the last clone of the slot
+    /// is dropped.
     pub(crate) fn take(table: &Rc<RefCell<FileTable>>) -> Option<FileSlot> {
         let index = table.borrow_mut().free.pop()?;
         Some(FileSlot(Rc::new(SlotGuard { index, table: Rc::clone(table) })))
@@ -51,7 +51,7 @@ impl FileTable {
         self.free = (0..count).rev().collect();
     }
 
-    /// Takes the places that nobody can name any more.
+    /// Takes the unreferenced places.
     pub(crate) fn take_retired(&mut self) -> Vec<u32> {
         std::mem::take(&mut self.retired)
     }
@@ -61,7 +61,7 @@ impl FileTable {
         self.free.push(index);
     }
 
-    /// Notes that nobody can name a place any more.
+    /// Records that a place is unreferenced.
     pub(crate) fn retire(&mut self, index: u32) {
         self.retired.push(index);
     }

@@ -33,7 +33,7 @@ impl fmt::Debug for Handle {
     }
 }
 
-/// Where an operation reads from or sends to.
+/// Source or destination of an operation.
 #[derive(Debug, Clone)]
 pub enum Target {
     /// A descriptor; the kernel looks it up in each operation.
@@ -60,7 +60,7 @@ impl From<&FileSlot> for Target {
     }
 }
 
-/// Memory that the kernel reads or writes; it comes back with the operation's last completion.
+/// Memory that the kernel reads or writes; it returns with the operation's last completion.
 #[derive(Debug)]
 pub enum Memory {
     /// None.
@@ -100,8 +100,8 @@ pub enum Caching {
     /// Pages stay, as usual.
     #[default]
     Keep,
-    /// Pages that this read brings in are dropped with its end (`RWF_DONTCACHE`, Linux 6.14);
-    /// `EOPNOTSUPP` where the kernel or the file system does not know that.
+    /// Pages that this read loads are dropped at its end (`RWF_DONTCACHE`, Linux 6.14);
+    /// `EOPNOTSUPP` if the kernel or the file system does not support that.
     Drop,
 }
 
@@ -173,7 +173,7 @@ impl Operation {
         self
     }
 
-    /// Of a send: more follows, so the kernel had better wait for a full segment.
+    /// For a send: more data follows, so the kernel should wait for a full segment.
     #[must_use]
     pub fn more(mut self) -> Operation {
         if let Verb::Send { flags, .. } = &mut self.verb {

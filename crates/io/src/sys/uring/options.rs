@@ -23,8 +23,8 @@ pub enum Mode {
     /// The ring's own thread, in its own calls (`SINGLE_ISSUER | DEFER_TASKRUN`, Linux 6.1):
     /// nothing interrupts it.
     Deferred,
-    /// A kernel thread (`SQPOLL`) that takes operations up without any call of ours, and sleeps
-    /// after `idle_ms` without one. It takes a whole processor while it is awake.
+    /// A kernel thread (`SQPOLL`) that takes operations without a call, and sleeps after `idle_ms`
+    /// without one. It occupies a whole processor while it is awake.
     Polled {
         /// Milliseconds.
         idle_ms: u32,

@@ -14,7 +14,7 @@
 //! ```
 //!
 //! A zero-copy send completes twice: with its result and, if that had `F_MORE`, with a notification
-//! when nobody refers to the memory any more. Errors are no exception: a failed send with `F_MORE`
+//! when the memory has no references any more. Errors are no exception: a failed send with `F_MORE`
 //! is followed by its notification. Notifications of different sends come in any order.
 
 /// The slots of one ring.
@@ -59,9 +59,9 @@ pub(crate) struct Entry {
 /// Meaning of an entry for the operation.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Step<T> {
-    /// It is over.
+    /// The operation has ended.
     Done { key: Key, result: i32, payload: T },
-    /// It has its result; the kernel still refers to the payload.
+    /// The operation has its result; the kernel still refers to the payload.
     Parked { key: Key, result: i32 },
     /// The kernel refers to it no more. `usage` is the notification's result.
     Released { key: Key, usage: i32, payload: T },
@@ -95,12 +95,12 @@ impl<T> Slots<T> {
         self.free.len()
     }
 
-    /// Number of operations the kernel has not said its last word about.
+    /// Number of operations without their last completion.
     pub(crate) fn live(&self) -> usize {
         self.slots.len() - self.free.len()
     }
 
-    /// Takes what an operation refers to; gives it back if there is no room.
+    /// Takes the memory and descriptors of an operation; returns them if there is no room.
     pub(crate) fn insert(&mut self, payload: T) -> Result<Key, T> {
         let Some(index) = self.free.pop() else { return Err(payload) };
         let slot = &mut self.slots[index as usize];
@@ -119,7 +119,7 @@ impl<T> Slots<T> {
         }
     }
 
-    /// Takes in one entry; at most two steps come of it, in the order in which they are to be told.
+    /// Processes one entry; it causes at most two steps, in the order in which they are reported.
     pub(crate) fn complete(&mut self, entry: Entry) -> [Option<Step<T>>; 2] {
         let (index, generation) = Key::parts(entry.user_data);
         let key = Key(entry.user_data);
@@ -143,7 +143,8 @@ impl<T> Slots<T> {
                 [Some(Step::Parked { key, result }), Some(released)]
             }
             (other, _) => {
-                // A second result, a second notification, or an entry for a free slot: nobody's.
+                // A second result, a second notification, or an entry for a free slot: no operation
+                // matches.
                 slot.state = other;
                 return [Some(Step::Stray), None];
             }

@@ -6,7 +6,7 @@
 //! mapping costs more than copying. Never planned; it is here to be measured
 //! ([`Engine::force`](crate::Engine::force)).
 //!
-//! Nobody but the kernel touches the mapping: a file that is cut is an error and no signal.
+//! Only the kernel reads the mapping: a truncated file is an error and no signal.
 
 use rustix::io::Errno;
 

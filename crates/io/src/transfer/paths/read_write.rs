@@ -6,8 +6,8 @@
 //! large extents: every byte is copied twice by the CPU (page cache → buffer → socket), which costs
 //! about twice the CPU time of the paths by reference from 256 KiB up.
 //!
-//! Bytes that were read but not taken by the socket are forgotten and read again on the next turn:
-//! a blocked transfer holds no buffer.
+//! Bytes that were read but not taken by the socket are dropped and read again on the next turn: a
+//! blocked transfer holds no buffer.
 
 use std::io::{IoSlice, IoSliceMut};
 
@@ -175,8 +175,8 @@ pub(crate) fn read(
     Ok(filled)
 }
 
-/// Sends the batch until all of it is taken or the socket says that it would block; says how much
-/// was taken either way.
+/// Sends the batch until all of it is taken or the socket would block; returns the number of taken
+/// bytes either way.
 fn send(job: &Job<'_>, queue: &Queue, batch: Batch<'_>) -> (u64, Result<Progress, TransferError>) {
     let counters = &job.engine.counters;
     let more = if Job::more_after(queue, batch.len) { SendFlags::MORE } else { SendFlags::empty() };

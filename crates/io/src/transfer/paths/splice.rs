@@ -85,7 +85,7 @@ fn fill(job: &Job<'_>, extent: &Extent, done: u64, pipe: &mut Pipe) -> Result<Pr
             }
             Err(Errno::INTR) => {}
             // Above all EINVAL: the file system cannot splice. An empty pipe is never full, so
-            // EAGAIN says no more than that.
+            // EAGAIN means the same.
             Err(Errno::INVAL | Errno::NOSYS | Errno::PERM | Errno::OPNOTSUPP | Errno::AGAIN) => {
                 return Ok(Progress::Refused(Fallback::SpliceRefused));
             }
@@ -94,7 +94,7 @@ fn fill(job: &Job<'_>, extent: &Extent, done: u64, pipe: &mut Pipe) -> Result<Pr
     }
 }
 
-/// Hands what the pipe holds to the socket, once.
+/// Sends the contents of the pipe to the socket, once.
 fn drain(job: &Job<'_>, queue: &Queue, pipe: &mut Pipe) -> Result<(u64, Progress), TransferError> {
     let counters = &job.engine.counters;
     let Some((extent, done)) = queue.front_extent() else { return Ok((0, Progress::Moved)) };

@@ -7,8 +7,8 @@
 //! itself](crate::ktls), which never lifts the bytes.
 //!
 //! Bytes are counted when the socket takes them, encrypted, so that the headers and tags of the
-//! records are counted too. What was encrypted but not taken stays with its transfer: it cannot be
-//! encrypted a second time.
+//! records are counted too. Encrypted bytes that the socket has not taken stay with their transfer:
+//! they cannot be encrypted a second time.
 
 use std::io::IoSlice;
 
@@ -57,8 +57,8 @@ pub(crate) fn gather(engine: &Engine, queue: &Queue, into: &mut [u8]) -> Result<
     Ok(gathered)
 }
 
-/// Sends encrypted bytes until all are taken or the socket would block; how many were taken either
-/// way. `queue` is what comes behind them.
+/// Sends encrypted bytes until all are taken or the socket would block; returns the number of taken
+/// bytes either way. `queue` has the data after them.
 pub(crate) fn send(job: &Job<'_>, queue: &Queue, bytes: &[u8]) -> (usize, Result<Progress, TransferError>) {
     let counters = &job.engine.counters;
     let more = if queue.remaining() > 0 && job.budget > 0 { SendFlags::MORE } else { SendFlags::empty() };

@@ -15,7 +15,7 @@ use crate::harness::process::{Spent, faults};
 use crate::method::experiment::{Case, Experiment, Outcome, Pass};
 use crate::record::Metric;
 
-/// The way that is the default is what the other is compared with.
+/// The default is the case that the other is compared with.
 const WAYS: [&str; 2] = ["pwrite", "mapped"];
 
 const SIZES: [(&str, usize); 3] = [("4 KiB", 4 << 10), ("64 KiB", 64 << 10), ("1 MiB", 1 << 20)];

@@ -23,11 +23,10 @@ pub struct Connections<'b> {
 }
 
 impl<'b> Connections<'b> {
-    /// Nothing is started yet: each run has a fresh broker, because memory that was used once is
-    /// not given back.
+    /// Nothing is started yet: each run has a fresh broker, because a process does not return used
+    /// memory.
     ///
-    /// # Errors
-    /// This process may not open so many descriptors.
+    /// # Errors This process may not open this number of descriptors.
     pub fn new(bench: &'b Bench, systems: &Systems) -> Result<Connections<'b>, LabError> {
         let count = bench.scale().choose(50, 1_000, 5_000, 5_000);
         allow_descriptors(count as u64 + 200)?;

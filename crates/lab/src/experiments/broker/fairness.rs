@@ -1,4 +1,4 @@
-//! Latency of small readers beside a large one: many consumers fetch a few KB each at a steady
+//! Latency of small readers during a large fetch: many consumers fetch a few KB each at a steady
 //! rate, with and without a consumer that fetches 50 MB at a time. The broker has one processor, so
 //! that all of them are on the same shard. The same load on a bare loop shows the part that the
 //! machine causes: packets that the sender's processor delivers, and clients that share a
@@ -84,7 +84,7 @@ impl<'b> Fairness<'b> {
         Ok(Fairness { bench, readers, subjects, alone: BTreeMap::new() })
     }
 
-    /// One run; what the small readers saw, and how many bytes a second the large one got.
+    /// One run; the latencies of the small readers, and the bytes per second of the large one.
     fn measure(
         &self,
         (address, topics): (SocketAddr, &Topics),
@@ -130,7 +130,7 @@ impl<'b> Fairness<'b> {
         Ok(Verdict { what: format!("small: {}; large: {}", small.what, large.what), ..large })
     }
 
-    /// Has `clients` run beside a broker, or beside the bare loop, which sends from Levada's files.
+    /// Runs `clients` against a broker, or against the bare loop, which sends from Levada's files.
     fn beside<T>(
         &self,
         subject: &Subject,

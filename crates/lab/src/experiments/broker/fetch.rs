@@ -111,7 +111,7 @@ impl<'b> Fetch<'b> {
     }
 }
 
-/// Reads the topic once, or as far as so many requests go; how many bytes of records came.
+/// Reads the topic once, or up to a number of requests; returns the bytes of records.
 fn read(address: SocketAddr, filled: &Filled, max_bytes: i32) -> Result<u64, LabError> {
     let mut connection = Connection::open(address)?;
     let (mut batch, mut requests) = (0, 0);

@@ -40,7 +40,7 @@ impl Kind {
         }
     }
 
-    /// From little to much; small runs leave out what takes long to build.
+    /// In ascending order; small runs omit values that take long to build.
     fn counts(self, largest: usize) -> Vec<usize> {
         match self {
             Kind::Fetch => vec![1 << 10, 16 << 10, 256 << 10, 4 << 20, 50 << 20],
@@ -62,24 +62,23 @@ pub struct Growth<'b> {
     bench: &'b Bench,
     systems: Systems,
     largest: usize,
-    /// Each with so many partitions; the first has all the other topics too.
+    /// Each with this number of partitions; the first has all the other topics too.
     nodes: Vec<(usize, Node)>,
-    /// Topics that were filled, by what they are for.
+    /// Topics with records, by purpose.
     filled: Vec<((Kind, usize), Filled)>,
 }
 
 impl<'b> Growth<'b> {
     /// Brokers are started when they are needed.
     ///
-    /// # Errors
-    /// This process may not open so many descriptors.
+    /// # Errors This process may not open this number of descriptors.
     pub fn new(bench: &'b Bench, systems: &Systems) -> Result<Growth<'b>, LabError> {
         let largest = bench.scale().choose(100, 1_000, 10_000, 10_000);
         allow_descriptors(5_200.min(largest as u64 + 200))?;
         Ok(Growth { bench, systems: systems.clone(), largest, nodes: Vec::new(), filled: Vec::new() })
     }
 
-    /// A broker with so many partitions.
+    /// A broker with this number of partitions.
     fn node(&mut self, partitions: usize) -> Result<&Node, LabError> {
         let found = self.nodes.iter().position(|(count, _)| *count == partitions);
         let at = match found {
@@ -187,7 +186,7 @@ impl Kind {
     }
 }
 
-/// Where the n-th fetch begins: anywhere, but so that there is enough behind it.
+/// Start of the n-th fetch: anywhere with enough records after it.
 fn first_of(filled: &Filled, number: usize, max_bytes: usize) -> usize {
     // Far from any period of the offsets.
     const STRIDE: usize = 2_654_435_761;
@@ -195,7 +194,8 @@ fn first_of(filled: &Filled, number: usize, max_bytes: usize) -> usize {
     number.wrapping_mul(STRIDE) % last.max(1)
 }
 
-/// A log of so many segments with a batch each: each batch is older than a segment may become.
+/// A log of this number of segments with a batch each: each batch is older than a segment may
+/// become.
 fn segments(node: &Node, count: usize) -> Result<Filled, LabError> {
     let place = TopicPartition { topic: format!("segments-{count}"), partition: 0 };
     let settings = [("segment.ms", "1"), ("segment.jitter.ms", "0"), ("segment.index.bytes", "1024")];

@@ -102,7 +102,7 @@ impl<'b> Interference<'b> {
             let replayer = scope.spawn(|| {
                 cpu::pin(bench.places().receiver());
                 pace::step_back();
-                // After the live ones have warmed up.
+                // After the warm-up of the live clients.
                 std::thread::sleep(Duration::from_millis(150));
                 let start = Instant::now();
                 let bytes = replay::within(limit(bench), node, &subject.backlog, FETCH_BYTES);

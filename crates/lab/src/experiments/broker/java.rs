@@ -1,5 +1,4 @@
-//! Kafka's own producer as a client: ProducerPerformance, a process of its own, against both
-//! systems.
+//! Kafka's own producer as a client: ProducerPerformance, a separate process, against both systems.
 
 use std::process::{Command, Stdio};
 
@@ -69,7 +68,7 @@ impl<'b> Java<'b> {
         Ok(Java { bench, systems: systems.clone(), nodes: super::started(bench, systems)?, topics: 0 })
     }
 
-    /// Runs the tool; what it says in the end.
+    /// Runs the tool; returns its final output.
     fn produce(
         &self,
         node: &Node,

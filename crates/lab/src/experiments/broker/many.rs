@@ -68,8 +68,8 @@ impl<'b> Many<'b> {
         Ok(Told { ends, records })
     }
 
-    /// The same to the bare loop, which adds what it used of the processor, and how many records
-    /// its files have.
+    /// The same against the bare loop, which adds its processor time and the number of records in
+    /// its files.
     fn send_to_floor(&self, rounds: usize) -> Result<(Told, Duration, u64), LabError> {
         let (places, batch) = (places(), batch()?);
         let files = places.iter().map(|_| self.bench.file()).collect::<Result<Vec<_>, LabError>>()?;

@@ -37,8 +37,7 @@ impl<'b> Produce<'b> {
         Ok(Produce { bench, nodes: super::started(bench, systems)?, topics: 0 })
     }
 
-    /// Runs a case once: what it cost, and whether everything was there afterwards if that is asked
-    /// for.
+    /// Runs a case once: returns its cost, after a check of all records if requested.
     fn once(&mut self, case: &Case, (len, bytes): (usize, u64), verify: bool) -> Result<Outcome, LabError> {
         self.topics += 1;
         let place = TopicPartition { topic: format!("produce-{:04}", self.topics), partition: 0 };

@@ -21,14 +21,14 @@ use crate::record::{Metric, Verdict};
 
 const TOPIC: &str = "recovery";
 
-/// Kafka's default: so long its controller takes the broker that was killed for alive, and does not
-/// register another of its number.
+/// Kafka's default: for this time its controller considers the killed broker alive, and registers
+/// no other broker of its number.
 const SESSION: (&str, &str) = ("broker.session.timeout.ms", "9000");
 
 /// From the launch on.
 const LIMIT: Duration = Duration::from_secs(900);
 
-/// Between two looks at what is served.
+/// Interval between two checks of the served partitions.
 const LOOK: Duration = Duration::from_millis(2);
 
 /// The experiment.
@@ -109,7 +109,7 @@ impl<'b> Recovery<'b> {
         }
     }
 
-    /// Reads some partitions from end to end, the last ones among them.
+    /// Reads some partitions from end to end, including the last ones.
     fn verify(&self, node: &Node, filled: &Filled) -> Result<Verdict, LabError> {
         let step = usize::try_from(self.partitions / 8).unwrap_or(1).max(1);
         let mut what = String::new();

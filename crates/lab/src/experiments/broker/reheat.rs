@@ -25,10 +25,10 @@ const SIZES: [(&str, i32); 2] = [("50 MiB", 50 << 20), ("1 MiB", 1 << 20)];
 
 const BATCH_LEN: usize = 16 << 10;
 
-/// One byte of so many is pushed out.
+/// One of this number of bytes is evicted.
 const SHARE: u64 = 256;
 
-/// Hot passes before and after, so that what the processor does meanwhile falls on both sides.
+/// Hot passes before and after, so that changes of the processor affect both sides.
 const HOT_PASSES: usize = 2;
 
 /// The experiment, with its brokers.
@@ -85,12 +85,12 @@ impl<'b> Reheat<'b> {
 /// Cost of one consumer that read everything.
 pub(super) struct Sweep {
     pub(super) time: Duration,
-    /// None if the kernel does not tell.
+    /// None if the kernel does not report it.
     pub(super) device_bytes: Option<u64>,
 }
 
 impl Sweep {
-    /// Reads everything by a connection of its own.
+    /// Reads everything by a separate connection.
     pub(super) fn over(node: &Node, filled: &Filled, max_bytes: i32) -> Result<Sweep, LabError> {
         let before = process::device_bytes(node.pid());
         let start = Instant::now();
@@ -115,7 +115,7 @@ fn evict_some(file: &File) -> Result<Option<u64>, LabError> {
     let file = file.try_clone().map_err(LabError::step("cannot share a file"))?;
     let bytes = file.metadata().map_err(LabError::step("cannot look at a segment"))?.len();
     let len = (bytes / SHARE).max(16 << 10);
-    // Where no large page of the cache straddles the edge.
+    // At a boundary that no large page of the cache crosses.
     let offset = (bytes / 2).next_multiple_of(2 << 20).min(bytes - len);
     let extent = Extent { file: Arc::new(file), offset, len };
     rustix::fs::fadvise(&extent.file, offset, NonZeroU64::new(len), Advice::DontNeed)

@@ -1,5 +1,5 @@
 //! Cost of fetches over TLS, encrypted by the broker: one connection, TLS 1.3 with AES-128-GCM,
-//! beside rustls alone on the same bytes.
+//! compared with rustls alone on the same bytes.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -47,7 +47,7 @@ pub struct TlsFetch<'b> {
     segment: File,
     client: Arc<ClientConfig>,
     server: Arc<ServerConfig>,
-    /// Where the brokers have their certificate from.
+    /// Directory of the brokers' certificate.
     _folder: TempDir,
 }
 
@@ -85,7 +85,7 @@ impl<'b> TlsFetch<'b> {
         Ok(TlsFetch { bench, subjects, segment, client, server, _folder: folder })
     }
 
-    /// Lets `work` ask the case's subject; what the subject's processor did meanwhile.
+    /// Lets `work` use the case's subject; returns the processor time of the subject.
     fn beside(
         &self,
         case: &Case,
@@ -95,7 +95,7 @@ impl<'b> TlsFetch<'b> {
         match self.subjects.iter().find(|(node, ..)| node.system().label() == case.name) {
             Some((node, address, filled)) => {
                 let mut client = self.connect(*address)?;
-                // The handshake comes with the first request, and is not what is measured.
+                // The handshake comes with the first request, and is not measured.
                 let first = Wanted { offset: 0, max_bytes: 1, max_wait_ms: 0 };
                 ask(&mut client, &frames::fetch(&filled.place, first)?)?;
                 let before = Spent::of(node.pid());
@@ -123,7 +123,7 @@ impl<'b> TlsFetch<'b> {
         connected.map_err(|error| LabError::step("cannot connect by TLS")(io::Error::other(error)))
     }
 
-    /// Encrypts what a fetch would send, read as it comes, and does nothing else.
+    /// Encrypts the data of a fetch as it is read, and does nothing else.
     fn alone(&self, mut stream: &TcpStream, fetches: &Fetches<'_>) -> io::Result<()> {
         let mut tls = ServerConnection::new(self.server.clone()).map_err(io::Error::other)?;
         tls.set_buffer_limit(None);

@@ -1,5 +1,5 @@
-//! Cost of watching: what produce and fetch requests cost a broker with many partitions while a
-//! page of its console is open and Prometheus scrapes it, and while nobody looks.
+//! Cost of observation: the cost of produce and fetch requests in a broker with many partitions,
+//! with and without an open page of its console and scrapes by Prometheus.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -27,7 +27,7 @@ const ALONE: &str = "nobody looks";
 
 const BATCH_LEN: usize = 64 << 10;
 const FETCH_BYTES: i32 = 1 << 20;
-/// Batches that are sent before the clock is looked at.
+/// Batches that are sent between two readings of the clock.
 const TURN: usize = 64;
 /// Time between two scrapes, as Prometheus is often configured.
 const SCRAPED_EVERY: Duration = Duration::from_secs(5);
@@ -60,7 +60,7 @@ impl Watchers {
         });
         let (stop, stopped) = mpsc::channel();
         let scraper = thread::spawn(move || {
-            // A scrape that fails is seen by what it costs: nothing. The page has answered.
+            // A failed scrape would show as a cost of zero. The page has answered.
             while Scrape::of(Some(http)).is_ok() {
                 match stopped.recv_timeout(SCRAPED_EVERY) {
                     Err(RecvTimeoutError::Timeout) => {}
@@ -72,7 +72,7 @@ impl Watchers {
     }
 }
 
-/// Asks for the stream of the console's overview, and waits for its first event.
+/// Requests the stream of the console's overview, and waits for its first event.
 fn follow(http: SocketAddr) -> io::Result<(TcpStream, TcpStream)> {
     let mut stream = TcpStream::connect(http)?;
     write!(stream, "GET /live HTTP/1.1\r\nhost: {http}\r\n\r\n")?;
@@ -121,7 +121,7 @@ impl<'b> Watched<'b> {
         Ok(Watched { bench, node, filled, topics: 0 })
     }
 
-    /// Produces until the time is over; how many bytes of records, and what they cost.
+    /// Produces until the time is over; returns the bytes of records, and their cost.
     fn produce(&mut self, time: Duration) -> Result<(u64, Duration), LabError> {
         self.topics += 1;
         let place = TopicPartition { topic: format!("written-{:04}", self.topics), partition: 0 };
@@ -152,7 +152,7 @@ impl<'b> Watched<'b> {
         Ok(((batches * self.filled.batch_len) as u64, Spent::since(self.node.pid(), &before)))
     }
 
-    /// A watched broker has told what was looked for, and its records are whole.
+    /// An observed broker has returned the expected values, and its records are complete.
     fn check(&self, case: &Case) -> Result<Verdict, LabError> {
         let verdict = topic::verify(self.node.address(), &self.filled, 0, FETCH_BYTES)?;
         let partitions = Scrape::of(self.node.http())?.sum("levada_partitions");

@@ -6,7 +6,7 @@ use serde::Serialize;
 use crate::method::statistics::Interval;
 use crate::record::summary::{Group, Row, Summary};
 
-/// One threshold and why it is what it is.
+/// One threshold and the reason for its value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
     /// Its key in the file.
@@ -19,17 +19,17 @@ pub struct Finding {
     pub why: String,
 }
 
-/// A pipe that surely costs no more than this times the default one is as good, and the smallest of
-/// those is taken: large ones are scarce.
+/// A pipe whose cost is surely at most this times that of the default one is as good, and the
+/// smallest of those is chosen: large pipes are scarce.
 const AS_GOOD: f64 = 1.03;
 
 /// Sent by reference never: the largest size that may be set.
 const NEVER_BYTES: usize = 64 << 20;
 
-/// An interval that is less sure than this says nothing: five rounds give it.
+/// An interval with less confidence than this is ignored: five rounds reach it.
 const CONFIDENCE: f64 = 0.93;
 
-/// The thresholds that the summaries speak for. A default goes only if the measurement is sure
+/// The thresholds that the summaries support. A default changes only if the measurement is surely
 /// against it.
 pub fn decide(summaries: &[Summary]) -> (Thresholds, Vec<Finding>) {
     let defaults = Thresholds::default();
@@ -81,22 +81,23 @@ fn points(groups: &[Group], size: &str, wanted: impl Fn(&Row) -> bool) -> Vec<(u
     points
 }
 
-/// Where references take over from copying.
+/// The size from which references are better than copying.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Crossing {
-    /// At a size, where they are so many times better; and the next smaller size that was tried.
+    /// A size, with the factor by which references are better there; and the next smaller size that
+    /// was measured.
     At { below: Option<usize>, at: usize, gain: f64 },
     /// Copying is surely better at every size.
     Never,
     /// The measurement does not contradict the default.
     Default,
-    /// Nothing was measured.
+    /// No measurement.
     Unknown,
 }
 
-/// Copying is surely better up to some size, references are surely better from some size on;
-/// between them lies what cannot be told. If the default lies there it stays. Otherwise they take
-/// over where the medians cross.
+/// Copying is surely better up to some size, references are surely better from some size on; in
+/// between the result is open. A default in between stays. Otherwise the threshold is where the
+/// medians cross.
 fn crossing(points: &[(usize, Interval)], default: usize) -> Crossing {
     let Some((largest, _)) = points.last() else { return Crossing::Unknown };
     let sure = |relation: &Interval| relation.confidence >= CONFIDENCE;

@@ -14,7 +14,7 @@ use crate::method::experiment::Metrics;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CopyMethod {
     ReadWrite(usize),
-    /// So many bytes a call.
+    /// This number of bytes a call.
     Sendfile(usize),
     CopyFileRange,
     /// Through a pipe of this size.
@@ -22,7 +22,7 @@ pub(super) enum CopyMethod {
     Reflink,
 }
 
-/// As much as one call may move.
+/// The maximum of one call.
 const ALL_BYTES: usize = 0x7fff_f000;
 
 /// The reason why a copy was not made.
@@ -44,7 +44,7 @@ impl From<Errno> for Failed {
 }
 
 impl CopyMethod {
-    /// All of them, the one of the textbooks first.
+    /// All methods, that of the textbooks first.
     pub(super) const ALL: [CopyMethod; 10] = [
         CopyMethod::ReadWrite(4 << 10),
         CopyMethod::ReadWrite(64 << 10),
@@ -76,7 +76,7 @@ impl CopyMethod {
         }
     }
 
-    /// Copies the first `len` bytes and says what each system call took.
+    /// Copies the first `len` bytes and returns the duration of each system call.
     pub(super) fn copy(self, from: &File, to: &File, len: u64) -> Result<Vec<Clock>, Failed> {
         match self {
             CopyMethod::ReadWrite(bytes) => read_write(from, to, len, bytes),
@@ -183,8 +183,7 @@ impl Clock {
         result
     }
 
-    /// As `call.NAME.VALUE`, in milliseconds: what [`crate::record::summary::Row::calls`] is made
-    /// of.
+    /// As `call.NAME.VALUE`, in milliseconds: the input of [`crate::record::summary::Row::calls`].
     pub(super) fn report(&self, metrics: &mut Metrics) {
         let ms = |time: Duration| time.as_secs_f64() * 1e3;
         for (value, number) in [

@@ -63,7 +63,7 @@ pub(super) fn request(file: &SiteFile, is_last: bool) -> String {
     )
 }
 
-/// An answer that comes in.
+/// An answer in progress.
 struct Answer<'a> {
     file: &'a SiteFile,
     /// Bytes of the body that are still to come; none before the head.
@@ -244,7 +244,7 @@ pub(super) fn keep(address: SocketAddr, file: &SiteFile) -> Result<TcpStream, La
     Ok(stream)
 }
 
-/// Asks for a file and compares its bytes.
+/// Requests a file and compares its bytes.
 pub(super) fn once(stream: &mut TcpStream, file: &SiteFile) -> Result<(), LabError> {
     let mut ask = || {
         stream.write_all(request(file, false).as_bytes())?;

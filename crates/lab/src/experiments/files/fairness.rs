@@ -1,5 +1,5 @@
-//! Latency of small readers beside a large download: many readers of 4 KiB at a steady rate, alone,
-//! beside a download from memory, and beside one from the disk. Each server has one worker on one
+//! Latency of small readers during a large download: many readers of 4 KiB at a steady rate, alone,
+//! during a download from memory, and during one from the disk. Each server has one worker on one
 //! processor.
 
 use std::net::SocketAddr;
@@ -108,7 +108,7 @@ impl<'b> FilesFairness<'b> {
     }
 }
 
-/// Asks whenever that is due, on one connection.
+/// Sends a request whenever one is due, on one connection.
 fn read_small(
     (address, file): (SocketAddr, &SiteFile),
     (pace, count): (FixedRate, u64),

@@ -29,8 +29,8 @@ struct Prepared {
     rest: Option<(File, u64)>,
 }
 
-/// Serves the site to whoever connects while `clients` runs; the result, and the processor time of
-/// the loop.
+/// Serves the site to all connections while `clients` runs; returns the result, and the processor
+/// time of the loop.
 pub(super) fn beside<T>(
     bench: &Bench,
     site: &Site,
@@ -106,8 +106,8 @@ impl Connection {
         })
     }
 
-    /// Takes a request, which comes whole, and answers it, but for what goes by `splice`; false if
-    /// the client has gone.
+    /// Receives a request, which arrives whole, and answers it, except for the part that `splice`
+    /// sends; false if the client has disconnected.
     fn begin(&mut self, answers: &[Prepared]) -> io::Result<bool> {
         let mut request = [0; 1024];
         let len = self.stream.read(&mut request)?;
@@ -123,7 +123,8 @@ impl Connection {
                 rustix::net::send(&self.stream, bytes, SendFlags::MORE | SendFlags::NOSIGNAL)?;
                 self.rest.begin(0, *len);
             }
-            // The client takes an answer before it asks again, so that a small one has room.
+            // The client reads an answer before its next request, so that there is room for a small
+            // one.
             Prepared { bytes, .. } => self.stream.write_all(bytes)?,
         }
         Ok(true)

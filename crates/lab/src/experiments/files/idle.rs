@@ -14,7 +14,7 @@ use crate::harness::program::allow_descriptors;
 use crate::method::experiment::{Case, Experiment, Metrics, Outcome, Pass};
 use crate::record::{Metric, Verdict};
 
-/// Connections that are made before memory is looked at first.
+/// Connections before the first reading of memory.
 const WARM_UP: usize = 10;
 
 /// The experiment. Each run has a fresh server, because memory that was used once is not given

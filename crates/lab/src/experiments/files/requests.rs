@@ -27,7 +27,7 @@ struct Work {
     connections: usize,
     is_short: bool,
     is_sealed: bool,
-    /// Of the usual number of requests, one in so many is made.
+    /// Divisor of the usual number of requests.
     share: usize,
 }
 

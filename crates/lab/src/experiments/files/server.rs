@@ -140,7 +140,7 @@ impl Server {
         self.sealed
     }
 
-    /// Runs `work`; its result, and the processor time of the server meanwhile.
+    /// Runs `work`; returns its result, and the processor time of the server.
     pub(super) fn beside<T>(
         &self,
         work: impl FnOnce() -> Result<T, LabError>,
@@ -154,8 +154,8 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         if let Some(group) = Pid::from_raw(self.child.id().cast_signed()) {
-            // The worker is in the group of its master. A group that has ended already is what is
-            // wanted.
+            // The worker is in the group of its master. The group may have ended already, which is
+            // the goal.
             let _ = rustix::process::kill_process_group(group, Signal::KILL);
         }
         let _ = self.child.wait();
@@ -171,7 +171,7 @@ fn levada(program: &Path, site: &Site, (plain, sealed): (SocketAddr, SocketAddr)
     command
 }
 
-/// nginx with a configuration of its own in `home`.
+/// nginx with a separate configuration in `home`.
 fn nginx(
     program: Option<&Path>,
     site: &Site,
@@ -194,15 +194,15 @@ fn found(program: &Path) -> PathBuf {
     paths.find(|path| path.exists()).unwrap_or_else(|| program.to_owned())
 }
 
-/// The settings of `nginx.conf` in Debian's package, one worker, and what favours a server of
-/// files: no access log, open files kept, connections kept for any number of requests.
+/// The settings of `nginx.conf` in Debian's package, one worker, and settings that favour a server
+/// of files: no access log, open files kept, connections kept for any number of requests.
 fn configuration(
     program: &Path,
     site: &Site,
     (home, plain, sealed): (&Path, SocketAddr, SocketAddr),
 ) -> String {
     let user = if rustix::process::geteuid().is_root() { "user root root;" } else { "" };
-    // Beside the program, wherever the package was unpacked.
+    // Next to the program, in the directory of the unpacked package.
     let types = program.ancestors().nth(3).map(|top| top.join("etc/nginx/mime.types"));
     let types = types.filter(|types| types.exists());
     let types = types.map(|types| format!("include {};", types.display())).unwrap_or_default();

@@ -62,7 +62,7 @@ impl Site {
         chill(&File::open(&path).map_err(LabError::file("cannot open", &path))?)
     }
 
-    /// A directory beside the one that is served.
+    /// A directory next to the served one.
     pub(super) fn beside(&self) -> &Path {
         self.dir.path()
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 /// Counts since the start of the process, or between two looks.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Faults {
-    /// Small and large ones.
+    /// Minor and major faults.
     pub(super) faults: u64,
     /// Faults that waited for the device.
     pub(super) large: u64,

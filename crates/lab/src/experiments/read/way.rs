@@ -64,11 +64,11 @@ pub(super) struct Share {
 /// A block that was read.
 pub(super) struct Block<'a> {
     pub(super) number: u64,
-    /// Its bytes, in as many parts as it was read in.
+    /// Its bytes, in the parts of the reads.
     pub(super) parts: &'a [&'a [u8]],
 }
 
-/// Takes blocks; they come in any order.
+/// Takes blocks, in any order.
 pub(super) type Taker<'a> = dyn FnMut(Block<'_>) + 'a;
 
 const RING: Depth = Depth { reads: 1, registered: false, polled: false, together: false, cache: Cache::Keep };
@@ -167,8 +167,8 @@ impl ReadMethod {
         matches!(self, ReadMethod::Ring(Depth { cache: Cache::Around, .. }))
     }
 
-    /// Gets ready to read blocks of so many bytes: buffers and rings are made before the clock
-    /// starts. Mappings are not, since some of them read while they are made.
+    /// Prepares reads of blocks of this size: buffers and rings are made before the clock starts.
+    /// Mappings are not, because some of them read during their creation.
     pub(super) fn ready(self, file: &Arc<File>, block_bytes: usize) -> io::Result<Reader> {
         let means = match self {
             ReadMethod::Pread | ReadMethod::Preadv { .. } => Means::Buffer(touched(block_bytes)),
@@ -240,7 +240,7 @@ fn touched(bytes: usize) -> Vec<u8> {
     vec![1; bytes]
 }
 
-/// Looks at a word of each page.
+/// Checks a word of each page.
 fn touch(bytes: &[u8]) {
     const PAGE_BYTES: usize = 4096;
     bytes.iter().step_by(PAGE_BYTES).for_each(|byte| {
@@ -290,7 +290,7 @@ fn preadv_anew(file: &File, share: &Share, take: &mut Taker<'_>) -> io::Result<V
     share.blocks.iter().map(one).collect()
 }
 
-/// Reads a block in one call, and looks at it.
+/// Reads a block in one call, and checks it.
 fn vectored(file: &File, share: &Share, number: u64, slices: &mut [IoSliceMut<'_>]) -> io::Result<()> {
     let got = rustix::io::preadv2(file, slices, share.offset(number), ReadWriteFlags::empty())?;
     slices.iter().for_each(|slice| touch(slice));

@@ -14,17 +14,17 @@ use rustix::pipe::SpliceFlags;
 pub(super) enum ReceiveMethod {
     /// As the broker does it.
     Buffer { checked: bool },
-    /// Past this process, but for what is read back.
+    /// Past this process, except for the part that is read back.
     Splice { checked: bool },
 }
 
 /// The leader epoch that every batch gets.
 pub(super) const EPOCH: i32 = 7;
 
-/// Where a batch has its leader epoch: behind its offset and length.
+/// Position of the leader epoch in a batch: after its offset and length.
 const EPOCH_AT: usize = 12;
 
-/// As large as an unprivileged pipe may be.
+/// The maximum size of an unprivileged pipe.
 const PIPE_BYTES: usize = 1 << 20;
 
 impl ReceiveMethod {
@@ -49,7 +49,7 @@ impl ReceiveMethod {
     }
 }
 
-/// Sends so many batches, each behind its length.
+/// Sends this number of batches, each after its length.
 pub(super) fn send(mut socket: &TcpStream, sent: &[u8], batches: usize) -> io::Result<()> {
     let mut frame = u32::try_from(sent.len()).map_err(io::Error::other)?.to_be_bytes().to_vec();
     frame.extend_from_slice(sent);
@@ -135,7 +135,8 @@ impl<'a> Taker<'a> {
         self.file.write_all_at(&EPOCH.to_be_bytes(), self.end + EPOCH_AT as u64)
     }
 
-    /// Moves what the socket has, at most up to `end`; where the file is then.
+    /// Moves the available bytes of the socket, at most up to `end`; returns the new position in
+    /// the file.
     fn splice(&mut self, mut at: u64, end: u64) -> io::Result<u64> {
         let Some((reader, writer)) = &self.pipe else { return Err(io::ErrorKind::Unsupported.into()) };
         let want = usize::try_from(end - at).unwrap_or(usize::MAX).min(PIPE_BYTES);

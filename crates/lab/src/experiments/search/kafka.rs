@@ -1,5 +1,5 @@
-//! Kafka's own search beside ours: its `FileRecords`, in a virtual machine of its own, on the same
-//! file and for the same questions.
+//! Kafka's own search: its `FileRecords`, in a separate virtual machine, on the same file and for
+//! the same offsets.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
@@ -12,7 +12,7 @@ use crate::harness::bench::Bench;
 
 const PROGRAM: &str = include_str!("FileRecordsSearch.java");
 
-/// The names of its cases, and what the program calls them.
+/// The names of its cases, and their names in the program.
 pub(super) const WAYS: [(&str, &str); 2] =
     [("Kafka, last offset of each", "each"), ("Kafka, searchForOffsetFromPosition", "search")];
 
@@ -44,7 +44,7 @@ impl Kafka {
             .map_err(|error| format!("cannot write {}: {error}", source.display()))?;
         let mut command = Command::new("java");
         command.arg("-cp").arg(libs.join("*")).arg(&source);
-        // The log has no name of its own.
+        // The log has no name.
         command.arg(format!("/proc/{}/fd/{}", std::process::id(), log.as_raw_fd()));
         let said =
             File::create(bench.dir().join("FileRecordsSearch.said")).map_err(|error| error.to_string())?;
@@ -102,7 +102,7 @@ impl Kafka {
 
 impl Drop for Kafka {
     fn drop(&mut self) {
-        // Both fail only when it has ended already, which is what is wanted.
+        // Both fail only if it has ended already, which is the goal.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,4 +1,4 @@
-//! The ways from file to socket, each ready to send a part of a file and to say what that took.
+//! The ways from file to socket, each ready to send a part of a file and to return its cost.
 
 use std::fs::File;
 use std::io;
@@ -41,8 +41,7 @@ pub(super) enum Kind {
 const BUFFERS: [usize; 4] = [4 << 10, 8 << 10, 64 << 10, 1 << 20];
 const PIPES: [usize; 5] = [64 << 10, 128 << 10, 256 << 10, 512 << 10, 1 << 20];
 
-/// Of memory that is sent by reference: so many fit under the limit of locked memory that users
-/// have.
+/// Number of parked sends by reference that fit under the users' limit of locked memory.
 const REFERENCED_BYTES: usize = 256 << 10;
 
 const REFERENCED: [(&str, How); 3] = [
@@ -96,7 +95,7 @@ impl TransferMethod {
         }
     }
 
-    /// True if what arrives are records of TLS.
+    /// True if the received bytes are TLS records.
     pub(super) fn is_sealed(self) -> bool {
         matches!(self.kind, Kind::UserTls | Kind::KernelTls)
     }
@@ -167,7 +166,7 @@ impl Source {
             cause: io::Error::other(error),
         };
         let wait = |socket: &TcpStream| {
-            // A signal that asks us to stop does so after the run.
+            // A signal that requests a stop takes effect after the run.
             retry_on_intr(|| poll(&mut [PollFd::new(socket, PollFlags::OUT)], None))
                 .map(|_| ())
                 .map_err(LabError::step("cannot wait for the socket"))
@@ -195,7 +194,7 @@ pub(super) struct Tally {
     pub(super) calls: u64,
     /// Bytes that left by the way itself.
     pub(super) by_way: u64,
-    /// Copies of bytes, by anybody.
+    /// Copies of bytes, by the process or the kernel.
     pub(super) copies: u64,
 }
 

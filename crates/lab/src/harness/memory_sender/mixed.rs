@@ -19,7 +19,7 @@ pub(super) struct Mixed {
     ring: Ring,
     outbox: Outbox,
     counters: Counters,
-    /// The pieces of the message that is sent again and again where nobody checks.
+    /// The pieces of the message that is sent repeatedly without a check.
     pieces: Vec<Bytes>,
 }
 

@@ -14,13 +14,13 @@ use crate::harness::peer::{Part, Peer, ReceiveMode, program_by};
 /// A connected socket that waits.
 pub(super) type Socket = Arc<OwnedFd>;
 
-/// A route that stands, with the receiver at its end if there is one.
+/// A complete route, with the receiver at its end if there is one.
 #[derive(Debug)]
 pub(crate) struct Stage {
     receiver: Option<Peer>,
 }
 
-/// A device that takes references, an address behind it, and a neighbour that is never asked for.
+/// A device that takes references, an address behind it, and a neighbour that needs no resolution.
 const IFB: [&str; 4] = [
     "link add lab0 type ifb",
     "link set lab0 mtu 65535 up",
@@ -48,7 +48,7 @@ impl Stage {
         Ok(Stage { receiver })
     }
 
-    /// A connection on which so many bytes will come, in these parts.
+    /// A connection for this number of bytes, in these parts.
     pub(super) fn connect(&mut self, take: ReceiveMode, parts: &[u64]) -> Result<Socket, LabError> {
         let failed = || LabError::step::<io::Error>("cannot open a connection");
         let Some(receiver) = &mut self.receiver else {
@@ -61,7 +61,7 @@ impl Stage {
         Ok(Arc::new(socket.into()))
     }
 
-    /// Waits for the next part; `None` where nobody receives.
+    /// Waits for the next part; `None` without a receiver.
     pub(super) fn part(&mut self) -> Result<Option<Part>, LabError> {
         self.receiver.as_mut().map(Peer::part).transpose()
     }
@@ -70,8 +70,8 @@ impl Stage {
 /// A pair of devices: one here, the other in the receiver's namespace.
 fn veth(receiver_cpu: Option<usize>) -> Result<Peer, LabError> {
     let mut peer = Peer::spawn(program_by(&["unshare", "-n"])?)?;
-    // When it answers it is where it shall be; there is no device there yet, so it listens
-    // everywhere.
+    // Its answer shows that it is in the namespace; there is no device there yet, so it listens on
+    // all addresses.
     peer.listen(Ipv4Addr::UNSPECIFIED.into(), receiver_cpu)?;
     let pid = peer.id().to_string();
     let net = format!("--net=/proc/{pid}/ns/net");

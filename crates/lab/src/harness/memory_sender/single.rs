@@ -17,10 +17,11 @@ use rustix::net::SendFlags;
 use super::route::{Socket, fd};
 use super::{How, Load, Wait};
 
-/// Buffers that take turns. As many sends may be parked.
+/// Buffers that take turns. The same number of sends may be parked.
 const BUFFERS: u16 = 16;
 
-/// Of all buffers together, but for two at least: so much memory users may usually lock.
+/// Maximum bytes of all buffers together, but at least two: the usual limit of locked memory for
+/// users.
 const BUFFERED_BYTES: usize = 4 << 20;
 
 /// One way, ready to send.
@@ -31,10 +32,10 @@ pub(super) struct Single {
     calls: u64,
 }
 
-/// Where messages come from.
+/// Source of messages.
 struct Messages {
     pool: BufferPool,
-    /// They are parts of it, one behind the other; none: they are made.
+    /// Messages are adjacent parts of it; none: they are made.
     file: Option<Arc<File>>,
 }
 
@@ -127,7 +128,7 @@ fn plain(socket: &Socket, messages: &Messages, load: &Load, calls: &mut u64) -> 
     Ok(())
 }
 
-/// A socket whose error queue tells when sends by reference are over.
+/// A socket whose error queue reports the end of sends by reference.
 struct ErrorQueue<'a> {
     socket: &'a Socket,
     outbox: &'a mut ZeroCopyOutbox,
@@ -195,8 +196,8 @@ fn by_ring(ring: &mut Ring, socket: &Socket, messages: &Messages, load: &Load) -
     Ok(copied)
 }
 
-/// Waits until one operation has come as far as it is to, or for anything at all; how many sends
-/// the kernel had copied.
+/// Waits until one operation has reached this state, or for any event; returns the number of sends
+/// that the kernel copied.
 fn settle(ring: &mut Ring, until: Option<(Key, Wait)>, bytes: usize) -> io::Result<u64> {
     let mut copied = 0;
     loop {

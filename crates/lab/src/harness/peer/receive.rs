@@ -11,10 +11,10 @@ use crate::harness::payload;
 use crate::harness::tls_records::Opener;
 use crate::machine::cpu;
 
-/// As much as programs that care read at a time.
+/// A usual size of reads.
 const BUFFER_BYTES: usize = 256 << 10;
 
-/// Takes all parts from the next connection; `each` is told of all but the last one, which is
+/// Receives all parts from the next connection; `each` gets all but the last one, which is
 /// returned.
 pub(super) fn all(
     listener: Option<&TcpListener>,

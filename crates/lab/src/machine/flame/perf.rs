@@ -15,7 +15,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::{FREQUENCY, Seen};
 use crate::error::LabError;
 
-/// perf, looking at a process when told to.
+/// perf, which samples a process on command.
 pub(super) struct Perf {
     child: Child,
     data: PathBuf,
@@ -31,8 +31,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(1);
 
 impl Perf {
-    /// Starts perf to sample stacks, with its files in `dir`; none if it cannot be had or may not
-    /// look.
+    /// Starts perf to sample stacks, with its files in `dir`; none if it is not available or not
+    /// permitted.
     pub(super) fn sampling(dir: &Path) -> Option<Perf> {
         let frequency = FREQUENCY.to_string();
         let what = ["record", "--quiet", "-e", "cpu-clock", "-g", "-F", &frequency];
@@ -58,7 +58,7 @@ impl Perf {
         for path in [&orders, &answers] {
             rustix::fs::mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).ok()?;
         }
-        // Opened both ways, so that nobody waits for the other.
+        // Opened both ways, so that neither side waits for the other.
         let flags = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or(0);
         let both_ways =
             |path: &Path| File::options().read(true).write(true).custom_flags(flags).open(path).ok();
@@ -88,7 +88,7 @@ impl Perf {
         self.order("disable");
     }
 
-    /// True if perf has done as told.
+    /// True if perf has executed the command.
     fn order(&mut self, order: &str) -> bool {
         if writeln!(self.orders, "{order}").is_err() {
             return false;
@@ -111,7 +111,7 @@ impl Perf {
     /// Ends perf. It writes its file when it is interrupted.
     fn end(&mut self) {
         if let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
-            // It may have ended by itself.
+            // It may have ended itself.
             let _ = kill_process(pid, Signal::INT);
         }
         let _ = self.child.wait();

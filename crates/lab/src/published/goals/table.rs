@@ -4,7 +4,7 @@
 
 use super::{At, Bound, Goal};
 
-/// Before the pictures of what grows.
+/// Before the pictures of growth.
 pub(super) const GROWTH: &str = "
 ## As work grows
 

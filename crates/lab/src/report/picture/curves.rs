@@ -1,5 +1,5 @@
-//! Curves over a common axis, each named at its end, or below the axis where there is no room
-//! beside it.
+//! Curves over a common axis, each named at its end, or below the axis if there is no room at the
+//! end.
 
 use maud::{Markup, html};
 
@@ -94,7 +94,7 @@ fn drawn(curve: &Curve, at: usize, plot: &Plot<'_>) -> Markup {
     }
 }
 
-/// Where the names of the curves go: at their ends, pushed apart where they would overlap. In the
+/// Positions of the curves' names: at their ends, moved apart where they would overlap. In the
 /// order of `curves`.
 fn label_places(curves: &[Curve], up: Scale) -> Vec<f64> {
     let ends = curves.iter().map(|curve| curve.points.last().map_or(BOTTOM, |(_, y)| up.px(y.median)));

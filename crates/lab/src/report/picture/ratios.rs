@@ -14,7 +14,7 @@ pub(in crate::report) struct Ratio {
 }
 
 const HEIGHT: f64 = 14.0;
-/// Room for a number beside a bar.
+/// Room for a number next to a bar.
 const NUMBER: f64 = 64.0;
 const HEAD: f64 = 24.0;
 
@@ -28,7 +28,7 @@ pub(in crate::report) fn ratios(ratios: &[Ratio], (worse, better): (&str, &str),
     let decades = |ratio: &Ratio| ratio.interval.median.max(f64::MIN_POSITIVE).log10();
     let most = ratios.iter().map(decades).fold(0.0, f64::max);
     let least = ratios.iter().map(decades).fold(0.0, f64::min);
-    // Numbers stand outside of the bars.
+    // Numbers are outside of the bars.
     let (from, to) = (if least < 0.0 { left + NUMBER } else { left + 1.0 }, right - NUMBER);
     let unit = (to - from) / (most - least).max(0.1);
     let line = from - least * unit;

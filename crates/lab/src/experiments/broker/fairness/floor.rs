@@ -1,6 +1,6 @@
 //! The machine's limit for readers of one thread: a bare loop of `epoll` and `splice` on the
 //! broker's processor, with turns of the same size as a broker's shard. No broker with one thread
-//! can make small readers wait less beside a large one.
+//! can make small readers wait less during a large fetch.
 
 use std::io::{self, Read};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -15,7 +15,7 @@ use crate::harness::bench::Bench;
 use crate::harness::event_loop::{self, Interest};
 use crate::harness::spliced::{self, Spliced};
 
-/// Serves whoever connects, from the first of `topics` that a request names, while `clients` runs.
+/// Serves all connections, from the first of `topics` that a request names, while `clients` runs.
 pub(super) fn beside<T>(
     bench: &Bench,
     topics: &[Fetches<'_>],
@@ -63,8 +63,8 @@ impl Connection {
         }
     }
 
-    /// Takes a request, which comes whole, and answers it, but for what goes by `splice`; whether
-    /// the client is still there.
+    /// Receives a request, which arrives whole, and answers it, except for the part that `splice`
+    /// sends; true if the client is still connected.
     fn begin(&mut self, topics: &[Fetches<'_>]) -> io::Result<bool> {
         let mut request = [0; 256];
         let len = match (&self.stream).read(&mut request) {

@@ -27,7 +27,8 @@ use crate::machine::interrupt::Interrupt;
 /// Brokers of a variant, and replicas of its topics.
 pub(crate) const REPLICAS: usize = 3;
 
-/// Three brokers: the name in tables, and their ids. The first one leads what has one leader.
+/// Three brokers: the name in tables, and their ids. The first broker leads partitions with a
+/// single leader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Variant {
     pub(crate) name: &'static str,
@@ -37,7 +38,7 @@ pub(crate) struct Variant {
 /// Ids of Levada's brokers begin here; those below are Kafka's.
 const LEVADA: i32 = 20;
 
-/// Kafka first: it is what the others are compared with.
+/// Kafka first: the others are compared with it.
 pub(crate) const VARIANTS: [Variant; 3] = [
     Variant { name: "kafka", brokers: [11, 12, 13] },
     Variant { name: "mixed", brokers: [11, 21, 22] },
@@ -54,7 +55,7 @@ const PATIENT: [(&str, &str); 3] = [
 /// Time for a change of replicas without data: both ends of a connection may have to open it again.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// Between two looks at the metadata.
+/// Interval between two requests for the metadata.
 const LOOK: Duration = Duration::from_millis(5);
 
 /// Bytes compared at a time.
@@ -95,7 +96,7 @@ impl Cluster {
         variant.brokers.iter().filter_map(|id| self.brokers.get(id)).collect()
     }
 
-    /// Pauses the brokers of other variants, until what comes back goes.
+    /// Pauses the brokers of other variants, until the returned value is dropped.
     pub(crate) fn alone(&self, variant: &Variant) -> Vec<Paused> {
         let others = self.brokers.iter().filter(|(id, _)| !variant.brokers.contains(id));
         let paused = others.map(|(_, node)| node.pause()).collect();

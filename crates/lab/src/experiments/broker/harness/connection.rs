@@ -1,11 +1,11 @@
 //! The client of every measurement: one connection, frames made beforehand, responses read and
 //! thrown away.
 //!
-//! The low-water mark of the socket stands at what is still expected, up to [`LOW_WATER`], so that
-//! the client is woken once for so much and what the broker pays does not depend on how often the
-//! client happened to be awake. It waits by `poll` and then takes what is there: a blocking receive
-//! that began with a part of it in hand would continue waiting for the whole mark on top of that,
-//! which may never come.
+//! The low-water mark of the socket is the number of expected bytes, up to [`LOW_WATER`], so that
+//! the client is woken once for all of them and the broker's cost does not depend on the times at
+//! which the client was awake. The client waits with `poll` and then reads the available bytes: a
+//! blocking receive that began with some of them would continue to wait for the whole mark in
+//! addition, which may never arrive.
 
 use std::io::{self, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -66,9 +66,9 @@ impl Connection {
         self.stream.try_clone().map_err(LabError::step("cannot share a socket"))
     }
 
-    /// The first bytes of the next response, without its length: all of it if it is no more than a
-    /// chunk. At least `expected` bytes of it (its length included) will come: it is not looked at
-    /// before.
+    /// The first bytes of the next response, without its length: all of it if it is at most a
+    /// chunk. At least `expected` bytes of it (its length included) will arrive: the client does
+    /// not wake before.
     pub(crate) fn receive(&mut self, expected: usize) -> Result<&[u8], LabError> {
         self.respond(expected).map_err(LabError::step("no response"))
     }
@@ -130,7 +130,7 @@ impl Connection {
         taken.map(drop)
     }
 
-    /// Reads and forgets.
+    /// Reads and discards.
     fn skip(&mut self, mut left: usize) -> io::Result<()> {
         let mut scratch = std::mem::take(&mut self.scratch);
         scratch.resize(CHUNK, 0);
@@ -144,8 +144,8 @@ impl Connection {
         taken.map(drop)
     }
 
-    /// Takes what is there once it is `owed` bytes, or as many as are waited for; as much as `into`
-    /// has room for.
+    /// Reads the available bytes once there are `owed` bytes, or as many as expected; as much as
+    /// `into` has room for.
     fn take(&mut self, owed: usize, into: &mut [u8]) -> io::Result<usize> {
         self.wake_at(owed)?;
         loop {

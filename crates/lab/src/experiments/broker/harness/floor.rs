@@ -1,6 +1,6 @@
 //! The machine's limit: bare loops of the system calls that a broker cannot avoid. They implement
 //! enough of the protocol for the same client to check their responses, run on the broker's
-//! processor, and know all requests in advance.
+//! processor, and have all requests in advance.
 
 use std::fs::File;
 use std::io::{self, IoSlice, Read, Write};
@@ -26,8 +26,8 @@ use crate::machine::cpu;
 /// The name in tables.
 pub(crate) const LABEL: &str = "floor";
 
-/// Serves one connection with `work` on the broker's processor while `client` runs; what the work
-/// used of it.
+/// Serves one connection with `work` on the broker's processor while `client` runs; returns the
+/// work's processor time.
 pub(crate) fn beside(
     bench: &Bench,
     work: impl FnOnce(&TcpStream) -> io::Result<()> + Send,
@@ -42,7 +42,7 @@ pub(crate) fn beside(
             stream.set_nodelay(true)?;
             let before = cpu::of_this_thread();
             match work(&stream) {
-                // That is how the client says that it has enough.
+                // The client has ended the connection: it needs no more.
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {}
                 other => other?,
             }
@@ -102,7 +102,7 @@ pub(crate) struct Fetches<'a> {
 /// references.
 const SPLICE_FROM: usize = 32 << 10;
 
-/// As large as an unprivileged pipe may be.
+/// The maximum size of an unprivileged pipe.
 const PIPE_BYTES: usize = 1 << 20;
 
 impl Fetches<'_> {
@@ -112,7 +112,7 @@ impl Fetches<'_> {
         fit.max(1).min(self.filled.batches - n)
     }
 
-    /// The batch that a request asks for, if it is for this topic.
+    /// The requested batch, if the request is for this topic.
     pub(crate) fn number(&self, request: &[u8]) -> Option<usize> {
         let name = self.filled.place.topic.as_bytes();
         request.windows(name.len()).position(|bytes| bytes == name)?;
@@ -122,12 +122,12 @@ impl Fetches<'_> {
         (batch < self.filled.batches).then_some(batch)
     }
 
-    /// Where the records of an answer lie in the file, and how many bytes they are.
+    /// Range of an answer's records in the file.
     pub(crate) fn range(&self, batch: usize) -> (usize, usize) {
         (batch * self.filled.batch_len, self.batches(batch) * self.filled.batch_len)
     }
 
-    /// True if so many bytes had better be copied.
+    /// True if this number of bytes should be copied.
     pub(crate) fn is_small(&self, len: usize) -> bool {
         len < SPLICE_FROM
     }
@@ -155,7 +155,7 @@ impl Fetches<'_> {
         }
     }
 
-    /// The answer's beginning, if it has so many bytes of records.
+    /// The answer's beginning, if it has this number of bytes of records.
     pub(crate) fn header(&self, len: usize) -> io::Result<Bytes> {
         let records = Some(Records(len as u64));
         let partition = FetchedPartition { records, ..FetchedPartition::new(self.filled.place.partition) };
@@ -215,7 +215,7 @@ impl Fetches<'_> {
     }
 }
 
-/// So many bytes of records.
+/// This number of bytes of records.
 struct Records(u64);
 
 impl HoleLen for Records {

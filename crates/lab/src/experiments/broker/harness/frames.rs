@@ -29,7 +29,7 @@ pub(crate) fn batch(len: usize, record_len: usize, seed: u64) -> Result<(BytesMu
     let mut value = vec![0; record_len.min(len)];
     Payload::new(seed).fill(&mut value);
     let mut builder = Builder::new();
-    // Another record takes its value and at most so many bytes around it.
+    // Another record takes its value and at most this number of bytes in addition.
     const AROUND: usize = 16;
     let timestamp_ms = 1_700_000_000_000;
     while builder.is_empty() || builder.size_bytes() + record_len + AROUND <= len {
@@ -44,7 +44,7 @@ pub(crate) fn batch(len: usize, record_len: usize, seed: u64) -> Result<(BytesMu
     Ok((batch, count))
 }
 
-/// Produce of one batch, acknowledged as `acks` says.
+/// Produce of one batch, with `acks`.
 pub(crate) fn produce(place: &TopicPartition, batch: Bytes, acks: i16) -> Result<Bytes, LabError> {
     let mut partition = PartitionProduceData::default();
     partition.index = place.partition;
@@ -70,7 +70,7 @@ pub(crate) fn produced(response: &[u8], place: &TopicPartition) -> Result<i64, L
     i64_at(response, at).ok_or_else(short)
 }
 
-/// Where that offset lies: behind correlation id, one topic, its name, one partition, its number,
+/// Position of that offset: after correlation id, one topic, its name, one partition, its number,
 /// and the error.
 pub(crate) fn produced_offset_at(place: &TopicPartition) -> usize {
     4 + 4 + 2 + place.topic.len() + 4 + 4 + 2
@@ -112,7 +112,7 @@ pub(crate) fn fetched_overhead(place: &TopicPartition) -> usize {
     4 + records_at(place)
 }
 
-/// Where the records of a response lie that yields some: behind correlation id, throttling, error,
+/// Position of the records of a response that has some: after correlation id, throttling, error,
 /// session, one topic, its name, one partition (number, error, high watermark, stable offset, log
 /// start, no aborted transactions, replica) and their length.
 fn records_at(place: &TopicPartition) -> usize {

@@ -1,6 +1,6 @@
-//! Live producers and tail consumers: to each partition one connection sends a record whenever one
-//! is due, and another one reads what arrives. A record's number is its offset, so that both know
-//! when it was due. An experiment may leave the consumers out.
+//! Live producers and tail consumers: for each partition one connection sends a record whenever one
+//! is due, and another one reads the records. A record's number is its offset, so both have the
+//! time at which it was due. An experiment may omit the consumers.
 
 use std::io::Write;
 use std::net::TcpStream;
@@ -28,7 +28,7 @@ pub(crate) struct Live {
     pub(crate) record_len: usize,
     /// As in Produce: 1, or -1 for all replicas in sync.
     pub(crate) acks: i16,
-    /// Consumers read what arrives.
+    /// Consumers read the records.
     pub(crate) consumed: bool,
 }
 
@@ -37,16 +37,16 @@ pub(crate) struct Live {
 pub(crate) struct LiveResult {
     /// From when a record was due until it was acknowledged.
     pub(crate) produce: Latencies,
-    /// From when a record was due until a consumer had it.
+    /// Time from the due time of a record until a consumer had it.
     pub(crate) tail: Latencies,
     /// Records sent and acknowledged, and read if there are consumers.
     pub(crate) records: u64,
 }
 
-/// When it is over.
+/// The end of the load.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum StopCondition<'a> {
-    /// After so long.
+    /// After this time.
     Time(Duration),
     /// When this is set.
     Told(&'a AtomicBool),
@@ -55,7 +55,7 @@ pub(crate) enum StopCondition<'a> {
 /// Counted as `u64::MAX` while it is not known yet.
 const UNKNOWN: u64 = u64::MAX;
 
-/// Time that a consumer waits for a record before it asks again.
+/// Time that a consumer waits for a record before it repeats the request.
 const MAX_WAIT_MS: i32 = 100;
 
 /// The share of a second at the beginning that is not counted: connections warm up.
@@ -188,7 +188,7 @@ impl ProducerLane {
         Ok(latencies)
     }
 
-    /// Reads what arrives.
+    /// Reads the records.
     fn read(&self, mut connection: Connection) -> Result<Latencies, LabError> {
         let mut latencies = Latencies::new()?;
         let mut n = 0;

@@ -13,7 +13,7 @@ pub(crate) struct Scrape {
 }
 
 impl Scrape {
-    /// Asks; a broker without such an address says nothing.
+    /// Reads the metrics; empty for a broker without such an address.
     pub(crate) fn of(address: Option<SocketAddr>) -> Result<Scrape, LabError> {
         let Some(address) = address else { return Ok(Scrape::default()) };
         let text = ask(address).map_err(LabError::step(format!("cannot read http://{address}/metrics")))?;

@@ -56,7 +56,7 @@ struct Plan {
     controller: SocketAddr,
     http: SocketAddr,
     pinned: bool,
-    /// Settings beside those that all have.
+    /// Settings in addition to the common ones.
     settings: Vec<(&'static str, String)>,
 }
 
@@ -91,7 +91,7 @@ impl Node {
         self
     }
 
-    /// Gives it a setting beside those that all have.
+    /// Adds a setting to the common ones.
     #[must_use]
     pub(crate) fn with(mut self, key: &'static str, value: &str) -> Node {
         self.plan.settings.push((key, value.to_owned()));
@@ -120,8 +120,7 @@ impl Node {
         Ok((node, address))
     }
 
-    /// Does beforehand what is not a part of a start: formats Kafka's directory, or Levada's if it
-    /// joins the cluster of others.
+    /// Prepares a start: formats Kafka's directory, or Levada's if it joins a cluster.
     pub(crate) fn prepare(&self) -> Result<(), LabError> {
         let joins = self.plan.settings.iter().any(|(key, _)| *key == "process.roles");
         match self.system {
@@ -149,7 +148,7 @@ impl Node {
         self.await_answer(start)
     }
 
-    /// Ends its process as a crash does: it is not asked.
+    /// Ends its process as a crash does, without a request.
     pub(crate) fn kill(&mut self) -> Result<(), LabError> {
         let Some(mut child) = self.child.take() else { return Ok(()) };
         child.kill().and_then(|()| child.wait()).map_err(LabError::step("cannot kill a broker"))?;
@@ -171,7 +170,7 @@ impl Node {
         Ok(start.elapsed())
     }
 
-    /// An error of this broker, with the last that it said.
+    /// An error of this broker, with its last output.
     pub(crate) fn failed(&self, what: &str) -> LabError {
         const LINES: usize = 5;
         let said = fs::read_to_string(self.said()).unwrap_or_default();
@@ -184,7 +183,7 @@ impl Node {
     pub(crate) fn stop(&mut self) -> Result<(), LabError> {
         let Some(mut child) = self.child.take() else { return Ok(()) };
         if let Some(pid) = Pid::from_raw(child.id().cast_signed()) {
-            // It may have ended by itself; the wait tells.
+            // It may have ended itself; the wait detects that.
             let _ = rustix::process::kill_process(pid, Signal::TERM);
         }
         let start = Instant::now();
@@ -209,12 +208,12 @@ impl Node {
         self.system
     }
 
-    /// Where clients connect.
+    /// Address for clients.
     pub(crate) fn address(&self) -> SocketAddr {
         self.plan.kafka
     }
 
-    /// Where `/metrics` is, if this broker has it.
+    /// Address of `/metrics`, if this broker has it.
     pub(crate) fn http(&self) -> Option<SocketAddr> {
         (self.system == System::Levada).then_some(self.plan.http)
     }
@@ -237,7 +236,7 @@ impl Node {
 impl Drop for Node {
     fn drop(&mut self) {
         if let Some(child) = &mut self.child {
-            // Both fail only when it has ended already, which is what is wanted.
+            // Both fail only if it has ended already, which is the goal.
             let _ = child.kill();
             let _ = child.wait();
         }

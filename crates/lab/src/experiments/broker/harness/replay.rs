@@ -8,8 +8,8 @@ use crate::experiments::broker::harness::frames::{self, Wanted};
 use crate::experiments::broker::harness::node::Node;
 use crate::experiments::broker::harness::topic::Filled;
 
-/// Reads everything once, in steps of `max_bytes`; how many bytes of records came. They are
-/// counted, not looked at.
+/// Reads everything once, in steps of `max_bytes`; returns the bytes of records, which are counted
+/// and not checked.
 pub(crate) fn once(node: &Node, filled: &Filled, max_bytes: i32) -> Result<u64, LabError> {
     within(Duration::MAX, node, filled, max_bytes)
 }
@@ -36,7 +36,7 @@ pub(crate) fn step(
 ) -> Result<usize, LabError> {
     let wanted = Wanted { offset: filled.offset(batch), max_bytes, max_wait_ms: 0 };
     connection.send(&frames::fetch(&filled.place, wanted)?)?;
-    // So much comes in any case; the rest depends on where segments end.
+    // The minimum of each response; the rest depends on the ends of segments.
     let expected = frames::fetched_overhead(&filled.place) + filled.batch_len;
     let response = connection.receive(expected)?;
     let (len, _) = frames::fetched(response, &filled.place)?;

@@ -29,12 +29,12 @@ pub(crate) const IN_FLIGHT: usize = 5;
 /// Time that a broker may take to have a new topic ready.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Records say that they are years old, so that every run writes the same bytes: their age must
-/// neither delete them under the readers nor end the one segment that the bare loops read.
+/// Records have old timestamps, so that every run writes the same bytes: their age must neither
+/// delete them under the readers nor end the one segment that the bare loops read.
 const AGELESS: [(&str, &str); 2] = [("retention.ms", "-1"), ("segment.ms", "3153600000000")];
 
-/// Creates a topic that keeps its records, unless told otherwise, and waits until its partitions
-/// take requests.
+/// Creates a topic that keeps its records by default, and waits until its partitions accept
+/// requests.
 pub(crate) fn create(
     node: &Node,
     name: &str,
@@ -52,7 +52,7 @@ pub(crate) fn create(
     })
 }
 
-/// Asks a broker to create a topic as described, with this name and these settings.
+/// Requests a topic from a broker, with this name and these settings.
 pub(crate) fn request(
     node: &Node,
     name: &str,
@@ -234,7 +234,7 @@ pub(crate) fn verify(
     })
 }
 
-/// The same, by whatever way `ask` takes.
+/// The same, by any way of sending requests: `ask`.
 pub(crate) fn verify_by(
     filled: &Filled,
     base: i64,
@@ -299,7 +299,7 @@ pub(crate) fn sync(node: &Node, place: &TopicPartition) -> Result<Vec<File>, Lab
 }
 
 /// The share of a partition that is in the page cache, from 0 to 1; none if the kernel does not
-/// tell.
+/// report it.
 pub(crate) fn resident(node: &Node, place: &TopicPartition) -> Result<Option<f64>, LabError> {
     let (mut there, mut all) = (0, 0);
     for path in segments(node, place)? {

@@ -18,7 +18,7 @@ use crate::harness::event_loop::{self, Interest};
 /// Prepared requests of the clients.
 #[derive(Debug)]
 pub(super) struct Load<'a> {
-    /// Where the n-th connection, and each that comes a round later, sends its batches to.
+    /// File for the batches of the n-th connection, and of each connection a round later.
     pub(super) places: &'a [TopicPartition],
     /// A file for each of them.
     pub(super) files: &'a [File],
@@ -27,8 +27,8 @@ pub(super) struct Load<'a> {
     pub(super) batch_len: usize,
 }
 
-/// Serves whoever connects while `clients` runs; what that was, and what this used of the
-/// processor.
+/// Serves all connections while `clients` runs; returns its result, and the processor time of the
+/// loop.
 pub(super) fn beside<T>(
     bench: &Bench,
     load: &Load<'_>,
@@ -63,7 +63,7 @@ struct Answer {
 }
 
 impl Answer {
-    /// Says that a record has the next offset.
+    /// Answers that a record has the next offset.
     fn next(&mut self) -> &[u8] {
         self.bytes[self.offset_at..self.offset_at + 8].copy_from_slice(&self.next.to_be_bytes());
         self.next += 1;

@@ -26,7 +26,7 @@ const SEGMENT_BYTES: u64 = 128 << 20;
 /// From the request until the replica is in sync.
 const LIMIT: Duration = Duration::from_secs(1800);
 
-/// After the live producers have warmed up.
+/// After the warm-up of the live producers.
 const AFTER: Duration = Duration::from_millis(150);
 
 /// The backlog of each variant, written when first needed.
@@ -36,7 +36,7 @@ pub(super) struct CatchUp {
     backlogs: BTreeMap<&'static str, Filled>,
 }
 
-/// The metrics that [`CatchUp::run`] yields beside those of all cases.
+/// The metrics of [`CatchUp::run`] in addition to those of all cases.
 pub(super) fn metrics() -> [Metric; 5] {
     [
         Metric::more("copied_mb_per_s", "copied", "MB/s"),
@@ -116,7 +116,7 @@ impl CatchUp {
         if let Some(backlog) = self.backlogs.get(variant.name) {
             return Ok(backlog.clone());
         }
-        // The backlogs that are still to come, a replica of one, and what deleted ones still take.
+        // The remaining backlogs, one replica of a backlog, and the space of deleted ones.
         let missing = (VARIANTS.len() - self.backlogs.len()) as u64;
         bench.reserve(self.bytes * (missing + 2))?;
         let segment_bytes = SEGMENT_BYTES.min(self.bytes / 4).to_string();

@@ -1,6 +1,6 @@
 //! The command that starts Apache Kafka as one node in both roles, with the heap and the collector
-//! that its own start script sets, after formatting its directory if that is new. It logs errors
-//! only, which costs it less than its default.
+//! of its start script, after formatting its directory if that is new. It logs errors only, which
+//! costs it less than its default.
 
 use std::fs;
 use std::path::Path;
@@ -40,7 +40,7 @@ pub(super) fn command(plan: &Plan) -> Result<Command, LabError> {
     if !properties.exists() {
         fs::write(&logging, LOGGING).map_err(LabError::file("cannot write", &logging))?;
         fs::write(&properties, configuration(plan)).map_err(LabError::file("cannot write", &properties))?;
-        // A directory that somebody else made is taken as it is.
+        // An existing directory is used unchanged.
         if !data(home).join("meta.properties").exists() {
             format(plan, &properties)?;
         }
@@ -87,7 +87,7 @@ fn configuration(plan: &Plan) -> String {
         "offsets.topic.replication.factor=1".to_owned(),
         "transaction.state.log.replication.factor=1".to_owned(),
         "transaction.state.log.min.isr=1".to_owned(),
-        // It is paused while another broker is measured, and must not take that for its own death.
+        // It is paused while another broker is measured, and must not end because of that.
         "broker.session.timeout.ms=3600000".to_owned(),
     ];
     // The last line of a key counts.
