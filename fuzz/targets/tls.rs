@@ -1,8 +1,8 @@
 //! The TLS entry of a listener: any bytes, a client's handshake with bytes changed and an end
-//! anywhere, and after an honest handshake records of any kind under the right keys. Nobody gets in
-//! without a certificate that is asked for, what arrives is what was said or a front of it, and
-//! what the broker says can be opened. Besides: any bytes as key and trust stores, certificates,
-//! rules for names.
+//! anywhere, and after an honest handshake records of any kind under the right keys. No client is
+//! accepted without a required certificate, the received data is the sent data or a prefix of it,
+//! and the broker's output can be decrypted. In addition: arbitrary bytes as key and trust stores,
+//! certificates, rules for names.
 
 #![no_main]
 

@@ -16,7 +16,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, RngExt, SeedableRng};
 use sha2::{Digest, Sha256};
 
-/// Where records may have nulls; some clients refuse what the protocol allows.
+/// Fields of records that may be null; some clients refuse values that the protocol allows.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Nulls {
     /// In keys, values and the values of headers.

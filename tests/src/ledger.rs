@@ -33,9 +33,9 @@ pub struct Transaction {
 /// A record that a reader saw.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Seen {
-    /// Where it lies.
+    /// Number of the partition.
     pub partition: u32,
-    /// Where in the partition.
+    /// Offset in the partition.
     pub offset: u64,
     /// Words of its value.
     pub words: Vec<String>,

@@ -1,4 +1,4 @@
-//! Where the binary, the clients and the scripts lie.
+//! Paths of the binary, the clients and the scripts.
 
 use std::path::{Path, PathBuf};
 
@@ -55,7 +55,7 @@ pub fn own_class_path() -> String {
     format!("{}:{}", own.display(), class_path())
 }
 
-/// Where a program of `tests/go` lies, if there was a Go to build it with.
+/// Path of a program of `tests/go`, if Go was available to build it.
 pub fn go_program(name: &str) -> PathBuf {
     target().join("test-go").join(name)
 }

@@ -14,15 +14,15 @@ pub struct Authority {
 /// Fault of a certificate.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Flaw {
-    /// Nothing.
+    /// No fault.
     None,
-    /// It was good once.
+    /// The certificate has expired.
     Expired,
-    /// It will be good later.
+    /// The certificate is not valid yet.
     NotYetValid,
-    /// Only it says so itself.
+    /// The certificate has signed itself.
     SelfSigned,
-    /// It is somebody else's.
+    /// The certificate has another name.
     OtherName,
 }
 

@@ -23,7 +23,7 @@ pub use catalogue::{KNOWN, SUITES};
 pub struct Suite {
     /// Its name on the command line and in the report.
     pub name: &'static str,
-    /// Where the tests come from.
+    /// Source of the tests.
     pub source: &'static str,
     /// Configuration of the broker.
     options: &'static [(&'static str, &'static str)],
@@ -72,7 +72,7 @@ impl Suite {
         outcomes
     }
 
-    /// Where the output of the tests goes.
+    /// Directory of the output of the tests.
     pub fn log(&self, kind: Kind) -> PathBuf {
         let results = paths::suite_results();
         std::fs::create_dir_all(&results).unwrap_or_else(|error| panic!("{}: {error}", results.display()));

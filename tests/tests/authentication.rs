@@ -348,7 +348,7 @@ fn franz_go_comes_in_or_is_told_why_not() {
         Kin::Good => "ok",
         Kin::Server => "untrusted",
         Kin::Client => "alert",
-        // It does not ask the broker what is wrong with its token.
+        // The client does not ask the broker for the reason of its token's refusal.
         Kin::Proof if case.name.contains("OAUTHBEARER") => "unexpected data in oauth response",
         Kin::Proof => "SASL_AUTHENTICATION_FAILED",
         Kin::Mechanism => "UNSUPPORTED_SASL_MECHANISM",

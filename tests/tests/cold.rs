@@ -87,7 +87,7 @@ fn replay(wrapper: &[&str]) {
     node.stop();
 }
 
-/// Where pages are missing in a segment that is in memory otherwise, and how many bytes.
+/// Positions of missing pages in a segment that is otherwise in memory, and number of their bytes.
 const GAP: (u64, u64) = (1 << 20, 256 << 10);
 
 /// Repetitions of a round because the kernel took pages away meanwhile.

@@ -1,6 +1,6 @@
-//! Where a group or a transactional id is kept follows from the number of partitions that its topic
-//! has, not from the number that the configuration names for a new topic: a directory whose broker
-//! gets another configuration loses nothing.
+//! The coordinator of a group or a transactional id follows from the number of partitions that its
+//! topic has, not from the number that the configuration names for a new topic: a directory whose
+//! broker gets another configuration loses nothing.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! It starts in an instant and idles at next to nothing. Prints the figures; the best of a few
-//! tries counts, because other processes can only make them worse.
+//! The broker starts fast and needs little memory and processor time when idle. Prints the figures;
+//! the best of a few tries counts, because other processes can only make them worse.
 
 use std::time::{Duration, Instant};
 

@@ -292,7 +292,7 @@ fn mutated_requests_harm_nobody() {
         match outcome {
             Outcome::Response(_) => answered += 1,
             Outcome::Closed => closed += 1,
-            // It may legally wait, or have asked for no answer.
+            // The request may legally wait, or need no answer.
             Outcome::Silence => silent += 1,
         }
         if !matches!(outcome, Outcome::Response(_)) {

@@ -43,12 +43,12 @@ const KEPT_MAX: u64 = 8 * MIB;
 
 const SASL_HANDSHAKE: i16 = 17;
 const SASL_AUTHENTICATE: i16 = 36;
-/// They are answered by the shard.
+/// Requests that the shard answers itself.
 const ON_SHARD: [i16; 4] = [0, 1, 11, 14];
 /// Their answers wait for other members.
 const WAITING: [i16; 2] = [11, 14];
 
-/// They end the member of the group, or remove what others name.
+/// Requests that end the member of the group, or remove the subjects of other requests.
 const ENDING: [i16; 6] = [11, 13, 14, 20, 42, 47];
 
 const AUTHORIZER: &str = "org.apache.kafka.metadata.authorizer.StandardAuthorizer";

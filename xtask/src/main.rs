@@ -1,7 +1,7 @@
 //! Development tasks, run as `cargo xtask TASK`: `tidy` checks the house rules, `deny` the
-//! dependencies, `deps` installs what the tests need, `black-box` runs real clients against the
-//! release binary, `test` runs everything, `dist` makes packages, `soak` runs randomised tests for
-//! longer.
+//! dependencies, `deps` installs the programs of the tests, `black-box` runs real clients against
+//! the release binary, `test` runs everything, `dist` makes packages, `soak` runs randomised tests
+//! for longer.
 
 mod deny;
 mod deps;

@@ -210,7 +210,7 @@ impl Machine {
         });
         while child.try_wait().map_err(|error| format!("qemu: {error}"))?.is_none() {
             if started.elapsed() > self.limit {
-                // It may be ending at this moment.
+                // The process may be ending at this moment.
                 let _ = child.kill();
             }
             std::thread::sleep(Duration::from_millis(100));

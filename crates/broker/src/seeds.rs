@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-/// So many seeds from zero on, or from `LEVADA_SIMULATION_SEED` on: a number, or `random`.
+/// This number of seeds from zero on, or from `LEVADA_SIMULATION_SEED` on: a number, or `random`.
 pub(crate) fn seeds(count: u64) -> Range<u64> {
     let first = match std::env::var("LEVADA_SIMULATION_SEED") {
         Err(_) => 0,

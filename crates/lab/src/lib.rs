@@ -39,11 +39,11 @@
 //! | room | holds | uses |
 //! |---|---|---|
 //! | `machine` | processors, noise, flame graphs, the environment | |
-//! | `method` | what an experiment is: cases, metrics, limits, statistics | |
+//! | `method` | the parts of an experiment: cases, metrics, limits, statistics | |
 //! | `harness` | workbench, payload, other processes, load, bare loops, TLS | `machine`, `method` |
 //! | `record` | JSON Lines, typed; summaries and comparisons | the above |
 //! | `runner` | alternation, rounds, the round that checks | the above |
-//! | `experiments` | what is measured; those on brokers with a harness of their own | the above |
+//! | `experiments` | the measurements; those on brokers with a separate harness | the above |
 //! | `report` | the page of a record | `record` |
 //! | `published` | claims and goals, held against records | `record`, `report` |
 

@@ -1,6 +1,6 @@
 //! The seam to the file system: every create, open, read, write, sync, rename and removal in a data
 //! directory goes through a [`Disk`], so that a test can make any of them fail, record them, or
-//! lose what was not synced.
+//! lose unsynced data.
 //!
 //! Three things pass it by: ranges handed out as extents, which others send without the log's
 //! doing; entries written into mapped indexes, which are rebuilt after a crash and so need no

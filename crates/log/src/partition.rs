@@ -435,7 +435,7 @@ impl Partition {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             _ => return Ok(()),
         }
-        // It may have been rolled, replaced, moved or deleted since.
+        // The segment may have been rolled, replaced, moved or deleted since.
         let _held = self.hold_flushes();
         let same = self.segments.load().last().is_some_and(|now| Arc::ptr_eq(now, active));
         if !same || !self.is_gone(active.path()) {

@@ -121,7 +121,7 @@ impl Network {
 impl Drop for Network {
     fn drop(&mut self) {
         drop(self.guard.stdin.take());
-        // It fails only if the guard has been waited for, as nobody else does.
+        // The call fails only if the guard has been waited for, which no other code does.
         let _ = self.guard.wait();
     }
 }

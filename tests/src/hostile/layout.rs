@@ -24,7 +24,7 @@ pub(super) struct Field {
 
 #[derive(Clone, Debug)]
 pub(super) enum Kind {
-    /// So many bytes.
+    /// This number of bytes.
     Number(usize),
     Bool,
     Uuid,

@@ -129,7 +129,7 @@ struct Writer<'a> {
     count: usize,
     /// Length of byte fields.
     bytes: usize,
-    /// Where an element of it differs from the others.
+    /// Position at which an element of it differs from the others.
     marks: Vec<Mark>,
 }
 

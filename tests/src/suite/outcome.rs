@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 /// Outcome of a test.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Outcome {
-    /// It passed.
+    /// The test passed.
     Passed,
-    /// It failed, or its preparation did.
+    /// The test failed, or its preparation did.
     Failed,
-    /// It did not run.
+    /// The test did not run.
     Skipped,
 }
 

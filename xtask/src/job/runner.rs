@@ -283,7 +283,7 @@ fn execute_once(command: &mut Command, limit: Duration) -> Result<(), String> {
             Some(status) if status.success() => return Ok(()),
             Some(status) => return Err(status.to_string()),
             None if began.elapsed() > limit => {
-                // It may be ending at this moment.
+                // The process may be ending at this moment.
                 let _ = child.kill();
                 let _ = child.wait();
                 return Err(format!("did not end within {} minutes", limit.as_secs() / 60));

@@ -16,6 +16,12 @@ const UNFINISHED: [&str; 3] = [concat!("TO", "DO"), concat!("FIX", "ME"), concat
 /// Markers that a merge leaves at the start of a line. Split for the same reason.
 const MERGE: [&str; 2] = [concat!("<<<<", "<<< "), concat!(">>>>", ">>> ")];
 
+/// Persons in place of a thing, and words that no term of the field needs.
+const PERSONS: [&str; 5] = ["anew", "everybody", "nobody", "somebody", "whoever"];
+
+/// The style guide, which quotes such words.
+const STYLE_GUIDE: &str = "CONTRIBUTING.md";
+
 /// Hosts that documents may link to: specifications, manuals and sources that people can look up.
 const HOSTS: [&str; 12] = [
     "127.0.0.1",
@@ -44,6 +50,9 @@ pub(super) fn check_text(source: &Source) -> Vec<Complaint> {
         if let Some(word) = UNFINISHED.iter().find(|word| words().any(|found| found == **word)) {
             complaints.push(source.complaint(index + 1, format!("{word}: finish it or file it")));
         }
+        if let Some(word) = is_prose(source, line).then(|| person(line)).flatten() {
+            complaints.push(source.complaint(index + 1, format!("\"{word}\": name the thing")));
+        }
         if MERGE.iter().any(|mark| line.starts_with(mark)) {
             complaints.push(source.complaint(index + 1, "an unresolved merge conflict"));
         }
@@ -52,6 +61,18 @@ pub(super) fn check_text(source: &Source) -> Vec<Complaint> {
         }
     }
     complaints
+}
+
+/// True for a line of a document, or of a comment in the product.
+fn is_prose(source: &Source, line: &str) -> bool {
+    let is_comment =
+        || source.has_extension("rs") && !source.is_test() && line.trim_start().starts_with("//");
+    source.has_extension("md") && source.path != Path::new(STYLE_GUIDE) || is_comment()
+}
+
+fn person(line: &str) -> Option<&'static str> {
+    let words: Vec<String> = line.split(|c: char| !c.is_alphabetic()).map(str::to_lowercase).collect();
+    PERSONS.into_iter().find(|person| words.iter().any(|word| word == person))
 }
 
 /// Rules for the documents, which may refer to each other.

@@ -14,16 +14,22 @@ const PARAMETERS: usize = 5;
 const COMMENT_COLUMNS: usize = 100;
 
 /// First words of comments that hide their subject.
-const SUBJECTLESS: [&str; 17] = [
+const SUBJECTLESS: [&str; 23] = [
     "Everybody",
     "How",
+    "It",
     "Nobody",
+    "So",
     "Somebody",
+    "Something",
     "These",
+    "They",
     "Until",
     "Those",
     "What",
     "Whatever",
+    "When",
+    "Where",
     "Whether",
     "Which",
     "Whichever",

@@ -64,9 +64,12 @@ fn files_and_functions_are_short() {
 fn comments_begin_with_a_subject_or_a_verb() {
     refused(RS, "//! What it owns.\n", 1, "noun phrase");
     refused(RS, "//! A.\n/// Why.\nfn a() {}\n", 2, "noun phrase");
-    refused(RS, "//! A.\nfn a() {\n    // Whoever comes.\n}\n", 3, "noun phrase");
+    refused(RS, "//! A.\nfn a() {\n    // Whom it serves.\n}\n", 3, "noun phrase");
     refused(RS, "//! A.\n/// Those that wait.\nfn a() {}\n", 2, "noun phrase");
     refused("tests/tests/a.rs", "//! A.\n// Those that wait.\nfn a() {}\n", 2, "noun phrase");
+    for word in ["It", "So", "Something", "They", "When", "Where"] {
+        refused(RS, &format!("//! A.\n/// {word} waits.\nfn a() {{}}\n"), 2, "noun phrase");
+    }
     accepted(RS, "//! A.\n/// The part\n/// Which is meant.\nfn a() {}\n");
     accepted(RS, "//! A.\n/// Whole batches.\nfn a() {}\n");
 }
@@ -102,6 +105,16 @@ fn nothing_unwraps_outside_tests() {
     accepted(RS, "//! A.\n#[cfg(test)]\nmod tests { fn a() { b().unwrap(); } }\n");
     refused(RS, "//! A.\n#[cfg(not(test))]\nmod a { fn a() { b().unwrap(); } }\n", 3, "unwrap");
     accepted("crates/log/src/a/tests.rs", "//! A.\nfn a() { b().unwrap(); }\n");
+}
+
+#[test]
+fn prose_names_things() {
+    refused(RS, "//! A.\n// Then nobody waits.\n", 2, "name the thing");
+    refused("docs/a.md", "Whoever waits.\n", 1, "name the thing");
+    refused("docs/a.md", "The broker begins anew.\n", 1, "name the thing");
+    accepted(RS, "//! A.\nconst A: &str = \"nobody\";\n");
+    accepted("tests/tests/a.rs", "//! A.\n// Then nobody waits.\n");
+    accepted("CONTRIBUTING.md", "Not *nobody*.\n");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Counts and times of requests by API.
 //!
-//! Each thread that answers requests has a table of its own and is the only one that adds to it: no
+//! Each thread that answers requests has a separate table and is the only one that adds to it: no
 //! cache line moves between processors, and adding needs no locked instruction. A scrape adds up
 //! the tables of all threads.
 
@@ -19,7 +19,7 @@ use crate::stats::durations::{Durations, OwnDurations, add};
 /// Numbers of APIs fit below this; checked by a test.
 const API_SLOTS: usize = 128;
 
-/// Codes of errors from -1 on fit into so many counters; a test checks it.
+/// Codes of errors from -1 on fit into this number of counters; a test checks it.
 const ERROR_SLOTS: usize = 160;
 
 /// A part of the time of a request.
@@ -161,9 +161,9 @@ pub(crate) struct Recorder {
 pub(crate) struct Answered {
     /// API of the request.
     pub(crate) api: ApiKey,
-    /// When the whole request had arrived.
+    /// Time at which the whole request had arrived.
     pub(crate) received: Instant,
-    /// When its answer was there.
+    /// Time at which its answer was complete.
     pub(crate) there: Instant,
     /// Time in which a thread was busy with it.
     pub(crate) local: Duration,

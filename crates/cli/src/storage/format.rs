@@ -31,7 +31,7 @@ pub(super) struct Format {
     /// The cluster's id; a random one if left out
     #[arg(short = 't', long, value_name = "ID")]
     cluster_id: Option<String>,
-    /// The node's id; wins over node.id of the configuration
+    /// The node's id; overrides node.id of the configuration
     #[arg(long, value_name = "NUMBER")]
     node_id: Option<i32>,
     /// Leave formatted directories unchanged, and format the others for their cluster

@@ -1,6 +1,6 @@
 //! The registration of a broker: ids, listeners, features and directories, checked before anything
-//! is sent. A controller accepts most of what is refused here, and the cluster would have a broker
-//! that cannot be reached.
+//! is sent. A controller accepts most of the settings that are refused here, and the cluster would
+//! have an unreachable broker.
 
 use std::collections::BTreeSet;
 

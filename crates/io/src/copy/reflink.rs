@@ -1,8 +1,8 @@
 //! Reflink (`FICLONE`): a copy that shares its blocks with the original until one of them is
 //! changed.
 //!
-//! *Saves* everything: no byte is read or written, whatever the size. *Needs* both files on one
-//! file system that can do it (Btrfs, XFS, bcachefs). *Loses* later, when one of the two is
+//! *Saves* everything: no byte is read or written, independent of the size. *Needs* both files on
+//! one file system that can do it (Btrfs, XFS, bcachefs). *Loses* later, when one of the two is
 //! overwritten in place: those blocks are copied then.
 
 use std::fs::File;

@@ -51,7 +51,7 @@ impl WriteMap {
         let end = position.checked_add(bytes.len() as u64);
         let fits = position >= self.range.start && end.is_some_and(|end| end <= self.range.end);
         assert!(fits, "{} bytes at {position} lie outside {:?}", bytes.len(), self.range);
-        // It fits in a mapping, so it fits in memory.
+        // The length fits in a mapping, so it fits in memory.
         self.writing.write((position - self.origin) as usize, bytes);
     }
 

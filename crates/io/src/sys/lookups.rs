@@ -14,8 +14,8 @@ pub(crate) fn limit_to_built_in() {
     let limits: [(&CStr, &CStr); 2] = [(c"hosts", c"files dns"), (c"passwd", c"files")];
     for (database, services) in limits {
         // SAFETY: both arguments are constant strings with a zero byte at the end, and the library
-        // copies what it keeps. It takes a lock of its own, so that other threads may look up names
-        // meanwhile.
+        // copies what it keeps. It takes a lock, so that other threads may look up names at the
+        // same time.
         let outcome = unsafe { __nss_configure_lookup(database.as_ptr(), services.as_ptr()) };
         debug_assert_eq!(outcome, 0, "the library knows both databases");
     }

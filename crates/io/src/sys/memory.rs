@@ -92,9 +92,9 @@ impl Chunk {
 
     /// Its bytes.
     pub(crate) fn as_slice(&self) -> &[u8] {
-        // SAFETY: the chunk is `len` initialised bytes inside the region, which it keeps alive;
-        // nobody else has a chunk with this index, and the only one there is is borrowed, so
-        // nothing writes meanwhile (the kernel is given chunks by value only).
+        // SAFETY: the chunk is `len` initialised bytes inside the region, which it keeps alive; no
+        // other chunk has this index, and the only one is borrowed, so nothing writes during the
+        // borrow (the kernel is given chunks by value only).
         unsafe { std::slice::from_raw_parts(self.as_ptr(), self.len()) }
     }
 

@@ -103,8 +103,8 @@ pub(crate) fn run(command: &str) {
     assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Where a test that needs namespaces of its own is: still outside, where it has run itself inside,
-/// or inside.
+/// State of a test that needs separate namespaces: still outside, outside after it has run itself
+/// inside, or inside.
 pub(crate) enum Place {
     Outside,
     Inside,

@@ -32,7 +32,7 @@ pub(crate) enum Way {
     File(How),
 }
 
-/// Where the ring sends from.
+/// Source of the ring's sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum From {
     /// `SEND`.
@@ -118,7 +118,7 @@ pub(crate) struct Goods {
     _dir: tempfile::TempDir,
 }
 
-/// Where the range starts, so that it never does at a page.
+/// Start of the range, never at a page boundary.
 pub(crate) const OFFSET: usize = 7;
 
 impl Goods {
@@ -243,7 +243,7 @@ fn terms(may_refer: bool) -> Terms<'static> {
     Terms { budget: 1 << 20, may_refer, thresholds: &THRESHOLDS }
 }
 
-/// Where loads come from.
+/// Source of loads.
 enum Supply {
     Memory(Vec<Bytes>),
     /// To be copied into buffers of the pool.

@@ -16,7 +16,7 @@ use crate::residency::Warm;
 
 /// The encrypting half of one connection.
 pub trait Seal {
-    /// Appends `plain`, encrypted, to `sealed`. What is appended must be sent, whole and in this
+    /// Appends `plain`, encrypted, to `sealed`. The appended bytes must be sent, whole and in this
     /// order.
     ///
     /// # Errors

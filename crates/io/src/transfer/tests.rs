@@ -161,7 +161,8 @@ fn cases() -> impl Strategy<Value = Case> {
     )
         .prop_map(
             |(pieces, means, (tcp, reports_cold), thresholds, mut budgets, mut reads, lost_after)| {
-                // Something in each round must be large enough to end within the test's patience.
+                // At least one value in each round must be large enough to end within the test's
+                // patience.
                 budgets.push(200_000);
                 reads.push(100_000);
                 Case { pieces, means, tcp, thresholds, reports_cold, budgets, reads, lost_after }

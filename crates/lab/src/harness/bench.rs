@@ -40,9 +40,9 @@ impl Bench {
         Ok(Bench { scale, dir: own, caps, places: Places::of_this_process(), hole: None })
     }
 
-    /// Takes memory home that the host has on loan, as a virtual machine's free memory may be: else
-    /// whoever happens to touch it first pays for its return. It stays until the bench goes. `show`
-    /// is told the bytes done of all. Blocks for seconds a gigabyte.
+    /// Takes memory home that the host has on loan, as a virtual machine's free memory may be:
+    /// otherwise the first access would pay for its return. It stays until the bench is dropped.
+    /// `show` is told the bytes done of all. Blocks for seconds a gigabyte.
     ///
     /// # Errors
     /// The directory takes no file.

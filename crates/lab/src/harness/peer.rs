@@ -1,5 +1,5 @@
 //! The second process of an experiment: the other side of a connection, so that its work does not
-//! count as the sender's, or a sender in namespaces of its own.
+//! count as the sender's, or a sender in separate namespaces.
 //!
 //! It is this same program, started again with a hidden command. It gets its commands over a socket
 //! pair (its standard input), a JSON object a line. It ends when that socket closes, so that it
@@ -228,7 +228,7 @@ impl Peer {
 
 impl Drop for Peer {
     fn drop(&mut self) {
-        // It may be in the middle of a connection that will not end.
+        // The process may be in the middle of a connection that will not end.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -117,7 +117,8 @@ pub(crate) struct Paused {
 impl Drop for Paused {
     fn drop(&mut self) {
         if let Some(pid) = self.pid {
-            // It is our child and has not been waited for, so the number still belongs to it.
+            // The process is our child and has not been waited for, so the number still belongs to
+            // it.
             let _ = rustix::process::kill_process(pid, Signal::CONT);
         }
     }

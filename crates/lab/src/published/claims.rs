@@ -116,7 +116,7 @@ pub fn page(records: &BTreeMap<String, Vec<Line>>) -> String {
             let (verdict, figures) = judge(claim, &lines);
             let why = match verdict {
                 ClaimVerdict::Confirmed => claim.if_so,
-                ClaimVerdict::NotSure => "The runs differ too much from each other to say",
+                ClaimVerdict::NotSure => "The runs differ too much for a verdict",
                 _ => claim.if_not,
             };
             let _ = writeln!(text, "| {} | {figures} | **{}** | {why} |", claim.words, verdict.label());

@@ -5,8 +5,8 @@
 //! of a value after by a value before; its ends are the quotients between which the true one lies,
 //! by the ranks that the values have among each other (Hodges and Lehmann; Mann and Whitney). Runs
 //! hours apart differ by more than chance within each: a change counts from [`LEAST_CHANGE`] on,
-//! whatever its ends; one that all cases of an experiment share counts from [`LEAST_SHARED_CHANGE`]
-//! on.
+//! independent of its ends; one that all cases of an experiment share counts from
+//! [`LEAST_SHARED_CHANGE`] on.
 
 use serde::Serialize;
 

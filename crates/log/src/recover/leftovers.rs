@@ -57,7 +57,7 @@ fn next_offset(disk: &dyn Disk, dir: &Path, (base, path): (i64, &Path)) -> Resul
             Ok(Some(last)) => end = last.saturating_add(1),
             Ok(None) => return Ok(end),
             Err(ReadError::Storage(error)) => return Err(error),
-            // It was complete and on the device once; the following check reports errors.
+            // The segment was complete and on the device once; the following check reports errors.
             Err(_) => return Ok(end),
         }
     }

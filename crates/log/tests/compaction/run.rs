@@ -358,7 +358,7 @@ fn files(dir: &Path) -> impl Iterator<Item = String> {
     fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path().to_str().unwrap().to_owned())
 }
 
-/// Where the segments begin.
+/// Base offsets of the segments.
 pub(crate) fn bases(dir: &Path) -> Vec<i64> {
     let logs = files(dir).filter(|path| path.ends_with(".log"));
     let mut bases: Vec<i64> =

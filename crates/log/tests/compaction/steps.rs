@@ -15,7 +15,8 @@ pub(crate) enum Step {
         bump: bool,
     },
     Roll,
-    /// So many milliseconds pass, then the log is compacted with room for so many keys.
+    /// The clock advances by this number of milliseconds, then the log is compacted with room for
+    /// this number of keys.
     Clean {
         after_ms: i64,
         keys: u8,

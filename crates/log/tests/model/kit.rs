@@ -30,7 +30,7 @@ pub(crate) enum Damage {
     Cut(u8, u8),
     /// One byte of it changes.
     Flip(u8, u8),
-    /// It is zero from there on.
+    /// The file is zero from there on.
     Zero(u8, u8),
     /// Bytes that are not a batch follow the last one.
     Garbage(u8),

@@ -169,7 +169,7 @@ fn a_replica_that_leaves_this_node_is_deleted_and_its_clients_are_sent_on() {
     assert_eq!(held.check_leader(-1), Err(ErrorCode::NotLeaderOrFollower), "long polls hear it too");
     assert!(!member.has_directory("t-0"));
     assert_eq!(member.write("u"), Err(ErrorCode::UnknownTopicOrPartition));
-    // It comes back, and begins again.
+    // The partition is assigned again, and begins empty.
     member.reassign(TOPIC, &[node]);
     assert_eq!(member.write("t"), Ok(0));
 }

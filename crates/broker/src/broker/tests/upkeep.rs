@@ -99,7 +99,7 @@ fn silent_producers_are_forgotten_and_those_with_a_transaction_are_not() {
         Builder::new().producer(2, 0, 0).transactional(),
         (present, present - 30 * DAY_MS),
     );
-    // It was here a moment ago, for all timestamps of its records.
+    // The producer was active a moment ago, in spite of the timestamps of its records.
     append(&now, &partition, Builder::new().producer(3, 0, 0), (present - 30 * DAY_MS, present));
     assert_eq!(known(), [1, 2, 3]);
     now.broker.replicas().expire_producers(present);

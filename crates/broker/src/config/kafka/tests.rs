@@ -3,7 +3,7 @@
 use super::*;
 use crate::config::{BROKER_KEYS, BrokerConfig, ConfigSource, broker_key, foreign, topic_key};
 
-/// Where served keys differ from Kafka's on purpose: the property, the reason, the keys.
+/// Deliberate differences of served keys from Kafka's: the property, the reason, the keys.
 const DIFFERENCES: &[(&str, &str, &[&str])] = &[
     (
         "default",

@@ -231,7 +231,7 @@ impl ClassicGroup {
                 let mut outcome = self.joined(&returned.member_id);
                 outcome.skip_assignment = returned.can_skip_assignment && self.is_leader(&returned.member_id);
                 if !returned.can_skip_assignment {
-                    // It must not act as the leader, or it would assign again.
+                    // The member must not act as the leader, or it would assign again.
                     outcome.leader = returned.old_leader.unwrap_or_default();
                     outcome.members.clear();
                 }

@@ -95,7 +95,7 @@ enum Phase {
     #[default]
     Outside,
     Joining(Ticket),
-    /// It knows the generation; a leader also knows everybody in it.
+    /// The member has its generation; a leader also has all members of it.
     Joined(Vec<String>),
     Syncing(Ticket),
     Working,
@@ -201,7 +201,7 @@ impl World {
     fn act(&mut self, client: usize) {
         let member_id = self.clients[client].member_id.clone();
         match (&self.clients[client].phase, self.random.below(30)) {
-            // It has died without a word, and somebody starts it again.
+            // The client has stopped without leaving, and is started again.
             (_, 0) => {
                 let instance = self.clients[client].instance;
                 self.clients[client] = Client { instance, ..Client::default() };

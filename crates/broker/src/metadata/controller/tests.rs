@@ -546,7 +546,7 @@ fn a_start_after_a_crash_begins_a_new_leader_epoch_in_every_partition() {
     };
     let before = epochs(&image);
     assert!(before.len() > 5 && before.iter().all(|(leader, _)| *leader == 1));
-    // It never stopped in order.
+    // The node never stopped in order.
     let after = epochs(&apply(&image, &start_node(&image, &node, 300)));
     assert_eq!(after, before.into_iter().map(|(leader, epoch)| (leader, epoch + 1)).collect::<Vec<_>>());
 }

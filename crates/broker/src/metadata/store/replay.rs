@@ -36,8 +36,8 @@ pub(super) struct PassedOver {
 }
 
 impl PassedOver {
-    /// True if a log with all records up to `end_offset` has what the snapshot had. The one that a
-    /// log begins with has what no log has: the voters, and records from before the first one.
+    /// True if a log with all records up to `end_offset` has the contents of the snapshot. The
+    /// first snapshot of a log contains data that is in no log: the voters, and earlier records.
     fn is_covered(&self, end_offset: i64) -> bool {
         (1..=end_offset).contains(&self.end_offset)
     }

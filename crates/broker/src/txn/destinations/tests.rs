@@ -147,7 +147,7 @@ fn a_partition_that_is_deleted_or_led_here_is_not_sent_anywhere() {
     stage.places.remove(&1);
     stage.places.insert(2, Place::Here);
     assert_eq!(stage.wait(), [finish(1, MarkerResult::Gone)]);
-    // It was sent before the leadership came here.
+    // The request was sent before the leadership came here.
     assert_eq!(stage.answer(7, &[(2, ErrorCode::NotLeaderOrFollower)]), []);
     assert_eq!(stage.wait(), [finish(2, MarkerResult::Failed)]);
     assert!(stage.is_empty());

@@ -202,8 +202,7 @@ impl World {
     /// Failures and clients stop; everything comes to an end.
     fn calm(&mut self) {
         self.come_to_rest();
-        // Where the disk has failed, and where a marker was fenced, the next start takes decisions
-        // up again.
+        // If the disk has failed, or a marker was fenced, the next start carries decisions out.
         self.rig.restart();
         self.come_to_rest();
     }

@@ -58,7 +58,7 @@ pub(super) async fn stream(
 ) -> Response {
     let mut fields = Fields::clone(&fields);
     if let Some(last) = headers.get(LAST_EVENT).and_then(|id| id.to_str().ok()) {
-        // It is newer than the positions in the link.
+        // The record is newer than the positions in the link.
         fields.0.insert(0, (POSITIONS.to_owned(), last.to_owned()));
     }
     let follower = console.clone();

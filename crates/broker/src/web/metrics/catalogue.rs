@@ -70,7 +70,7 @@ families! {
     LOG_SIZE Gauge "levada_log_size_bytes" ["topic", "partition"] "Bytes of all segments" "kafka.log:type=Log,name=Size,topic=*,partition=*";
     LOG_START Gauge "levada_log_start_offset" ["topic", "partition"] "First offset of the log" "kafka.log:type=Log,name=LogStartOffset,topic=*,partition=*";
     LOG_END Gauge "levada_log_end_offset" ["topic", "partition"] "Offset that the next record gets" "kafka.log:type=Log,name=LogEndOffset,topic=*,partition=*";
-    LEFT_OUT Gauge "levada_series_left_out" ["kind"] "Topics and partitions without series of their own, because there are more than 5000 or 20000" "";
+    LEFT_OUT Gauge "levada_series_left_out" ["kind"] "Topics and partitions without separate series, because there are more than 5000 or 20000" "";
     LED_PARTITIONS Gauge "levada_led_partitions" [] "Partitions that this broker leads" "kafka.server:type=ReplicaManager,name=LeaderCount";
     UNDER_REPLICATED Gauge "levada_under_replicated_partitions" [] "Partitions that this broker leads with fewer replicas in sync than assigned; always 0 on a single broker" "kafka.server:type=ReplicaManager,name=UnderReplicatedPartitions";
     UNDER_MIN_ISR Gauge "levada_under_min_isr_partitions" [] "Partitions that this broker leads with fewer replicas in sync than min.insync.replicas: acks=all is refused" "kafka.server:type=ReplicaManager,name=UnderMinIsrPartitionCount";
@@ -114,7 +114,7 @@ families! {
     GROUP_REBALANCES Counter "levada_group_rebalances" ["group"] "Rebalances of the group since it was created" "kafka.server:type=group-coordinator-metrics,name=*-rebalance-count";
     GROUP_LAG_RECORDS Gauge "levada_group_lag_records" ["group", "topic", "partition"] "Records from the committed offset to the high watermark" "";
     GROUP_LAG_SECONDS Gauge "levada_group_lag_seconds" ["group", "topic", "partition"] "Age of the first record behind the committed offset; 0 if there is none" "";
-    GROUPS_LEFT_OUT Gauge "levada_groups_left_out" [] "Groups without series of their own, because there are more than 1000" "";
+    GROUPS_LEFT_OUT Gauge "levada_groups_left_out" [] "Groups without separate series, because there are more than 1000" "";
     TRANSACTIONAL_IDS Gauge "levada_transactional_ids" ["state"] "Transactional ids by state of their transaction; Ongoing is open" "";
     TRANSACTIONS Counter "levada_transactions" ["outcome"] "Transactions that were committed or aborted" "";
     LATE_TRANSACTION_PARTITIONS Gauge "levada_late_transaction_partitions" [] "Partitions with a hanging transaction: open for longer than transaction.max.timeout.ms and 5 minutes" "kafka.server:type=ReplicaManager,name=PartitionsWithLateTransactionsCount";

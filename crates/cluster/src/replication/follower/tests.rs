@@ -163,7 +163,7 @@ fn truncation_goes_to_the_end_of_the_last_common_epoch() {
         ((4, 15), 30, 15),
         ((4, 25), 30, 20),
         ((4, 25), 18, 18),
-        // It is not: everything of the follower's later epochs goes, and the next fetch compares.
+        // If not, all later epochs of the follower are truncated, and the next fetch compares.
         ((2, 12), 30, 12),
         ((2, 40), 30, 30),
         // The log knows no epoch so early.
@@ -334,7 +334,7 @@ proptest! {
         let from = |log: &Log| log.records[(shared - log.start) as usize..].to_vec();
         prop_assert_eq!(log.end(), leader.end());
         prop_assert_eq!(from(&log), from(&leader));
-        // It could take over, and be followed by the former leader.
+        // The follower could take over, and be followed by the former leader.
         let mut former = leader.clone();
         log.lead(leader.state().epoch + 1, 1);
         catch_up(&mut former, &log, rounds_max);

@@ -49,7 +49,7 @@ impl Follower {
     pub(super) fn take(&mut self, fetch: &FollowerFetch, now_ms: i64) {
         let caught_up_ms = match fetch.offset {
             offset if offset >= fetch.leader_end => Some(now_ms),
-            // It has everything that the leader had at its previous fetch.
+            // The follower has everything that the leader had at its previous fetch.
             offset if offset >= self.leader_end => self.fetched_ms,
             _ => None,
         };

@@ -213,13 +213,13 @@ fn a_replica_leaves_after_the_greatest_lag() {
     // Times of two fetches (the log grows from 10 to 20 between them), their offsets, the time of
     // the check, and true if the replica leaves.
     for (fetches, check_ms, leaves) in [
-        // It has everything.
+        // The follower has everything.
         ([(1, 10), (2, 20)], 90_000, false),
         // The second fetch has all that was there at the first one.
         ([(1, 10), (20_000, 15)], 30_001, false),
         ([(1, 5), (20_000, 10)], 30_001, false),
         ([(1, 5), (20_000, 10)], 30_002, true),
-        // It never has.
+        // The follower has never had everything.
         ([(1, 5), (20_000, 9)], 30_001, true),
     ] {
         let mut leader = leader(&[1, 2]);

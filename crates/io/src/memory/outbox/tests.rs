@@ -143,8 +143,8 @@ fn mixed_loads_arrive_in_order() {
 fn tiny_neighbours_leave_as_one_piece() {
     let Some(mut ring) = ring() else { return };
     let pool = BufferPool::new(4 << 10, 16).unwrap();
-    /// So many of a size, what is queued once they have been put together, and how many bytes were
-    /// copied for it.
+    /// A number of pieces of one size, the queue after they have been put together, and the number
+    /// of bytes copied for it.
     type Case = (&'static [(usize, usize)], &'static [usize], u64);
     let cases: [Case; 4] = [
         (

@@ -101,7 +101,7 @@ impl<'b> Fairness<'b> {
             });
             let small: Vec<_> = (0..self.readers)
                 .map(|reader| {
-                    // They take turns.
+                    // The readers take turns.
                     let start = begin + Duration::from_secs_f64(f64::from(reader) / PER_SECOND);
                     let pace = FixedRate::new(start, PER_SECOND / f64::from(self.readers));
                     scope.spawn(move || {

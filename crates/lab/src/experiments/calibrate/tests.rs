@@ -12,7 +12,7 @@ fn responses_arrive_whole() {
     let bench = Bench::new(&std::env::temp_dir(), Scale::Tiny).unwrap();
     for make in EXPERIMENTS {
         let mut experiment = make(&bench).unwrap();
-        // Where no namespace may be made, the sends have no route.
+        // If no namespace may be made, the sends have no route.
         if experiment.name() != "send"
             || crate::harness::memory_sender::Worker::start(&bench, Route::Ifb).is_ok()
         {

@@ -111,7 +111,7 @@ impl Perf {
     /// Ends perf. It writes its file when it is interrupted.
     fn end(&mut self) {
         if let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
-            // It may have ended itself.
+            // The process may have ended itself.
             let _ = kill_process(pid, Signal::INT);
         }
         let _ = self.child.wait();

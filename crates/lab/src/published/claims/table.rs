@@ -87,7 +87,7 @@ pub(super) const CLAIMS: &[Claim] = &[
             that: transfer("sendfile"),
             times: 3.75,
         },
-        if_so: "What is left is TCP itself",
+        if_so: "The rest is the cost of TCP itself",
         if_not: "Loopback charges the sender with the receiver's half of TCP, which no path saves",
     },
     Claim {
@@ -203,7 +203,7 @@ pub(super) const CLAIMS: &[Claim] = &[
             times: 1.41,
         },
         if_so: "Half of the calls are gone",
-        if_not: "Into a file sendfile goes by a pipe and copies in the end: the calls that are gone are not what it costs",
+        if_not: "Into a file sendfile goes by a pipe and copies in the end: the saved calls are not the main cost",
     },
     Claim {
         source: 'C',
@@ -262,7 +262,7 @@ pub(super) const CLAIMS: &[Claim] = &[
             that: search("one window"),
             times: 2.0,
         },
-        if_so: "System calls are what a lookup costs, not bytes: why the product reads one bounded window",
+        if_so: "A look-up costs system calls, not bytes: therefore the product reads one bounded window",
         if_not: "Calls are cheap on this machine",
     },
     Claim {
@@ -329,7 +329,7 @@ pub(super) const CLAIMS: &[Claim] = &[
             that: mixed("256 pieces", "one send"),
             times: 1.0,
         },
-        if_so: "So few references cost nothing that shows",
+        if_so: "So few references have no measurable cost",
         if_not: "A reference for each piece shows from the start",
     },
     Claim {
@@ -341,7 +341,7 @@ pub(super) const CLAIMS: &[Claim] = &[
             that: mixed("1024 pieces", "one send"),
             times: 3.1,
         },
-        if_so: "A piece that is referred to is a fragment with bookkeeping of its own, which fills the receiver's buffer (the kernel counts PruneCalled): the connection then waits for a timer of 200 ms",
+        if_so: "A piece by reference is a fragment with separate bookkeeping, which fills the receiver's buffer (the kernel counts PruneCalled): the connection then waits for a timer of 200 ms",
         if_not: "Copying small pieces together costs time here as well",
     },
     Claim {
@@ -353,7 +353,7 @@ pub(super) const CLAIMS: &[Claim] = &[
             that: mixed("2048 pieces", "one send"),
             times: 6.7,
         },
-        if_so: "A piece that is referred to is a fragment with bookkeeping of its own, which fills the receiver's buffer (the kernel counts PruneCalled): the connection then waits for a timer of 200 ms",
+        if_so: "A piece by reference is a fragment with separate bookkeeping, which fills the receiver's buffer (the kernel counts PruneCalled): the connection then waits for a timer of 200 ms",
         if_not: "Copying small pieces together costs time here as well",
     },
     Claim {
@@ -409,7 +409,7 @@ pub(super) const CLAIMS: &[Claim] = &[
             times: 2.68,
         },
         if_so: "Fewer calls",
-        if_not: "Either copies in the kernel, which is what it costs. Go's runtime, whose time the article measured, is not here",
+        if_not: "Both copy in the kernel, which is the main cost. Go's runtime, whose time the article measured, is not here",
     },
     Claim {
         source: 'E',
@@ -433,7 +433,7 @@ pub(super) const CLAIMS: &[Claim] = &[
             times: 4.67,
         },
         if_so: "No lookups and no pinning for each read",
-        if_not: "At 128 KiB a lookup of a file is nothing beside the copy",
+        if_not: "At 128 KiB the look-up of a file costs little compared with the copy",
     },
     Claim {
         source: 'E',
@@ -461,7 +461,7 @@ pub(super) const CLAIMS: &[Claim] = &[
     },
     Claim {
         source: 'E',
-        words: "MAP_POPULATE: nobody waits for a fault later",
+        words: "MAP_POPULATE: no fault at a later access",
         says: Says::Times {
             metric: &["mean_us"],
             this: read(AT_RANDOM, "mmap"),

@@ -23,7 +23,7 @@ where
             let mut rest = bytes.clone();
             let theirs = match O::decode(&mut rest, version) {
                 Ok(theirs) => theirs,
-                // It refuses tags that a later version knows; Kafka and we keep them as unknown.
+                // The crate refuses tags of later versions; Kafka and we keep them as unknown.
                 Err(error) if error.to_string().contains("is not valid for version") => continue,
                 Err(error) => panic!("{error} in {}", context()),
             };

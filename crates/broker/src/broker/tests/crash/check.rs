@@ -283,8 +283,8 @@ fn check_order(found: &Found, is_whole: bool) -> Check {
     Ok(())
 }
 
-/// Where acknowledgements wait for the device, a hole has nothing but what nobody was told of:
-/// whole batches, or markers.
+/// If acknowledgements wait for the device, a hole contains only whole unacknowledged batches, or
+/// markers.
 fn check_holes<'a, A: Iterator<Item = &'a BatchFact>>(
     found: &Found,
     all: impl Fn() -> A,

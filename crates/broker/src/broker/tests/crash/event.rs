@@ -9,7 +9,7 @@ use rand::rngs::StdRng;
 
 use crate::metadata::store::METADATA_DIR;
 
-/// Something that a life does.
+/// An event of a life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Event {
     /// One batch of an idempotent producer.

@@ -111,7 +111,7 @@ impl TopicFact {
         highest(&self.flushed, partition, moment)
     }
 
-    /// Where a partition began by the last checkpoint.
+    /// Start of a partition by the last checkpoint.
     pub(super) fn kept_start(&self, partition: i32, moment: usize) -> i64 {
         highest(&self.kept_starts, partition, moment)
     }

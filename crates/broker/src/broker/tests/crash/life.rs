@@ -188,8 +188,7 @@ pub(super) struct Life {
 }
 
 const FIRST: &str = "first";
-/// So old are some batches: older than topics keep them, and not so old that their producers are
-/// forgotten.
+/// Age of some batches: older than topics keep them, and not so old that their producers expire.
 const OLD_MS: i64 = 20 * 86_400_000;
 
 impl Life {
@@ -284,7 +283,7 @@ impl Life {
         let now = self.now();
         let job = now.local.spawn_local(work);
         if self.ways.threads {
-            // It begins.
+            // The life begins.
             now.run(tokio::task::yield_now());
             for _ in 0..self.random.random_range(0..5) {
                 let event = match self.random.random_range(0..10) {

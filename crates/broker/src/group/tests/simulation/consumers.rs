@@ -85,7 +85,7 @@ struct Client {
 }
 
 impl Client {
-    /// It gives up what it must no longer have, and only then takes what is new.
+    /// The client revokes partitions first, and only then takes new ones.
     fn obey(&mut self) -> usize {
         let Some(told) = self.told.take() else { return 0 };
         let moved = told
@@ -197,7 +197,7 @@ impl World {
 
     fn act(&mut self, client: usize) {
         match self.random.below(20) {
-            // It has died without a word, and somebody starts it again.
+            // The client has stopped without leaving, and is started again.
             0 => self.die(client),
             1 => self.leave(client),
             2..8 => self.reached.moved += self.clients[client].obey(),
@@ -232,7 +232,7 @@ impl World {
             known.member_id = format!("m{client}-{}", known.life);
             enter(&known.member_id, &topics)
         } else {
-            // It says what it has once it has got where it was told to; before, that could change.
+            // The client reports its partitions once it has its target; before, they could change.
             let says = known.told.is_none() && self.random.below(4) > 0;
             let owned = says.then(|| known.owned.clone());
             ConsumerHeartbeatRequest { owned, ..beat(&known.member_id, known.epoch) }

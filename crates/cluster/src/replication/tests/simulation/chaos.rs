@@ -5,7 +5,7 @@ use rand::rngs::StdRng;
 
 use super::world::CHAOS_MS;
 
-/// Something that is done to the cluster.
+/// A disturbance of the cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Accident {
     /// The process ends; its page cache stays.

@@ -94,7 +94,7 @@ pub(super) enum Refused {
     Lost,
 }
 
-/// Something that happens at a time.
+/// A timed event.
 #[derive(Clone, Debug)]
 pub(super) enum Event {
     Deliver {

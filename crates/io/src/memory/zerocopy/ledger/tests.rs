@@ -15,7 +15,7 @@ fn ledger(first: u32, count: u32) -> Ledger {
 
 #[test]
 fn ranges_free_what_they_name() {
-    // Where counting begins, what is acknowledged, what that frees.
+    // Start of the counting, acknowledged sends, released memory.
     let rows = [
         (0, vec![(0, 0)], vec![1]),
         (0, vec![(0, 3)], vec![15]),

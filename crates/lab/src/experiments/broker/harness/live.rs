@@ -48,7 +48,7 @@ pub(crate) struct LiveResult {
 pub(crate) enum StopCondition<'a> {
     /// After this time.
     Time(Duration),
-    /// When this is set.
+    /// Set to end the load.
     Told(&'a AtomicBool),
 }
 

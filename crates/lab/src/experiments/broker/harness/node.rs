@@ -25,7 +25,7 @@ mod levada;
 pub enum System {
     /// Levada: this very binary, as `levada serve`.
     Levada,
-    /// Apache Kafka, with the settings of its own start script.
+    /// Apache Kafka, with the settings of its start script.
     Kafka,
 }
 
@@ -183,7 +183,7 @@ impl Node {
     pub(crate) fn stop(&mut self) -> Result<(), LabError> {
         let Some(mut child) = self.child.take() else { return Ok(()) };
         if let Some(pid) = Pid::from_raw(child.id().cast_signed()) {
-            // It may have ended itself; the wait detects that.
+            // The process may have ended itself; the wait detects that.
             let _ = rustix::process::kill_process(pid, Signal::TERM);
         }
         let start = Instant::now();
