@@ -33,8 +33,8 @@ const IDLE: Duration = Duration::from_secs(60);
 /// Time that a head may take from its first byte on.
 const HEAD_TIME: Duration = Duration::from_secs(10);
 
-/// Time that a client that was refused has to take the reason, and how much it may still send
-/// meanwhile.
+/// Time that a refused client has to read the reason, and number of bytes that it may send during
+/// that time.
 const FAREWELL_TIME: Duration = Duration::from_secs(2);
 const FAREWELL_BYTES: usize = 256 << 10;
 
@@ -370,7 +370,7 @@ impl Connection {
 
     fn send_close_notify(&mut self) {
         let mut engine = self.shard.engine.borrow_mut();
-        // A peer that is gone, or takes nothing more, need not be told.
+        // A peer that has disconnected, or reads nothing more, needs no message.
         let _ = outgoing::send_close_notify(&mut self.outgoing, &mut engine, self.socket.as_fd());
     }
 

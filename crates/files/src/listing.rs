@@ -21,7 +21,7 @@ use crate::target::PATH;
 /// Maximum number of names in a listing.
 pub(crate) const NAMES_MAX: usize = 20_000;
 
-/// Bytes of listings that all clients together may have still to receive.
+/// Maximum bytes of listings that clients have not received yet, for all clients together.
 pub(crate) const LISTINGS_BYTES_MAX: usize = 64 << 20;
 
 /// Memory of listings that are made or under way to clients, in total; clones share it.
@@ -43,7 +43,7 @@ impl ListingBudget {
     }
 }
 
-/// Bytes of one listing, counted before they are allocated and until they are gone.
+/// Bytes of one listing, counted before they are allocated and until they are dropped.
 #[derive(Debug)]
 struct BudgetPart {
     budget: ListingBudget,
@@ -63,10 +63,9 @@ impl BudgetPart {
         Ok(())
     }
 
-    /// Gives back all but the memory of a finished listing, which counts until its bytes are gone.
+    /// Returns all but the memory of a finished listing, which counts until its bytes are dropped.
     ///
-    /// # Errors
-    /// The listing is larger than what was counted, and there is no room for the rest.
+    /// # Errors The listing is larger than the counted bytes, and there is no room for the rest.
     fn hold(mut self, listing: Vec<u8>) -> Result<Bytes, ListingFault> {
         self.add(listing.capacity().saturating_sub(self.bytes))?;
         self.budget.used.fetch_sub(self.bytes - listing.capacity(), Ordering::Relaxed);
@@ -100,7 +99,7 @@ pub(crate) enum ListingFault {
     #[error("cannot read the directory: {0}")]
     Read(#[from] io::Error),
     /// Too many listings are made, or have still to be received.
-    #[error("listings that clients have still to receive take all memory that they may")]
+    #[error("listings that clients have not received yet use all of their memory limit")]
     NoRoom,
 }
 
@@ -153,14 +152,14 @@ enum Kind {
     File,
 }
 
-/// Memory of a line beside its texts: its place in a vector that grows, which has an old and a new
-/// memory for a moment, of which the new one may be half empty.
+/// Memory of a line in addition to its texts: its element in a growing vector, which briefly has an
+/// old and a new allocation, of which the new one may be half empty.
 const LINE_BYTES: usize = 3 * size_of::<Line>();
 
 /// The most bytes of markup, or of names of fields, around the texts of a line.
 const MARKUP_BYTES: usize = 160;
 
-/// The most bytes of a page before and after its lines, beside its title.
+/// Maximum bytes of a page before and after its lines, without its title.
 const FRAME_BYTES: usize = 1024;
 
 impl Line {
@@ -228,7 +227,7 @@ impl ListingTask {
                 is_cut = true;
                 break;
             }
-            // One that has gone meanwhile is not listed.
+            // A file that was removed in the meantime is omitted.
             if let Some(line) = self.line(site, name.file_name()) {
                 part.add(line.bytes())?;
                 lines.push(line);

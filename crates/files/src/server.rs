@@ -58,7 +58,7 @@ pub struct Config {
 /// Time that a client may take nothing of an answer.
 pub const SEND_TIME: Duration = Duration::from_secs(60);
 
-/// The reason why a server did not start. Nothing is left running.
+/// The reason why a server did not start. No thread is left running.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// The directory cannot be served.
@@ -318,7 +318,7 @@ struct Doors {
     listeners: Vec<Listener>,
 }
 
-/// Binds all addresses, and says what was bound.
+/// Binds all addresses, and returns the bound addresses.
 fn doors(config: &Config) -> Result<Doors, StartError> {
     let (plain, secure) = (&config.listen, &config.listen_tls);
     let all = || plain.iter().chain(secure).chain(&config.metrics);

@@ -47,7 +47,7 @@ pub(crate) struct Shared {
     pub(crate) grace: Duration,
     /// Open files that each shard may keep.
     pub(crate) files_max: usize,
-    /// Memory of listings that clients have still to receive.
+    /// Memory of listings that clients have not received yet.
     pub(crate) listings: ListingBudget,
     pub(crate) started: SystemTime,
 }

@@ -346,7 +346,7 @@ pub(crate) enum RequestError {
     )]
     TooLarge { api: ApiKey, bytes: usize, limit: usize },
     #[error(
-        "the controller cannot read version {version} of {api}; the connection is closed so that the client asks for the versions again"
+        "the controller cannot read version {version} of {api}; the connection is closed so that the client requests the versions again"
     )]
     NotRead { api: ApiKey, version: i16 },
     #[error("cannot encode the response: {0}")]

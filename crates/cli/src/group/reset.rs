@@ -61,7 +61,7 @@ struct GoalArgs {
     /// To the first record at this time or after it
     #[arg(long, value_name = "TIME", value_parser = time::moment)]
     to_datetime: Option<i64>,
-    /// To the first record after this long before now
+    /// To the first record of this duration before now, or after it
     #[arg(long, value_name = "DURATION", value_parser = time::duration)]
     by_duration: Option<i64>,
     /// Forward by this many offsets, or back if negative

@@ -50,8 +50,8 @@ impl Writing {
         assert!(fits, "{} bytes at {at} of {}", from.len(), region.bytes);
         let into = region.base.as_ptr().wrapping_add(at);
         region.watched.touch(|| {
-            // SAFETY: the assertion keeps the range inside the mapping, which `region` owns; no other
-            // code accesses it while `self` is borrowed exclusively, no Rust reference into it
+            // SAFETY: the assertion keeps the range inside the mapping, which `region` owns; no
+            // other code uses it while `self` is borrowed exclusively, no Rust reference into it
             // exists, and `from` is other memory since none is ever lent from here.
             unsafe { ptr::copy_nonoverlapping(from.as_ptr(), into, from.len()) };
         });
