@@ -189,7 +189,7 @@ impl Browser {
         answer["result"]["value"].clone()
     }
 
-    /// Evaluates an expression until it is true. The page may be replaced meanwhile.
+    /// Evaluates an expression until it is true. The page may be replaced in between.
     pub fn await_true(&mut self, expression: &str) {
         let start = Instant::now();
         let parameters = json!({ "expression": expression, "returnByValue": true, "awaitPromise": true });

@@ -1,5 +1,5 @@
 //! A cluster under test: controllers and brokers of a real Kafka, and brokers of Levada, each a
-//! process with a directory of its own.
+//! process with its own directory.
 //!
 //! A test binary starts one cluster and keeps it: five JVMs take longer to start than most tests
 //! to run.
@@ -58,7 +58,7 @@ pub struct Cluster {
     nodes: BTreeMap<i32, Node>,
     /// Further errors that a Kafka may log in this test.
     expected: Vec<[&'static str; 2]>,
-    /// Network of the member that has one of its own. It ends after the members.
+    /// Network of the member that has a separate one. It ends after the members.
     network: Option<Network>,
 }
 
@@ -71,8 +71,8 @@ impl Cluster {
         Cluster::within(shape, None)
     }
 
-    /// The same with a broker that has a network of its own, which a test can cut. An error says
-    /// what this machine cannot do.
+    /// The same with a broker in a separate network, which a test can cut. An error names a missing
+    /// capability of this machine.
     pub fn with_network_of(id: i32, shape: Shape) -> Result<Cluster, String> {
         Ok(Cluster::within(shape, Some((id, Network::create()?))))
     }
@@ -155,7 +155,7 @@ impl Cluster {
         self.nodes.get_mut(&id).unwrap_or_else(|| panic!("the cluster has no member {id}"))
     }
 
-    /// Another broker under test with the id of this one, and a directory of its own. It is not a
+    /// Another broker under test with the id of this one, and a separate directory. It is not a
     /// member until the test starts it.
     pub fn twin(&self, id: i32) -> Node {
         let node = configured(id, Node::new().sized(256, "INFO"), &self.discovery());
@@ -165,7 +165,7 @@ impl Cluster {
         node
     }
 
-    /// The network of the member that has one of its own.
+    /// The network of the member that has a separate one.
     pub fn network(&self) -> &Network {
         self.network.as_ref().expect("a member has a network of its own")
     }
@@ -212,7 +212,7 @@ impl Cluster {
         running.into_iter().find_map(|id| quorum::describe(self.node(*id).controller_address()))
     }
 
-    /// Kafka's own tools in one JVM, which ask this broker.
+    /// Kafka's own tools in one JVM, with this broker as their bootstrap server.
     pub fn tools(&self, broker: i32) -> Tools {
         let node = self.node(broker);
         let scratch = node.scratch().display().to_string();
@@ -231,7 +231,7 @@ impl Cluster {
         addresses.collect::<Vec<_>>().join(",")
     }
 
-    /// Waits until every running broker tells its clients of exactly these brokers.
+    /// Waits until every running broker lists exactly these brokers for its clients.
     pub fn await_brokers(&self, ids: &[i32]) {
         for id in ids {
             let address = self.node(*id).address();
@@ -273,7 +273,7 @@ impl Drop for Cluster {
 /// The node with the configuration of its role.
 fn configured(id: i32, node: Node, (key, controllers): &(&'static str, String)) -> Node {
     let node = node.option("node.id", &id.to_string()).option("controller.listener.names", "CONTROLLER");
-    // A key without its default, so that the one that is not used is empty.
+    // A key without its default, so that the unused one is empty.
     let node = match node.kind() {
         Kind::Kafka => node.option("controller.quorum.voters", ""),
         Kind::Levada => node,

@@ -25,7 +25,7 @@ pub enum Nulls {
     OneSide,
 }
 
-/// A generated file and what must come back.
+/// A generated file and the expected result.
 pub struct Corpus {
     /// The file.
     pub path: PathBuf,
@@ -78,7 +78,7 @@ fn encode(record: &mut Vec<u8>, nulls: Nulls, random: &mut StdRng, words: &[u8])
     let key_length = random.random_range(0..64);
     let with_key = random.random_bool(0.7);
     bytes(record, with_key.then(|| slice(random, words, key_length)));
-    // Mostly small; nearly all bytes are in the large ones.
+    // Mostly small; nearly all bytes are in large records.
     let value_length = match random.random_range(0..1000) {
         0..30 => 0,
         30..800 => random.random_range(1..1_000),

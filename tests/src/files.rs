@@ -27,7 +27,7 @@ pub struct FileServer {
 }
 
 impl FileServer {
-    /// Starts a server of a new directory, which `fill` fills, on a port of its own.
+    /// Starts a server of a new directory, which `fill` fills, on a separate port.
     pub fn start(args: &[&str], fill: impl FnOnce(&Path)) -> FileServer {
         let home = TempDir::new().expect("a directory");
         let root = home.path().join("root");
@@ -73,7 +73,7 @@ impl FileServer {
         self.home.path().join("root")
     }
 
-    /// A place beside it.
+    /// A path next to it.
     pub fn home(&self) -> &Path {
         self.home.path()
     }
@@ -131,19 +131,19 @@ impl FileServer {
         Client::open(self.address())
     }
 
-    /// One answer by a connection of its own.
+    /// One answer on a separate connection.
     pub fn get(&self, target: &str) -> Answer {
         self.ask(&format!("GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n"))
     }
 
-    /// The answer to a request, by a connection of its own.
+    /// The answer to a request, on a separate connection.
     pub fn ask(&self, request: &str) -> Answer {
         let mut client = self.connect();
         client.say(request.as_bytes());
         client.answer(!request.starts_with("HEAD"))
     }
 
-    /// Asks it to stop, and waits until it has.
+    /// Requests the stop, and waits for it.
     pub fn stop(mut self) {
         process::signal(self.pid(), Signal::TERM);
         let status = await_some("the end of the server", LIMIT, || self.child.try_wait().expect("wait"));
@@ -206,7 +206,7 @@ impl Client {
         &self.stream
     }
 
-    /// Says that no more requests come.
+    /// Ends the stream of requests.
     pub fn end(&self) {
         // A server that has hung up is found out by reading.
         let _ = self.stream.shutdown(Shutdown::Write);
@@ -256,7 +256,7 @@ impl Client {
         Some(answer)
     }
 
-    /// Waits for the end of the connection; what came before it.
+    /// Waits for the end of the connection; returns the bytes before it.
     pub fn rest(&mut self) -> Vec<u8> {
         while self.more().is_some() {}
         std::mem::take(&mut self.received)

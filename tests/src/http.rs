@@ -1,11 +1,11 @@
-//! Talks HTTP to what runs beside the test.
+//! An HTTP client for servers of the test.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// Sends a request with a JSON body, or an empty one: status and body of the answer. Errors if
-/// nobody answers, which is not a failure while the other side starts.
+/// Sends a request with a JSON body, or an empty one: status and body of the answer. An error if no
+/// server answers, which is not a failure while the server starts.
 pub fn call(address: SocketAddr, method: &str, path: &str, body: &str) -> io::Result<(u16, String)> {
     let kind = if body.is_empty() { "" } else { "Content-Type: application/json\r\n" };
     let (status, _, body) = ask(address, &format!("{method} {path} HTTP/1.1\r\n{kind}"), body)?;

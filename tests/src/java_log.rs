@@ -28,7 +28,8 @@ const EXPECTED: [([&str; 2], &str); 5] = [
     ),
 ];
 
-/// Lines of a log that are shown of an error: the first ones of the stack name the cause.
+/// Number of lines of a log that are shown for an error: the first lines of the stack name the
+/// cause.
 const CAUSE_LINES: usize = 12;
 
 /// Errors of a log that have no reason in the list, and none of these parts of the line and its

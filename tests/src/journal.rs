@@ -1,5 +1,5 @@
-//! Acknowledgements to producers beside the contents of the log: nothing lost, nothing twice,
-//! nothing out of order.
+//! Acknowledgements to producers, compared with the contents of the log: nothing lost, nothing
+//! twice, nothing out of order.
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -15,8 +15,8 @@ pub struct Entry {
     pub partition: u32,
     /// The producer's running number within the partition.
     pub number: u64,
-    /// The offset in the log; -1 if the acknowledgement did not tell it: a record that was sent
-    /// again is known to be in the log, but not always where.
+    /// The offset in the log; -1 if the acknowledgement did not contain it: a record that was sent
+    /// again is in the log, but its offset may be unknown.
     pub offset: i64,
 }
 
@@ -42,8 +42,8 @@ fn parse(text: &str) -> Vec<Entry> {
     whole.lines().map(entry).collect()
 }
 
-/// Reads a topic with so many partitions, and compares it with the acknowledgements that an
-/// idempotent `load.py` wrote down: complaints about lost, repeated and misplaced records.
+/// Reads a topic with this number of partitions, and compares it with the acknowledgements that an
+/// idempotent `load.py` recorded: returns complaints about lost, repeated and misplaced records.
 pub fn compare(
     bootstrap: &str,
     (topic, partitions): (&str, impl fmt::Display),
@@ -58,7 +58,7 @@ pub fn compare(
     complaints
 }
 
-/// Acknowledged records must be in the log, where the acknowledgement said.
+/// Acknowledged records must be in the log, at the acknowledged offset.
 pub fn lost(acknowledged: &[Entry], log: &[Entry]) -> Vec<String> {
     let present: HashMap<(u32, i64), &Entry> =
         log.iter().map(|entry| ((entry.partition, entry.offset), entry)).collect();

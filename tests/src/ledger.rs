@@ -1,19 +1,19 @@
-//! Transactions as their writers remember them, held against what readers of committed records saw:
-//! nothing lost, nothing twice, nothing out of order, nothing of an aborted transaction, no half of
-//! one.
+//! Transactions as their writers recorded them, compared with the records that readers of committed
+//! records saw: nothing lost, nothing twice, nothing out of order, nothing of an aborted
+//! transaction, no half of one.
 
 use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 
-/// End of a transaction, as far as its writer knows.
+/// Result of a transaction, as far as its writer knows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Outcome {
     /// All of its records are there.
     Committed,
-    /// None of its records is there.
+    /// None of its records is in the log.
     Aborted,
-    /// The writer was never told: all or none of its records are there.
+    /// The writer got no answer: all or none of its records are in the log.
     Unknown,
 }
 
@@ -66,7 +66,7 @@ fn transaction(writer: &str, line: &str) -> Transaction {
     Transaction { writer: writer.to_string(), number, outcome, records: words.map(record).collect() }
 }
 
-/// Reads what a reader wrote down: lines `topic partition offset word …`.
+/// Parses the record of a reader: lines `topic partition offset word …`.
 pub fn view(path: &Path) -> View {
     let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let mut view = View::new();
@@ -89,7 +89,7 @@ fn seen(line: &str) -> (String, Seen) {
 /// A record's identity: writer, partition, number.
 type Identity<'a> = (&'a str, u32, u64);
 
-/// Compares the writers' transactions with the records seen of them. A record says
+/// Compares the writers' transactions with the records seen of them. A record contains
 /// `writer transaction number`.
 pub fn written(transactions: &[Transaction], seen: &[Seen]) -> Vec<String> {
     let mut complaints = Vec::new();
@@ -111,12 +111,12 @@ pub fn written(transactions: &[Transaction], seen: &[Seen]) -> Vec<String> {
     complaints
 }
 
-/// Takes a transaction's records out of what was seen, and judges it.
+/// Removes a transaction's records from the seen ones, and checks it.
 fn fate<'a>(transaction: &'a Transaction, times: &mut HashMap<Identity<'a>, usize>) -> Option<String> {
     let writer = transaction.writer.as_str();
     let mut there = 0;
     for &(partition, number) in &transaction.records {
-        // Records seen more than once stay behind, for a complaint of their own.
+        // Records seen more than once stay, for a separate complaint.
         if let Some(1) = times.get(&(writer, partition, number)) {
             times.remove(&(writer, partition, number));
             there += 1;
@@ -131,7 +131,7 @@ fn fate<'a>(transaction: &'a Transaction, times: &mut HashMap<Identity<'a>, usiz
     wrong.map(|wrong| format!("{wrong}: {there} of {all} records are there of {transaction:?}"))
 }
 
-/// A copy says where the original lies, then what it said. Each must have been copied once, in
+/// A copy contains the position of the original, then its text. Each must have been copied once, in
 /// order.
 pub fn copied(originals: &[Seen], copies: &[Seen]) -> Vec<String> {
     let expected = |seen: &Seen| {
@@ -164,7 +164,7 @@ fn by_partition<K: Eq + std::hash::Hash>(records: impl Iterator<Item = (K, Vec<S
     partitions
 }
 
-/// The first difference of each partition; what comes after it is a consequence.
+/// The first difference of each partition; later differences are consequences.
 fn differences<K>(what: &str, expected: &Partitions<K>, found: &Partitions<K>) -> Vec<String>
 where
     K: Eq + std::hash::Hash + std::fmt::Debug,

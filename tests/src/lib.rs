@@ -1,8 +1,8 @@
 //! Support for the black-box tests: it starts the release binary as a user would, runs real clients
-//! against it, and knows nothing of the crates inside.
+//! against it, and depends on none of the crates inside.
 //!
 //! With `LEVADA_TEST_NODE=kafka` the same suites run against a real Kafka, which shows that a suite
-//! asks for what Kafka does; checks that only Levada promises are then left out.
+//! expects Kafka's behaviour; checks of promises of Levada alone are then omitted.
 
 pub mod browser;
 pub mod cluster;
@@ -34,7 +34,8 @@ pub use tool::Tool;
 
 use std::time::{Duration, Instant};
 
-/// Asks `question` until it has an answer. Panics, naming what was awaited, after `limit`.
+/// Repeats `question` until it has an answer. Panics after `limit`, with the name of the expected
+/// event.
 pub fn await_some<T>(what: &str, limit: Duration, mut question: impl FnMut() -> Option<T>) -> T {
     let start = Instant::now();
     loop {

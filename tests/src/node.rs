@@ -85,7 +85,7 @@ impl Kind {
 
 impl Plan {
     /// `listeners` and `listener.security.protocol.map`. A Kafka that is its own controller has a
-    /// listener for it as well; a broker in a cluster knows its protocol.
+    /// listener for it as well; a broker in a cluster has an entry for its protocol.
     fn listeners(&self, controller: Option<SocketAddr>) -> [String; 2] {
         let mut all = vec![("PLAINTEXT", "PLAINTEXT", self.kafka)];
         all.extend(controller.map(|address| ("CONTROLLER", "PLAINTEXT", address)));
@@ -120,7 +120,7 @@ impl Node {
         Node::of(Kind::under_test())
     }
 
-    /// A node of the given kind, whatever the suites run against.
+    /// A node of the given kind, independent of the node that the suites run against.
     pub fn of(kind: Kind) -> Node {
         let home = tempfile::Builder::new().prefix("levada-test-").tempdir().expect("a temporary directory");
         let plan = Plan {
@@ -155,7 +155,7 @@ impl Node {
         self
     }
 
-    /// A real Kafka with a heap of so many MiB, which logs from this level on.
+    /// A real Kafka with a heap of this many MiB, which logs from this level on.
     pub fn sized(mut self, heap_mib: u32, level: &'static str) -> Node {
         (self.plan.heap_mib, self.plan.level) = (heap_mib, level);
         self
@@ -171,7 +171,8 @@ impl Node {
         self.plan.environment.push((name.to_string(), value.to_string()));
     }
 
-    /// Opens another listener beside PLAINTEXT, from the next start on; its address.
+    /// Opens another listener in addition to PLAINTEXT, from the next start on; returns its
+    /// address.
     pub fn listen(&mut self, name: &str, protocol: &str) -> SocketAddr {
         let taken = [self.plan.kafka, self.plan.http, self.plan.controller];
         let taken = |port: &SocketAddr| {
@@ -189,14 +190,14 @@ impl Node {
         self.plan.kind = kind;
     }
 
-    /// Has another broker replace the one that had the directory, from the next start on: with the
-    /// same `server.properties`.
+    /// Replaces the broker of the directory by another one, from the next start on: with the same
+    /// `server.properties`.
     pub fn replace_by(&mut self, kind: Kind) {
         self.hand_over(kind);
         self.plan.shares_file = true;
     }
 
-    /// Takes this port of the loopback address, for clients that know no other.
+    /// Takes this port of the loopback address, for clients that can use no other.
     pub fn port(mut self, port: u16) -> Node {
         self.plan.kafka.set_port(port);
         self
@@ -220,13 +221,13 @@ impl Node {
         self.plan.wrapper = command.iter().map(|word| (*word).to_string()).collect();
     }
 
-    /// Starts the broker and returns when it says that it accepts connections.
+    /// Starts the broker and returns when it accepts connections.
     pub fn start(&mut self) {
         self.launch();
         self.await_start();
     }
 
-    /// Returns when a launched broker says that it accepts connections.
+    /// Returns when a launched broker accepts connections.
     pub fn await_start(&mut self) {
         let ready = match self.plan.kind {
             Kind::Levada => format!("listening on {}", self.plan.kafka),
@@ -312,7 +313,7 @@ impl Node {
         self.start();
     }
 
-    /// Fails, with what the broker said, unless the broker still runs and has not panicked.
+    /// Fails, with the broker's output, unless the broker still runs and has not panicked.
     pub fn assert_running(&mut self, when: &str) {
         let running = self.running.as_mut().expect("the node runs");
         let ended = running.child.try_wait().expect("wait");
@@ -331,7 +332,7 @@ impl Node {
         self.plan.kafka
     }
 
-    /// The address for Kafka clients, as they want it.
+    /// The address for Kafka clients, in the usual form.
     pub fn bootstrap(&self) -> String {
         self.plan.kafka.to_string()
     }
@@ -351,7 +352,7 @@ impl Node {
         self.home.path().join("data")
     }
 
-    /// A command of the binary's own, asked of this broker; the words are separated by spaces.
+    /// A command of the binary itself, with this broker; the words are separated by spaces.
     pub fn levada(&self, line: &str) -> Tool {
         let mut tool = Tool::levada();
         for word in line.split(' ') {
@@ -475,7 +476,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Both fail only when the process has ended already, which is what is wanted.
+        // Both fail only if the process has ended already, which is the goal.
         let _ = self.child.kill();
         let _ = self.child.wait();
         if let Some(guard) = &mut self.guard {

@@ -32,7 +32,7 @@ pub fn class_path() -> String {
 pub const JVM_FLAGS: [&str; 2] = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"];
 
 /// [`JVM_FLAGS`], with the archive of Kafka's classes if there is one: for programs of Kafka's.
-/// Archived classes have their methods in another order, which shows where a program asks for them.
+/// Archived classes have their methods in another order, which shows if a program lists them.
 pub fn kafka_flags() -> Vec<String> {
     let mut flags: Vec<String> = JVM_FLAGS.map(str::to_owned).into();
     let archive = cache().join("kafka/classes.jsa");
@@ -70,7 +70,7 @@ pub fn suites() -> PathBuf {
     root().join("tests/suites")
 }
 
-/// A directory for what a run of the foreign suites leaves.
+/// A directory for the results of a run of the foreign suites.
 pub fn suite_results() -> PathBuf {
     target().join("suites")
 }

@@ -1,4 +1,4 @@
-//! Certificates for the tests: an authority, and what it signs, good or not.
+//! Certificates for the tests: an authority, and valid and invalid certificates with its signature.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -73,7 +73,7 @@ fn key() -> KeyPair {
     KeyPair::generate().expect("a key")
 }
 
-/// A PKCS12 store as Java makes it; its certificate goes beside it as `.pem`.
+/// A PKCS12 store as Java makes it; its certificate is written next to it as `.pem`.
 pub fn java_store(path: &Path, password: &str) {
     // Again and again: a store is not overwritten.
     let _ = fs::remove_file(path);

@@ -50,7 +50,7 @@ pub fn peak_bytes(pid: u32) -> u64 {
     status_bytes(pid, "VmHWM:")
 }
 
-/// Forgets the most that was in use so far: what is in use now is the most from now on.
+/// Resets the peak of memory in use to the present value.
 pub fn forget_peak(pid: u32) {
     fs::write(format!("/proc/{pid}/clear_refs"), "5").expect("a process of ours");
 }

@@ -1,4 +1,4 @@
-//! A Prometheus server beside a broker, on the files that the project delivers in
+//! A Prometheus server for a broker, with the files that the project delivers in
 //! `deploy/monitoring`.
 
 use std::fs;
@@ -84,7 +84,7 @@ impl Prometheus {
         groups.iter().flat_map(|group| group["rules"].as_array().cloned().unwrap_or_default()).collect()
     }
 
-    /// The labels of what fires.
+    /// The labels of firing alerts.
     pub fn firing(&self) -> Vec<Value> {
         let alerts = self.api("alerts")["alerts"].as_array().cloned().unwrap_or_default();
         alerts.into_iter().filter(|one| one["state"] == "firing").map(|one| one["labels"].clone()).collect()

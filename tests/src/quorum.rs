@@ -1,5 +1,5 @@
-//! A quorum of controllers from outside: directories, DescribeQuorum (a JVM for each question would
-//! take longer than the tests), and the brokers that clients are told of.
+//! A quorum of controllers from outside: directories, DescribeQuorum (a JVM for each request would
+//! take longer than the tests), and the brokers that clients see.
 
 use std::collections::BTreeMap;
 use std::fs;

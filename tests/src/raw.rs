@@ -21,7 +21,7 @@ pub use responses::{
 
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// A connection that sends whatever it is told to.
+/// A connection that sends arbitrary bytes.
 pub struct Connection {
     stream: TcpStream,
 }
@@ -33,7 +33,7 @@ pub enum Outcome {
     Response(Vec<u8>),
     /// The broker closed the connection.
     Closed,
-    /// Nothing happened in time.
+    /// No event in time.
     Silence,
 }
 
@@ -76,7 +76,7 @@ impl Connection {
         self.stream.write_all(bytes)
     }
 
-    /// Says that nothing more will be sent.
+    /// Ends the stream.
     pub fn finish_sending(&mut self) {
         // The broker may have closed the connection first.
         let _ = self.stream.shutdown(Shutdown::Write);

@@ -27,13 +27,13 @@ pub struct Suite {
     pub source: &'static str,
     /// Configuration of the broker.
     options: &'static [(&'static str, &'static str)],
-    /// The port that its tests take for granted; then the suite has a network of its own.
+    /// The port that its tests require; then the suite has a separate network.
     port: Option<u16>,
     /// Starts the brokers itself.
     own_brokers: bool,
     /// The command that runs it against a broker at this address.
     command: fn(Kind, &str) -> Command,
-    /// Reads what the command has printed.
+    /// Reads the output of the command.
     parse: fn(&str) -> Outcomes,
 }
 

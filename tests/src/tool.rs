@@ -1,5 +1,5 @@
-//! Runs other people's programs: kcat, the Java tools, Python scripts. A program that fails or
-//! outlives its deadline fails the test and shows what it said.
+//! Runs external programs: kcat, the Java tools, Python scripts. A program that fails or exceeds
+//! its deadline fails the test and shows its output.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -139,7 +139,7 @@ impl Tool {
         said
     }
 
-    /// Runs to the end; the exit code, whatever it is, and what was said.
+    /// Runs to the end; returns the exit code and the output.
     pub fn outcome(&mut self) -> (Option<i32>, Said) {
         let stdin = std::mem::replace(&mut self.stdin, Stdio::null());
         let stdout = self.stdout.take().map_or_else(Stdio::piped, Stdio::from);
@@ -196,7 +196,7 @@ fn collect(mut source: impl Read + Send + 'static) -> JoinHandle<String> {
     })
 }
 
-/// A program that runs beside the test. Dropping it kills it.
+/// A program that runs in parallel with the test. Dropping it kills it.
 pub struct Conversation {
     child: Child,
     stdin: Option<ChildStdin>,
@@ -205,7 +205,7 @@ pub struct Conversation {
 }
 
 impl Conversation {
-    /// The next line it prints; fails the test if none comes in time.
+    /// The next line of its output; fails the test if none comes in time.
     pub fn line(&mut self, limit: Duration) -> String {
         match self.lines.recv_timeout(limit) {
             Ok(line) => line,
@@ -230,7 +230,7 @@ impl Conversation {
         status.inspect(|status| assert!(status.success(), "{}: {status}", self.name)).is_some()
     }
 
-    /// Says a line.
+    /// Writes a line.
     pub fn say(&mut self, line: &str) {
         let stdin = self.stdin.as_mut().expect("stdin is open");
         writeln!(stdin, "{line}").unwrap_or_else(|error| panic!("{}: {error}", self.name));
@@ -248,7 +248,7 @@ impl Conversation {
         lines
     }
 
-    /// Kills it, without a chance to say goodbye.
+    /// Kills it without an orderly end.
     pub fn kill(mut self) {
         self.child.kill().expect("the process is ours");
         self.child.wait().expect("wait");
@@ -257,7 +257,7 @@ impl Conversation {
 
 impl Drop for Conversation {
     fn drop(&mut self) {
-        // Both fail only when the process has ended already, which is what is wanted.
+        // Both fail only if the process has ended already, which is the goal.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,13 +1,13 @@
-//! Transcripts: what somebody typed, and what Kafka's tools answered. A transcript is replayed
-//! against the broker under test, which must answer the same.
+//! Transcripts: typed commands, and the answers of Kafka's tools. A transcript is replayed against
+//! the broker under test, which must give the same answers.
 //!
-//! A line `$ COMMAND` is run once; `? COMMAND` is run until it answers as expected, for what a real
-//! Kafka broker learns a little after it has promised it. The answer follows, with a line
-//! `=== CODE` if the exit code is not 0. What comes before the first command explains the
+//! A line `$ COMMAND` runs once; `? COMMAND` is repeated until the answer is the expected one,
+//! because a real Kafka broker applies some changes after its answer. The answer follows, with a
+//! line `=== CODE` if the exit code is not 0. The text before the first command explains the
 //! transcript.
 //!
-//! `LEVADA_BLESS=1` writes down what the broker answers, instead of comparing it. Only a real
-//! Kafka's answers are worth that, except where a transcript says so.
+//! `LEVADA_BLESS=1` records the broker's answers instead of comparing them. Record the answers of a
+//! real Kafka only, except where a transcript names an exception.
 
 use std::fs;
 use std::path::PathBuf;
@@ -36,9 +36,9 @@ pub fn replay(node: &Node, name: &str) {
     tools.finish(LIMIT);
 }
 
-/// Replays `tests/transcripts/NAME.txt` with a shell that finds `levada` and asks this broker.
-/// `variables` are names with values that change from run to run: the shell knows them, and answers
-/// have `$NAME` in their place.
+/// Replays `tests/transcripts/NAME.txt` with a shell that finds `levada` and uses this broker.
+/// `variables` are names with values that change from run to run: the shell has them, and answers
+/// contain `$NAME` in their place.
 pub fn replay_shell(node: &Node, name: &str, variables: &[(&str, String)]) {
     let programs = node.scratch().join("bin");
     fs::create_dir_all(&programs).expect("room");
@@ -81,7 +81,7 @@ fn replay_by(name: &str, ask: &mut dyn FnMut(&str) -> String) {
     assert!(complaints.is_empty(), "{}: {} differ\n\n{}", name, complaints.len(), complaints.join("\n"));
 }
 
-/// A command and what it is expected to print.
+/// A command and its expected output.
 struct Step<'a> {
     line: &'a str,
     expected: String,

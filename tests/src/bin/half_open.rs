@@ -1,7 +1,8 @@
-//! `half_open flood FROM ADDRESS COUNT`: so many TLS handshakes begun, from an address of their
-//! own, and left: some connections say nothing, some a part of a ClientHello, some a whole one, for
-//! which a broker has to reckon. `half_open sink` only takes connections, to show what the flood
-//! alone costs. Both say when they are ready, and end with their standard input.
+//! `half_open flood FROM ADDRESS COUNT`: begins this number of TLS handshakes from a separate
+//! address and abandons them: some connections send nothing, some a part of a ClientHello, some a
+//! whole one, which costs the broker a computation. `half_open sink` only accepts connections, to
+//! show the cost of the flood alone. Both print when they are ready, and end with their standard
+//! input.
 
 use std::collections::VecDeque;
 use std::io::{Read, Write};

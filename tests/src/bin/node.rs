@@ -24,7 +24,7 @@ fn main() {
     }
     node.start();
     println!("{}", node.bootstrap());
-    // Nothing is ever sent: the end is all that is waited for, and an error is an end as well.
+    // No byte is ever sent: only the end is expected, and an error counts as the end.
     let _ = std::io::stdin().read_to_end(&mut Vec::new());
     node.stop();
 }

@@ -21,7 +21,7 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
                 let bytes = Some(arguments.next().ok_or("--locked-memory how much?")?.parse()?);
                 setrlimit(Resource::Memlock, Rlimit { current: bytes, maximum: bytes })?;
             }
-            // A user that is nobody outside either, with no capability.
+            // An unprivileged user, also outside of the namespace, with no capability.
             "--namespace" => program.extend(["unshare", "-U"].map(str::to_owned)),
             "--" => break,
             other => return Err(format!("{other}?").into()),

@@ -1,6 +1,7 @@
 //! Runs the foreign suites against Levada and against a real Kafka and prints both scores:
-//! `suites [NAME]...`. Fails if a test passes on Kafka only and that is not known, or if tests
-//! could not be built. `cargo xtask test --suites` installs what it needs.
+//! `suites [NAME]...`. Fails if a test passes on Kafka only and is not in the list of known
+//! differences, or if tests could not be built. `cargo xtask test --suites` installs the required
+//! programs.
 
 use std::process::{Command, ExitCode, Stdio};
 
@@ -48,7 +49,7 @@ fn score(suite: &'static Suite) -> Score {
     Score { suite, levada: outcomes(suite, Kind::Levada), kafka: outcomes(suite, Kind::Kafka) }
 }
 
-/// Runs the suite in a process of its own, whose network may be its own as well.
+/// Runs the suite in a separate process, with a separate network if necessary.
 fn outcomes(suite: &Suite, kind: Kind) -> Outcomes {
     eprintln!("==> {} on {}: {}", suite.name, word(kind), suite.log(kind).display());
     let program = std::env::current_exe().expect("the path of this program");

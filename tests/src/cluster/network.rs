@@ -4,14 +4,14 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::process::{Child, Command, Stdio};
 
-/// Packets that are lost between the member and everybody else.
+/// Packets that are lost between the member and all other nodes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Cut {
     /// All packets.
     Both,
-    /// Packets to the member: it hears nobody.
+    /// Packets to the member: it receives none.
     Inbound,
-    /// Packets from the member: nobody hears it.
+    /// Packets from the member: the others receive none.
     Outbound,
     /// This part of the packets, in each direction.
     Loss {
@@ -20,13 +20,13 @@ pub enum Cut {
     },
 }
 
-/// Attempts to find numbers of a network that nobody has.
+/// Attempts to find free numbers of a network.
 const TRIES: usize = 20;
 
 /// Name of the interface within the namespace.
 const INNER: &str = "member";
 
-/// A namespace with its link. It ends with this value or with this process, if the member has.
+/// A namespace with its link. It ends with this value or with this process, after the member.
 pub struct Network {
     namespace: String,
     subnet: u8,
@@ -34,7 +34,7 @@ pub struct Network {
 }
 
 impl Network {
-    /// Makes a network; an error says what this machine cannot do.
+    /// Makes a network; an error names a missing capability of this machine.
     pub(super) fn create() -> Result<Network, String> {
         let mut outcome = Err(String::new());
         for _ in 0..TRIES {
@@ -126,7 +126,7 @@ impl Drop for Network {
     }
 }
 
-/// Runs a command; an error says what is in the way.
+/// Runs a command; an error has the reason of a failure.
 fn run(line: &str) -> Result<(), String> {
     let mut words = line.split(' ');
     let mut command = Command::new(words.next().unwrap_or_default());

@@ -16,11 +16,11 @@ const HOT_ELEMENTS: usize = 1 << 16;
 pub enum Names {
     /// Empty.
     Empty,
-    /// As long as they may be, except within the array that is filled.
+    /// As long as allowed, except within the array that is filled.
     LongAround,
-    /// As long as they may be, everywhere.
+    /// As long as allowed, everywhere.
     Long,
-    /// Names of existing things, the same ones repeated.
+    /// Names of existing things, repeated.
     Known,
     /// Names that do not exist, each different within the array that is filled.
     Distinct,
@@ -138,7 +138,7 @@ struct Writer<'a> {
 enum Mark {
     /// Five digits that end here.
     Digits(usize),
-    /// A number of so many bytes that ends here.
+    /// A number of this many bytes that ends here.
     Number(usize, usize),
 }
 
@@ -200,7 +200,7 @@ impl Writer<'_> {
     fn array(&mut self, mut out: Encoder, path: &str, element: &Kind, within: bool) -> Encoder {
         let fills = self.shape.fills == path;
         let leads = self.shape.fills.starts_with(&format!("{path}."));
-        // An array beside the way is left empty; one within the filled array has an element.
+        // An array outside of the path is empty; one within the filled array has an element.
         let parent = self.shape.fills.rsplit_once('.').is_some_and(|(parent, _)| parent == path);
         let count = match (fills, parent) {
             (true, _) => self.count,
@@ -216,7 +216,8 @@ impl Writer<'_> {
             }
             return out;
         }
-        // One element, as often as it is wanted: encoding each would take longer than answering it.
+        // One element, repeated as often as needed: encoding each would take longer than answering
+        // it.
         self.marks.clear();
         let mut bytes = self.value(Encoder::default(), (name, path), element, true).done();
         let mut all = Vec::with_capacity(count * bytes.len());

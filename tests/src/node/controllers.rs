@@ -1,5 +1,5 @@
 //! Controllers of a real Kafka for one broker under test: with `LEVADA_TEST_CONTROLLERS=N` every
-//! node that a test starts as a broker of its own is the only broker of a cluster instead.
+//! standalone node of a test is the only broker of a cluster instead.
 //!
 //! The controllers belong to the node: they start with its first start, and outlive its crashes and
 //! restarts. Suites about the metadata log of a standalone broker cannot run this way.
@@ -33,7 +33,7 @@ static FORMATTED: LazyLock<TempDir> = LazyLock::new(|| {
     kept
 });
 
-/// Id of the broker: the one that a standalone broker has, which the suites name.
+/// Id of the broker: that of a standalone broker, which the suites name.
 const BROKER: i32 = 1;
 /// Ids of the controllers begin here.
 const CONTROLLER: i32 = 101;
@@ -101,7 +101,7 @@ pub(super) fn assert_no_errors(controllers: &[Node]) {
 }
 
 impl Node {
-    /// True if this run of the suites gives each node controllers of its own.
+    /// True if this run of the suites gives each node separate controllers.
     pub fn has_controllers() -> bool {
         *CONTROLLERS > 0
     }
@@ -125,8 +125,9 @@ impl Node {
         }
     }
 
-    /// Waits until what the controllers have committed is in force here. A broker of a cluster
-    /// answers from metadata that come a moment after the controllers' answer to a change.
+    /// Waits until the committed changes of the controllers are in force here. A broker of a
+    /// cluster answers from metadata that arrives a moment after the controllers' answer to a
+    /// change.
     pub fn await_metadata(&self) {
         if self.controllers.is_empty() || self.kind() == Kind::Kafka {
             return;

@@ -7,7 +7,7 @@ use std::process::Command;
 use super::Plan;
 use crate::{Tool, paths};
 
-/// A line with this text says that the broker accepts connections.
+/// The broker prints a line with this text when it accepts connections.
 pub(super) const READY: &str = "Kafka Server started";
 
 const LOGGING: &str = r#"<Configuration status="ERROR">

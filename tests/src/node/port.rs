@@ -7,9 +7,8 @@ use std::sync::Mutex;
 
 use rustix::fs::FlockOperation;
 
-/// A port of the loopback address that nobody listens on. It lies below the range from which the
-/// kernel takes the ports of clients: while a broker is down between two starts, no client must
-/// happen to get its port.
+/// A free port of the loopback address. It is below the range from which the kernel takes the ports
+/// of clients: while a broker is down between two starts, no client must happen to get its port.
 pub fn free_port() -> SocketAddr {
     let mut random = std::iter::repeat_with(|| rand::random_range(20_000..32_000));
     let address = random.find_map(|port: u16| {

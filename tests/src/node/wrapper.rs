@@ -1,4 +1,4 @@
-//! The commands that start a broker in surroundings of its own: below a wrapper, in a namespace.
+//! The commands that start a broker in a separate environment: below a wrapper, in a namespace.
 
 use std::process::Command;
 

@@ -100,8 +100,8 @@ fn crc32c(bytes: &[u8]) -> u32 {
     !crc
 }
 
-/// Opens a transaction in partition 0 that no coordinator has heard of, as a lost request once left
-/// behind: one record of this producer, of this age. Returns the bytes of the answer.
+/// Opens a transaction in partition 0 that no coordinator has, as a lost request once left behind:
+/// one record of this producer, of this age. Returns the bytes of the answer.
 pub fn lose_transaction(address: SocketAddr, topic: &str, (producer, written_ms): (i64, i64)) -> Vec<u8> {
     const TRANSACTIONAL: i16 = 0x10;
     let batch =

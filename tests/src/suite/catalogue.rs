@@ -56,7 +56,7 @@ pub const SUITES: &[Suite] = &[
 pub struct Known {
     /// The suite.
     pub suite: &'static str,
-    /// The test; a name that ends in `*` stands for all that begin so.
+    /// The test; a name that ends in `*` means all tests that begin so.
     pub test: &'static str,
     /// The reason.
     pub reason: &'static str,
@@ -86,7 +86,7 @@ fn go_test(folder: &Path) -> Command {
     command
 }
 
-/// The tests are compiled against our stand-in for the fake broker, which starts real ones.
+/// The tests are compiled against our replacement of the fake broker, which starts real ones.
 fn kafka_tests(kind: Kind, _address: &str) -> Command {
     let mut list = Command::new("go");
     list.current_dir(paths::suites().join("go"));

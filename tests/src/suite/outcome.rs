@@ -39,7 +39,7 @@ pub fn go(output: &str) -> Outcomes {
     let parts = outcomes.keys().filter_map(|test| test.rsplit_once('/'));
     let whole: Vec<String> = parts.map(|(whole, _)| whole.to_string()).collect();
     for test in whole {
-        // A whole that failed while its parts passed has a failure of its own.
+        // A whole that failed while its parts passed has a separate failure.
         let part = format!("{test}/");
         let parts_failed =
             outcomes.iter().any(|(name, outcome)| name.starts_with(&part) && *outcome == Outcome::Failed);
@@ -50,8 +50,8 @@ pub fn go(output: &str) -> Outcomes {
     outcomes
 }
 
-/// Reads the summary that pytest prints with `-rA`. Skipped tests have no name there: the place
-/// stands for it.
+/// Reads the summary that pytest prints with `-rA`. Skipped tests have no name there: the position
+/// identifies the test.
 pub fn pytest(output: &str) -> Outcomes {
     let mut outcomes = Outcomes::new();
     for line in output.lines() {

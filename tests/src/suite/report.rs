@@ -19,7 +19,7 @@ fn count(outcomes: &Outcomes, wanted: Outcome) -> usize {
     outcomes.values().filter(|outcome| **outcome == wanted).count()
 }
 
-/// A table of Markdown, and below it what differs.
+/// A table of Markdown, and below it the differences.
 pub fn markdown(scores: &[Score]) -> String {
     let mut page = String::from(
         "| Suite | Tests | Levada: passed | failed | skipped | Kafka: passed | failed | skipped |\n\
