@@ -1,5 +1,5 @@
-//! Kafka's own administration tools against the broker: what they are told is what they were told
-//! to do.
+//! Kafka's own administration tools against the broker: they can read back each change that they
+//! made.
 
 use std::time::Duration;
 
@@ -52,7 +52,7 @@ fn kafka_configs_changes_topics_and_brokers_and_a_restart_keeps_it() {
             assert!(shown.contains(expected), "{expected} in {shown}");
         }
     };
-    // A Kafka broker learns of a change a little after the answer.
+    // A Kafka broker applies a change a little after the answer.
     await_some("the new values", Duration::from_secs(60), || {
         configs(&node, &with(&broker, &["--describe"])).contains("log.segment.bytes=2000000").then_some(())
     });

@@ -19,7 +19,7 @@ fn read(name: &str) -> String {
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// The record of what Kafka answers to `requests`; written again if that is asked for.
+/// The record of Kafka's answers to `requests`; written again on request.
 fn recorded(record: &str, said: &str) -> String {
     if Kind::under_test() == Kind::Kafka && std::env::var_os("LEVADA_BLESS").is_some() {
         fs::write(file(record), said).expect("room for the record");
@@ -46,8 +46,7 @@ fn ask(requests: &str, options: &[(&str, &str)]) -> String {
     said
 }
 
-/// Holds what was said against Kafka's answers in `record`, except for those that `reasons`
-/// excuses.
+/// Compares the answers with Kafka's in `record`, except for those that `reasons` excuses.
 fn compare(said: &str, record: &str, reasons: &str) {
     let (recorded, reasons) = (recorded(record, said), read(reasons));
     let (kafka, answers) = (lines(&recorded), lines(said));

@@ -1,6 +1,6 @@
 //! Four families of clients, and the command line, at every kind of listener: by TLS, by every
-//! mechanism, with what is right and what is not. Each family is one process that goes through the
-//! whole table and tells of every case what its library's users would see.
+//! mechanism, with right and wrong credentials. Each family is one process that goes through the
+//! whole table and reports for every case the error that its library's users would see.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -77,7 +77,8 @@ fn module(mechanism: &str) -> &'static str {
     }
 }
 
-/// Kafka takes tokens only if its virtual machine is told to trust their keys' address.
+/// Kafka accepts tokens only if its virtual machine is configured to trust the address of their
+/// keys.
 fn mechanisms() -> &'static [&'static str] {
     const ALL: [&str; 4] = ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"];
     if Kind::under_test() == Kind::Kafka { &ALL[..3] } else { &ALL }
@@ -116,7 +117,7 @@ impl Deployment {
         deployment
     }
 
-    /// SASL in the clear, under TLS, under TLS of somebody else, and with one mechanism only.
+    /// SASL in the clear, under TLS, under TLS of another authority, and with one mechanism only.
     fn add_sasl(&mut self) {
         let [keys, other] = ["keys", "other"].map(|name| directory(&self.node, name));
         for folder in [&keys, &other] {
@@ -179,7 +180,7 @@ impl Deployment {
         path.display().to_string()
     }
 
-    /// Holds what a family said against what its users expect to hear.
+    /// Compares the reports of a family with the expected errors.
     fn check(mut self, said: &str, expected: impl Fn(&Case) -> &'static str) {
         let said: Vec<(&str, &str)> = said.lines().filter_map(|line| line.split_once(' ')).collect();
         let wrong = self.cases.iter().filter_map(|case| {
@@ -259,7 +260,7 @@ fn offering(mut node: Node, listener: &str, mechanisms: &[&str]) -> Node {
     node
 }
 
-/// Clients' credentials, right and wrong, by every mechanism. Right ones come first.
+/// Clients' credentials, right and wrong, by every mechanism. The right ones come first.
 fn proofs(keys: &Path, other: &Path) -> Vec<(&'static str, Sasl, Kin)> {
     let token = |folder: &Path, seconds: &str| {
         let said = Tool::python("oauth.py").args(["token", &folder.display().to_string(), seconds]).run();
@@ -355,7 +356,7 @@ fn franz_go_comes_in_or_is_told_why_not() {
     });
 }
 
-/// The words by which its users know what `levada` failed of.
+/// The words by which users recognise the cause of a failure of `levada`.
 const FAILURES: [&str; 4] = [
     "invalid peer certificate",
     "received fatal alert",

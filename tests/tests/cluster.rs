@@ -1,4 +1,4 @@
-//! A broker of Levada beside two brokers of a real Kafka, with three controllers.
+//! A broker of Levada with two brokers of a real Kafka and three controllers.
 //!
 //! One test: five JVMs take longer to start than all of it to run. Its steps print their names.
 
@@ -69,7 +69,8 @@ fn step(name: &str) {
     println!("---- {name}");
 }
 
-/// Writes to and reads from each partition of the topic, by a client that is told of this broker.
+/// Writes to and reads from each partition of the topic, by a client with this broker as its
+/// bootstrap server.
 fn everywhere(library: &str, cluster: &Cluster, broker: i32) {
     let bootstrap = cluster.node(broker).bootstrap();
     Tool::python("everywhere.py").args([library, &bootstrap, SPREAD, "3"]).run();
@@ -95,7 +96,7 @@ fn clients_reach_every_broker(cluster: &Cluster, tools: &mut Tools) {
     assert!(listed.lines().any(|group| group == "java") && listed.lines().count() >= 5, "{listed}");
 }
 
-/// Waits until every broker tells of the topic.
+/// Waits until every broker lists the topic.
 fn await_topic(cluster: &Cluster, topic: &str) {
     for broker in BROKERS {
         await_some(&format!("{topic} at broker {broker}"), LIMIT, || {
@@ -154,7 +155,7 @@ fn users_and_acls_take_effect(clients: &BTreeMap<i32, SocketAddr>, tools: &mut T
     await_alice(clients, "_AUTHENTICATION");
 }
 
-/// Waits until this comes of writing as alice at every broker, to the partition that it leads.
+/// Waits for this result of writing as alice at every broker, to the partition that it leads.
 fn await_alice(clients: &BTreeMap<i32, SocketAddr>, outcome: &str) {
     let mut tool = Tool::python("user_writes.py");
     tool.args([SPREAD, outcome]);
@@ -231,7 +232,7 @@ const CHANGES: [&str; 4] = [
     "AclCommand --add --force --allow-principal User:bob --operation Read --topic spread --group readers",
 ];
 
-/// Questions about the metadata, as the program `Ask` reads them.
+/// Questions about the metadata, in the form of the program `Ask`.
 const QUESTIONS: &str = r#"topics METADATA 13 {"topics":[{"topicId":"AAAAAAAAAAAAAAAAAAAAAA","name":"spread"},{"topicId":"AAAAAAAAAAAAAAAAAAAAAA","name":"__consumer_offsets"}],"allowAutoTopicCreation":false,"includeTopicAuthorizedOperations":true}
 partitions DESCRIBE_TOPIC_PARTITIONS 0 {"topics":[{"name":"spread"}],"responsePartitionLimit":100,"cursor":null}
 settings DESCRIBE_CONFIGS 4 {"resources":[{"resourceType":2,"resourceName":"spread","configurationKeys":["max.message.bytes","retention.ms"]}],"includeSynonyms":false,"includeDocumentation":false}
@@ -302,7 +303,7 @@ fn assert_complete(cluster: &Cluster, topic: &str, acknowledged: &Path) {
     assert!(complaints.is_empty(), "{complaints:?}");
 }
 
-/// Suspends Levada until it is fenced, gives a topic of its own to another broker, and resumes it.
+/// Suspends Levada until it is fenced, assigns a separate topic to another broker, and resumes it.
 fn a_suspended_broker_is_fenced(cluster: &Cluster, tools: &mut Tools) {
     const OFFSETS_OF_OLD: &[u8] = b"before";
     let create = |on: i32| format!("TopicCommand --create --topic moved --replica-assignment {on}");

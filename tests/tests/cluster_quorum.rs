@@ -1,6 +1,6 @@
 //! A broker of Levada in the cluster of three controllers of a real Kafka, without another broker:
-//! it follows the metadata log, the controllers' elections and their snapshots. A controller that
-//! stands still, and a broker that stands still until the log has gone, end well.
+//! it follows the metadata log, the controllers' elections and their snapshots. Suspended
+//! controllers, and a broker that is suspended until the log is discarded, recover.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -63,7 +63,7 @@ fn the_metadata_is_followed_through_a_thousand_topics_elections_and_snapshots() 
     cluster.assert_no_errors();
 }
 
-/// Makes settings, quotas, users and access control entries, with commands that ask Levada.
+/// Makes settings, quotas, users and access control entries, with commands to Levada.
 fn change_something_of_each_kind(cluster: &Cluster) {
     let node = cluster.node(LEVADA);
     let password = node.scratch().join("password");
@@ -142,8 +142,8 @@ fn each_controller_is_killed(cluster: &mut Cluster) -> Duration {
     longest
 }
 
-/// Stops the active controller without ending it: the broker follows the next one, stays unfenced
-/// and registered, and goes on when the former one is back.
+/// Suspends the active controller without ending it: the broker follows the next one, stays
+/// unfenced and registered, and continues when the former one resumes.
 fn a_suspended_active_controller_is_left(cluster: &Cluster) {
     let node = cluster.node(LEVADA);
     let (before, registered) = (cluster.quorum(), metric(node.metrics(), "broker_epoch"));
@@ -173,7 +173,7 @@ fn a_suspended_active_controller_is_left(cluster: &Cluster) {
     serves();
     cluster.node(before.leader).resume();
     await_some("the former leader with the whole log", LIMIT, || {
-        // The former leader names itself until it has heard of the election.
+        // The former leader names itself until it has been notified of the election.
         let state = cluster.quorum();
         if (state.leader, state.epoch) != (elected.leader, elected.epoch) {
             return None;
@@ -189,8 +189,8 @@ fn a_suspended_active_controller_is_left(cluster: &Cluster) {
     assert!(!node.talk().contains(fenced), "{}", node.talk());
 }
 
-/// Stops the broker until the controllers have discarded the log behind its position. When it
-/// continues it loads a snapshot, and has all changes that it has missed.
+/// Suspends the broker until the controllers have discarded the log behind its position. When it
+/// resumes it loads a snapshot, and has all missed changes.
 fn a_suspended_broker_loads_a_snapshot_in_the_place_of_the_log(cluster: &Cluster) {
     let node = cluster.node(LEVADA);
     let loads = || node.talk().matches("loading a snapshot of the metadata").count();
@@ -213,7 +213,7 @@ fn a_suspended_broker_loads_a_snapshot_in_the_place_of_the_log(cluster: &Cluster
         let answer = ask_the_controller(cluster, &creation);
         assert!(answer.topics.iter().all(|topic| topic.error_code == 0), "{answer:?}");
     }
-    // The controllers look once a minute for what they may discard.
+    // The controllers check once a minute for data to discard.
     await_some("the end of the log behind the broker", LIMIT, || {
         (snapshots(cluster, cluster.quorum().leader).first()? > &position).then_some(())
     });

@@ -1,5 +1,5 @@
-//! Records that are on the disk only: they arrive as they are, somebody else than the shard waits
-//! for them, and they do not stay in memory at the cost of what others read.
+//! Records that are on the disk only: they arrive unchanged, another thread than the shard waits
+//! for them, and they do not stay in memory at the cost of other readers' pages.
 
 use std::fs::{self, File};
 use std::io::IoSliceMut;
@@ -24,14 +24,14 @@ fn a_replay_of_evicted_segments_is_read_by_others_and_leaves_no_trace() {
     replay(&[]);
 }
 
-/// Threads do what the ring does elsewhere.
+/// Threads do the work of the ring.
 #[test]
 fn so_it_does_where_no_ring_is_allowed() {
     let launcher = env!("CARGO_BIN_EXE_restricted");
     replay(&[launcher, "--deny", "io_uring_setup,io_uring_enter,io_uring_register=EPERM", "--"]);
 }
 
-/// A broker with several finished segments that keeps in memory what `levada.replay.cache` says.
+/// A broker with several finished segments and this value of `levada.replay.cache`.
 fn filled(wrapper: &[&str], kept: &str) -> (Node, Connection) {
     let mut node = Node::new().option("log.segment.bytes", &SEGMENT_BYTES.to_string());
     if node.kind() != Kind::Kafka {
@@ -79,7 +79,7 @@ fn replay(wrapper: &[&str]) {
     println!(
         "{bytes} bytes replayed: {around} read around memory, {warmed} brought in, {dropped} dropped again"
     );
-    // The rest was read ahead by the time that it was asked for.
+    // The rest had been read ahead by the time of its request.
     assert!(around + warmed >= bytes as f64 / 3.0, "shards waited for the disk");
     assert!(around + dropped >= bytes as f64 * 0.5, "a replay stays in memory");
     assert_eq!(sum("levada_transfer_fallbacks_total{cause=\"cold_read\"}"), 0.0);
@@ -90,11 +90,10 @@ fn replay(wrapper: &[&str]) {
 /// Positions of missing pages in a segment that is otherwise in memory, and number of their bytes.
 const GAP: (u64, u64) = (1 << 20, 256 << 10);
 
-/// Repetitions of a round because the kernel took pages away meanwhile.
+/// Repetitions of a round because the kernel evicted pages in between.
 const ATTEMPTS: usize = 5;
 
-/// A finished segment of which the broker is asked for everything, and one like it that nobody asks
-/// for.
+/// A finished segment that is read completely, and one like it that is not read.
 struct Gapped {
     path: PathBuf,
     base_offset: i64,
@@ -103,7 +102,8 @@ struct Gapped {
 }
 
 impl Gapped {
-    /// Two finished segments; `None` where the file system keeps pages that it was told to drop.
+    /// Two finished segments; `None` if the file system keeps pages in spite of a request to drop
+    /// them.
     fn choose(node: &Node) -> Option<Gapped> {
         let mut segments = sealed_segments(node);
         if node.kind() == Kind::Kafka || !evict(&segments[3].0) {
@@ -121,7 +121,7 @@ impl Gapped {
         read_into_memory(&self.control, std::slice::from_ref(&(0..length(&self.control))));
     }
 
-    /// Tells whether the kernel has taken pages of the control segment.
+    /// True if the kernel has evicted pages of the control segment.
     fn is_disturbed(&self) -> bool {
         let file = unread_ahead(&self.control);
         let mut page = [0; 4096];
@@ -136,7 +136,7 @@ fn length(path: &Path) -> u64 {
     fs::metadata(path).expect("the segment").len()
 }
 
-/// The file, for which the kernel reads nothing that it was not asked for.
+/// The file, without the kernel's read-ahead.
 fn unread_ahead(path: &Path) -> File {
     let file = File::open(path).expect("the segment");
     rustix::fs::fadvise(&file, 0, None, Advice::Random).expect("advice");
@@ -151,9 +151,9 @@ fn read_into_memory(path: &Path, ranges: &[Range<u64>]) {
     }
 }
 
-/// Reads a segment with a gap several times, each time by a connection of its own. Returns the
-/// bytes that each pass read from the disk, and the bytes that were dropped in all. A round in
-/// which the kernel took pages away by itself is repeated.
+/// Reads a segment with a gap several times, each time on a separate connection. Returns the bytes
+/// that each pass read from the disk, and the bytes that were dropped in all. A round in which the
+/// kernel evicted other pages is repeated.
 fn passes(wrapper: &[&str], kept: &str) -> Option<(Vec<f64>, f64)> {
     let (mut node, _) = filled(wrapper, kept);
     let gapped = Gapped::choose(&node)?;

@@ -153,7 +153,7 @@ fn changes_are_told_in_json_to_programs() {
     assert_eq!((code, told), (Some(1), (&json!("failed"), &json!("UNKNOWN_TOPIC_OR_PARTITION"))), "{said:?}");
 }
 
-/// Stops the process of a consumer as it stands, and returns its only member's id.
+/// Suspends the process of a consumer, and returns its only member's id.
 fn hang(node: &Node, consumer: &Conversation, group: &str) -> String {
     let described = node.levada_json(&format!("group describe {group}"));
     assert_eq!(described[0]["members"].as_array().map(Vec::len), Some(1), "{described}");

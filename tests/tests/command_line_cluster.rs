@@ -1,6 +1,5 @@
-//! The commands that look after a running cluster: offsets, settings, groups, transactions. JSON is
-//! what is checked, as scripts do; the same questions are put to a real Kafka with
-//! `LEVADA_TEST_NODE=kafka`.
+//! The commands for a running cluster: offsets, settings, groups, transactions. The tests check
+//! JSON, as scripts do; `LEVADA_TEST_NODE=kafka` runs the same commands against a real Kafka.
 
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -19,15 +18,15 @@ fn filled(node: &Node, topic: &str, partitions: usize, count: usize) {
     fill.args([&node.bootstrap(), topic, &partitions.to_string(), "0", &count.to_string()]).run();
 }
 
-/// Fails unless the command ends with this code, says nothing on stdout and this on stderr.
+/// Fails unless the command ends with this code, prints nothing on stdout and this on stderr.
 fn refused(node: &Node, line: &str, code: i32, expected: &str) {
     let (ended, said) = node.levada(line).outcome();
     assert_eq!(ended, Some(code), "{line}: {said:?}");
     assert!(said.stdout.is_empty() && said.stderr.contains(expected), "{line}: {said:?}");
 }
 
-/// Asks again until the answer is this one: a Kafka broker learns of a change a little after the
-/// answer to it.
+/// Repeats the command until the answer is this one: a Kafka broker applies a change a little after
+/// its answer.
 fn await_json(node: &Node, line: &str, pointer: &str, expected: &Value) {
     let mut last = Value::Null;
     await_some(&format!("{expected} at {pointer} of {line}"), LIMIT, || {
@@ -305,7 +304,7 @@ fn offsets_of_open_transactions_are_not_found_by_readers_of_committed_records() 
     assert_eq!(all[0]["at"]["offset"], 0);
 }
 
-/// Opens a transaction that no coordinator has heard of, as a lost request once left behind.
+/// Opens a transaction that no coordinator has, as a lost request once left behind.
 fn hang(node: &Node) {
     const TRANSACTIONAL: i16 = 0x10;
     let batch = Batch { producer: (4711, 0, 0), attributes: TRANSACTIONAL, ..Batch::of(&[b"one"]) }.encode();
@@ -481,7 +480,7 @@ fn the_table_of_layouts_is_that_of_kafkas_jar() {
 
 #[test]
 fn sizes_are_left_out_if_a_broker_does_not_answer() {
-    // The broker tells clients an address at which nothing listens.
+    // The broker advertises an address at which no socket listens.
     let mut node = Node::new().option("advertised.listeners", "PLAINTEXT://127.0.0.1:1");
     node.start();
     node.levada("topic create clicks --partitions 1").run();

@@ -19,7 +19,7 @@ fn properties(node: &Node, user: &str, password: &str) {
     fs::write(node.scratch().join(format!("{user}-{password}.properties")), text).expect("room");
 }
 
-/// Without the right to listen on small ports, whoever runs the tests.
+/// Without the right to listen on small ports, independent of the user of the tests.
 fn without_small_ports() -> String {
     let is_root = rustix::process::geteuid().is_root();
     if is_root { "setpriv --bounding-set -net_bind_service" } else { "nice -n 0" }.to_owned()
@@ -91,7 +91,7 @@ fn clusters_have_names_with_their_logins() {
     node.stop();
 }
 
-/// Runs a command on a terminal, types these lines, and returns the exit code and what was shown.
+/// Runs a command on a terminal, types these lines, and returns the exit code and the output.
 fn typed(node: &Node, lines: &str, line: &str) -> (Option<i32>, String) {
     let mut tool = Tool::python("typed.py");
     tool.args([lines, &paths::binary().display().to_string()]);

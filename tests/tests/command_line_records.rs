@@ -1,5 +1,5 @@
-//! `levada consume` and `levada produce` as they are used every day: transactions, groups,
-//! patterns, ends, JSON, and brokers that go away meanwhile.
+//! `levada consume` and `levada produce` in daily use: transactions, groups, patterns, ends, JSON,
+//! and brokers that stop in between.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Produces these lines; what was said on stderr.
+/// Produces these lines; returns the output on stderr.
 fn produce(node: &Node, line: &str, lines: &str) -> String {
     let said = node.levada(line).stdin(&input(node, lines)).run();
     assert_eq!(said.stdout, "", "{line}");
@@ -27,7 +27,7 @@ fn consumed(node: &Node, line: &str) -> String {
     node.levada(line).run().stdout
 }
 
-/// Fails unless the command ends with this code, prints nothing and says this.
+/// Fails unless the command ends with this code, prints nothing on stdout and this on stderr.
 fn refused(node: &Node, line: &str, code: i32, expected: &str) {
     let (ended, said) = node.levada(line).outcome();
     assert_eq!(ended, Some(code), "{line}: {said:?}");
@@ -51,7 +51,7 @@ fn a_measurement_counts_what_the_broker_holds() {
     let paced = node.levada_json("bench produce load --records 300 --rate 1000 --warm-up 0s --acks 1");
     assert_eq!((&paced["records"], &paced["parameters"]["rate"]), (&json!(300), &json!(1000)), "{paced}");
 
-    // The topic is read again from its start until so many records have come.
+    // The topic is read again from its start until this number of records has arrived.
     let consumed = node.levada_json("bench consume load --records 20000 --warm-up 0s");
     assert!(consumed["records"].as_u64() >= Some(20_000), "{consumed}");
     assert!(consumed["latency_us"]["fetch"]["count"].as_u64() > Some(0), "{consumed}");

@@ -1,6 +1,6 @@
-//! Compacted topics under load: readers see what was written at the offsets where it was written,
-//! and in the end the last value of each key and nothing else is left, also after a crash; Kafka's
-//! own tool reads the files. The broker's own topics, and a log that cannot be compacted.
+//! Compacted topics under load: readers see each record at its offset, and in the end only the last
+//! value of each key is left, also after a crash; Kafka's own tool reads the files. The broker's
+//! own topics, and a log that cannot be compacted.
 
 use std::fs;
 use std::path::Path;

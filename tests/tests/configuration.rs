@@ -1,4 +1,4 @@
-//! The broker's keys: Kafka's own table, what a broker lists of it, and keys that turn something
+//! The broker's keys: Kafka's own table, the keys that a broker lists, and keys that turn a feature
 //! off.
 
 use std::collections::BTreeSet;

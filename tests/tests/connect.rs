@@ -52,7 +52,7 @@ impl Scene {
         scene
     }
 
-    /// Asks the worker until it does what it is asked: it refuses while it moves its work about.
+    /// Repeats the request until the worker accepts it: it refuses while it moves its work.
     fn demand(&self, method: &str, path: &str, body: &str) {
         await_some(&format!("{method} {path}"), LIMIT, || {
             let (status, _) = http::call(self.address, method, path, body).ok()?;
@@ -96,7 +96,7 @@ impl Scene {
         self.restart_failed();
     }
 
-    /// A task that gave up while the broker was away stays so until somebody asks it to continue.
+    /// A task that failed while the broker was down stays failed until a request restarts it.
     fn restart_failed(&self) {
         for name in ["source", "sink"] {
             await_some("a running task", LIMIT, || {

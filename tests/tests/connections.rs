@@ -39,7 +39,7 @@ fn a_connection_too_many_waits_until_another_has_gone() {
     first.call(&raw::api_versions(0));
     let mut second = Connection::open(node.address());
     second.send_frame(&raw::api_versions(0)).expect("sent");
-    // The first is served meanwhile.
+    // The first is served at the same time.
     first.call(&raw::api_versions(0));
     assert_eq!(second.outcome(Duration::from_millis(100)), Outcome::Silence);
     drop(first);

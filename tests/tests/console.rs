@@ -30,8 +30,7 @@ const PAGES: [&str; 9] = [
     "/laboratory",
 ];
 
-/// Looks at which each page is inspected. Wider windows give nothing to complain about that these
-/// do not.
+/// Window sizes for the inspection of each page. Wider windows show no further faults.
 const LOOKS: [Look; 2] = [Look { width: 400, dark: false }, Look { width: 400, dark: true }];
 /// Further looks, for pictures.
 const PICTURES: [Look; 4] = [
@@ -240,7 +239,7 @@ fn a_live_tail_that_is_cut_off_continues_behind_its_last_event() {
     let mut third = stream(&node, path, "Last-Event-ID: 0:-5,1:99,2:3,x\r\n");
     assert_eq!(line_of(&mut third, "id: "), "0:0,1:1");
     drop((second, third));
-    // The page does the same, and tells that it has no connection.
+    // The page does the same, and shows that it has no connection.
     let mut visit = Visit::new(&node);
     visit.open("/topics/cut/messages?from=tail");
     let shown =
@@ -405,7 +404,7 @@ fn a_hanging_transaction_is_aborted_by_clicking_and_a_live_one_is_not_offered() 
     assert_eq!(producer.line(LIMIT), "committed");
 }
 
-/// A server of one page, on an address of its own.
+/// A server of one page, on a separate address.
 fn serve(page: String) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("it is bound");
@@ -429,7 +428,7 @@ fn serve(page: String) -> SocketAddr {
 /// The address of the document in the frame of the page: that of the browser's own error page if
 /// the console may not be framed.
 fn framed(browser: &mut Browser) -> String {
-    // A frame of another site is a target of its own, an error page may be one.
+    // A frame of another site is a separate target, an error page may be one.
     let targets = browser.call_browser("Target.getTargets", &json!({}));
     let mut targets = targets["targetInfos"].as_array().expect("targets").iter();
     if let Some(frame) = targets.find(|one| one["type"] == "iframe") {
@@ -522,7 +521,7 @@ fn ask(node: &Node, request: &str) -> String {
     String::from_utf8_lossy(&answer).into_owned()
 }
 
-/// Opens streams up to the bound, which a page then tells, and makes room again.
+/// Opens streams up to the bound, which a page then shows, and closes them again.
 fn streams_are_bounded(node: &Node) {
     let host = node.http_address();
     let stream = format!("GET /live HTTP/1.1\r\nHost: {host}\r\nAccept: text/event-stream\r\n\r\n");
@@ -618,7 +617,7 @@ fn the_laboratory_runs_beside_the_broker_and_its_report_is_read() {
     visit.browser.follow("form[action='/laboratory/stop'] button");
     assert!(visit.browser.text().contains("The run was stopped."), "{}", visit.browser.text());
     assert_eq!(process::children(node.pid()).len(), 0);
-    // Another one ends by itself, and the page tells it.
+    // Another stream ends itself, and the page shows it.
     visit.browser.choose("select[name=experiment]", "search");
     visit.browser.follow("form.card button");
     let ended = "document.querySelector(\"a[href='/laboratory/report']\") !== null";

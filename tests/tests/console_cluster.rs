@@ -1,6 +1,6 @@
-//! The console of one broker of a cluster tells which part of the cluster it does not show, and
-//! does not abort a transaction that the coordinator of another broker may end. The log tells which
-//! partitions the broker leads.
+//! The console of one broker of a cluster shows which part of the cluster it omits, and does not
+//! abort a transaction that the coordinator of another broker may end. The log lists the partitions
+//! that the broker leads.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -76,7 +76,7 @@ fn pages_tell_what_other_brokers_have() {
     let named = [LEVADA, OTHER].map(|id| format!("The coordinator of group readers is broker {id}"));
     let told = pages[0].contains(&named[1]) || pages[1].contains(&named[0]);
     assert!(told, "{pages:?}");
-    // The leader of the partition with a transaction that nobody knows offers no abort.
+    // The leader of the partition with a transaction without a coordinator offers no abort.
     lose_transaction(node.address(), "lost", (4711, 1_700_000_000_000));
     lose_transaction(address, "lost", (4711, 1_700_000_000_000));
     let leader = await_some("the transaction on the page of its leader", LIMIT, || {

@@ -16,8 +16,8 @@ fn head(api: i16, version: i16) -> Encoder {
     Encoder::default().i16(api).i16(version).i32(7).string("coordinators")
 }
 
-/// Calls until the error is not one that asks for patience: the coordinator loads, or its topic is
-/// being made.
+/// Repeats the call while the error is temporary: the coordinator loads, or its topic is being
+/// made.
 fn patiently<T>(
     connection: &mut Connection,
     request: &[u8],
@@ -80,8 +80,8 @@ fn with_counts(node: Node, count: &str) -> Node {
     node.option("offsets.topic.num.partitions", count).option("transaction.state.log.num.partitions", count)
 }
 
-/// Groups and transactional ids are there, whatever number of partitions the configurations say one
-/// after the other.
+/// Groups and transactional ids exist after each change of the number of partitions in the
+/// configuration.
 fn carry_through(counts: [&str; 3]) {
     let mut node = with_counts(Node::new(), counts[0]);
     node.start();
@@ -127,8 +127,8 @@ fn a_directory_with_one_partition_of_each_is_taken_over() {
     carry_through(["1", "50", "1"]);
 }
 
-/// An OffsetFetch (version 8) of everything that a group has committed, which names the group so
-/// many times.
+/// An OffsetFetch (version 8) of all committed offsets of a group, which names the group this
+/// number of times.
 fn fetch_repeatedly(connection: &mut Connection, group: &str, times: u32) -> Vec<u8> {
     let mut request = head(9, 8).varint(0).varint(times + 1);
     for _ in 0..times {
@@ -137,8 +137,8 @@ fn fetch_repeatedly(connection: &mut Connection, group: &str, times: u32) -> Vec
     connection.call(&request.i8(0).varint(0).done())
 }
 
-/// The answer about a group that is named once, without what is around it: the head, the throttle
-/// time and the number of groups before it, the tagged fields behind it.
+/// The part of the answer about a group that is named once, without the rest: the head, the
+/// throttle time and the number of groups before it, the tagged fields after it.
 fn answer_once(connection: &mut Connection, group: &str) -> Vec<u8> {
     let answer = fetch_repeatedly(connection, group, 1);
     answer[4 + 1 + 4 + 1..answer.len() - 1].to_vec()

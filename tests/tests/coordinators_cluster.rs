@@ -2,8 +2,8 @@
 //! partitions that each broker leads, with coordinators on each broker, while the leaders of all
 //! topics move, those of `__consumer_offsets` and `__transaction_state` included, and brokers are
 //! killed. In the end each committed record must have been read and copied exactly once, in order,
-//! and no other, and no transaction is left open. Members of groups of each kind commit meanwhile,
-//! and no acknowledged offset is lost.
+//! and no other, and no transaction is left open. Members of groups of each kind commit at the same
+//! time, and no acknowledged offset is lost.
 //!
 //! Each broker is killed once. `LEVADA_COORDINATORS_MINUTES=60` makes it last, with 20
 //! transactional writers and 50 groups, and faults in an order that follows from the seed.
@@ -109,7 +109,7 @@ impl Stage {
         });
     }
 
-    /// Starts copiers again that have given up, and counts what was seen.
+    /// Restarts failed copiers, and counts the records seen.
     fn tend(&mut self) {
         for (topic, process) in &mut self.copiers {
             if process.has_ended() {
@@ -167,7 +167,7 @@ impl Stage {
         self.progress();
     }
 
-    /// Lets everything come to an end, and compares what was written with what was read.
+    /// Ends all clients, and compares the written records with the read ones.
     fn judge(mut self) {
         let names: Vec<String> = self.writers.iter().map(|(name, _)| name.clone()).collect();
         for (_, writer) in std::mem::take(&mut self.writers) {

@@ -1,5 +1,5 @@
-//! kill -9 during a produce load, again and again: what was acknowledged stays, and an idempotent
-//! producer continues as if nothing had happened.
+//! kill -9 during a produce load, repeatedly: acknowledged records stay, and an idempotent producer
+//! continues without an error.
 
 use std::fs;
 use std::path::Path;
@@ -36,7 +36,7 @@ fn complaints(node: &Node, topic: &str, acknowledged: &Path, idempotent: bool) -
 fn twenty_crashes_under_load() {
     let mut node = Node::new().option("log.segment.bytes", "1048576");
     let mut random = StdRng::seed_from_u64(seed());
-    // A real Kafka takes seconds to come back; as a reference a few rounds do.
+    // A real Kafka takes seconds to restart; as a reference a few rounds are enough.
     let few = if node.kind() == Kind::Levada { 20 } else { 3 };
     let rounds = std::env::var("LEVADA_TEST_ROUNDS").map_or(few, |given| given.parse().expect("a number"));
     node.start();
@@ -56,7 +56,7 @@ fn twenty_crashes_under_load() {
         })
         .collect();
     for _ in 0..rounds {
-        // Both make progress, then at any moment the broker dies.
+        // Both make progress, then the broker is killed at a random moment.
         for load in &mut loads {
             while load.line_now().is_some() {}
             let line = load.line(LIMIT);
@@ -110,7 +110,7 @@ fn others_serve_while_one_log_cannot_be_opened() {
         assert_eq!(produce(&mut connection, topic), NONE);
     }
     node.kill();
-    // Of this file nobody can read the log's epochs.
+    // The log's epochs cannot be read from this file.
     let epochs = node.data().join("slow-0/leader-epoch-checkpoint");
     let contents = fs::read(&epochs).expect("epochs");
     fs::remove_file(&epochs).expect("a file of the node's");

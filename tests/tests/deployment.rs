@@ -17,7 +17,7 @@ fn manifest(name: &str) -> PathBuf {
     paths::deployment().join("kubernetes").join(name)
 }
 
-/// True if every resource of the file is valid; a field that the API does not know is an error.
+/// True if every resource of the file is valid; a field that is not in the API is an error.
 fn is_valid(file: &Path) -> (bool, String) {
     let mut tool = Command::new(paths::kubernetes("kubernetes-validate"));
     tool.arg("--strict");

@@ -1,11 +1,11 @@
-//! Transactions under everything that goes wrong: producers write and abort, walk away, are fenced
-//! and come too late; copiers consume, transform and produce; brokers and copiers are killed,
-//! copiers freeze and come back when another has taken their place. In the end each committed
-//! record must have been read and copied exactly once, in order, and no other.
+//! Transactions under faults: producers write and abort, disconnect, are fenced and come too late;
+//! copiers consume, transform and produce; brokers and copiers are killed, copiers are suspended
+//! and resume when another has taken their place. In the end each committed record must have been
+//! read and copied exactly once, in order, and no other.
 //!
-//! Python's clients speak the first transaction protocol and the classic group protocol, Java's the
-//! second and the new one. `LEVADA_EOS_MINUTES=30` makes it last. The plan of what goes wrong
-//! follows from the seed.
+//! Python's clients use the first transaction protocol and the classic group protocol, Java's the
+//! second and the new one. `LEVADA_EOS_MINUTES=30` sets the duration. The plan of faults follows
+//! from the seed.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -46,7 +46,7 @@ struct Copier {
     process: Conversation,
 }
 
-/// A process that does not know yet that it has been replaced.
+/// A process that has not been notified yet of its replacement.
 struct Frozen {
     process: Conversation,
     until: Instant,
@@ -54,7 +54,7 @@ struct Frozen {
 
 struct Stage {
     node: Node,
-    /// Chooses what goes wrong; takes nothing from what depends on time.
+    /// Chooses faults; independent of timing.
     plan: StdRng,
     /// Seeds for the clients.
     seeds: StdRng,
@@ -126,8 +126,7 @@ impl Stage {
         std::mem::replace(&mut copier_now.process, next)
     }
 
-    /// Starts copiers again that have given up, lets the frozen ones continue when it is time,
-    /// counts what was seen.
+    /// Restarts failed copiers, resumes suspended ones when it is time, counts the records seen.
     fn tend(&mut self) {
         self.node.assert_running("under everything that goes wrong");
         for which in 0..self.copiers.len() {
@@ -157,7 +156,7 @@ impl Stage {
         });
     }
 
-    /// Lets everything come to an end, then says what is wrong with it.
+    /// Ends all clients, then returns the faults found.
     fn complaints(mut self) -> Vec<String> {
         for writer in self.writers.drain(..) {
             writer.finish(LIMIT);

@@ -98,7 +98,7 @@ fn levels_go_up_and_down_while_the_broker_runs() {
     node.stop();
 }
 
-/// Kafka has a listener of its own for these.
+/// Kafka has a separate listener for these.
 #[test]
 fn tools_come_as_to_a_controller() {
     if node_is_kafka() || Node::is_left_out_in_clusters("controllers have a listener of their own") {

@@ -1,4 +1,4 @@
-//! `levada files`: answers, ranges, conditions and connections, asked byte by byte.
+//! `levada files`: answers, ranges, conditions and connections, by raw requests.
 
 use std::fs;
 use std::io::Write;
@@ -11,7 +11,7 @@ use rustix::process::Signal;
 
 const SOON: Duration = Duration::from_secs(30);
 
-/// Bytes that tell where they are.
+/// Bytes that encode their position.
 fn bytes(len: usize) -> Vec<u8> {
     (0..len).map(|at| (at / 251 * 7 + at) as u8).collect()
 }
@@ -172,7 +172,7 @@ fn a_file_that_is_cut_or_written_while_it_is_sent_ends_the_connection() {
         }
         let got = first.len() + client.rest().len();
         assert!(got < 64 << 20, "cut: {cut}: all {got} bytes came");
-        // Others are served what is there now.
+        // Other clients get the present contents.
         assert_eq!(server.get("/huge").body.len(), if cut { 32 << 20 } else { 64 << 20 });
         server.stop();
     }

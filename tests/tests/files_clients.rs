@@ -31,7 +31,7 @@ fn run(command: &mut Command) {
     assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// The content of version `version` of file `index`: all its bytes tell which it is.
+/// The content of version `version` of file `index`: every byte depends on both.
 fn content(index: usize, version: u8) -> Vec<u8> {
     let large = if index % 70 == 6 { 700_000 } else { 100_000 };
     let len = [0, 10, 5_000, 16_384, 16_385, 40_000, large][index % 7] + usize::from(version) * (index % 3);

@@ -68,8 +68,8 @@ fn hostile_paths_leave_the_directory_by_no_way() {
     server.stop();
 }
 
-/// Fields about the length of a body, of which a recipient may believe one or another, or none. `N`
-/// is the length of what follows the head.
+/// Fields about the length of a body, which a recipient may interpret in different ways. `N` is the
+/// length of the bytes after the head.
 const FRAMINGS: [&str; 31] = [
     "Content-Length: N",
     "Content-Length:N",

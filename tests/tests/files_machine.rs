@@ -125,7 +125,7 @@ fn files_on_the_disk_only_come_whole_and_other_threads_wait_for_them() {
         return println!("skipped: the count of bytes waited for, since this file system keeps its pages");
     }
     let warmed = server.metric("levada_transfer_warmed_bytes_total");
-    // The kernel reads ahead of what is waited for.
+    // The kernel reads ahead of the requested pages.
     assert!(warmed > 1 << 20, "{warmed} bytes were waited for by other threads");
     server.stop();
 }

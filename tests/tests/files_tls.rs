@@ -1,4 +1,4 @@
-//! `levada files` behind TLS, asked by curl.
+//! `levada files` behind TLS, with curl as the client.
 
 use std::fs;
 use std::path::Path;
@@ -91,7 +91,7 @@ fn a_new_certificate_is_read_when_that_is_asked_for() {
         let output = command.output().expect("curl runs");
         (output.stdout == b"a small file").then_some(())
     });
-    // One that cannot be read changes nothing.
+    // An unreadable one changes nothing.
     fs::write(certificates.path().join("site.pem"), "no certificate").expect("a file");
     process::signal(server.pid(), Signal::HUP);
     server.await_line("cannot reload the certificate; the previous one stays in use");

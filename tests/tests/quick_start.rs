@@ -1,5 +1,5 @@
-//! The quick starts of docs/operating/clients.md and the session of the README, run as they stand
-//! there, and the scripts that back up and restore a directory.
+//! The quick starts of docs/operating/clients.md and the session of the README, run unchanged, and
+//! the scripts that back up and restore a directory.
 
 use std::fs;
 use std::path::Path;
@@ -89,7 +89,7 @@ fn rust() {
         return eprintln!("skipped: Rust, because the crate rdkafka could not be compiled here");
     };
     let mut node = Node::started();
-    // Always the same directory: Cargo keeps what it has built for each.
+    // Always the same directory: Cargo keeps its build results for each.
     let module = paths::rust_module();
     fs::create_dir_all(module.join("src")).expect("a directory");
     fs::write(module.join("src/main.rs"), program("rust", &node)).expect("a file");

@@ -40,7 +40,7 @@ fn now_ms() -> i64 {
     START.get_or_init(Instant::now).elapsed().as_millis() as i64
 }
 
-/// A connection to whichever controller is asked, made again after a failure.
+/// A connection to the addressed controller, made again after a failure.
 #[derive(Default)]
 struct Connection {
     to: Option<Target>,
@@ -235,8 +235,7 @@ fn identity() -> BrokerIdentity {
     }
 }
 
-/// Registers and sends heartbeats; what the machine says besides its requests comes out of the
-/// receiver.
+/// Registers and sends heartbeats; the receiver gets the machine's outputs other than requests.
 fn live(
     identity: BrokerIdentity,
     seen: &Arc<Mutex<Seen>>,
@@ -316,7 +315,7 @@ fn create_topics(node: &Node, range: std::ops::Range<usize>) {
     assert!(response.topics.iter().all(|topic| topic.error_code == 0), "{:?}", response.topics);
 }
 
-/// Ids of the brokers that clients are told of.
+/// Ids of the brokers that clients see.
 fn brokers(node: &Node) -> BTreeSet<i32> {
     let mut client =
         Client::connect(&node.bootstrap(), &ClientOptions::default()).expect("the broker answers");

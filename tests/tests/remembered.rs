@@ -1,7 +1,7 @@
-//! Things that clients make the broker remember through a socket and then abandon: connections,
-//! halves of requests and of authentications, fetches that wait, fetch sessions, idempotent
-//! producers. Repeated rounds do not leave ever more memory in use. `LEVADA_SOAK_COUNT` sets how
-//! many of each kind a round makes; 1000 unless set.
+//! State that clients create in the broker through a socket and then abandon: connections, halves
+//! of requests and of authentications, waiting fetches, fetch sessions, idempotent producers.
+//! Repeated rounds do not leave ever more memory in use. `LEVADA_SOAK_COUNT` sets the number of
+//! each kind in a round; 1000 unless set.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ fn count() -> i64 {
     count.map_or(1_000, |count| count.parse().expect("LEVADA_SOAK_COUNT is a number"))
 }
 
-/// A broker that forgets soon, and its listener with SASL.
+/// A broker with short expiration times, and its listener with SASL.
 struct Target {
     node: Node,
     guarded: std::net::SocketAddr,
@@ -52,7 +52,7 @@ impl Target {
         found.iter().sum()
     }
 
-    /// Waits until the broker has noticed that every client is gone.
+    /// Waits until the broker has noticed that every client has disconnected.
     fn await_silence(&self) {
         await_some("the end of all connections", SOON, || {
             (self.metric("levada_connections") == 0.0).then_some(())
@@ -85,7 +85,7 @@ fn check(target: &Target, kind: &str, abandon: &mut dyn FnMut(i64)) {
     panic!("{kind}: each round leaves more memory in use, in bytes: {resident:?}");
 }
 
-/// Fetch 11 of partition 0 that opens a session of its own.
+/// Fetch 11 of partition 0 that opens a separate session.
 fn fetch_session() -> Vec<u8> {
     let head = Encoder::default().i16(1).i16(11).i32(7).string("raw");
     let request = head.i32(-1).i32(0).i32(0).i32(1 << 20).i8(0).i32(0).i32(0);
@@ -93,7 +93,7 @@ fn fetch_session() -> Vec<u8> {
     partition.i32(0).string("").done()
 }
 
-/// DescribeProducers of partition 0: longer, the more producers it remembers.
+/// DescribeProducers of partition 0: the answer is longer, the more producers have state.
 fn describe_producers() -> Vec<u8> {
     let head = Encoder::default().i16(61).i16(0).i32(7).string("raw").varint(0);
     let topic = head.varint(2).compact_string(TOPIC).varint(2).i32(0);

@@ -2,7 +2,7 @@
 //! write, read and commit: one by one on the same directories, or by new brokers that get all
 //! replicas.
 //!
-//! `LEVADA_REPLACEMENT_MINUTES=60` makes each test go round for so long.
+//! `LEVADA_REPLACEMENT_MINUTES=60` repeats each test for this time.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ const PARTITIONS: i32 = 6;
 const RATE: &str = "1000";
 /// The topic of transactions.
 const BOOKED: &str = "booked";
-/// A topic that nobody writes to any more: 50 MB of which no replacement copies anything.
+/// A topic without further writes: 50 MB that no replacement copies.
 const OLD: &str = "old";
 const OLD_RECORDS: &str = "--num-records 50000 --record-size 1000 --throughput -1 --producer-props acks=all";
 /// Bytes of records that a follower may fetch once more, since it fetched them before a change of
@@ -114,8 +114,8 @@ fn three_new_brokers_of_levada_get_all_replicas_of_kafkas_and_hand_them_back() {
 }
 
 impl Stage {
-    /// A cluster of three brokers of Kafka with clients, and so many of Levada that are not
-    /// started.
+    /// A cluster of three brokers of Kafka with clients, and a number of brokers of Levada that are
+    /// not started.
     fn set(levada: i32) -> Stage {
         let shape = Shape { controllers: 1, kafka: 3, levada, discovery: Discovery::BootstrapServers };
         // A producer with several requests in flight may reach a new leader with a later one first,
@@ -157,7 +157,7 @@ impl Stage {
     }
 
     /// Stops a broker, starts one of this kind on its directory, and waits until all its replicas
-    /// are in sync and lead as they are preferred to.
+    /// are in sync and the preferred replicas lead.
     fn replace(&mut self, broker: i32, by: Kind) -> Replacement {
         let start = Instant::now();
         let other = *self.cluster.brokers().iter().find(|other| **other != broker).expect("three brokers");

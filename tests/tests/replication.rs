@@ -1,5 +1,5 @@
-//! Levada as a follower of a real Kafka: it joins the replicas in sync, its log is that of its
-//! leader byte for byte, it catches up after stops and crashes, and truncates what a later leader
+//! Levada as a follower of a real Kafka: it joins the replicas in sync, its log equals its leader's
+//! byte for byte, it catches up after stops and crashes, and truncates records that a later leader
 //! does not have.
 
 use std::collections::BTreeMap;
@@ -168,7 +168,7 @@ fn leadership_goes_to_and_fro_and_unreplicated_records_are_truncated(cluster: &m
     let mut tools = cluster.tools(KAFKA);
     create(cluster, &mut tools, "led", &format!("{LEVADA}:{KAFKA}"));
     await_in_sync(&mut tools, "led", &[KAFKA, LEVADA]);
-    // The follower stands still: what the leader takes now is in no other log.
+    // The follower is suspended: records that the leader takes now are in no other log.
     cluster.node(KAFKA).suspend();
     for _ in 0..3 {
         assert_eq!(produce_to(cluster, LEVADA, "led", (1, b"nobody else has it")), NONE);

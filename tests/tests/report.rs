@@ -10,7 +10,7 @@ use levada_tests::tool::Said;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// Opens `page` in a browser of this width and looks at it.
+/// Opens `page` in a browser of this width and checks it.
 fn seen(page: &Path, dark: bool, width: u32) -> Value {
     let look =
         fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/pages/look.js")).expect("our own file");

@@ -1,6 +1,6 @@
-//! A container allows less than its machine: whatever of the transfer engine's means is missing,
-//! records arrive as they are, by the next best path, and `levada doctor` says what is missing and
-//! what would bring it.
+//! A container allows less than its machine: records arrive unchanged in spite of missing
+//! capabilities, by the next best path, and `levada doctor` names the missing capabilities and
+//! their requirements.
 
 use std::fs;
 use std::path::PathBuf;
@@ -181,8 +181,8 @@ fn segments(node: &Node) -> Vec<(PathBuf, i64)> {
     segments
 }
 
-/// Asks the kernel to let go of a file's pages. That a file system does not is not a failure of
-/// ours.
+/// Requests the kernel to drop a file's pages. A file system that does not is not a failure of
+/// Levada.
 fn evict(path: &PathBuf) {
     let file = fs::File::open(path).expect("the segment");
     file.sync_data().expect("written back");

@@ -1,5 +1,5 @@
-//! Secrets of every kind are planted wherever one can be, and looked for in everything that a
-//! broker and its command line say.
+//! Secrets of every kind are planted at every place, and searched in all output of a broker and its
+//! command line.
 
 use std::fs;
 use std::io::{Read, Write};

@@ -1,5 +1,5 @@
-//! Authentication and authorization: clients with right and wrong passwords, and somebody without
-//! leave who tries everything.
+//! Authentication and authorization: clients with right and wrong passwords, and a client without
+//! permissions that tries everything.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,7 +14,7 @@ const AUTHORIZER: &str = "org.apache.kafka.metadata.authorizer.StandardAuthorize
 const PLAIN: &str = "org.apache.kafka.common.security.plain.PlainLoginModule";
 const SCRAM: &str = "org.apache.kafka.common.security.scram.ScramLoginModule";
 
-/// A node whose listener CLIENT asks who its clients are. Who comes by PLAINTEXT may do everything.
+/// A node whose listener CLIENT authenticates its clients. Clients of PLAINTEXT may do everything.
 fn guarded() -> (Node, SocketAddr) {
     let users = "user_admin=\"admin-pass\" user_mallory=\"mallory-pass\"";
     let mut node = Node::new()
@@ -32,7 +32,7 @@ fn guarded() -> (Node, SocketAddr) {
     (node, client)
 }
 
-/// A file with what Java's tools need to come in.
+/// A file with the login of Java's tools.
 fn properties(node: &Node, mechanism: &str, user: &str, password: &str) -> String {
     let module = if mechanism == "PLAIN" { PLAIN } else { SCRAM };
     let text = format!(

@@ -23,7 +23,7 @@ use tempfile::TempDir;
 const LIMIT: Duration = Duration::from_secs(60);
 const CLEAN: &str = ".kafka_cleanshutdown";
 
-/// A command line of `levada serve` on a directory of its own.
+/// A command line of `levada serve` on a separate directory.
 fn serve(data: &Path, kafka: SocketAddr) -> Vec<String> {
     let options = [
         format!("listeners=PLAINTEXT://{kafka}"),

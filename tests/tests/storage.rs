@@ -1,5 +1,5 @@
-//! Storage that fails, under the real binary: the broker continues what it still can do; what it
-//! cannot is refused with Kafka's error, and comes back without a restart.
+//! Storage that fails, under the real binary: the broker continues with the rest; impossible
+//! requests get Kafka's error, and work again without a restart.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -15,8 +15,8 @@ const SOON: Duration = Duration::from_secs(30);
 const NONE: i16 = 0;
 const STORAGE_ERROR: i16 = 56;
 
-/// Runs a command on a data directory that is a small file system of its own, which only that
-/// command sees.
+/// Runs a command on a data directory that is a small separate file system, which only that command
+/// sees.
 const ON_SMALL_DISK: &str = r#"mount -t tmpfs -o size=8m tmpfs "$0" && exec "$@""#;
 
 #[test]

@@ -1,5 +1,5 @@
-//! `levada storage` on directories that a broker has left: sound ones, and each with something
-//! changed since.
+//! `levada storage` on directories that a broker has left: sound ones, and each with a change
+//! since.
 
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;

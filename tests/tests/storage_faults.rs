@@ -1,6 +1,6 @@
 //! Disks that fail under the running binary: the partition concerned answers with Kafka's error,
-//! the others serve on, and a restart brings it back without anybody editing a file. System calls
-//! fail by strace's hand, file systems by remounting them.
+//! the others stay in service, and a restart repairs it without any edited file. strace makes
+//! system calls fail, remounting makes file systems fail.
 
 use std::fs::{self, File};
 use std::io;
@@ -69,8 +69,8 @@ fn injured(file: &str, injection: &str, options: &[(&str, &str)]) -> Option<Node
     Some(node)
 }
 
-/// `broken` refuses what is produced to it, `whole` does not; without the fault everything
-/// acknowledged is there.
+/// `broken` refuses records, `whole` does not; without the fault all acknowledged records are
+/// there.
 fn refuses_and_comes_back(mut node: Node, mut acknowledged: i64) {
     let mut connection = Connection::open(node.address());
     let refused = await_some("a refusal", SOON, || match produce(&mut connection, "broken") {
@@ -119,8 +119,8 @@ fn a_file_system_that_became_read_only_refuses_writes() {
 
 #[test]
 fn a_sync_that_fails_once_is_not_tried_again() {
-    // Only one fails: were it tried again, the next would succeed and acknowledge what the kernel
-    // has dropped.
+    // Only one sync fails: a repeated one would succeed and acknowledge data that the kernel has
+    // dropped.
     let durable = [("levada.ack.durability", "fdatasync")];
     let Some(node) = injured(&format!("{SEGMENT}.log"), "fdatasync,fsync error=EIO:when=1", &durable) else {
         return;
@@ -134,7 +134,7 @@ fn a_read_that_fails_is_an_error_of_that_partition_alone() {
     let Some(mut node) = injured(&format!("{SEGMENT}.log"), calls, &[]) else { return };
     let mut connection = Connection::open(node.address());
     let mut read = |topic: &str| {
-        // An error amid an answer can only be told by hanging up.
+        // An error in the middle of an answer can only be reported by closing the connection.
         let answer = connection.try_call(&raw::fetch(topic, 0, 1 << 20));
         if answer.is_err() {
             connection = Connection::open(node.address());
@@ -224,7 +224,7 @@ fn a_directory_deleted_underneath_is_noticed() {
     node.stop();
 }
 
-/// A small ext4 of its own, unmounted with the guard.
+/// A separate small ext4, unmounted with the guard.
 struct LoopMount(std::path::PathBuf);
 
 impl LoopMount {
@@ -280,7 +280,7 @@ fn a_journal_that_gives_up_makes_the_disk_read_only_and_loses_nothing_acknowledg
     node.kill();
     drop(mounted);
     let again = run("e2fsck", &["-fy", &image.display().to_string()]);
-    // Exit code 1 says that something was repaired.
+    // Exit code 1 means that something was repaired.
     println!("e2fsck: {again:?}");
     run("mount", &["-o", "loop", &image.display().to_string(), &data.display().to_string()])
         .expect("a repaired disk");

@@ -13,15 +13,15 @@ const LIMIT: Duration = Duration::from_secs(120);
 const WORDS: [&str; 12] =
     ["the", "water", "runs", "by", "gravity", "alone", "nothing", "is", "lifted", "across", "a", "mountain"];
 
-/// A broker, an application that counts, and somebody who says what it counts.
+/// A broker, an application that counts, and a writer of words.
 struct Scene {
     node: Node,
     random: StdRng,
     /// None between its death and its successor's start.
     application: Option<Conversation>,
-    /// None when everything has been said.
+    /// None after the last word.
     speaker: Option<Conversation>,
-    /// Number of times that each word has been said.
+    /// Number of times that each word was written.
     said: HashMap<&'static str, usize>,
 }
 
@@ -67,7 +67,8 @@ impl Scene {
         std::thread::sleep(Duration::from_micros(self.random.random_range(0..60_000)));
     }
 
-    /// Goes on until one that was thought dead has noticed it and has part of the work again.
+    /// Continues until a member that was considered dead has noticed it and has part of the work
+    /// again.
     fn take_back(&mut self, woken: &mut Conversation) {
         self.say(100);
         let mut application = self.application.take().expect("it runs");
@@ -89,8 +90,8 @@ impl Scene {
         self.application = Some(application);
     }
 
-    /// Ends the speech and then the application; each word must have been counted as often as it
-    /// was said.
+    /// Ends the input and then the application; each word must have been counted as often as it was
+    /// written.
     fn check(&mut self) {
         let all: usize = self.said.values().sum();
         self.speaker.take().expect("it runs").finish(LIMIT);
@@ -132,7 +133,7 @@ impl Scene {
     }
 }
 
-/// Starts the application; `state` names the directory that it remembers things in.
+/// Starts the application; `state` is the directory of its state.
 fn start(node: &Node, state: &str) -> Conversation {
     let mut tool = Tool::own_java("WordCount");
     tool.args([&node.bootstrap(), &node.scratch().join(state).display().to_string()]);
@@ -172,8 +173,8 @@ fn words_are_counted_once_through_crashes_of_broker_and_application() {
     scene.node.stop();
 }
 
-/// One that does not answer is given up, and its work is done by others; when it wakes it must not
-/// finish what it had begun.
+/// A member that does not answer is removed, and others do its work; when it wakes it must not
+/// finish the work that it had begun.
 #[test]
 fn a_paused_application_counts_nothing_twice() {
     let mut scene = Scene::set(StdRng::seed_from_u64(seed()));
@@ -200,8 +201,8 @@ fn reset(node: &Node) {
     resetter.args(["--input-topics", "lines"]);
     let said = await_some("the reset", LIMIT, || match resetter.outcome() {
         (Some(0), said) => Some(said.stdout),
-        // The last member went by itself between the tool's two looks at the group, which the tool
-        // does not expect.
+        // The last member left between the tool's two requests about the group, which the tool does
+        // not expect.
         (_, said) if said.stderr.contains("leaving members should not be empty") => None,
         (code, said) => panic!("StreamsResetter: {code:?}\n{}\n{}", said.stdout, said.stderr),
     });

@@ -48,7 +48,7 @@ impl Pipe {
 impl Drop for Pipe {
     fn drop(&mut self) {
         for child in [&mut self.tail, &mut self.produce] {
-            // Both fail only when the process has ended already, which is what is wanted.
+            // Both fail only if the process has ended already, which is the goal.
             let _ = child.kill();
             let _ = child.wait();
         }

@@ -1,5 +1,5 @@
-//! Key stores as Java makes them, and the secrets that open them. Who gets in by TLS is told in
-//! `authentication.rs`.
+//! Key stores as Java makes them, and the secrets that open them. `authentication.rs` tests which
+//! clients are accepted over TLS.
 
 use std::fs;
 use std::path::Path;
@@ -106,7 +106,7 @@ fn the_command_line_takes_javas_stores_and_says_what_is_wrong_with_them() {
     );
     check("ssl.truststore.location=/nowhere\n", 2, "cannot read /nowhere");
     check("ssl.endpoint.identification.algorithm=name\n", 2, "must be https, or empty");
-    // Without a store, only authorities that this machine knows are good, if there are any.
+    // Without a store, only authorities of this machine are trusted, if there are any.
     check(
         "",
         if has_authorities() { 1 } else { 2 },
@@ -115,12 +115,12 @@ fn the_command_line_takes_javas_stores_and_says_what_is_wrong_with_them() {
     node.stop();
 }
 
-/// True if this machine trusts anybody by itself.
+/// True if this machine trusts any authority by default.
 fn has_authorities() -> bool {
     Path::new("/etc/ssl/certs/ca-certificates.crt").exists()
 }
 
-/// Nothing that anybody may ask for has the passwords in it.
+/// No public output contains the passwords.
 fn no_secret_is_told(node: &Node) {
     let mut describe = Tool::java("kafka.admin.ConfigCommand");
     describe.args([

@@ -1,4 +1,4 @@
-//! Kafka's own tools say to Levada's users what they say to Kafka's: transcripts of a real Kafka
+//! Kafka's own tools give Levada's users the same answers as Kafka's: transcripts of a real Kafka
 //! are replayed.
 
 use levada_tests::node::Kind;

@@ -1,5 +1,5 @@
-//! A transactional producer continues through two crashes of the broker; what it committed is seen
-//! by readers of committed records, each record once, and nothing that it aborted.
+//! A transactional producer continues through two crashes of the broker; readers of committed
+//! records see the records that it committed, each once, and nothing that it aborted.
 
 use std::time::Duration;
 
