@@ -164,7 +164,13 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<(), String> {
             let binary = binary::build(root, &release, profile, &target)?;
             (binary, target.join("dist-packages"))
         }
-        Source::Built(binary) => (stripped(binary, scratch.path())?, scratch.path().join("packages")),
+        Source::Built(built) => {
+            let binary = stripped(built, scratch.path())?;
+            // Cargo names the directory of a binary after its profile.
+            let profile = built.parent().and_then(Path::file_name).unwrap_or_default();
+            binary::keeps_ceiling(contents::read(&binary)?.len(), &profile.to_string_lossy())?;
+            (binary, scratch.path().join("packages"))
+        }
     };
     write(&out, &release, &artifacts(root, &release, &binary)?)?;
     if options.is_tried || matches!(options.source, Source::Built(_)) {

@@ -1,11 +1,16 @@
-//! The binary of the packages: static, stripped, and the same for the same sources in any
-//! directory.
+//! The binary of the packages: static, stripped, no larger than its ceiling, and the same for the
+//! same sources in any directory.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use super::{Release, TARGET, contents};
 use crate::suite::cargo;
+
+/// Ceilings of the stripped binary by profile, in bytes: the sizes of 2026-11-24, rounded up. The
+/// binary of `dist` is static. That of `release` is not, and the tests of each change build it
+/// (docs/decisions/2026-11-24-binary-size.md).
+const CEILINGS: [(&str, usize); 2] = [("dist", 29_000_000), ("release", 35_000_000)];
 
 /// Builds the binary in a target directory and returns its path.
 pub(crate) fn build(root: &Path, release: &Release, profile: &str, target: &Path) -> Result<PathBuf, String> {
@@ -44,18 +49,30 @@ pub(crate) fn build(root: &Path, release: &Release, profile: &str, target: &Path
         return Err(format!("cargo {}: {status}", arguments.join(" ")));
     }
     let binary = target.join(TARGET).join(profile).join("levada");
-    check(&binary)?;
+    check(&binary, profile)?;
     Ok(binary)
 }
 
-/// Fails if the binary needs a shared library; prints its size.
-fn check(binary: &Path) -> Result<(), String> {
+/// Fails if the binary needs a shared library, or has grown beyond its ceiling; prints its size.
+fn check(binary: &Path, profile: &str) -> Result<(), String> {
     let bytes = contents::read(binary)?;
+    keeps_ceiling(bytes.len(), profile)?;
     if is_dynamic(&bytes).ok_or_else(|| format!("{}: no ELF file of 64 bits", binary.display()))? {
         return Err(format!("{}: not static", binary.display()));
     }
     println!("{}: static, {} bytes", binary.display(), bytes.len());
     Ok(())
+}
+
+/// Fails if a stripped binary of this profile is larger than the ceiling. Other profiles have none.
+pub(super) fn keeps_ceiling(bytes: usize, profile: &str) -> Result<(), String> {
+    match CEILINGS.into_iter().find(|(name, _)| *name == profile) {
+        Some((_, ceiling)) if bytes > ceiling => Err(format!(
+            "the stripped binary of the profile {profile} has {bytes} bytes, the ceiling is {ceiling}: find what \
+             has grown, or raise the ceiling (docs/decisions/2026-11-24-binary-size.md)"
+        )),
+        _ => Ok(()),
+    }
 }
 
 /// True if the file names a loader, as only binaries with shared libraries do; `None` if it is no

@@ -26,6 +26,16 @@ fn a_binary_that_names_a_loader_is_dynamic() {
 }
 
 #[test]
+fn a_binary_that_has_grown_beyond_its_ceiling_is_refused() {
+    for profile in ["dist", "release"] {
+        assert_eq!(binary::keeps_ceiling(20_000_000, profile), Ok(()));
+        let refused = binary::keeps_ceiling(50_000_000, profile).unwrap_err();
+        assert!(refused.contains("has 50000000 bytes, the ceiling is"), "{refused}");
+    }
+    assert_eq!(binary::keeps_ceiling(500_000_000, "debug"), Ok(()));
+}
+
+#[test]
 fn the_unit_allows_the_system_calls_that_lower_priorities() {
     let unit = include_str!("../../../deploy/systemd/levada.service");
     assert_eq!(inspect::forbidden(unit), Vec::<&str>::new());
