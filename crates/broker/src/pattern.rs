@@ -60,6 +60,11 @@ pub(crate) fn whole(pattern: &str) -> Result<Regex, Error> {
     cached.map_or_else(|| compile(pattern), Ok)
 }
 
+/// True if [`whole`] would not compile the expression.
+pub(crate) fn is_cached(pattern: &str) -> bool {
+    TIERS.iter().any(|tier| tier.cached.lock().iter().any(|(known, _)| known == pattern))
+}
+
 fn compile(pattern: &str) -> Result<Regex, Error> {
     #[cfg(test)]
     tests::COMPILATIONS.set(tests::COMPILATIONS.get() + 1);

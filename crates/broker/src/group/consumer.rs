@@ -8,7 +8,8 @@
 //!
 //! Two differences to Kafka 4.3: target assignments are computed at once, not at intervals
 //! (KIP-1263), and so are regular expressions, not by a background thread; but a new expression is
-//! matched after its member has been answered, as in Kafka.
+//! matched after its member has been answered, as in Kafka. If topics change, a heartbeat matches a
+//! few of the expressions again, and the heartbeat that matches the last one raises the epoch.
 
 mod assign;
 mod classic;
@@ -27,6 +28,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use levada_wire::Uuid;
 
 pub(crate) use self::assign::ASSIGNORS;
+use self::regexes::Rematch;
 use super::records::{
     ConsumerRecord, CurrentValue, EpochPartitions, MemberMetadata, Partitions, Record, RegexValue,
 };
@@ -51,8 +53,10 @@ pub(super) struct ConsumerGroup {
     /// Owner of each partition, also while it is being revoked.
     owners: BTreeMap<(Uuid, i32), String>,
     regexes: BTreeMap<String, RegexValue>,
-    /// Topics may have changed since the last computation of the hash and the expressions.
+    /// Topics may have changed since the hash was last looked at.
     stale: bool,
+    /// Expressions that are being matched again.
+    rematch: Rematch,
 }
 
 /// A member: its subscription, and its partitions.
@@ -99,6 +103,7 @@ impl ConsumerGroup {
             owners: BTreeMap::new(),
             regexes: BTreeMap::new(),
             stale: true,
+            rematch: Rematch::default(),
         }
     }
 
@@ -115,6 +120,7 @@ impl ConsumerGroup {
     /// Topics were created, deleted or extended.
     pub(super) fn topics_changed(&mut self) {
         self.stale = true;
+        self.match_all_again();
     }
 
     /// Takes in a record.

@@ -44,9 +44,9 @@ impl ConsumerGroup {
         let mut draft = Draft::of(self);
         let before = draft.seat(request, member);
         let resubscribed = draft.update(request, &before)?;
-        let stale = draft.group.stale;
         draft.forget_regexes();
-        let matches_changed = stale && draft.match_again(topics, &request.visible, now_ms);
+        let matches_changed = draft.match_again(topics, &request.visible, now_ms);
+        let stale = draft.group.stale && draft.group.rematch.is_over();
         if resubscribed || matches_changed || stale {
             draft.raise_epoch(resubscribed || matches_changed, topics);
         }
@@ -85,6 +85,7 @@ impl ConsumerGroup {
     /// No change: the member has its target assignment, and its subscription is unchanged.
     fn is_settled(&self, member: &Member, request: &ConsumerHeartbeatRequest) -> bool {
         !self.stale
+            && self.rematch.is_over()
             && self.epoch <= self.target_epoch
             && request.member_epoch != 0
             && member.is_reconciled(self.target_epoch)

@@ -85,7 +85,7 @@ impl Draft {
     pub(super) fn settle_departure(&mut self, topics: &dyn Topics) {
         self.forget_regexes();
         self.raise_epoch(true, topics);
-        // Expressions have not been matched again: the next heartbeat looks again.
-        self.group.stale = true;
+        // Expressions have not been matched again: the next heartbeats do it.
+        self.group.topics_changed();
     }
 }

@@ -374,6 +374,45 @@ fn a_new_expression_of_a_large_group_is_compiled_alone() {
 }
 
 #[test]
+fn a_heartbeat_matches_a_part_of_the_expressions_of_a_large_group() {
+    const MEMBERS: usize = 10;
+    let mut rig = rig();
+    let others: Vec<String> = (0..2_000).map(|number| format!("{number:0100}")).collect();
+    let topics = |new: &str| {
+        let others = others.iter().map(|name| (name.as_str(), 1));
+        catalogue(&others.chain([(new, 1)]).collect::<Vec<_>>())
+    };
+    rig.step(topics("t"));
+    for number in 0..MEMBERS {
+        let regex = Some(format!("t|y{number}"));
+        ok(&mut rig, ConsumerHeartbeatRequest { regex, topics: None, ..enter(&format!("m{number}"), &[]) });
+    }
+    let matched_by = |rig: &mut Rig| {
+        let before = group(rig).epoch;
+        let mut heartbeats = 0;
+        while group(rig).epoch == before {
+            heartbeats += 1;
+            assert!(heartbeats <= MEMBERS, "each expression is matched again");
+            let member = group(rig).members.swap_remove(heartbeats - 1);
+            ok(rig, beat(&member.member_id, member.epoch));
+        }
+        (heartbeats, group(rig).epoch - before)
+    };
+    rig.step(topics("y7"));
+    assert_eq!(matched_by(&mut rig), (5, 1), "two expressions each, and one epoch for all");
+    let assigned = group(&rig).members.into_iter().find(|member| member.member_id == "m7").unwrap();
+    assert_eq!(assigned.target.into_keys().collect::<Vec<_>>(), [id_of("y7")]);
+
+    // A restart in the middle begins again.
+    rig.step(topics("y8"));
+    let member = group(&rig).members.remove(0);
+    ok(&mut rig, beat(&member.member_id, member.epoch));
+    rig.restart();
+    rig.step(topics("y8"));
+    assert_eq!(matched_by(&mut rig), (5, 1));
+}
+
+#[test]
 fn an_expression_finds_no_topic_that_its_member_may_not_know_of() {
     let mut rig = rig();
     rig.step(catalogue(&[("t", 1), ("tx", 1)]));

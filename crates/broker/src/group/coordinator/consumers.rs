@@ -386,6 +386,7 @@ impl Coordinator {
 
     /// The log has been read to its end: members must give signs of life from now on.
     pub(super) fn consumers_loaded(&mut self) {
+        self.consumers.values_mut().for_each(ConsumerGroup::topics_changed);
         let watched = self.consumers.iter().flat_map(|(group_id, group)| {
             group.watched().map(move |(id, revoking)| (group_id.clone(), id.to_owned(), revoking.is_some()))
         });
