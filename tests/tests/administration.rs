@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use levada_tests::raw::{Connection, Decoder, Encoder};
 use levada_tests::{Node, Tool, await_some};
 
 /// Output of a Java tool of Kafka's, given the broker and these arguments.
@@ -168,4 +169,101 @@ fn quotas_slow_down_whom_they_name() {
 
     node.restart();
     assert!(described(&node).contains(expected), "{}", described(&node));
+}
+
+/// A request about one topic, with the client id `careful`: API, version, and what follows the
+/// topic's name. Requests of a flexible version have sizes and tags of another form.
+struct Mutation {
+    key: i16,
+    version: i16,
+    is_flexible: bool,
+}
+
+impl Mutation {
+    /// Error code and time of the throttle in milliseconds.
+    fn send(&self, node: &Node, topic: &str, partitions: i32) -> (i16, i32) {
+        let head = Encoder::default().i16(self.key).i16(self.version).i32(7).string("careful");
+        let (one, none) =
+            if self.is_flexible { (&[2][..], &[1][..]) } else { (&[0, 0, 0, 1][..], &[0; 4][..]) };
+        let tags: &[u8] = if self.is_flexible { &[0] } else { &[] };
+        let head = head.raw(tags).raw(one);
+        let named = if self.is_flexible { head.compact_string(topic) } else { head.string(topic) };
+        let request = match self.key {
+            19 => named.i32(partitions).i16(1).raw(none).raw(none).raw(tags).i32(60_000).i8(0),
+            20 => named.i32(60_000),
+            // No assignments.
+            _ => named
+                .i32(partitions)
+                .raw(if self.is_flexible { &[0] } else { &[0xff; 4] })
+                .raw(tags)
+                .i32(60_000)
+                .i8(0),
+        };
+        let said = Connection::open(node.address()).call(&request.raw(tags).done());
+        let mut said = Decoder::new(&said);
+        assert_eq!(said.i32(), 7);
+        if self.is_flexible {
+            assert_eq!(said.varint(), 0);
+        }
+        let throttle_ms = said.i32();
+        let name = match self.is_flexible {
+            true => (said.varint() == 2).then(|| said.compact_string()),
+            false => (said.i32() == 1).then(|| said.string()),
+        };
+        assert_eq!(name.as_deref(), Some(topic));
+        (said.i16(), throttle_ms)
+    }
+}
+
+#[test]
+fn a_client_creates_and_deletes_partitions_at_the_rate_of_its_quota() {
+    const EXCEEDED: i16 = 89;
+    let node = Node::started();
+    topics(&node, &["--create", "--topic", "before", "--partitions", "5"]);
+    // Eleven seconds' worth are free: one partition.
+    let quota = ["--alter", "--entity-type", "clients", "--entity-default", "--add-config"];
+    configs(&node, &[&quota[..], &["controller_mutation_rate=0.1"]].concat());
+    let [create, old_create] =
+        [(6, true), (4, false)].map(|(version, is_flexible)| Mutation { key: 19, version, is_flexible });
+    let [delete, old_delete] =
+        [(5, true), (3, false)].map(|(version, is_flexible)| Mutation { key: 20, version, is_flexible });
+    let [grow, old_grow] =
+        [(3, true), (1, false)].map(|(version, is_flexible)| Mutation { key: 37, version, is_flexible });
+
+    // A request may take more than there is. Who owes partitions gets none, and hears for how long.
+    let mut probes = (0..).map(|number| format!("probe-{number}"));
+    let refused_ms = await_some("a refusal", Duration::from_secs(20), || {
+        let (error, throttle_ms) = create.send(&node, &probes.next().expect("a name"), 20);
+        assert!(error == EXCEEDED || (error, throttle_ms) == (0, 0), "{error} {throttle_ms}");
+        (error == EXCEEDED).then_some(throttle_ms)
+    });
+    assert!((100_000..=189_000).contains(&refused_ms), "{refused_ms}");
+    let known = "probe-0";
+    let (error, throttle_ms) = grow.send(&node, known, 21);
+    assert!(error == EXCEEDED && throttle_ms > 100_000, "{error} {throttle_ms}");
+    let (error, throttle_ms) = delete.send(&node, "before", 0);
+    assert!(error == EXCEEDED && throttle_ms > 100_000, "{error} {throttle_ms}");
+    // A topic that is refused for another reason does not count.
+    assert_eq!(create.send(&node, known, 1), (36, 0));
+
+    // Clients that do not know the error are served, and throttled for what they owe then.
+    let mut owed_ms = throttle_ms;
+    for (request, topic, partitions) in
+        [(&old_create, "second", 2), (&old_grow, "second", 4), (&old_delete, "before", 0)]
+    {
+        let (error, throttle_ms) = request.send(&node, topic, partitions);
+        assert!(error == 0 && throttle_ms > owed_ms, "{error} {throttle_ms}, {owed_ms} before");
+        owed_ms = throttle_ms;
+    }
+
+    // Another client id has its own bucket. Kafka's tool says what has happened.
+    let listed = topics(&node, &["--create", "--topic", "tool", "--partitions", "20"]);
+    assert!(listed.contains("Created topic tool."), "{listed}");
+    let mut again = Tool::java("org.apache.kafka.tools.TopicCommand");
+    again.args(["--bootstrap-server", &node.bootstrap(), "--create", "--topic", "again"]);
+    let (code, said) = again.outcome();
+    assert!(code == Some(1) && said.stdout.contains("quota has been exceeded"), "{code:?} {}", said.stdout);
+    let listed = topics(&node, &["--list"]);
+    let listed: Vec<&str> = listed.lines().filter(|name| !name.starts_with("probe-")).collect();
+    assert_eq!(listed, ["second", "tool"]);
 }

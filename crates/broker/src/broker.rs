@@ -117,7 +117,7 @@ impl Broker {
     }
 
     /// Quotas: measured usage of clients and its limits.
-    pub(crate) fn quotas(&self) -> &QuotaBook {
+    pub(crate) fn quotas(&self) -> &Arc<QuotaBook> {
         &self.quotas
     }
 

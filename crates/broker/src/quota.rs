@@ -11,8 +11,11 @@ use std::time::Duration;
 use crate::metadata::image::{QuotaEntity, Quotas};
 
 mod book;
+mod mutations;
 
 pub(crate) use self::book::QuotaBook;
+pub(crate) use self::mutations::MutationQuota;
+use self::mutations::{Taking, TokenBucket};
 
 /// Kafka's defaults of `quota.window.num` and `quota.window.size.seconds`.
 const SAMPLES: usize = 11;
@@ -27,6 +30,8 @@ pub(crate) enum Used {
     Fetched,
     /// Time of the shards, in percent of one.
     Time,
+    /// Partitions created and deleted.
+    Mutations,
 }
 
 impl Used {
@@ -35,13 +40,14 @@ impl Used {
             Self::Produced => "producer_byte_rate",
             Self::Fetched => "consumer_byte_rate",
             Self::Time => "request_percentage",
+            Self::Mutations => "controller_mutation_rate",
         }
     }
 
     /// The longest wait at a time.
     fn wait_ms_max(self) -> f64 {
         match self {
-            Self::Produced | Self::Fetched => f64::from(u32::MAX),
+            Self::Produced | Self::Fetched | Self::Mutations => f64::from(u32::MAX),
             Self::Time => SAMPLE_MS as f64,
         }
     }
@@ -85,6 +91,10 @@ pub(crate) struct Accounts {
     hashes: RandomState,
     /// Time of the last search for unused meters.
     swept_ms: i64,
+    /// Partitions that clients may create and delete.
+    buckets: HashMap<Account, TokenBucket>,
+    /// Time of the last search for unused buckets.
+    buckets_swept_ms: i64,
     connections: HashMap<IpAddr, QuotaMeter>,
     /// Time of the last check for addresses without recent connections.
     addresses_swept_ms: i64,
@@ -124,6 +134,26 @@ impl Accounts {
         if let Some((account, _)) = self.find(used, client) {
             self.meter(account, now_ms).add(-amount, now_ms);
         }
+    }
+
+    /// Takes tokens for partitions that a client creates or deletes (`controller_mutation_rate`).
+    pub(crate) fn take_mutations(
+        &mut self,
+        client: Client<'_>,
+        partitions: usize,
+        is_strict: bool,
+        now_ms: i64,
+    ) -> Taking {
+        let Some((mut account, limit)) = self.find(Used::Mutations, client) else { return Taking::default() };
+        if (now_ms - self.buckets_swept_ms).abs() >= SWEEP_MS {
+            self.buckets_swept_ms = now_ms;
+            self.buckets.retain(|_, bucket| (now_ms - bucket.refilled_ms).abs() < METER_KEPT_MS);
+        }
+        if self.buckets.len() >= METERS_MAX && !self.buckets.contains_key(&account) {
+            account = (Used::Mutations, None, None);
+        }
+        let bucket = self.buckets.entry(account).or_insert_with(|| TokenBucket::full(limit, now_ms));
+        bucket.take(partitions as f64, is_strict, (limit, now_ms))
     }
 
     /// The meter of an account, which may be new.

@@ -105,7 +105,10 @@ async fn some(context: &Context, asked: &[MetadataRequestTopic], create: bool) -
         let may_create = |name: &&str| may_describe(context, name) && may_create(context, name);
         let missing: Vec<_> = missing.filter(may_create).map(str::to_owned).collect();
         if !missing.is_empty() {
-            for (topic, partitions) in broker.controller().auto_create(missing, Some(context.creator())).await {
+            // As in Kafka, a topic beyond the quota is not created, and the client asks again.
+            let quota = context.mutation_quota(0);
+            let created = broker.controller().auto_create(missing, Some(context.creator()), quota);
+            for (topic, partitions) in created.await {
                 log_change!(context, "topic created", topic, partitions, automatic = true,);
             }
         }

@@ -2,7 +2,8 @@
 //!
 //! Creates each topic or refuses it; the answer leaves when the metadata log is flushed and the
 //! partitions accept appends. From version 5 on it holds the topic's configuration, from 7 on its
-//! id. With `validate_only` nothing is created.
+//! id. With `validate_only` nothing is created. `controller_mutation_rate` counts the partitions;
+//! from version 6 on a topic beyond it is refused, before that its client is muted.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -19,6 +20,7 @@ use crate::security::acl::{Operation, ResourceType};
 
 const DETAILS_VERSION_MIN: i16 = 5;
 const ID_VERSION_MIN: i16 = 7;
+const STRICT_QUOTA_VERSION_MIN: i16 = 6;
 
 pub(crate) async fn answer(context: &Context, request: CreateTopicsRequest) -> CreateTopicsResponse {
     let names: Vec<StrBytes> = request.topics.iter().map(|topic| topic.name.clone()).collect();
@@ -35,7 +37,10 @@ pub(crate) async fn answer(context: &Context, request: CreateTopicsRequest) -> C
     let permitted = request.topics.into_iter().zip(&forbidden).filter(|(_, forbidden)| !**forbidden);
     let topics = permitted.map(|(topic, _)| new_topic(topic)).collect();
     let validate_only = request.validate_only;
-    let mut created = context.broker().controller().create_topics(topics, validate_only).await.into_iter();
+    let quota = context.mutation_quota(STRICT_QUOTA_VERSION_MIN);
+    let created = context.broker().controller().create_topics(topics, quota.clone(), validate_only).await;
+    let throttle_time_ms = context.mute_for(quota.wait());
+    let mut created = created.into_iter();
     let created = forbidden.into_iter().map(|forbidden| match forbidden {
         true => Err(Failure::new(ErrorCode::TopicAuthorizationFailed, "Authorization failed.")),
         false => created.next().expect("one result for each topic"),
@@ -52,7 +57,7 @@ pub(crate) async fn answer(context: &Context, request: CreateTopicsRequest) -> C
         }
         Err(failure) => refuse(context, name, failure),
     });
-    message!(CreateTopicsResponse { topics: results.collect() })
+    message!(CreateTopicsResponse { throttle_time_ms: throttle_time_ms, topics: results.collect() })
 }
 
 fn new_topic(topic: CreatableTopic) -> NewTopic {

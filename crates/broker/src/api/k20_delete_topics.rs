@@ -2,6 +2,8 @@
 //!
 //! Deletes topics by name, or from version 6 on by id, unless `delete.topic.enable` forbids it. The
 //! partitions leave service at once; their files are removed in the background.
+//! `controller_mutation_rate` counts the partitions; from version 5 on a topic beyond it is
+//! refused, before that its client is muted.
 
 use levada_wire::Uuid;
 use levada_wire::messages::delete_topics_request::DeleteTopicState;
@@ -16,6 +18,7 @@ use crate::security::acl::{Operation, ResourceType};
 
 const BY_ID_VERSION_MIN: i16 = 6;
 const MESSAGE_VERSION_MIN: i16 = 5;
+const STRICT_QUOTA_VERSION_MIN: i16 = 5;
 
 pub(crate) async fn answer(context: &Context, request: DeleteTopicsRequest) -> DeleteTopicsResponse {
     let keys: Vec<TopicKey> = if context.version() >= BY_ID_VERSION_MIN {
@@ -29,7 +32,9 @@ pub(crate) async fn answer(context: &Context, request: DeleteTopicsRequest) -> D
         request.topic_names.into_iter().map(by_name).collect()
     };
     let (permitted, mut refused) = sort_out(context, keys);
-    refused.extend(context.broker().controller().delete_topics(permitted).await);
+    let quota = context.mutation_quota(STRICT_QUOTA_VERSION_MIN);
+    refused.extend(context.broker().controller().delete_topics(permitted, quota.clone()).await);
+    let throttle_time_ms = context.mute_for(quota.wait());
     let deleted = refused;
     let results = deleted.into_iter().map(|(key, deleted)| {
         let mut result = message!(DeletableTopicResult { name: key.name.map(text), topic_id: key.topic_id });
@@ -50,7 +55,7 @@ pub(crate) async fn answer(context: &Context, request: DeleteTopicsRequest) -> D
         }
         result
     });
-    message!(DeleteTopicsResponse { responses: results.collect() })
+    message!(DeleteTopicsResponse { throttle_time_ms: throttle_time_ms, responses: results.collect() })
 }
 
 /// Result of the deletion of one topic.

@@ -1,6 +1,8 @@
 //! CreatePartitions (key 37), versions 0–3.
 //!
-//! Adds partitions to topics; `validate_only` returns the result without a change.
+//! Adds partitions to topics; with `validate_only` only says what would happen.
+//! `controller_mutation_rate` counts them; in version 3 a topic beyond it is refused, before that
+//! its client is muted.
 
 use levada_wire::messages::create_partitions_response::CreatePartitionsTopicResult;
 use levada_wire::messages::{CreatePartitionsRequest, CreatePartitionsResponse};
@@ -10,6 +12,8 @@ use crate::api::{Context, text};
 use crate::error_code::{ErrorCode, Failure};
 use crate::metadata::controller::MorePartitions;
 use crate::security::acl::{Operation, ResourceType};
+
+const STRICT_QUOTA_VERSION_MIN: i16 = 3;
 
 pub(crate) async fn answer(context: &Context, request: CreatePartitionsRequest) -> CreatePartitionsResponse {
     let may = |name: &str| context.may(Operation::Alter, ResourceType::Topic, name);
@@ -23,7 +27,11 @@ pub(crate) async fn answer(context: &Context, request: CreatePartitionsRequest) 
         count: topic.count,
         assignments: topic.assignments.map(|all| all.into_iter().map(|one| one.broker_ids).collect()),
     });
-    let created = context.broker().controller().create_partitions(topics.collect(), request.validate_only).await;
+    let quota = context.mutation_quota(STRICT_QUOTA_VERSION_MIN);
+    let (topics, validate_only) = (topics.collect(), request.validate_only);
+    let created =
+        context.broker().controller().create_partitions(topics, quota.clone(), validate_only).await;
+    let throttle_time_ms = context.mute_for(quota.wait());
     let image = context.broker().metadata().image();
     let results = created.into_iter().chain(forbidden).map(|(name, created)| {
         if created.is_ok() && !request.validate_only {
@@ -37,5 +45,5 @@ pub(crate) async fn answer(context: &Context, request: CreatePartitionsRequest) 
         }
         result
     });
-    message!(CreatePartitionsResponse { results: results.collect() })
+    message!(CreatePartitionsResponse { throttle_time_ms: throttle_time_ms, results: results.collect() })
 }

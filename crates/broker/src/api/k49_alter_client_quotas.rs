@@ -6,8 +6,7 @@
 //! muted then (KIP-219). Without authentication every user is `ANONYMOUS`. Checks AlterConfigs on
 //! the cluster.
 //!
-//! Not done: `controller_mutation_rate` is stored and reported, not enforced; the mute for
-//! `request_percentage` is not announced in the answer.
+//! Not done: the mute for `request_percentage` is not announced in the answer.
 
 use bytes::Bytes;
 use levada_wire::DecodeError;
@@ -51,7 +50,8 @@ pub(crate) async fn answer(context: &Context, request: AlterClientQuotas) -> Alt
     message!(AlterClientQuotasResponse { entries: entries.collect() })
 }
 
-fn alteration(entry: alter_client_quotas_request::EntryData) -> AlterQuota {
+/// The change of an entity's limits.
+pub(super) fn alteration(entry: alter_client_quotas_request::EntryData) -> AlterQuota {
     let parts = entry.entity.iter().map(|part| {
         (part.entity_type.as_str().to_owned(), part.entity_name.as_ref().map(StrBytes::as_str).map(str::to_owned))
     });

@@ -25,7 +25,7 @@ use crate::blocking::off_shard;
 use crate::broker::Broker;
 use crate::error_code::ErrorCode;
 use crate::metadata::controller::TOPIC_NAME_BYTES_MAX;
-use crate::quota::Client;
+use crate::quota::{Client, MutationQuota};
 use crate::replica::Partition;
 use crate::request_memory::{Held, UNCOUNTED_BYTES};
 use crate::security::Session;
@@ -235,6 +235,12 @@ impl Context {
     fn mute_for(&self, wait: Duration) -> i32 {
         self.mute.set(self.mute.get().max(wait));
         i32::try_from(wait.as_millis()).unwrap_or(i32::MAX)
+    }
+
+    /// Quota of the client for partitions that it creates and deletes. From this version on the
+    /// client is told if it is exhausted.
+    fn mutation_quota(&self, strict_version_min: i16) -> MutationQuota {
+        MutationQuota::of(self.broker().quotas(), self.client(), self.version() >= strict_version_min)
     }
 
     /// Client of the request.

@@ -11,7 +11,9 @@ use crate::metadata::controller::{
     CreatedTopic, DeletedTopic, MorePartitions, NewTopic, Refusal, TopicKey, TopicRules, create_partitions,
     create_topics, delete_topics,
 };
+use crate::metadata::image::Image;
 use crate::metadata::uuid;
+use crate::quota::MutationQuota;
 use crate::replica::{OFFSETS_TOPIC, TRANSACTIONS_TOPIC};
 
 /// Time that the controller of a cluster gets for a creation: the default of Kafka's
@@ -39,17 +41,19 @@ impl Controller {
     pub(crate) async fn create_topics(
         self: &Arc<Self>,
         topics: Vec<NewTopic>,
+        quota: MutationQuota,
         validate_only: bool,
     ) -> Vec<Result<CreatedTopic, Failure>> {
         let count = topics.len();
-        let created =
-            self.off_shard(move |controller| controller.create_topics_now(&topics, validate_only)).await;
+        let create = move |controller: &Self| controller.create_topics_now(&topics, &quota, validate_only);
+        let created = self.off_shard(create).await;
         flatten(created, count)
     }
 
     fn create_topics_now(
         &self,
         topics: &[NewTopic],
+        quota: &MutationQuota,
         validate_only: bool,
     ) -> Result<Vec<Result<CreatedTopic, Refusal>>, Failure> {
         let config = self.config.load();
@@ -58,6 +62,7 @@ impl Controller {
             default_replication_factor: config.default_replication_factor,
             clamp_replication_factor: config.clamp_replication_factor,
             configs: &**config,
+            permit: &|partitions| quota.permits(partitions),
         };
         if validate_only {
             let image = self.metadata.image();
@@ -71,7 +76,9 @@ impl Controller {
     pub(crate) async fn ensure_internal_topic(self: &Arc<Self>, topic: &str) -> Result<(), Failure> {
         let exists = || self.metadata.image().topic(topic).is_some();
         if !exists() {
-            for (topic, partitions) in self.auto_create(vec![topic.to_owned()], None).await {
+            for (topic, partitions) in
+                self.auto_create(vec![topic.to_owned()], None, MutationQuota::default()).await
+            {
                 tracing::info!(topic, partitions, "topic created");
             }
         }
@@ -85,6 +92,7 @@ impl Controller {
         self: &Arc<Self>,
         names: Vec<String>,
         client: Option<Creator>,
+        quota: MutationQuota,
     ) -> Vec<(String, i32)> {
         if let Some(remote) = self.remote() {
             let topics = names.into_iter().map(|name| self.creatable(name)).collect();
@@ -93,7 +101,7 @@ impl Controller {
         }
         let topics = names.iter().map(|name| self.auto_created(name.clone())).collect();
         let (mut created, mut failed) = (Vec::new(), Vec::new());
-        for (name, outcome) in names.into_iter().zip(self.create_topics(topics, false).await) {
+        for (name, outcome) in names.into_iter().zip(self.create_topics(topics, quota, false).await) {
             match outcome {
                 Ok(topic) => created.push((name, topic.partitions)),
                 Err(failure) => failed.push(failure),
@@ -188,14 +196,16 @@ impl Controller {
     pub(crate) async fn create_partitions(
         self: &Arc<Self>,
         topics: Vec<MorePartitions>,
+        quota: MutationQuota,
         validate_only: bool,
     ) -> Vec<(String, Result<(), Failure>)> {
         let names: Vec<_> = topics.iter().map(|topic| topic.topic.clone()).collect();
         let created = self.off_shard(move |controller| {
+            let create = |image: &Image| create_partitions(image, &topics, &|count| quota.permits(count));
             if validate_only {
-                return Ok(create_partitions(&controller.metadata.image(), &topics).outcome);
+                return Ok(create(&controller.metadata.image()).outcome);
             }
-            controller.embedded()?.change(|image| create_partitions(image, &topics))
+            controller.embedded()?.change(create)
         });
         flatten_keyed(created.await, names)
     }
@@ -204,14 +214,17 @@ impl Controller {
     pub(crate) async fn delete_topics(
         self: &Arc<Self>,
         keys: Vec<TopicKey>,
+        quota: MutationQuota,
     ) -> Vec<(TopicKey, Result<DeletedTopic, Failure>)> {
         if !self.config.load().delete_topics {
             let refused = || Failure::new(ErrorCode::TopicDeletionDisabled, "Topic deletion is disabled.");
             return keys.into_iter().map(|key| (key, Err(refused()))).collect();
         }
         let asked = keys.clone();
-        let deleted = self
-            .off_shard(move |controller| controller.embedded()?.change(|image| delete_topics(image, &keys)));
+        let deleted = self.off_shard(move |controller| {
+            let delete = |image: &Image| delete_topics(image, &keys, &|count| quota.permits(count));
+            controller.embedded()?.change(delete)
+        });
         flatten_keyed(deleted.await, asked)
     }
 }

@@ -102,10 +102,22 @@ pub enum Reason {
     UnacceptableCredential,
     /// No SCRAM mechanism.
     UnknownMechanism,
+    /// The client has exhausted its quota.
+    QuotaExceeded,
     /// A feature cannot have that level.
     InvalidUpdateVersion,
     /// A failure that the client cannot avoid.
     ServerError,
+}
+
+/// Asks the quota of the client for partitions to be created or deleted; true if it has them. It is
+/// asked once an item has passed all other checks, as in Kafka.
+pub type Permit<'a> = &'a dyn Fn(usize) -> bool;
+
+/// Checks the quota of the client.
+fn check_quota(permit: Permit<'_>, partitions: usize) -> Result<(), Refusal> {
+    let refused = || Refusal::new(Reason::QuotaExceeded, "The throttling quota has been exceeded.");
+    permit(partitions).then_some(()).ok_or_else(refused)
 }
 
 /// Rules for configuration values, from the broker's table of keys.

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 
 use crate::clock::steady_ms;
 use crate::metadata::image::Quotas;
-use crate::quota::{Accounts, Client, Used};
+use crate::quota::{Accounts, Client, Taking, Used};
 
 /// Seconds of a limit that a single answer may consume: the window of the rate.
 const BURST_SECONDS: f64 = 10.0;
@@ -47,6 +47,11 @@ impl QuotaBook {
             return Duration::ZERO;
         }
         self.accounts.lock().book(used, client, amount, steady_ms())
+    }
+
+    /// Takes tokens for partitions that a client creates or deletes.
+    pub(super) fn take_mutations(&self, client: Client<'_>, partitions: usize, is_strict: bool) -> Taking {
+        self.accounts.lock().take_mutations(client, partitions, is_strict, steady_ms())
     }
 
     /// Books the bytes of an answer: how long the connection is to be muted, and whether the answer

@@ -96,6 +96,53 @@ fn a_wait_for_time_is_a_second_at_most() {
 }
 
 #[test]
+fn a_strict_client_may_owe_mutations_once_and_is_refused_until_it_owes_none() {
+    let mut accounts = limits(&[(&[("user", Some("ann"))], "controller_mutation_rate", 2.0)]);
+    let (granted, refused) =
+        (|wait| Taking { is_refused: false, wait }, |wait| Taking { is_refused: true, wait });
+    let none = Duration::ZERO;
+    // Eleven seconds' worth, and it may take more than there is.
+    assert_eq!(accounts.take_mutations(ANN, 21, true, 0), granted(none));
+    assert_eq!(accounts.take_mutations(ANN, 11, true, 0), granted(none));
+    assert_eq!(accounts.take_mutations(ANN, 1, true, 0), refused(Duration::from_secs(5)));
+    assert_eq!(accounts.take_mutations(ANN, 1, true, 4_000), refused(Duration::from_secs(1)));
+    assert_eq!(accounts.take_mutations(ANN, 1, true, 5_000), granted(none), "it owes nothing");
+    assert_eq!(accounts.take_mutations(ANN, 0, true, 5_000), refused(Duration::from_millis(500)));
+    // Unused tokens are kept for eleven seconds only.
+    assert_eq!(accounts.take_mutations(ANN, 23, true, 3_600_000), granted(none));
+    assert_eq!(accounts.take_mutations(ANN, 1, true, 3_600_000), refused(Duration::from_millis(500)));
+    let bob = Client { user: "bob", ..ANN };
+    assert_eq!(accounts.take_mutations(bob, 1_000, true, 0), granted(none), "it has no limit");
+}
+
+#[test]
+fn a_permissive_client_is_never_refused_mutations_and_waits() {
+    let mut accounts = limits(&[(&[("client-id", None)], "controller_mutation_rate", 1.0)]);
+    let mut take = |count, now_ms| accounts.take_mutations(ANN, count, false, now_ms);
+    assert_eq!(take(11, 0), Taking::default());
+    assert_eq!(take(2, 0), Taking { is_refused: false, wait: Duration::from_secs(2) });
+    assert_eq!(take(1, 1_000), Taking { is_refused: false, wait: Duration::from_secs(2) });
+    assert_eq!(take(1, 5_000), Taking::default());
+}
+
+#[test]
+fn buckets_that_nobody_uses_are_forgotten_after_an_hour_and_have_a_bound() {
+    let mut accounts = limits(&[(&[("client-id", None)], "controller_mutation_rate", 1.0)]);
+    let mut take = |number: usize, now_ms| {
+        let client_id = number.to_string();
+        let taking = accounts.take_mutations(Client { client_id: &client_id, ..ANN }, 7, true, now_ms);
+        (taking.is_refused, accounts.buckets.len())
+    };
+    for number in 0..METERS_MAX {
+        assert_eq!(take(number, 0), (false, number + 1));
+    }
+    for (number, is_refused) in [(0, false), (1, false), (2, true)] {
+        assert_eq!(take(METERS_MAX + number, 0), (is_refused, METERS_MAX + 1), "they share one");
+    }
+    assert_eq!(take(0, METER_KEPT_MS), (false, 1));
+}
+
+#[test]
 fn meters_that_nobody_uses_are_forgotten_after_an_hour() {
     const HOUR_MS: i64 = 3_600_000;
     let mut accounts = limits(&[(&[("client-id", None)], "producer_byte_rate", 1000.0)]);

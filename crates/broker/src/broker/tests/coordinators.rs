@@ -16,6 +16,7 @@ use crate::error_code::ErrorCode;
 use crate::group::request::{CommitPartition, CommitRequest, CommitTopic, FetchRequest};
 use crate::group::{GroupError, partition_for};
 use crate::metadata::controller::{MorePartitions, NewTopic, TopicKey};
+use crate::quota::MutationQuota;
 use crate::replica::{OFFSETS_TOPIC, TRANSACTIONS_TOPIC};
 use crate::transaction::Membership;
 use crate::txn::records::{Record, Value};
@@ -34,12 +35,23 @@ fn begin(disk: &Arc<Recorder>, home: &tempfile::TempDir, ways: Ways) -> Incarnat
 
 fn create(now: &Incarnation, name: &str, partitions: i32) {
     let topic = NewTopic { name: name.to_owned(), partitions, replication_factor: 1, ..NewTopic::default() };
-    assert!(now.run(now.broker.controller().create_topics(vec![topic], false)).pop().unwrap().is_ok());
+    assert!(
+        now.run(now.broker.controller().create_topics(vec![topic], MutationQuota::default(), false))
+            .pop()
+            .unwrap()
+            .is_ok()
+    );
 }
 
 fn delete(now: &Incarnation, name: &str) {
     let key = TopicKey { name: Some(name.to_owned()), topic_id: Uuid::ZERO };
-    assert!(now.run(now.broker.controller().delete_topics(vec![key])).pop().unwrap().1.is_ok());
+    assert!(
+        now.run(now.broker.controller().delete_topics(vec![key], MutationQuota::default()))
+            .pop()
+            .unwrap()
+            .1
+            .is_ok()
+    );
 }
 
 fn commit(now: &Incarnation, group_id: &str, offset: i64) -> Result<(), GroupError> {
@@ -137,7 +149,13 @@ fn the_topic_says_how_many_coordinators_there_are() {
     let next = ProducerIdentity { producer_epoch: owner.producer_epoch + 1, ..owner };
     assert_eq!(init(&now), Ok(next), "the producer before is fenced");
     let more = MorePartitions { topic: OFFSETS_TOPIC.to_owned(), count: 9, assignments: None };
-    assert!(now.run(now.broker.controller().create_partitions(vec![more], false)).pop().unwrap().1.is_ok());
+    assert!(
+        now.run(now.broker.controller().create_partitions(vec![more], MutationQuota::default(), false))
+            .pop()
+            .unwrap()
+            .1
+            .is_ok()
+    );
     for group in &groups {
         assert_eq!(now.broker.coordinators().groups().partition_of(group), Some(partition_for(group, 9)));
         assert_eq!(commit(&now, group, 100), Ok(()));

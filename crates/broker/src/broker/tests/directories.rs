@@ -16,6 +16,7 @@ use crate::clock::now_ms;
 use crate::config::{BrokerConfig, Sources};
 use crate::error_code::ErrorCode;
 use crate::metadata::controller::NewTopic;
+use crate::quota::MutationQuota;
 use crate::replica::Partition;
 
 /// A broker with several directories.
@@ -44,7 +45,11 @@ impl Life {
     pub(super) fn create(&self, name: &str, partitions: i32) {
         let topic =
             NewTopic { name: name.to_owned(), partitions, replication_factor: 1, ..NewTopic::default() };
-        let created = self.runtime.block_on(self.broker.controller().create_topics(vec![topic], false));
+        let created = self.runtime.block_on(self.broker.controller().create_topics(
+            vec![topic],
+            MutationQuota::default(),
+            false,
+        ));
         assert!(created.into_iter().all(|one| one.is_ok()));
     }
 

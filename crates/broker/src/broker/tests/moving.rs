@@ -15,6 +15,7 @@ use super::crash::directory;
 use super::directories::Life;
 use crate::error_code::ErrorCode;
 use crate::metadata::controller::TopicKey;
+use crate::quota::MutationQuota;
 
 impl Life {
     /// Carries out moves as a serving broker does, until `done`.
@@ -97,7 +98,7 @@ fn a_move_is_cancelled_by_one_back_and_ends_with_its_topic() {
 
     life.move_to(home.path().join(to)).unwrap();
     let key = TopicKey { name: Some("t".to_owned()), topic_id: Uuid::ZERO };
-    let deleted = life.broker.controller().delete_topics(vec![key]);
+    let deleted = life.broker.controller().delete_topics(vec![key], MutationQuota::default());
     assert!(life.runtime.block_on(deleted).pop().unwrap().1.is_ok());
     life.run_moves(|| life.broker.replicas().moves().to(&home.path().join(to)).is_empty());
     assert_eq!((names(&home, to), names(&home, from)), (vec![], vec![]));

@@ -15,6 +15,7 @@ use crate::error_code::ErrorCode;
 use crate::group::GroupError;
 use crate::group::request::{CommitPartition, CommitRequest, CommitTopic, FetchRequest, FetchedTopic};
 use crate::metadata::controller::{NewTopic, TopicKey};
+use crate::quota::MutationQuota;
 use crate::replica::OFFSETS_TOPIC;
 use crate::replica::RecoveryProgress;
 use crate::web::Source;
@@ -24,7 +25,12 @@ const LONG: Duration = Duration::from_secs(60);
 fn create(now: &Incarnation, name: &str) -> Uuid {
     let name = name.to_owned();
     let topic = NewTopic { name, partitions: 1, replication_factor: 1, ..NewTopic::default() };
-    now.run(now.broker.controller().create_topics(vec![topic], false)).pop().unwrap().ok().unwrap().topic_id
+    now.run(now.broker.controller().create_topics(vec![topic], MutationQuota::default(), false))
+        .pop()
+        .unwrap()
+        .ok()
+        .unwrap()
+        .topic_id
 }
 
 fn write(now: &Incarnation, topic: &str) -> i64 {
@@ -111,7 +117,13 @@ fn a_topic_that_goes_while_it_is_checked_makes_way_for_its_namesake() {
     let home = directory();
     let (disk, now) = reopened(home.path(), "slow-0");
     let key = TopicKey { name: Some("slow".to_owned()), topic_id: Uuid::ZERO };
-    assert!(now.run(now.broker.controller().delete_topics(vec![key])).pop().unwrap().1.is_ok());
+    assert!(
+        now.run(now.broker.controller().delete_topics(vec![key], MutationQuota::default()))
+            .pop()
+            .unwrap()
+            .1
+            .is_ok()
+    );
     let id = create(&now, "slow");
     disk.hold(None);
     assert!(now.broker.replicas().recovery().wait(LONG));
@@ -142,7 +154,13 @@ fn a_topic_that_goes_while_it_is_checked_takes_its_commits_along() {
     assert!(now.run(now.broker.coordinators().groups().ask(commit)).is_ok());
     assert_eq!(committed(&now), ["slow"]);
     let key = TopicKey { name: Some("slow".to_owned()), topic_id: Uuid::ZERO };
-    assert!(now.run(now.broker.controller().delete_topics(vec![key])).pop().unwrap().1.is_ok());
+    assert!(
+        now.run(now.broker.controller().delete_topics(vec![key], MutationQuota::default()))
+            .pop()
+            .unwrap()
+            .1
+            .is_ok()
+    );
     assert_eq!(committed(&now), [""; 0], "a namesake would begin where the old one was read to");
     disk.hold(None);
     assert!(now.broker.replicas().recovery().wait(LONG));
@@ -173,7 +191,11 @@ fn a_topic_begins_anew_after_a_crash_though_one_of_its_name_had_gone_on() {
     let partition = now.broker.replicas().partition("again", 0).unwrap();
     partition.lane().with_writer(|writer| writer.advance_log_start(1).map(drop)).unwrap().unwrap();
     now.run(now.broker.keep_house());
-    let deleted = now.run(now.broker.controller().delete_topics(vec![TopicKey { name: None, topic_id: id }]));
+    let deleted = now.run(
+        now.broker
+            .controller()
+            .delete_topics(vec![TopicKey { name: None, topic_id: id }], MutationQuota::default()),
+    );
     assert!(deleted[0].1.is_ok());
     create(&now, "again");
     drop(now);

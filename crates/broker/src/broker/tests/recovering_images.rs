@@ -18,6 +18,7 @@ use crate::metadata::controller::NewTopic;
 use crate::metadata::records::{
     PartitionChangeRecord, PartitionRecord, Record, RemoveTopicRecord, TopicRecord,
 };
+use crate::quota::MutationQuota;
 use crate::replica::{Leadership, OFFSETS_TOPIC};
 
 const LONG: Duration = Duration::from_secs(60);
@@ -41,7 +42,14 @@ fn reopened(held: &[&'static str]) -> (Arc<Recorder>, Member) {
     for name in TOPICS {
         let topic =
             NewTopic { name: name.to_owned(), partitions: 1, replication_factor: 1, ..NewTopic::default() };
-        assert!(member.now.run(controller.create_topics(vec![topic], false)).pop().unwrap().is_ok());
+        assert!(
+            member
+                .now
+                .run(controller.create_topics(vec![topic], MutationQuota::default(), false))
+                .pop()
+                .unwrap()
+                .is_ok()
+        );
         assert_eq!(member.write(name), Ok(0));
     }
     let home = member.into_home();

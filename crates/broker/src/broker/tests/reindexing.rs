@@ -10,6 +10,7 @@ use levada_log::crash_disk::Recorder;
 use super::crash::directory;
 use super::crash::life::{Incarnation, Ways};
 use crate::metadata::controller::NewTopic;
+use crate::quota::MutationQuota;
 
 #[test]
 fn an_index_that_misleads_is_built_again_while_the_broker_runs() {
@@ -19,7 +20,12 @@ fn an_index_that_misleads_is_built_again_while_the_broker_runs() {
     let now = begin();
     let topic =
         NewTopic { name: "t".to_owned(), partitions: 1, replication_factor: 1, ..NewTopic::default() };
-    assert!(now.run(now.broker.controller().create_topics(vec![topic], false)).pop().unwrap().is_ok());
+    assert!(
+        now.run(now.broker.controller().create_topics(vec![topic], MutationQuota::default(), false))
+            .pop()
+            .unwrap()
+            .is_ok()
+    );
     let partition = now.broker.replicas().partition("t", 0).unwrap();
     for _ in 0..40 {
         let mut batch = Builder::new();

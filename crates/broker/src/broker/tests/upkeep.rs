@@ -16,6 +16,7 @@ use crate::clock::now_ms;
 use crate::controller::ConfigChanges;
 use crate::metadata::controller::{AlterConfig, ConfigChange, NewTopic};
 use crate::metadata::image::ConfigResource;
+use crate::quota::MutationQuota;
 use crate::replica::Partition;
 
 const DAY_MS: i64 = 86_400_000;
@@ -33,7 +34,12 @@ pub(super) fn begin_on(
     let now = Incarnation::begin(disk, home.path(), ways).unwrap();
     let topic =
         NewTopic { name: "t".to_owned(), partitions: 1, replication_factor: 1, ..NewTopic::default() };
-    assert!(now.run(now.broker.controller().create_topics(vec![topic], false)).pop().unwrap().is_ok());
+    assert!(
+        now.run(now.broker.controller().create_topics(vec![topic], MutationQuota::default(), false))
+            .pop()
+            .unwrap()
+            .is_ok()
+    );
     let partition = now.broker.replicas().partition("t", 0).unwrap();
     (now, partition)
 }

@@ -7,7 +7,7 @@ use std::ops::Range;
 use levada_wire::primitives::Uuid;
 
 use super::topics::duplicates;
-use super::{Decision, Reason, Refusal};
+use super::{Decision, Permit, Reason, Refusal, check_quota};
 use crate::metadata::image::{Image, PartitionRegistration};
 use crate::metadata::records::Record;
 
@@ -27,6 +27,7 @@ pub struct MorePartitions {
 pub fn create_partitions(
     image: &Image,
     topics: &[MorePartitions],
+    permit: Permit<'_>,
 ) -> Decision<Vec<(String, Result<(), Refusal>)>> {
     let repeated = duplicates(topics.iter().map(|topic| &*topic.topic));
     let additional = topics.iter().map(|topic| {
@@ -42,14 +43,18 @@ pub fn create_partitions(
         } else if let Err(refusal) = &too_many {
             Err(refusal.clone())
         } else {
-            add_partitions(image, topic).map(|records| decision.records.extend(records))
+            add_partitions(image, topic, permit).map(|records| decision.records.extend(records))
         };
         decision.outcome.push((topic.topic.clone(), outcome));
     }
     decision
 }
 
-fn add_partitions(image: &Image, request: &MorePartitions) -> Result<Vec<Record>, Refusal> {
+fn add_partitions(
+    image: &Image,
+    request: &MorePartitions,
+    permit: Permit<'_>,
+) -> Result<Vec<Record>, Refusal> {
     let MorePartitions { topic: name, count, assignments } = request;
     let topic = image.topic(name).ok_or(Refusal { reason: Reason::UnknownTopic, message: None })?;
     let present = i32::try_from(topic.partition_count()).unwrap_or(i32::MAX);
@@ -64,20 +69,23 @@ fn add_partitions(image: &Image, request: &MorePartitions) -> Result<Vec<Record>
         return Err(Refusal::new(Reason::InvalidPartitions, message));
     }
     let additional = count - present;
+    if let Some(assignments) = assignments
+        && i32::try_from(assignments.len()) != Ok(additional)
+    {
+        let message = format!(
+            "Attempted to add {additional} additional partition(s), but only {} assignment(s) were \
+             specified.",
+            assignments.len()
+        );
+        return Err(Refusal::new(Reason::InvalidReplicaAssignment, message));
+    }
+    check_quota(permit, usize::try_from(additional).unwrap_or(0))?;
     let Some((_, first)) = topic.partitions().next() else {
         let message = format!("Invalid state: topic {name} appears to have no partitions.");
         return Err(Refusal::new(Reason::ServerError, message));
     };
     let factor = first.replicas.len();
     let placements = match assignments {
-        Some(assignments) if i32::try_from(assignments.len()) != Ok(additional) => {
-            let message = format!(
-                "Attempted to add {additional} additional partition(s), but only {} assignment(s) were \
-                 specified.",
-                assignments.len()
-            );
-            return Err(Refusal::new(Reason::InvalidReplicaAssignment, message));
-        }
         Some(assignments) => (present..)
             .zip(assignments)
             .map(|(index, replicas)| place_manually(image, index, replicas, Some(factor)))

@@ -36,6 +36,7 @@ fn rules() -> TopicRules<'static> {
         default_replication_factor: 1,
         clamp_replication_factor: false,
         configs: &Rules,
+        permit: &|_| true,
     }
 }
 
@@ -279,7 +280,7 @@ fn topics_are_deleted_by_name_or_id_but_not_twice() {
         key(Some("al.pha"), Uuid::ZERO),
         key(Some("beta"), Uuid::ZERO),
     ];
-    let decision = delete_topics(&image, &keys);
+    let decision = delete_topics(&image, &keys, &|_| true);
     let outcome: Vec<&Result<DeletedTopic, Refusal>> =
         decision.outcome.iter().map(|(_, outcome)| outcome).collect();
     assert_eq!(outcome.len(), 8);
@@ -309,7 +310,7 @@ fn partitions_are_added_in_kafkas_words() {
     };
     let image = image();
     let check = |request: MorePartitions, reason, message: &str| {
-        let decision = create_partitions(&image, &[request]);
+        let decision = create_partitions(&image, &[request], &|_| true);
         refused(&decision.outcome[0].1, reason, message);
         assert_eq!(decision.records, []);
     };
@@ -336,7 +337,7 @@ fn partitions_are_added_in_kafkas_words() {
         more("al.pha", 9, None),
         more("al.pha", 9, None),
     ];
-    let decision = create_partitions(&image, &requests);
+    let decision = create_partitions(&image, &requests, &|_| true);
     refused(&decision.outcome[2].1, Reason::InvalidRequest, "Duplicate topic name.");
     assert_eq!(decision.outcome.len(), 3);
     let after = apply(&image, &decision.records);
@@ -602,4 +603,47 @@ fn a_replica_in_no_directory_of_the_node_is_lost_only_while_a_directory_is_offli
     let found = apply(&lost, &assign_directories(&lost, 1, &[(("moved".to_owned(), 0), healthy)]));
     assert_eq!(leader(&found), 1);
     assert_eq!(found.topic("moved").unwrap().partition(0).unwrap().directories, [healthy]);
+}
+
+#[test]
+fn partitions_beyond_a_quota_are_refused_after_all_other_checks() {
+    let asked = std::cell::RefCell::new(Vec::new());
+    let permit = |partitions: usize| {
+        asked.borrow_mut().push(partitions);
+        partitions < 4
+    };
+    let rules = TopicRules { permit: &permit, ..rules() };
+    let new = |name: &str, partitions| NewTopic { partitions, ..topic(name) };
+    let wanted = [new("a", 3), new("b", 4), new("c", 0), new("d", 2)];
+    let created = create_topics(&image(), &wanted, rules, ids());
+    let reasons =
+        |outcome: &Result<CreatedTopic, Refusal>| outcome.as_ref().err().map(|refusal| refusal.reason);
+    let outcomes: Vec<_> = created.outcome.iter().map(reasons).collect();
+    assert_eq!(outcomes, [None, Some(Reason::QuotaExceeded), Some(Reason::InvalidPartitions), None]);
+    assert_eq!(*asked.borrow(), [3, 4, 2], "an invalid topic takes nothing");
+    let image = apply(&image(), &created.records);
+    assert!(image.topic("b").is_none());
+
+    asked.borrow_mut().clear();
+    let more = |name: &str, count| MorePartitions { topic: name.to_owned(), count, assignments: None };
+    let wanted = [more("a", 7), more("d", 4), more("none", 9), more("a2", 1)];
+    let grown = create_partitions(&image, &wanted, &permit);
+    let refused =
+        |outcome: &(String, Result<(), Refusal>)| outcome.1.as_ref().err().map(|refusal| refusal.reason);
+    let outcomes: Vec<_> = grown.outcome.iter().map(refused).collect();
+    let unknown = Some(Reason::UnknownTopic);
+    assert_eq!(outcomes, [Some(Reason::QuotaExceeded), None, unknown, unknown]);
+    assert_eq!(*asked.borrow(), [4, 2]);
+
+    asked.borrow_mut().clear();
+    let image = apply(&image, &grown.records);
+    let key = |name: &str| TopicKey { name: Some(name.to_owned()), topic_id: Uuid::ZERO };
+    let deleted = delete_topics(&image, &[key("a"), key("d"), key("b")], &permit);
+    let reasons: Vec<_> = deleted
+        .outcome
+        .iter()
+        .map(|(_, outcome)| outcome.as_ref().err().map(|refusal| refusal.reason))
+        .collect();
+    assert_eq!(reasons, [None, Some(Reason::QuotaExceeded), Some(Reason::UnknownTopic)]);
+    assert_eq!((deleted.records.len(), asked.into_inner()), (1, vec![3, 4]));
 }

@@ -6,7 +6,7 @@ use levada_wire::primitives::Uuid;
 
 use super::names::{METADATA_TOPIC, can_collide, check_topic_name, collision_key};
 use super::partitions::{Placement, check_total, place, place_manually};
-use super::{ConfigRules, Decision, Reason, Refusal};
+use super::{ConfigRules, Decision, Permit, Reason, Refusal, check_quota};
 use crate::metadata::image::{ConfigResource, Image, ResourceKind};
 use crate::metadata::records::{ConfigRecord, Record, RemoveTopicRecord, TopicRecord};
 
@@ -36,6 +36,8 @@ pub struct TopicRules<'a> {
     pub clamp_replication_factor: bool,
     /// The configuration that is allowed.
     pub configs: &'a dyn ConfigRules,
+    /// The quota of the client.
+    pub permit: Permit<'a>,
 }
 
 /// A topic that was, or would be, created.
@@ -120,6 +122,7 @@ fn create_topic(
 ) -> Result<CreatedTopic, Refusal> {
     let configs = check_configs(topic, rules.configs)?;
     let placements = place_topic(image, topic, rules)?;
+    check_quota(rules.permit, placements.len())?;
     let created = CreatedTopic {
         topic_id,
         partitions: i32::try_from(placements.len()).unwrap_or(i32::MAX),
@@ -245,6 +248,7 @@ pub struct DeletedTopic {
 pub fn delete_topics(
     image: &Image,
     keys: &[TopicKey],
+    permit: Permit<'_>,
 ) -> Decision<Vec<(TopicKey, Result<DeletedTopic, Refusal>)>> {
     let repeated = duplicates(keys);
     // A name and an id may refer to the same topic: the later of the two is refused.
@@ -260,6 +264,7 @@ pub fn delete_topics(
         let outcome = if repeated.contains(key) { Err(repeated_key(key)) } else { find(image, key) };
         let outcome = outcome.and_then(|topic| {
             if taken.insert(topic.topic_id) {
+                check_quota(permit, topic.partitions.len())?;
                 decision.records.push(Record::from(RemoveTopicRecord { topic_id: topic.topic_id }));
                 return Ok(topic);
             }

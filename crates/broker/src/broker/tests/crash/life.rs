@@ -27,6 +27,7 @@ use crate::config::{BrokerConfig, Sources};
 use crate::controller::ConfigChanges;
 use crate::metadata::controller::{AlterConfig, ConfigChange, MorePartitions, NewTopic, TopicKey};
 use crate::metadata::image::ConfigResource;
+use crate::quota::MutationQuota;
 use crate::replica::{OFFSETS_TOPIC, TRANSACTIONS_TOPIC};
 use crate::transaction::Membership;
 use crate::txn::request::{ProducerIdentity, Protocol};
@@ -309,7 +310,10 @@ impl Life {
         };
         let (id, created) = self.span(|life| {
             let now = life.now();
-            let created = now.run(now.broker.controller().create_topics(vec![topic], false)).pop().unwrap();
+            let created = now
+                .run(now.broker.controller().create_topics(vec![topic], MutationQuota::default(), false))
+                .pop()
+                .unwrap();
             created.unwrap_or_else(|failure| panic!("{failure:?}")).topic_id
         });
         self.now().shorten_segments();
@@ -390,7 +394,10 @@ impl Life {
         let key = TopicKey { name: Some(self.facts.topics[at].name.clone()), topic_id: Uuid::ZERO };
         let ((), deleted) = self.span(|life| {
             let now = life.now();
-            let (_, deleted) = now.run(now.broker.controller().delete_topics(vec![key])).pop().unwrap();
+            let (_, deleted) = now
+                .run(now.broker.controller().delete_topics(vec![key], MutationQuota::default()))
+                .pop()
+                .unwrap();
             deleted.unwrap_or_else(|failure| panic!("{failure:?}"));
         });
         self.facts.topics[at].deleted = Some(deleted);
@@ -406,8 +413,10 @@ impl Life {
         let more = MorePartitions { topic: self.facts.topics[at].name.clone(), count, assignments: None };
         let ((), grown) = self.span(|life| {
             let now = life.now();
-            let (_, grown) =
-                now.run(now.broker.controller().create_partitions(vec![more], false)).pop().unwrap();
+            let (_, grown) = now
+                .run(now.broker.controller().create_partitions(vec![more], MutationQuota::default(), false))
+                .pop()
+                .unwrap();
             grown.unwrap_or_else(|failure| panic!("{failure:?}"));
         });
         self.now().shorten_segments();
