@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use levada_tests::node::Kind;
-use levada_tests::{Node, Tool};
+use levada_tests::{Node, Tool, raw};
 use serde_json::Value;
 
 const AUTHORIZER: &str = "org.apache.kafka.metadata.authorizer.StandardAuthorizer";
@@ -295,6 +295,53 @@ fn the_audit_log_is_json_and_off_unless_asked_for() {
     }
 }
 
+/// Fields of lines that the audit log has after the commands of the test below.
+fn audited() -> Vec<Vec<(&'static str, Value)>> {
+    let text = |text: &str| Value::from(text);
+    let acl = "ALLOW READ on TOPIC:LITERAL:clicks for User:alice from *";
+    vec![
+        vec![
+            ("event", text("authentication")),
+            ("mechanism", text("none")),
+            ("principal", text("User:ANONYMOUS")),
+        ],
+        vec![("event", text("end")), ("principal", text("User:ANONYMOUS")), ("reason", text("closed"))],
+        vec![("key", text("retention.ms")), ("old", Value::Null), ("new", text("1000"))],
+        vec![
+            ("key", text("retention.ms")),
+            ("old", text("1000")),
+            ("new", text("2000")),
+            ("resource", text("clicks")),
+        ],
+        vec![("key", text("listener.name.x.ssl.key.password")), ("new", text("(hidden)"))],
+        vec![("event", text("change")), ("resource", text("user=alice")), ("new", text("1000"))],
+        vec![("event", text("change")), ("key", text("acl")), ("new", text(acl))],
+        vec![("event", text("change")), ("key", text("acl")), ("old", text(acl))],
+        vec![
+            ("event", text("change")),
+            ("resource", text("alice")),
+            ("key", text("SCRAM-SHA-512")),
+            ("old", Value::Null),
+            ("new", text("(hidden)")),
+        ],
+        vec![
+            ("event", text("authorization")),
+            ("request", text("CreateTopics")),
+            ("principal", text("User:eve")),
+            ("allowed", Value::from(false)),
+            ("operation", text("CREATE")),
+            ("resource", text("hers")),
+        ],
+        vec![
+            ("request", text("DeleteTopics")),
+            ("principal", text("User:eve")),
+            ("allowed", Value::from(false)),
+            ("operation", text("DESCRIBE")),
+            ("resource", text("clicks")),
+        ],
+    ]
+}
+
 #[test]
 fn the_audit_log_has_a_file_of_its_own_with_comings_goings_and_changes() {
     if Kind::under_test() == Kind::Kafka {
@@ -303,10 +350,18 @@ fn the_audit_log_has_a_file_of_its_own_with_comings_goings_and_changes() {
     }
     let mut node = Node::new();
     let path = node.scratch().join("audit.log");
+    let password = node.scratch().join("password");
+    fs::write(&password, "a password").expect("a file of the test's own");
     node = node
         .option("levada.audit.log", &path.display().to_string())
         .option("authorizer.class.name", AUTHORIZER)
-        .option("super.users", "User:ANONYMOUS");
+        .option("super.users", "User:ANONYMOUS")
+        .option("sasl.enabled.mechanisms", "PLAIN")
+        .option(
+            "listener.name.client.plain.sasl.jaas.config",
+            &format!("{PLAIN} required user_eve=\"eve\";"),
+        );
+    let client = node.listen("CLIENT", "SASL_PLAINTEXT");
     node.start();
     for line in [
         "topic create clicks",
@@ -316,9 +371,14 @@ fn the_audit_log_has_a_file_of_its_own_with_comings_goings_and_changes() {
         "config set quota user=alice producer_byte_rate=1000",
         "acl add alice --allow read --topic clicks",
         "acl remove alice --allow read --topic clicks",
+        &format!("user set alice --password-file {}", password.display()),
     ] {
         node.levada(line).run();
     }
+    // Eve may neither create nor delete a topic.
+    let mut eve = logged_in(client, "eve", "eve");
+    assert_eq!(raw::topic_error(&eve.call(&raw::create_topic("hers", 1))), 29);
+    assert_eq!(raw::topic_error(&eve.call(&raw::delete_topic("clicks"))), 29);
     let lines = |path: &Path| -> Vec<Value> {
         let text = fs::read_to_string(path).unwrap_or_default();
         text.lines()
@@ -327,30 +387,9 @@ fn the_audit_log_has_a_file_of_its_own_with_comings_goings_and_changes() {
     };
     let is = |line: &Value, fields: &[(&str, Value)]| fields.iter().all(|(key, value)| line[*key] == *value);
     let told = |path: &Path, fields: &[(&str, Value)]| lines(path).iter().any(|line| is(line, fields));
-    let text = |text: &str| Value::from(text);
     let soon = std::time::Duration::from_secs(60);
-    let quota = [("event", text("change")), ("resource", text("user=alice")), ("new", text("1000"))];
-    let acl = "ALLOW READ on TOPIC:LITERAL:clicks for User:alice from *";
-    for expected in [
-        &[
-            ("event", text("authentication")),
-            ("mechanism", text("none")),
-            ("principal", text("User:ANONYMOUS")),
-        ][..],
-        &[("event", text("end")), ("principal", text("User:ANONYMOUS")), ("reason", text("closed"))],
-        &[("key", text("retention.ms")), ("old", Value::Null), ("new", text("1000"))],
-        &[
-            ("key", text("retention.ms")),
-            ("old", text("1000")),
-            ("new", text("2000")),
-            ("resource", text("clicks")),
-        ],
-        &[("key", text("listener.name.x.ssl.key.password")), ("new", text("(hidden)"))],
-        &quota,
-        &[("event", text("change")), ("key", text("acl")), ("new", text(acl))],
-        &[("event", text("change")), ("key", text("acl")), ("old", text(acl))],
-    ] {
-        levada_tests::await_some("a line of the audit log", soon, || told(&path, expected).then_some(()));
+    for expected in audited() {
+        levada_tests::await_some("a line of the audit log", soon, || told(&path, &expected).then_some(()));
     }
     assert!(!fs::read_to_string(&path).expect("the audit log").contains("planted"));
     assert!(!node.talk().contains("levada::audit"), "{}", node.talk());

@@ -12,6 +12,7 @@ use crate::group::Visible;
 use crate::security::Session;
 use crate::security::acl::{CLUSTER_NAME, Operation, ResourceType};
 use crate::security::audit::{Attempt, Weight};
+use crate::security::authorizer::Rule;
 
 /// An authorization check of an API.
 pub(crate) struct Question {
@@ -160,6 +161,17 @@ impl Context {
     /// The same where another question follows a no.
     pub(crate) fn might_cluster(&self, operation: Operation) -> bool {
         self.might(operation, ResourceType::Cluster, CLUSTER_NAME)
+    }
+
+    /// Writes a decision of the controller of a cluster to the audit log, as [`Context::may`] writes
+    /// this broker's. The rule is this broker's, unless the controller goes by newer entries.
+    pub(crate) fn tell_decision(&self, wanted: (Operation, ResourceType, &str), allows: bool) {
+        let Some(rule) = self.broker().access().decide(&self.session, wanted) else { return };
+        self.debug_declared(wanted.0, wanted.1);
+        let rule = if rule.allows() == allows { rule } else { Rule::Default { allows } };
+        let (operation, kind, name) = wanted;
+        let attempt = Attempt { operation, kind, name, weight: Weight::Attempt };
+        self.broker().access().audit().decided(&self.session, self.header.api, attempt, &rule);
     }
 
     /// True if the client may do this to at least one resource of that type, existing or not.

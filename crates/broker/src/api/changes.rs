@@ -10,6 +10,8 @@ use std::sync::Arc;
 use crate::api::Context;
 use crate::clock::steady_ms;
 use crate::config::{HIDDEN, is_sensitive, topic_key};
+use crate::controller::ConfigChanges;
+use crate::metadata::controller::{AlterConfig, AlterQuota, ConfigChange, ConfigRules};
 use crate::metadata::image::{ConfigResource, Image, QuotaEntity, ResourceKind};
 use crate::security::acl::Acl;
 use crate::security::audit::{self, Change};
@@ -49,31 +51,43 @@ impl Before {
         Self(context.broker().metadata().image())
     }
 
-    /// Writes the changes of these resources' configuration, without the values of secrets.
+    /// The image.
+    pub(super) fn image(&self) -> &Image {
+        &self.0
+    }
+
+    /// Tells what has changed of these resources' configuration. Secrets are not told.
     pub(super) fn configs(&self, context: &Context, resources: &[ConfigResource]) {
         let before = &self.0;
         let after = context.broker().metadata().image();
         for resource in resources {
-            let none = BTreeMap::new();
-            let values =
-                |image: &Arc<Image>| image.configs(resource).map_or(none.clone(), |set| (**set).clone());
-            let hides = |key: &str| match resource.kind {
-                ResourceKind::Topic => topic_key(key).is_none(),
-                ResourceKind::Broker | ResourceKind::BrokerLogger => is_sensitive(key),
-                ResourceKind::Group | ResourceKind::ClientMetrics => false,
-            };
-            let kind = match resource.kind {
-                ResourceKind::Topic => "TOPIC",
-                ResourceKind::Broker | ResourceKind::BrokerLogger => "BROKER",
-                ResourceKind::Group => "GROUP",
-                ResourceKind::ClientMetrics => "CLIENT_METRICS",
-            };
-            differences(
-                context,
-                Subject { kind, name: &resource.name },
-                (&values(before), &values(&after)),
-                hides,
-            );
+            let values = (configs_of(before, resource), configs_of(&after, resource));
+            config_differences(context, resource, (&values.0, &values.1));
+        }
+    }
+
+    /// Tells how the controller of a cluster has changed these resources' configuration.
+    pub(super) fn decided_configs(&self, context: &Context, changes: &ConfigChanges) {
+        let tell = |resource: &ConfigResource, alter: &dyn Fn(&mut BTreeMap<String, String>)| {
+            let before = configs_of(&self.0, resource);
+            let mut after = before.clone();
+            alter(&mut after);
+            config_differences(context, resource, (&before, &after));
+        };
+        match changes {
+            ConfigChanges::Single(changes) => {
+                for (resource, changes) in changes {
+                    tell(resource, &|values| {
+                        changes.iter().for_each(|change| alter(context, resource.kind, change, values));
+                    });
+                }
+            }
+            ConfigChanges::Whole(changes) => {
+                for (resource, new) in changes {
+                    let set = new.iter().filter_map(|(key, value)| Some((key.clone(), value.clone()?)));
+                    tell(resource, &|values| *values = set.clone().collect());
+                }
+            }
         }
     }
 
@@ -82,24 +96,25 @@ impl Before {
         let before = &self.0;
         let after = context.broker().metadata().image();
         for entity in entities {
-            let parts = entity
-                .iter()
-                .map(|(kind, name)| format!("{kind}={}", name.as_deref().unwrap_or("<default>")));
-            let name = parts.collect::<Vec<_>>().join(",");
-            let values = |image: &Image| -> BTreeMap<String, String> {
-                let limits = image.quotas().limits(entity).into_iter().flatten();
-                limits.map(|(key, limit)| (key.clone(), limit.to_string())).collect()
-            };
-            differences(
-                context,
-                Subject { kind: "CLIENT_QUOTA", name: &name },
-                (&values(before), &values(&after)),
-                |_| false,
-            );
+            let values = (limits_of(before, entity), limits_of(&after, entity));
+            quota_differences(context, entity, (&values.0, &values.1));
         }
     }
 
-    /// Writes which SCRAM credentials of these users have changed, without the credentials.
+    /// Tells how the controller of a cluster has changed the quotas of an entity.
+    pub(super) fn decided_quotas(&self, context: &Context, altered: &AlterQuota) {
+        let before = limits_of(&self.0, &altered.entity);
+        let mut after = before.clone();
+        for (key, limit) in &altered.changes {
+            match limit {
+                Some(limit) => after.insert(key.clone(), limit.to_string()),
+                None => after.remove(key),
+            };
+        }
+        quota_differences(context, &altered.entity, (&before, &after));
+    }
+
+    /// Tells which SCRAM credentials of these users have changed, and nothing of what they are.
     pub(super) fn credentials<'a>(&self, context: &Context, users: impl Iterator<Item = &'a str>) {
         let before = &self.0;
         let after = context.broker().metadata().image();
@@ -108,17 +123,20 @@ impl Before {
                 let of = |image: &Arc<Image>| image.credentials().find(user, mechanism.code()).cloned();
                 let (old, new) = (of(before), of(&after));
                 if old != new {
-                    let (old, new) = (old.map(|_| HIDDEN), new.map(|_| HIDDEN));
-                    let change = Change { kind: "USER", name: user, key: mechanism.name(), old, new };
-                    audit::changed(context.session(), context.header.api, &change);
-                    let removed = new.is_none();
-                    log_change!(context, "credentials changed", user, mechanism = mechanism.name(), removed,);
+                    tell_credential(context, (user, mechanism.name()), (old.is_some(), new.is_some()));
                 }
             }
         }
     }
 
-    /// Writes added or removed entries of access control.
+    /// Tells that the controller of a cluster has set or removed a credential.
+    pub(super) fn decided_credential(&self, context: &Context, (user, mechanism): (&str, i8), is_set: bool) {
+        let was_set = self.0.credentials().find(user, mechanism).is_some();
+        let known = scram::ScramMechanism::ALL.into_iter().find(|known| known.code() == mechanism);
+        tell_credential(context, (user, known.map_or("unknown", |known| known.name())), (was_set, is_set));
+    }
+
+    /// Tells of entries of access control that came or went.
     pub(super) fn acls<'a>(context: &Context, acls: impl Iterator<Item = &'a Acl>, came: bool) {
         for acl in acls {
             let text = acl.to_string();
@@ -134,6 +152,79 @@ impl Before {
     }
 }
 
+fn configs_of(image: &Image, resource: &ConfigResource) -> BTreeMap<String, String> {
+    image.configs(resource).map_or_else(BTreeMap::new, |set| (**set).clone())
+}
+
+fn limits_of(image: &Image, entity: &QuotaEntity) -> BTreeMap<String, String> {
+    let limits = image.quotas().limits(entity).into_iter().flatten();
+    limits.map(|(key, limit)| (key.clone(), limit.to_string())).collect()
+}
+
+/// Makes one change of a key among the set values of a resource, as the controller does.
+fn alter(context: &Context, kind: ResourceKind, change: &AlterConfig, values: &mut BTreeMap<String, String>) {
+    let AlterConfig { key, change } = change;
+    let listed = |changed: &dyn Fn(&mut Vec<String>)| {
+        let default = || ConfigRules::default_value(&**context.broker().config(), kind, key);
+        let value = values.get(key).cloned().or_else(default).unwrap_or_default();
+        let mut items: Vec<String> =
+            value.split(',').filter(|item| !item.is_empty()).map(str::to_owned).collect();
+        changed(&mut items);
+        items.join(",")
+    };
+    let value = match change {
+        ConfigChange::Set(value) => Some(value.clone()),
+        ConfigChange::Delete => None,
+        ConfigChange::Append(more) => Some(listed(&|items| {
+            for item in more.split(',') {
+                if !items.iter().any(|known| known == item) {
+                    items.push(item.to_owned());
+                }
+            }
+        })),
+        ConfigChange::Subtract(less) => {
+            Some(listed(&|items| items.retain(|item| !less.split(',').any(|gone| gone == item))))
+        }
+    };
+    match value {
+        Some(value) => values.insert(key.clone(), value),
+        None => values.remove(key),
+    };
+}
+
+/// Set values before and after.
+type BeforeAfter<'a> = (&'a BTreeMap<String, String>, &'a BTreeMap<String, String>);
+
+fn config_differences(context: &Context, resource: &ConfigResource, values: BeforeAfter<'_>) {
+    let hides = |key: &str| match resource.kind {
+        ResourceKind::Topic => topic_key(key).is_none(),
+        ResourceKind::Broker | ResourceKind::BrokerLogger => is_sensitive(key),
+        ResourceKind::Group | ResourceKind::ClientMetrics => false,
+    };
+    let kind = match resource.kind {
+        ResourceKind::Topic => "TOPIC",
+        ResourceKind::Broker | ResourceKind::BrokerLogger => "BROKER",
+        ResourceKind::Group => "GROUP",
+        ResourceKind::ClientMetrics => "CLIENT_METRICS",
+    };
+    differences(context, Subject { kind, name: &resource.name }, values, hides);
+}
+
+fn quota_differences(context: &Context, entity: &QuotaEntity, values: BeforeAfter<'_>) {
+    let parts =
+        entity.iter().map(|(kind, name)| format!("{kind}={}", name.as_deref().unwrap_or("<default>")));
+    let name = parts.collect::<Vec<_>>().join(",");
+    differences(context, Subject { kind: "CLIENT_QUOTA", name: &name }, values, |_| false);
+}
+
+fn tell_credential(context: &Context, (user, mechanism): (&str, &str), (was_set, is_set): (bool, bool)) {
+    let (old, new) = (was_set.then_some(HIDDEN), is_set.then_some(HIDDEN));
+    let change = Change { kind: "USER", name: user, key: mechanism, old, new };
+    audit::changed(context.session(), context.header.api, &change);
+    let removed = !is_set;
+    log_change!(context, "credentials changed", user, mechanism, removed,);
+}
+
 /// The resource whose settings have changed.
 struct Subject<'a> {
     kind: &'a str,
@@ -143,7 +234,7 @@ struct Subject<'a> {
 fn differences(
     context: &Context,
     subject: Subject<'_>,
-    (before, after): (&BTreeMap<String, String>, &BTreeMap<String, String>),
+    (before, after): BeforeAfter<'_>,
     hides: impl Fn(&str) -> bool,
 ) {
     let Subject { kind, name } = subject;

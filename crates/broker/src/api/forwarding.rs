@@ -13,19 +13,22 @@ use levada_io::Piece;
 use levada_wire::ApiKey;
 use levada_wire::messages::{self, KafkaRequest, KafkaResponse};
 
-use crate::api::changes::log_change;
+use crate::api::changes::{Before, log_change};
 use crate::api::errors::Errors;
 use crate::api::{Context, Reply, RequestError, encode};
 use crate::cluster::Forwarded;
 use crate::controller::{ClientRequest, Creator};
 use crate::error_code::{ErrorCode, Failure};
 
+mod audit;
 pub(super) mod configs;
 mod refusals;
 #[cfg(test)]
 mod tests;
 
-/// An answer that may request a mute of the client's connection.
+use self::audit::Audited;
+
+/// An answer that may ask for a mute of the client's connection.
 pub(super) trait Throttled {
     /// Time of the mute in milliseconds.
     fn throttle_ms(&self) -> i32;
@@ -55,11 +58,11 @@ macro_rules! forward {
         /// Answers a forwarded request as the controller has done, or refuses it.
         pub(super) async fn reply(
             context: &Context,
-            Decided { body, fate }: Decided,
+            decided: Decided,
         ) -> Result<Reply, RequestError> {
             match context.header.api {
-                $(ApiKey::$served => reply_as::<messages::$served_request>(context, body, fate).await,)*
-                $(ApiKey::$key => reply_as::<messages::$request>(context, body, fate).await,)*
+                $(ApiKey::$served => reply_as::<messages::$served_request>(context, decided).await,)*
+                $(ApiKey::$key => reply_as::<messages::$request>(context, decided).await,)*
                 api => Err(RequestError::NotServed { api }),
             }
         }
@@ -110,6 +113,7 @@ pub(crate) struct Decided {
     /// The request without its header.
     body: Bytes,
     fate: Forwarded,
+    before: Before,
 }
 
 impl Decided {
@@ -128,7 +132,8 @@ pub(super) async fn forward(context: &Context, body: BytesMut) -> Result<Decided
     let size = body.len();
     drop(body);
     let body = frame.slice(frame.len() - size..);
-    Ok(Decided { body, fate: send(context, frame).await })
+    let before = Before::of(context);
+    Ok(Decided { body, fate: send(context, frame).await, before })
 }
 
 /// Sends a request, header and body, with the identity of the client.
@@ -145,10 +150,9 @@ pub(super) async fn send(context: &Context, frame: Bytes) -> Forwarded {
     remote.active().forward(request).await
 }
 
-async fn reply_as<R: Refusable>(
+async fn reply_as<R: Audited>(
     context: &Context,
-    body: Bytes,
-    fate: Forwarded,
+    Decided { body, fate, before }: Decided,
 ) -> Result<Reply, RequestError> {
     let version = context.version();
     let answer = match fate {
@@ -171,13 +175,17 @@ async fn reply_as<R: Refusable>(
         }
     };
     mute(context, decoded.throttle_ms());
-    let mut is_done = false;
+    let (mut is_done, mut is_refused) = (false, false);
     decoded.each(|code| {
         context.count_error(code);
         is_done |= code == ErrorCode::None.code();
+        is_refused |= code == ErrorCode::ClusterAuthorizationFailed.code();
     });
+    audit::tell_right(context, (is_done, is_refused));
     let api = context.header.api;
-    if is_done && !matches!(api, ApiKey::ListPartitionReassignments | ApiKey::DescribeQuorum) {
+    if R::IS_TOLD {
+        levada_wire::decode::<R>(body, version)?.tell(context, &before, &decoded);
+    } else if is_done && !matches!(api, ApiKey::ListPartitionReassignments | ApiKey::DescribeQuorum) {
         log_change!(context, "change made by the controller", api = api.name(),);
     }
     let size = u32::try_from(answer.len()).unwrap_or(u32::MAX).to_be_bytes();

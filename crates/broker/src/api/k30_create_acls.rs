@@ -47,7 +47,11 @@ pub(crate) async fn answer(context: &Context, request: CreateAclsRequest) -> Cre
     message!(CreateAclsResponse { results: results.collect() })
 }
 
-fn check(creation: &AclCreation) -> Result<Acl, Failure> {
+/// The entry.
+///
+/// # Errors
+/// It is not valid.
+pub(super) fn check(creation: &AclCreation) -> Result<Acl, Failure> {
     let invalid = |text: String| Failure::new(ErrorCode::InvalidRequest, text);
     let name = creation.resource_name.as_str();
     if creation.resource_type == ResourceType::Cluster.code() && name != CLUSTER_NAME {

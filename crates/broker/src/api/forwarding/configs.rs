@@ -12,6 +12,7 @@ use levada_wire::messages::{
 };
 use levada_wire::{DecodeError, EncodeError};
 
+use crate::api::changes::Before;
 use crate::api::forwarding::{failure, mute, send};
 use crate::api::{Context, text};
 use crate::cluster::Forwarded;
@@ -40,7 +41,12 @@ pub(in crate::api) async fn change(
     }
     let mut passed = checked.iter().map(Result::is_ok);
     let changes = changes.filter(|_| passed.next().unwrap_or(false));
+    let (before, asked) = (Before::of(context), changes.clone());
     let forwarded = forward(context, changes, validate_only).await;
+    if let (Ok(outcomes), false) = (&forwarded, validate_only) {
+        let is_done = |resource: &ConfigResource| outcomes.get(&key(resource)).is_some_and(Result::is_ok);
+        before.decided_configs(context, &asked.filter(is_done));
+    }
     let outcome = |key: &Key| match &forwarded {
         Ok(outcomes) => {
             outcomes.get(key).cloned().unwrap_or_else(|| Err(failure(ErrorCode::UnknownServerError)))
