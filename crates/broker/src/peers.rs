@@ -1,9 +1,10 @@
-//! Requests of this broker to other brokers, except fetches: each node has a thread for each
-//! subject, with a blocking connection. The thread waits for answers instead of a shard.
+//! Requests of this broker to others, besides fetches: each node has a thread for each subject,
+//! with a blocking connection. A thread waits for answers, which no shard does for it. It ends when
+//! it has had nothing to ask for a while: nodes leave the cluster.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
@@ -19,6 +20,9 @@ use crate::tasks::guarded;
 
 /// Longest wait for an answer, as Kafka's `request.timeout.ms`.
 const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// A thread without a request for so long ends, and its connection with it.
+const IDLE: Duration = Duration::from_secs(600);
 
 /// Subject of a connection. A slow answer of one subject does not delay the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -61,7 +65,8 @@ impl Peer<'_> {
 pub(crate) struct PeerRequests {
     config: Arc<LiveConfig>,
     metadata: Arc<Metadata>,
-    state: Mutex<State>,
+    state: Arc<Mutex<State>>,
+    idle: Duration,
 }
 
 #[derive(Default)]
@@ -78,7 +83,7 @@ struct Thread {
 impl PeerRequests {
     /// No thread yet.
     pub(crate) fn new(config: Arc<LiveConfig>, metadata: Arc<Metadata>) -> Self {
-        Self { config, metadata, state: Mutex::default() }
+        Self { config, metadata, state: Arc::default(), idle: IDLE }
     }
 
     /// Has a node's thread make a call after those before it. Does not block.
@@ -118,7 +123,23 @@ impl PeerRequests {
         };
         let find = move || broker_target(&config.load(), &metadata.image(), node);
         let name = format!("peer-{node}");
-        let work = move || serve(&name, &inbox, connect, find);
+        let (state, idle) = (self.state.clone(), self.idle);
+        let work = move || {
+            let next = || match inbox.recv_timeout(idle) {
+                Ok(call) => Some(call),
+                Err(RecvTimeoutError::Disconnected) => None,
+                Err(RecvTimeoutError::Timeout) => {
+                    // Calls are handed over under the lock: none comes before the removal.
+                    let mut state = state.lock();
+                    let late = inbox.try_recv().ok();
+                    if late.is_none() {
+                        state.threads.remove(&(node, subject));
+                    }
+                    late
+                }
+            };
+            serve(&name, next, connect, find);
+        };
         thread::Builder::new().name(format!("peer-{node}")).spawn(work)?;
         Ok(Thread { calls, cutoff })
     }
@@ -143,16 +164,16 @@ impl Drop for PeerRequests {
     }
 }
 
-/// Makes calls until every sender is dropped. A call that panics gets no answer; the next calls use
-/// another connection, because the answer may still arrive on the old one.
+/// Makes calls until there is no next one. A call that panics gets no answer; the next ones have
+/// another connection, because the answer may still come over the old one.
 fn serve(
     name: &str,
-    inbox: &Receiver<Call>,
+    next: impl Fn() -> Option<Call>,
     connect: impl Fn() -> Connection,
     find: impl Fn() -> Option<Target>,
 ) {
     let mut connection = connect();
-    while let Ok(call) = inbox.recv() {
+    while let Some(call) = next() {
         let made = guarded(name, || call(find().map(|target| Peer { connection: &mut connection, target })));
         if made.is_err() {
             connection = connect();

@@ -25,6 +25,10 @@ mod tests;
 /// An answer that takes its time.
 pub(crate) type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
+/// Names of topics at most whose creation is under way at a time. Clients ask for further ones
+/// again.
+const CREATING_MAX: usize = 10_000;
+
 /// Connection to the active controller of a cluster. It finds the controller again after an
 /// election, and repeats requests without an answer.
 pub(crate) trait ActiveController: Send + Sync {
@@ -103,7 +107,7 @@ impl Remote {
 
     /// Begins to create topics, with the rights of `client` if there is one, else with the broker's
     /// own. The answer is not waited for: created topics come with an image. Topics whose creation
-    /// is under way are left out.
+    /// is under way are left out, and so are those beyond [`CREATING_MAX`].
     pub(super) fn begin_creation(
         &self,
         mut topics: Vec<CreatableTopic>,
@@ -111,7 +115,8 @@ impl Remote {
         client: Option<Creator>,
     ) {
         let mut creating = self.creating.lock();
-        topics.retain(|topic| creating.insert(topic.name.as_str().to_owned()));
+        topics
+            .retain(|topic| creating.len() < CREATING_MAX && creating.insert(topic.name.as_str().to_owned()));
         drop(creating);
         if topics.is_empty() {
             return;

@@ -2,6 +2,8 @@
 
 use std::cell::Cell;
 
+use levada_log::checkpoint::MetaProperties;
+
 use super::*;
 use crate::config::{BrokerConfig, Sources};
 
@@ -19,6 +21,38 @@ fn a_call_that_panics_does_not_end_the_thread_and_the_next_has_another_connectio
     calls.send(Box::new(|_| panic!("on purpose"))).unwrap();
     calls.send(Box::new(move |peer| told.send(peer.is_none()).unwrap())).unwrap();
     drop(calls);
-    serve("peer-1", &inbox, connect, || None);
+    serve("peer-1", || inbox.recv().ok(), connect, || None);
     assert_eq!((made.recv(), connections.get()), (Ok(true), 2));
+}
+
+#[test]
+fn a_thread_without_calls_ends_and_the_next_call_has_another() {
+    let config =
+        Arc::new(LiveConfig::new(BrokerConfig::load(&Sources::flags(Vec::<String>::new())).unwrap()));
+    let identity = MetaProperties { cluster_id: "cluster".to_owned(), node_id: 1, directory_id: [0; 16] };
+    let metadata = Arc::new(Metadata::new(identity, 1));
+    let mut peers = PeerRequests::new(config, metadata);
+    peers.idle = Duration::from_millis(1);
+    let (told, made) = channel();
+    let call = || -> Call {
+        let told = told.clone();
+        Box::new(move |peer| told.send((peer.is_none(), thread::current().id())).unwrap())
+    };
+    let mut threads = std::collections::HashSet::new();
+    while threads.len() < 3 {
+        peers.call(7, Subject::Markers, call());
+        let (is_none, thread) = made.recv().unwrap();
+        assert!(is_none, "the cluster has no such node");
+        threads.insert(thread);
+        while peers.is_in_use() {
+            thread::yield_now();
+        }
+    }
+    // No call is lost at the moment of an end.
+    for _ in 0..2_000 {
+        peers.call(7, Subject::Markers, call());
+    }
+    for _ in 0..2_000 {
+        made.recv().unwrap();
+    }
 }

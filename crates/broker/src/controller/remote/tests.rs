@@ -91,6 +91,25 @@ async fn a_topic_whose_creation_is_under_way_is_not_created_again() {
 }
 
 #[tokio::test]
+async fn topics_beyond_the_most_under_creation_wait_until_clients_ask_again() {
+    let fake = Arc::new(Fake::default());
+    let remote = Remote::new(fake.clone());
+    let (first, second, _third) = (fake.expect(), fake.expect(), fake.expect());
+    let many = |from: usize| (from..from + CREATING_MAX / 2 + 1).map(|number| topic(&number.to_string()));
+    remote.begin_creation(many(0).collect(), 1, None);
+    remote.begin_creation(many(CREATING_MAX).collect(), 1, None);
+    remote.begin_creation(vec![topic("late")], 1, None);
+    settle().await;
+    let counts: Vec<usize> = fake.asked.lock().iter().map(Vec::len).collect();
+    assert_eq!(counts, [CREATING_MAX / 2 + 1, CREATING_MAX / 2 - 1]);
+    drop((first, second));
+    settle().await;
+    remote.begin_creation(vec![topic("late")], 1, None);
+    settle().await;
+    assert_eq!(fake.asked.lock()[2], ["late"]);
+}
+
+#[tokio::test]
 async fn a_client_creates_topics_with_its_own_rights() {
     for (version, expected) in [(None, 7), (Some(5), 5), (Some(9), 7)] {
         let fake = Arc::new(Fake { version, ..Fake::default() });
