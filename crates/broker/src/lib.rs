@@ -35,7 +35,7 @@ mod seeds;
 pub mod server;
 mod shutdown;
 mod stats;
-mod tasks;
+pub mod tasks;
 pub mod tls;
 mod transaction;
 mod transfers;

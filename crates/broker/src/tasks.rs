@@ -4,6 +4,8 @@
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::task::Poll;
 use std::time::Duration;
 
 /// Pause before work begins again after a panic.
@@ -12,7 +14,7 @@ pub(crate) const RESTART_PAUSE: Duration = Duration::from_millis(if cfg!(test) {
 /// Work that has panicked.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{name} has panicked ({cause}): report the panic, which the log shows before this line")]
-pub(crate) struct Panicked {
+pub struct Panicked {
     name: String,
     cause: String,
 }
@@ -35,8 +37,24 @@ impl Panicked {
 ///
 /// # Errors
 /// The work has panicked. The caller decides on the state that the work has left.
-pub(crate) fn guarded<T>(name: &str, work: impl FnOnce() -> T) -> Result<T, Panicked> {
+pub fn guarded<T>(name: &str, work: impl FnOnce() -> T) -> Result<T, Panicked> {
     catch_unwind(AssertUnwindSafe(work)).map_err(|payload| Panicked::new(name, &*payload))
+}
+
+/// Runs a task to its end within the task that awaits it, on any runtime. A panic is logged with
+/// the name of the work.
+///
+/// # Errors
+/// The work has panicked. The caller decides on the state that the work has left.
+pub(crate) async fn caught<T>(name: &str, task: impl Future<Output = T>) -> Result<T, Panicked> {
+    let mut task = pin!(task);
+    let poll = |context: &mut std::task::Context<'_>| match catch_unwind(AssertUnwindSafe(|| {
+        task.as_mut().poll(context)
+    })) {
+        Ok(polled) => polled.map(Ok),
+        Err(payload) => Poll::Ready(Err(Panicked::new(name, &*payload))),
+    };
+    std::future::poll_fn(poll).await
 }
 
 /// Starts a task on this thread's [`tokio::task::LocalSet`]. A task that panics begins again after

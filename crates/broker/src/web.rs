@@ -27,6 +27,7 @@ pub use crate::{
 use std::{
     io,
     net::{IpAddr, SocketAddr, TcpListener, ToSocketAddrs},
+    rc::Rc,
     sync::Arc,
     thread,
     time::Duration,
@@ -49,7 +50,10 @@ use hyper_util::{
     rt::{TokioIo, TokioTimer},
     service::TowerToHyperService,
 };
-use tokio::sync::{Semaphore, oneshot};
+use tokio::{
+    sync::{Semaphore, oneshot},
+    task::LocalSet,
+};
 
 use self::{
     metrics::Form,
@@ -58,6 +62,7 @@ use self::{
 };
 use crate::config::{HostPort, Secret};
 use crate::descriptors;
+use crate::tasks::{caught, guarded, spawn_restarted};
 
 /// Connections at once, and the part of all descriptors that they may take.
 const CONNECTIONS_MAX: u64 = 64;
@@ -176,7 +181,9 @@ impl WebServer {
         let (stop, stopped) = oneshot::channel();
         let router = router((source.clone(), pages), token, &listen.host);
         let serve = move || {
-            if let Err(error) = runtime.block_on(serve(listener, (router, source), stopped)) {
+            let work = || LocalSet::new().block_on(&runtime, serve(listener, (router, source), stopped));
+            // A panic has its line of the log.
+            if let Ok(Err(error)) = guarded("the HTTP thread", work) {
                 tracing::error!(%error, "the HTTP server stopped");
             }
         };
@@ -222,17 +229,23 @@ async fn serve(
     (router, source): (Router, Arc<dyn Source>),
     stopped: oneshot::Receiver<()>,
 ) -> io::Result<()> {
-    let listener = tokio::net::TcpListener::from_std(listener)?;
-    tokio::select! {
-        () = accept(listener, router, source) => Ok(()),
-        _ = stopped => Ok(()),
-    }
-}
-
-/// Accepts as many connections as there may be; more wait in the backlog.
-async fn accept(listener: tokio::net::TcpListener, router: Router, source: Arc<dyn Source>) {
+    let listener = Rc::new(tokio::net::TcpListener::from_std(listener)?);
     let most = (descriptors::limit() / DESCRIPTORS_PART).clamp(4, CONNECTIONS_MAX);
     let places = Arc::new(Semaphore::new(usize::try_from(most).expect("at most 64")));
+    spawn_restarted("accepting of HTTP connections", move || {
+        accept((listener.clone(), places.clone()), router.clone(), source.clone())
+    });
+    // The sender is dropped: the error is the signal.
+    let _ = stopped.await;
+    Ok(())
+}
+
+/// Accepts as many connections as there are places; more wait in the backlog.
+async fn accept(
+    (listener, places): (Rc<tokio::net::TcpListener>, Arc<Semaphore>),
+    router: Router,
+    source: Arc<dyn Source>,
+) {
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME).max_buf_size(BUFFER_BYTES);
     loop {
@@ -248,10 +261,14 @@ async fn accept(listener: tokio::net::TcpListener, router: Router, source: Arc<d
         });
         let connection = builder.serve_connection(TokioIo::new(StallGuard::new(stream)), service);
         let source = source.clone();
-        tokio::spawn(async move {
+        let served = async move {
             let _counted = source.stats().http_connection();
-            // No thread waits for its end.
+            // A connection that fails or takes too long is closed.
             let _ = tokio::time::timeout(CONNECTION_TIME, connection).await;
+        };
+        tokio::task::spawn_local(async move {
+            // A panic has its line of the log, and ends this connection alone.
+            let _ = caught("an HTTP connection", served).await;
             drop(place);
         });
     }

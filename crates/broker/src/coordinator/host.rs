@@ -11,27 +11,19 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
-use levada_log::Append;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc, oneshot};
 
-use crate::clock::{Now, now_ms};
-use crate::coordinator::replay::{ReplayError, replay, stored};
+use crate::clock::Now;
+use crate::coordinator::replay::{ReplayError, replay};
 use crate::coordinator::slots::{self, Due, Slots};
-use crate::machine::{
-    Action, Keyed, Machine, PersistFailure, PersistId, Request, Signal, Ticket, partition_for,
-};
+use crate::machine::{Action, Keyed, Machine, Request, Signal, Ticket, partition_for};
 use crate::replica::Partition;
-use crate::replica::lane::{SubmitError, Submitted};
 use crate::replica::led::CommitFailure;
-use crate::tasks::guarded;
+use crate::tasks::{caught, guarded};
 
-/// Longest wait of a request for the replicas in sync of a coordinator's partition, as Kafka's
-/// `offsets.commit.timeout.ms`. The coordinator waits for longer: a write that is committed later
-/// takes effect then, as a coordinator that replays the log would have it.
-const COMMIT_WAIT: Duration = Duration::from_secs(5);
+mod writes;
 
 /// The coordinators of one kind on this broker.
 pub(crate) struct Host<M: Machine> {
@@ -324,12 +316,16 @@ impl<M: Machine> Slot<M> {
             None => self.open((machine, replayed), partition, (leader_epoch, term)),
             Some(led) => {
                 let (slot, partition) = (self.clone(), partition.clone());
-                let open = async move {
-                    if led.committed_at_last(end).await != Err(CommitFailure::LeadershipLost) {
-                        slot.open((machine, replayed), &partition, (leader_epoch, term));
+                tokio::spawn(async move {
+                    let open = async {
+                        if led.committed_at_last(end).await != Err(CommitFailure::LeadershipLost) {
+                            slot.open((machine, replayed), &partition, (leader_epoch, term));
+                        }
+                    };
+                    if caught("load of a coordinator", open).await.is_err() {
+                        slot.abandon(term);
                     }
-                };
-                tokio::spawn(open);
+                });
             }
         }
     }
@@ -444,57 +440,5 @@ impl<M: Machine> Slot<M> {
     /// takes it up again.
     fn post(self: &Arc<Self>, term: u64, work: M::Work) {
         let _ = self.jobs.send(Job { slot: self.clone(), term, work });
-    }
-
-    /// Appends a batch; returns the result, or none if a later step reports it.
-    fn persist(
-        self: &Arc<Self>,
-        state: &State<M>,
-        id: PersistId,
-        payload: &M::Payload,
-    ) -> Option<Result<i64, PersistFailure>> {
-        let Some((partition, leader_epoch)) = &state.partition else {
-            return Some(Err(PersistFailure::Unavailable));
-        };
-        let now = now_ms();
-        let limit_bytes = partition.config().max_message_bytes as usize;
-        let batch = match M::batch(payload, limit_bytes, now) {
-            Ok(batch) => Append { leader_epoch: *leader_epoch, ..batch },
-            Err(failure) => return Some(Err(failure)),
-        };
-        let led = partition.led();
-        if led.as_ref().is_some_and(|led| led.shortage().is_some()) {
-            return Some(Err(PersistFailure::Unavailable));
-        }
-        let submitted = partition.append(batch, now).committed_at_last(led);
-        match submitted {
-            Submitted::Done(result) => Some(stored::<M>(partition, result.map_err(SubmitError::Refused))),
-            queued => {
-                let (slot, partition, term) = (self.clone(), partition.clone(), state.term);
-                let next_ticket = state.next_ticket;
-                tokio::spawn(async move {
-                    let mut stored_later = Box::pin(queued.wait());
-                    let in_time = tokio::time::timeout(COMMIT_WAIT, &mut stored_later).await;
-                    let result = match in_time {
-                        Ok(result) => result,
-                        Err(_) => {
-                            slot.dismiss(term, next_ticket);
-                            stored_later.await
-                        }
-                    };
-                    slot.step_in(term, Signal::Persisted(id, stored::<M>(&partition, result)).into());
-                });
-                None
-            }
-        }
-    }
-
-    /// Refuses the requests before this ticket after a slow write; the write continues.
-    fn dismiss(&self, term: u64, before: u64) {
-        let mut state = self.state.lock();
-        if state.term == term {
-            state.waiting.retain(|ticket, _| ticket.0 >= before);
-            state.dismissed_before = state.dismissed_before.max(before);
-        }
     }
 }

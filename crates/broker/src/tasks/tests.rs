@@ -61,3 +61,16 @@ fn work_that_panics_leaves_its_thread_alone() {
     let panicked = guarded("the work", || panic!("on purpose")).unwrap_err();
     assert_eq!((&*panicked.name, &*panicked.cause), ("the work", "on purpose"));
 }
+
+#[test]
+fn a_panic_of_an_awaited_task_is_an_error_of_it_alone() {
+    run(async {
+        assert_eq!(caught("the task", async { 7 }).await, Ok(7));
+        let later = async {
+            tokio::task::yield_now().await;
+            panic!("{} on purpose", 1)
+        };
+        let panicked = caught::<()>("the write", later).await.unwrap_err();
+        assert!(panicked.to_string().starts_with("the write has panicked (1 on purpose)"), "{panicked}");
+    });
+}

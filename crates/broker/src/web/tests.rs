@@ -19,6 +19,8 @@ use crate::replica::{ReplicationState, TrafficTotals};
 pub(super) struct Fake {
     stats: Stats,
     sick: AtomicBool,
+    /// The next connection panics.
+    is_broken: AtomicBool,
     recovering: AtomicU64,
     membership: Mutex<Option<MembershipState>>,
     /// Number of topics with a partition each; 0 for a few that differ.
@@ -31,6 +33,7 @@ impl Default for Fake {
         Self {
             stats,
             sick: AtomicBool::default(),
+            is_broken: AtomicBool::default(),
             recovering: AtomicU64::default(),
             membership: Mutex::default(),
             topics: 0,
@@ -50,6 +53,7 @@ impl Source for Fake {
     }
 
     fn stats(&self) -> &Stats {
+        assert!(!self.is_broken.swap(false, Ordering::Relaxed), "on purpose");
         &self.stats
     }
 

@@ -13,6 +13,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::{self, JoinHandle};
 
+use levada_broker::tasks::guarded;
+
 /// Lines that wait to be written.
 const WAITING_MAX: usize = 8192;
 
@@ -34,6 +36,9 @@ enum Order {
     /// From now on to this file.
     Place(Target),
     Stop,
+    /// A defect of the writing.
+    #[cfg(test)]
+    Panic,
 }
 
 struct Target {
@@ -47,7 +52,12 @@ impl Sink {
         let (orders, received) = sync_channel(WAITING_MAX);
         let writer = Writer { orders, lost: Arc::default() };
         let lost = writer.lost.clone();
-        let thread = thread::Builder::new().name("audit".to_owned()).spawn(move || write(&received, &lost));
+        let work = move || {
+            let mut place = Place::default();
+            // The line at which it has panicked is gone; the next ones are written.
+            while guarded("the thread of the audit log", || write(&mut place, &received, &lost)).is_err() {}
+        };
+        let thread = thread::Builder::new().name("audit".to_owned()).spawn(work);
         // Without a thread the lines count as lost.
         Self { writer, thread: thread.ok() }
     }
@@ -89,23 +99,32 @@ impl Write for Writer {
     }
 }
 
-fn write(orders: &Receiver<Order>, lost: &AtomicU64) {
-    let mut target = None;
-    let mut is_told = false;
+/// Destination of the lines.
+#[derive(Default)]
+struct Place {
+    /// None for stderr.
+    target: Option<Target>,
+    /// The log has a line about a failure.
+    is_told: bool,
+}
+
+fn write(Place { target, is_told }: &mut Place, orders: &Receiver<Order>, lost: &AtomicU64) {
     while let Ok(order) = orders.recv() {
         let line = match order {
             Order::Line(line) => line,
             Order::Place(place) => {
-                target = Some(place);
+                *target = Some(place);
                 continue;
             }
             Order::Stop => return,
+            #[cfg(test)]
+            Order::Panic => panic!("on purpose"),
         };
-        let written = put(&mut target, &line, lost.swap(0, Ordering::Relaxed));
-        if let (Err(error), Some(Target { path, .. }), false) = (&written, &target, is_told) {
+        let written = put(target, &line, lost.swap(0, Ordering::Relaxed));
+        if let (Err(error), Some(Target { path, .. }), false) = (&written, &*target, *is_told) {
             tracing::error!(path = %path.display(), %error, "cannot write the audit log; lines are lost until writing succeeds");
         }
-        is_told = written.is_err();
+        *is_told = written.is_err();
     }
 }
 
@@ -136,3 +155,6 @@ fn is_there(path: &Path, file: &File) -> bool {
 fn open(path: &Path) -> io::Result<File> {
     OpenOptions::new().create(true).append(true).mode(0o640).open(path)
 }
+
+#[cfg(test)]
+mod tests;

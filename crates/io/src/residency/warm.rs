@@ -8,6 +8,7 @@ use std::io;
 use std::num::NonZeroU64;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::Advice;
@@ -194,11 +195,14 @@ impl Shared {
                 drop_from_cache(extent);
                 self.counters.dropped_behind(extent.len);
             }
-            let outcome = serve(&warm, sink.as_ref());
+            // A panic ends neither the thread nor the wait for this job. The panic hook has told of
+            // it.
+            let outcome = catch_unwind(AssertUnwindSafe(|| serve(&warm, sink.as_ref())))
+                .unwrap_or_else(|_| Err(io::Error::other("reading ahead has panicked: report the panic")));
             if let Ok(warmed) = &outcome {
                 self.counters.warmed(warmed.there);
             }
-            done(outcome);
+            let _ = catch_unwind(AssertUnwindSafe(|| done(outcome)));
         }
     }
 

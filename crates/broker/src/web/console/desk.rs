@@ -30,6 +30,7 @@ use crate::quota::Used;
 use crate::security::Session;
 use crate::shutdown::Stop;
 use crate::stats::Answered;
+use crate::tasks::{RESTART_PAUSE, caught, guarded};
 
 /// Name of the console as a client, for quotas and logs.
 const CLIENT_ID: &str = "levada-console";
@@ -90,6 +91,9 @@ pub(super) enum AskError {
     /// The answer does not follow Kafka's protocol.
     #[error("the answer cannot be decoded: {0}")]
     Decode(#[from] DecodeError),
+    /// The broker has panicked while it answered.
+    #[error("the request has failed: report the panic, which the broker's log shows")]
+    Panicked,
     /// The broker stops.
     #[error("the broker is stopping")]
     Stopping,
@@ -101,12 +105,15 @@ impl Desk {
     /// # Errors
     /// The thread or its runtime cannot be made.
     pub(super) fn start(broker: Arc<Broker>, stop: Stop) -> io::Result<(Self, JoinHandle<()>)> {
-        let (inbox, asks) = mpsc::channel(INBOX_REQUESTS);
+        let (inbox, mut asks) = mpsc::channel(INBOX_REQUESTS);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
         let thread = std::thread::Builder::new().name("console".to_owned()).spawn(move || {
             let requests = broker.stats().recorder();
             let service = Rc::new(Service { broker, stop, large: None, requests });
-            LocalSet::new().block_on(&runtime, run(service, asks));
+            let mut work = || LocalSet::new().block_on(&runtime, run(service.clone(), &mut asks));
+            while guarded("the thread of the console", &mut work).is_err() {
+                std::thread::sleep(RESTART_PAUSE);
+            }
         })?;
         Ok((Self { inbox }, thread))
     }
@@ -141,7 +148,7 @@ impl Desk {
     }
 }
 
-async fn run(service: Rc<Service>, mut asks: mpsc::Receiver<Ask>) {
+async fn run(service: Rc<Service>, asks: &mut mpsc::Receiver<Ask>) {
     let stop = service.stop.clone();
     let mut stopped = std::pin::pin!(stop.signalled());
     let turns = Arc::new(Semaphore::new(AT_ONCE));
@@ -156,12 +163,12 @@ async fn run(service: Rc<Service>, mut asks: mpsc::Receiver<Ask>) {
         tokio::task::spawn_local(async move {
             let (header, body) = (ask.header, std::mem::take(&mut ask.body));
             let answer = tokio::select! {
-                answer = answer(service, (header, body), ask.caller) => answer,
+                answer = caught("a request of the console", answer(service, (header, body), ask.caller)) => answer,
                 // The page was closed.
                 () = ask.answer.closed() => return,
             };
-            // The page may have been closed.
-            let _ = ask.answer.send(answer);
+            // The page may have been closed meanwhile.
+            let _ = ask.answer.send(answer.unwrap_or(Err(AskError::Panicked)));
             drop(turn);
         });
     }

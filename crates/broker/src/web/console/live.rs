@@ -15,6 +15,7 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use super::visitor::Visitor;
 use super::{Console, STREAMS_MAX};
+use crate::tasks::caught;
 
 /// Events that a page has not read yet; the feed waits for room.
 const EVENTS_MAX: usize = 4;
@@ -76,7 +77,9 @@ where
         return (StatusCode::SERVICE_UNAVAILABLE, text).into_response();
     };
     let (events, inbox) = mpsc::channel(EVENTS_MAX);
-    tokio::spawn(feed(Feed { events, console: console.clone(), visitor: visitor.clone() }));
+    let feed = feed(Feed { events, console: console.clone(), visitor: visitor.clone() });
+    // A panic interrupts the stream, as its page shows.
+    tokio::spawn(async move { drop(caught("a stream of the console", feed).await) });
     let body = Body::new(Events { inbox, _place: place });
     ([(header::CONTENT_TYPE, "text/event-stream")], body).into_response()
 }

@@ -205,3 +205,17 @@ fn pages_that_were_there_before_are_not_dropped() {
     assert_eq!(residency::cached_bytes(&whole), Some(ALL - gap.len));
     assert!(Warm::behind(Vec::new()).is_none());
 }
+
+#[test]
+fn a_panic_of_one_job_ends_no_thread() {
+    let file = file_of(&content(1 << 20));
+    let (warmer, _) = warmer(1, 10);
+    let (sender, receiver) = mpsc::channel();
+    let panics = move |_| {
+        sender.send(()).unwrap();
+        panic!("on purpose");
+    };
+    warmer.submit(request(&file, 0, 4096), panics).unwrap();
+    receiver.recv_timeout(PATIENCE).unwrap();
+    assert_eq!(warm(&warmer, request(&file, 0, 1 << 20)).unwrap(), 1 << 20, "the only thread still works");
+}
