@@ -84,8 +84,9 @@ pub(crate) struct Replicas {
     recovery: Arc<Recovery>,
     cleaner: Cleaner,
     moves: Moves,
-    /// Held while checkpoints are written, so that no older one comes later.
-    storing_checkpoint: Mutex<()>,
+    /// Held while checkpoints are written, so that no older one comes later. Hash of the marks of
+    /// all partitions that are on the device, if known.
+    storing_checkpoint: Mutex<Option<u64>>,
     /// Rounds of housekeeping so far.
     rounds: AtomicUsize,
     waiting: PendingRemoval,

@@ -18,7 +18,7 @@ use super::opening::{Source, beside};
 use crate::broker::{Broker, OpenError};
 use crate::clock::uptime_ms;
 use crate::cluster::ClusterMembership;
-use crate::cluster::events::{self, EventReceiver};
+use crate::cluster::events::{self, EventReceiver, EventSender};
 use crate::cluster::identity::{BrokerIds, OwnRegistration, identity};
 use crate::config::{BrokerConfig, LiveConfig};
 use crate::metadata::Metadata;
@@ -70,6 +70,7 @@ impl Broker {
         );
         let config = Arc::new(LiveConfig::new(config));
         let (sender, events) = events::queue();
+        let waker = sender.clone();
         let membership = ClusterMembership::start(&config, registration, sender)
             .map_err(|error| OpenError::Membership { reason: error.to_string() })?;
         let metadata = Arc::new(Metadata::new(stored, KRAFT_VERSION));
@@ -79,6 +80,7 @@ impl Broker {
             broker: broker.clone(),
             membership,
             events,
+            waker,
             latest: None,
             has_begun: false,
             confirmation: Confirmation::default(),
@@ -97,6 +99,8 @@ pub(crate) struct Following {
     broker: Arc<Broker>,
     pub(crate) membership: Arc<ClusterMembership>,
     pub(crate) events: EventReceiver,
+    /// Ends a wait for the next event.
+    pub(crate) waker: EventSender,
     /// The last image that came before the broker was caught up.
     latest: Option<Image>,
     /// Logs are open, and images are acted on.
@@ -201,7 +205,7 @@ impl Following {
     }
 
     /// Takes leaderships up again that were in doubt after a pause of the process, as soon as the
-    /// metadata was read again. To be called several times a second.
+    /// metadata was read again. To be called after each event.
     pub(crate) fn tick(&mut self) {
         if self.has_begun {
             self.report_placed();

@@ -361,6 +361,10 @@ impl Cutoff {
     /// another node is the controller.
     pub(crate) fn keep_only(&self, to: &Address) {
         let mut held = self.0.lock();
+        if held.only.as_ref() == Some(to) {
+            // Nothing else was permitted since.
+            return;
+        }
         held.only = Some(to.clone());
         if let Some((socket, _)) = held.socket.take_if(|(_, address)| address != to) {
             // The socket may already be closed.

@@ -21,6 +21,8 @@ enum Entry {
     /// The waiting image: the latest at the time at which the consumer receives the entry.
     Image,
     Other(ClusterEvent),
+    /// Nothing but the end of the consumer's wait.
+    Wake,
 }
 
 /// The end of the queue that threads of the membership have.
@@ -61,11 +63,20 @@ impl EventSender {
     }
 }
 
+impl EventSender {
+    /// Ends the wait of the consumer as if its limit were reached.
+    pub(crate) fn wake(&self) {
+        // A consumer that is gone does not wait.
+        let _ = self.entries.send(Entry::Wake);
+    }
+}
+
 impl EventReceiver {
-    /// Returns the next event. Blocks until there is one, for this long at most.
+    /// Returns the next event. Blocks until there is one, or a wake-up, for this long at most.
     pub(crate) fn recv_timeout(&self, limit: Duration) -> Result<ClusterEvent, RecvTimeoutError> {
         match self.entries.recv_timeout(limit)? {
             Entry::Other(event) => Ok(event),
+            Entry::Wake => Err(RecvTimeoutError::Timeout),
             Entry::Image => {
                 let image = self.waiting.lock().take();
                 Ok(ClusterEvent::Image(image.expect("an entry of an image is queued with the image")))

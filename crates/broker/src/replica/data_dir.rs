@@ -409,23 +409,23 @@ impl DataDir {
     }
 
     /// Replaces a checkpoint, unless it has these offsets already: a broker with nothing to do
-    /// leaves the device alone. Flushed when this returns.
-    pub(super) fn store(&self, checkpoint: OffsetCheckpoint, offsets: &Offsets) -> Result<(), LogError> {
+    /// leaves the device alone. Flushed when this returns. False for a directory out of use.
+    pub(super) fn store(&self, checkpoint: OffsetCheckpoint, offsets: &Offsets) -> Result<bool, LogError> {
         if !self.is_in_use.load(Ordering::Acquire) || self.has_failed() {
-            return Ok(());
+            return Ok(false);
         }
         let mut hasher = DefaultHasher::new();
         offsets.hash(&mut hasher);
         let hash = hasher.finish();
         let mut stored = self.stored.lock();
         if stored.get(checkpoint.file_name()) == Some(&hash) {
-            return Ok(());
+            return Ok(true);
         }
         // After a failure the state on the device is unknown.
         stored.remove(checkpoint.file_name());
         checkpoint.store(&*self.disk, &self.path, offsets)?;
         stored.insert(checkpoint.file_name(), hash);
-        Ok(())
+        Ok(true)
     }
 
     /// Writes the marker of a clean stop: every log was closed cleanly. A directory that was not

@@ -394,7 +394,8 @@ impl DataDirs {
     }
 
     /// Replaces a checkpoint in each directory with the offsets of the partitions that it holds.
-    pub(super) fn store(&self, checkpoint: OffsetCheckpoint, offsets: Offsets) {
+    /// True if all of them have it on the device.
+    pub(super) fn store(&self, checkpoint: OffsetCheckpoint, offsets: Offsets) -> bool {
         let mut shares: Vec<Offsets> = self.dirs.iter().map(|_| Offsets::new()).collect();
         if self.is_several() {
             let homes = self.homes.lock();
@@ -406,12 +407,15 @@ impl DataDirs {
         } else {
             shares[0] = offsets;
         }
+        let mut is_stored = true;
         for (dir, share) in self.dirs.iter().zip(&shares) {
-            if let Err(error) = dir.store(checkpoint, share) {
+            is_stored &= dir.store(checkpoint, share).unwrap_or_else(|error| {
                 tracing::error!(%error, "cannot write the checkpoint");
                 dir.report(&error);
-            }
+                false
+            });
         }
+        is_stored
     }
 
     /// Leaves the mark of a clean stop in each directory whose logs were closed in good order.

@@ -1,6 +1,7 @@
 //! Upkeep of the logs while the broker runs, and their close when it stops: flushing sealed
 //! segments, rebuilding misleading indexes, checkpoints.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -39,25 +40,28 @@ impl Replicas {
     pub(crate) async fn run_flushes(self: Arc<Self>) {
         let mut looked_ms = steady_ms();
         loop {
-            let shortest_ms = self.partitions.all().iter().map(|one| one.config().flush_ms).min();
-            let pause_ms = shortest_ms.unwrap_or(FLUSHES_MS).clamp(FLUSHES_MIN_MS, FLUSHES_MS);
-            tokio::time::sleep(Duration::from_millis(pause_ms.unsigned_abs())).await;
             let now = steady_ms();
             let since_ms = std::mem::replace(&mut looked_ms, now);
             let replicas = self.clone();
-            off_shard(move || {
-                for partition in replicas.partitions.all() {
-                    replicas.flush_if_due(&partition, since_ms, now);
-                }
+            // One pass for both: each look at a log that was idle misses the processor's caches.
+            let pause_ms = off_shard(move || {
+                let flush = |shortest: i64, partition: &Arc<Partition>| {
+                    let flush_ms = partition.config().flush_ms;
+                    replicas.flush_if_due(partition, flush_ms, (since_ms, now));
+                    shortest.min(flush_ms)
+                };
+                replicas.partitions.all().iter().fold(FLUSHES_MS, flush)
             })
             .await;
+            let pause_ms = pause_ms.max(FLUSHES_MIN_MS).unsigned_abs();
+            tokio::time::sleep(Duration::from_millis(pause_ms)).await;
         }
     }
 
-    /// Flushes if a deadline of `flush.ms` passed between two checks: deadlines are multiples of
-    /// it, so no state is needed.
-    fn flush_if_due(&self, partition: &Partition, since_ms: i64, now_ms: i64) {
-        let flush_ms = partition.config().flush_ms.max(1);
+    /// Flushes if `flush.ms` ran out between two looks: deadlines are the multiples of it, so that
+    /// nothing has to be remembered.
+    fn flush_if_due(&self, partition: &Partition, flush_ms: i64, (since_ms, now_ms): (i64, i64)) {
+        let flush_ms = flush_ms.max(1);
         if since_ms / flush_ms == now_ms / flush_ms || partition.log().durable() >= partition.log().log_end()
         {
             return;
@@ -86,10 +90,17 @@ impl Replicas {
     /// Writes the state that a crash must not lose. Blocks.
     pub(crate) fn store_checkpoints(&self) {
         // A thread that read the list before a topic was deleted must not write after the deletion.
-        let _storing = self.storing_checkpoint.lock();
-        // In this order: a log that is opened in between is in both.
+        let mut stored_marks = self.storing_checkpoint.lock();
+        // In this order: one that is opened meanwhile is in both.
         let unopened = self.unopened.lock().clone();
         let all = self.partitions.all();
+        // A move between directories changes the checkpoints of both without another mark.
+        let is_whole = !self.dirs.is_several() && unopened.iter().next().is_none();
+        let marks = is_whole.then(|| hash_of_marks(&all));
+        if marks.is_some() && *stored_marks == marks {
+            return;
+        }
+        *stored_marks = None;
         let offsets =
             |of: fn(&levada_log::Partition) -> i64, left: fn(PartitionAtShutdown) -> i64| -> Offsets {
                 let open = all.iter().map(|one| ((one.topic().to_owned(), one.index()), of(one.log())));
@@ -106,9 +117,11 @@ impl Replicas {
                 offsets(levada_log::Partition::high_watermark, |left| left.high_watermark),
             ),
         ];
+        let mut is_stored = true;
         for (checkpoint, offsets) in stored {
-            self.dirs.store(checkpoint, offsets);
+            is_stored &= self.dirs.store(checkpoint, offsets);
         }
+        *stored_marks = marks.filter(|_| is_stored);
     }
 
     /// Closes every log, leaves the checkpoints and the marker of a clean shutdown. Appends are
@@ -120,6 +133,18 @@ impl Replicas {
         self.store_checkpoints();
         self.dirs.mark_clean(broker_epoch);
     }
+}
+
+/// Hash of all that the checkpoints say of these partitions: it tells without any memory that the
+/// checkpoints of an idle broker are the same.
+fn hash_of_marks(partitions: &[Arc<Partition>]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    for partition in partitions {
+        let log = partition.log();
+        let marks = [log.recovery_point(), log.log_start(), log.high_watermark()];
+        (partition.topic_id().to_bytes(), partition.index(), marks).hash(&mut hasher);
+    }
+    hasher.finish()
 }
 
 /// Fails if the files of the log are not in their directory any more. Looks only if the log has

@@ -8,6 +8,7 @@
 //! the process runs and no controller answers.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::time::Duration;
 
 use levada_cluster::lifecycle::LifecycleTimes;
 
@@ -16,6 +17,9 @@ mod tests;
 
 /// Shortest pause that ends a lease, ms: a busy machine runs the task that notes the time late.
 const PAUSE_MS_MIN: i64 = 1_500;
+
+/// Ticks in the shortest pause that ends a lease. Each wakes an idle process.
+const TICKS: u64 = 6;
 
 /// Part of a session, in percent, for the way of a heartbeat to the controller.
 const HEARTBEAT_PERCENT: i64 = 10;
@@ -64,6 +68,12 @@ impl Lease {
             self.pauses.fetch_add(1, Ordering::AcqRel);
         }
         self.seen_ms.store(now_ms, Ordering::Release);
+    }
+
+    /// Interval at which to call [`Lease::tick`]: a small part of the shortest pause that ends the
+    /// lease. A pause that is shorter by one interval may end it as well.
+    pub(crate) fn interval(&self) -> Duration {
+        Duration::from_millis(self.pause_ms.unsigned_abs() / TICKS)
     }
 
     /// Number of pauses so far.

@@ -35,9 +35,6 @@ pub(crate) struct Duties {
     pub(crate) pulse: Option<Arc<Pulse>>,
 }
 
-/// Interval at which the process confirms the lease of leadership.
-const LEASE_TICK: Duration = Duration::from_millis(500);
-
 /// Interval between flushes of sealed segments and writes of checkpoints.
 const HOUSEKEEPING: Duration = Duration::from_secs(5);
 
@@ -69,7 +66,7 @@ pub(crate) fn start(runtime: Runtime, duties: Duties) -> Result<JoinHandle<()>, 
 async fn keep_lease(lease: Arc<Lease>) {
     loop {
         lease.tick(uptime_ms());
-        tokio::time::sleep(LEASE_TICK).await;
+        tokio::time::sleep(lease.interval()).await;
     }
 }
 

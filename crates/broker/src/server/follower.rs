@@ -12,13 +12,18 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use crate::broker::Following;
+use crate::cluster::events::EventSender;
 use crate::cluster::{ClusterEvent, ClusterMembership};
 use crate::server::StartError;
 use crate::server::signals::Order;
 use crate::tasks::guarded;
 
-/// The pause between two readings of the clock.
-const TICK: Duration = Duration::from_millis(500);
+/// The longest pause between two looks at the state of this process. While a controller is active,
+/// an image comes twice a second, and with it a look.
+const TICK: Duration = Duration::from_secs(2);
+
+/// The same until connections are accepted.
+const FIRST_TICK: Duration = Duration::from_millis(100);
 
 /// Longest wait for the controllers to move leaderships away before the stop. The whole stop has
 /// two minutes.
@@ -30,6 +35,7 @@ const THREAD: &str = "cluster-follow";
 pub(super) struct Follower {
     membership: Arc<ClusterMembership>,
     shared: Arc<Shared>,
+    waker: EventSender,
     thread: JoinHandle<()>,
 }
 
@@ -88,7 +94,7 @@ pub(super) fn start(
     following: Following,
     (runtime, accepting): (Handle, watch::Sender<bool>),
 ) -> Result<Follower, StartError> {
-    let membership = following.membership.clone();
+    let (membership, waker) = (following.membership.clone(), following.waker.clone());
     let shared = Arc::<Shared>::default();
     let (own, guarded) = (shared.clone(), shared.clone());
     let follow =
@@ -99,7 +105,7 @@ pub(super) fn start(
     };
     let thread = std::thread::Builder::new().name(THREAD.to_owned()).spawn(run);
     let thread = thread.map_err(|source| StartError::Runtime { source })?;
-    Ok(Follower { membership, shared, thread })
+    Ok(Follower { membership, shared, waker, thread })
 }
 
 impl Follower {
@@ -129,6 +135,7 @@ impl Follower {
     /// Ends the thread. Blocks.
     pub(super) fn join(self) {
         self.shared.state.lock().is_stopping = true;
+        self.waker.wake();
         if self.thread.join().is_err() {
             tracing::error!("the thread that follows the cluster has panicked");
         }
@@ -148,7 +155,8 @@ struct Follow {
 impl Follow {
     fn run(mut self) {
         while !self.shared.state.lock().is_stopping {
-            match self.following.events.recv_timeout(TICK) {
+            let tick = if *self.accepting.borrow() { TICK } else { FIRST_TICK };
+            match self.following.events.recv_timeout(tick) {
                 Ok(event) => self.take(event),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,

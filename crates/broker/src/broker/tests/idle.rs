@@ -22,10 +22,24 @@ fn a_broker_with_nothing_to_do_leaves_the_device_alone() {
     };
     assert!(keep_house() > 0, "the first checkpoints");
     assert_eq!(keep_house(), 0);
-    let mut batch = Builder::new();
-    batch.push(0, None, Some(b"one"));
-    let append = Append::client(batch.build().unwrap());
-    now.run(async { partition.append(append, 0).wait().await }).unwrap();
+    let append = || {
+        let mut batch = Builder::new();
+        batch.push(0, None, Some(b"one"));
+        let append = Append::client(batch.build().unwrap());
+        now.run(async { partition.append(append, 0).wait().await }).unwrap();
+    };
+    append();
     assert!(keep_house() > 0, "another high watermark");
+    assert_eq!(keep_house(), 0);
+    append();
+    let checkpoint = home.path().join("replication-offset-checkpoint");
+    let is_written = || std::fs::read_to_string(&checkpoint).unwrap().contains("t 0 2");
+    let obstacle = home.path().join("replication-offset-checkpoint.tmp");
+    std::fs::create_dir(&obstacle).unwrap();
+    keep_house();
+    assert!(!is_written());
+    std::fs::remove_dir(&obstacle).unwrap();
+    keep_house();
+    assert!(is_written(), "the checkpoint that could not be written before");
     assert_eq!(keep_house(), 0);
 }

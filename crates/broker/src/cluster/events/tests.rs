@@ -47,3 +47,13 @@ fn an_image_after_a_received_one_is_an_event_of_its_own() {
     drop(receiver);
     assert!(sender.send(image(3)).is_err() && sender.send(ClusterEvent::Fenced).is_err());
 }
+
+#[test]
+fn a_wake_up_ends_a_wait_without_an_event() {
+    let (sender, receiver) = queue();
+    let limit = Duration::from_secs(60);
+    sender.wake();
+    sender.send(ClusterEvent::CaughtUp).unwrap();
+    assert!(matches!(receiver.recv_timeout(limit), Err(RecvTimeoutError::Timeout)));
+    assert!(matches!(receiver.recv_timeout(limit), Ok(ClusterEvent::CaughtUp)));
+}

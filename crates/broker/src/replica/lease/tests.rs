@@ -66,3 +66,12 @@ fn a_revoked_lease_stays_so() {
     lease.confirm(1);
     assert!(!lease.is_valid(20_000));
 }
+
+#[test]
+fn a_process_that_is_late_for_a_few_ticks_keeps_its_lease() {
+    let lease = lease();
+    let late_ms = 5 * lease.interval().as_millis() as i64;
+    assert!(lease.is_valid(1_000 + late_ms), "{late_ms}");
+    lease.tick(1_000 + late_ms);
+    assert_eq!(lease.pauses(), 0);
+}
