@@ -42,8 +42,12 @@ fn find(connection: &mut Connection, kind: i8, key: &str) {
 }
 
 fn commit(connection: &mut Connection, group: &str, offset: i64) {
+    commit_with(connection, group, (offset, ""));
+}
+
+fn commit_with(connection: &mut Connection, group: &str, (offset, metadata): (i64, &str)) {
     let request = head(8, 2).string(group).i32(-1).string("").i64(-1);
-    let request = request.i32(1).string("t").i32(1).i32(0).i64(offset).string("").done();
+    let request = request.i32(1).string("t").i32(1).i32(0).i64(offset).string(metadata).done();
     let (error, ()) = patiently(connection, &request, |response| {
         assert_eq!(response.i32(), 1, "topics");
         response.string();
@@ -167,8 +171,7 @@ fn repeated_answers_about_a_group_come_to_two_megabytes_at_most() {
     let mut connection = Connection::open(node.address());
     assert_eq!(topic_error(&connection.call(&create_topic("t", 1))), 0);
     find(&mut connection, 0, "g");
-    let request = head(8, 2).string("g").i32(-1).string("").i64(-1).i32(1).string("t").i32(1).i32(0).i64(5);
-    connection.call(&request.string(&"m".repeat(4_000)).done());
+    commit_with(&mut connection, "g", (5, &"m".repeat(4_000)));
     let once = answer_once(&mut connection, "g");
     assert!(once.len() > 4_000, "the metadata comes back");
     let answer = fetch_repeatedly(&mut connection, "g", TIMES);
