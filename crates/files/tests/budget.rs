@@ -6,7 +6,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use levada_files::{Address, Config, Server, SiteOptions};
+use levada_files::{Address, Config, SEND_TIME, Server, SiteOptions};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 
 #[global_allocator]
@@ -41,6 +41,7 @@ fn a_hot_small_file_costs_no_allocation() {
         shards: Some(1),
         connections_max: 10,
         connections_per_address_max: 10,
+        send_time: SEND_TIME,
         grace: Duration::from_secs(1),
     })
     .unwrap();
