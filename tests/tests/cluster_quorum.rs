@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use levada_tests::cluster::{CONTROLLER, Discovery, LEVADA, LIMIT, Shape};
 use levada_tests::{Cluster, Tool, await_some, shell};
 use levada_wire::messages::{
-    CreateTopicsRequest, DeleteTopicsRequest, RequestResponsePair, create_topics_request, delete_topics_request,
+    CreateTopicsRequest, DeleteTopicsRequest, RequestResponsePair, create_topics_request,
+    delete_topics_request,
 };
 use levada_wire::{Client, ClientOptions};
 use serde_json::Value;
@@ -105,7 +106,9 @@ fn topics_leave_no_lag(cluster: &Cluster) {
     println!("{TOPICS} topics in {:?}; lag 0 after {longest:.3} s at most", start.elapsed());
     let metrics = node.metrics();
     let value = |name: &str| metric(metrics.clone(), &format!("metadata_{name}"));
-    assert!(value("publication_seconds_count") >= (TOPICS / BATCH) as f64 && value("record_age_seconds") < 60.0);
+    assert!(
+        value("publication_seconds_count") >= (TOPICS / BATCH) as f64 && value("record_age_seconds") < 60.0
+    );
     assert!(value("publication_seconds_sum") > 0.0 && value("publication_errors_total") == 0.0);
 }
 

@@ -45,9 +45,9 @@ const KEPT_MAX: u64 = 8 * MIB;
 
 const SASL_HANDSHAKE: i16 = 17;
 const SASL_AUTHENTICATE: i16 = 36;
-/// They are answered by the shard, a millisecond at a time.
+/// APIs that the shard answers, a millisecond at a time.
 const YIELDING: [i16; 2] = [0, 1];
-/// Their answers wait for other members.
+/// APIs whose answers wait for other members.
 const WAITING: [i16; 2] = [11, 14];
 
 /// Requests that end the member of the group, or remove the subjects of other requests.

@@ -74,7 +74,7 @@ fn node_js() {
     // The consumer runs until it is ended. Its library's own log goes to the same place.
     let mut consumer = tool.spawn();
     let mut lines = Vec::new();
-    while !lines.last().is_some_and(|line| line == "0 hello from Node.js") {
+    while lines.last().is_none_or(|line| line != "0 hello from Node.js") {
         lines.push(consumer.line(Duration::from_secs(60)));
         let is_other = lines.last().is_some_and(|line| !line.starts_with('{') && !line.starts_with("0 "));
         assert!(!is_other, "{lines:?}");

@@ -11,7 +11,7 @@ const ELEMENTS_MAX: usize = 1 << 17;
 /// Elements of all arrays together of Produce and Fetch.
 const HOT_ELEMENTS: usize = 1 << 16;
 
-/// It describes consumer groups alone.
+/// Describes consumer groups alone.
 const CONSUMER_GROUP_DESCRIBE: i16 = 69;
 
 /// Kind of names.

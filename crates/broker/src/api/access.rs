@@ -163,8 +163,9 @@ impl Context {
         self.might(operation, ResourceType::Cluster, CLUSTER_NAME)
     }
 
-    /// Writes a decision of the controller of a cluster to the audit log, as [`Context::may`] writes
-    /// this broker's. The rule is this broker's, unless the controller goes by newer entries.
+    /// Writes a decision of the controller of a cluster to the audit log, as [`Context::may`]
+    /// writes this broker's. The rule is this broker's, unless the controller goes by newer
+    /// entries.
     pub(crate) fn tell_decision(&self, wanted: (Operation, ResourceType, &str), allows: bool) {
         let Some(rule) = self.broker().access().decide(&self.session, wanted) else { return };
         self.debug_declared(wanted.0, wanted.1);

@@ -239,8 +239,7 @@ impl Observation {
 }
 
 fn push(state: &mut Replay, record: &MetadataRecord) -> Result<(), End> {
-    let position =
-        Position { offset: record.offset, epoch: record.epoch, timestamp_ms: record.timestamp_ms };
+    let position = Position { offset: record.offset, epoch: record.epoch, timestamp_ms: record.timestamp_ms };
     let unreadable = |error: &dyn std::fmt::Display| {
         End::Fatal(format!(
             "cannot apply the metadata record at offset {}: {error}; upgrade Levada, or report this if it is the newest",
