@@ -8,7 +8,8 @@
 //! history.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -110,20 +111,26 @@ fn histories_keep_the_invariants() {
     if count >= 100 {
         // An event that never happens is not tested.
         let rare = [all.acknowledged, all.elections, all.unclean, all.truncations, all.changes];
+        let rare = [&rare[..], &[all.refused, all.tricks]].concat();
         assert!(rare.iter().all(|number| *number > 10), "{all:?}");
     }
 }
 
 #[test]
 fn every_mistake_shows() {
-    let mut hidden = Vec::new();
-    for mutation in Mutation::ALL {
-        let broken = (0..BUDGET)
-            .find_map(|seed| Some((seed, live(seed, &accidents_of(seed), Some(mutation)).err()?.0)));
-        match broken {
-            Some((seed, broken)) => eprintln!("{mutation:?}: seed {seed}: {broken}"),
-            None => hidden.push(mutation),
+    let (next, hidden) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let work = || {
+        while let Some(mutation) = Mutation::ALL.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let broken = (0..BUDGET)
+                .find_map(|seed| Some((seed, live(seed, &accidents_of(seed), Some(*mutation)).err()?.0)));
+            match broken {
+                Some((seed, broken)) => eprintln!("{mutation:?}: {} histories: {broken}", seed + 1),
+                None => hidden.lock().unwrap().push(*mutation),
+            }
         }
-    }
+    };
+    let threads = std::thread::available_parallelism().map_or(1, |threads| threads.get());
+    std::thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work))));
+    let hidden = hidden.into_inner().unwrap();
     assert!(hidden.is_empty(), "no history of {BUDGET} shows {hidden:?}");
 }

@@ -61,13 +61,45 @@ pub(super) enum Accident {
     },
     /// DeleteRecords at the leader.
     Delete,
+    /// Answers to fetches have other batches than the log: the first one begins before the fetch
+    /// offset.
+    Merge {
+        ms: i64,
+    },
+    /// Answers to fetches have wrong bits, or say that the offset is out of range.
+    Corrupt {
+        ms: i64,
+    },
+    /// Waits for the next request of a kind.
+    Trick {
+        trick: Trick,
+        ms: i64,
+    },
+}
+
+/// An accident at the time of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Trick {
+    /// A fetch of a broker that is not in the ISR arrives late. The broker loses its power
+    /// meanwhile, and is back without its last records.
+    LateFetch,
+    /// The same for AlterPartition with a broker that joins the ISR.
+    LateJoining,
+    /// AlterPartition with a broker that joins arrives after its repetition, and after the broker
+    /// has left again, because its fetches do not arrive.
+    LateRepetition,
+    /// The controller takes a broker into the ISR. For a time, no message of the controller or of
+    /// the broker reaches the leader.
+    Unheard,
+    /// While the leader takes a broker out of the ISR, another one begins to stop.
+    Collision,
 }
 
 impl Accident {
     fn draw(random: &mut StdRng, loses: bool) -> Accident {
         let node = random.random_range(1..5);
         let ms = random.random_range(50..1_500);
-        match random.random_range(0..22) {
+        match random.random_range(0..27) {
             0..3 => Accident::Kill { node, down_ms: ms },
             3 | 4 if loses => Accident::Lose { node, is_torn: random.random_bool(0.5), down_ms: ms },
             3 | 4 => Accident::Kill { node, down_ms: ms },
@@ -90,6 +122,18 @@ impl Accident {
             }
             17 => Accident::Delete,
             18 | 19 => Accident::Deafen { ms: 1_000 + ms / 2 },
+            20 => Accident::Merge { ms },
+            21 => Accident::Corrupt { ms },
+            22..26 => {
+                let trick = match random.random_range(0..5) {
+                    0 => Trick::LateFetch,
+                    1 => Trick::LateJoining,
+                    2 => Trick::LateRepetition,
+                    3 => Trick::Unheard,
+                    _ => Trick::Collision,
+                };
+                Accident::Trick { trick, ms: 600 + ms / 2 }
+            }
             _ => Accident::Checkpoint { node, flushes: random.random_bool(0.5) },
         }
     }

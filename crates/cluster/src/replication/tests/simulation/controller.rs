@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use levada_wire::messages::{AlterPartitionRequest, AlterPartitionResponse, alter_partition_response};
 
+use super::mutation::Mutation;
 use crate::errors;
 use crate::replication::leader::{BrokerStanding, LedRegistration, NO_BROKER_EPOCH};
 
@@ -53,6 +54,7 @@ struct Broker {
 /// State of the simulated controller.
 #[derive(Debug)]
 pub(super) struct Controller {
+    mutation: Option<Mutation>,
     min_isr: usize,
     elects_unclean: bool,
     brokers: BTreeMap<i32, Broker>,
@@ -68,7 +70,12 @@ pub(super) struct Controller {
 }
 
 impl Controller {
-    pub(super) fn new(min_isr: usize, elects_unclean: bool, replicas: &[i32]) -> Controller {
+    pub(super) fn new(
+        mutation: Option<Mutation>,
+        min_isr: usize,
+        elects_unclean: bool,
+        replicas: &[i32],
+    ) -> Controller {
         let partition = Registered {
             leader: -1,
             leader_epoch: 0,
@@ -77,6 +84,7 @@ impl Controller {
             isr: replicas.to_vec(),
         };
         Controller {
+            mutation,
             min_isr,
             elects_unclean,
             brokers: BTreeMap::new(),
@@ -128,7 +136,8 @@ impl Controller {
         let standing = BrokerStanding { epoch: self.last_epoch, is_fenced: true, is_stopping: false };
         let broker = Broker { standing, incarnation, heard_ms: now_ms, version: self.version };
         let is_known = self.brokers.insert(id, broker).is_some();
-        if is_known && !is_clean {
+        let has_all = self.partition.isr.contains(&id) || self.eligible.contains(&id);
+        if is_known && !is_clean && has_all {
             // The stop may have cost the replica records.
             self.eligible.retain(|one| *one != id);
             let isr = self.partition.isr.iter().copied().filter(|one| *one != id).collect();
@@ -337,7 +346,7 @@ impl Controller {
         if sender != now.leader {
             return Err(errors::INVALID_REQUEST);
         }
-        if partition_epoch < now.partition_epoch {
+        if partition_epoch < now.partition_epoch && self.mutation != Some(Mutation::TakesOldPartitionEpochs) {
             return Err(errors::INVALID_UPDATE_VERSION);
         }
         let ids: Vec<i32> = isr.iter().map(|(id, _)| *id).collect();
@@ -346,6 +355,7 @@ impl Controller {
         }
         let is_known = |id: i32, epoch: i64| {
             epoch == NO_BROKER_EPOCH
+                || self.mutation == Some(Mutation::TakesStaleBrokerEpochs)
                 || self.brokers.get(&id).is_some_and(|broker| broker.standing.epoch == epoch)
         };
         if !isr.iter().all(|(id, epoch)| self.is_alive(*id) && is_known(*id, *epoch)) {

@@ -1,7 +1,8 @@
 //! Mistakes that the simulation must find: each is one that a replication protocol has made, or
-//! that its rules exclude.
+//! that its rules exclude. `docs/decisions/2026-11-24-traps-of-replication.md` has the table of the
+//! traps with these mistakes.
 
-/// A mistake of a node.
+/// A mistake of a node or of the controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mutation {
     /// A truncation at the log's end does nothing: the epoch of a leader that wrote nothing stays.
@@ -32,10 +33,45 @@ pub(super) enum Mutation {
     AcknowledgesAtAppend,
     /// A leader that is told of another one continues.
     NeverResigns,
+    /// A log restarts at a batch of the leader that reaches over its end, wherever the leader's log
+    /// begins.
+    RestartsInAnyBatch,
+    /// A follower whose fetch was out of range restarts at the start of the leader's log.
+    RestartsWhenOutOfRange,
+    /// A follower begins the epoch of its leader at the end of its own log.
+    FollowerBeginsEpoch,
+    /// The high watermark rises although the ISR is smaller than `min.insync.replicas`.
+    CommitsUnderMinIsr,
+    /// The position of a follower is the end of the batches that the leader sends it.
+    CountsSentAsReceived,
+    /// A leader counts a fetch of a former process of the broker for the present one.
+    CountsFetchesOfFormerProcesses,
+    /// A change of the ISR does not name the broker epochs of its members (before KIP-903).
+    JoinsWithoutBrokerEpoch,
+    /// The controller takes a change of the ISR with a broker epoch of a former process.
+    TakesStaleBrokerEpochs,
+    /// The controller takes a change that follows an older partition epoch.
+    TakesOldPartitionEpochs,
+    /// A leader forgets a change that the controller refuses with INVALID_UPDATE_VERSION.
+    ForgetsRefusedChange,
+    /// A leader takes INVALID_UPDATE_VERSION for success.
+    TakesRefusalForSuccess,
+    /// A process says after a crash that the one before it has stopped in good order.
+    ClaimsCleanStop,
+    /// A follower takes the answer to an earlier fetch for that to the present one.
+    TakesLateAnswers,
+    /// A batch that was checked in an earlier role is appended.
+    AppendsAfterRoleChange,
+    /// Requests that wait for the high watermark wait for that of the next leadership as well.
+    KeepsWaiters,
+    /// A follower appends batches whose bytes have changed on the way.
+    SkipsChecksum,
+    /// DeleteRecords deletes records above the high watermark.
+    DeletesUncommitted,
 }
 
 impl Mutation {
-    pub(super) const ALL: [Mutation; 14] = [
+    pub(super) const ALL: [Mutation; 31] = [
         Mutation::KeepsEpochAtEnd,
         Mutation::KeepsEpochOfCut,
         Mutation::CommitsAtAppend,
@@ -50,5 +86,22 @@ impl Mutation {
         Mutation::KeepsHoles,
         Mutation::AcknowledgesAtAppend,
         Mutation::NeverResigns,
+        Mutation::RestartsInAnyBatch,
+        Mutation::RestartsWhenOutOfRange,
+        Mutation::FollowerBeginsEpoch,
+        Mutation::CommitsUnderMinIsr,
+        Mutation::CountsSentAsReceived,
+        Mutation::CountsFetchesOfFormerProcesses,
+        Mutation::JoinsWithoutBrokerEpoch,
+        Mutation::TakesStaleBrokerEpochs,
+        Mutation::TakesOldPartitionEpochs,
+        Mutation::ForgetsRefusedChange,
+        Mutation::TakesRefusalForSuccess,
+        Mutation::ClaimsCleanStop,
+        Mutation::TakesLateAnswers,
+        Mutation::AppendsAfterRoleChange,
+        Mutation::KeepsWaiters,
+        Mutation::SkipsChecksum,
+        Mutation::DeletesUncommitted,
     ];
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use levada_log::crash_disk::{Crash, Recorder, World, lay_out};
 use levada_log::disk::Disk;
 use levada_log::{LogConfig, OpenOptions, Writer};
+use levada_wire::messages::AlterPartitionRequest;
 use rand::rngs::StdRng;
 use tempfile::TempDir;
 
@@ -23,6 +24,8 @@ pub(super) struct Waiter {
     pub(super) attempt: u64,
     pub(super) number: u64,
     pub(super) offset: i64,
+    /// The high watermark that covers the batch.
+    pub(super) end: i64,
 }
 
 /// Role of a process for the partition.
@@ -74,6 +77,10 @@ pub(super) struct Process {
     pub(super) log: Option<Writer>,
     pub(super) role: Role,
     pub(super) isr: IsrUpdates,
+    /// The change in flight.
+    pub(super) asked: AlterPartitionRequest,
+    /// Waiters of leaderships that were lost, which only a mistake keeps.
+    pub(super) kept: Vec<Waiter>,
     /// Up to here the log was compared with what is committed.
     pub(super) verified: i64,
     pub(super) lag_checked_ms: i64,
@@ -121,6 +128,8 @@ impl Node {
             log: None,
             role: Role::Idle,
             isr: IsrUpdates::new(),
+            asked: AlterPartitionRequest::default(),
+            kept: Vec::new(),
             verified: 0,
             lag_checked_ms: 0,
         });

@@ -1,32 +1,36 @@
 //! The node's side of the simulation: metadata, the role of the partition, and the work of leaders
 //! and followers, by the machines and on a real log. It does what the broker does around them.
 
-use bytes::Bytes;
-use levada_log::{Append, AppendError, Partition, ReplicaSource};
+use bytes::{Bytes, BytesMut};
+use levada_log::batch::{self, BatchView};
+use levada_log::{ANY_LEADER_EPOCH, Append, AppendError, Partition, ReplicaSource};
 use levada_wire::Uuid;
 use levada_wire::fetch::{
     EpochEnd, FetchPartition, FetchRequest, FetchResponse, FetchedPartition, FetchedTopic,
 };
-use levada_wire::messages::AlterPartitionResponse;
+use levada_wire::messages::{AlterPartitionRequest, AlterPartitionResponse};
 use rand::RngExt;
 
 use super::controller::Image;
 use super::mutation::Mutation;
 use super::node::{Follows, Here, Leads, Opening, Process, Role, Waiter, fetcher};
-use super::world::{CONTROLLER, Event, Message, Refused, Sim};
+use super::truth::{merged, replaced};
+use super::world::{CONTROLLER, Checked, Event, Message, Refused, Sim};
 use crate::directories::ReplicaKey;
 use crate::errors;
 use crate::replication::commits::Commits;
 use crate::replication::fetcher::{FetcherTask, PartitionKey};
 use crate::replication::follower::{Bound, LeaderMarks, LogEnd, Outcome, Task, truncation_offset};
 use crate::replication::leader::{
-    BrokerStanding, ChangeOutcome, Effects, FollowerFetch, Leader, LeaderLimits, LedLog,
+    BrokerStanding, ChangeOutcome, Effects, FollowerFetch, Leader, LeaderLimits, LedLog, NO_BROKER_EPOCH,
 };
 
 const TOPIC: Uuid = Uuid::from_bytes([7; 16]);
 const KEY: PartitionKey = (TOPIC, 0);
 const LAG_MS: i64 = 600;
 const TIMEOUT_MS: i64 = 350;
+/// The first byte of a batch in which damage is found: of the checksum itself.
+const CHECKED_FROM: usize = 17;
 const FIRST_CLIENT: i32 = 100;
 
 fn standings(image: &Image) -> impl Fn(i32) -> Option<BrokerStanding> + use<> {
@@ -114,8 +118,9 @@ impl Sim {
 
     pub(super) fn tick(&mut self, id: i32) -> Result<(), String> {
         let now_ms = self.now_ms;
+        let claims_clean = self.is_mutated(Mutation::ClaimsCleanStop);
         let node = self.node(id);
-        let is_clean = node.is_clean;
+        let is_clean = node.is_clean || claims_clean;
         let Some(process) = &mut node.process else { return Ok(()) };
         if process.epoch < 0 {
             let incarnation = process.incarnation;
@@ -194,10 +199,14 @@ impl Sim {
     }
 
     fn lose_leadership(&mut self, id: i32) {
+        let keeps = self.is_mutated(Mutation::KeepsWaiters);
         let process = self.node(id).process.as_mut().expect("the caller has looked");
         let Some(leads) = process.leads() else { return };
         let lost: Vec<Waiter> = leads.commits.lost().collect();
         process.role = Role::Idle;
+        if keeps {
+            return process.kept.extend(lost);
+        }
         lost.into_iter().for_each(|waiter| self.refuse(id, waiter.client, waiter.attempt));
     }
 
@@ -228,7 +237,11 @@ impl Sim {
             let led = LedLog { log_end: if joins_below { high_watermark } else { start }, high_watermark };
             let limits = LeaderLimits { min_insync_replicas: min_isr, lag_ms_max: LAG_MS };
             let machine = Leader::new(id, limits, &registered, led, now_ms);
-            process.role = Role::Leads(Box::new(Leads { machine, commits: Commits::default() }));
+            let mut commits = Commits::default();
+            for waiter in std::mem::take(&mut process.kept) {
+                commits.wait(waiter.end, waiter);
+            }
+            process.role = Role::Leads(Box::new(Leads { machine, commits }));
             process.lag_checked_ms = now_ms;
             if registered.leader_epoch >= floor && node.is_stale {
                 node.is_stale = false;
@@ -255,6 +268,7 @@ impl Sim {
 
     fn follow(&mut self, id: i32, leader: i32, leader_epoch: i32) -> Result<(), String> {
         let truncates = self.is_mutated(Mutation::TruncatesToHighWatermark);
+        let begins_epoch = self.is_mutated(Mutation::FollowerBeginsEpoch);
         let now_ms = self.now_ms;
         let process = self.node(id).process.as_mut().expect("the caller has looked");
         if process
@@ -278,6 +292,10 @@ impl Sim {
         let partition = log.partition().clone();
         if truncates {
             log.truncate(partition.high_watermark(), now_ms).map_err(|error| error.to_string())?;
+        }
+        if begins_epoch && partition.latest_epoch() < leader_epoch {
+            log.lead(leader_epoch).map_err(|error| error.to_string())?;
+            log.resign();
         }
         process.verified = process.verified.min(partition.log_end());
         let incarnation = process.incarnation;
@@ -305,7 +323,8 @@ impl Sim {
         let Some(request) = follows.fetcher.poll(&Here { epoch, log_start }, now_ms) else { return };
         follows.request = Some(number);
         let leader = follows.leader;
-        self.send(id, leader, Message::Fetch { incarnation, number, request });
+        let fetch = Message::Fetch { incarnation, number, request };
+        self.send_fetch(id, leader, fetch);
         self.push(now_ms + TIMEOUT_MS, Event::FetchTimeout { node: id, incarnation, number });
     }
 
@@ -318,9 +337,9 @@ impl Sim {
     }
 
     fn fetched(&mut self, id: i32, incarnation: u64, number: u64, response: FetchResponse<Bytes>) {
-        let now_ms = self.now_ms;
+        let (now_ms, takes_late) = (self.now_ms, self.is_mutated(Mutation::TakesLateAnswers));
         let Some(follows) = self.process(id, incarnation).and_then(Process::follows) else { return };
-        if follows.request.take_if(|request| *request == number).is_none() {
+        if follows.request.take_if(|request| *request == number || takes_late).is_none() {
             return;
         }
         let mut answers = response.topics.iter().flat_map(|topic| &topic.partitions);
@@ -348,16 +367,35 @@ impl Sim {
         let Some(asked) = request.topics.first().and_then(|topic| topic.partitions.first()).cloned() else {
             return Ok(());
         };
-        let (mut answer, mut bytes, mut effects) = (FetchedPartition::new(0), 0, Effects::default());
-        let now_ms = self.now_ms;
+        let (mut answer, mut bytes) = (FetchedPartition::new(0), 0);
+        let (now_ms, mutation) = (self.now_ms, self.mutation);
         let Some(process) = self.node(id).process.as_mut().filter(|process| process.image.is_some()) else {
             return Ok(());
         };
-        match lead_fetch(process, (from, request.replica_epoch), &asked, now_ms) {
-            Ok((found, len, more)) => (answer, bytes, effects) = (found, len, more),
-            Err(code) => answer.error_code = code,
+        let own = process.incarnation;
+        let fetch = match lead_fetch(process, (from, request.replica_epoch), &asked, mutation) {
+            Ok((found, len, fetch)) => {
+                (answer, bytes) = (found, len);
+                fetch
+            }
+            Err(code) => {
+                answer.error_code = code;
+                None
+            }
+        };
+        if let Some(fetch) = fetch {
+            // Between the look at the log and the count the thread may stand still.
+            if self.random.random_bool(0.02) {
+                let at = now_ms + self.random.random_range(0..2_000);
+                self.push(at, Event::Count { node: id, incarnation: own, fetch });
+            } else if !self.count(id, own, fetch)? {
+                answer = FetchedPartition {
+                    error_code: errors::NOT_LEADER_OR_FOLLOWER,
+                    ..FetchedPartition::new(0)
+                };
+                bytes = 0;
+            }
         }
-        self.take(id, effects)?;
         if answer.error_code == 0 && answer.diverging_epoch.is_none() {
             let process = self.node(id).process.as_ref().expect("it serves");
             answer.high_watermark = process.log.as_ref().map_or(-1, |log| log.partition().high_watermark());
@@ -377,6 +415,19 @@ impl Sim {
         Ok(())
     }
 
+    /// The position of a follower counts; false if it does not.
+    pub(super) fn count(&mut self, id: i32, incarnation: u64, fetch: FollowerFetch) -> Result<bool, String> {
+        let now_ms = self.now_ms;
+        let Some(process) = self.process(id, incarnation) else { return Ok(false) };
+        let Some(image) = process.image.clone() else { return Ok(false) };
+        let (Role::Leads(leads), Some(log)) = (&mut process.role, &process.log) else { return Ok(false) };
+        let end = log.partition().log_end();
+        match leads.machine.fetched(fetch, end, &standings(&image), now_ms) {
+            Ok(effects) => self.take(id, effects).map(|()| true),
+            Err(_) => Ok(false),
+        }
+    }
+
     pub(super) fn answer_fetch(
         &mut self,
         id: i32,
@@ -385,6 +436,12 @@ impl Sim {
         mut message: Message,
     ) {
         let Message::Fetched { response, .. } = &mut message else { unreachable!("it answers a fetch") };
+        if self.spoils().1 && self.random.random_bool(0.05) {
+            let partition = &mut response.topics[0].partitions[0];
+            *partition =
+                FetchedPartition { error_code: errors::OFFSET_OUT_OF_RANGE, ..FetchedPartition::new(0) };
+            return self.send(id, to, message);
+        }
         let process = self.node(id).process.as_ref();
         let leads = process.is_some_and(|process| matches!(process.role, Role::Leads(_)));
         let is_read = response.topics[0].partitions[0].high_watermark >= 0;
@@ -400,9 +457,32 @@ impl Sim {
         self.send(id, to, message);
     }
 
+    /// The records of an answer as they arrive.
+    fn spoiled(&mut self, id: i32, leader_start: i64, records: Bytes) -> Bytes {
+        let (merges, corrupts) = self.spoils();
+        let process = self.node(id).process.as_ref();
+        let log = process.and_then(|process| process.log.as_ref()).map(|log| log.partition().clone());
+        if let Some(merged) = log.filter(|_| merges).and_then(|log| merged(&log, leader_start, &records)) {
+            return merged.freeze();
+        }
+        if corrupts && !records.is_empty() && self.random.random_bool(0.2) {
+            if self.is_mutated(Mutation::SkipsChecksum) {
+                return replaced(&records).map_or(records, BytesMut::freeze);
+            }
+            // Kafka's format has no checksum of the base offset and of the leader epoch.
+            let first = BatchView::parse(&records).map_or(records.len(), |first| first.size_bytes());
+            let at = self.random.random_range(CHECKED_FROM..first);
+            let mut damaged = BytesMut::from(&records[..]);
+            damaged[at] ^= 1 << self.random.random_range(0..8);
+            return damaged.freeze();
+        }
+        records
+    }
+
     pub(super) fn run_task(&mut self, id: i32, incarnation: u64, task: FetcherTask) -> Result<(), String> {
         let now_ms = self.now_ms;
         let in_any = self.is_mutated(Mutation::AppendsInAnyEpoch);
+        let restarts = self.is_mutated(Mutation::RestartsWhenOutOfRange);
         let Some(process) = self.process(id, incarnation) else { return Ok(()) };
         let is_current = process.follows().is_some_and(|follows| follows.leader_epoch == task.leader_epoch);
         let leads = process.leads().is_some();
@@ -414,7 +494,14 @@ impl Sim {
             self.change_log(id, &task)?
         };
         let Some(follows) = self.process(id, incarnation).and_then(Process::follows) else { return Ok(()) };
-        let next = follows.fetcher.done(&task, outcome, now_ms);
+        let mut next = follows.fetcher.done(&task, outcome, now_ms);
+        if let (true, Task::Locate(Bound::Earliest), Outcome::Located(start)) =
+            (restarts, &task.task, outcome)
+        {
+            let mut restart = task.clone();
+            restart.task = Task::Restart(start);
+            next = Some(restart);
+        }
         // The thread does one task after the other: one from before is not that which it waits for.
         if is_current {
             follows.is_busy = next.is_some();
@@ -457,18 +544,22 @@ impl Sim {
         (records, marks): (&Bytes, LeaderMarks),
     ) -> Result<Outcome, String> {
         let (now_ms, floor, mutation) = (self.now_ms, self.floor, self.mutation);
+        let records = self.spoiled(id, marks.log_start, records.clone());
         let node = self.node(id);
         let process = node.process.as_mut().expect("the caller has looked");
         let log = process.log.as_mut().expect("the caller has looked");
         let partition = log.partition().clone();
         let epoch = if mutation == Some(Mutation::TakesLaterEpochs) { i32::MAX } else { leader_epoch };
-        let leader = ReplicaSource { leader_epoch: epoch, log_start: marks.log_start };
-        match log.append_replica(records, leader, now_ms) {
+        let restarts = mutation == Some(Mutation::RestartsInAnyBatch);
+        let log_start = if restarts { i64::MAX } else { marks.log_start };
+        let leader = ReplicaSource { leader_epoch: epoch, log_start };
+        match log.append_replica(&records, leader, now_ms) {
             Ok(_) => {}
             Err(AppendError::Storage(error)) => return Err(error.to_string()),
-            Err(_) => {
-                let (offset, epoch) = (partition.log_end(), partition.latest_epoch());
-                return Ok(Outcome::Damaged(LogEnd { offset, epoch }));
+            Err(error) => {
+                self.figures.refused += 1;
+                self.note(|| format!("node {id} does not append: {error}"));
+                return Ok(Outcome::Damaged(log_end(&partition)));
             }
         }
         partition.raise_high_watermark(marks.high_watermark.min(partition.log_end()));
@@ -485,6 +576,7 @@ impl Sim {
             node.is_stale = false;
             process.verified = partition.log_start();
         }
+        self.truth.check_start(id, &partition)?;
         self.verify(id)?;
         Ok(Outcome::Done(log_end(&partition)))
     }
@@ -539,6 +631,7 @@ impl Sim {
                 end.offset
             ));
         }
+        self.truth.check_start(id, &partition)?;
         Ok(Outcome::Done(end))
     }
 
@@ -547,27 +640,50 @@ impl Sim {
         id: i32,
         from: i32,
         (attempt, number, all): (u64, u64, bool),
-        records: bytes::BytesMut,
+        records: BytesMut,
     ) -> Result<(), String> {
-        let (now_ms, client) = (self.now_ms, (from - FIRST_CLIENT) as usize);
-        let at_once = self.is_mutated(Mutation::AcknowledgesAtAppend);
         let Some(process) = self.node(id).process.as_mut() else { return Ok(()) };
-        let Some(image) = process.image.clone() else { return Ok(()) };
-        let (role, log) = (&mut process.role, &mut process.log);
-        let (Role::Leads(leads), Some(log)) = (role, log) else {
-            self.refuse(id, client, attempt);
+        let incarnation = process.incarnation;
+        let Some(leads) = process.leads().filter(|leads| !all || !leads.machine.is_under_min_insync()) else {
+            self.refuse(id, (from - FIRST_CLIENT) as usize, attempt);
             return Ok(());
         };
-        if all && leads.machine.is_under_min_insync() {
-            self.refuse(id, client, attempt);
+        let leader_epoch = leads.machine.leader_epoch();
+        let batch = Checked { leader_epoch, from, attempt, number, records, all };
+        // The lane may have other work before.
+        if self.random.random_bool(0.06) {
+            let at = self.now_ms + self.random.random_range(0..250);
+            self.push(at, Event::Append { node: id, incarnation, batch });
             return Ok(());
         }
-        let leader_epoch = leads.machine.leader_epoch();
-        let mut group = [Append { leader_epoch, ..Append::client(records) }];
-        let outcome = log.append(&mut group, now_ms).pop().expect("one batch has one outcome");
+        self.append(id, incarnation, batch)
+    }
+
+    pub(super) fn append(&mut self, id: i32, incarnation: u64, batch: Checked) -> Result<(), String> {
+        let Checked { leader_epoch, from, attempt, number, records, all } = batch;
+        let (now_ms, client) = (self.now_ms, (from - FIRST_CLIENT) as usize);
+        let at_once = self.is_mutated(Mutation::AcknowledgesAtAppend);
+        let in_any_role = self.is_mutated(Mutation::AppendsAfterRoleChange);
+        let Some(process) = self.process(id, incarnation) else { return Ok(()) };
+        let image = process.image.clone().expect("a batch was checked by it");
+        let (role, Some(log)) = (&mut process.role, &mut process.log) else { return Ok(()) };
         let partition = log.partition().clone();
+        let is_wrong = in_any_role && !matches!(role, Role::Leads(_));
+        if is_wrong {
+            log.lead(partition.latest_epoch().max(0)).map_err(|error| error.to_string())?;
+        }
+        let checked = if in_any_role { ANY_LEADER_EPOCH } else { leader_epoch };
+        let mut group = [Append { leader_epoch: checked, ..Append::client(records) }];
+        let outcome = log.append(&mut group, now_ms).pop().expect("one batch has one outcome");
+        if is_wrong {
+            log.resign();
+        }
         let appended = match outcome {
             Ok(appended) => appended,
+            Err(AppendError::LeaderEpoch { .. }) => {
+                self.refuse(id, client, attempt);
+                return Ok(());
+            }
             Err(AppendError::OutOfOrderSequence { .. } | AppendError::ProducerEpoch { .. }) => {
                 let told = Message::Produced { attempt, outcome: Err(Refused::Lost) };
                 self.send(id, from, told);
@@ -575,10 +691,12 @@ impl Sim {
             }
             Err(error) => return Err(format!("node {id} cannot append: {error}")),
         };
-        let waiter = Waiter { client, attempt, number, offset: appended.base_offset };
+        let Role::Leads(leads) = role else { return Ok(()) };
+        let end = appended.last_offset + 1;
+        let waiter = Waiter { client, attempt, number, offset: appended.base_offset, end };
         let waits = all && !at_once;
         if waits {
-            leads.commits.wait(appended.last_offset + 1, waiter);
+            leads.commits.wait(end, waiter);
         }
         let effects = leads.machine.appended(partition.log_end(), &standings(&image), now_ms);
         if !waits {
@@ -628,7 +746,10 @@ impl Sim {
             high =
                 high.max(wrong_high_watermark(mutation, (id, &leads.machine), proposed, partition.log_end()));
         }
-        if let Some(change) = effects.change {
+        if let Some(mut change) = effects.change {
+            if mutation == Some(Mutation::JoinsWithoutBrokerEpoch) {
+                change.isr.iter_mut().for_each(|(_, epoch)| *epoch = NO_BROKER_EPOCH);
+            }
             process.isr.submit(ReplicaKey::new(TOPIC, 0), change);
         }
         if high > partition.high_watermark() {
@@ -692,8 +813,10 @@ impl Sim {
         let Some(process) = self.node(id).process.as_mut() else { return };
         let (incarnation, epoch) = (process.incarnation, process.epoch);
         let Some((number, request)) = process.isr.poll(id, epoch, now_ms) else { return };
-        self.send(id, CONTROLLER, Message::Alter { incarnation, number, request });
-        self.push(now_ms + TIMEOUT_MS, Event::AlterTimeout { node: id, incarnation, number });
+        process.asked = request.clone();
+        let isr = members(&request);
+        let late_ms = self.send_change(id, &isr, Message::Alter { incarnation, number, request });
+        self.push(now_ms + late_ms + TIMEOUT_MS, Event::AlterTimeout { node: id, incarnation, number });
     }
 
     pub(super) fn alter_answered(
@@ -703,10 +826,11 @@ impl Sim {
         number: u64,
         response: Option<&AlterPartitionResponse>,
     ) -> Result<(), String> {
-        let now_ms = self.now_ms;
+        let (now_ms, mutation) = (self.now_ms, self.mutation);
         let Some(process) = self.process(id, incarnation) else { return Ok(()) };
         let Some(image) = process.image.clone() else { return Ok(()) };
-        for result in process.isr.answered(number, response, now_ms) {
+        let response = response.map(|response| misread(mutation, response, &process.asked));
+        for result in process.isr.answered(number, response.as_ref(), now_ms) {
             let Some(process) = self.process(id, incarnation) else { return Ok(()) };
             let Role::Leads(leads) = &mut process.role else { continue };
             let answer = result.answer.as_ref().map_err(|code| *code);
@@ -723,16 +847,59 @@ impl Sim {
 
     pub(super) fn delete_records(&mut self) -> Result<(), String> {
         let share = self.random.random_range(0.0..1.0);
+        let beyond = self.is_mutated(Mutation::DeletesUncommitted);
+        let mut leading = Vec::new();
         for node in &mut self.nodes {
             let Some(process) = &mut node.process else { continue };
             let (Role::Leads(_), Some(log)) = (&process.role, &mut process.log) else { continue };
+            if beyond {
+                log.partition().raise_high_watermark(log.partition().log_end());
+            }
             let (start, high) = (log.partition().log_start(), log.partition().high_watermark());
+            leading.push(node.id);
             let to = start + ((high - start) as f64 * share) as i64;
             let gone = log.advance_log_start(to);
             gone.and_then(|gone| gone.remove()).map_err(|error| error.to_string())?;
+            self.truth.delete(to);
         }
-        Ok(())
+        leading.into_iter().try_for_each(|id| self.verify(id))?;
+        self.check_in_sync()
     }
+}
+
+/// The replicas that a change puts into the ISR.
+fn members(request: &AlterPartitionRequest) -> Vec<i32> {
+    let partition = request.topics.first().and_then(|topic| topic.partitions.first());
+    partition
+        .map_or_else(Vec::new, |one| one.new_isr_with_epochs.iter().map(|member| member.broker_id).collect())
+}
+
+/// The controller's answer as one of the mistakes reads it.
+fn misread(
+    mutation: Option<Mutation>,
+    response: &AlterPartitionResponse,
+    asked: &AlterPartitionRequest,
+) -> AlterPartitionResponse {
+    let mut response = response.clone();
+    let change = asked.topics.first().and_then(|topic| topic.partitions.first());
+    for partition in response.topics.iter_mut().flat_map(|topic| &mut topic.partitions) {
+        if partition.error_code != errors::INVALID_UPDATE_VERSION {
+            continue;
+        }
+        match (mutation, change) {
+            (Some(Mutation::ForgetsRefusedChange), _) => {
+                partition.error_code = errors::OPERATION_NOT_ATTEMPTED;
+            }
+            (Some(Mutation::TakesRefusalForSuccess), Some(change)) => {
+                partition.error_code = errors::NONE;
+                partition.leader_epoch = change.leader_epoch;
+                partition.partition_epoch = change.partition_epoch + 1;
+                partition.isr = members(asked);
+            }
+            _ => {}
+        }
+    }
+    response
 }
 
 /// A high watermark that one of the mistakes leads to; 0 without one.
@@ -749,6 +916,7 @@ fn wrong_high_watermark(
     let is_short = machine.is_under_min_insync();
     match mutation {
         Some(Mutation::CommitsAtAppend) => log_end,
+        Some(Mutation::CommitsUnderMinIsr) => lowest(machine.isr()),
         Some(Mutation::IgnoresJoining) if !is_short => lowest(machine.isr()),
         Some(Mutation::ShrinksAtOnce) if !is_short => {
             proposed.filter(|isr| isr.len() < machine.isr().len()).map_or(0, |isr| lowest(&isr))
@@ -757,13 +925,25 @@ fn wrong_high_watermark(
     }
 }
 
-/// The answer of a leader to a fetch, without the records; how many bytes of them, and the effects.
+/// The end of the batches that an answer has.
+fn end_of(partition: &Partition, offset: i64, len: usize) -> i64 {
+    let read = partition.read_batches(offset, len as u32).unwrap_or_default();
+    let (mut end, mut rest) = (offset, &read[..len.min(read.len())]);
+    while let Ok(batch) = batch::check_stored(rest) {
+        end = batch.last_offset() + 1;
+        rest = &rest[batch.size_bytes()..];
+    }
+    end
+}
+
+/// The answer of a leader to a fetch, without the records; the number of their bytes, and the
+/// position of the follower.
 fn lead_fetch(
     process: &mut Process,
     (replica, broker_epoch): (i32, i64),
     asked: &FetchPartition,
-    now_ms: i64,
-) -> Result<(FetchedPartition<Bytes>, usize, Effects), i16> {
+    mutation: Option<Mutation>,
+) -> Result<(FetchedPartition<Bytes>, usize, Option<FollowerFetch>), i16> {
     let image = process.image.clone().expect("the caller has looked");
     let known = image.partition.leader_epoch;
     match asked.current_leader_epoch {
@@ -786,7 +966,7 @@ fn lead_fetch(
         }
         if epoch < last || end_offset < offset {
             answer.diverging_epoch = Some(EpochEnd { epoch, end_offset });
-            return Ok((answer, 0, Effects::default()));
+            return Ok((answer, 0, None));
         }
     }
     if !(start..=end).contains(&offset) {
@@ -796,8 +976,14 @@ fn lead_fetch(
         partition.read(offset, asked.max_bytes as u32, end, true).map_err(|_| errors::OFFSET_OUT_OF_RANGE)?;
     let log_start = asked.log_start_offset;
     let leader_epoch = leads.machine.leader_epoch();
+    let broker_epoch = match image.brokers.get(&replica) {
+        Some(standing) if mutation == Some(Mutation::CountsFetchesOfFormerProcesses) => standing.epoch,
+        _ => broker_epoch,
+    };
+    let offset = match mutation {
+        Some(Mutation::CountsSentAsReceived) => end_of(partition, offset, slice.len() as usize),
+        _ => offset,
+    };
     let fetch = FollowerFetch { replica, broker_epoch, leader_epoch, offset, log_start, leader_end: end };
-    let effects = leads.machine.fetched(fetch, end, &standings(&image), now_ms);
-    let effects = effects.map_err(|_| errors::NOT_LEADER_OR_FOLLOWER)?;
-    Ok((answer, slice.len() as usize, effects))
+    Ok((answer, slice.len() as usize, Some(fetch)))
 }

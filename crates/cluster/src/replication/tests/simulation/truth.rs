@@ -3,8 +3,9 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use bytes::BytesMut;
 use levada_log::Partition;
-use levada_log::batch::{self, BatchView};
+use levada_log::batch::{self, BatchView, Builder};
 
 /// An acknowledged batch.
 #[derive(Clone, Debug)]
@@ -24,6 +25,8 @@ pub(super) struct Truth {
     /// The node that acknowledges in each leader epoch.
     acknowledges: HashMap<i32, i32>,
     committed_end: i64,
+    /// Records before this offset were deleted.
+    deleted_end: i64,
     is_rewritten: bool,
     pub(super) count: usize,
 }
@@ -102,6 +105,22 @@ impl Truth {
         self.committed_end
     }
 
+    /// Records before an offset were deleted.
+    pub(super) fn delete(&mut self, upto: i64) {
+        self.deleted_end = self.deleted_end.max(upto);
+    }
+
+    /// A log begins no later than records were deleted.
+    pub(super) fn check_start(&self, node: i32, partition: &Partition) -> Result<(), String> {
+        let (start, deleted) = (partition.log_start(), self.deleted_end);
+        match start > deleted {
+            true => Err(format!(
+                "invariant 9: the log of node {node} begins at {start}, records were deleted up to {deleted}"
+            )),
+            false => Ok(()),
+        }
+    }
+
     /// A batch was acknowledged by a leader.
     pub(super) fn acknowledge(
         &mut self,
@@ -163,6 +182,34 @@ impl Truth {
         }
         Ok(())
     }
+}
+
+/// Batches of a leader that begin before the end of the follower's log: the last batch of the log
+/// and the first one of the answer are one batch. None if one of the logs has nothing before.
+pub(super) fn merged(log: &Partition, leader_start: i64, records: &[u8]) -> Option<BytesMut> {
+    let first = BatchView::parse(records).ok()?;
+    let offset = first.base_offset();
+    let is_within = offset > log.log_start().max(leader_start) && offset == log.log_end();
+    let before = log.read_batches(offset - 1, 1).ok().filter(|_| is_within)?;
+    let base = BatchView::parse(&before).ok()?.base_offset();
+    let mut builder = Builder::new().base_offset(base).leader_epoch(first.leader_epoch());
+    for _ in base..=first.last_offset() {
+        builder.push(first.base_timestamp(), None, Some(&u64::MAX.to_be_bytes()));
+    }
+    builder.build().ok()
+}
+
+/// The first batch of an answer with other records, and a checksum that is right.
+pub(super) fn replaced(records: &[u8]) -> Option<BytesMut> {
+    let first = BatchView::parse(records).ok()?;
+    let mut builder = Builder::new().base_offset(first.base_offset()).leader_epoch(first.leader_epoch());
+    if first.producer_id() >= 0 {
+        builder = builder.producer(first.producer_id(), first.producer_epoch(), first.base_sequence());
+    }
+    for _ in 0..first.record_count() {
+        builder.push(first.base_timestamp(), None, Some(&u64::MAX.to_be_bytes()));
+    }
+    builder.build().ok()
 }
 
 /// The leader epochs of a log against its batches.

@@ -13,12 +13,13 @@ use levada_wire::messages::{AlterPartitionRequest, AlterPartitionResponse};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
-use super::chaos::Accident;
+use super::chaos::{Accident, Trick};
 use super::controller::{Controller, Image};
 use super::mutation::Mutation;
 use super::node::Node;
 use super::truth::{Truth, batches, check_epochs};
 use crate::replication::fetcher::FetcherTask;
+use crate::replication::leader::FollowerFetch;
 
 pub(super) const CONTROLLER: i32 = 0;
 const FIRST_CLIENT: i32 = 100;
@@ -111,6 +112,18 @@ pub(super) enum Event {
         bytes: usize,
         message: Message,
     },
+    /// A batch that a leader has checked reaches the log.
+    Append {
+        node: i32,
+        incarnation: u64,
+        batch: Checked,
+    },
+    /// A leader counts a fetch that it has answered.
+    Count {
+        node: i32,
+        incarnation: u64,
+        fetch: FollowerFetch,
+    },
     Tick(i32),
     Task {
         node: i32,
@@ -137,6 +150,17 @@ pub(super) enum Event {
     },
 }
 
+/// A batch of a client that a leader has checked.
+#[derive(Clone, Debug)]
+pub(super) struct Checked {
+    pub(super) leader_epoch: i32,
+    pub(super) from: i32,
+    pub(super) attempt: u64,
+    pub(super) number: u64,
+    pub(super) records: BytesMut,
+    pub(super) all: bool,
+}
+
 struct Client {
     producer_id: i64,
     sequence: i32,
@@ -161,6 +185,8 @@ pub(super) struct Figures {
     pub(super) unclean: usize,
     pub(super) truncations: usize,
     pub(super) changes: usize,
+    pub(super) refused: usize,
+    pub(super) tricks: usize,
 }
 
 pub(super) struct Sim {
@@ -182,6 +208,10 @@ pub(super) struct Sim {
     slow_until: i64,
     /// The next leader is cut off for so long.
     strike_ms: Option<i64>,
+    merges_until: i64,
+    corrupts_until: i64,
+    /// Waits for its request; with its duration.
+    trick: Option<(Trick, i64)>,
     numbers: u64,
     trace: Vec<String>,
     /// The ISR that was checked last.
@@ -201,7 +231,7 @@ impl Sim {
             queue: BTreeMap::new(),
             order: 0,
             nodes: (1..=4).map(|id| Node::new(id, segment_bytes)).collect(),
-            controller: Controller::new(min_isr, elects_unclean, &[1, 2, 3]),
+            controller: Controller::new(mutation, min_isr, elects_unclean, &[1, 2, 3]),
             truth: Truth::default(),
             mutation,
             floor: 0,
@@ -212,6 +242,9 @@ impl Sim {
             cuts: HashMap::new(),
             slow_until: 0,
             strike_ms: None,
+            merges_until: 0,
+            corrupts_until: 0,
+            trick: None,
             numbers: 0,
             trace: Vec::new(),
             isr: Vec::new(),
@@ -309,7 +342,7 @@ impl Sim {
                 next_look += 100;
             }
             if self.now_ms > CALM_MS {
-                return Err(format!("invariant 9: the cluster has not settled: {}", self.state()));
+                return Err(format!("invariant 8: the cluster has not settled: {}", self.state()));
             }
             let paused_until = event.node().map_or(0, |id| self.node(id).paused_until);
             if paused_until > self.now_ms {
@@ -338,6 +371,8 @@ impl Sim {
                 self.answer_fetch(node, to, (offset, bytes), message);
                 Ok(())
             }
+            Event::Count { node, incarnation, fetch } => self.count(node, incarnation, fetch).map(drop),
+            Event::Append { node, incarnation, batch } => self.append(node, incarnation, batch),
             Event::Tick(id) => {
                 let at = self.now_ms + TICK_MS;
                 self.push(at, Event::Tick(id));
@@ -526,8 +561,86 @@ impl Sim {
                 self.node(node).store_checkpoint();
             }
             Accident::Delete => return self.delete_records(),
+            Accident::Merge { ms } => self.merges_until = now_ms + ms,
+            Accident::Corrupt { ms } => self.corrupts_until = now_ms + ms,
+            Accident::Trick { trick, ms } => self.trick = Some((trick, ms)),
         }
         Ok(())
+    }
+
+    /// The duration of a trick, if one waits for this kind of request, about this broker.
+    fn tricked(&mut self, tricks: &[Trick], about: i32) -> Option<(Trick, i64)> {
+        let (trick, ms) = self.trick.take_if(|(trick, _)| tricks.contains(trick))?;
+        self.figures.tricks += 1;
+        self.note(|| format!("{trick:?} of node {about}"));
+        Some((trick, ms))
+    }
+
+    /// The broker loses its power, and does not catch up before `ms` are over.
+    fn lose(&mut self, about: i32, ms: i64) {
+        let (now_ms, leader) = (self.now_ms, self.controller.partition().leader);
+        self.cuts.insert((about, leader), now_ms + ms + 60);
+        self.happen_now(Accident::Lose { node: about, is_torn: false, down_ms: 1 });
+    }
+
+    fn happen_now(&mut self, accident: Accident) {
+        self.accidents.push((0, accident));
+        self.push(self.now_ms, Event::Accident(self.accidents.len() - 1));
+    }
+
+    /// Sends a fetch, as a rule.
+    pub(super) fn send_fetch(&mut self, from: i32, to: i32, fetch: Message) {
+        let is_outside = !self.controller.partition().isr.contains(&from);
+        let trick = if is_outside { self.tricked(&[Trick::LateFetch], from) } else { None };
+        let Some((_, ms)) = trick else { return self.send(from, to, fetch) };
+        self.push(self.now_ms + ms, Event::Deliver { from, to, message: fetch });
+        self.lose(from, ms);
+    }
+
+    /// Sends a change of the ISR, as a rule; returns the time that is lost.
+    pub(super) fn send_change(&mut self, from: i32, members: &[i32], change: Message) -> i64 {
+        let (now_ms, isr) = (self.now_ms, self.controller.partition().isr.clone());
+        let joins = members.iter().copied().find(|id| !isr.contains(id));
+        let leaves = isr.iter().copied().find(|id| !members.contains(id));
+        let other = isr.iter().copied().find(|id| members.contains(id) && *id != from);
+        let late = |ms| (now_ms + ms, Event::Deliver { from, to: CONTROLLER, message: change.clone() });
+        let trick = match (joins, leaves, other) {
+            (Some(about), ..) => {
+                let of_joining = [Trick::LateJoining, Trick::LateRepetition, Trick::Unheard];
+                self.tricked(&of_joining, about).map(|(trick, ms)| (trick, ms, about))
+            }
+            (None, Some(_), Some(other)) => {
+                self.tricked(&[Trick::Collision], other).map(|(trick, ms)| (trick, ms, other))
+            }
+            _ => None,
+        };
+        match trick {
+            Some((Trick::LateJoining, ms, about)) => {
+                let (at_ms, event) = late(ms);
+                self.push(at_ms, event);
+                self.lose(about, ms);
+                return ms;
+            }
+            Some((Trick::LateRepetition, ms, about)) => {
+                let (at_ms, event) = late(2 * ms);
+                self.push(at_ms, event);
+                self.cuts.insert((about, from), now_ms + 2 * ms + 60);
+                return 0;
+            }
+            Some((Trick::Unheard, ms, about)) => {
+                self.cuts.insert((CONTROLLER, from), now_ms + ms);
+                self.cuts.insert((about, from), now_ms + ms + 400);
+            }
+            Some((_, ms, about)) => self.happen_now(Accident::Stop { node: about, down_ms: ms }),
+            None => {}
+        }
+        self.send(from, CONTROLLER, change);
+        0
+    }
+
+    /// True while answers to fetches have other batches, and while they have wrong bits.
+    pub(super) fn spoils(&self) -> (bool, bool) {
+        (self.now_ms < self.merges_until, self.now_ms < self.corrupts_until)
     }
 
     fn isolate(&mut self, node: i32, ms: i64) {
@@ -654,6 +767,8 @@ impl Event {
         match self {
             Event::Deliver { to, .. } => (1..FIRST_CLIENT).contains(to).then_some(*to),
             Event::Answer { node, .. }
+            | Event::Append { node, .. }
+            | Event::Count { node, .. }
             | Event::Tick(node)
             | Event::Task { node, .. }
             | Event::FetchTimeout { node, .. }
@@ -672,5 +787,7 @@ impl Figures {
         self.unclean += other.unclean;
         self.truncations += other.truncations;
         self.changes += other.changes;
+        self.refused += other.refused;
+        self.tricks += other.tricks;
     }
 }
