@@ -250,6 +250,13 @@ impl Writer {
         self.partition.flush()
     }
 
+    /// Asserts what holds between two operations: the active segment is the last one of the list.
+    fn assert_active_is_last(&self) {
+        let segments = self.partition.segments.load();
+        let is_last = segments.last().is_some_and(|last| Arc::ptr_eq(last, &self.active.segment));
+        assert!(is_last, "{} is active, and not the last segment", self.active.segment);
+    }
+
     /// Removes epochs that begin at or above the log's new end. A log that this broker leads keeps
     /// its present epoch, from that end on.
     fn cut_epochs(&mut self, log_end: i64) -> Result<(), LogError> {

@@ -68,7 +68,7 @@ pub(super) struct Pending {
     // Outcomes before this one do not depend on the write.
     first_outcome: usize,
     first_offset: i64,
-    next_offset: i64,
+    pub(super) next_offset: i64,
     members: Vec<usize>,
     pub(super) bytes: u64,
     pub(super) progress: Progress,

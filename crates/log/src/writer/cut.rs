@@ -172,6 +172,7 @@ impl Writer {
         let (segment, interval) = (&segments[at], self.config.index_interval_bytes);
         let found = segment.find(&*self.disk, offset, segment.size(), interval)?;
         let position = found.map_or(segment.size(), |head| head.position);
+        assert!(position <= segment.size(), "a cut of {segment} at {position} is above its size");
         // Not the requested offset if compaction left a gap: the next opening only sees the
         // batches.
         let end = self.end_at(segment, position)?;
@@ -239,6 +240,8 @@ impl Writer {
         let segments = self.partition.segments.load();
         (self.producers, self.snapshot_at) = recover::producers_at(&options, &segments, cut.end, now_ms)?;
         self.partition.marks.restart_transactions(self.producers.first_unstable());
+        assert_eq!(self.partition.log_end(), cut.end, "a truncated log ends at the cut");
+        self.assert_active_is_last();
         Ok(())
     }
 

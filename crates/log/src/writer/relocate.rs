@@ -59,6 +59,7 @@ impl Writer {
         let Writer { active, background, snapshot_at, .. } = copy;
         (self.active, self.background, self.snapshot_at) = (active, background, snapshot_at);
         (self.spare, self.epochs_stored) = (None, true);
+        self.assert_active_is_last();
         Ok(())
     }
 

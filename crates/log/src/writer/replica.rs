@@ -80,6 +80,8 @@ impl Writer {
         }
         let appended = self.append_intact(intact.bytes, now_ms);
         appended.inspect_err(|_| self.producers.roll_back())?;
+        let (first, end) = (intact.first_offset, self.partition.log_end());
+        assert!(intact.batches == 0 || first < end, "batches at {first} are in the log, which ends at {end}");
         Ok(ReplicaAppended {
             log_end: self.partition.log_end(),
             bytes: intact.bytes.len() as u64,
@@ -142,6 +144,7 @@ impl Writer {
                 let known = || Epochs::clone(&self.partition.epochs.load());
                 part.epochs.get_or_insert_with(known).assign(batch.leader_epoch(), batch.base_offset());
             }
+            debug_assert!(batch.base_offset() >= part.pending.next_offset, "batches are in order");
             self.line_up(&batch, &mut part.pending, now_ms);
             at += batch.size_bytes();
         }

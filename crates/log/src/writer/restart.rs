@@ -57,6 +57,9 @@ impl Writer {
         self.epochs_stored = true;
         (self.producers, self.snapshot_at) = (Producers::default(), -1);
         partition.marks.restart(offset);
+        let marks = [partition.log_start(), partition.high_watermark(), partition.log_end()];
+        assert_eq!(marks, [offset; 3], "a restarted log begins and ends at its offset");
+        self.assert_active_is_last();
         Ok(retired)
     }
 }

@@ -34,6 +34,8 @@ impl Writer {
         if self.active.segment.base() == base {
             return Ok(());
         }
+        let log_end = self.partition.log_end();
+        assert!(base >= log_end, "a segment at {base} would begin before the log's end {log_end}");
         self.active.learn(&*self.disk)?;
         self.active.close_times(&*self.disk, &self.config)?;
         self.active.unmap(&*self.disk)?;
@@ -52,6 +54,7 @@ impl Writer {
         segments.push(fresh.clone());
         self.partition.publish_segments(segments);
         let old = std::mem::replace(&mut self.active, Active::fresh(fresh, window, now_ms));
+        self.assert_active_is_last();
         let mut rest = old.trim(&*self.disk);
         if let Some(emptied) = emptied {
             rest = rest.and(emptied.remove(&*self.disk));
