@@ -102,8 +102,9 @@ impl Leadership {
     /// image never follows a later one, but a partition may be opened by one and updated by the
     /// other.
     pub(crate) fn follows(&self, held: &Self) -> bool {
-        self.partition_epoch > held.partition_epoch
-            || held.is_unstored && self.partition_epoch == held.partition_epoch
+        let is_later = self.partition_epoch > held.partition_epoch;
+        debug_assert!(!is_later || self.leader_epoch >= held.leader_epoch, "{self:?} follows {held:?}");
+        is_later || held.is_unstored && self.partition_epoch == held.partition_epoch
     }
 
     /// Answers a client that requests the leader with this leader epoch (-1: none) (KIP-320).

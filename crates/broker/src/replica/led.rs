@@ -277,6 +277,8 @@ impl Led {
             self.shared.submit(self.of.key, change);
         }
         let Some(high) = effects.high_watermark else { return };
+        let end = self.of.log.log_end();
+        debug_assert!(high <= end, "a high watermark of {high} is above the log end {end}");
         self.of.log.raise_high_watermark(high);
         let verdict = state.leader.as_ref().map_or(Err(CommitFailure::LeadershipLost), verdict);
         let reached = state.commits.reached(high).collect::<Vec<_>>();

@@ -127,7 +127,8 @@ impl Destinations {
     ) -> Vec<Order> {
         match event {
             Delivery::Add(ticket, target) => {
-                self.targets.insert(ticket, target);
+                let before = self.targets.insert(ticket, target);
+                assert!(before.is_none(), "a ticket belongs to one marker");
                 self.direct(ticket, now_ms, &place);
             }
             Delivery::Answered(node, codes) => self.answered(node, &codes.into_iter().collect(), now_ms),
@@ -143,7 +144,8 @@ impl Destinations {
             self.direct(ticket, now_ms, &place);
         }
         while let Some((node, tickets)) = self.queues.next() {
-            self.in_flight.insert(node, tickets.clone());
+            let before = self.in_flight.insert(node, tickets.clone());
+            assert!(before.is_none(), "a node has one request in flight");
             self.orders.push(Order::Send(node, tickets));
         }
         std::mem::take(&mut self.orders)
@@ -185,7 +187,8 @@ impl Destinations {
     }
 
     fn finish(&mut self, ticket: MarkerTicket, result: MarkerResult) {
-        self.targets.remove(&ticket);
+        let target = self.targets.remove(&ticket);
+        assert!(target.is_some(), "a marker ends once");
         self.orders.push(Order::Finish(ticket, result));
     }
 }
