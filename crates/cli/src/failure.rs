@@ -129,8 +129,8 @@ impl From<ConfigErrors> for Failure {
 }
 
 /// Next step where no connection comes about.
-fn remedy(address: &str, kind: io::ErrorKind) -> &'static str {
-    match kind {
+fn remedy(address: &str, error: &io::Error) -> &'static str {
+    match error.kind() {
         _ if address.contains('/') => "HOST:PORT alone, without http:// or a path",
         io::ErrorKind::InvalidInput => "HOST:PORT with a port from 1 to 65535, such as localhost:9092",
         // rustls reports a certificate that it does not accept in this way.
@@ -139,6 +139,10 @@ fn remedy(address: &str, kind: io::ErrorKind) -> &'static str {
         }
         io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset => {
             "see security.protocol in the file of --command-config: this listener may have no TLS"
+        }
+        // The standard library has no kind for this error.
+        _ if error.to_string().starts_with("failed to lookup") => {
+            "check the name of the host in --brokers: this machine finds no address for it"
         }
         _ => "start a broker with `levada serve`, or name another with --brokers host:port",
     }
@@ -155,7 +159,7 @@ impl From<ClientError> for Failure {
         match error {
             ClientError::Connect { source, address } => {
                 let cause = if is_of_connection(source.kind()) { Cause::Connection } else { Cause::Other };
-                Self::with_next(what, remedy(&address, source.kind())).because(cause)
+                Self::with_next(what, remedy(&address, &source)).because(cause)
             }
             ClientError::Lost { .. } | ClientError::Closed { .. } => Self::with_next(
                 what,
@@ -219,5 +223,20 @@ impl From<levada_files::StartError> for Failure {
             }
             _ => other(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::ToSocketAddrs;
+
+    use super::remedy;
+
+    #[test]
+    fn a_name_without_an_address_is_no_broker_that_is_not_started() {
+        let unknown = ("a..b", 9092).to_socket_addrs().unwrap_err();
+        assert!(remedy("a..b:9092", &unknown).contains("finds no address"), "{unknown}");
+        let refused = std::io::ErrorKind::ConnectionRefused.into();
+        assert!(remedy("localhost:9092", &refused).contains("levada serve"));
     }
 }

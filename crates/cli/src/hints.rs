@@ -1,5 +1,7 @@
-//! Kafka's option names: those that are accepted with a note about ours, and those that have
-//! another form here.
+//! Forms of other programs: Kafka's option names, of which some are accepted with a note about ours
+//! and others have another form here, and `help` and `version` as commands.
+
+use std::ffi::OsString;
 
 use clap::error::{ContextKind, ContextValue, Error};
 
@@ -40,14 +42,36 @@ const ELSEWHERE: [(&[&str], &str); 8] = [
     ),
 ];
 
+/// The same command line with `levada help COMMAND` as `levada COMMAND --help`, and `levada
+/// version` as `levada --version`.
+pub(crate) fn as_options(mut arguments: Vec<OsString>) -> Vec<OsString> {
+    let option = match arguments.get(1).and_then(|word| word.to_str()) {
+        Some("help") => "--help",
+        Some("version") if arguments.len() == 2 => "--version",
+        _ => return arguments,
+    };
+    arguments.remove(1);
+    arguments.push(option.into());
+    arguments
+}
+
 /// The same error of the command line; for an option of Kafka's with the tip what to do instead.
 pub(crate) fn translated(mut error: Error) -> Error {
     let Some(ContextValue::String(argument)) = error.get(ContextKind::InvalidArg) else { return error };
     let name = argument.split(['=', ' ']).next().unwrap_or_default();
     let found = ELSEWHERE.iter().find(|(names, _)| names.contains(&name));
-    if let Some((_, tip)) = found.filter(|_| error.kind() == clap::error::ErrorKind::UnknownArgument) {
+    let tip = match found {
+        Some((_, tip)) => (*tip).to_owned(),
+        // Kafka's programs take the file without an option.
+        None if name.ends_with(".properties") => {
+            "a file needs an option: --config FILE of levada serve, --command-config FILE of its clients"
+                .to_owned()
+        }
+        None => return error,
+    };
+    if error.kind() == clap::error::ErrorKind::UnknownArgument {
         error.remove(ContextKind::SuggestedArg);
-        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![(*tip).into()]));
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
     }
     error
 }
@@ -68,12 +92,37 @@ fn found(argument: &str) -> Option<(&'static str, &'static str)> {
 
 #[cfg(test)]
 mod tests {
-    use super::found;
+    use clap::Parser;
+
+    use super::{as_options, found, translated};
+    use crate::Cli;
 
     #[test]
     fn kafkas_names_are_found_with_and_without_a_value() {
         assert_eq!(found("--bootstrap-server").map(|one| one.1), Some("--brokers"));
         assert_eq!(found("--max-messages=3").map(|one| one.1), Some("--count"));
         assert_eq!(found("--brokers"), None);
+    }
+
+    #[test]
+    fn a_file_without_its_option_is_told_of_the_option() {
+        let error = Cli::try_parse_from(["levada", "serve", "server.properties"]).unwrap_err();
+        let said = translated(error).to_string();
+        assert!(
+            said.contains("'server.properties'") && said.contains("tip: a file needs an option"),
+            "{said}"
+        );
+    }
+
+    #[test]
+    fn help_and_version_are_commands_too() {
+        let check = |given: &str, expected: &str| {
+            let words = |line: &str| line.split(' ').map(Into::into).collect::<Vec<_>>();
+            assert_eq!(as_options(words(given)), words(expected));
+        };
+        check("levada help", "levada --help");
+        check("levada help topic create", "levada topic create --help");
+        check("levada version", "levada --version");
+        check("levada topic create help version", "levada topic create help version");
     }
 }

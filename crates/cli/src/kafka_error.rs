@@ -98,7 +98,12 @@ const ROWS: &[Row] = &[
         "the broker supports no version of this request that levada can send",
         None,
     ),
-    Row(36, "TOPIC_ALREADY_EXISTS", "the topic exists", Some("levada topic describe shows it")),
+    Row(
+        36,
+        "TOPIC_ALREADY_EXISTS",
+        "the topic exists",
+        Some("levada topic describe shows it, --if-not-exists accepts it"),
+    ),
     Row(37, "INVALID_PARTITIONS", "the number of partitions is not allowed", None),
     Row(
         38,

@@ -57,7 +57,9 @@ use crate::failure::Failure;
   levada group describe readers                 members, offsets and lag
   levada config set topic clicks retention.ms=7d
   levada doctor                                 which transfer paths this machine allows
-  levada files public --listing                 serve a directory over HTTP",
+  levada files public --listing                 serve a directory over HTTP
+
+Options and examples of a command: levada COMMAND --help",
     disable_help_subcommand = true
 )]
 struct Cli {
@@ -94,7 +96,8 @@ enum Command {
 
 fn main() -> ExitCode {
     levada_io::lookups::limit_to_built_in();
-    let cli = Cli::try_parse().unwrap_or_else(|error| hints::translated(error).exit());
+    let arguments = hints::as_options(std::env::args_os().collect());
+    let cli = Cli::try_parse_from(arguments).unwrap_or_else(|error| hints::translated(error).exit());
     hints::tell(std::env::args());
     colour::decide();
     let ended = match output::stdout() {
