@@ -385,10 +385,18 @@ fn of_experiment(line: &Line, experiment: &str) -> Option<Line> {
     }
 }
 
-/// A word of a command line; of a path on this machine alone its last part.
+/// A word of a command line; of a path on this machine, alone or as the value of an option, its
+/// last part.
 pub(crate) fn without_place(word: &str) -> String {
-    match word.strip_prefix('/') {
-        Some(path) => path.rsplit('/').find(|part| !part.is_empty()).unwrap_or_default().to_owned(),
+    let (option, value) = match word.find("=/") {
+        Some(at) if word.starts_with("--") => word.split_at(at + 1),
+        _ => ("", word),
+    };
+    match value.strip_prefix('/') {
+        Some(path) => {
+            let last = path.rsplit('/').find(|part| !part.is_empty()).unwrap_or_default();
+            format!("{option}{last}")
+        }
         None => word.to_owned(),
     }
 }

@@ -126,3 +126,14 @@ fn what_is_kept_says_the_same() {
     let again = kept(&runs.values().cloned().collect::<Vec<_>>());
     assert_eq!(again, runs);
 }
+
+#[test]
+fn a_command_line_names_no_place_of_this_machine() {
+    fn check(word: &str, expected: &str) {
+        assert_eq!(without_place(word), expected);
+    }
+    check("/usr/bin/levada", "levada");
+    check("--nginx=/usr/sbin/nginx", "--nginx=nginx");
+    check("--network", "--network");
+    check("files", "files");
+}
