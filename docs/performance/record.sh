@@ -1,5 +1,5 @@
 #!/bin/sh
-# Records what docs/performance/figures.md is made of, and makes it: two hours of a quiet machine with 50 GB of room, from the repository's
+# Records what docs/performance/figures.md is made of, and makes it: an hour and a half of a quiet machine with 50 GB of room, from the repository's
 # root, with the directory of Kafka's jars. NGINX names the program of nginx if PATH does not have it.
 set -eu
 
@@ -22,7 +22,7 @@ flame fetch "16 KiB levada" small
 flame fetch "50 MiB levada" large
 flame produce "16 KiB levada" small
 flame many-producers levada single
-for what in produce fetch many-producers latency tls-fetch parallel connections fairness interference reheat fan-out idle java-producer append growth replicate; do
+for what in produce fetch many-producers latency tls-fetch parallel connections fairness interference reheat fan-out idle java-producer append growth; do
     record "$what"
 done
 "$levada" lab files --nginx="${NGINX:-nginx}" --dir "$scratch" --record "$scratch/files.jsonl" > /dev/null

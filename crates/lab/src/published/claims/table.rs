@@ -8,11 +8,13 @@ use super::{At, Claim, Says, Sum};
 pub(super) const HEAD: &str = "\
 # Claims of five articles, tested
 
-Levada's paths were chosen after reading five articles on zero-copy I/O. This page compares each of their figures with a measured one.
-`levada lab claims` generates it from the records in [runs](runs), which `docs/lab/record.sh` writes; a test compares the page with the records.
-A factor is the median of the quotients of runs of the same round, with its 95 % confidence interval ([how](METHODOLOGY.md),
-[known biases](BIAS.md)). *Confirmed*: the interval lies on the claimed side, and the median reaches half of the claimed factor (of its
-logarithm). *In part*: the interval lies on the claimed side, and the median is smaller. *Refuted*: the interval lies below that half.
+Levada's paths were chosen after reading five articles on zero-copy I/O. This page compares each of
+their figures with a measured one. `levada lab claims` generates it from the records in
+[runs](runs), which `docs/lab/record.sh` writes; a test compares the page with the records. A factor
+is the median of the quotients of runs of the same round, with its 95 % confidence interval
+([how](METHODOLOGY.md), [known biases](BIAS.md)). *Confirmed*: the interval lies on the claimed
+side, and the median reaches half of the claimed factor (of its logarithm). *In part*: the interval
+lies on the claimed side, and the median is smaller. *Refuted*: the interval lies below that half.
 *Not sure*: the interval contains both.
 
 Measured:
