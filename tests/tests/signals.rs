@@ -165,6 +165,7 @@ fn quit_tells_the_state_and_stops_in_order_and_usr1_does_nothing() {
     ] {
         assert!(talk.contains(line), "{line}: {talk}");
     }
+    assert!(!talk.contains("roles of partitions changed"), "a stop is no election: {talk}");
     assert!(node.wait().success());
     assert!(node.data().join(CLEAN).exists());
     node.start();

@@ -118,7 +118,10 @@ impl Publisher {
             self.follow(&partition);
             to_load.extend(self.coordinators.follow(&partition));
         }
-        roles.tell(&self.role_log);
+        // Partitions of a broker that is its own controller lose their leader only when it stops.
+        if self.fetchers.is_some() {
+            roles.tell(&self.role_log);
+        }
         self.load_beside(to_load);
         unserved.dedup();
         self.serve_missing(image, &unserved)
