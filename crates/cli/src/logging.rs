@@ -19,7 +19,7 @@ use levada_broker::{
 };
 use tracing::{Metadata, field::Field, level_filters::LevelFilter};
 use tracing_subscriber::{
-    EnvFilter, Layer, Registry,
+    Layer, Registry,
     field::MakeExt,
     filter::{Targets, filter_fn},
     fmt::format::{Writer, debug_fn},
@@ -49,7 +49,7 @@ pub(crate) struct Logs {
 }
 
 /// A filter that can be replaced.
-type Filter = reload::Handle<EnvFilter, Registry>;
+type Filter = reload::Handle<Targets, Registry>;
 
 /// The log on stderr in its two forms, of which one is on.
 struct Lines {
@@ -64,8 +64,10 @@ struct Lines {
 /// audit log is off unless it is named there, and also goes to stderr until [`Logs::audit_to`]
 /// names a place.
 pub(crate) fn start() -> Logs {
-    let wanted = std::env::var(VARIABLE).ok().filter(|wanted| EnvFilter::try_new(wanted).is_ok());
-    let wanted = wanted.unwrap_or_else(|| "info".to_owned());
+    let given = std::env::var(VARIABLE).unwrap_or_default();
+    let fault = targets(&given).err();
+    let is_usable = fault.is_none() && !given.trim().is_empty();
+    let wanted = if is_usable { given } else { "info".to_owned() };
     let asked = wanted.contains(AUDIT).then(|| wanted.clone());
     let (audit_filter, audit_handle) = reload::Layer::new(filter(asked.as_deref().unwrap_or("off")));
     let (text_filter, text_handle) = reload::Layer::new(filter(&wanted));
@@ -91,6 +93,11 @@ pub(crate) fn start() -> Logs {
         json_layer.with_filter(filter_fn(rest)).with_filter(json_filter).boxed(),
     ];
     tracing_subscriber::registry().with(layers).init();
+    if let Some(fault) = fault {
+        tracing::warn!(
+            "{VARIABLE} has no effect: {fault}; use a level, or TARGET=LEVEL, separated by commas"
+        );
+    }
     let base = levels(&wanted);
     let lines = Lines { text: text_handle, json: json_handle, is_json: AtomicBool::new(false), wanted };
     let lines = Arc::new(lines);
@@ -100,8 +107,25 @@ pub(crate) fn start() -> Logs {
 }
 
 /// The filter of these directives, which have been tried.
-fn filter(directives: &str) -> EnvFilter {
-    EnvFilter::new(directives)
+fn filter(directives: &str) -> Targets {
+    targets(directives).unwrap_or_default()
+}
+
+/// Reads directives: a level, `TARGET=LEVEL`, or a target of Levada's for all of its lines,
+/// separated by commas.
+fn targets(directives: &str) -> Result<Targets, String> {
+    let given: Vec<&str> =
+        directives.split(',').map(str::trim).filter(|directive| !directive.is_empty()).collect();
+    // Without a directive there is no level; the parser takes the empty text for a name.
+    if given.is_empty() {
+        return Ok(Targets::new());
+    }
+    let is_level = |word: &str| LevelFilter::from_str(word).is_ok();
+    let is_known = |word: &&str| word.contains('=') || word.starts_with("levada") || is_level(word);
+    if let Some(unknown) = given.iter().find(|word| !is_known(word)) {
+        return Err(format!("{unknown:?} is no level (error, warn, info, debug, trace or off)"));
+    }
+    Targets::from_str(&given.join(",")).map_err(|error| error.to_string())
 }
 
 /// The levels that directives give to loggers. Directives of another form, such as span
@@ -117,7 +141,7 @@ fn levels(directives: &str) -> LogLevels {
     };
     let mut levels = LogLevels::new();
     let of_targets = directives.split(',').filter(|directive| !directive.contains(['[', ']', '{', '}']));
-    for targets in of_targets.filter_map(|directive| Targets::from_str(directive).ok()) {
+    for targets in of_targets.filter_map(|directive| targets(directive).ok()) {
         levels.extend(targets.default_level().map(|found| (loggers::ROOT.to_owned(), level(found))));
         levels.extend(targets.iter().map(|(target, found)| (target.to_owned(), level(found))));
     }
@@ -131,7 +155,7 @@ impl Lines {
             "" => self.wanted.clone(),
             more => format!("{},{more}", self.wanted),
         };
-        let fresh = EnvFilter::try_new(all).map_err(|error| error.to_string())?;
+        let fresh = targets(&all)?;
         let is_on = if self.is_json.load(Ordering::Relaxed) { &self.json } else { &self.text };
         is_on.reload(fresh).map_err(|error| error.to_string())
     }

@@ -93,6 +93,20 @@ fn directives_give_levels_to_loggers() {
 }
 
 #[test]
+fn directives_that_are_none_are_refused_and_empty_ones_left_out() {
+    let shown = |directives| targets(directives).map(|targets| targets.to_string());
+    assert_eq!(shown("debug"), Ok("debug".to_owned()));
+    assert_eq!(shown(" info, levada_log=off, ,"), Ok("levada_log=off,info".to_owned()));
+    assert_eq!(shown("levada_broker::group"), Ok("levada_broker::group=trace".to_owned()));
+    assert_eq!(shown(""), Ok(String::new()));
+    assert_eq!(shown("dbug").unwrap_err(), "\"dbug\" is no level (error, warn, info, debug, trace or off)");
+    for wrong in ["levada_log=dbug", "a=b=c", "info,rustls"] {
+        assert!(targets(wrong).is_err(), "{wrong}");
+    }
+    assert_eq!(levels("info,"), [("root".to_owned(), LogLevel::Info)].into());
+}
+
+#[test]
 fn text_is_escaped_however_it_is_cut() {
     let mut text = String::new();
     let mut escaping = Escaping(&mut text);
