@@ -36,6 +36,10 @@ const KEPT_BYTES: usize = 256 << 10;
 /// compiled expressions, which the process keeps.
 const FIRST: usize = 1_100;
 
+/// Part of each expression, so that all have the same bytes: those determine the memory of a
+/// compiled expression.
+const ALL_DIGITS: &str = "0123456789";
+
 fn count() -> usize {
     let count = std::env::var("LEVADA_SOAK_COUNT").ok();
     count.map_or(5_000, |count| count.parse().expect("LEVADA_SOAK_COUNT is a number"))
@@ -181,7 +185,7 @@ impl Machine for GroupMachine {
         self.beat(
             format!("regex-{number}"),
             format!("member-{number}"),
-            Some(format!("topic-{number:07}.*")),
+            Some(format!("topic-{ALL_DIGITS}-{number:07}.*")),
         );
         self.send(CommitRequest {
             api_version: 8,

@@ -104,7 +104,7 @@ fn damage_is_named_with_its_place() {
     check(&length, first, "cut short");
     let mut backwards = whole.clone();
     backwards[first..first + 8].copy_from_slice(&0_i64.to_be_bytes());
-    check(&backwards, first, "lies before 2");
+    check(&backwards, first, "is below 2");
     let mut hole = whole[..first].to_vec();
     hole.extend([0; 200]);
     hole.extend(&whole[..first]);
