@@ -69,7 +69,7 @@ fn pages_tell_what_other_brokers_have() {
             told.then_some(())
         });
     }
-    let created = "change made by the controller api=\"CreateTopics\" principal=\"User:ANONYMOUS\"";
+    let created = "topic created topic=\"spread\" partitions=4 principal=\"User:ANONYMOUS\"";
     assert!([LEVADA, OTHER].iter().any(|id| cluster.node(*id).talk().contains(created)));
     // A group is on the page of its coordinator only; the other broker names that one.
     let pages = [LEVADA, OTHER].map(|id| cluster.node(id).http("/group?id=readers").1);
