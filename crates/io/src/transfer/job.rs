@@ -35,10 +35,10 @@ impl Job<'_> {
         end.map_or(left, |end| left.min(end - start))
     }
 
-    /// True if more follows the next `offered` bytes, in this turn or in a later one, so that the
-    /// kernel had better wait for a full segment.
-    pub(crate) fn more_after(queue: &Queue, offered: u64) -> bool {
-        offered < queue.remaining() || queue.expects_more()
+    /// True if this turn will continue after the next `offered` bytes, so that the kernel should
+    /// wait for a full segment.
+    pub(crate) fn more_after(&self, queue: &Queue, offered: u64) -> bool {
+        offered < self.budget && offered < queue.remaining()
     }
 
     /// The error of a call that reads pages of `extent` and sends them: the error number alone

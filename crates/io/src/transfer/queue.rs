@@ -1,5 +1,6 @@
 //! The queue of a transfer: its remaining pieces in order, and the progress in the first one.
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -36,7 +37,7 @@ pub(crate) struct Queue {
     tls: Tls,
     /// True if the caller sends more behind the last piece, or closes the socket.
     expects_more: bool,
-    cork: Cork,
+    cork: Cell<Cork>,
 }
 
 /// State of the socket's option `TCP_CORK`.
@@ -44,9 +45,9 @@ pub(crate) struct Queue {
 enum Cork {
     /// The kernel sends incomplete segments.
     #[default]
-    Open,
+    Off,
     /// The kernel holds them back.
-    Closed,
+    On,
     /// The socket is not one of TCP.
     Unsupported,
 }
@@ -72,19 +73,19 @@ impl Queue {
     }
 
     /// Has the kernel hold incomplete segments back, for calls that cannot say that more follows.
-    pub(crate) fn cork(&mut self, socket: BorrowedFd<'_>) {
-        if self.cork == Cork::Open {
+    pub(crate) fn cork(&self, socket: BorrowedFd<'_>) {
+        if self.cork.get() == Cork::Off {
             let is_set = rustix::net::sockopt::set_tcp_cork(socket, true).is_ok();
-            self.cork = if is_set { Cork::Closed } else { Cork::Unsupported };
+            self.cork.set(if is_set { Cork::On } else { Cork::Unsupported });
         }
     }
 
     /// Has the kernel send an incomplete segment that [`Queue::cork`] holds back.
-    pub(crate) fn uncork(&mut self, socket: BorrowedFd<'_>) {
-        if self.cork == Cork::Closed {
-            // A socket that is gone holds nothing back.
+    pub(crate) fn uncork(&self, socket: BorrowedFd<'_>) {
+        if self.cork.get() == Cork::On {
+            // A closed connection holds nothing back.
             let _ = rustix::net::sockopt::set_tcp_cork(socket, false);
-            self.cork = Cork::Open;
+            self.cork.set(Cork::Off);
         }
     }
 

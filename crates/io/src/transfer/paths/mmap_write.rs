@@ -40,7 +40,7 @@ pub(crate) fn advance(job: &mut Job<'_>, queue: &mut Queue) -> Result<Progress, 
         let window = counters
             .call(Path::MmapWrite, || Window::new(&extent.file, offset - skip, len))
             .map_err(|error| TransferError::source(extent, done, SourceFault::Read(error)))?;
-        let more = if Job::more_after(queue, count) { libc::MSG_MORE } else { 0 };
+        let more = if job.more_after(queue, count) { libc::MSG_MORE } else { 0 };
         let part = usize::try_from(skip).unwrap_or(usize::MAX)..len;
         let sent = counters
             .call(Path::MmapWrite, || window.send(job.socket, part, libc::MSG_NOSIGNAL | more))

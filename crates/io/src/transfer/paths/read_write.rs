@@ -179,7 +179,9 @@ pub(crate) fn read(
 /// bytes either way.
 fn send(job: &Job<'_>, queue: &Queue, batch: Batch<'_>) -> (u64, Result<Progress, TransferError>) {
     let counters = &job.engine.counters;
-    let more = if Job::more_after(queue, batch.len) { SendFlags::MORE } else { SendFlags::empty() };
+    let is_last = batch.len == queue.remaining();
+    let has_more = if is_last { queue.expects_more() } else { job.more_after(queue, batch.len) };
+    let more = if has_more { SendFlags::MORE } else { SendFlags::empty() };
     let path = batch.path();
     let count = batch.count;
     let mut sent = 0;

@@ -25,10 +25,9 @@ pub(crate) fn advance(job: &mut Job<'_>, queue: &mut Queue) -> Result<Progress, 
         }
         let count = job.allowance(extent, done).min(CALL_MAX);
         let mut offset = extent.offset.saturating_add(done);
-        if Job::more_after(queue, count) {
+        if count < queue.remaining() || queue.expects_more() {
             queue.cork(job.socket);
         }
-        let Some((extent, done)) = queue.front_extent() else { break };
         let counters = &job.engine.counters;
         let sent = counters.call(Path::Sendfile, || {
             let count = usize::try_from(count).unwrap_or(usize::MAX);

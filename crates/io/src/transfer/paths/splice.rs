@@ -99,7 +99,7 @@ fn drain(job: &Job<'_>, queue: &Queue, pipe: &mut Pipe) -> Result<(u64, Progress
     let counters = &job.engine.counters;
     let Some((extent, done)) = queue.front_extent() else { return Ok((0, Progress::Moved)) };
     let count = pipe.filled().min(job.allowance(extent, done));
-    let more = if Job::more_after(queue, count) { SpliceFlags::MORE } else { SpliceFlags::empty() };
+    let more = if job.more_after(queue, count) { SpliceFlags::MORE } else { SpliceFlags::empty() };
     loop {
         let sent = counters.call(Path::Splice, || {
             let count = usize::try_from(count).unwrap_or(usize::MAX);
