@@ -11,7 +11,7 @@ use crate::api::Context;
 use crate::clock::steady_ms;
 use crate::config::{HIDDEN, is_sensitive, topic_key};
 use crate::controller::ConfigChanges;
-use crate::metadata::controller::{AlterConfig, AlterQuota, ConfigChange, ConfigRules};
+use crate::metadata::controller::{AlterConfig, AlterQuota, changed};
 use crate::metadata::image::{ConfigResource, Image, QuotaEntity, ResourceKind};
 use crate::security::acl::Acl;
 use crate::security::audit::{self, Change};
@@ -68,7 +68,7 @@ impl Before {
 
     /// Tells how the controller of a cluster has changed these resources' configuration.
     pub(super) fn decided_configs(&self, context: &Context, changes: &ConfigChanges) {
-        let tell = |resource: &ConfigResource, alter: &dyn Fn(&mut BTreeMap<String, String>)| {
+        let tell = |resource: &ConfigResource, alter: &dyn Fn(&mut Values)| {
             let before = configs_of(&self.0, resource);
             let mut after = before.clone();
             alter(&mut after);
@@ -78,7 +78,7 @@ impl Before {
             ConfigChanges::Single(changes) => {
                 for (resource, changes) in changes {
                     tell(resource, &|values| {
-                        changes.iter().for_each(|change| alter(context, resource.kind, change, values));
+                        changes.iter().for_each(|change| alter(context, resource, change, values));
                     });
                 }
             }
@@ -152,48 +152,30 @@ impl Before {
     }
 }
 
-fn configs_of(image: &Image, resource: &ConfigResource) -> BTreeMap<String, String> {
-    image.configs(resource).map_or_else(BTreeMap::new, |set| (**set).clone())
+fn configs_of(image: &Image, resource: &ConfigResource) -> Values {
+    image.configs(resource).map_or_else(Values::new, |set| (**set).clone())
 }
 
-fn limits_of(image: &Image, entity: &QuotaEntity) -> BTreeMap<String, String> {
+fn limits_of(image: &Image, entity: &QuotaEntity) -> Values {
     let limits = image.quotas().limits(entity).into_iter().flatten();
     limits.map(|(key, limit)| (key.clone(), limit.to_string())).collect()
 }
 
 /// Makes one change of a key among the set values of a resource, as the controller does.
-fn alter(context: &Context, kind: ResourceKind, change: &AlterConfig, values: &mut BTreeMap<String, String>) {
+fn alter(context: &Context, resource: &ConfigResource, change: &AlterConfig, values: &mut Values) {
     let AlterConfig { key, change } = change;
-    let listed = |changed: &dyn Fn(&mut Vec<String>)| {
-        let default = || ConfigRules::default_value(&**context.broker().config(), kind, key);
-        let value = values.get(key).cloned().or_else(default).unwrap_or_default();
-        let mut items: Vec<String> =
-            value.split(',').filter(|item| !item.is_empty()).map(str::to_owned).collect();
-        changed(&mut items);
-        items.join(",")
-    };
-    let value = match change {
-        ConfigChange::Set(value) => Some(value.clone()),
-        ConfigChange::Delete => None,
-        ConfigChange::Append(more) => Some(listed(&|items| {
-            for item in more.split(',') {
-                if !items.iter().any(|known| known == item) {
-                    items.push(item.to_owned());
-                }
-            }
-        })),
-        ConfigChange::Subtract(less) => {
-            Some(listed(&|items| items.retain(|item| !less.split(',').any(|gone| gone == item))))
-        }
-    };
+    // The controller has accepted the change. A list that this broker does not have stays as it is.
+    let Ok(value) = changed(resource, key, change, values, &**context.broker().config()) else { return };
     match value {
         Some(value) => values.insert(key.clone(), value),
         None => values.remove(key),
     };
 }
 
+/// Set values by key.
+type Values = BTreeMap<String, String>;
 /// Set values before and after.
-type BeforeAfter<'a> = (&'a BTreeMap<String, String>, &'a BTreeMap<String, String>);
+type BeforeAfter<'a> = (&'a Values, &'a Values);
 
 fn config_differences(context: &Context, resource: &ConfigResource, values: BeforeAfter<'_>) {
     let hides = |key: &str| match resource.kind {

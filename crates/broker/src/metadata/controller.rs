@@ -25,6 +25,7 @@ use super::image::{ConfigResource, ResourceKind};
 use super::records::Record;
 
 pub use self::access::{AlterCredential, alter_credentials, create_acls, delete_acls};
+pub(crate) use self::configs::changed;
 pub use self::configs::{AlterConfig, ConfigChange, NewValue, alter_configs, replace_configs};
 pub use self::features::{FeatureUpdate, update_features};
 pub(crate) use self::names::TOPIC_NAME_BYTES_MAX;

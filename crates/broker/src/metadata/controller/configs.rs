@@ -89,7 +89,10 @@ fn values(image: &Image, resource: &ConfigResource) -> BTreeMap<String, String> 
 }
 
 /// The key's value after the change, `None` for "not set".
-fn changed(
+///
+/// # Errors
+/// The key has no list that the change could extend or shorten.
+pub(crate) fn changed(
     resource: &ConfigResource,
     key: &str,
     change: &ConfigChange,
