@@ -15,7 +15,7 @@ use crate::replica::data_dir::DataDir;
 use crate::replica::last_shutdown::{Offsets, PartitionAtShutdown};
 use crate::replica::{Partition, Replicas};
 
-/// Longest and shortest pause between two looks for topics with `flush.ms`.
+/// Longest and shortest pause between two checks of `flush.ms`.
 const FLUSHES_MS: i64 = 5_000;
 const FLUSHES_MIN_MS: i64 = 50;
 
@@ -43,7 +43,8 @@ impl Replicas {
             let now = steady_ms();
             let since_ms = std::mem::replace(&mut looked_ms, now);
             let replicas = self.clone();
-            // One pass for both: each look at a log that was idle misses the processor's caches.
+            // One pass flushes and finds the next pause: the state of an idle log is in no cache of
+            // the processor.
             let pause_ms = off_shard(move || {
                 let flush = |shortest: i64, partition: &Arc<Partition>| {
                     let flush_ms = partition.config().flush_ms;
@@ -58,8 +59,8 @@ impl Replicas {
         }
     }
 
-    /// Flushes if `flush.ms` ran out between two looks: deadlines are the multiples of it, so that
-    /// nothing has to be remembered.
+    /// Flushes if a deadline of `flush.ms` passed between two checks: deadlines are multiples of
+    /// it, so no state is needed.
     fn flush_if_due(&self, partition: &Partition, flush_ms: i64, (since_ms, now_ms): (i64, i64)) {
         let flush_ms = flush_ms.max(1);
         if since_ms / flush_ms == now_ms / flush_ms || partition.log().durable() >= partition.log().log_end()
@@ -91,7 +92,7 @@ impl Replicas {
     pub(crate) fn store_checkpoints(&self) {
         // A thread that read the list before a topic was deleted must not write after the deletion.
         let mut stored_marks = self.storing_checkpoint.lock();
-        // In this order: one that is opened meanwhile is in both.
+        // In this order: a log that is opened in between is in both.
         let unopened = self.unopened.lock().clone();
         let all = self.partitions.all();
         // A move between directories changes the checkpoints of both without another mark.
@@ -135,8 +136,8 @@ impl Replicas {
     }
 }
 
-/// Hash of all that the checkpoints say of these partitions: it tells without any memory that the
-/// checkpoints of an idle broker are the same.
+/// Hash of the marks of these partitions in the checkpoints. An equal hash shows, without the
+/// memory for new checkpoints, that those of an idle broker are unchanged.
 fn hash_of_marks(partitions: &[Arc<Partition>]) -> u64 {
     let mut hasher = DefaultHasher::new();
     for partition in partitions {

@@ -23,7 +23,7 @@ pub enum HandedError {
     },
     /// Two sockets have the name of one listener.
     #[error(
-        "LISTEN_FDNAMES: listener {name} was passed more than one socket; give it one ListenStream=, and further addresses listeners of their own"
+        "LISTEN_FDNAMES: listener {name} was passed more than one socket; use one ListenStream= for it, and define another listener for each further address"
     )]
     Repeated {
         /// The name of the sockets.

@@ -87,10 +87,11 @@ impl ConsumerGroup {
         member.regex().is_some_and(|regex| !self.regexes.contains_key(regex))
     }
 
-    /// The group with the matches of its new expressions, among the topics that the member may know
-    /// of who has brought one. None if there is nothing to be matched. Known expressions keep their
-    /// matches, unlike in Kafka: the cost of a new one does not grow with the group. If there are
-    /// more new ones than one step matches, the next heartbeats of their members match the others.
+    /// The group with the matches of its new expressions, among the topics that the member who sent
+    /// the expression may describe. None if there is no expression to match. Known expressions keep
+    /// their matches, unlike in Kafka: the cost of a new expression does not grow with the group.
+    /// If one step does not match all new expressions, the next heartbeats of their members match
+    /// the others.
     pub(in crate::group) fn match_new(
         &self,
         topics: &dyn Topics,
@@ -128,9 +129,9 @@ impl Draft {
         any
     }
 
-    /// Matches some of the expressions that wait for it, with the topics that the present member
-    /// may describe, as Kafka does. True if none waits any longer and any matches something else
-    /// than before; the new matches are in force then.
+    /// Matches some of the waiting expressions again, with the topics that the present member may
+    /// describe, as Kafka does. True if this step matched the last of them and any matches other
+    /// topics than before; the new matches then take effect.
     pub(super) fn match_again(&mut self, topics: &dyn Topics, visible: &Visible, now_ms: i64) -> bool {
         if self.group.rematch.is_over() {
             return false;
