@@ -100,6 +100,14 @@ impl Life {
     }
 }
 
+impl Drop for Life {
+    /// Ends moves, as a serving broker does at its stop. The end of the runtime waits for their
+    /// threads, and a move whose directory nothing records any more has no other end.
+    fn drop(&mut self) {
+        self.broker.replicas().moves().halt();
+    }
+}
+
 #[test]
 fn new_partitions_are_spread_and_the_metadata_says_where_they_are() {
     let home = tempfile::tempdir().unwrap();
