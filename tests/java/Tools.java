@@ -139,8 +139,10 @@ public final class Tools {
 
     private void tool(String name, List<String> words) throws Throwable {
         String flag = name.equals("TransactionalMessageCopier") ? "--broker-list" : "--bootstrap-server";
-        // This one wants its verb first.
-        words.addAll(name.equals("ClusterTool") ? words.size() : 0, List.of(flag, bootstrap));
+        if (!name.equals("DumpLogSegments")) {
+            // This one wants its verb first.
+            words.addAll(name.equals("ClusterTool") ? words.size() : 0, List.of(flag, bootstrap));
+        }
         for (String place : PACKAGES) {
             Class<?> found;
             try {

@@ -10,6 +10,7 @@ pub mod corpus;
 pub mod files;
 pub mod hostile;
 pub mod http;
+pub mod internal;
 pub mod java_log;
 pub mod journal;
 pub mod lab;

@@ -27,7 +27,12 @@ const ABORTED_BYTES: usize = 34;
 /// Batches in the log of a partition, in order. The directory may be in use: a part of a batch at
 /// the end is left out.
 pub fn batches(partition: &Path) -> Vec<Batch> {
-    files(partition, "log").iter().flat_map(|path| parse(&fs::read(path).expect("a segment"))).collect()
+    segments(partition).iter().flat_map(|path| parse(&fs::read(path).expect("a segment"))).collect()
+}
+
+/// Segments of a partition, by base offset.
+pub fn segments(partition: &Path) -> Vec<PathBuf> {
+    files(partition, "log")
 }
 
 /// Bytes of the batches in the log of a partition, which may be in use.

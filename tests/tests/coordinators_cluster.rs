@@ -3,24 +3,25 @@
 //! topics move, those of `__consumer_offsets` and `__transaction_state` included, and brokers are
 //! killed. In the end each committed record must have been read and copied exactly once, in order,
 //! and no other, and no transaction is left open. Members of groups of each kind commit at the same
-//! time, and no acknowledged offset is lost.
+//! time, and no acknowledged offset is lost. After each move the tools of Kafka and of Levada read
+//! each record of the internal topics back from the replica of each broker.
 //!
 //! Each broker is killed once. `LEVADA_COORDINATORS_MINUTES=60` makes it last, with 20
 //! transactional writers and 50 groups, and faults in an order that follows from the seed.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use levada_tests::cluster::{CONTROLLER, Discovery, KAFKA, LEVADA, LIMIT, Shape, Tools};
 use levada_tests::ledger::{self, Outcome};
 use levada_tests::tool::Conversation;
-use levada_tests::{Cluster, Tool, await_some, seed};
+use levada_tests::{Cluster, Tool, await_some, internal, seed};
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 
 const PARTITIONS: i32 = 3;
-const INTERNAL: [&str; 2] = ["__consumer_offsets", "__transaction_state"];
 const OLD_COPY: &str = "copied-old";
 const NEW_COPY: &str = "copied-new";
 const TOPICS: [&str; 3] = ["input", OLD_COPY, NEW_COPY];
@@ -53,6 +54,7 @@ fn each_record_exactly_once_wherever_the_coordinators_are() {
             for (turn, broker) in brokers.iter().enumerate() {
                 stage.move_leaders(turn + 1);
                 stage.progress();
+                stage.read_back();
                 stage.kill(*broker);
             }
         }
@@ -61,6 +63,7 @@ fn each_record_exactly_once_wherever_the_coordinators_are() {
             while start.elapsed() < Duration::from_secs(60 * minutes) {
                 stage.move_leaders(plan.random_range(0..brokers.len()));
                 stage.progress();
+                stage.read_back();
                 if plan.random_bool(0.3) {
                     stage.kill(*brokers.choose(&mut plan).expect("a broker"));
                 }
@@ -130,8 +133,11 @@ impl Stage {
     fn move_leaders(&mut self, turn: usize) {
         let brokers = self.cluster.brokers();
         let mut partitions = Vec::new();
-        for (topic, index) in
-            INTERNAL.iter().chain(&TOPICS).flat_map(|topic| (0..3).map(move |index| (topic, index)))
+        for (topic, index) in internal::TOPICS
+            .iter()
+            .map(|(topic, _)| topic)
+            .chain(&TOPICS)
+            .flat_map(|topic| (0..3).map(move |index| (topic, index)))
         {
             let mut replicas: Vec<String> = brokers.iter().map(i32::to_string).collect();
             replicas.rotate_left((turn + index) % brokers.len());
@@ -150,6 +156,42 @@ impl Stage {
             (!lines.is_empty() && lines.iter().all(|line| is_led_by_the_first(line))).then_some(())
         });
         println!("leaders moved, turn {turn}, seen {:?}", self.seen);
+    }
+
+    /// Reads each record of the internal topics in the replica of each broker, with the tools of
+    /// Kafka and of Levada, which must find the same records.
+    fn read_back(&mut self) {
+        let (mut complaints, mut count) = (Vec::new(), 0);
+        for ((topic, decoder), index) in
+            internal::TOPICS.iter().flat_map(|topic| (0..PARTITIONS).map(move |index| (topic, index)))
+        {
+            let mut views = Vec::new();
+            for id in self.cluster.brokers() {
+                let partition = self.cluster.node(id).data().join(format!("{topic}-{index}"));
+                let levada = internal::by_levada(&partition).unwrap_or_else(|error| panic!("{id}: {error}"));
+                let kafka = internal::by_kafka(&mut self.tools, decoder, &partition);
+                let kafka = kafka.unwrap_or_else(|error| panic!("{id}: {error}"));
+                let commits = [&kafka, &levada].map(|records| {
+                    let commits = records.iter().map(|(at, record)| (*at, internal::committed(record)));
+                    commits.collect::<BTreeMap<i64, Option<i64>>>()
+                });
+                let names = ["Kafka", "Levada"].map(|tool| format!("{tool}'s view of broker {id}"));
+                let found =
+                    internal::differences((&names[0], &commits[0]), (&names[1], &commits[1])).into_iter();
+                complaints.extend(found.map(|complaint| format!("{topic}-{index}, {complaint}")));
+                count += kafka.len();
+                views.push((format!("broker {id}"), kafka));
+            }
+            let (first, others) = views.split_first().expect("a broker");
+            for other in others {
+                let found = internal::differences((&first.0, &first.1), (&other.0, &other.1)).into_iter();
+                complaints.extend(found.map(|complaint| format!("{topic}-{index}, {complaint}")));
+            }
+        }
+        println!("{count} records of internal topics read back");
+        let first = &complaints[..complaints.len().min(10)];
+        assert!(complaints.is_empty(), "{} complaints, first:\n{}", complaints.len(), first.join("\n"));
+        assert!(count > 0, "the internal topics are empty");
     }
 
     /// Kills a broker, and starts it again when the others have made progress.
