@@ -132,6 +132,11 @@ impl Stage {
     fn reassign(&mut self, topic: &str, replicas: &[i32]) {
         let plan = self.plan(topic, replicas);
         self.tools.run(&format!("ReassignPartitionsCommand {plan} --execute"));
+        self.await_moved(topic, replicas);
+    }
+
+    /// Waits until these are the replicas, and the directories of the others are gone.
+    fn await_moved(&mut self, topic: &str, replicas: &[i32]) {
         self.await_replicas(topic, replicas);
         for id in self.cluster.brokers().into_iter().filter(|id| !replicas.contains(id)) {
             let directory = self.cluster.node(id).data().join(format!("{topic}-0"));
@@ -154,9 +159,11 @@ impl Stage {
         self.tools.run(&format!("{alter} {rate} --entity-type brokers --entity-name {id}"));
         self.tools.run(&format!("{alter} {replicas} --entity-type topics --entity-name {topic}"));
         self.await_config(id, &format!("{side}.replication.throttled.rate"), &RATE.to_string());
-        let (before, uncopied) = ((self.throttled(id, side), Instant::now()), self.uncopied(from));
-        self.reassign(&topic, &[to]);
-        self.assert_rate((id, side), before, 12_000_000);
+        let (before, uncopied) = (self.throttled(id, side), self.uncopied(from));
+        let plan = self.plan(&topic, &[to]);
+        self.tools.run(&format!("ReassignPartitionsCommand {plan} --execute"));
+        self.assert_rate((id, side), before, 12e6);
+        self.await_moved(&topic, &[to]);
         if let (Some(before), Some(after)) = (uncopied, self.uncopied(from)) {
             assert!(after - before >= 12e6, "{} bytes left broker {from} by zero copy", after - before);
         }
@@ -169,11 +176,11 @@ impl Stage {
         self.create("reassigned", &[from]);
         self.fill("reassigned", 12_000, "all");
         let plan = self.plan("reassigned", &[to]);
-        let before = (self.throttled(to, "follower"), Instant::now());
+        let before = self.throttled(to, "follower");
         let said = self.tools.run(&format!("ReassignPartitionsCommand {plan} --execute --throttle {RATE}"));
         assert!(said.contains("The inter-broker throttle limit was set to"), "{said}");
+        self.assert_rate((to, "follower"), before, 12e6);
         self.await_replicas("reassigned", &[to]);
-        self.assert_rate((to, "follower"), before, 12_000_000);
         // The tool may ask a broker that has not applied the last change yet.
         await_some("the reassignment is completed", LIMIT, || {
             let said = self.tools.run(&format!("ReassignPartitionsCommand {plan} --verify"));
@@ -188,14 +195,22 @@ impl Stage {
         }
     }
 
-    /// All bytes have moved, and no more in each second than the rate allows: a second is the least
-    /// time over which the rate is measured, and the answer that exceeds it arrives whole.
-    fn assert_rate(&self, (id, side): (i32, &str), (bytes, start): (Option<f64>, Instant), least: u64) {
-        let (Some(before), Some(after)) = (bytes, self.throttled(id, side)) else { return };
-        let (moved, seconds) = (after - before, start.elapsed().as_secs_f64());
-        let most = RATE as f64 * (seconds + 1.0) + 2.0 * ANSWER;
-        println!("{moved} bytes in {seconds} s, at most {most}");
-        assert!(moved >= least as f64 && moved <= most, "{moved} bytes in {seconds} s, at most {most}");
+    /// Waits until all bytes have moved, at the rate: no more in each second than it allows, and
+    /// little less. A second is the least time over which the rate is measured, and the answer that
+    /// exceeds it arrives whole.
+    fn assert_rate(&self, (id, side): (i32, &str), before: Option<f64>, all: f64) {
+        let Some(before) = before else { return };
+        let mut first = None;
+        let (moved, seconds) = await_some("the throttled bytes", LIMIT, || {
+            let moved = self.throttled(id, side)? - before;
+            let (begin, start) =
+                (moved > 0.0).then(|| *first.get_or_insert_with(|| (moved, Instant::now())))?;
+            (moved >= all).then(|| (moved - begin, start.elapsed().as_secs_f64()))
+        });
+        let (least, most) =
+            (0.9 * RATE as f64 * (seconds - 1.0), RATE as f64 * (seconds + 1.0) + 2.0 * ANSWER);
+        println!("{moved} bytes in {seconds} s, {least} to {most}");
+        assert!(moved >= least && moved <= most, "{moved} bytes in {seconds} s, {least} to {most}");
     }
 
     /// Bytes of throttled replicas; none of a Kafka.
@@ -233,16 +248,20 @@ impl Stage {
             self.create(topic, &replicas);
             self.fill(topic, 5_000, "all");
             let before = self.fetched(LEVADA);
+            let uncopied = self.uncopied(LEVADA);
             let mut consumer = Tool::java("org.apache.kafka.tools.consumer.ConsoleConsumer");
             consumer.args(["--bootstrap-server", &self.cluster.bootstrap(), "--topic", topic]);
             consumer.args(["--from-beginning", "--max-messages", "5000", "--timeout-ms", "60000"]);
             consumer.args(["--consumer-property", &format!("client.rack={rack}")]);
-            // Each answer has a small part of the records, so that the leader can send few of them.
-            let said = consumer.args(["--consumer-property", "max.partition.fetch.bytes=65536"]).run();
+            // Each answer has a small part of the records, so that the leader can send few of them,
+            // and is large enough for zero copy.
+            let said = consumer.args(["--consumer-property", "max.partition.fetch.bytes=262144"]).run();
             assert!(said.stderr.contains("Processed a total of 5000 messages"), "{}", said.stderr);
             if let (Some(before), Some(after)) = (before, self.fetched(LEVADA)) {
                 let (sent, follows) = (after - before, replicas[1] == LEVADA);
                 assert!(if follows { sent > 4e6 } else { sent < 1e6 }, "{topic}: Levada sent {sent} bytes");
+                let uncopied = self.uncopied(LEVADA).expect("a Levada") - uncopied.expect("a Levada");
+                assert!(!follows || uncopied > 4e6, "{topic}: {uncopied} bytes left by zero copy");
             }
         }
     }
