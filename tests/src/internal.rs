@@ -37,7 +37,9 @@ pub fn by_kafka(tools: &mut Tools, decoder: &str, partition: &Path) -> Result<Re
 pub fn by_levada(partition: &Path) -> Result<Records, String> {
     let mut tool = Tool::levada();
     tool.args(["log", "dump", "--records", "--output", "json"]);
-    segments(partition).iter().for_each(|path| drop(tool.arg(path.display().to_string())));
+    for path in segments(partition) {
+        tool.arg(path.display().to_string());
+    }
     let mut records = Records::new();
     // Of a segment in use the last batch may not be whole, which is damage.
     for line in tool.outcome().1.stdout.lines().filter(|line| line.contains("\"offset\":")) {
