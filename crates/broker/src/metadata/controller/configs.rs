@@ -30,6 +30,9 @@ pub enum ConfigChange {
     Subtract(String),
 }
 
+/// Most keys of a broker that one request may change, as Kafka's controllers allow records.
+const KEYS_MAX: usize = 10_000;
+
 /// Changes single keys, all keys of a resource or none; outcomes are in the order of `changes`.
 /// For "validate only", drop the records.
 pub fn alter_configs(
@@ -38,6 +41,7 @@ pub fn alter_configs(
     rules: &dyn ConfigRules,
 ) -> Decision<Vec<Result<(), Refusal>>> {
     each_resource(changes, |resource, changes| {
+        check_count(resource, changes.len())?;
         let current = values(image, resource);
         let mut altered = BTreeMap::new();
         for AlterConfig { key, change } in changes {
@@ -58,6 +62,7 @@ pub fn replace_configs(
     rules: &dyn ConfigRules,
 ) -> Decision<Vec<Result<(), Refusal>>> {
     each_resource(configs, |resource, configs| {
+        check_count(resource, configs.len())?;
         let current = values(image, resource);
         let mut altered: BTreeMap<String, Option<String>> =
             current.keys().map(|key| (key.clone(), None)).collect();
@@ -82,6 +87,16 @@ fn each_resource<T>(
         })
         .collect();
     Decision { records, outcome }
+}
+
+/// Refuses more keys of a broker than a change may have records, before any copy of them is made:
+/// brokers take keys of any name. Unknown keys of other resources are refused by name.
+fn check_count(resource: &ConfigResource, keys: usize) -> Result<(), Refusal> {
+    if resource.kind == ResourceKind::Broker && keys > KEYS_MAX {
+        let text = "Unable to perform excessively large batch operation.";
+        return Err(Refusal::new(Reason::PolicyViolation, text));
+    }
+    Ok(())
 }
 
 fn values(image: &Image, resource: &ConfigResource) -> BTreeMap<String, String> {

@@ -450,6 +450,25 @@ fn configuration_is_replaced_as_a_whole() {
 }
 
 #[test]
+fn more_keys_of_a_broker_than_a_change_may_have_records_are_refused() {
+    let (image, broker) = (image(), ConfigResource { kind: ResourceKind::Broker, name: "1".to_owned() });
+    for (count, is_taken) in [(10_000, true), (10_001, false)] {
+        let keys = || (0..count).map(|number| format!("own.{number}"));
+        let set = |key| AlterConfig { key, change: ConfigChange::Set("1".to_owned()) };
+        let single = alter_configs(&image, &[(broker.clone(), keys().map(set).collect())], &Anything);
+        let value = |key| (key, Some("1".to_owned()));
+        let whole = replace_configs(&image, &[(broker.clone(), keys().map(value).collect())], &Anything);
+        for decision in [single, whole] {
+            assert_eq!(decision.records.len(), if is_taken { count } else { 0 });
+            if !is_taken {
+                let text = "Unable to perform excessively large batch operation.";
+                refused(&decision.outcome[0], Reason::PolicyViolation, text);
+            }
+        }
+    }
+}
+
+#[test]
 fn producer_ids_come_in_blocks_that_never_overlap() {
     let mut image = image();
     assert_eq!(image.next_producer_id(), 1000);
