@@ -8,12 +8,16 @@
 
 mod layout;
 mod shape;
+pub mod world;
 
 pub use layout::{Layout, layouts};
 pub use shape::{Shape, shapes};
 
 /// The name of everything that there is: a topic, a group, a transactional id.
 pub const KNOWN: &str = "known";
+
+/// A consumer group with many members.
+pub const CROWD: &str = "crowd";
 
 /// Size of a hostile request.
 pub const REQUEST_BYTES: usize = 1 << 20;

@@ -37,7 +37,7 @@ const CONTROLLERS: (&str, &str) = ("LEVADA_TEST_CONTROLLERS", "3");
 /// The same for a suite that starts many nodes and measures them.
 const CONTROLLER: (&str, &str) = ("LEVADA_TEST_CONTROLLERS", "1");
 
-const LONG: [Long; 33] = [
+const LONG: [Long; 34] = [
     Long::once("levada-broker", "levada_broker", "crash::seeds_by_hand", ("LEVADA_CRASH_MINUTES", "MINUTES")),
     Long::again("levada-broker", "levada_broker", "simulation", ("LEVADA_SIMULATION_SEED", "random")),
     Long::again(
@@ -62,6 +62,7 @@ const LONG: [Long; 33] = [
     Long::again("levada-tests", "hostile", "mutated_requests", ("LEVADA_TEST_MUTATIONS", "10000")),
     Long::once("levada-tests", "tail_pipe", "", ("LEVADA_TAIL_MINUTES", "MINUTES")),
     Long::once("levada-tests", "remembered", "", ("LEVADA_SOAK_COUNT", "10000")),
+    Long::once("levada-tests", "hostile_requests", "", ("LEVADA_HOSTILE_WORLD", "10")),
     Long::again("levada-tests", "files_hostile", "", ("LEVADA_TEST_HOSTILE", "100000")),
     Long::again("levada-tests", "files_clients", "mirrors", ("LEVADA_TEST_FILES", "10000")),
     Long::once("levada-tests", "round_trip", "", CONTROLLERS),

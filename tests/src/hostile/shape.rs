@@ -1,7 +1,7 @@
 //! The part of a request that is made as large as fits, and its names.
 
 use super::layout::{Field, Kind, Layout};
-use super::{KNOWN, REQUEST_BYTES};
+use super::{CROWD, KNOWN, REQUEST_BYTES};
 use crate::raw::Encoder;
 
 /// Kafka's longest string.
@@ -10,6 +10,9 @@ const STRING_BYTES_MAX: usize = 32_767;
 const ELEMENTS_MAX: usize = 1 << 17;
 /// Elements of all arrays together of Produce and Fetch.
 const HOT_ELEMENTS: usize = 1 << 16;
+
+/// Describes consumer groups alone.
+const CONSUMER_GROUP_DESCRIBE: i16 = 69;
 
 /// Kind of names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,8 +25,11 @@ pub enum Names {
     Long,
     /// Names of existing things, repeated.
     Known,
-    /// Names that do not exist, each different within the array that is filled.
+    /// Names that do not exist, or of what exists in great number, each different within the array
+    /// that is filled.
     Distinct,
+    /// Many arrays in entries with the same known name; the elements of all are different.
+    Repeated,
 }
 
 /// One way to fill a request.
@@ -34,6 +40,21 @@ pub struct Shape {
     pub fills: String,
     /// Kind of names.
     pub names: Names,
+    /// Type of the resources that it names.
+    pub resource: i64,
+}
+
+/// The type of topics, which all requests about resources take.
+const TOPIC: i64 = 2;
+
+/// The other types that requests of this API take: groups, the cluster and transactional ids in
+/// access control entries; brokers, their loggers, metrics of clients and groups in configurations.
+fn other_resources(layout: &Layout) -> &'static [i64] {
+    match layout.key {
+        29..=31 => &[3, 4, 5],
+        32 | 33 | 44 => &[4, 8, 16, 32],
+        _ => &[],
+    }
 }
 
 impl std::fmt::Display for Shape {
@@ -44,8 +65,13 @@ impl std::fmt::Display for Shape {
             Names::Long => "long names",
             Names::Known => "known names",
             Names::Distinct => "distinct names",
+            Names::Repeated => "one name around distinct ones",
         };
-        if self.fills.is_empty() { f.write_str(names) } else { write!(f, "{}, {names}", self.fills) }
+        if !self.fills.is_empty() {
+            write!(f, "{}, ", self.fills)?;
+        }
+        f.write_str(names)?;
+        if self.resource == TOPIC { Ok(()) } else { write!(f, ", resource type {}", self.resource) }
     }
 }
 
@@ -54,10 +80,18 @@ pub fn shapes(layout: &Layout) -> Vec<Shape> {
     let mut paths = vec![];
     arrays(&layout.fields, "", &mut paths);
     let all = [Names::Empty, Names::LongAround, Names::Long, Names::Known, Names::Distinct];
-    let filled = paths.iter().flat_map(|fills| all.map(|names| Shape { fills: fills.clone(), names }));
-    let mut shapes: Vec<Shape> = filled.collect();
-    for names in [Names::Known, Names::Long] {
-        shapes.push(Shape { fills: String::new(), names });
+    let shape = |fills: &str, names| Shape { fills: fills.to_owned(), names, resource: TOPIC };
+    let mut shapes: Vec<Shape> =
+        paths.iter().flat_map(|fills| all.map(|names| shape(fills, names))).collect();
+    let nested = paths.iter().filter(|path| path.contains('.'));
+    shapes.extend(nested.map(|fills| shape(fills, Names::Repeated)));
+    shapes.extend([Names::Known, Names::Long].map(|names| shape("", names)));
+    for resource in other_resources(layout) {
+        let of_type = |fills: &str, names| Shape { resource: *resource, ..shape(fills, names) };
+        shapes.push(of_type("", Names::Known));
+        shapes.extend(
+            paths.iter().flat_map(|fills| [Names::Known, Names::Distinct].map(|names| of_type(fills, names))),
+        );
     }
     shapes
 }
@@ -85,7 +119,8 @@ impl Shape {
         let outermost = !self.fills.contains('.');
         match self.names {
             Names::LongAround => !outermost,
-            Names::Known | Names::Distinct => outermost,
+            Names::Known | Names::Distinct => outermost && self.resource == TOPIC,
+            Names::Repeated => true,
             Names::Empty | Names::Long => false,
         }
     }
@@ -98,12 +133,12 @@ impl Shape {
     /// The request, without its length.
     pub fn request(&self, layout: &Layout, version: i16) -> Vec<u8> {
         let mut writer =
-            Writer { compact: layout.compact, shape: self, around: 1, count: 1, bytes: 0, marks: Vec::new() };
+            Writer { layout, shape: self, around: 1, count: 1, bytes: 0, marks: Vec::new(), begun: 0 };
         // The size of everything but the filled array, then of one of its elements, then of one
         // more array of it.
         let mut size = |around, count| {
             (writer.around, writer.count) = (around, count);
-            writer.write(layout, version).len()
+            writer.write(version).len()
         };
         let (one, two, twice) = (size(1, 1), size(1, 2), size(2, 1));
         let (element, array) = (two.saturating_sub(one), twice.saturating_sub(one));
@@ -111,17 +146,24 @@ impl Shape {
         let room = REQUEST_BYTES.saturating_sub(one);
         let fit = room.checked_div(element).unwrap_or(0).max(1);
         // Entries that do not fit into one array within another go into several.
-        writer.around = if array > 0 && layout.key > 1 { fit.div_ceil(most) } else { 1 };
+        writer.around = match self.names {
+            Names::Repeated => AROUND,
+            _ if array > 0 && layout.key > 1 => fit.div_ceil(most),
+            _ => 1,
+        };
         let beside = (writer.around - 1) * array;
         let fit = room.saturating_sub(beside).checked_div(element * writer.around).unwrap_or(0);
-        writer.count = fit.clamp(1, most);
+        writer.count = match self.names {
+            Names::Repeated if layout.key <= 1 => fit.clamp(1, most / AROUND - 1),
+            _ => fit.clamp(1, most),
+        };
         writer.bytes = if self.fills.is_empty() { room } else { 0 };
-        writer.write(layout, version)
+        writer.write(version)
     }
 }
 
 struct Writer<'a> {
-    compact: bool,
+    layout: &'a Layout,
     shape: &'a Shape,
     /// Number of arrays that are filled, if they are within another.
     around: usize,
@@ -131,7 +173,12 @@ struct Writer<'a> {
     bytes: usize,
     /// Position at which an element of it differs from the others.
     marks: Vec<Mark>,
+    /// Number of the first element of the next array that is filled.
+    begun: usize,
 }
+
+/// Entries of the same name around the filled arrays of [`Names::Repeated`].
+const AROUND: usize = 512;
 
 /// A place in an element that counts.
 #[derive(Clone, Copy)]
@@ -146,12 +193,13 @@ enum Mark {
 const DIGITS: usize = 5;
 
 impl Writer<'_> {
-    fn write(&mut self, layout: &Layout, version: i16) -> Vec<u8> {
-        let mut out = Encoder::default().i16(layout.key).i16(version).i32(7).string("hostile");
-        if self.compact {
+    fn write(&mut self, version: i16) -> Vec<u8> {
+        self.begun = 0;
+        let mut out = Encoder::default().i16(self.layout.key).i16(version).i32(7).string("hostile");
+        if self.layout.compact {
             out = out.varint(0);
         }
-        self.fields(out, &layout.fields, "", false).done()
+        self.fields(out, &self.layout.fields, "", false).done()
     }
 
     fn fields(&mut self, mut out: Encoder, fields: &[Field], path: &str, within: bool) -> Encoder {
@@ -159,14 +207,15 @@ impl Writer<'_> {
             let path = if path.is_empty() { field.name.clone() } else { format!("{path}.{}", field.name) };
             out = self.value(out, (&field.name, &path), &field.kind, within);
         }
-        if self.compact { out.varint(0) } else { out }
+        if self.layout.compact { out.varint(0) } else { out }
     }
 
     fn value(&mut self, out: Encoder, (name, path): (&str, &str), kind: &Kind, within: bool) -> Encoder {
         match kind {
             Kind::Number(bytes) => {
-                let out = out.raw(&number_for(name).to_be_bytes()[8 - bytes..]);
-                if within && self.shape.names == Names::Distinct && counts(name) {
+                let number = if is_resource_type(name) { self.shape.resource } else { number_for(name) };
+                let out = out.raw(&number.to_be_bytes()[8 - bytes..]);
+                if within && matches!(self.shape.names, Names::Distinct | Names::Repeated) && counts(name) {
                     self.marks.push(Mark::Number(out.length(), *bytes));
                 }
                 out
@@ -177,7 +226,7 @@ impl Writer<'_> {
             Kind::Uuid => out.raw(&[0; 16]),
             Kind::String => {
                 let (text, counts) = self.text(name, within);
-                let out = if self.compact { out.compact_string(&text) } else { out.string(&text) };
+                let out = if self.layout.compact { out.compact_string(&text) } else { out.string(&text) };
                 if counts {
                     self.marks.push(Mark::Digits(out.length()));
                 }
@@ -185,7 +234,7 @@ impl Writer<'_> {
             }
             Kind::Bytes => {
                 let bytes = vec![7; self.bytes];
-                if self.compact {
+                if self.layout.compact {
                     out.varint(u32::try_from(bytes.len() + 1).expect("a megabyte")).raw(&bytes)
                 } else {
                     out.bytes(&bytes)
@@ -208,7 +257,7 @@ impl Writer<'_> {
             _ => usize::from(leads || within),
         };
         let length = u32::try_from(count).expect("below a million");
-        out = if self.compact { out.varint(length + 1) } else { out.i32(length.cast_signed()) };
+        out = if self.layout.compact { out.varint(length + 1) } else { out.i32(length.cast_signed()) };
         let name = path.rsplit('.').next().unwrap_or(path);
         if !fills {
             for _ in 0..count {
@@ -221,9 +270,12 @@ impl Writer<'_> {
         self.marks.clear();
         let mut bytes = self.value(Encoder::default(), (name, path), element, true).done();
         let mut all = Vec::with_capacity(count * bytes.len());
-        for number in 0..count {
+        for number in self.begun..self.begun + count {
             self.marks.iter().for_each(|mark| mark.set(&mut bytes, number));
             all.extend_from_slice(&bytes);
+        }
+        if self.shape.names == Names::Repeated {
+            self.begun += count;
         }
         out.raw(&all)
     }
@@ -237,6 +289,9 @@ impl Writer<'_> {
             "key" => "producer_byte_rate",
             "principal" | "principal_filter" => "User:known",
             "host" | "host_filter" => "*",
+            // The only broker has this id.
+            "resource_name" if matches!(self.shape.resource, 4 | 8) => "1",
+            _ if self.layout.key == CONSUMER_GROUP_DESCRIBE => CROWD,
             _ => KNOWN,
         };
         let long = || "a".repeat(STRING_BYTES_MAX);
@@ -245,8 +300,10 @@ impl Writer<'_> {
             Names::Long => (long(), false),
             Names::LongAround if within => (String::new(), false),
             Names::LongAround => (long(), false),
-            Names::Distinct if within && known == KNOWN => ("0".repeat(DIGITS), true),
-            Names::Known | Names::Distinct => (known.to_string(), false),
+            Names::Distinct | Names::Repeated if within && (known == KNOWN || known == CROWD) => {
+                ("0".repeat(DIGITS), true)
+            }
+            Names::Known | Names::Distinct | Names::Repeated => (known.to_string(), false),
         }
     }
 }
@@ -288,13 +345,16 @@ fn number_for(name: &str) -> i64 {
         | "generation_id_or_member_epoch"
         | "duration_filter"
         | "log_start_offset" => -1,
-        "resource_type" | "resource_type_filter" => 2,
         "resource_pattern_type" | "operation" | "permission_type" | "pattern_type_filter" => 3,
         "num_partitions" | "replication_factor" | "count" | "endpoint_type" => 1,
         "iterations" => 4_096,
         "response_partition_limit" => 2_000,
         _ => 0,
     }
+}
+
+fn is_resource_type(name: &str) -> bool {
+    matches!(name, "resource_type" | "resource_type_filter")
 }
 
 /// Topics are not created by hundreds of thousands: that is what their creation costs.
