@@ -35,14 +35,18 @@ fuzz_target!(|input: &[u8]| {
     let config = Arc::new(SaslConfig { offers: offers.to_vec(), passwords, tokens });
     let keys = Arc::new(Jwks::parse(KEYS).expect("the keys are well formed"));
     let mut exchange = Exchange::new(config, "nonce".to_owned());
-    // Half of all users do not exist, and get the same answers as others.
-    let credential = |name: &str, mechanism: scram::ScramMechanism| {
+    // Half of all users and tokens do not exist, and get the same answers as others.
+    let of_user = |name: &str, mechanism: scram::ScramMechanism| {
         let exists = name.len() % 2 == 0;
         exists.then(|| mechanism.credential(b"salted", b"salt".to_vec(), 4096))
     };
+    let of_token = |id: &str, mechanism: scram::ScramMechanism| {
+        let credential = of_user(id, mechanism)?;
+        Some(scram::TokenLogin { owner: "alice".to_owned(), credential, expires_ms: 1_700_000_000_001 })
+    };
+    let credentials = scram::CredentialSource { of_user: &of_user, of_token: &of_token, secret: "a secret" };
     let keys = &|_: &_| keys.clone();
-    let context =
-        FrameContext { now_ms: 1_700_000_000_000, credential: &credential, secret: "a secret", keys };
+    let context = FrameContext { now_ms: 1_700_000_000_000, credentials, keys };
     let mechanism = Mechanism::ALL[usize::from(first & 3)].name();
     let (greeted, framed) = (first & 4 != 0, first & 8 != 0);
     if greeted {

@@ -1,6 +1,6 @@
 //! Access decisions of the running broker: the authorizer over the published image, the rate limit
-//! of the audit log, and the keys that verify tokens. [`crate::security`] has the state machines
-//! and values behind it.
+//! of the audit log, the keys that verify tokens, and delegation tokens. [`crate::security`] has
+//! the state machines and values behind it.
 
 use std::sync::Arc;
 
@@ -13,9 +13,11 @@ use crate::security::authorizer::Rule;
 
 mod audit_pace;
 mod signing_keys;
+mod tokens;
 
 use self::audit_pace::AuditPace;
 use self::signing_keys::SigningKeys;
+use self::tokens::TokenCredentials;
 
 /// Access control and the keys of tokens, by the configuration and the metadata in force.
 pub(crate) struct Access {
@@ -23,12 +25,14 @@ pub(crate) struct Access {
     metadata: Arc<Metadata>,
     signing_keys: Arc<SigningKeys>,
     audit: AuditPace,
+    token_credentials: TokenCredentials,
 }
 
 impl Access {
     pub(crate) fn new(config: Arc<LiveConfig>, metadata: Arc<Metadata>) -> Self {
         let signing_keys = Arc::new(SigningKeys::new(config.clone()));
-        Self { config, metadata, signing_keys, audit: AuditPace::default() }
+        let (audit, token_credentials) = Default::default();
+        Self { config, metadata, signing_keys, audit, token_credentials }
     }
 
     /// The audit log.

@@ -4,6 +4,7 @@
 pub mod acl;
 pub mod audit;
 pub mod authorizer;
+pub mod delegation;
 pub mod jaas;
 pub mod login;
 mod nonce;

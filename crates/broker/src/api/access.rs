@@ -101,6 +101,9 @@ questions! {
     AlterReplicaLogDirs Alter Cluster, "" => "CLUSTER_AUTHORIZATION_FAILED for all partitions";
     DescribeLogDirs Describe Cluster, "" => "CLUSTER_AUTHORIZATION_FAILED from version 3 on, nothing before";
     CreatePartitions Alter Topic, "" => "TOPIC_AUTHORIZATION_FAILED";
+    CreateDelegationToken CreateTokens User, "for another owner" => "DELEGATION_TOKEN_AUTHORIZATION_FAILED";
+    DescribeDelegationToken Describe DelegationToken, "of a token that does not name the client" => "the next question";
+    DescribeDelegationToken DescribeTokens User, "without Describe on the token, for its owner" => "hidden";
     DeleteGroups Delete Group, "" => "GROUP_AUTHORIZATION_FAILED";
     ElectLeaders Alter Cluster, "" => "CLUSTER_AUTHORIZATION_FAILED for all partitions";
     IncrementalAlterConfigs AlterConfigs Cluster, "of brokers and client metrics" => "CLUSTER_AUTHORIZATION_FAILED";

@@ -109,6 +109,10 @@ errors! {
     DescribeLogDirsResponse [error_code] { results { error_code } }
     SaslAuthenticateResponse [error_code] {}
     CreatePartitionsResponse [] { results { error_code } }
+    CreateDelegationTokenResponse [error_code] {}
+    RenewDelegationTokenResponse [error_code] {}
+    ExpireDelegationTokenResponse [error_code] {}
+    DescribeDelegationTokenResponse [error_code] {}
     DeleteGroupsResponse [] { results { error_code } }
     ElectLeadersResponse [error_code] { replica_election_results { partition_result { error_code } } }
     IncrementalAlterConfigsResponse [] { responses { error_code } }
@@ -132,4 +136,25 @@ errors! {
     DescribeTopicPartitionsResponse [] { topics { error_code partitions { error_code } } }
     AddRaftVoterResponse [error_code] {}
     RemoveRaftVoterResponse [error_code] {}
+}
+
+/// The messages of an answer that refuses many entries: the messages that fit into a megabyte.
+/// Later entries have the code alone.
+pub(super) struct Sentences {
+    left: usize,
+}
+
+impl Default for Sentences {
+    fn default() -> Self {
+        Self { left: 1 << 20 }
+    }
+}
+
+impl Sentences {
+    /// The same sentence, if there is room for it.
+    pub(super) fn tell(&mut self, sentence: Option<&StrBytes>) -> Option<StrBytes> {
+        let sentence = sentence?;
+        self.left = self.left.checked_sub(sentence.len())?;
+        Some(sentence.clone())
+    }
 }

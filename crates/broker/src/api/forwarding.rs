@@ -1,7 +1,8 @@
 //! Requests that the controller of a cluster decides: the broker sends them in an Envelope without
 //! decoding, with the client's principal and address, and returns the answers unchanged. The
 //! controller authorizes the requests. AlterConfigs and IncrementalAlterConfigs are decoded,
-//! because some of their resources are this broker's own: see `configurable`.
+//! because some of their resources are this broker's own: see `configurable`. Requests for
+//! delegation tokens are decoded, because this broker authorizes them: see `tokens`.
 //!
 //! A mute that the controller requests applies to the client's connection, as in Kafka. A request
 //! that no controller answers in time is answered with REQUEST_TIMED_OUT for each of its entries.
@@ -10,8 +11,8 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use levada_io::Piece;
-use levada_wire::ApiKey;
-use levada_wire::messages::{self, KafkaRequest, KafkaResponse};
+use levada_wire::messages::{self, KafkaRequest, KafkaResponse, StrBytes};
+use levada_wire::{ApiKey, DecodeError, EncodeError};
 
 use crate::api::changes::{Before, log_change};
 use crate::api::errors::Errors;
@@ -27,6 +28,9 @@ mod refusals;
 mod tests;
 
 use self::audit::Audited;
+
+/// Bytes of the size in front of an encoded request.
+const SIZE_BYTES: usize = 4;
 
 /// An answer that may ask for a mute of the client's connection.
 pub(super) trait Throttled {
@@ -93,7 +97,19 @@ forward! {
 
 /// True if the broker reports only versions of this API that the controller has, too.
 pub(super) fn depends_on_controller(api: ApiKey) -> bool {
-    is_forwarded(api) || matches!(api, ApiKey::AlterConfigs | ApiKey::IncrementalAlterConfigs)
+    use ApiKey::{
+        AlterConfigs, CreateDelegationToken, ExpireDelegationToken, IncrementalAlterConfigs,
+        RenewDelegationToken,
+    };
+    let is_decoded = matches!(
+        api,
+        AlterConfigs
+            | IncrementalAlterConfigs
+            | CreateDelegationToken
+            | RenewDelegationToken
+            | ExpireDelegationToken
+    );
+    is_decoded || is_forwarded(api)
 }
 
 impl Context {
@@ -102,8 +118,7 @@ impl Context {
         Creator {
             client_id: self.header.client_id.as_ref().map(|id| id.as_str().to_owned()),
             correlation_id: self.header.correlation_id,
-            user: self.session().user().to_owned(),
-            address: self.session().address(),
+            session: self.session().clone(),
         }
     }
 }
@@ -144,10 +159,45 @@ pub(super) async fn send(context: &Context, frame: Bytes) -> Forwarded {
     let request = ClientRequest {
         frame,
         correlation_id: context.header.correlation_id,
-        user: context.session().user().to_owned(),
-        address: context.session().address(),
+        session: context.session().clone(),
     };
     remote.active().forward(request).await
+}
+
+/// The bytes of a request as the client would send it, without the size.
+fn frame<R: KafkaRequest>(context: &Context, request: &R) -> Result<Bytes, EncodeError> {
+    let header = &context.header;
+    let client_id = header.client_id.as_ref().map(StrBytes::as_str);
+    let encoded = levada_wire::encode_request(header.correlation_id, client_id, header.version, request)?;
+    Ok(encoded.slice(SIZE_BYTES..))
+}
+
+/// Has the controller decide a request that this broker has decoded. Without an answer of the
+/// controller, the request is refused.
+pub(super) async fn decide<R: Refusable>(context: &Context, request: R) -> R::Answer {
+    let version = context.version();
+    let fate = match frame(context, &request) {
+        Ok(frame) => send(context, frame).await,
+        Err(_) => Forwarded::Failed(ErrorCode::UnknownServerError),
+    };
+    let error = match fate {
+        Forwarded::Answer(answer) => match levada_wire::decode_response::<R::Answer>(answer, version) {
+            Ok((_, decoded)) => {
+                mute(context, decoded.throttle_ms());
+                return decoded;
+            }
+            Err(error) => unreadable(context, &error),
+        },
+        Forwarded::CloseConnection => ErrorCode::UnsupportedVersion,
+        Forwarded::Failed(error) => error,
+    };
+    request.refuse(version, &failure(error))
+}
+
+/// Logs an answer that cannot be decoded, and returns the error for the client.
+fn unreadable(context: &Context, error: &DecodeError) -> ErrorCode {
+    tracing::warn!(api = context.header.api.name(), %error, "the controller's answer cannot be decoded");
+    ErrorCode::UnknownServerError
 }
 
 async fn reply_as<R: Audited>(
@@ -168,8 +218,7 @@ async fn reply_as<R: Audited>(
     let (_, decoded) = match levada_wire::decode_response::<R::Answer>(answer.clone(), version) {
         Ok(decoded) => decoded,
         Err(error) => {
-            tracing::warn!(api = context.header.api.name(), %error, "the controller's answer cannot be decoded");
-            let unknown = failure(ErrorCode::UnknownServerError);
+            let unknown = failure(unreadable(context, &error));
             let refused = levada_wire::decode::<R>(body, version)?.refuse(version, &unknown);
             return encode(context, refused, false).await;
         }

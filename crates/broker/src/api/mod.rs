@@ -19,7 +19,7 @@ use levada_wire::{ApiKey, DecodeError, EncodeError, RequestHeader, Uuid};
 use tokio::sync::mpsc;
 
 use crate::api::connection_info::ConnectionInfo;
-use crate::api::errors::Errors;
+use crate::api::errors::{Errors, Sentences};
 use crate::api::large::{LargeRequest, LargeWork};
 use crate::blocking::off_shard;
 use crate::broker::Broker;
@@ -44,6 +44,7 @@ mod leaders;
 mod merged;
 pub(crate) mod meter;
 mod nodes;
+mod tokens;
 
 /// Builds a message of the codec crate: its defaults, with these fields set.
 macro_rules! message {
@@ -56,26 +57,45 @@ macro_rules! message {
 
 mod forwarding;
 
+/// Answers a request of one file's API: decodes it and encodes the response.
+macro_rules! answer_decoded {
+    ($context:ident, $body:ident, $file:ident) => {
+        // In a box: each connection has room for the largest of the others all the time.
+        Box::pin(async move {
+            let elsewhere = $body.len() >= LARGE_BYTES && $context.service.large.is_some();
+            let request = decode($context, $body, elsewhere).await?;
+            encode($context, $file::answer($context, request).await, elsewhere).await
+        })
+        .await
+    };
+}
+
 /// Declares the served APIs: the hot pair answers with pieces by itself, all others map a decoded
-/// request to a response.
+/// request to a response. A broker that is its own controller does not have those of clusters.
 macro_rules! serve {
-    (hot { $($hot_key:ident => $hot_file:ident,)* } plain { $($key:ident => $file:ident,)* }) => {
+    (
+        hot { $($hot_key:ident => $hot_file:ident,)* }
+        plain { $($key:ident => $file:ident,)* }
+        in_cluster { $($member_key:ident => $member_file:ident,)* }
+    ) => {
         $(mod $hot_file;)*
         $(mod $file;)*
+        $(mod $member_file;)*
 
-        /// APIs of this broker, in order of their keys.
+        /// APIs of every broker, in order of their keys.
         const SERVED: &[ApiKey] = &[$(ApiKey::$hot_key,)* $(ApiKey::$key,)*];
+
+        /// APIs that only a broker in a cluster answers.
+        const IN_CLUSTER: &[ApiKey] = &[$(ApiKey::$member_key,)*];
 
         /// Answers a request on this thread.
         pub(crate) async fn dispatch(context: &Context, body: BytesMut) -> Result<Reply, RequestError> {
             match context.header.api {
                 $(ApiKey::$hot_key => $hot_file::answer(context, body).await,)*
-                // In a box: each connection has room for the largest of the others all the time.
-                $(ApiKey::$key => Box::pin(async move {
-                    let elsewhere = body.len() >= LARGE_BYTES && context.service.large.is_some();
-                    let request = decode(context, body, elsewhere).await?;
-                    encode(context, $file::answer(context, request).await, elsewhere).await
-                }).await,)*
+                $(ApiKey::$key => answer_decoded!(context, body, $file),)*
+                $(ApiKey::$member_key if context.broker().controller().is_remote() => {
+                    answer_decoded!(context, body, $member_file)
+                })*
                 api => Err(RequestError::NotServed { api }),
             }
         }
@@ -141,12 +161,19 @@ serve! {
         ListConfigResources => k74_list_config_resources,
         DescribeTopicPartitions => k75_describe_topic_partitions,
     }
+    in_cluster {
+        CreateDelegationToken => k38_create_delegation_token,
+        RenewDelegationToken => k39_renew_delegation_token,
+        ExpireDelegationToken => k40_expire_delegation_token,
+        DescribeDelegationToken => k41_describe_delegation_token,
+    }
 }
 
 /// The APIs that this broker answers or forwards, for ApiVersions.
 pub(crate) fn served(is_remote: bool) -> impl Iterator<Item = &'static Api> {
     let mut keys = SERVED.to_vec();
     if is_remote {
+        keys.extend(IN_CLUSTER);
         keys.extend(forwarding::ONLY_FORWARDED);
         keys.sort_unstable();
     }
@@ -458,27 +485,6 @@ fn text(string: impl Into<Cow<'static, str>>) -> StrBytes {
         }
         // Without room for more, it needs no second allocation to be shared.
         Cow::Owned(text) => text.into_boxed_str().into_string().into(),
-    }
-}
-
-/// The messages of an answer that refuses many entries: the messages that fit into a megabyte.
-/// Later entries have the code alone.
-struct Sentences {
-    left: usize,
-}
-
-impl Default for Sentences {
-    fn default() -> Self {
-        Self { left: 1 << 20 }
-    }
-}
-
-impl Sentences {
-    /// The same sentence, if there is room for it.
-    fn tell(&mut self, sentence: Option<&StrBytes>) -> Option<StrBytes> {
-        let sentence = sentence?;
-        self.left = self.left.checked_sub(sentence.len())?;
-        Some(sentence.clone())
     }
 }
 

@@ -14,9 +14,9 @@ use super::broker::Reader;
 use super::key::words;
 use super::listener::Protocol;
 use super::prefix::prefixed;
-use super::security::{Secret, of_mechanism};
+use super::security::{Secret, TOKEN_KEY, of_mechanism};
 use super::table::BROKER_KEYS;
-use super::{ConfigError, Listener};
+use super::{ConfigError, HIDDEN, Listener};
 use crate::keystore::{ClientTls, SslSettings, TlsError};
 use crate::security::jaas::Jaas;
 use crate::security::login::SaslLogin;
@@ -223,6 +223,12 @@ fn alone(read: &Reader<'_>) -> Vec<ConfigError> {
     let mut errors = Vec::new();
     if !words(read.text(ROLES)).any(|role| role == "broker") {
         errors.push(read.invalid(ROLES, "a list with broker in it: there is no bare controller".to_owned()));
+    }
+    if let Some((_, origin)) = read.0.explicit(TOKEN_KEY).filter(|(key, _)| !key.is_empty()) {
+        let reason = "delegation tokens are served in a cluster of Kafka's controllers only: remove the key and \
+                      give clients users of their own (levada user set)";
+        let (key, value, reason) = (TOKEN_KEY.to_owned(), HIDDEN.to_owned(), reason.to_owned());
+        errors.push(ConfigError::Refused { key, value, origin: origin.clone(), reason });
     }
     let several = [VOTERS, BOOTSTRAP].into_iter().filter_map(|key| {
         let (value, origin) = read.0.explicit(key).filter(|(value, _)| words(value).count() > 1)?;

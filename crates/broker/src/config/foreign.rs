@@ -189,10 +189,6 @@ const REFUSED: &[Refusal] = &[
     // Keys that are not served.
     refused("config.providers", "values from providers are not resolved: write the values themselves"),
     refused(
-        "delegation.token.secret.key",
-        "delegation tokens are not served: remove the key and give clients users of their own (levada user set)",
-    ),
-    refused(
         "remote.log.storage.system.enable",
         "tiered storage is not served yet: remove the key or set it to false",
     ),
@@ -258,7 +254,7 @@ const NOTED: &[(&str, &[&str])] = &[
     ),
     ("random numbers come from the kernel", &["ssl.secure.random.implementation"]),
     (
-        "there are no delegation tokens: delegation.token.secret.key is refused",
+        "the controllers of a cluster decide how long delegation tokens are valid",
         &[
             "delegation.token.expiry.check.interval.ms",
             "delegation.token.expiry.time.ms",

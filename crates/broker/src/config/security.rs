@@ -20,6 +20,9 @@ pub(super) const AUTHORIZER: &str = "org.apache.kafka.metadata.authorizer.Standa
 
 const PLAIN_MODULE: &str = "org.apache.kafka.common.security.plain.PlainLoginModule";
 
+/// The secret key of delegation tokens.
+pub(super) const TOKEN_KEY: &str = "delegation.token.secret.key";
+
 const OAUTH_MODULE: &str = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule";
 
 /// A text that does not print.
@@ -63,6 +66,8 @@ pub struct SecurityConfig {
     pub signing_keys: SigningKeyTimes,
     /// Access control; without it every client may do everything.
     pub authorizer: Option<AuthorizerConfig>,
+    /// `delegation.token.secret.key`; without it delegation tokens are disabled.
+    pub token_secret_key: Option<Secret>,
 }
 
 /// The schedule for reloading the signing keys of tokens.
@@ -116,6 +121,7 @@ impl SecurityConfig {
                 retry_ms_max: long("sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms"),
             },
             authorizer: authorizer(settings)?,
+            token_secret_key: settings.text(TOKEN_KEY).filter(|key| !key.is_empty()).map(Secret::from),
         })
     }
 }

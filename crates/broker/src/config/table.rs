@@ -126,6 +126,7 @@ pub const BROKER_KEYS: &[ConfigKey] = &[
     string("sasl.oauthbearer.sub.claim.name", "Name of the claim that contains the user name.").default("sub").per_listener(),
     int("sasl.server.max.receive.size", "Largest request of a client that has not authenticated.").default("524288").at_least(1),
     int("connection.failed.authentication.delay.ms", "Delay before a failed authentication is answered.").default("100").at_least(0),
+    password("delegation.token.secret.key", "In a cluster, secret key of delegation tokens. Set it to the value of the controllers. If unset, tokens are disabled."),
     // Authorization.
     string("authorizer.class.name", "Authorizer. If empty, there is no access control and every client may do everything.").default("").valid(AUTHORIZERS),
     string("super.users", "Principals that may do everything, separated by semicolons, as in User:alice;User:bob."),

@@ -3,7 +3,6 @@
 
 use std::collections::HashSet;
 use std::future::Future;
-use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -18,6 +17,7 @@ use parking_lot::Mutex;
 
 use crate::cluster::{ClusterMembership, Forwarded};
 use crate::error_code::ErrorCode;
+use crate::security::Session;
 
 #[cfg(test)]
 mod tests;
@@ -55,18 +55,15 @@ pub(crate) struct ClientRequest {
     /// Header and body, without the size.
     pub(crate) frame: Bytes,
     pub(crate) correlation_id: i32,
-    /// Name of the principal, of type User.
-    pub(crate) user: String,
-    pub(crate) address: IpAddr,
+    pub(crate) session: Session,
 }
 
 impl ActiveController for ClusterMembership {
     fn forward(&self, request: ClientRequest) -> Pending<'_, Forwarded> {
-        let principal =
-            ForwardedPrincipal { kind: "User".to_owned(), name: request.user, token_authenticated: false };
-        Box::pin(async move {
-            self.forward(request.frame, request.correlation_id, &principal, request.address).await
-        })
+        let ClientRequest { frame, correlation_id, session } = request;
+        Box::pin(
+            async move { self.forward(frame, correlation_id, &principal(&session), session.address()).await },
+        )
     }
 
     fn create_topics(
@@ -82,6 +79,15 @@ impl ActiveController for ClusterMembership {
 
     fn versions(&self, api: ApiKey) -> Option<RangeInclusive<i16>> {
         self.versions(api.wire())
+    }
+}
+
+/// The client as the controller sees it.
+fn principal(session: &Session) -> ForwardedPrincipal {
+    ForwardedPrincipal {
+        kind: "User".to_owned(),
+        name: session.user().to_owned(),
+        token_authenticated: session.is_by_token(),
     }
 }
 
@@ -197,8 +203,7 @@ impl Drop for UnderWay {
 pub(crate) struct Creator {
     pub(crate) client_id: Option<String>,
     pub(crate) correlation_id: i32,
-    pub(crate) user: String,
-    pub(crate) address: IpAddr,
+    pub(crate) session: Session,
 }
 
 impl Creator {
@@ -214,12 +219,8 @@ impl Creator {
         let encoded = levada_wire::encode_request(correlation_id, client_id, version, request);
         // A version that the controller does not have at all cannot carry the request.
         let mut frame = encoded.map_err(|_| ErrorCode::UnsupportedVersion)?;
-        let forwarded = ClientRequest {
-            frame: frame.split_off(SIZE_BYTES),
-            correlation_id,
-            user: self.user,
-            address: self.address,
-        };
+        let forwarded =
+            ClientRequest { frame: frame.split_off(SIZE_BYTES), correlation_id, session: self.session };
         match active.forward(forwarded).await {
             Forwarded::Answer(answer) => levada_wire::decode_response(answer, version)
                 .map(|(_, response)| response)

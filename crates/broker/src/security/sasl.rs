@@ -19,7 +19,7 @@ use crate::security::oauth::jwks::Jwks;
 use crate::security::oauth::jwt::JwtError;
 use crate::security::oauth::{INVALID_TOKEN, KeySource, OauthConfig, OauthError, OauthServer};
 use crate::security::plain::{self, PlainError};
-use crate::security::scram::{self, Credential, ScramError, ScramServer};
+use crate::security::scram::{self, CredentialSource, ScramError, ScramServer};
 
 #[cfg(test)]
 mod tests;
@@ -106,16 +106,16 @@ pub struct AuthenticatedUser {
     pub user: String,
     /// By which mechanism.
     pub mechanism: Mechanism,
+    /// True if the user is the owner of a delegation token, which was shown.
+    pub by_token: bool,
 }
 
 /// Context of a frame.
 pub struct FrameContext<'a> {
     /// The time, in milliseconds since 1970.
     pub now_ms: i64,
-    /// Looks a user's SCRAM credential up.
-    pub credential: &'a dyn Fn(&str, scram::ScramMechanism) -> Option<Credential>,
-    /// A secret from which the answers to users that do not exist are derived.
-    pub secret: &'a str,
+    /// Credentials for SCRAM.
+    pub credentials: CredentialSource<'a>,
     /// The last loaded keys of an address, for tokens.
     pub keys: &'a dyn Fn(&KeySource) -> Arc<Jwks>,
 }
@@ -319,7 +319,7 @@ impl Exchange {
             self.state = State::Tokens(server, offer);
             return Ok(SaslOutcome::Reply(reply));
         };
-        let identity = self.identity(user, offer)?;
+        let identity = self.identity(user, (&server, offer))?;
         Ok(SaslOutcome::Done { reply, identity, expires_ms: expiry(offer, expires_ms, moment.now_ms) })
     }
 
@@ -337,7 +337,10 @@ impl Exchange {
         let request: SaslAuthenticateRequest = decode(&header, frame)?;
         let taken = server.take(&request.auth_bytes, &self.config, moment);
         let taken = taken.and_then(|taken| match taken.user {
-            Some(user) => Ok((taken.challenge, Some((self.identity(user, offer)?, taken.expires_ms)))),
+            Some(user) => {
+                let identity = self.identity(user, (&server, offer))?;
+                Ok((taken.challenge, Some((identity, taken.expires_ms))))
+            }
             None => Ok((taken.challenge, None)),
         });
         match taken {
@@ -370,13 +373,15 @@ impl Exchange {
         Ok(SaslOutcome::Refused { reply: Some(failed(&header, error.to_string())?), error })
     }
 
-    fn identity(&self, user: String, offer: Offer) -> Result<AuthenticatedUser, SaslError> {
+    fn identity(&self, user: String, way: (&Server, Offer)) -> Result<AuthenticatedUser, SaslError> {
+        let (server, Offer { mechanism, .. }) = way;
+        let by_token = matches!(server, Server::Scram(scram) if scram.is_by_token());
         match &self.before {
             _ if user == Session::ANONYMOUS => Err(SaslError::Anonymous),
             Some(before) if before.user != user => {
                 Err(SaslError::OtherUser { asked: user, before: before.user.clone() })
             }
-            _ => Ok(AuthenticatedUser { user, mechanism: offer.mechanism }),
+            _ => Ok(AuthenticatedUser { user, mechanism, by_token }),
         }
     }
 }
@@ -401,10 +406,7 @@ impl Server {
                 let user = plain::authenticate(token, &config.passwords).map_err(PlainRefusal)?;
                 Ok(Step { challenge: Vec::new(), user: Some(user), expires_ms: None })
             }
-            Self::Scram(server) => {
-                let mechanism = server.mechanism();
-                Ok(server.step(token, |user| (moment.credential)(user, mechanism), moment.secret)?)
-            }
+            Self::Scram(server) => Ok(server.step(token, &moment.credentials)?),
             Self::Oauth(server) => {
                 let keys = (moment.keys)(&config.tokens.keys);
                 Ok(server.step(token, &config.tokens, (&keys, moment.now_ms))?)

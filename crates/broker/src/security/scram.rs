@@ -113,16 +113,30 @@ impl ScramMechanism {
     /// The credential of a user that does not exist: it has no password, and its salt is always the
     /// same.
     fn made_up(self, secret: &str, user: &str) -> Credential {
-        let derive =
-            |what: &str| self.hmac(secret.as_bytes(), format!("{what} {} {user}", self.name()).as_bytes());
-        // In the form of those that `levada user set` makes.
-        let salt: String = derive("salt").iter().take(32).map(|byte| format!("{byte:02x}")).collect();
         Credential {
-            salt: salt.into_bytes(),
-            stored_key: derive("stored key"),
+            salt: self.derived_salt(secret, user),
+            stored_key: self.derived(secret, "stored key", user),
             server_key: Vec::new(),
             iterations: ITERATIONS_MIN,
         }
+    }
+
+    fn derived(self, secret: &str, what: &str, user: &str) -> Vec<u8> {
+        self.hmac(secret.as_bytes(), format!("{what} {} {user}", self.name()).as_bytes())
+    }
+
+    /// A salt in the form of those that `levada user set` makes.
+    fn derived_salt(self, secret: &str, user: &str) -> Vec<u8> {
+        let bytes = self.derived(secret, "salt", user);
+        bytes.iter().take(32).flat_map(|byte| format!("{byte:02x}").into_bytes()).collect()
+    }
+
+    /// The credential of a delegation token with this password. Its salt is that of a token that
+    /// does not exist, so that the challenge reveals nothing. Takes milliseconds.
+    pub fn token_credential(self, secret: &str, id: &str, password: &str) -> Credential {
+        let salt = self.derived_salt(secret, id);
+        let salted = self.salted_password(password, &salt, ITERATIONS_MIN.unsigned_abs());
+        self.credential(&salted, salt, ITERATIONS_MIN)
     }
 
     /// The credential that the server keeps of a hashed password.
@@ -161,8 +175,10 @@ pub enum ScramError {
     Malformed { message: &'static str },
     #[error("user {user} has no credential for this mechanism")]
     UnknownUser { user: String },
-    #[error("user {user} sent a delegation token; delegation tokens are not supported")]
-    Token { user: String },
+    #[error("delegation token {id} does not exist, or has expired")]
+    UnknownToken { id: String },
+    #[error("wrong HMAC for delegation token {id}")]
+    TokenProof { id: String },
     #[error("user {user} requested another authorization id")]
     OtherIdentity { user: String },
     #[error("the credential of user {user} has {iterations} iterations, fewer than 4096")]
@@ -180,13 +196,39 @@ impl ScramError {
     pub fn user(&self) -> Option<&str> {
         match self {
             Self::UnknownUser { user }
-            | Self::Token { user }
             | Self::OtherIdentity { user }
             | Self::TooFewIterations { user, .. }
             | Self::Proof { user } => Some(user),
-            Self::Malformed { .. } | Self::Nonce | Self::Over => None,
+            Self::Malformed { .. }
+            | Self::UnknownToken { .. }
+            | Self::TokenProof { .. }
+            | Self::Nonce
+            | Self::Over => None,
         }
     }
+}
+
+/// A delegation token that lets its owner in.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TokenLogin {
+    /// Name of the owner.
+    pub owner: String,
+    /// Credential made of the token's password.
+    pub credential: Credential,
+    /// Expiry of the token, in milliseconds since 1970.
+    pub expires_ms: i64,
+}
+
+/// The server's credentials.
+#[derive(Clone, Copy)]
+pub struct CredentialSource<'a> {
+    /// Looks up the credential of a user.
+    pub of_user: &'a dyn Fn(&str, ScramMechanism) -> Option<Credential>,
+    /// Looks up a delegation token by its id. An expired token is not found.
+    pub of_token: &'a dyn Fn(&str, ScramMechanism) -> Option<TokenLogin>,
+    /// A private text that yields false credentials for users and tokens that do not exist, the
+    /// same ones each time.
+    pub secret: &'a str,
 }
 
 /// One exchange.
@@ -194,64 +236,68 @@ impl ScramError {
 pub struct ScramServer {
     mechanism: ScramMechanism,
     state: State,
+    is_by_token: bool,
 }
 
 #[derive(Debug)]
 enum State {
     First { server_nonce: String },
-    Final { user: User, credential: Credential, nonce: String, messages: String },
+    Final { client: Claim, credential: Credential, nonce: String, messages: String },
     Over,
 }
 
-/// User name from the client.
+/// Identity that the client has yet to prove. If there is no credential for it, the exchange
+/// continues, so that the client does not notice.
 #[derive(Debug)]
-struct User {
-    name: String,
-    /// True if there is a credential; without one the exchange continues, so that the client does
-    /// not notice.
-    exists: bool,
+enum Claim {
+    User { name: String, exists: bool },
+    Token { id: String, login: Option<(String, i64)> },
+}
+
+impl Claim {
+    /// The user who is let in and the expiry, if the proof is right; else the reason for a refusal.
+    fn settle(self, is_proved: bool) -> Result<(String, Option<i64>), ScramError> {
+        match self {
+            Self::User { name: user, exists: false } => Err(ScramError::UnknownUser { user }),
+            Self::User { name: user, .. } if !is_proved => Err(ScramError::Proof { user }),
+            Self::User { name, .. } => Ok((name, None)),
+            Self::Token { id, login: None } => Err(ScramError::UnknownToken { id }),
+            Self::Token { id, .. } if !is_proved => Err(ScramError::TokenProof { id }),
+            Self::Token { login: Some((owner, expires_ms)), .. } => Ok((owner, Some(expires_ms))),
+        }
+    }
 }
 
 impl ScramServer {
     /// Begins; `server_nonce` is printable, without a comma, and cannot be guessed.
     pub fn new(mechanism: ScramMechanism, server_nonce: String) -> Self {
-        Self { mechanism, state: State::First { server_nonce } }
+        Self { mechanism, state: State::First { server_nonce }, is_by_token: false }
     }
 
-    /// The mechanism.
-    pub fn mechanism(&self) -> ScramMechanism {
-        self.mechanism
+    /// True if the client has named a delegation token in the place of a user.
+    pub fn is_by_token(&self) -> bool {
+        self.is_by_token
     }
 
-    /// Takes the client's next message. `find` looks up a user's credential. For users that do not
-    /// exist, the private `secret` yields a false one, the same each time. After an error the SCRAM
-    /// exchange has already ended.
+    /// Takes the client's next message, which may name a user or a token of `source`. After an
+    /// error the SCRAM exchange has already ended.
     ///
     /// # Errors
     /// The client is not let in.
-    pub fn step(
-        &mut self,
-        message: &[u8],
-        find: impl FnOnce(&str) -> Option<Credential>,
-        secret: &str,
-    ) -> Result<Step, ScramError> {
+    pub fn step(&mut self, message: &[u8], source: &CredentialSource<'_>) -> Result<Step, ScramError> {
         match std::mem::replace(&mut self.state, State::Over) {
-            State::First { server_nonce } => self.first(message, &server_nonce, (find, secret)),
-            State::Final { user, credential, nonce, messages } => {
+            State::First { server_nonce } => self.first(message, &server_nonce, source),
+            State::Final { client, credential, nonce, messages } => {
                 let last = ClientFinal::parse(message).ok_or(ScramError::Malformed { message: "final" })?;
                 if last.nonce != nonce {
                     return Err(ScramError::Nonce);
                 }
                 let auth_message = format!("{messages},{}", last.without_proof());
-                let proved = self.verify(&credential, &auth_message, &last.proof);
-                let User { name: user, exists } = user;
-                if !exists {
-                    return Err(ScramError::UnknownUser { user });
-                }
-                proved.ok_or_else(|| ScramError::Proof { user: user.clone() })?;
+                let is_proved = self.verify(&credential, &auth_message, &last.proof);
+                let (user, expires_ms) = client.settle(is_proved)?;
                 let signature = self.mechanism.server_signature(&credential.server_key, &auth_message);
                 let challenge = format!("v={}", BASE64.encode(signature)).into_bytes();
-                Ok(Step { challenge, user: Some(user), expires_ms: None })
+                Ok(Step { challenge, user: Some(user), expires_ms })
             }
             State::Over => Err(ScramError::Over),
         }
@@ -261,15 +307,23 @@ impl ScramServer {
         &mut self,
         message: &[u8],
         server_nonce: &str,
-        (find, secret): (impl FnOnce(&str) -> Option<Credential>, &str),
+        source: &CredentialSource<'_>,
     ) -> Result<Step, ScramError> {
         let first = ClientFirst::parse(message).ok_or(ScramError::Malformed { message: "first" })?;
         let user = first.user();
-        if first.is_token() {
-            return Err(ScramError::Token { user });
-        }
-        let (found, made_up) = (find(&user), self.mechanism.made_up(secret, &user));
-        let exists = found.is_some();
+        self.is_by_token = first.is_token();
+        let made_up = self.mechanism.made_up(source.secret, &user);
+        let (found, client) = if self.is_by_token {
+            let (login, credential) = match (source.of_token)(&user, self.mechanism) {
+                Some(token) => (Some((token.owner, token.expires_ms)), Some(token.credential)),
+                None => (None, None),
+            };
+            (credential, Claim::Token { id: user.clone(), login })
+        } else {
+            let found = (source.of_user)(&user, self.mechanism);
+            let exists = found.is_some();
+            (found, Claim::User { name: user.clone(), exists })
+        };
         let credential = found.unwrap_or(made_up);
         if !first.authorization_id.is_empty() && first.authorization_id != user {
             return Err(ScramError::OtherIdentity { user });
@@ -281,17 +335,17 @@ impl ScramServer {
         let challenge =
             format!("r={nonce},s={},i={}", BASE64.encode(&credential.salt), credential.iterations);
         let messages = format!("{},{challenge}", first.bare());
-        self.state = State::Final { user: User { name: user, exists }, credential, nonce, messages };
+        self.state = State::Final { client, credential, nonce, messages };
         Ok(Step { challenge: challenge.into_bytes(), user: None, expires_ms: None })
     }
 
-    fn verify(&self, credential: &Credential, auth_message: &str, proof: &[u8]) -> Option<()> {
+    fn verify(&self, credential: &Credential, auth_message: &str, proof: &[u8]) -> bool {
         let signature = self.mechanism.hmac(&credential.stored_key, auth_message.as_bytes());
         if signature.len() != proof.len() {
-            return None;
+            return false;
         }
         let stored_key = self.mechanism.hash(&xor(&signature, proof));
-        same_secret(&stored_key, &credential.stored_key).then_some(())
+        same_secret(&stored_key, &credential.stored_key)
     }
 }
 

@@ -9,6 +9,7 @@ pub struct Session {
     principal: String,
     host: String,
     address: IpAddr,
+    by_token: bool,
 }
 
 impl Session {
@@ -22,7 +23,13 @@ impl Session {
             principal: format!("User:{user}"),
             host: address.to_canonical().to_string(),
             address: address.to_canonical(),
+            by_token: false,
         }
+    }
+
+    /// The owner of a delegation token, who has authenticated with it.
+    pub fn by_token(owner: &str, address: IpAddr) -> Self {
+        Self { by_token: true, ..Self::new(owner, address) }
     }
 
     /// A user without a name.
@@ -33,6 +40,11 @@ impl Session {
     /// True for clients that have not shown who they are.
     pub fn is_anonymous(&self) -> bool {
         self.user == Self::ANONYMOUS
+    }
+
+    /// True if the client has authenticated with a delegation token.
+    pub fn is_by_token(&self) -> bool {
+        self.by_token
     }
 
     /// The name.

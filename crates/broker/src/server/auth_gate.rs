@@ -14,6 +14,7 @@ use crate::api::connection_info::ConnectionInfo;
 use crate::broker::Broker;
 use crate::clock::{Now, now_ms, steady_ms};
 use crate::security::sasl::{AuthenticatedUser, Exchange, FrameContext, SaslConfig, SaslError, SaslOutcome};
+use crate::security::scram::CredentialSource;
 use crate::security::{Session, nonce, process_secret};
 
 /// Shortest time between two re-authentications of a client.
@@ -160,11 +161,15 @@ impl AuthGate {
     fn talk(&mut self, broker: &Broker, info: &ConnectionInfo, frame: BytesMut) -> AuthStep {
         let State::Talking(exchange) = &mut self.state else { return AuthStep::Through(frame) };
         let image = broker.metadata().image();
+        let now_ms = now_ms();
         let moment = FrameContext {
-            now_ms: now_ms(),
+            now_ms,
             keys: &|source| broker.access().signing_keys().keys(source),
-            credential: &|user, mechanism| image.credentials().find(user, mechanism.code()).cloned(),
-            secret: process_secret(),
+            credentials: CredentialSource {
+                of_user: &|user, mechanism| image.credentials().find(user, mechanism.code()).cloned(),
+                of_token: &|id, mechanism| broker.access().token_login(id, mechanism, now_ms),
+                secret: process_secret(),
+            },
         };
         let address: IpAddr = info.peer.ip();
         let listener = &info.listener.name;
@@ -178,7 +183,10 @@ impl AuthGate {
             SaslOutcome::Reply(bytes) => AuthStep::Answer(bytes),
             SaslOutcome::Done { reply, identity, expires_ms } => {
                 broker.stats().authentication(listener, identity.mechanism.name(), "success");
-                self.session = Rc::new(Session::new(&identity.user, address));
+                self.session = Rc::new(match identity.by_token {
+                    true => Session::by_token(&identity.user, address),
+                    false => Session::new(&identity.user, address),
+                });
                 broker.access().audit().entered(&self.session, listener, identity.mechanism.name());
                 let is_again = exchange.is_again();
                 self.state = State::Open(Some(Authenticated::new(identity, expires_ms, is_again)));

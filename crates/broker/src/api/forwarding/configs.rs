@@ -7,22 +7,19 @@ use std::collections::HashMap;
 use bytes::Bytes;
 use levada_wire::messages::{
     AlterConfigsRequest, AlterConfigsResponse, IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsResponse, KafkaRequest, StrBytes, alter_configs_request as whole,
+    IncrementalAlterConfigsResponse, StrBytes, alter_configs_request as whole,
     incremental_alter_configs_request as single,
 };
 use levada_wire::{DecodeError, EncodeError};
 
 use crate::api::changes::Before;
-use crate::api::forwarding::{failure, mute, send};
+use crate::api::forwarding::{failure, frame, mute, send};
 use crate::api::{Context, text};
 use crate::cluster::Forwarded;
 use crate::controller::ConfigChanges;
 use crate::error_code::{ErrorCode, Failure};
 use crate::metadata::controller::{AlterConfig, ConfigChange, NewValue};
 use crate::metadata::image::ConfigResource;
-
-/// Bytes of the size in front of an encoded request.
-const SIZE_BYTES: usize = 4;
 
 /// Kind and name of a resource, as the protocol has them.
 type Key = (i8, String);
@@ -95,13 +92,6 @@ async fn forward(
         Forwarded::CloseConnection => Err(failure(ErrorCode::UnsupportedVersion)),
         Forwarded::Failed(error) => Err(failure(error)),
     }
-}
-
-fn frame<R: KafkaRequest>(context: &Context, request: &R) -> Result<Bytes, EncodeError> {
-    let header = &context.header;
-    let client_id = header.client_id.as_ref().map(StrBytes::as_str);
-    let encoded = levada_wire::encode_request(header.correlation_id, client_id, header.version, request)?;
-    Ok(encoded.slice(SIZE_BYTES..))
 }
 
 fn single_resource((resource, changes): (ConfigResource, Vec<AlterConfig>)) -> single::AlterConfigsResource {

@@ -17,8 +17,10 @@ use levada_wire::messages::elect_leaders_response::{PartitionResult, ReplicaElec
 use levada_wire::messages::*;
 
 use crate::api::forwarding::{Refusable, Throttled};
-use crate::api::text;
+use crate::api::tokens::Principal;
+use crate::api::{k38_create_delegation_token, text};
 use crate::error_code::Failure;
+use crate::security::Session;
 
 macro_rules! throttled {
     ($($answer:ident,)*) => {
@@ -41,6 +43,9 @@ throttled! {
     ListPartitionReassignmentsResponse,
     AlterClientQuotasResponse,
     AlterUserScramCredentialsResponse,
+    CreateDelegationTokenResponse,
+    RenewDelegationTokenResponse,
+    ExpireDelegationTokenResponse,
     UpdateFeaturesResponse,
     UnregisterBrokerResponse,
     AddRaftVoterResponse,
@@ -200,6 +205,31 @@ impl Refusable for AlterPartitionReassignmentsRequest {
             error_message: sentence.clone(),
             responses: topics.collect(),
         })
+    }
+}
+
+impl Refusable for CreateDelegationTokenRequest {
+    type Answer = CreateDelegationTokenResponse;
+
+    fn refuse(self, version: i16, failure: &Failure) -> CreateDelegationTokenResponse {
+        let nobody = || Principal::user(Session::ANONYMOUS);
+        k38_create_delegation_token::refused(version, failure.code, (nobody(), nobody()))
+    }
+}
+
+impl Refusable for RenewDelegationTokenRequest {
+    type Answer = RenewDelegationTokenResponse;
+
+    fn refuse(self, _: i16, failure: &Failure) -> RenewDelegationTokenResponse {
+        message!(RenewDelegationTokenResponse { error_code: failure.code.code() })
+    }
+}
+
+impl Refusable for ExpireDelegationTokenRequest {
+    type Answer = ExpireDelegationTokenResponse;
+
+    fn refuse(self, _: i16, failure: &Failure) -> ExpireDelegationTokenResponse {
+        message!(ExpireDelegationTokenResponse { error_code: failure.code.code() })
     }
 }
 

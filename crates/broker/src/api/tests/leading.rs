@@ -22,6 +22,7 @@ use crate::replica::lane::Submitted;
 
 mod coordinators;
 mod rig;
+mod tokens;
 
 use rig::{OTHER, OTHER_EPOCH, Rig, TOPIC, change};
 

@@ -201,3 +201,23 @@ fn a_fetch_ends_before_its_leader_counts_as_lost() {
         assert!(error.contains("at least replica.fetch.wait.max.ms (500)"), "{error}");
     }
 }
+
+#[test]
+fn the_secret_key_of_delegation_tokens_is_for_clusters() {
+    let key = "delegation.token.secret.key=s3cret";
+    let secret = |flags: &[&str]| {
+        let flags: Vec<&str> = MEMBER.iter().chain(flags).copied().collect();
+        load(&flags).unwrap().security.token_secret_key
+    };
+    assert!(secret(&[key]).unwrap().is("s3cret"));
+    assert!(secret(&[]).is_none() && secret(&["delegation.token.secret.key="]).is_none());
+    let alone = load(&[key]).unwrap_err().to_string();
+    assert!(alone.contains("in a cluster of Kafka's controllers only: remove the key"), "{alone}");
+    assert!(load(&["delegation.token.secret.key="]).is_ok());
+    let flags: Vec<&str> = MEMBER.iter().chain(&[key]).copied().collect();
+    let config = load(&flags).unwrap();
+    let rows = config.describe_as_kafka();
+    let row = rows.iter().find(|row| row.name == "delegation.token.secret.key").unwrap();
+    assert!(row.sensitive && row.read_only && row.kind == ConfigType::Password);
+    assert!(!format!("{config:?}").contains("s3cret"));
+}

@@ -116,18 +116,29 @@ async fn a_client_creates_topics_with_its_own_rights() {
         let creator = Creator {
             client_id: Some("client".to_owned()),
             correlation_id: 23,
-            user: "alice".to_owned(),
-            address: Ipv4Addr::LOCALHOST.into(),
+            session: Session::new("alice", Ipv4Addr::LOCALHOST.into()),
         };
         Remote::new(fake.clone()).begin_creation(vec![topic("a")], 1, Some(creator));
         settle().await;
         let forwarded = fake.forwarded.lock().pop().unwrap();
-        assert_eq!((forwarded.user.as_str(), forwarded.correlation_id), ("alice", 23));
+        assert_eq!((forwarded.session.user(), forwarded.correlation_id), ("alice", 23));
         let mut frame = BytesMut::from(&forwarded.frame[..]);
         let header = RequestHeader::decode(&mut frame).unwrap();
         assert_eq!((header.api, header.version), (ApiKey::CreateTopics, expected));
         assert_eq!(header.client_id.as_ref().map(|id| id.as_str()), Some("client"));
         let request: CreateTopicsRequest = levada_wire::decode(frame.freeze(), expected).unwrap();
         assert_eq!(request.topics[0].name.as_str(), "a");
+    }
+}
+
+#[test]
+fn the_controller_is_told_which_clients_have_shown_a_delegation_token() {
+    let address = Ipv4Addr::LOCALHOST.into();
+    for (session, by_token) in
+        [(Session::new("alice", address), false), (Session::by_token("alice", address), true)]
+    {
+        let principal = principal(&session);
+        assert_eq!((principal.kind.as_str(), principal.name.as_str()), ("User", "alice"));
+        assert_eq!(principal.token_authenticated, by_token);
     }
 }

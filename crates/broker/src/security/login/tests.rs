@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::security::plain;
-use crate::security::scram::ScramServer;
+use crate::security::scram::{CredentialSource, ScramServer};
 
 fn login(mechanism: Mechanism, secret: &str) -> SaslLogin {
     SaslLogin::new(mechanism, "a=b,c".to_owned(), secret.to_owned())
@@ -13,11 +13,12 @@ fn by_scram(mechanism: ScramMechanism, password: &str) -> Result<(), LoginFault>
     let mut server = ScramServer::new(mechanism, "servers".to_owned());
     let salted = mechanism.salted_password("secret", b"salt", 4096);
     login(Mechanism::Scram(mechanism), password).show(|token| {
-        let find = |user: &str| {
+        let find = |user: &str, _| {
             assert_eq!(user, "a=b,c");
             Some(mechanism.credential(&salted, b"salt".to_vec(), 4096))
         };
-        server.step(token, find, "unused").map(|step| step.challenge).map_err(|_| LoginFault::Token)
+        let source = CredentialSource { of_user: &find, of_token: &|_, _| None, secret: "unused" };
+        server.step(token, &source).map(|step| step.challenge).map_err(|_| LoginFault::Token)
     })
 }
 

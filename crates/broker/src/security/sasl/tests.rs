@@ -47,12 +47,16 @@ fn step(exchange: &mut Exchange, frame: BytesMut) -> SaslOutcome {
         let salted = mechanism.salted_password("secret", b"salt", 4096);
         (user == "bob").then(|| mechanism.credential(&salted, b"salt".to_vec(), 4096))
     };
+    let token = |id: &str, mechanism: scram::ScramMechanism| {
+        let credential = mechanism.token_credential("of a test", id, "hmac");
+        let login = || scram::TokenLogin { owner: "bob".to_owned(), credential, expires_ms: NOW_MS + 500 };
+        (id == "id").then(login)
+    };
     exchange.step(
         frame,
         &FrameContext {
             now_ms: NOW_MS,
-            credential: &credential,
-            secret: "of a test",
+            credentials: CredentialSource { of_user: &credential, of_token: &token, secret: "of a test" },
             keys: &|_| Arc::default(),
         },
     )
@@ -111,6 +115,34 @@ fn scram_in_two_rounds() {
     let signature = mechanism.server_signature(&mechanism.server_key(&salted), &auth_message);
     assert_eq!(answer(&outcome, 2).auth_bytes, format!("v={}", BASE64.encode(signature)));
     assert!(matches!(outcome, SaslOutcome::Done { expires_ms: None, .. }), "{outcome:?}");
+}
+
+#[test]
+fn the_session_of_a_delegation_token_ends_with_the_token() {
+    let mechanism = scram::ScramMechanism::Sha512;
+    for (password, enters) in [("hmac", true), ("secret", false)] {
+        let mut exchange = exchange();
+        step(&mut exchange, handshake(1, "SCRAM-SHA-512"));
+        let bare = "n=id,r=me,tokenauth=true";
+        let first = answer(&step(&mut exchange, token(2, format!("n,,{bare}").as_bytes())), 2);
+        let challenge = std::str::from_utf8(&first.auth_bytes).unwrap().to_owned();
+        let salt = challenge.split(',').find_map(|field| field.strip_prefix("s=")).unwrap();
+        let salted = mechanism.salted_password(password, &BASE64.decode(salt).unwrap(), 4096);
+        let auth_message = format!("{bare},{challenge},c=biws,r=menonce");
+        let proof = BASE64.encode(mechanism.client_proof(&salted, &auth_message));
+        let outcome = step(&mut exchange, token(2, format!("c=biws,r=menonce,p={proof}").as_bytes()));
+        if !enters {
+            let SaslOutcome::Refused { error, .. } = &outcome else { panic!("{outcome:?}") };
+            assert_eq!(
+                (error.user(), error.to_string()),
+                (None, "wrong HMAC for delegation token id".into())
+            );
+            continue;
+        }
+        assert_eq!(answer(&outcome, 2).session_lifetime_ms, 500);
+        let SaslOutcome::Done { identity, expires_ms, .. } = outcome else { panic!("{outcome:?}") };
+        assert_eq!((&*identity.user, identity.by_token, expires_ms), ("bob", true, Some(NOW_MS + 500)));
+    }
 }
 
 #[test]
@@ -204,7 +236,7 @@ fn what_comes_in_place_of_a_token_is_told_so_before_the_talk_ends() {
 #[test]
 fn who_shows_again_who_it_is_must_be_the_same() {
     let before = |user: &str, mechanism| {
-        let identity = AuthenticatedUser { user: user.to_owned(), mechanism };
+        let identity = AuthenticatedUser { user: user.to_owned(), mechanism, by_token: false };
         Exchange::again(config(), "nonce".to_owned(), identity)
     };
     let mut same = before("alice", Mechanism::Plain);

@@ -15,6 +15,15 @@ fn credential(mechanism: ScramMechanism, iterations: i32) -> Credential {
     mechanism.credential(&salted, salt, iterations)
 }
 
+/// A source of this user's credential, without tokens.
+fn users<'a>(of_user: &'a dyn Fn(&str, ScramMechanism) -> Option<Credential>) -> CredentialSource<'a> {
+    CredentialSource { of_user, of_token: &|_, _| None, secret: SECRET }
+}
+
+fn none() -> CredentialSource<'static> {
+    users(&|_, _| None)
+}
+
 fn server() -> ScramServer {
     ScramServer::new(ScramMechanism::Sha256, SERVER_NONCE.to_owned())
 }
@@ -22,15 +31,15 @@ fn server() -> ScramServer {
 #[test]
 fn the_example_of_the_rfc_is_followed_to_the_letter() {
     let mut server = server();
-    let find = |user: &str| (user == "user").then(|| credential(ScramMechanism::Sha256, 4096));
-    let first = server.step(FIRST.as_bytes(), find, SECRET).unwrap();
+    let find = |user: &str, mechanism| (user == "user").then(|| credential(mechanism, 4096));
+    let first = server.step(FIRST.as_bytes(), &users(&find)).unwrap();
     let challenge = "r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096";
     assert_eq!((std::str::from_utf8(&first.challenge).unwrap(), first.user), (challenge, None));
-    let last = server.step(FINAL.as_bytes(), |_| None, SECRET).unwrap();
+    let last = server.step(FINAL.as_bytes(), &none()).unwrap();
     let signature = "v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=";
     assert_eq!(std::str::from_utf8(&last.challenge).unwrap(), signature);
     assert_eq!(last.user.as_deref(), Some("user"));
-    assert_eq!(server.step(FINAL.as_bytes(), |_| None, SECRET), Err(ScramError::Over));
+    assert_eq!(server.step(FINAL.as_bytes(), &none()), Err(ScramError::Over));
 }
 
 #[test]
@@ -40,18 +49,17 @@ fn both_hashes_let_in_who_knows_the_password_and_nobody_else() {
             let mut server = ScramServer::new(mechanism, "srv".to_owned());
             let first = server.step(
                 b"n,a=us=2Cer,n=us=2Cer,r=cli,foo=bar",
-                |user| {
+                &users(&|user, mechanism| {
                     assert_eq!(user, "us,er");
                     Some(credential(mechanism, 4096))
-                },
-                SECRET,
+                }),
             );
             let challenge = String::from_utf8(first.unwrap().challenge).unwrap();
             let salt = BASE64.decode(SALT).unwrap();
             let salted = mechanism.salted_password(password, &salt, 4096);
             let auth_message = format!("n=us=2Cer,r=cli,foo=bar,{challenge},c=biws,r=clisrv");
             let proof = BASE64.encode(mechanism.client_proof(&salted, &auth_message));
-            let last = server.step(format!("c=biws,r=clisrv,p={proof}").as_bytes(), |_| None, SECRET);
+            let last = server.step(format!("c=biws,r=clisrv,p={proof}").as_bytes(), &none());
             assert_eq!(last.is_ok(), enters, "{mechanism:?} {password}");
         }
     }
@@ -60,12 +68,12 @@ fn both_hashes_let_in_who_knows_the_password_and_nobody_else() {
 #[test]
 fn first_messages_that_are_turned_away() {
     let check = |message: &str, expected: ScramError| {
-        let find = |user: &str| match user {
-            "user" => Some(credential(ScramMechanism::Sha256, 4096)),
-            "weak" => Some(credential(ScramMechanism::Sha256, 4095)),
+        let find = |user: &str, mechanism| match user {
+            "user" => Some(credential(mechanism, 4096)),
+            "weak" => Some(credential(mechanism, 4095)),
             _ => None,
         };
-        let found = server().step(message.as_bytes(), find, SECRET);
+        let found = server().step(message.as_bytes(), &users(&find));
         assert_eq!(found.unwrap_err(), expected, "{message}");
     };
     let malformed = || ScramError::Malformed { message: "first" };
@@ -92,7 +100,6 @@ fn first_messages_that_are_turned_away() {
     let user = || "user".to_owned();
     check("n,a=admin,n=nobody,r=a", ScramError::OtherIdentity { user: "nobody".to_owned() });
     check("n,a=admin,n=user,r=a", ScramError::OtherIdentity { user: user() });
-    check("n,,n=user,r=a,tokenauth=true", ScramError::Token { user: user() });
     check("n,,n=weak,r=a", ScramError::TooFewIterations { user: "weak".to_owned(), iterations: 4095 });
 }
 
@@ -100,9 +107,9 @@ fn first_messages_that_are_turned_away() {
 fn final_messages_that_are_turned_away() {
     let check = |message: &str, expected: ScramError| {
         let mut server = server();
-        server.step(FIRST.as_bytes(), |_| Some(credential(ScramMechanism::Sha256, 4096)), SECRET).unwrap();
-        assert_eq!(server.step(message.as_bytes(), |_| None, SECRET).unwrap_err(), expected, "{message}");
-        assert_eq!(server.step(FINAL.as_bytes(), |_| None, SECRET).unwrap_err(), ScramError::Over);
+        server.step(FIRST.as_bytes(), &users(&|_, mechanism| Some(credential(mechanism, 4096)))).unwrap();
+        assert_eq!(server.step(message.as_bytes(), &none()).unwrap_err(), expected, "{message}");
+        assert_eq!(server.step(FINAL.as_bytes(), &none()).unwrap_err(), ScramError::Over);
     };
     let malformed = || ScramError::Malformed { message: "final" };
     for message in ["", "c=biws", "c=biws,r=a", "c=!,r=a,p=aaaa", "c=biws,r=a,p=!", "c=biws,r=,p=aaaa"] {
@@ -119,8 +126,9 @@ fn a_user_that_does_not_exist_is_refused_at_the_proof_like_one_with_another_pass
     for mechanism in ScramMechanism::ALL {
         let first = |user: &str, secret: &str| {
             let mut server = ScramServer::new(mechanism, "srv".to_owned());
-            let find = |user: &str| (user == "user").then(|| credential(mechanism, 4096));
-            let step = server.step(format!("n,,n={user},r=cli").as_bytes(), find, secret).unwrap();
+            let find = |user: &str, mechanism| (user == "user").then(|| credential(mechanism, 4096));
+            let source = CredentialSource { secret, ..users(&find) };
+            let step = server.step(format!("n,,n={user},r=cli").as_bytes(), &source).unwrap();
             (server, String::from_utf8(step.challenge).unwrap())
         };
         let (mut server, challenge) = first("nobody", SECRET);
@@ -129,12 +137,63 @@ fn a_user_that_does_not_exist_is_refused_at_the_proof_like_one_with_another_pass
         assert_ne!(first("nobody2", SECRET).1, challenge);
         assert_ne!(first("nobody", "another").1, challenge);
         let proof = BASE64.encode(mechanism.hash(b"any"));
-        let last = server.step(format!("c=biws,r=clisrv,p={proof}").as_bytes(), |_| None, SECRET);
+        let last = server.step(format!("c=biws,r=clisrv,p={proof}").as_bytes(), &none());
         assert_eq!(last, Err(ScramError::UnknownUser { user: "nobody".to_owned() }));
         let (mut server, _) = first("nobody", SECRET);
-        let last = server.step(b"c=biws,r=clisrv,p=", |_| None, SECRET);
+        let last = server.step(b"c=biws,r=clisrv,p=", &none());
         assert_eq!(last, Err(ScramError::UnknownUser { user: "nobody".to_owned() }));
     }
+}
+
+/// Shows the password of a token with this id to a server that has the token `id` of alice, with
+/// the password `hmac`, and a user `id`.
+fn show_token(
+    mechanism: ScramMechanism,
+    (id, password): (&str, &str),
+) -> (ScramServer, Result<Step, ScramError>) {
+    let of_token = |id: &str, mechanism: ScramMechanism| {
+        let credential = mechanism.token_credential(SECRET, id, "hmac");
+        (id == "id").then(|| TokenLogin { owner: "alice".to_owned(), credential, expires_ms: 7 })
+    };
+    let of_user = |_: &str, mechanism| Some(credential(mechanism, 4096));
+    let source = CredentialSource { of_user: &of_user, of_token: &of_token, secret: SECRET };
+    let mut server = ScramServer::new(mechanism, "srv".to_owned());
+    let bare = format!("n={id},r=cli,tokenauth=true");
+    let first = server.step(format!("n,,{bare}").as_bytes(), &source).unwrap();
+    let challenge = String::from_utf8(first.challenge).unwrap();
+    let salt = challenge.split(',').find_map(|field| field.strip_prefix("s=")).unwrap();
+    let salted = mechanism.salted_password(password, &BASE64.decode(salt).unwrap(), 4096);
+    let auth_message = format!("{bare},{challenge},c=biws,r=clisrv");
+    let proof = BASE64.encode(mechanism.client_proof(&salted, &auth_message));
+    let last = server.step(format!("c=biws,r=clisrv,p={proof}").as_bytes(), &source);
+    (server, last)
+}
+
+#[test]
+fn a_delegation_token_lets_its_owner_in_until_it_expires() {
+    for mechanism in ScramMechanism::ALL {
+        let (server, last) = show_token(mechanism, ("id", "hmac"));
+        let last = last.unwrap();
+        assert_eq!((last.user.as_deref(), last.expires_ms), (Some("alice"), Some(7)));
+        assert!(server.is_by_token());
+        let (_, wrong) = show_token(mechanism, ("id", "pencil"));
+        assert_eq!(wrong, Err(ScramError::TokenProof { id: "id".to_owned() }));
+        let (_, unknown) = show_token(mechanism, ("other", "hmac"));
+        assert_eq!(unknown, Err(ScramError::UnknownToken { id: "other".to_owned() }));
+    }
+}
+
+#[test]
+fn a_token_that_does_not_exist_has_the_challenge_of_one_that_does() {
+    let challenge = |exists: bool| {
+        let of_token = |id: &str, mechanism: ScramMechanism| {
+            let credential = mechanism.token_credential(SECRET, id, "hmac");
+            exists.then(|| TokenLogin { owner: "alice".to_owned(), credential, expires_ms: 7 })
+        };
+        let source = CredentialSource { of_token: &of_token, ..none() };
+        server().step(b"n,,n=id,r=cli,tokenauth=true", &source).unwrap().challenge
+    };
+    assert_eq!(challenge(true), challenge(false));
 }
 
 #[test]

@@ -8,7 +8,8 @@ const DAY_MS: i64 = 86_400_000;
 
 #[test]
 fn setting_the_wall_clock_ends_no_session_and_lengthens_none() {
-    let identity = || AuthenticatedUser { user: "ann".to_owned(), mechanism: Mechanism::Plain };
+    let identity =
+        || AuthenticatedUser { user: "ann".to_owned(), mechanism: Mechanism::Plain, by_token: false };
     let hour_ms = 3_600_000;
     let session = Authenticated::new(identity(), Some(now_ms() + hour_ms), false);
     for skew_ms in [-DAY_MS, DAY_MS] {

@@ -158,8 +158,11 @@ fn authenticate(broker: &Broker, user: &str, password: &str) -> Result<Entered, 
     let moment = FrameContext {
         now_ms: now_ms(),
         keys: &|source| broker.access().signing_keys().keys(source),
-        credential: &|user, mechanism| image.credentials().find(user, mechanism.code()).cloned(),
-        secret: process_secret(),
+        credentials: scram::CredentialSource {
+            of_user: &|user, mechanism| image.credentials().find(user, mechanism.code()).cloned(),
+            of_token: &|_, _| None,
+            secret: process_secret(),
+        },
     };
     let mut talk = Talk { exchange: Exchange::new(config, nonce()), moment };
     talk.enter(mechanism, user, password).map_err(Refused::Sasl)

@@ -15,14 +15,14 @@ use levada_wire::messages::{
     AlterPartitionResponse, DeleteRecordsRequest, ListOffsetsRequest, ListOffsetsResponse, StrBytes,
     alter_partition_request, alter_partition_response, delete_records_request, list_offsets_request,
 };
-use levada_wire::{RequestHeader, Uuid};
+use levada_wire::{ApiKey, RequestHeader, Uuid};
 use tokio::runtime::Runtime;
 use tokio::task::LocalSet;
 
 use crate::api::connection_info::ConnectionInfo;
 use crate::api::{self, Context, Reply, Service, k02_list_offsets, k21_delete_records};
 use crate::broker::Broker;
-use crate::config::{BrokerConfig, Sources};
+use crate::config::{BrokerConfig, Listener, Protocol, Sources};
 use crate::metadata::image::{Image, Position};
 use crate::metadata::records::{
     PartitionChangeRecord, PartitionRecord, Record, RegisterBrokerRecord, TopicRecord,
@@ -139,10 +139,19 @@ impl Rig {
     }
 
     fn context(&self, header: RequestHeader) -> Context {
+        let session = Session::anonymous([127, 0, 0, 1].into());
+        self.context_by(header, (Protocol::Plaintext, session))
+    }
+
+    /// A request of this API and version, by a client of a listener with this protocol.
+    pub(super) fn context_of(&self, (api, version): (ApiKey, i16), client: (Protocol, Session)) -> Context {
+        self.context_by(RequestHeader { api, version, correlation_id: 1, client_id: None }, client)
+    }
+
+    fn context_by(&self, header: RequestHeader, (protocol, session): (Protocol, Session)) -> Context {
         let address: SocketAddr = ([127, 0, 0, 1], 9092).into();
-        let listener = Arc::new(self.broker.config().listeners[0].clone());
+        let listener = Arc::new(Listener { protocol, ..self.broker.config().listeners[0].clone() });
         let info = ConnectionInfo { listener, peer: address, certificate: None, software: OnceLock::new() };
-        let session = Session::anonymous(address.ip());
         Context::new(self.service.clone(), header, (Rc::new(info), Rc::new(session), address))
     }
 

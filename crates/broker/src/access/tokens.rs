@@ -1,0 +1,77 @@
+//! Delegation tokens of the published image under the secret key of the configuration. The SCRAM
+//! credential of a token is made at its first login and kept, because it takes milliseconds.
+
+use std::collections::HashMap;
+
+use parking_lot::Mutex;
+
+use crate::access::Access;
+use crate::metadata::image::Image;
+use crate::metadata::records::DelegationTokenRecord;
+use crate::security::delegation::{principal_parts, token_hmac, token_password};
+use crate::security::process_secret;
+use crate::security::scram::{Credential, ScramMechanism, TokenLogin};
+
+#[cfg(test)]
+mod tests;
+
+/// Credentials by id of the token and number of the mechanism. The secret key never changes while
+/// the broker runs, so that a credential is valid as long as its token exists.
+#[derive(Default)]
+pub(super) struct TokenCredentials(Mutex<HashMap<(String, i8), Credential>>);
+
+impl TokenCredentials {
+    /// The credential of a token that is in `image`.
+    fn of(&self, image: &Image, key: (&str, ScramMechanism), secret_key: &str) -> Credential {
+        let (id, mechanism) = key;
+        let key = (id.to_owned(), mechanism.code());
+        if let Some(known) = self.0.lock().get(&key) {
+            return known.clone();
+        }
+        let password = token_password(&token_hmac(secret_key, id));
+        let credential = mechanism.token_credential(process_secret(), id, &password);
+        let mut all = self.0.lock();
+        if all.len() >= ScramMechanism::ALL.len() * image.tokens().len() {
+            all.retain(|(id, _), _| image.tokens().contains_key(id));
+        }
+        all.insert(key, credential.clone());
+        credential
+    }
+}
+
+impl Access {
+    /// The HMAC of a token; none if delegation tokens are disabled.
+    pub(crate) fn token_hmac(&self, id: &str) -> Option<Vec<u8>> {
+        let config = self.config.load();
+        Some(token_hmac(config.security.token_secret_key.as_ref()?.reveal(), id))
+    }
+
+    /// True if `delegation.token.secret.key` is set.
+    pub(crate) fn has_tokens(&self) -> bool {
+        self.config.load().security.token_secret_key.is_some()
+    }
+
+    /// The token of this HMAC; none if delegation tokens are disabled.
+    pub(crate) fn token_of<'a>(&self, image: &'a Image, hmac: &[u8]) -> Option<&'a DelegationTokenRecord> {
+        image.tokens().values().find(|token| self.token_hmac(&token.token_id).is_some_and(|own| own == hmac))
+    }
+
+    /// The login by a token that exists and has not expired.
+    pub(crate) fn token_login(&self, id: &str, mechanism: ScramMechanism, now_ms: i64) -> Option<TokenLogin> {
+        let config = self.config.load();
+        let secret_key = config.security.token_secret_key.as_ref()?;
+        let image = self.metadata.image();
+        let token = image.tokens().get(id).filter(|token| !is_expired(token, now_ms))?;
+        let (_, owner) = principal_parts(&token.owner);
+        Some(TokenLogin {
+            owner: owner.to_owned(),
+            credential: self.token_credentials.of(&image, (id, mechanism), secret_key.reveal()),
+            expires_ms: token.expiration_timestamp,
+        })
+    }
+}
+
+/// True if the token may not be used any more. The controllers remove it some time later.
+fn is_expired(token: &DelegationTokenRecord, now_ms: i64) -> bool {
+    token.expiration_timestamp.min(token.max_timestamp) < now_ms
+}

@@ -1,0 +1,278 @@
+//! Delegation tokens (KIP-48) in a cluster of a real Kafka: Kafka's own tool creates, describes,
+//! renews and expires them through Levada's listener, and Java clients log in with them.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::SocketAddr;
+
+use levada_tests::cluster::{CONTROLLER, Discovery, KAFKA, LEVADA, LIMIT, Shape};
+use levada_tests::node::Kind;
+use levada_tests::{Cluster, Tool, await_some};
+
+const SCRAM: &str = "org.apache.kafka.common.security.scram.ScramLoginModule required";
+const SECRET: &str = "key-of-the-tokens";
+
+/// Milliseconds of an hour.
+const HOUR: &str = "3600000";
+
+/// Listeners that authenticate clients. Each broker has one of them, so that its clients know no
+/// other broker: Kafka's tools send a request to any broker that they know.
+const LISTENERS: [(i32, &str); 2] = [(LEVADA, "CLIENT"), (KAFKA, "OTHER")];
+
+/// A cluster with users alice, bob, carol and root. Alice may describe and create the topic `hers`,
+/// and root may create tokens for her.
+struct Rig {
+    cluster: Cluster,
+    clients: BTreeMap<i32, SocketAddr>,
+}
+
+/// A token as the tool prints it.
+struct Token {
+    id: String,
+    hmac: String,
+}
+
+impl Rig {
+    fn start() -> Rig {
+        let shape = Shape { controllers: 1, kafka: 1, levada: 1, discovery: Discovery::BootstrapServers };
+        let mut cluster = Cluster::new(shape);
+        let mut listen = |(id, name)| (id, cluster.node_mut(id).listen(name, "SASL_PLAINTEXT"));
+        let clients = LISTENERS.into_iter().map(&mut listen).collect();
+        let authorizer = "org.apache.kafka.metadata.authorizer.StandardAuthorizer";
+        for role in [CONTROLLER, KAFKA, LEVADA] {
+            cluster = cluster
+                .option(role, "delegation.token.secret.key", SECRET)
+                .option(role, "authorizer.class.name", authorizer)
+                .option(role, "super.users", "User:ANONYMOUS");
+        }
+        for (role, name) in LISTENERS {
+            cluster = cluster.option(role, "sasl.enabled.mechanisms", "SCRAM-SHA-256,SCRAM-SHA-512");
+            for mechanism in ["scram-sha-256", "scram-sha-512"] {
+                let key = format!("listener.name.{}.{mechanism}.sasl.jaas.config", name.to_lowercase());
+                cluster = cluster.option(role, &key, &format!("{SCRAM};"));
+            }
+        }
+        if Kind::under_test() == Kind::Levada {
+            // Everything that there is to be said is said.
+            cluster.node_mut(LEVADA).wrap(&["env", "LEVADA_LOG=trace,levada::audit=trace"]);
+        }
+        cluster.start();
+        let mut tools = cluster.tools(LEVADA);
+        for user in ["alice", "bob", "carol", "root"] {
+            tools.run(&format!(
+                "ConfigCommand --alter --entity-type users --entity-name {user} --add-config SCRAM-SHA-256=[password={user}-pass]"
+            ));
+        }
+        let allow = "AclCommand --add --allow-principal";
+        tools.run(&format!("{allow} User:alice --operation create --operation describe --topic hers"));
+        tools.run(&format!("{allow} User:root --operation CreateTokens --user-principal User:alice"));
+        Rig { cluster, clients }
+    }
+
+    /// A file with the login of a user.
+    fn user(&self, user: &str) -> String {
+        let login = format!("username=\"{user}\" password=\"{user}-pass\"");
+        self.login(user, ("SCRAM-SHA-256", &login))
+    }
+
+    /// A file with the login by a token.
+    fn token(&self, token: &Token, mechanism: &str) -> String {
+        let Token { id, hmac } = token;
+        let login = format!("username=\"{id}\" password=\"{hmac}\" tokenauth=\"true\"");
+        self.login(&format!("{id}-{mechanism}"), (mechanism, &login))
+    }
+
+    fn login(&self, name: &str, (mechanism, login): (&str, &str)) -> String {
+        let text = format!(
+            "security.protocol=SASL_PLAINTEXT\nsasl.mechanism={mechanism}\nsasl.jaas.config={SCRAM} {login};\n"
+        );
+        let path = self.cluster.node(LEVADA).scratch().join(format!("{name}.properties"));
+        fs::write(&path, text).expect("room for a file");
+        path.display().to_string()
+    }
+
+    /// Runs a tool at a broker's listener; true if it succeeded, and its output.
+    fn tool(&self, broker: i32, (class, properties): (&str, &str), line: &str) -> (bool, String) {
+        let mut tool = Tool::java(&format!("org.apache.kafka.tools.{class}"));
+        tool.args(["--bootstrap-server", &self.clients[&broker].to_string()]);
+        tool.args(["--command-config", properties]);
+        line.split_whitespace().for_each(|word| {
+            tool.arg(word);
+        });
+        let (code, said) = tool.outcome();
+        (code == Some(0), format!("{}\n{}", said.stdout, said.stderr))
+    }
+
+    /// Runs `kafka-delegation-tokens` as a user.
+    fn tokens(&self, broker: i32, properties: &str, line: &str) -> (bool, String) {
+        self.tool(broker, ("DelegationTokenCommand", properties), line)
+    }
+
+    #[track_caller]
+    fn refused(&self, properties: &str, line: &str, error: &str) {
+        let (done, said) = self.tokens(LEVADA, properties, line);
+        assert!(!done && said.contains(error), "{line}: {said}");
+    }
+
+    fn create(&self, broker: i32, user: &str, line: &str) -> Token {
+        let (done, said) = self.tokens(broker, &self.user(user), &format!("--create {line}"));
+        assert!(done, "{said}");
+        rows(&said).pop().expect("a token")
+    }
+
+    /// The tokens of alice that a user sees at a broker.
+    fn described(&self, broker: i32, user: &str) -> Vec<Token> {
+        let (done, said) = self.tokens(broker, &self.user(user), "--describe --owner-principal User:alice");
+        assert!(done, "{said}");
+        rows(&said)
+    }
+
+    /// Topics that a login lists at a broker; none if the login is refused.
+    fn topics(&self, broker: i32, properties: &str) -> Option<String> {
+        let (done, said) = self.tool(broker, ("TopicCommand", properties), "--list");
+        assert!(done || said.contains("SaslAuthenticationException"), "{said}");
+        done.then(|| said.trim().to_owned())
+    }
+}
+
+/// The tokens in the table that the tool prints.
+fn rows(said: &str) -> Vec<Token> {
+    let table = said.lines().skip_while(|line| !line.starts_with("TOKENID")).skip(1);
+    let rows = table.filter(|line| line.contains("User:alice"));
+    let token = |line: &str| {
+        let mut words = line.split_whitespace().map(str::to_owned);
+        Token { id: words.next().expect("an id"), hmac: words.next().expect("an HMAC") }
+    };
+    rows.map(token).collect()
+}
+
+#[test]
+fn tokens_are_created_described_renewed_and_expired_and_let_their_owners_in() {
+    let rig = Rig::start();
+    let token = rig.create(LEVADA, "alice", "--max-life-time-period -1 --renewer-principal User:bob");
+    every_broker_describes_it(&rig, &token);
+    its_owner_comes_in(&rig, &token);
+    requests_are_refused(&rig, &token);
+    let renew = format!("--renew --hmac {} --renew-time-period {HOUR}", token.hmac);
+    let (done, said) = rig.tokens(LEVADA, &rig.user("bob"), &renew);
+    assert!(done && said.contains("Completed renew operation"), "{said}");
+    tokens_of_others(&rig);
+    an_expired_token_lets_nobody_in(&rig);
+    let expire = format!("--expire --hmac {} --expiry-time-period -1", token.hmac);
+    let (done, said) = rig.tokens(LEVADA, &rig.user("alice"), &expire);
+    assert!(done && said.contains("Completed expire operation"), "{said}");
+    let login = rig.token(&token, "SCRAM-SHA-256");
+    await_some("the end of a removed token", LIMIT, || rig.topics(LEVADA, &login).is_none().then_some(()));
+    rig.refused(&rig.user("alice"), &expire, "Delegation Token is not found on server.");
+    changes_are_audited_and_secrets_stay_secret(&rig, &token);
+    rig.cluster.assert_no_errors();
+}
+
+/// The broker of Kafka has computed the HMAC by itself.
+fn every_broker_describes_it(rig: &Rig, token: &Token) {
+    for broker in [LEVADA, KAFKA] {
+        for user in ["alice", "bob"] {
+            let seen = await_some(&format!("the token at {broker} for {user}"), LIMIT, || {
+                rig.described(broker, user).pop()
+            });
+            assert_eq!((seen.id, seen.hmac), (token.id.clone(), token.hmac.clone()));
+        }
+        assert!(rig.described(broker, "carol").is_empty(), "carol sees no token of others at {broker}");
+    }
+    let mut tools = rig.cluster.tools(LEVADA);
+    tools.run("AclCommand --add --allow-principal User:carol --operation DescribeTokens --user-principal User:alice");
+    await_some("the right of carol", LIMIT, || rig.described(LEVADA, "carol").pop());
+}
+
+fn its_owner_comes_in(rig: &Rig, token: &Token) {
+    let login = rig.token(token, "SCRAM-SHA-256");
+    // The controller creates the topic with the rights of alice.
+    let (done, said) = rig.tool(LEVADA, ("TopicCommand", &login), "--create --topic hers");
+    assert!(done, "{said}");
+    for broker in [LEVADA, KAFKA] {
+        await_some(&format!("the topic at {broker}"), LIMIT, || {
+            (rig.topics(broker, &login)? == "hers").then_some(())
+        });
+    }
+    let other = rig.token(token, "SCRAM-SHA-512");
+    assert_eq!(rig.topics(LEVADA, &other).as_deref(), Some("hers"));
+    let wrong = Token { id: token.id.clone(), hmac: "d3Jvbmc=".to_owned() };
+    assert_eq!(rig.topics(LEVADA, &rig.token(&wrong, "SCRAM-SHA-256")), None);
+    let unknown = Token { id: "nobodys".to_owned(), hmac: token.hmac.clone() };
+    assert_eq!(rig.topics(LEVADA, &rig.token(&unknown, "SCRAM-SHA-256")), None);
+}
+
+fn requests_are_refused(rig: &Rig, token: &Token) {
+    let (alice, carol) = (rig.user("alice"), rig.user("carol"));
+    let by_token = rig.token(token, "SCRAM-SHA-256");
+    let create = "--create --max-life-time-period -1";
+    let renew = format!("--renew --hmac {} --renew-time-period -1", token.hmac);
+    let expire = format!("--expire --hmac {} --expiry-time-period -1", token.hmac);
+    let not_allowed = "Delegation Token requests are not allowed on";
+    for line in [create, &renew, &expire, "--describe --owner-principal User:alice"] {
+        rig.refused(&by_token, line, not_allowed);
+    }
+    let mismatch = "Specified Principal is not valid Owner/Renewer.";
+    rig.refused(&carol, &renew, mismatch);
+    rig.refused(&carol, &expire, mismatch);
+    let for_carol = format!("{create} --owner-principal User:carol");
+    rig.refused(&alice, &for_carol, "Delegation Token authorization failed.");
+    let renewed_by_group = format!("{create} --renewer-principal Group:all");
+    rig.refused(&alice, &renewed_by_group, "Supplied principalType is not supported.");
+    // A listener without authentication.
+    let open = rig.cluster.node(LEVADA).scratch().join("open.properties");
+    fs::write(&open, "").expect("room for a file");
+    let line = format!("DelegationTokenCommand {create} --command-config {}", open.display());
+    let (code, said) = rig.cluster.tools(LEVADA).outcome(&line);
+    assert!(code != 0 && said.contains(not_allowed), "{code}: {said}");
+}
+
+/// Root creates a token for alice, which lets alice in. So does a token of Kafka's broker.
+fn tokens_of_others(rig: &Rig) {
+    let own = "--max-life-time-period -1";
+    let tokens = [
+        rig.create(LEVADA, "root", &format!("{own} --owner-principal User:alice")),
+        rig.create(KAFKA, "alice", own),
+    ];
+    for token in tokens {
+        let login = rig.token(&token, "SCRAM-SHA-256");
+        await_some("the login by a token", LIMIT, || (rig.topics(LEVADA, &login)? == "hers").then_some(()));
+    }
+}
+
+/// The controller removes expired tokens once an hour: the broker still has the token. Kafka lets
+/// its owner in, and closes the connection at the next request.
+fn an_expired_token_lets_nobody_in(rig: &Rig) {
+    if Kind::under_test() == Kind::Kafka {
+        return;
+    }
+    let token = rig.create(LEVADA, "alice", "--max-life-time-period 1");
+    await_some("the expired token", LIMIT, || {
+        rig.described(LEVADA, "alice").into_iter().find(|seen| seen.id == token.id)
+    });
+    assert_eq!(rig.topics(LEVADA, &rig.token(&token, "SCRAM-SHA-256")), None);
+}
+
+fn changes_are_audited_and_secrets_stay_secret(rig: &Rig, token: &Token) {
+    let mut tools = rig.cluster.tools(LEVADA);
+    let settings =
+        tools.run(&format!("ConfigCommand --describe --all --entity-type brokers --entity-name {LEVADA}"));
+    assert!(settings.contains("delegation.token.secret.key=null sensitive=true"), "{settings}");
+    let versions = tools.run("BrokerApiVersionsCommand");
+    for api in ["CreateDelegationToken(38): 1 to 3", "DescribeDelegationToken(41): 1 to 3"] {
+        assert_eq!(versions.matches(api).count(), 2, "{api}: {versions}");
+    }
+    let log = rig.cluster.node(LEVADA).history();
+    if Kind::under_test() == Kind::Kafka {
+        return;
+    }
+    let requests = ["CreateDelegationToken", "RenewDelegationToken", "ExpireDelegationToken"];
+    for request in requests {
+        let is_told =
+            |line: &str| [request, "DELEGATION_TOKEN", &token.id].iter().all(|part| line.contains(part));
+        assert!(log.lines().any(is_told), "{request}: {log}");
+    }
+    for secret in [SECRET, &token.hmac] {
+        assert!(!log.contains(secret), "the log has a secret");
+    }
+}
