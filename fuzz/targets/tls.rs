@@ -101,13 +101,12 @@ fn client(which: u8, shows: bool) -> Arc<ClientConfig> {
         .with_safe_default_protocol_versions()
         .expect("a suite")
         .with_root_certificates(TRUST.roots.clone());
-    let mut config = match shows {
-        false => builder.with_no_client_auth(),
-        true => {
-            let (certificate, key) = TRUST.stranger.clone();
-            let key = PrivateKeyDer::try_from(key).expect("a key");
-            builder.with_client_auth_cert(vec![certificate.into()], key).expect("they fit")
-        }
+    let mut config = if shows {
+        let (certificate, key) = TRUST.stranger.clone();
+        let key = PrivateKeyDer::try_from(key).expect("a key");
+        builder.with_client_auth_cert(vec![certificate.into()], key).expect("they fit")
+    } else {
+        builder.with_no_client_auth()
     };
     config.enable_secret_extraction = true;
     Arc::new(config)

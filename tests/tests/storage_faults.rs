@@ -245,9 +245,10 @@ impl Drop for LoopMount {
 
 fn run(program: &str, arguments: &[&str]) -> io::Result<()> {
     let said = Command::new(program).args(arguments).output()?;
-    match said.status.success() {
-        true => Ok(()),
-        false => Err(io::Error::other(String::from_utf8_lossy(&said.stderr).into_owned())),
+    if said.status.success() {
+        Ok(())
+    } else {
+        Err(io::Error::other(String::from_utf8_lossy(&said.stderr).into_owned()))
     }
 }
 

@@ -79,10 +79,7 @@ impl Options {
                 _ => return Err(usage()),
             }
         }
-        match options.previous.is_some() && !options.is_tried {
-            true => Err(usage()),
-            false => Ok(options),
-        }
+        if options.previous.is_some() && !options.is_tried { Err(usage()) } else { Ok(options) }
     }
 }
 
@@ -177,10 +174,7 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<(), String> {
         deps::install_inspection()?;
         inspect::everything(root, &release, &out)?;
     }
-    match options.is_tried {
-        true => check::everything(root, &release, &options, &out),
-        false => Ok(()),
-    }
+    if options.is_tried { check::everything(root, &release, &options, &out) } else { Ok(()) }
 }
 
 /// A copy of the binary without symbols, as the packages have it.

@@ -63,9 +63,10 @@ pub(crate) fn everything(root: &Path) -> Result<(), String> {
         own(root, "dependencies", "deny")?,
         packages(root)?,
     ];
-    match deps::can_install_vm() {
-        true => jobs.push(own(root, "virtual machine", "vm")?.after(&[TESTS_BUILT, CLIENTS])),
-        false => println!("virtual machine: left out, because qemu is not there and cannot be installed"),
+    if deps::can_install_vm() {
+        jobs.push(own(root, "virtual machine", "vm")?.after(&[TESTS_BUILT, CLIENTS]));
+    } else {
+        println!("virtual machine: left out, because qemu is not there and cannot be installed");
     }
     jobs.extend([
         cargo_job(root, Company::Build, "documentation tests", &["test", "--locked", "--workspace", "--doc"])

@@ -246,9 +246,10 @@ impl FileVersion {
 /// listener itself requires it (KIP-684).
 pub(crate) fn client_auth<'a>(settings: &'a Settings, listener: &Listener) -> &'a str {
     const KEY: &str = "ssl.client.auth";
-    let found = match listener.protocol.has_sasl() {
-        true => settings.own_listener_text(&listener.name, KEY),
-        false => settings.listener_text(&listener.name, KEY),
+    let found = if listener.protocol.has_sasl() {
+        settings.own_listener_text(&listener.name, KEY)
+    } else {
+        settings.listener_text(&listener.name, KEY)
     };
     found.unwrap_or("none")
 }

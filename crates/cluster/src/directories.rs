@@ -125,13 +125,12 @@ impl Directories {
         if left.len() < sent || sent == 0 {
             self.failures = 0;
         }
-        match left.is_empty() {
-            true => self.retry_ms = i64::MIN,
-            false => {
-                let pause = (RETRY_MS << self.failures.min(16)).min(RETRY_MAX_MS);
-                self.failures = self.failures.saturating_add(1);
-                self.retry_ms = now_ms.saturating_add(pause);
-            }
+        if left.is_empty() {
+            self.retry_ms = i64::MIN;
+        } else {
+            let pause = (RETRY_MS << self.failures.min(16)).min(RETRY_MAX_MS);
+            self.failures = self.failures.saturating_add(1);
+            self.retry_ms = now_ms.saturating_add(pause);
         }
         for (replica, directory) in left {
             self.ready.entry(replica).or_insert(directory);

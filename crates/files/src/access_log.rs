@@ -130,10 +130,7 @@ fn write(
     let mut failing = false;
     while let Ok(message) = messages.recv() {
         let is_asked = reopens.swap(false, Ordering::Acquire) || matches!(message, Message::Reopen);
-        let mut outcome = match is_asked {
-            true => open(path).map(|opened| sink = opened),
-            false => Ok(()),
-        };
+        let mut outcome = if is_asked { open(path).map(|opened| sink = opened) } else { Ok(()) };
         if let Message::Lines(lines, count) = message {
             let written = sink.write_all(&lines).and_then(|()| sink.flush());
             outcome = outcome.and(written.inspect_err(|_| stats.log_lines_dropped(count)));

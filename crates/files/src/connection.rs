@@ -89,9 +89,10 @@ pub(crate) async fn serve(shard: Rc<Shard>, (socket, peer): (Socket, Peer), purp
         notes: Vec::new(),
         prepared: Vec::new(),
     };
-    let introduced = match connection.shard.shared.proxy_protocol && purpose != Purpose::Metrics {
-        true => connection.introduce().await,
-        false => Ok(()),
+    let introduced = if connection.shard.shared.proxy_protocol && purpose != Purpose::Metrics {
+        connection.introduce().await
+    } else {
+        Ok(())
     };
     let ended = match introduced {
         Ok(()) => connection.converse(stopped).await,

@@ -188,9 +188,10 @@ impl Responder {
         let Request { site, host, head, frame, .. } = *request;
         write_key(key, host, path, shape.directory);
         let asked = Lookup { host, path, directory: shape.directory, key };
-        let landed = match shape.hidden && !site.options().hidden {
-            true => LookupEnd::Missing,
-            false => self.look(request, &asked, prepared),
+        let landed = if shape.hidden && !site.options().hidden {
+            LookupEnd::Missing
+        } else {
+            self.look(request, &asked, prepared)
         };
         match landed {
             LookupEnd::File(resource) => {
@@ -232,9 +233,12 @@ impl Responder {
         let asked = Lookup { host, path, directory: false, key };
         match self.look(request, &asked, prepared) {
             LookupEnd::File(resource) => {
-                let make = |resource: &Resource| match counts_as_found {
-                    true => answer::file(frame, head, resource),
-                    false => answer::not_found(frame, head, resource),
+                let make = |resource: &Resource| {
+                    if counts_as_found {
+                        answer::file(frame, head, resource)
+                    } else {
+                        answer::not_found(frame, head, resource)
+                    }
                 };
                 self.with_file(request, (&asked, prepared), resource, make)
             }

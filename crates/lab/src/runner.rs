@@ -214,9 +214,10 @@ impl Session<'_> {
         }
         let stacks = flame::finish()?;
         runs?;
-        let unseen = match with.starts_with("perf") && !flame::has_kernel(&stacks) {
-            true => "; the kernel's part, which may be most, it may not see here",
-            false => "",
+        let unseen = if with.starts_with("perf") && !flame::has_kernel(&stacks) {
+            "; the kernel's part, which may be most, it may not see here"
+        } else {
+            ""
         };
         self.recorder.add(Line::Flame(Flame {
             experiment: self.experiment.name().to_owned(),

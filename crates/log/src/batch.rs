@@ -186,9 +186,10 @@ impl<'a> BatchView<'a> {
 
     /// The timestamp of one of its records.
     pub fn timestamp_of(&self, record: &Record) -> i64 {
-        match self.is_log_append_time() {
-            true => self.max_timestamp(),
-            false => self.base_timestamp().wrapping_add(record.timestamp_delta),
+        if self.is_log_append_time() {
+            self.max_timestamp()
+        } else {
+            self.base_timestamp().wrapping_add(record.timestamp_delta)
         }
     }
 

@@ -113,11 +113,10 @@ pub trait Disk: ReadFiles {
     /// written.
     fn write_mapped(&self, map: &mut WriteMap, _path: &Path, bytes: &[u8], position: u64) -> io::Result<()> {
         map.write(position, bytes);
-        match map.is_lost() {
-            true => {
-                Err(io::Error::other("a page of the mapping is lost: the file was cut, or its disk failed"))
-            }
-            false => Ok(()),
+        if map.is_lost() {
+            Err(io::Error::other("a page of the mapping is lost: the file was cut, or its disk failed"))
+        } else {
+            Ok(())
         }
     }
     /// Sets the time at which the file counts as last written to.

@@ -58,9 +58,10 @@ pub(crate) struct View<'a> {
 impl View<'_> {
     /// Value read through the view, unless the mapping was lost: then it may be zeroes.
     pub(crate) fn unless_lost<T>(&self, value: T) -> Result<T, LogError> {
-        match self.map().is_some_and(FileMap::is_lost) {
-            true => Err(LogError::Lost { path: self.path.to_owned() }),
-            false => Ok(value),
+        if self.map().is_some_and(FileMap::is_lost) {
+            Err(LogError::Lost { path: self.path.to_owned() })
+        } else {
+            Ok(value)
         }
     }
 

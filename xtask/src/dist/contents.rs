@@ -156,8 +156,9 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>, String> {
 pub(crate) fn output(command: &mut Command) -> Result<Vec<u8>, String> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command.output().map_err(|error| format!("{name}: {error}"))?;
-    match output.status.success() {
-        true => Ok(output.stdout),
-        false => Err(format!("{name}: {}: {}", output.status, String::from_utf8_lossy(&output.stderr))),
+    if output.status.success() {
+        Ok(output.stdout)
+    } else {
+        Err(format!("{name}: {}: {}", output.status, String::from_utf8_lossy(&output.stderr)))
     }
 }

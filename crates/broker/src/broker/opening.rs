@@ -120,9 +120,10 @@ impl Broker {
         broker.replicas.recovery().wait(RECOVERY_GRACE);
         let recovering = broker.replicas.recovery().progress().left;
         let (took_ms, partitions) = (started.elapsed().as_millis(), broker.replicas.partitions().count());
-        match is_new {
-            true => tracing::info!(took_ms, "new data directory"),
-            false => tracing::info!(partitions, recovering, clean, took_ms, "data directory open"),
+        if is_new {
+            tracing::info!(took_ms, "new data directory");
+        } else {
+            tracing::info!(partitions, recovering, clean, took_ms, "data directory open");
         }
         Ok(broker)
     }

@@ -346,9 +346,10 @@ pub fn without_effect_on_broker(name: &str, is_alone: bool) -> Option<String> {
         let is_known = prefix::row(&name).is_some() || kafka_key(foreign::bare_foreign(&name)).is_some();
         (!is_known).then(|| format!("no such key{}", hint(nearest_key(&name))))
     };
-    match is_alone && super::cluster::is_for_clusters(&name) {
-        true => Some("the broker is its own controller".to_owned()),
-        false => foreign::without_effect(&name).map(str::to_owned).or_else(unknown),
+    if is_alone && super::cluster::is_for_clusters(&name) {
+        Some("the broker is its own controller".to_owned())
+    } else {
+        foreign::without_effect(&name).map(str::to_owned).or_else(unknown)
     }
 }
 

@@ -61,9 +61,10 @@ pub(crate) fn trusted(settings: &SslSettings<'_>) -> Result<Option<Vec<Certifica
             }
         },
     };
-    match certificates.is_empty() {
-        true => Err(settings.error(key, "there is no certificate in it")),
-        false => Ok(Some(certificates)),
+    if certificates.is_empty() {
+        Err(settings.error(key, "there is no certificate in it"))
+    } else {
+        Ok(Some(certificates))
     }
 }
 
@@ -81,9 +82,10 @@ pub(crate) fn revoked(
         }
         _ => vec![bytes],
     };
-    match lists.is_empty() {
-        true => Err(settings.error(REVOKED, format!("there is no revocation list in {path}"))),
-        false => Ok(lists.into_iter().map(CertificateRevocationListDer::from).collect()),
+    if lists.is_empty() {
+        Err(settings.error(REVOKED, format!("there is no revocation list in {path}")))
+    } else {
+        Ok(lists.into_iter().map(CertificateRevocationListDer::from).collect())
     }
 }
 

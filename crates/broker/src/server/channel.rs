@@ -66,10 +66,7 @@ impl Channel {
                 session.flush(|bytes| stream.try_write(bytes))?;
                 processed.map_err(std::io::Error::other)?;
                 session.rest();
-                match got == 0 || session.closed {
-                    true => Ok(Received::End),
-                    false => Ok(Received::Something),
-                }
+                if got == 0 || session.closed { Ok(Received::End) } else { Ok(Received::Something) }
             }
             Channel::Kernel(session) => {
                 let start = plain.len();

@@ -178,9 +178,10 @@ impl Server {
             .map(|index| shard::start(index, (broker.clone(), stop.clone()), handover.clone(), pulse.clone()))
             .collect::<Result<_, _>>()?;
         let inboxes: Vec<_> = shards.iter().map(|shard| shard.inbox.clone()).collect();
-        let handshakes = match open.iter().any(|listener| listener.protocol.has_tls()) {
-            true => Some(handshakes::start(broker.clone(), inboxes.clone(), stop.clone())?),
-            false => None,
+        let handshakes = if open.iter().any(|listener| listener.protocol.has_tls()) {
+            Some(handshakes::start(broker.clone(), inboxes.clone(), stop.clone())?)
+        } else {
+            None
         };
         let handshake_inbox = handshakes.as_ref().map(|thread| thread.inbox.clone());
         let duties = admin::Duties {

@@ -65,9 +65,10 @@ impl<'a> Transfers<'a> {
         // Of a cold file nothing may be read before the clock starts.
         let warm_up = if setting.hot && pass == Pass::Timed { self.len / 4 } else { 0 };
         let parts = [warm_up, self.len];
-        let socket = match way.is_sealed() {
-            true => self.peer.connect_sealed(take, &parts)?,
-            false => self.peer.connect(take, &parts)?,
+        let socket = if way.is_sealed() {
+            self.peer.connect_sealed(take, &parts)?
+        } else {
+            self.peer.connect(take, &parts)?
         };
         let _pinned = self.bench.places().pin_sender();
         let ready = way.ready(self.bench.caps(), &self.file, socket);

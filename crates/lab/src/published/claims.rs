@@ -229,9 +229,10 @@ fn of_size(
         let quotients = at(this).into_iter().filter_map(|(round, mine)| Some(mine / theirs.get(&round)?));
         let Some(quotient) = Interval::of(quotients) else { continue };
         any = true;
-        match quotient.high < 1.0 {
-            true => from = from.or(Some(size)),
-            false => from = None,
+        if quotient.high < 1.0 {
+            from = from.or(Some(size));
+        } else {
+            from = None;
         }
     }
     let claimed = number::size(bytes);

@@ -313,9 +313,8 @@ impl Writer {
         // Before the markers are readable: without these entries consumers would get aborted
         // records.
         let aborted = &pending.aborted;
-        let written = written.and_then(|()| match aborted.is_empty() {
-            true => Ok(()),
-            false => segment.aborted.append(&*self.disk, aborted),
+        let written = written.and_then(|()| {
+            if aborted.is_empty() { Ok(()) } else { segment.aborted.append(&*self.disk, aborted) }
         });
         written.inspect_err(|error| self.undo_write(error))
     }

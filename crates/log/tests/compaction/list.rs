@@ -177,9 +177,8 @@ impl List {
                 }
             }
         }
-        let items = self.items.iter().filter_map(|item| match item.base < round.rewritten {
-            true => self.clean_item(item, &last, round),
-            false => Some(item.clone()),
+        let items = self.items.iter().filter_map(|item| {
+            if item.base < round.rewritten { self.clean_item(item, &last, round) } else { Some(item.clone()) }
         });
         self.items = items.collect();
     }
@@ -195,11 +194,12 @@ impl List {
                     && last.get(&record.key).is_none_or(|last| record.offset >= *last)
                     && (record.value.is_some() || !is_over)
         };
-        let records: Vec<Rec> = match item.control {
-            true if is_bare && is_over => Vec::new(),
-            true => item.records.clone(),
-            false if self.is_aborted(item) => Vec::new(),
-            false => item.records.iter().filter(is_current).cloned().collect(),
+        let records: Vec<Rec> = if item.control {
+            if is_bare && is_over { Vec::new() } else { item.records.clone() }
+        } else if self.is_aborted(item) {
+            Vec::new()
+        } else {
+            item.records.iter().filter(is_current).cloned().collect()
         };
         let producer = self.producers.get(&item.producer.0);
         let is_last = producer.is_some_and(|producer| match producer.last {

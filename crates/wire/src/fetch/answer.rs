@@ -57,9 +57,10 @@ fn decode_topic(
     version: i16,
     flexible: bool,
 ) -> Result<FetchedTopic<Bytes>, Malformed> {
-    let (name, topic_id) = match version >= 13 {
-        true => (StrBytes::default(), cursor.uuid()?),
-        false => (cursor.string(flexible)?, Uuid::ZERO),
+    let (name, topic_id) = if version >= 13 {
+        (StrBytes::default(), cursor.uuid()?)
+    } else {
+        (cursor.string(flexible)?, Uuid::ZERO)
     };
     let mut partitions = Vec::new();
     for _ in 0..cursor.count(flexible)? {

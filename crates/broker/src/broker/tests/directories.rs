@@ -221,12 +221,11 @@ fn a_directory_that_is_missing_at_the_start_takes_its_partitions_alone_along() {
 
     let life = Life::open(&home, &["a", "b"]).unwrap();
     for index in 0..4 {
-        match lost.contains(&index) {
-            false => life.append(index),
-            true => {
-                assert_eq!(life.partition(index).err(), Some(ErrorCode::KafkaStorageError));
-                assert_eq!(life.leader(index), -1);
-            }
+        if lost.contains(&index) {
+            assert_eq!(life.partition(index).err(), Some(ErrorCode::KafkaStorageError));
+            assert_eq!(life.leader(index), -1);
+        } else {
+            life.append(index);
         }
     }
     life.broker.close();

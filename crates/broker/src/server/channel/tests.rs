@@ -266,9 +266,10 @@ fn every_suite_carries_the_same_bytes_by_the_path_that_the_kernel_allows() {
         }
         let sent = 3 * expected.len() as u64;
         let by = |now: &levada_io::Snapshot, path| now.bytes(path) - before.bytes(path);
-        let (path, other) = match caps.kernel_tls.works() && (!is_13 || caps.tls_suites.rekeys) {
-            true => (Path::Splice, Path::UserTls),
-            false => (Path::UserTls, Path::Splice),
+        let (path, other) = if caps.kernel_tls.works() && (!is_13 || caps.tls_suites.rekeys) {
+            (Path::Splice, Path::UserTls)
+        } else {
+            (Path::UserTls, Path::Splice)
         };
         let after = rig.await_count(|now| by(now, path) >= sent);
         assert_eq!(by(&after, other), 0, "{suite:?}");

@@ -74,13 +74,12 @@ impl<'a> Taker<'a> {
     /// # Errors
     /// There is no pipe.
     pub(super) fn new(way: ReceiveMethod, socket: &'a TcpStream, file: &'a File) -> io::Result<Taker<'a>> {
-        let pipe = match way.splices() {
-            true => {
-                let pipe = rustix::pipe::pipe()?;
-                rustix::pipe::fcntl_setpipe_size(&pipe.1, PIPE_BYTES)?;
-                Some(pipe)
-            }
-            false => None,
+        let pipe = if way.splices() {
+            let pipe = rustix::pipe::pipe()?;
+            rustix::pipe::fcntl_setpipe_size(&pipe.1, PIPE_BYTES)?;
+            Some(pipe)
+        } else {
+            None
         };
         Ok(Taker { way, socket, file, buffer: Vec::new(), pipe, end: 0, calls: 0 })
     }

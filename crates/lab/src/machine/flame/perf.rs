@@ -71,12 +71,11 @@ impl Perf {
         let mut perf = Perf { child, data, orders: order_file, answers: answer_file };
         // The first answer comes when perf has attached itself. perf that may not look has ended by
         // then.
-        match perf.order("disable") {
-            true => Some(perf),
-            false => {
-                perf.end();
-                None
-            }
+        if perf.order("disable") {
+            Some(perf)
+        } else {
+            perf.end();
+            None
         }
     }
 

@@ -270,9 +270,10 @@ impl Disk for Recorder {
             Ok((state.number(path, is_new)?, is_new))
         };
         let ops = |&(file, is_new): &(usize, bool)| {
-            let begin = match is_new {
-                true => Op::Create { path: self.relative(path), file },
-                false => Op::Truncate { file, len: 0 },
+            let begin = if is_new {
+                Op::Create { path: self.relative(path), file }
+            } else {
+                Op::Truncate { file, len: 0 }
             };
             let write = (!bytes.is_empty()).then(|| Op::Write { file, position: 0, bytes: bytes.to_vec() });
             [begin].into_iter().chain(write).collect()
