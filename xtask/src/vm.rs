@@ -93,9 +93,9 @@ pub(crate) fn run(root: &Path, extent: Extent) -> Result<(), String> {
 }
 
 impl Machine {
-    fn new(kernel: PathBuf, shell: PathBuf, extent: Extent) -> Machine {
+    fn new(kernel: PathBuf, shell: PathBuf, extent: Extent) -> Self {
         // Emulation is some twenty times slower, and builds may run at the same time.
-        let mut machine = Machine { kernel, shell, suites: SUITES.into(), limit: Duration::from_secs(1200) };
+        let mut machine = Self { kernel, shell, suites: SUITES.into(), limit: Duration::from_secs(1200) };
         if extent == Extent::Full {
             machine.suites.push(GIGABYTE);
             machine.limit = Duration::from_secs(3600);

@@ -142,7 +142,7 @@ impl Server {
     ///
     /// # Errors
     /// If an address is taken, the data directory is damaged or in use, or threads cannot be made.
-    pub fn start(config: BrokerConfig) -> Result<Server, StartError> {
+    pub fn start(config: BrokerConfig) -> Result<Self, StartError> {
         let (listeners, http_socket) = sockets(&config)?;
         let bound =
             |socket: &TcpListener| socket.local_addr().map_err(|source| StartError::Runtime { source });
@@ -196,7 +196,7 @@ impl Server {
         let admin = admin::start(runtime, duties)?;
         let follower = following.map(|following| follower::start(following, (handle, accepting)));
         let follower = follower.transpose()?;
-        Ok(Server {
+        Ok(Self {
             broker,
             stop,
             kafka_addresses,

@@ -30,8 +30,8 @@ pub struct ReplicaKey {
 
 impl ReplicaKey {
     /// The replica of this partition.
-    pub fn new(topic_id: Uuid, partition: i32) -> ReplicaKey {
-        ReplicaKey { topic: topic_id.to_bytes(), partition }
+    pub fn new(topic_id: Uuid, partition: i32) -> Self {
+        Self { topic: topic_id.to_bytes(), partition }
     }
 
     /// The topic's id.
@@ -58,8 +58,8 @@ pub struct Directories {
 
 impl Directories {
     /// No report is due.
-    pub fn new() -> Directories {
-        Directories { retry_ms: i64::MIN, ..Directories::default() }
+    pub fn new() -> Self {
+        Self { retry_ms: i64::MIN, ..Self::default() }
     }
 
     /// The directory of a replica that the metadata lacks.

@@ -273,7 +273,7 @@ impl Connection {
         let now = SystemTime::now();
         shard.clock.with(now, |moment| {
             let mut room = request::room();
-            let refused = |this: &Connection, refusal, head: Option<&request::Head<'_, '_>>| {
+            let refused = |this: &Self, refusal, head: Option<&request::Head<'_, '_>>| {
                 let head_only = match head {
                     Some(head) => head.method == Method::Head,
                     None => request::begins_with_head(bytes),

@@ -70,8 +70,8 @@ enum Outcome {
 
 impl Prepared {
     /// The result of work that did not finish, as after a panic.
-    pub(crate) fn failed(key: Vec<u8>, error: std::io::Error) -> Prepared {
-        Prepared { key, outcome: Outcome::Found(Err(Fault::Io(error))) }
+    pub(crate) fn failed(key: Vec<u8>, error: std::io::Error) -> Self {
+        Self { key, outcome: Outcome::Found(Err(Fault::Io(error))) }
     }
 }
 
@@ -117,8 +117,8 @@ struct Lookup<'a> {
 }
 
 impl Responder {
-    pub(crate) fn new(site: Arc<ArcSwap<Site>>, files_max: usize, listings: ListingBudget) -> Responder {
-        Responder { site, cache: Cache::new(files_max), listings, scratch: RefCell::default() }
+    pub(crate) fn new(site: Arc<ArcSwap<Site>>, files_max: usize, listings: ListingBudget) -> Self {
+        Self { site, cache: Cache::new(files_max), listings, scratch: RefCell::default() }
     }
 
     /// The site of this moment.
@@ -362,7 +362,7 @@ impl LookupEnd {
     /// The same outcome for another look while one request is being answered.
     fn again(&self) -> Option<Outcome> {
         match self {
-            LookupEnd::Missing => Some(Outcome::Found(Ok(Found::Missing))),
+            Self::Missing => Some(Outcome::Found(Ok(Found::Missing))),
             _ => None,
         }
     }

@@ -176,7 +176,7 @@ pub struct DirEntry {
 }
 
 impl DirEntry {
-    fn of(found: &fs::DirEntry) -> io::Result<DirEntry> {
+    fn of(found: &fs::DirEntry) -> io::Result<Self> {
         let (path, mut kind) = (found.path(), found.file_type()?);
         if kind.is_symlink() {
             kind = fs::metadata(&path).map_or(kind, |target| target.file_type());
@@ -186,7 +186,7 @@ impl DirEntry {
             kind if kind.is_dir() => Kind::Dir,
             _ => Kind::Other,
         };
-        Ok(DirEntry { path, kind })
+        Ok(Self { path, kind })
     }
 }
 

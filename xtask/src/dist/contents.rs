@@ -33,16 +33,16 @@ pub(crate) enum Family {
 }
 
 impl Entry {
-    pub(crate) fn file(path: impl Into<String>, mode: u32, bytes: impl Into<Vec<u8>>) -> Entry {
-        Entry { path: path.into(), mode, content: Content::File(bytes.into()), is_config: false }
+    pub(crate) fn file(path: impl Into<String>, mode: u32, bytes: impl Into<Vec<u8>>) -> Self {
+        Self { path: path.into(), mode, content: Content::File(bytes.into()), is_config: false }
     }
 
-    pub(crate) fn directory(path: impl Into<String>, mode: u32) -> Entry {
-        Entry { path: path.into(), mode, content: Content::Directory, is_config: false }
+    pub(crate) fn directory(path: impl Into<String>, mode: u32) -> Self {
+        Self { path: path.into(), mode, content: Content::Directory, is_config: false }
     }
 
-    fn config(self) -> Entry {
-        Entry { is_config: true, ..self }
+    fn config(self) -> Self {
+        Self { is_config: true, ..self }
     }
 
     /// Bytes of a file; a directory has none.

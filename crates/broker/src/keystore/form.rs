@@ -98,7 +98,7 @@ enum Store {
 impl Store {
     /// Reads the file that `key` names. The content determines the form, as in Java; the type must
     /// only agree on whether it is PEM.
-    fn read(settings: &SslSettings<'_>, key: &'static str) -> Result<Store, TlsError> {
+    fn read(settings: &SslSettings<'_>, key: &'static str) -> Result<Self, TlsError> {
         let path = settings.text(key).unwrap_or_default();
         let bytes = std::fs::read(path)
             .map_err(|error| settings.error(key, format!("cannot read {path}: {error}")))?;
@@ -108,7 +108,7 @@ impl Store {
             ([0x30, ..], Some("PEM")) => {
                 Err(settings.error(key, format!("{path} is not PEM; set the type to PKCS12")))
             }
-            ([0x30, ..], _) => Ok(Store::Pkcs12(bytes)),
+            ([0x30, ..], _) => Ok(Self::Pkcs12(bytes)),
             (_, Some("PKCS12" | "JKS")) if !bytes.starts_with(&[0x30]) && is_pem(&bytes) => {
                 Err(settings.error(key, format!("{path} is PEM; set the type to PEM")))
             }

@@ -47,7 +47,7 @@ impl<'a> Transfers<'a> {
     ///
     /// # Errors
     /// There is no room, or no second process.
-    pub fn new(bench: &'a Bench) -> Result<Transfers<'a>, LabError> {
+    pub fn new(bench: &'a Bench) -> Result<Self, LabError> {
         let len = bench.scale().choose(1 << 20, 16 << 20, 128 << 20, 512 << 20);
         let (file, checksum) = bench.filled_file(len)?;
         Ok(Transfers { bench, peer: Peer::start(bench)?, file: Arc::new(file), len, checksum })

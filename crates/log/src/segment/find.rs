@@ -229,8 +229,8 @@ enum Found {
 impl Found {
     fn head(self) -> Option<Head> {
         match self {
-            Found::At(head) => Some(head),
-            Found::End | Found::Overshot => None,
+            Self::At(head) => Some(head),
+            Self::End | Self::Overshot => None,
         }
     }
 }

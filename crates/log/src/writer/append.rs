@@ -36,13 +36,13 @@ pub const ANY_LEADER_EPOCH: i32 = -1;
 
 impl Append {
     /// A batch from a client.
-    pub fn client(records: BytesMut) -> Append {
-        Append { records, source: Source::Client, transaction_version: 0, leader_epoch: ANY_LEADER_EPOCH }
+    pub fn client(records: BytesMut) -> Self {
+        Self { records, source: Source::Client, transaction_version: 0, leader_epoch: ANY_LEADER_EPOCH }
     }
 
     /// A batch from a coordinator of this broker.
-    pub fn coordinator(records: BytesMut) -> Append {
-        Append { source: Source::Coordinator, ..Append::client(records) }
+    pub fn coordinator(records: BytesMut) -> Self {
+        Self { source: Source::Coordinator, ..Self::client(records) }
     }
 }
 

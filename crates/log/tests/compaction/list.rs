@@ -31,7 +31,7 @@ pub(crate) struct Item {
 
 impl Item {
     /// Takes a batch apart.
-    pub(crate) fn of(bytes: &[u8]) -> Item {
+    pub(crate) fn of(bytes: &[u8]) -> Self {
         let view = batch::check_stored(bytes).unwrap();
         let mut records = Vec::new();
         for record in batch::records(bytes).unwrap() {
@@ -48,7 +48,7 @@ impl Item {
         if let Some(latest) = records.iter().map(|record| record.timestamp).max() {
             assert_eq!(view.max_timestamp(), latest);
         }
-        Item {
+        Self {
             base: view.base_offset(),
             last: view.last_offset(),
             leader_epoch: view.leader_epoch(),
@@ -62,8 +62,8 @@ impl Item {
         }
     }
 
-    fn emptied(&self) -> Item {
-        Item { horizon_ms: None, codec: 0, records: Vec::new(), ..self.clone() }
+    fn emptied(&self) -> Self {
+        Self { horizon_ms: None, codec: 0, records: Vec::new(), ..self.clone() }
     }
 }
 

@@ -26,11 +26,11 @@ pub(super) struct Life {
 }
 
 impl Life {
-    pub(super) fn open(home: &TempDir, dirs: &[&str]) -> Result<Life, OpenError> {
-        Life::open_on(Arc::new(RealDisk), home, dirs)
+    pub(super) fn open(home: &TempDir, dirs: &[&str]) -> Result<Self, OpenError> {
+        Self::open_on(Arc::new(RealDisk), home, dirs)
     }
 
-    pub(super) fn open_on(disk: Arc<dyn Disk>, home: &TempDir, dirs: &[&str]) -> Result<Life, OpenError> {
+    pub(super) fn open_on(disk: Arc<dyn Disk>, home: &TempDir, dirs: &[&str]) -> Result<Self, OpenError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         let paths: Vec<String> =
             dirs.iter().map(|name| home.path().join(name).display().to_string()).collect();
@@ -39,7 +39,7 @@ impl Life {
         let entered = runtime.enter();
         let broker = Broker::open_on((disk, Background::default()), config, &[])?;
         drop(entered);
-        Ok(Life { broker, runtime })
+        Ok(Self { broker, runtime })
     }
 
     pub(super) fn create(&self, name: &str, partitions: i32) {

@@ -43,14 +43,14 @@ struct Rig {
 }
 
 impl Rig {
-    fn new(settings: &[&str]) -> Rig {
+    fn new(settings: &[&str]) -> Self {
         let mut params = CertificateParams::new([]).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let authority = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
         let directory = tempfile::tempdir().unwrap();
         let named = |setting: &str| setting.replace("{dir}", &directory.path().display().to_string());
         let settings: Vec<String> = settings.iter().map(|one| named(one)).collect();
-        let mut rig = Rig { authority, directory, server: None };
+        let mut rig = Self { authority, directory, server: None };
         rig.write_identity("first");
         fs::write(rig.path("ca.pem"), rig.authority.pem()).unwrap();
         rig.revoke(&[], 2090);

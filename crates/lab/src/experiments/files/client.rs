@@ -73,7 +73,7 @@ struct Answer<'a> {
 }
 
 impl<'a> Answer<'a> {
-    fn to(file: &'a SiteFile, is_checked: bool) -> Answer<'a> {
+    fn to(file: &'a SiteFile, is_checked: bool) -> Self {
         Answer { file, left: None, digest: is_checked.then(payload::digest) }
     }
 

@@ -100,8 +100,8 @@ struct State {
 impl Recorder {
     /// Records what happens below `root`. What is there already is said first, as if it had just
     /// been written and synced.
-    pub fn new(root: &Path) -> Recorder {
-        let recorder = Recorder {
+    pub fn new(root: &Path) -> Self {
+        let recorder = Self {
             root: root.to_owned(),
             state: Mutex::default(),
             held: Mutex::default(),
