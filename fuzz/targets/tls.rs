@@ -204,10 +204,10 @@ enum Stage {
 }
 
 impl Entrance {
-    fn new(context: &'static TlsContext) -> Entrance {
+    fn new(context: &'static TlsContext) -> Self {
         let session = TlsSession::new(context.config().clone()).expect("a sound configuration");
         let (plain, said) = (BytesMut::new(), Vec::new());
-        let mut entrance = Entrance { context, session, stage: Stage::Shaking, arrived: 0, plain, said };
+        let mut entrance = Self { context, session, stage: Stage::Shaking, arrived: 0, plain, said };
         entrance.shake();
         entrance
     }
@@ -311,9 +311,9 @@ struct Wire {
 }
 
 impl Wire {
-    fn new(context: &'static TlsContext) -> Wire {
+    fn new(context: &'static TlsContext) -> Self {
         let entrance = Rc::new(RefCell::new(Entrance::new(context)));
-        Wire { entrance, sent: 0, changes: Vec::new(), end: usize::MAX }
+        Self { entrance, sent: 0, changes: Vec::new(), end: usize::MAX }
     }
 }
 
@@ -415,7 +415,7 @@ fn perform(client: &mut Forger<Wire>, step: u8, payload: &[u8], data: &mut Vec<u
         3 => client.socket.write_all(payload),
         4 => {
             let mut update = KEY_UPDATE;
-            update[4] = step / 8 & 1;
+            update[4] = (step / 8) & 1;
             // In one piece, in two, or with less than all of it.
             let (front, end) = update.split_at(usize::from(step / 16 % 6));
             client.say(HANDSHAKE, front)?;

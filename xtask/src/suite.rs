@@ -180,10 +180,11 @@ fn release_command(root: &Path) -> Command {
     }
 }
 
-/// Compiles the fuzz targets, which have a separate workspace, without libFuzzer: nothing is
-/// linked, so no C++ compiler is needed.
+/// Compiles and lints the fuzz targets, which have a separate workspace, without libFuzzer: nothing
+/// is linked, so no C++ compiler is needed.
 fn fuzz_check(root: &Path) -> Job {
-    let arguments = ["check", "--locked", "--manifest-path", "fuzz/Cargo.toml", "--target-dir", "target"];
+    let workspace = ["clippy", "--locked", "--manifest-path", "fuzz/Cargo.toml", "--target-dir", "target"];
+    let arguments = [&workspace[..], &["--", "-D", "warnings"]].concat();
     let mut command = cargo(root, &arguments);
     command.env("CUSTOM_LIBFUZZER_PATH", root.join("not-linked/libfuzzer.a"));
     Job::new("fuzz targets", Company::Build, command, format!("cargo {}", arguments.join(" ")))
