@@ -100,11 +100,11 @@ impl Known {
 impl Topics for Known {
     fn by_name(&self, name: &str) -> Option<(Uuid, i32)> {
         let index = TOPICS.iter().position(|(known, _)| *known == name)?;
-        Some((Known::id(index), TOPICS[index].1))
+        Some((Self::id(index), TOPICS[index].1))
     }
 
     fn by_id(&self, id: Uuid) -> Option<(String, i32)> {
-        let index = (0..TOPICS.len()).find(|index| Known::id(*index) == id)?;
+        let index = (0..TOPICS.len()).find(|index| Self::id(*index) == id)?;
         Some((TOPICS[index].0.to_owned(), TOPICS[index].1))
     }
 
@@ -126,8 +126,8 @@ struct Rig {
 }
 
 impl Rig {
-    fn new() -> Rig {
-        let mut rig = Rig { coordinator: empty(), log: Vec::new(), answers: BTreeMap::new(), next: 0 };
+    fn new() -> Self {
+        let mut rig = Self { coordinator: empty(), log: Vec::new(), answers: BTreeMap::new(), next: 0 };
         rig.begin();
         rig
     }

@@ -105,8 +105,8 @@ fuzz_target!(|input: &[u8]| {
 struct Files(Vec<(&'static str, Vec<u8>)>);
 
 impl Files {
-    fn of(contents: Vec<(&'static str, Vec<u8>)>) -> Files {
-        Files(contents)
+    fn of(contents: Vec<(&'static str, Vec<u8>)>) -> Self {
+        Self(contents)
     }
 
     fn lay_out(&self, dir: &Path) {

@@ -37,7 +37,7 @@ fuzz_target!(|input: &[u8]| {
     let mut exchange = Exchange::new(config, "nonce".to_owned());
     // Half of all users and tokens do not exist, and get the same answers as others.
     let of_user = |name: &str, mechanism: scram::ScramMechanism| {
-        let exists = name.len() % 2 == 0;
+        let exists = name.len().is_multiple_of(2);
         exists.then(|| mechanism.credential(b"salted", b"salt".to_vec(), 4096))
     };
     let of_token = |id: &str, mechanism: scram::ScramMechanism| {

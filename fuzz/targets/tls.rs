@@ -101,13 +101,12 @@ fn client(which: u8, shows: bool) -> Arc<ClientConfig> {
         .with_safe_default_protocol_versions()
         .expect("a suite")
         .with_root_certificates(TRUST.roots.clone());
-    let mut config = match shows {
-        false => builder.with_no_client_auth(),
-        true => {
-            let (certificate, key) = TRUST.stranger.clone();
-            let key = PrivateKeyDer::try_from(key).expect("a key");
-            builder.with_client_auth_cert(vec![certificate.into()], key).expect("they fit")
-        }
+    let mut config = if shows {
+        let (certificate, key) = TRUST.stranger.clone();
+        let key = PrivateKeyDer::try_from(key).expect("a key");
+        builder.with_client_auth_cert(vec![certificate.into()], key).expect("they fit")
+    } else {
+        builder.with_no_client_auth()
     };
     config.enable_secret_extraction = true;
     Arc::new(config)
@@ -205,10 +204,10 @@ enum Stage {
 }
 
 impl Entrance {
-    fn new(context: &'static TlsContext) -> Entrance {
+    fn new(context: &'static TlsContext) -> Self {
         let session = TlsSession::new(context.config().clone()).expect("a sound configuration");
         let (plain, said) = (BytesMut::new(), Vec::new());
-        let mut entrance = Entrance { context, session, stage: Stage::Shaking, arrived: 0, plain, said };
+        let mut entrance = Self { context, session, stage: Stage::Shaking, arrived: 0, plain, said };
         entrance.shake();
         entrance
     }
@@ -312,9 +311,9 @@ struct Wire {
 }
 
 impl Wire {
-    fn new(context: &'static TlsContext) -> Wire {
+    fn new(context: &'static TlsContext) -> Self {
         let entrance = Rc::new(RefCell::new(Entrance::new(context)));
-        Wire { entrance, sent: 0, changes: Vec::new(), end: usize::MAX }
+        Self { entrance, sent: 0, changes: Vec::new(), end: usize::MAX }
     }
 }
 
@@ -416,7 +415,7 @@ fn perform(client: &mut Forger<Wire>, step: u8, payload: &[u8], data: &mut Vec<u
         3 => client.socket.write_all(payload),
         4 => {
             let mut update = KEY_UPDATE;
-            update[4] = step / 8 & 1;
+            update[4] = (step / 8) & 1;
             // In one piece, in two, or with less than all of it.
             let (front, end) = update.split_at(usize::from(step / 16 % 6));
             client.say(HANDSHAKE, front)?;

@@ -39,7 +39,7 @@ pub struct Look {
 impl Browser {
     /// A new browser with an empty profile. `rules` maps host names to addresses, as
     /// `--host-resolver-rules` does.
-    pub fn start(rules: &str) -> Browser {
+    pub fn start(rules: &str) -> Self {
         let profile =
             tempfile::Builder::new().prefix("levada-browser-").tempdir().expect("a temporary directory");
         // Chromium reads commands from descriptor 3 and writes to descriptor 4.
@@ -77,7 +77,7 @@ impl Browser {
                 message.clear();
             }
         });
-        let mut browser = Browser {
+        let mut browser = Self {
             child,
             commands,
             messages,

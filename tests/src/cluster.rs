@@ -67,17 +67,17 @@ const TWIN: i32 = 1_000;
 
 impl Cluster {
     /// A cluster that is not started yet, with formatted directories.
-    pub fn new(shape: Shape) -> Cluster {
-        Cluster::within(shape, None)
+    pub fn new(shape: Shape) -> Self {
+        Self::within(shape, None)
     }
 
     /// The same with a broker in a separate network, which a test can cut. An error names a missing
     /// capability of this machine.
-    pub fn with_network_of(id: i32, shape: Shape) -> Result<Cluster, String> {
-        Ok(Cluster::within(shape, Some((id, Network::create()?))))
+    pub fn with_network_of(id: i32, shape: Shape) -> Result<Self, String> {
+        Ok(Self::within(shape, Some((id, Network::create()?))))
     }
 
-    fn within(shape: Shape, apart: Option<(i32, Network)>) -> Cluster {
+    fn within(shape: Shape, apart: Option<(i32, Network)>) -> Self {
         let ids = |first: i32, count: i32| first..first + count;
         let mut nodes = BTreeMap::new();
         for id in ids(CONTROLLER, shape.controllers) {
@@ -92,7 +92,7 @@ impl Cluster {
             node.enter(network.namespace());
         }
         let network = apart.map(|(_, network)| network);
-        let mut cluster = Cluster { shape, nodes, expected: Vec::new(), network };
+        let mut cluster = Self { shape, nodes, expected: Vec::new(), network };
         let found_by = cluster.discovery();
         for (id, node) in std::mem::take(&mut cluster.nodes) {
             cluster.nodes.insert(id, configured(id, node, &found_by));
@@ -102,7 +102,7 @@ impl Cluster {
 
     /// Sets a configuration key of the members whose ids begin at this one: `CONTROLLER`, `KAFKA`
     /// or `LEVADA`.
-    pub fn option(mut self, first: i32, key: &str, value: &str) -> Cluster {
+    pub fn option(mut self, first: i32, key: &str, value: &str) -> Self {
         for (id, node) in std::mem::take(&mut self.nodes) {
             let node = if (first..first + 10).contains(&id) { node.option(key, value) } else { node };
             self.nodes.insert(id, node);
@@ -111,7 +111,7 @@ impl Cluster {
     }
 
     /// Lets a Kafka log an error with these parts of the line and its cause.
-    pub fn may_log(mut self, parts: [&'static str; 2]) -> Cluster {
+    pub fn may_log(mut self, parts: [&'static str; 2]) -> Self {
         self.expected.push(parts);
         self
     }
@@ -123,7 +123,7 @@ impl Cluster {
     }
 
     /// Sets a configuration key of one member.
-    pub fn member_option(mut self, id: i32, key: &str, value: &str) -> Cluster {
+    pub fn member_option(mut self, id: i32, key: &str, value: &str) -> Self {
         let node = self.nodes.remove(&id).unwrap_or_else(|| panic!("the cluster has no member {id}"));
         self.nodes.insert(id, node.option(key, value));
         self

@@ -37,7 +37,7 @@ pub struct Corpus {
 
 impl Corpus {
     /// Writes about `bytes` bytes of records for `partitions` partitions.
-    pub fn generate(path: &Path, bytes: u64, partitions: usize, nulls: Nulls) -> Corpus {
+    pub fn generate(path: &Path, bytes: u64, partitions: usize, nulls: Nulls) -> Self {
         let mut random = StdRng::seed_from_u64(crate::seed());
         let mut file = BufWriter::with_capacity(1 << 20, File::create(path).expect("a corpus file"));
         let mut digests = vec![Sha256::new(); partitions];
@@ -60,7 +60,7 @@ impl Corpus {
         }
         file.flush().expect("room for the corpus");
         let digests = digests.into_iter().map(|digest| hexadecimal(&digest.finalize())).collect();
-        Corpus { path: path.to_path_buf(), records, digests }
+        Self { path: path.to_path_buf(), records, digests }
     }
 }
 

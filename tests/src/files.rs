@@ -28,7 +28,7 @@ pub struct FileServer {
 
 impl FileServer {
     /// Starts a server of a new directory, which `fill` fills, on a separate port.
-    pub fn start(args: &[&str], fill: impl FnOnce(&Path)) -> FileServer {
+    pub fn start(args: &[&str], fill: impl FnOnce(&Path)) -> Self {
         let home = TempDir::new().expect("a directory");
         let root = home.path().join("root");
         fs::create_dir(&root).expect("a directory");
@@ -38,11 +38,11 @@ impl FileServer {
         if !args.contains(&"--shards") {
             command.args(["--shards", "2"]);
         }
-        FileServer::spawn(command, home)
+        Self::spawn(command, home)
     }
 
     /// Starts a server by a command that names its arguments; `home` has the directory `root`.
-    pub fn spawn(mut command: Command, home: TempDir) -> FileServer {
+    pub fn spawn(mut command: Command, home: TempDir) -> Self {
         command.stderr(Stdio::piped()).process_group(0);
         let mut child = command.spawn().expect("the binary starts");
         let stderr = child.stderr.take().expect("asked for");
@@ -55,7 +55,7 @@ impl FileServer {
                 }
             }
         });
-        let mut server = FileServer { child, lines, addresses: Vec::new(), metrics: None, home };
+        let mut server = Self { child, lines, addresses: Vec::new(), metrics: None, home };
         loop {
             let line = server.lines.recv_timeout(LIMIT).expect("the server says where it listens");
             if let Some(address) = line.strip_prefix("listening on ") {
@@ -195,10 +195,10 @@ impl Answer {
 
 impl Client {
     /// Connects.
-    pub fn open(address: SocketAddr) -> Client {
+    pub fn open(address: SocketAddr) -> Self {
         let stream = TcpStream::connect(address).expect("the server listens");
         stream.set_read_timeout(Some(LIMIT)).expect("a socket");
-        Client { stream, received: Vec::new() }
+        Self { stream, received: Vec::new() }
     }
 
     /// The socket.

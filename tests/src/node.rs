@@ -31,7 +31,7 @@ pub struct Node {
     plan: Plan,
     running: Option<Running>,
     /// Controllers of the cluster that this broker is alone in.
-    controllers: Vec<Node>,
+    controllers: Vec<Self>,
     /// Stderr of the runs that have ended.
     past: String,
     home: TempDir,
@@ -74,10 +74,10 @@ pub enum Kind {
 
 impl Kind {
     /// The broker that this run of the suites tests.
-    pub fn under_test() -> Kind {
+    pub fn under_test() -> Self {
         match std::env::var("LEVADA_TEST_NODE").as_deref() {
-            Err(_) | Ok("levada") => Kind::Levada,
-            Ok("kafka") => Kind::Kafka,
+            Err(_) | Ok("levada") => Self::Levada,
+            Ok("kafka") => Self::Kafka,
             Ok(other) => panic!("LEVADA_TEST_NODE={other}: levada or kafka"),
         }
     }
@@ -116,12 +116,12 @@ struct Running {
 
 impl Node {
     /// A node that is not started yet, on an empty directory and free ports.
-    pub fn new() -> Node {
-        Node::of(Kind::under_test())
+    pub fn new() -> Self {
+        Self::of(Kind::under_test())
     }
 
     /// A node of the given kind, independent of the node that the suites run against.
-    pub fn of(kind: Kind) -> Node {
+    pub fn of(kind: Kind) -> Self {
         let home = tempfile::Builder::new().prefix("levada-test-").tempdir().expect("a temporary directory");
         let plan = Plan {
             kind,
@@ -138,25 +138,25 @@ impl Node {
             level: "ERROR",
             shares_file: false,
         };
-        Node { plan, running: None, controllers: Vec::new(), past: String::new(), home }
+        Self { plan, running: None, controllers: Vec::new(), past: String::new(), home }
     }
 
     /// A running node with default configuration.
-    pub fn started() -> Node {
-        let mut node = Node::new();
+    pub fn started() -> Self {
+        let mut node = Self::new();
         node.start();
         node
     }
 
     /// Sets a configuration key, by Kafka's name, for the starts to come.
-    pub fn option(mut self, key: &str, value: &str) -> Node {
+    pub fn option(mut self, key: &str, value: &str) -> Self {
         self.plan.options.retain(|(other, _)| other != key);
         self.plan.options.push((key.to_string(), value.to_string()));
         self
     }
 
     /// A real Kafka with a heap of this many MiB, which logs from this level on.
-    pub fn sized(mut self, heap_mib: u32, level: &'static str) -> Node {
+    pub fn sized(mut self, heap_mib: u32, level: &'static str) -> Self {
         (self.plan.heap_mib, self.plan.level) = (heap_mib, level);
         self
     }
@@ -198,7 +198,7 @@ impl Node {
     }
 
     /// Takes this port of the loopback address, for clients that can use no other.
-    pub fn port(mut self, port: u16) -> Node {
+    pub fn port(mut self, port: u16) -> Self {
         self.plan.kafka.set_port(port);
         self
     }
@@ -434,8 +434,8 @@ impl Node {
 }
 
 impl Default for Node {
-    fn default() -> Node {
-        Node::new()
+    fn default() -> Self {
+        Self::new()
     }
 }
 
@@ -459,7 +459,7 @@ impl Drop for Node {
 }
 
 impl Running {
-    fn launch(mut command: Command) -> Running {
+    fn launch(mut command: Command) -> Self {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("the broker starts");
         let stderr = child.stderr.take().expect("stderr was asked for");
@@ -470,7 +470,7 @@ impl Running {
                 record.lock().expect("no panic").push_str(&(line + "\n"));
             }
         });
-        Running { child, guard: None, talk }
+        Self { child, guard: None, talk }
     }
 }
 

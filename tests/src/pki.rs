@@ -28,14 +28,14 @@ pub enum Flaw {
 
 impl Authority {
     /// A new one; its certificate is in `ca.pem`.
-    pub fn new(directory: &Path) -> Authority {
+    pub fn new(directory: &Path) -> Self {
         fs::create_dir_all(directory).expect("a directory");
         let mut params = CertificateParams::default();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.distinguished_name = named("Test authority");
         let issuer = CertifiedIssuer::self_signed(params, key()).expect("an authority");
         fs::write(directory.join("ca.pem"), issuer.pem()).expect("a file");
-        Authority { issuer, directory: directory.to_path_buf() }
+        Self { issuer, directory: directory.to_path_buf() }
     }
 
     /// The file of its certificate.

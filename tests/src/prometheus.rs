@@ -29,7 +29,7 @@ pub struct Prometheus {
 impl Prometheus {
     /// A server that scrapes this broker. Its files are those of the project, but for the address
     /// of the broker, shorter intervals, and rules that fire after a second instead of minutes.
-    pub fn beside(node: &Node) -> Prometheus {
+    pub fn beside(node: &Node) -> Self {
         let home = tempfile::Builder::new().prefix("levada-prometheus-").tempdir().expect("a directory");
         let config = delivered("prometheus.yml");
         let config = replaced(&config, "127.0.0.1:9644", &node.http_address().to_string());
@@ -50,7 +50,7 @@ impl Prometheus {
         tool.arg(format!("--config.file={}", path.display()));
         tool.arg(format!("--storage.tsdb.path={}", home.path().join("data").display()));
         tool.arg(format!("--web.listen-address={address}")).arg("--log.level=warn");
-        let server = Prometheus { address, _process: tool.spawn(), _home: home };
+        let server = Self { address, _process: tool.spawn(), _home: home };
         await_some("Prometheus", START_LIMIT, || {
             http::call(address, "GET", "/-/ready", "").ok().filter(|(status, _)| *status == 200)
         });

@@ -102,9 +102,10 @@ pub(crate) fn copy(from: &Path, to: &Path) {
     for entry in fs::read_dir(from).expect("a directory") {
         let entry = entry.expect("an entry");
         let target = to.join(entry.file_name());
-        match entry.file_type().expect("a type").is_dir() {
-            true => copy(&entry.path(), &target),
-            false => _ = fs::copy(entry.path(), target).expect("a file is copied"),
+        if entry.file_type().expect("a type").is_dir() {
+            copy(&entry.path(), &target);
+        } else {
+            _ = fs::copy(entry.path(), target).expect("a file is copied");
         }
     }
 }

@@ -39,17 +39,17 @@ pub enum Outcome {
 
 impl Connection {
     /// Connects; the broker must accept.
-    pub fn open(address: SocketAddr) -> Connection {
-        Connection::try_open(address).unwrap_or_else(|error| panic!("{address}: {error}"))
+    pub fn open(address: SocketAddr) -> Self {
+        Self::try_open(address).unwrap_or_else(|error| panic!("{address}: {error}"))
     }
 
     /// Connects, if the broker accepts.
-    pub fn try_open(address: SocketAddr) -> io::Result<Connection> {
+    pub fn try_open(address: SocketAddr) -> io::Result<Self> {
         let stream = TcpStream::connect(address)?;
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(LIMIT))?;
         stream.set_write_timeout(Some(LIMIT))?;
-        Ok(Connection { stream })
+        Ok(Self { stream })
     }
 
     /// Sends a request (without its length) and waits for its response, which must come.
@@ -126,43 +126,43 @@ impl Encoder {
     }
 
     /// `INT8`.
-    pub fn i8(mut self, value: i8) -> Encoder {
+    pub fn i8(mut self, value: i8) -> Self {
         self.bytes.extend(value.to_be_bytes());
         self
     }
 
     /// `INT16`.
-    pub fn i16(mut self, value: i16) -> Encoder {
+    pub fn i16(mut self, value: i16) -> Self {
         self.bytes.extend(value.to_be_bytes());
         self
     }
 
     /// `INT32`; also the length of an array.
-    pub fn i32(mut self, value: i32) -> Encoder {
+    pub fn i32(mut self, value: i32) -> Self {
         self.bytes.extend(value.to_be_bytes());
         self
     }
 
     /// `INT64`.
-    pub fn i64(mut self, value: i64) -> Encoder {
+    pub fn i64(mut self, value: i64) -> Self {
         self.bytes.extend(value.to_be_bytes());
         self
     }
 
     /// `STRING`.
-    pub fn string(self, value: &str) -> Encoder {
+    pub fn string(self, value: &str) -> Self {
         let length = i16::try_from(value.len()).expect("a short string");
         self.i16(length).raw(value.as_bytes())
     }
 
     /// `BYTES`.
-    pub fn bytes(self, value: &[u8]) -> Encoder {
+    pub fn bytes(self, value: &[u8]) -> Self {
         let length = i32::try_from(value.len()).expect("bytes below 2 GB");
         self.i32(length).raw(value)
     }
 
     /// `UNSIGNED_VARINT`.
-    pub fn varint(mut self, mut value: u32) -> Encoder {
+    pub fn varint(mut self, mut value: u32) -> Self {
         while value >= 0x80 {
             self.bytes.push(value.to_le_bytes()[0] | 0x80);
             value >>= 7;
@@ -172,13 +172,13 @@ impl Encoder {
     }
 
     /// `COMPACT_STRING`.
-    pub fn compact_string(self, value: &str) -> Encoder {
+    pub fn compact_string(self, value: &str) -> Self {
         let length = u32::try_from(value.len()).expect("a short string");
         self.varint(length + 1).raw(value.as_bytes())
     }
 
     /// Bytes as they are.
-    pub fn raw(mut self, bytes: &[u8]) -> Encoder {
+    pub fn raw(mut self, bytes: &[u8]) -> Self {
         self.bytes.extend(bytes);
         self
     }
@@ -191,7 +191,7 @@ pub struct Decoder<'a> {
 
 impl<'a> Decoder<'a> {
     /// Reads from a response frame.
-    pub fn new(response: &'a [u8]) -> Decoder<'a> {
+    pub fn new(response: &'a [u8]) -> Self {
         Decoder { rest: response }
     }
 

@@ -17,14 +17,14 @@ const GREETING: [&str; 3] = ["Loading...", "Starting...", "[ Kafka Metadata Shel
 
 /// A node of the shell's tree: its children by name. A value is a child without children.
 #[derive(Default, Debug)]
-struct Tree(BTreeMap<String, Tree>);
+struct Tree(BTreeMap<String, Self>);
 
 /// Properties of the cluster by name, in the form in which the shell shows their values.
 type Facts = BTreeMap<String, String>;
 
 impl Tree {
     /// The image that the shell has read so far.
-    fn image(shell: &mut Conversation) -> Tree {
+    fn image(shell: &mut Conversation) -> Self {
         shell.say("tree /image");
         shell.say("pwd");
         let mut lines = Vec::new();
@@ -36,7 +36,7 @@ impl Tree {
             }
         }
         lines.retain(|line| !GREETING.contains(&line.as_str()));
-        let mut root = Tree::default();
+        let mut root = Self::default();
         root.take(&lines, 0);
         root
     }
@@ -58,7 +58,7 @@ impl Tree {
         taken
     }
 
-    fn at(&self, path: &[&str]) -> &Tree {
+    fn at(&self, path: &[&str]) -> &Self {
         path.iter().fold(self, |tree, name| {
             tree.0.get(*name).unwrap_or_else(|| panic!("the shell shows no {name} of {path:?}"))
         })
@@ -83,7 +83,7 @@ impl Tree {
             let seen = ["host", "port", "fenced"].map(|key| field(broker.value(), key));
             facts.insert(format!("broker {id}"), seen.join(" "));
         }
-        for entry in self.at(&["acls", "byId"]).0.values().map(Tree::value) {
+        for entry in self.at(&["acls", "byId"]).0.values().map(Self::value) {
             let keys = [
                 "resourceType",
                 "patternType",

@@ -31,61 +31,61 @@ pub struct Said {
 
 impl Tool {
     /// The main class of one of the Java tools.
-    pub fn java(class: &str) -> Tool {
-        Tool::jvm(&paths::class_path(), paths::kafka_flags(), class)
+    pub fn java(class: &str) -> Self {
+        Self::jvm(&paths::class_path(), paths::kafka_flags(), class)
     }
 
     /// A program of `tests/java`. It logs nothing.
-    pub fn own_java(class: &str) -> Tool {
+    pub fn own_java(class: &str) -> Self {
         let flags = paths::JVM_FLAGS.into_iter().chain(["-Dlog4j2.level=OFF"]);
-        Tool::jvm(&paths::own_class_path(), flags.map(str::to_owned).collect(), class)
+        Self::jvm(&paths::own_class_path(), flags.map(str::to_owned).collect(), class)
     }
 
-    fn jvm(class_path: &str, flags: Vec<String>, class: &str) -> Tool {
+    fn jvm(class_path: &str, flags: Vec<String>, class: &str) -> Self {
         let mut command = Command::new("java");
         command.arg("-Xmx512m").args(flags).arg("-cp").arg(class_path).arg(class);
-        Tool::new(command, class.rsplit('.').next().unwrap_or(class))
+        Self::new(command, class.rsplit('.').next().unwrap_or(class))
     }
 
     /// A script of `tests/python`.
-    pub fn python(script: &str) -> Tool {
+    pub fn python(script: &str) -> Self {
         let mut command = Command::new(paths::python());
         command.arg("-B").arg(paths::script(script)).env("PYTHONUNBUFFERED", "1");
-        Tool::new(command, script)
+        Self::new(command, script)
     }
 
     /// A program of `tests/go`; none if there was no Go to build it with.
-    pub fn go(program: &str) -> Option<Tool> {
+    pub fn go(program: &str) -> Option<Self> {
         let path = paths::go_program(program);
-        path.exists().then(|| Tool::new(Command::new(path), program))
+        path.exists().then(|| Self::new(Command::new(path), program))
     }
 
     /// A program in JavaScript, with the packages of `tests/javascript`; none if they could not be
     /// installed.
-    pub fn node(program: &Path) -> Option<Tool> {
+    pub fn node(program: &Path) -> Option<Self> {
         let mut command = Command::new("node");
         command.arg(program).env("NODE_PATH", paths::javascript()?.join("node_modules"));
-        Some(Tool::new(command, "node"))
+        Some(Self::new(command, "node"))
     }
 
     /// kcat.
-    pub fn kcat() -> Tool {
-        Tool::new(Command::new("kcat"), "kcat")
+    pub fn kcat() -> Self {
+        Self::new(Command::new("kcat"), "kcat")
     }
 
     /// promtool.
-    pub fn promtool() -> Tool {
-        Tool::new(Command::new(paths::prometheus("promtool")), "promtool")
+    pub fn promtool() -> Self {
+        Self::new(Command::new(paths::prometheus("promtool")), "promtool")
     }
 
     /// A Prometheus server, which still needs its configuration.
-    pub fn prometheus() -> Tool {
-        Tool::new(Command::new(paths::prometheus("prometheus")), "prometheus")
+    pub fn prometheus() -> Self {
+        Self::new(Command::new(paths::prometheus("prometheus")), "prometheus")
     }
 
     /// A browser that shows nothing and keeps to itself.
-    pub fn chromium() -> Tool {
-        let mut tool = Tool::new(Command::new("chromium"), "chromium");
+    pub fn chromium() -> Self {
+        let mut tool = Self::new(Command::new("chromium"), "chromium");
         tool.args([
             "--headless",
             "--no-sandbox",
@@ -97,36 +97,36 @@ impl Tool {
     }
 
     /// The binary under test.
-    pub fn levada() -> Tool {
-        Tool::new(Command::new(paths::binary()), "levada")
+    pub fn levada() -> Self {
+        Self::new(Command::new(paths::binary()), "levada")
     }
 
-    fn new(command: Command, name: &str) -> Tool {
+    fn new(command: Command, name: &str) -> Self {
         // Only a program that hangs needs as long, on however busy a machine.
         let limit = Duration::from_secs(600);
-        Tool { command, name: name.to_string(), limit, stdin: Stdio::null(), stdout: None }
+        Self { command, name: name.to_string(), limit, stdin: Stdio::null(), stdout: None }
     }
 
     /// Adds an argument.
-    pub fn arg(&mut self, argument: impl AsRef<str>) -> &mut Tool {
+    pub fn arg(&mut self, argument: impl AsRef<str>) -> &mut Self {
         self.command.arg(argument.as_ref());
         self
     }
 
     /// Adds arguments.
-    pub fn args<const N: usize>(&mut self, arguments: [&str; N]) -> &mut Tool {
+    pub fn args<const N: usize>(&mut self, arguments: [&str; N]) -> &mut Self {
         self.command.args(arguments);
         self
     }
 
     /// Reads standard input from a file.
-    pub fn stdin(&mut self, path: &Path) -> &mut Tool {
+    pub fn stdin(&mut self, path: &Path) -> &mut Self {
         self.stdin = File::open(path).unwrap_or_else(|error| panic!("{}: {error}", path.display())).into();
         self
     }
 
     /// Writes standard output to a file.
-    pub fn stdout(&mut self, path: &Path) -> &mut Tool {
+    pub fn stdout(&mut self, path: &Path) -> &mut Self {
         let file = File::create(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         self.stdout = Some(file);
         self

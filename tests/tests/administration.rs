@@ -206,9 +206,10 @@ impl Mutation {
             assert_eq!(said.varint(), 0);
         }
         let throttle_ms = said.i32();
-        let name = match self.is_flexible {
-            true => (said.varint() == 2).then(|| said.compact_string()),
-            false => (said.i32() == 1).then(|| said.string()),
+        let name = if self.is_flexible {
+            (said.varint() == 2).then(|| said.compact_string())
+        } else {
+            (said.i32() == 1).then(|| said.string())
         };
         assert_eq!(name.as_deref(), Some(topic));
         (said.i16(), throttle_ms)

@@ -85,7 +85,7 @@ fn mechanisms() -> &'static [&'static str] {
 }
 
 impl Deployment {
-    fn new() -> Deployment {
+    fn new() -> Self {
         let mut node = Node::new().option("inter.broker.listener.name", "PLAINTEXT");
         let authority = Authority::new(&node.scratch().join("pki"));
         let mut cases =
@@ -109,7 +109,7 @@ impl Deployment {
             let certificate = Some(authority.issue(name, flaw));
             cases.push(Case { certificate, ..Case::new(format!("client-{name}"), mutual, kin) });
         }
-        let mut deployment = Deployment { node, authority, cases };
+        let mut deployment = Self { node, authority, cases };
         deployment.add_sasl();
         deployment.node.start();
         Tool::python("users.py").args([&deployment.node.bootstrap(), "bob", "right"]).run();
@@ -197,8 +197,8 @@ impl Deployment {
 
 impl Case {
     /// One by TLS alone.
-    fn new(name: String, address: SocketAddr, kin: Kin) -> Case {
-        Case { name, address, protocol: "SSL", certificate: None, sasl: None, kin }
+    fn new(name: String, address: SocketAddr, kin: Kin) -> Self {
+        Self { name, address, protocol: "SSL", certificate: None, sasl: None, kin }
     }
 
     fn java_properties(&self, authority: &Authority, folder: &Path) -> String {

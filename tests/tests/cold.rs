@@ -104,14 +104,14 @@ struct Gapped {
 impl Gapped {
     /// Two finished segments; `None` if the file system keeps pages in spite of a request to drop
     /// them.
-    fn choose(node: &Node) -> Option<Gapped> {
+    fn choose(node: &Node) -> Option<Self> {
         let mut segments = sealed_segments(node);
         if node.kind() == Kind::Kafka || !evict(&segments[3].0) {
             println!("not checked: it takes a Levada, and a file system that lets go of pages");
             return None;
         }
         let (path, base_offset) = segments.swap_remove(3);
-        Some(Gapped { path, base_offset, control: segments.swap_remove(5).0 })
+        Some(Self { path, base_offset, control: segments.swap_remove(5).0 })
     }
 
     /// Puts both segments into memory, the first one but for its gap.

@@ -27,7 +27,7 @@ struct Scene {
 }
 
 impl Scene {
-    fn set(random: StdRng) -> Scene {
+    fn set(random: StdRng) -> Self {
         let mut node = Node::new()
             .option("group.initial.rebalance.delay.ms", "0")
             .option("group.min.session.timeout.ms", "1000");
@@ -36,7 +36,7 @@ impl Scene {
         fs::write(worker_file(&node), worker_properties(&node, address)).expect("a file");
         let source = File::create(node.scratch().join("source")).expect("a file");
         let worker = Some(start(&node));
-        let mut scene = Scene { node, random, address, worker, source, written: 0 };
+        let mut scene = Self { node, random, address, worker, source, written: 0 };
         let file = |name: &str| scene.node.scratch().join(name).display().to_string();
         let settings = [
             (

@@ -47,10 +47,10 @@ struct Visit {
 }
 
 impl Visit {
-    fn new(node: &Node) -> Visit {
+    fn new(node: &Node) -> Self {
         let mut browser = Browser::start("");
         browser.look(Look { width: 1280, dark: false });
-        Visit { browser, base: format!("http://{}", node.http_address()) }
+        Self { browser, base: format!("http://{}", node.http_address()) }
     }
 
     fn open(&mut self, path: &str) {

@@ -75,7 +75,7 @@ fn each_record_exactly_once_wherever_the_coordinators_are() {
 
 impl Stage {
     /// A cluster whose topics have replicas at all brokers, and clients at work.
-    fn set(old_writers: usize, groups: usize) -> Stage {
+    fn set(old_writers: usize, groups: usize) -> Self {
         let mut cluster = cluster();
         cluster.start();
         let mut tools = cluster.tools_of_any();
@@ -99,7 +99,7 @@ impl Stage {
         let reader = reader(&cluster, "live");
         let mut committers = Tool::python("committers.py");
         let committers = committers.args([&cluster.bootstrap(), "input", &groups.to_string()]).spawn();
-        Stage { cluster, tools, seeds, writers, copiers, committers, reader, seen: [0; TOPICS.len()] }
+        Self { cluster, tools, seeds, writers, copiers, committers, reader, seen: [0; TOPICS.len()] }
     }
 
     /// Waits until records have got through all topics.

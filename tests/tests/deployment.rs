@@ -44,9 +44,12 @@ fn find<'a>(resources: &'a [Value], kind: &str, name: &str) -> &'a Value {
 
 /// Writes a configuration with another directory, and returns its path.
 fn written(text: &str, directory: &Path) -> PathBuf {
-    let line = |line: &str| match line.starts_with("log.dirs=") {
-        true => format!("log.dirs={}", directory.join("data").display()),
-        false => line.to_owned(),
+    let line = |line: &str| {
+        if line.starts_with("log.dirs=") {
+            format!("log.dirs={}", directory.join("data").display())
+        } else {
+            line.to_owned()
+        }
     };
     let text: Vec<String> = text.lines().map(line).collect();
     assert!(text.iter().any(|line| line.starts_with("log.dirs=")), "no log.dirs: {text:#?}");

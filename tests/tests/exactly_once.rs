@@ -69,7 +69,7 @@ struct Stage {
 }
 
 impl Stage {
-    fn set(mut node: Node, seed: u64) -> Stage {
+    fn set(mut node: Node, seed: u64) -> Self {
         let (plan, mut seeds) = (StdRng::seed_from_u64(seed), StdRng::seed_from_u64(!seed));
         node.start();
         for topic in TOPICS {
@@ -91,7 +91,7 @@ impl Stage {
             .into();
         let reader = reader(&node, "live");
         let (frozen, replaced, seen, done) = (Vec::new(), Vec::new(), [0; TOPICS.len()], BTreeMap::new());
-        Stage { node, plan, seeds, writers, copiers, frozen, replaced, reader, seen, done }
+        Self { node, plan, seeds, writers, copiers, frozen, replaced, reader, seen, done }
     }
 
     fn disturb(&mut self) {

@@ -81,9 +81,10 @@ fn levels_go_up_and_down_while_the_broker_runs() {
          because it might delete metadata information.";
     let unsafely = "Unsafe metadata downgrade is not supported in this version.";
     // A broker of a cluster does not support versions before 4.0-IV3.
-    let [below, unsafely] = match Node::has_controllers() {
-        false => [below, unsafely],
-        true => ["Broker 1 only supports versions 25-30"; 2],
+    let [below, unsafely] = if Node::has_controllers() {
+        ["Broker 1 only supports versions 25-30"; 2]
+    } else {
+        [below, unsafely]
     };
     expect("downgrade --feature metadata.version=22", 1, below);
     expect("downgrade --unsafe --feature metadata.version=22", 1, unsafely);

@@ -27,10 +27,10 @@ const SOON: Duration = Duration::from_secs(60);
 struct Companion(Child);
 
 impl Companion {
-    fn new(arguments: &[&str]) -> Companion {
+    fn new(arguments: &[&str]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_half_open"));
         let child = command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
-        Companion(child.expect("it starts"))
+        Self(child.expect("it starts"))
     }
 
     fn line(&mut self) -> String {

@@ -29,7 +29,7 @@ struct Witness {
 }
 
 impl Witness {
-    fn start(node: &Node) -> Witness {
+    fn start(node: &Node) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let mut connection = Connection::open(node.address());
@@ -45,7 +45,7 @@ impl Witness {
             }
             (calls, slowest)
         });
-        Witness { stop, thread }
+        Self { stop, thread }
     }
 
     /// Fails if it was ever disturbed.

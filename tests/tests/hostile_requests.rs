@@ -77,7 +77,7 @@ struct Target {
 }
 
 impl Target {
-    fn start() -> Target {
+    fn start() -> Self {
         let mut node = Node::new()
             .option("node.id", "1")
             .option("auto.create.topics.enable", "true")
@@ -101,7 +101,7 @@ impl Target {
         node.start();
         let member = furnish(&node);
         let resident = process::resident_bytes(node.pid());
-        Target { node, guarded, resident, _member: member }
+        Self { node, guarded, resident, _member: member }
     }
 
     fn connect(&self, who: Who, key: i16) -> Connection {
@@ -179,8 +179,8 @@ impl Figures {
     }
 
     /// The smaller of each figure.
-    fn or(self, other: Figures) -> Figures {
-        Figures {
+    fn or(self, other: Self) -> Self {
+        Self {
             memory: self.memory.min(other.memory),
             cpu: self.cpu.min(other.cpu),
             shard: self.shard.min(other.shard),
@@ -400,7 +400,7 @@ fn measure_api(target: &mut Target, who: Who, of_api: &[Layout]) -> Worst {
 }
 
 impl Worst {
-    fn take(&mut self, other: Worst) {
+    fn take(&mut self, other: Self) {
         if other.memory.0 > self.memory.0 {
             self.memory = other.memory;
         }

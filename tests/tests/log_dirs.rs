@@ -99,7 +99,7 @@ struct Stage {
 }
 
 impl Stage {
-    fn set() -> Stage {
+    fn set() -> Self {
         let shape = Shape { controllers: 1, kafka: 0, levada: 2, discovery: Discovery::BootstrapServers };
         let mut cluster = Cluster::new(shape);
         for role in [CONTROLLER, LEVADA] {
@@ -119,7 +119,7 @@ impl Stage {
         }
         cluster.start();
         let tools = cluster.tools_of_any();
-        Stage { cluster, tools, acknowledged: BTreeMap::new() }
+        Self { cluster, tools, acknowledged: BTreeMap::new() }
     }
 
     fn leader(&mut self, topic: &str) -> Option<i32> {
@@ -400,7 +400,7 @@ struct Injured {
 
 impl Injured {
     /// Has the calls fail from now on; returns when each thread is traced.
-    fn begin(node: Node, calls: &str, file: &Path) -> Injured {
+    fn begin(node: Node, calls: &str, file: &Path) -> Self {
         let (trace, inject) = (format!("trace={calls}"), format!("inject={calls}:error=EIO"));
         let (pid, file) = (node.pid().to_string(), file.display().to_string());
         let options = ["-f", "-qq", "-o", "/dev/null", "-P", &file, "-e", &trace, "-e", &inject, "-p", &pid];
@@ -413,7 +413,7 @@ impl Injured {
             };
             tasks.flatten().all(|task| traced(&task.path())).then_some(())
         });
-        Injured { node, strace }
+        Self { node, strace }
     }
 
     fn end(mut self) -> Node {

@@ -50,7 +50,7 @@ struct Connection {
 impl Connection {
     fn call<T>(&mut self, to: &Target, call: impl FnOnce(&mut Client) -> Option<T>) -> Option<T> {
         if self.to.as_ref() != Some(to) {
-            *self = Connection { to: Some(to.clone()), client: None };
+            *self = Self { to: Some(to.clone()), client: None };
         }
         if self.client.is_none() {
             let options = ClientOptions { timeout: Duration::from_secs(2), ..ClientOptions::default() };

@@ -28,7 +28,7 @@ struct Target {
 }
 
 impl Target {
-    fn start() -> Target {
+    fn start() -> Self {
         let mut node = Node::new()
             .option("producer.id.expiration.ms", "500")
             .option("producer.id.expiration.check.interval.ms", "100")
@@ -39,7 +39,7 @@ impl Target {
         node.start();
         let created = Connection::open(node.address()).call(&raw::create_topic(TOPIC, 1));
         assert_eq!(raw::topic_error(&created), 0);
-        Target { node, guarded }
+        Self { node, guarded }
     }
 
     /// Sum of the series of a metric.

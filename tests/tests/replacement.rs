@@ -116,7 +116,7 @@ fn three_new_brokers_of_levada_get_all_replicas_of_kafkas_and_hand_them_back() {
 impl Stage {
     /// A cluster of three brokers of Kafka with clients, and a number of brokers of Levada that are
     /// not started.
-    fn set(levada: i32) -> Stage {
+    fn set(levada: i32) -> Self {
         let shape = Shape { controllers: 1, kafka: 3, levada, discovery: Discovery::BootstrapServers };
         // A producer with several requests in flight may reach a new leader with a later one first,
         // and repeats it.
@@ -153,7 +153,7 @@ impl Stage {
         let mut transactions =
             booking.arg(acknowledged.with_extension("booked").display().to_string()).spawn();
         progress(&mut transactions);
-        Stage { cluster, tools, load, groups, transactions, acknowledged, start: Instant::now() }
+        Self { cluster, tools, load, groups, transactions, acknowledged, start: Instant::now() }
     }
 
     /// Stops a broker, starts one of this kind on its directory, and waits until all its replicas

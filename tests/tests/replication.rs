@@ -120,9 +120,10 @@ fn kafkas_verification_finds_the_replicas_equal(cluster: &Cluster, topic: &str) 
 
 fn it_catches_up_after_a_crash_and_after_a_stop(cluster: &mut Cluster) {
     for is_crash in [true, false] {
-        match is_crash {
-            true => cluster.node_mut(LEVADA).kill(),
-            false => drop(cluster.node_mut(LEVADA).stop()),
+        if is_crash {
+            cluster.node_mut(LEVADA).kill();
+        } else {
+            cluster.node_mut(LEVADA).stop();
         }
         let mut tools = cluster.tools(KAFKA);
         assert_eq!(produce(cluster, "followed", 1, b"while it was away"), NONE);

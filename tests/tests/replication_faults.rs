@@ -110,7 +110,7 @@ fn endure(kafka: i32, levada: i32, cut: Cut) {
 
 impl Stage {
     /// A cluster with a topic of three replicas, and a producer that gets acknowledgements.
-    fn set(shape: Shape) -> Stage {
+    fn set(shape: Shape) -> Self {
         let last = LEVADA + shape.levada - 1;
         let (mut cluster, apart) = match Cluster::with_network_of(last, shape) {
             Ok(cluster) => (cluster, Some(last)),
@@ -145,7 +145,7 @@ impl Stage {
         load.args([&cluster.bootstrap(), TOPIC, &PARTITIONS.to_string()]);
         let mut load = load.args([&acknowledged.display().to_string(), "idempotent"]).spawn();
         progress(&mut load);
-        Stage { cluster, apart, tools, load, acknowledged, is_long: minutes().is_some() }
+        Self { cluster, apart, tools, load, acknowledged, is_long: minutes().is_some() }
     }
 
     /// Makes a fault, waits for acknowledgements during the fault, ends it, and waits until all

@@ -44,7 +44,7 @@ fn replicas_of_levada_and_of_kafka_take_each_others_place() {
 }
 
 impl Stage {
-    fn set() -> Stage {
+    fn set() -> Self {
         let shape = Shape { controllers: 1, kafka: 1, levada: 2, discovery: Discovery::BootstrapServers };
         let mut cluster = Cluster::new(shape)
             .member_option(KAFKA, "broker.rack", "here")
@@ -59,7 +59,7 @@ impl Stage {
         }
         cluster.start();
         let tools = cluster.tools_of_any();
-        Stage { cluster, tools }
+        Self { cluster, tools }
     }
 
     fn create(&mut self, topic: &str, replicas: &[i32]) {

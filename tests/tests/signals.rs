@@ -53,11 +53,11 @@ struct Notified {
 }
 
 impl Notified {
-    fn new() -> Notified {
+    fn new() -> Self {
         let home = tempfile::tempdir().expect("a directory");
         let socket = UnixDatagram::bind(home.path().join("notify")).expect("a socket");
         socket.set_read_timeout(Some(LIMIT)).expect("a timeout");
-        Notified { socket, home }
+        Self { socket, home }
     }
 
     fn path(&self) -> String {
@@ -185,13 +185,13 @@ impl Load {
     const TOPIC: &str = "loaded";
     const PARTITIONS: &str = "2";
 
-    fn start(bootstrap: &str, scratch: &Path) -> Load {
+    fn start(bootstrap: &str, scratch: &Path) -> Self {
         Tool::python("topics.py").args([bootstrap, Self::TOPIC, Self::PARTITIONS]).run();
         let acknowledged = scratch.join("acknowledged");
         let mut program = Tool::python("load.py");
         let file = acknowledged.display().to_string();
         program.args([bootstrap, Self::TOPIC, Self::PARTITIONS, &file, "idempotent"]);
-        Load { program: program.spawn(), bootstrap: bootstrap.to_owned(), acknowledged }
+        Self { program: program.spawn(), bootstrap: bootstrap.to_owned(), acknowledged }
     }
 
     /// Waits until further records are acknowledged.

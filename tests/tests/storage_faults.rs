@@ -228,12 +228,12 @@ fn a_directory_deleted_underneath_is_noticed() {
 struct LoopMount(std::path::PathBuf);
 
 impl LoopMount {
-    fn new(at: &Path, image: &Path) -> io::Result<LoopMount> {
+    fn new(at: &Path, image: &Path) -> io::Result<Self> {
         fs::create_dir_all(at)?;
         File::create(image)?.set_len(96 << 20)?;
         run("mkfs.ext4", &["-q", "-F", &image.display().to_string()])?;
         run("mount", &["-o", "loop", &image.display().to_string(), &at.display().to_string()])?;
-        Ok(LoopMount(at.to_owned()))
+        Ok(Self(at.to_owned()))
     }
 }
 
@@ -245,9 +245,10 @@ impl Drop for LoopMount {
 
 fn run(program: &str, arguments: &[&str]) -> io::Result<()> {
     let said = Command::new(program).args(arguments).output()?;
-    match said.status.success() {
-        true => Ok(()),
-        false => Err(io::Error::other(String::from_utf8_lossy(&said.stderr).into_owned())),
+    if said.status.success() {
+        Ok(())
+    } else {
+        Err(io::Error::other(String::from_utf8_lossy(&said.stderr).into_owned()))
     }
 }
 

@@ -26,7 +26,7 @@ struct Scene {
 }
 
 impl Scene {
-    fn set(random: StdRng) -> Scene {
+    fn set(random: StdRng) -> Self {
         let mut node = Node::new()
             .option("group.initial.rebalance.delay.ms", "0")
             .option("group.min.session.timeout.ms", "1000")
@@ -41,7 +41,7 @@ impl Scene {
         }
         let application = start(&node, "state");
         let speaker = Some(Tool::python("produce_lines.py").args([&node.bootstrap(), "lines"]).spawn());
-        Scene { node, random, application: Some(application), speaker, said: HashMap::new() }
+        Self { node, random, application: Some(application), speaker, said: HashMap::new() }
     }
 
     fn say(&mut self, lines: usize) {

@@ -26,14 +26,14 @@ struct Pipe {
 }
 
 impl Pipe {
-    fn open(node: &Node, file: &Path) -> Pipe {
+    fn open(node: &Node, file: &Path) -> Self {
         let mut tail = Command::new("tail");
         tail.args(["-n", "+1", "-F"]).arg(file).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut tail = tail.spawn().expect("tail");
         let lines = tail.stdout.take().expect("stdout was asked for");
         let mut produce = Command::new(paths::binary());
         produce.args(["produce", "logs", "--brokers", &node.bootstrap()]).stdin(lines);
-        Pipe { tail, produce: produce.spawn().expect("levada produce") }
+        Self { tail, produce: produce.spawn().expect("levada produce") }
     }
 
     /// Ends the input; the producer must end well.

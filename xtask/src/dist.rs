@@ -64,10 +64,10 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    pub(crate) fn parse(arguments: &[String]) -> Result<Options, String> {
+    pub(crate) fn parse(arguments: &[String]) -> Result<Self, String> {
         let usage = || format!("usage: {USAGE}");
         let mut options =
-            Options { source: Source::Profile("dist".to_owned()), is_tried: false, previous: None };
+            Self { source: Source::Profile("dist".to_owned()), is_tried: false, previous: None };
         let mut words = arguments.iter();
         while let Some(word) = words.next() {
             let mut value = || words.next().ok_or_else(usage);
@@ -79,21 +79,18 @@ impl Options {
                 _ => return Err(usage()),
             }
         }
-        match options.previous.is_some() && !options.is_tried {
-            true => Err(usage()),
-            false => Ok(options),
-        }
+        if options.previous.is_some() && !options.is_tried { Err(usage()) } else { Ok(options) }
     }
 }
 
 impl Release {
-    fn of(root: &Path) -> Result<Release, String> {
+    fn of(root: &Path) -> Result<Self, String> {
         let manifest = contents::read(&root.join("Cargo.toml"))?;
         let manifest: toml::Table = String::from_utf8(manifest)
             .map_err(|error| error.to_string())
             .and_then(|text| text.parse().map_err(|error| format!("Cargo.toml: {error}")))?;
         let version = manifest["workspace"]["package"]["version"].as_str();
-        Ok(Release {
+        Ok(Self {
             version: version.ok_or("Cargo.toml: workspace.package.version is missing")?.to_owned(),
             epoch: epoch(root)?,
             architecture: std::env::consts::ARCH.to_owned(),
@@ -177,10 +174,7 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<(), String> {
         deps::install_inspection()?;
         inspect::everything(root, &release, &out)?;
     }
-    match options.is_tried {
-        true => check::everything(root, &release, &options, &out),
-        false => Ok(()),
-    }
+    if options.is_tried { check::everything(root, &release, &options, &out) } else { Ok(()) }
 }
 
 /// A copy of the binary without symbols, as the packages have it.

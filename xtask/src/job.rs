@@ -62,30 +62,30 @@ impl Times {
 
 impl Job {
     /// A job without needs that is repeated by `again`.
-    pub(crate) fn new(name: impl Into<String>, company: Company, command: Command, again: String) -> Job {
-        Job { name: name.into(), company, command, needs: &[], again, times: Times::default(), then: None }
+    pub(crate) fn new(name: impl Into<String>, company: Company, command: Command, again: String) -> Self {
+        Self { name: name.into(), company, command, needs: &[], again, times: Times::default(), then: None }
     }
 
     /// The job, to start only after these have succeeded.
-    pub(crate) fn after(mut self, needs: &'static [&'static str]) -> Job {
+    pub(crate) fn after(mut self, needs: &'static [&'static str]) -> Self {
         self.needs = needs;
         self
     }
 
     /// The job, repeated for this time.
-    pub(crate) fn lasting(mut self, time: Duration) -> Job {
+    pub(crate) fn lasting(mut self, time: Duration) -> Self {
         self.times.lasts = time;
         self
     }
 
     /// The job, whose command gets this time as its duration.
-    pub(crate) fn taking(mut self, time: Duration) -> Job {
+    pub(crate) fn taking(mut self, time: Duration) -> Self {
         self.times.takes = time;
         self
     }
 
     /// The job, with jobs that follow from its output.
-    pub(crate) fn then(mut self, then: Then) -> Job {
+    pub(crate) fn then(mut self, then: Then) -> Self {
         self.then = Some(then);
         self
     }

@@ -85,8 +85,8 @@ impl Long {
         target: &'static str,
         filter: &'static str,
         setting: (&'static str, &'static str),
-    ) -> Long {
-        Long { package, target, filter, setting, is_repeated: false }
+    ) -> Self {
+        Self { package, target, filter, setting, is_repeated: false }
     }
 
     const fn again(
@@ -94,8 +94,8 @@ impl Long {
         target: &'static str,
         filter: &'static str,
         setting: (&'static str, &'static str),
-    ) -> Long {
-        Long { is_repeated: true, ..Long::once(package, target, filter, setting) }
+    ) -> Self {
+        Self { is_repeated: true, ..Self::once(package, target, filter, setting) }
     }
 
     fn is_in_cluster(&self) -> bool {

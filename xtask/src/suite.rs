@@ -63,9 +63,10 @@ pub(crate) fn everything(root: &Path) -> Result<(), String> {
         own(root, "dependencies", "deny")?,
         packages(root)?,
     ];
-    match deps::can_install_vm() {
-        true => jobs.push(own(root, "virtual machine", "vm")?.after(&[TESTS_BUILT, CLIENTS])),
-        false => println!("virtual machine: left out, because qemu is not there and cannot be installed"),
+    if deps::can_install_vm() {
+        jobs.push(own(root, "virtual machine", "vm")?.after(&[TESTS_BUILT, CLIENTS]));
+    } else {
+        println!("virtual machine: left out, because qemu is not there and cannot be installed");
     }
     jobs.extend([
         cargo_job(root, Company::Build, "documentation tests", &["test", "--locked", "--workspace", "--doc"])
@@ -179,10 +180,11 @@ fn release_command(root: &Path) -> Command {
     }
 }
 
-/// Compiles the fuzz targets, which have a separate workspace, without libFuzzer: nothing is
-/// linked, so no C++ compiler is needed.
+/// Compiles and lints the fuzz targets, which have a separate workspace, without libFuzzer: nothing
+/// is linked, so no C++ compiler is needed.
 fn fuzz_check(root: &Path) -> Job {
-    let arguments = ["check", "--locked", "--manifest-path", "fuzz/Cargo.toml", "--target-dir", "target"];
+    let workspace = ["clippy", "--locked", "--manifest-path", "fuzz/Cargo.toml", "--target-dir", "target"];
+    let arguments = [&workspace[..], &["--", "-D", "warnings"]].concat();
     let mut command = cargo(root, &arguments);
     command.env("CUSTOM_LIBFUZZER_PATH", root.join("not-linked/libfuzzer.a"));
     Job::new("fuzz targets", Company::Build, command, format!("cargo {}", arguments.join(" ")))

@@ -93,9 +93,9 @@ pub(crate) fn run(root: &Path, extent: Extent) -> Result<(), String> {
 }
 
 impl Machine {
-    fn new(kernel: PathBuf, shell: PathBuf, extent: Extent) -> Machine {
+    fn new(kernel: PathBuf, shell: PathBuf, extent: Extent) -> Self {
         // Emulation is some twenty times slower, and builds may run at the same time.
-        let mut machine = Machine { kernel, shell, suites: SUITES.into(), limit: Duration::from_secs(1200) };
+        let mut machine = Self { kernel, shell, suites: SUITES.into(), limit: Duration::from_secs(1200) };
         if extent == Extent::Full {
             machine.suites.push(GIGABYTE);
             machine.limit = Duration::from_secs(3600);
@@ -216,12 +216,10 @@ impl Machine {
             std::thread::sleep(Duration::from_millis(100));
         }
         let codes = reader.join().map_err(|_| "reading the console failed")?;
-        match codes.len() == self.suites.len() && codes.iter().all(|code| code == "0") {
-            true => Ok(()),
-            false => Err(format!(
-                "tests in the machine failed: exit codes {codes:?} of {} suites",
-                self.suites.len()
-            )),
+        if codes.len() == self.suites.len() && codes.iter().all(|code| code == "0") {
+            Ok(())
+        } else {
+            Err(format!("tests in the machine failed: exit codes {codes:?} of {} suites", self.suites.len()))
         }
     }
 }
@@ -287,8 +285,9 @@ fn copy(from: &Path, to: &Path) -> Result<(), String> {
 fn quiet(command: &mut Command) -> Result<(), String> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command.stdin(Stdio::null()).output().map_err(|error| format!("{name}: {error}"))?;
-    match output.status.success() {
-        true => Ok(()),
-        false => Err(format!("{name}: {}", String::from_utf8_lossy(&output.stderr))),
+    if output.status.success() {
+        Ok(())
+    } else {
+        Err(format!("{name}: {}", String::from_utf8_lossy(&output.stderr)))
     }
 }

@@ -196,9 +196,12 @@ impl Loggers {
 fn check(name: &str, change: &LevelChange) -> Result<Option<LogLevel>, Failure> {
     let invalid = |message: String| Failure::new(ErrorCode::InvalidRequest, message);
     let wrong = |message: String| Failure::new(ErrorCode::InvalidConfig, message);
-    let exists = || match name == ROOT || NAMES.contains(&name) {
-        true => Ok(()),
-        false => Err(wrong(format!("Logger {name} does not exist!"))),
+    let exists = || {
+        if name == ROOT || NAMES.contains(&name) {
+            Ok(())
+        } else {
+            Err(wrong(format!("Logger {name} does not exist!")))
+        }
     };
     match change {
         LevelChange::Set(level) => {

@@ -163,9 +163,8 @@ impl Accounts {
         let since_ms = (now_ms - self.swept_ms).abs();
         if since_ms >= SWEEP_MS || (is_full && since_ms >= SAMPLE_MS) {
             self.swept_ms = now_ms;
-            self.meters.retain(|_, meter| match is_full {
-                true => meter.add(0.0, now_ms) > 0.0,
-                false => meter.is_younger(METER_KEPT_MS, now_ms),
+            self.meters.retain(|_, meter| {
+                if is_full { meter.add(0.0, now_ms) > 0.0 } else { meter.is_younger(METER_KEPT_MS, now_ms) }
             });
         }
         if self.meters.len() >= METERS_MAX && !self.meters.contains_key(&account) {

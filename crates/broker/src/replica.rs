@@ -179,9 +179,8 @@ impl Replicas {
     pub(crate) fn is_led_elsewhere(&self, topic: &str, index: i32) -> bool {
         let (image, own) = (self.metadata.image(), self.config.load().node_id);
         let found = image.topic(topic).and_then(|topic| topic.partition(index));
-        found.is_some_and(|partition| match partition.has_leader() {
-            true => partition.leader != own,
-            false => !partition.replicas.contains(&own),
+        found.is_some_and(|partition| {
+            if partition.has_leader() { partition.leader != own } else { !partition.replicas.contains(&own) }
         })
     }
 

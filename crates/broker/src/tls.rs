@@ -58,14 +58,14 @@ impl Tls {
     ///
     /// # Errors
     /// The first setting that cannot be used.
-    pub(crate) fn load(config: &BrokerConfig, before: Option<&Tls>) -> Result<Tls, TlsError> {
+    pub(crate) fn load(config: &BrokerConfig, before: Option<&Self>) -> Result<Self, TlsError> {
         let listeners = config.listeners.iter().filter(|listener| listener.protocol.has_tls());
         let contexts = listeners.map(|listener| {
             let before = before.and_then(|before| before.context(listener));
             let context = TlsContext::load(config.settings(), listener, before.as_deref())?;
             Ok((listener.name.clone(), ArcSwap::from_pointee(context)))
         });
-        Ok(Tls { contexts: contexts.collect::<Result<_, _>>()? })
+        Ok(Self { contexts: contexts.collect::<Result<_, _>>()? })
     }
 
     /// Current configuration of this listener.
@@ -117,14 +117,10 @@ impl Tls {
 }
 
 impl TlsContext {
-    fn load(
-        settings: &Settings,
-        listener: &Listener,
-        before: Option<&TlsContext>,
-    ) -> Result<TlsContext, TlsError> {
+    fn load(settings: &Settings, listener: &Listener, before: Option<&Self>) -> Result<Self, TlsError> {
         let owner = format!("listener {}", listener.name);
         let view = SslSettings::new(owner, |key| settings.listener_text(&listener.name, key));
-        TlsContext::of(&view, client_auth(settings, listener), before)
+        Self::of(&view, client_auth(settings, listener), before)
     }
 
     /// The context of these settings and of their files. `client_auth` decides about certificates
@@ -133,11 +129,7 @@ impl TlsContext {
     ///
     /// # Errors
     /// The first setting that cannot be used.
-    pub fn of(
-        view: &SslSettings<'_>,
-        client_auth: &str,
-        before: Option<&TlsContext>,
-    ) -> Result<TlsContext, TlsError> {
+    pub fn of(view: &SslSettings<'_>, client_auth: &str, before: Option<&Self>) -> Result<Self, TlsError> {
         let no_identity =
             || view.error("ssl.keystore.location", "a TLS listener needs a key store, in PEM or PKCS12");
         let identity = keystore::identity(view)?.ok_or_else(no_identity)?;
@@ -186,7 +178,7 @@ impl TlsContext {
         let files = paths
             .filter_map(|key| view.text(key))
             .map(|path| (PathBuf::from(path), FileVersion::of(path.as_ref())));
-        Ok(TlsContext { config: Arc::new(config), rules, names, files: files.collect() })
+        Ok(Self { config: Arc::new(config), rules, names, files: files.collect() })
     }
 
     /// Names in a peer's certificate, the first of `certificates`; none if it showed none.
@@ -231,10 +223,10 @@ impl TlsContext {
 
 impl FileVersion {
     /// Version of a file that cannot be examined: it differs from that of any other.
-    fn of(path: &std::path::Path) -> FileVersion {
+    fn of(path: &std::path::Path) -> Self {
         use std::os::unix::fs::MetadataExt;
-        let absent = FileVersion { len: u64::MAX, modified: None, inode: 0 };
-        std::fs::metadata(path).map_or(absent, |file| FileVersion {
+        let absent = Self { len: u64::MAX, modified: None, inode: 0 };
+        std::fs::metadata(path).map_or(absent, |file| Self {
             len: file.len(),
             modified: file.modified().ok(),
             inode: file.ino(),
@@ -246,9 +238,10 @@ impl FileVersion {
 /// listener itself requires it (KIP-684).
 pub(crate) fn client_auth<'a>(settings: &'a Settings, listener: &Listener) -> &'a str {
     const KEY: &str = "ssl.client.auth";
-    let found = match listener.protocol.has_sasl() {
-        true => settings.own_listener_text(&listener.name, KEY),
-        false => settings.listener_text(&listener.name, KEY),
+    let found = if listener.protocol.has_sasl() {
+        settings.own_listener_text(&listener.name, KEY)
+    } else {
+        settings.listener_text(&listener.name, KEY)
     };
     found.unwrap_or("none")
 }

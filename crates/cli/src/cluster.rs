@@ -295,10 +295,7 @@ fn options() -> ClientOptions {
 
 /// An address as --brokers takes it.
 pub(crate) fn address(host: &str, port: i32) -> String {
-    match host.contains(':') {
-        true => format!("[{host}]:{port}"),
-        false => format!("{host}:{port}"),
-    }
+    if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
 }
 
 /// Kafka's port where none is given.

@@ -114,9 +114,10 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
         return live::run(&args.http, args.format.format, out);
     }
     if args.cluster {
-        return match args.watch {
-            true => cluster::watch(&args.brokers, args.format.format, out),
-            false => cluster::run(&args.brokers, (args.config.as_deref(), args.format.format), out),
+        return if args.watch {
+            cluster::watch(&args.brokers, args.format.format, out)
+        } else {
+            cluster::run(&args.brokers, (args.config.as_deref(), args.format.format), out)
         };
     }
     if args.brokers.names_any() {

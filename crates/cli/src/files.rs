@@ -184,8 +184,9 @@ fn plain_name(text: &str) -> Result<String, String> {
 fn origin(text: &str) -> Result<String, String> {
     let is_graphic = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic());
     let has_scheme = text.split_once("://").is_some_and(|(_, host)| !host.is_empty() && !host.contains('/'));
-    match is_graphic && (text == "*" || text == "null" || has_scheme) {
-        true => Ok(text.to_owned()),
-        false => Err("an origin is SCHEME://HOST or SCHEME://HOST:PORT, without a path".to_owned()),
+    if is_graphic && (text == "*" || text == "null" || has_scheme) {
+        Ok(text.to_owned())
+    } else {
+        Err("an origin is SCHEME://HOST or SCHEME://HOST:PORT, without a path".to_owned())
     }
 }

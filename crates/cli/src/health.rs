@@ -157,9 +157,10 @@ impl Health {
         let described = describe(cluster)?;
         let mut problems = Vec::new();
         for broker in &described.brokers {
-            problems.extend(match broker.is_fenced {
-                true => vec![fenced(broker.broker_id)],
-                false => broker_problems(cluster, broker.broker_id),
+            problems.extend(if broker.is_fenced {
+                vec![fenced(broker.broker_id)]
+            } else {
+                broker_problems(cluster, broker.broker_id)
             });
         }
         problems.extend(partition_problems(&cluster.metadata(None, false)?));

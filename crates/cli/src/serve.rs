@@ -40,21 +40,19 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     descriptors::raise_limit();
     let signals = Signals::catch().map_err(|error| Failure::new(format!("cannot catch signals: {error}")))?;
     let server = Server::start(config)?;
-    let announce = |line: std::fmt::Arguments<'_>| match is_json {
-        true => tracing::info!("{line}"),
-        false => say(line),
-    };
+    let announce = |line: std::fmt::Arguments<'_>| if is_json { tracing::info!("{line}") } else { say(line) };
     for address in server.kafka_addresses() {
         announce(format_args!("listening on {address}"));
     }
     if let Some(address) = server.http_address() {
         announce(format_args!("http on {address}"));
     }
-    match server.is_joining() {
-        false => announce(format_args!("ready in {} ms", started.elapsed().as_millis())),
-        true => announce(format_args!(
+    if server.is_joining() {
+        announce(format_args!(
             "waiting for the controllers of the cluster; connections are accepted once the metadata is here"
-        )),
+        ));
+    } else {
+        announce(format_args!("ready in {} ms", started.elapsed().as_millis()));
     }
     let recovery = server.recovery();
     if recovery.progress().left > 0 {

@@ -264,11 +264,10 @@ pub(crate) fn pair(text: &str) -> Result<(String, String), String> {
 /// The value of a key in milliseconds may be a duration such as 7d. Anything else is the broker's
 /// to judge.
 fn in_milliseconds(key: &str, value: &str) -> String {
-    match key.ends_with(".ms") && value.parse::<i64>().is_err() {
-        true => {
-            time::duration(value).map_or_else(|_| value.to_owned(), |milliseconds| milliseconds.to_string())
-        }
-        false => value.to_owned(),
+    if key.ends_with(".ms") && value.parse::<i64>().is_err() {
+        time::duration(value).map_or_else(|_| value.to_owned(), |milliseconds| milliseconds.to_string())
+    } else {
+        value.to_owned()
     }
 }
 

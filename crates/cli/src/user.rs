@@ -170,12 +170,11 @@ impl Set {
 
 impl Delete {
     fn run(&self, cluster: &mut Cluster, out: &mut dyn Write) -> Result<(), Failure> {
-        let mechanisms = match self.mechanism.is_empty() {
-            false => self.mechanism.clone(),
-            true => {
-                let own = describe(cluster)?.into_iter().filter(|row| row.user == self.user);
-                own.filter_map(|row| mechanism(&row.mechanism).ok()).collect()
-            }
+        let mechanisms = if self.mechanism.is_empty() {
+            let own = describe(cluster)?.into_iter().filter(|row| row.user == self.user);
+            own.filter_map(|row| mechanism(&row.mechanism).ok()).collect()
+        } else {
+            self.mechanism.clone()
         };
         if mechanisms.is_empty() {
             let what = format!("there is no user {}", self.user);

@@ -36,13 +36,12 @@ pub enum RequestClass {
 }
 
 impl RequestClass {
-    const ALL: [RequestClass; 4] =
-        [RequestClass::Isr, RequestClass::Directories, RequestClass::ProducerIds, RequestClass::Forwarded];
+    const ALL: [Self; 4] = [Self::Isr, Self::Directories, Self::ProducerIds, Self::Forwarded];
 
     /// Most requests of this kind that are in flight at one time.
     pub const fn in_flight_max(self) -> usize {
         match self {
-            RequestClass::Forwarded => 4,
+            Self::Forwarded => 4,
             _ => 1,
         }
     }
@@ -58,8 +57,8 @@ pub struct ChannelLimits {
 }
 
 impl Default for ChannelLimits {
-    fn default() -> ChannelLimits {
-        ChannelLimits { forward_ms: 60_000, forwarded: 1000 }
+    fn default() -> Self {
+        Self { forward_ms: 60_000, forwarded: 1000 }
     }
 }
 
@@ -120,9 +119,9 @@ pub struct Channel {
 
 impl Channel {
     /// A channel without requests, without a known controller.
-    pub fn new(limits: ChannelLimits) -> Channel {
+    pub fn new(limits: ChannelLimits) -> Self {
         let queue = |class| Queue { class, requests: VecDeque::new(), failures: 0, retry_ms: i64::MIN };
-        Channel { limits, controller: None, queues: RequestClass::ALL.map(queue) }
+        Self { limits, controller: None, queues: RequestClass::ALL.map(queue) }
     }
 
     /// The time of the next `Tick`; `None` if nothing waits for one.

@@ -30,8 +30,8 @@ pub struct ReplicaKey {
 
 impl ReplicaKey {
     /// The replica of this partition.
-    pub fn new(topic_id: Uuid, partition: i32) -> ReplicaKey {
-        ReplicaKey { topic: topic_id.to_bytes(), partition }
+    pub fn new(topic_id: Uuid, partition: i32) -> Self {
+        Self { topic: topic_id.to_bytes(), partition }
     }
 
     /// The topic's id.
@@ -58,8 +58,8 @@ pub struct Directories {
 
 impl Directories {
     /// No report is due.
-    pub fn new() -> Directories {
-        Directories { retry_ms: i64::MIN, ..Directories::default() }
+    pub fn new() -> Self {
+        Self { retry_ms: i64::MIN, ..Self::default() }
     }
 
     /// The directory of a replica that the metadata lacks.
@@ -125,13 +125,12 @@ impl Directories {
         if left.len() < sent || sent == 0 {
             self.failures = 0;
         }
-        match left.is_empty() {
-            true => self.retry_ms = i64::MIN,
-            false => {
-                let pause = (RETRY_MS << self.failures.min(16)).min(RETRY_MAX_MS);
-                self.failures = self.failures.saturating_add(1);
-                self.retry_ms = now_ms.saturating_add(pause);
-            }
+        if left.is_empty() {
+            self.retry_ms = i64::MIN;
+        } else {
+            let pause = (RETRY_MS << self.failures.min(16)).min(RETRY_MAX_MS);
+            self.failures = self.failures.saturating_add(1);
+            self.retry_ms = now_ms.saturating_add(pause);
         }
         for (replica, directory) in left {
             self.ready.entry(replica).or_insert(directory);

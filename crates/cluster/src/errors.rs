@@ -66,12 +66,12 @@ pub enum Reaction {
 
 impl Reaction {
     /// The reaction to `code`. Codes of later Kafka versions count as a failure of the node.
-    pub fn to(code: i16) -> Reaction {
+    pub fn to(code: i16) -> Self {
         match code {
-            NONE => Reaction::Proceed,
-            NOT_LEADER_OR_FOLLOWER | FENCED_LEADER_EPOCH | UNKNOWN_LEADER_EPOCH => Reaction::Learn,
-            CLUSTER_AUTHORIZATION_FAILED | INCONSISTENT_CLUSTER_ID | INVALID_REQUEST => Reaction::Stop,
-            _ => Reaction::OtherNode,
+            NONE => Self::Proceed,
+            NOT_LEADER_OR_FOLLOWER | FENCED_LEADER_EPOCH | UNKNOWN_LEADER_EPOCH => Self::Learn,
+            CLUSTER_AUTHORIZATION_FAILED | INCONSISTENT_CLUSTER_ID | INVALID_REQUEST => Self::Stop,
+            _ => Self::OtherNode,
         }
     }
 }

@@ -148,8 +148,8 @@ pub struct Lifecycle {
 
 impl Lifecycle {
     /// A broker that is not registered yet. It sends its registration with the first `Tick`.
-    pub fn new(identity: BrokerIdentity, times: LifecycleTimes, now_ms: i64) -> Lifecycle {
-        Lifecycle {
+    pub fn new(identity: BrokerIdentity, times: LifecycleTimes, now_ms: i64) -> Self {
+        Self {
             identity,
             finalised: Vec::new(),
             times,

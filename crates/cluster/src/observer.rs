@@ -60,8 +60,8 @@ pub struct ObserverConfig {
 
 impl ObserverConfig {
     /// Kafka's times and sizes, and limits far above those of real clusters.
-    pub fn new(node_id: i32, directory_id: Uuid) -> ObserverConfig {
-        ObserverConfig {
+    pub fn new(node_id: i32, directory_id: Uuid) -> Self {
+        Self {
             node_id,
             directory_id,
             cluster_id: None,
@@ -167,8 +167,8 @@ enum Outcome {
 impl Observer {
     /// An observer at the start, without any part of the log. It sends its first request with the
     /// first `Tick`.
-    pub fn new(config: ObserverConfig, quorum: Quorum) -> Observer {
-        Observer {
+    pub fn new(config: ObserverConfig, quorum: Quorum) -> Self {
+        Self {
             tail: Tail::new(config.tail_bytes),
             transactions: Transactions::new(&config.listener, config.transaction_bytes),
             config,

@@ -32,8 +32,8 @@ pub struct ProducerIds {
 
 impl ProducerIds {
     /// No block yet: the first [`poll`](ProducerIds::poll) requests one.
-    pub fn new() -> ProducerIds {
-        ProducerIds { retry_ms: i64::MIN, ..ProducerIds::default() }
+    pub fn new() -> Self {
+        Self { retry_ms: i64::MIN, ..Self::default() }
     }
 
     /// True if there was a block once.

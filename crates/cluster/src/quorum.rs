@@ -23,9 +23,10 @@ pub struct Address {
 
 impl std::fmt::Display for Address {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self.host.contains(':') {
-            true => write!(f, "[{}]:{}", self.host, self.port),
-            false => write!(f, "{}:{}", self.host, self.port),
+        if self.host.contains(':') {
+            write!(f, "[{}]:{}", self.host, self.port)
+        } else {
+            write!(f, "{}:{}", self.host, self.port)
         }
     }
 }
@@ -70,19 +71,19 @@ impl Quorum {
     ///
     /// # Errors
     /// An entry is not `host:port`, or there is none.
-    pub fn from_bootstrap_servers(servers: &str) -> Result<Quorum, AddressError> {
+    pub fn from_bootstrap_servers(servers: &str) -> Result<Self, AddressError> {
         let bootstrap: Vec<Address> = entries(servers).map(parse_address).collect::<Result<_, _>>()?;
         if bootstrap.is_empty() {
             return Err(AddressError { entry: servers.into() });
         }
-        Ok(Quorum::new(bootstrap, BTreeMap::new()))
+        Ok(Self::new(bootstrap, BTreeMap::new()))
     }
 
     /// The quorum that `controller.quorum.voters` lists as `id@host:port`.
     ///
     /// # Errors
     /// An entry has another form, or there is none.
-    pub fn from_voters(voters: &str) -> Result<Quorum, AddressError> {
+    pub fn from_voters(voters: &str) -> Result<Self, AddressError> {
         let voter = |entry: &str| {
             let invalid = || AddressError { entry: entry.into() };
             let (id, address) = entry.split_once('@').ok_or_else(invalid)?;
@@ -93,18 +94,18 @@ impl Quorum {
         if voters.is_empty() {
             return Err(AddressError { entry: String::new() });
         }
-        Ok(Quorum::new(Vec::new(), voters))
+        Ok(Self::new(Vec::new(), voters))
     }
 
     /// The same quorum, which can also be reached by the addresses of `other`.
     #[must_use]
-    pub fn with_bootstrap_servers(mut self, other: Quorum) -> Quorum {
+    pub fn with_bootstrap_servers(mut self, other: Self) -> Self {
         self.bootstrap = other.bootstrap;
         self
     }
 
-    fn new(bootstrap: Vec<Address>, voters: BTreeMap<i32, Address>) -> Quorum {
-        Quorum { bootstrap, voters, epoch: 0, leader: None, next: 0, detour: 0 }
+    fn new(bootstrap: Vec<Address>, voters: BTreeMap<i32, Address>) -> Self {
+        Self { bootstrap, voters, epoch: 0, leader: None, next: 0, detour: 0 }
     }
 
     /// The highest epoch seen.

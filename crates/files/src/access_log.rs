@@ -70,7 +70,7 @@ pub(crate) struct Writer {
 
 impl Writer {
     /// Opens the log and starts the thread.
-    pub(crate) fn start(options: &LogOptions, stats: Arc<Stats>) -> io::Result<Writer> {
+    pub(crate) fn start(options: &LogOptions, stats: Arc<Stats>) -> io::Result<Self> {
         let path = options.path.clone();
         let sink = open(&path)?;
         let (sender, receiver) = sync_channel(BLOCKS_MAX);
@@ -81,7 +81,7 @@ impl Writer {
             let _end: SyncSender<()> = end;
             write((&receiver, &asked), sink, (&path, &stats));
         })?;
-        Ok(Writer { sender, form: options.form, thread, reopens, ended })
+        Ok(Self { sender, form: options.form, thread, reopens, ended })
     }
 
     /// The end of one shard.
@@ -130,10 +130,7 @@ fn write(
     let mut failing = false;
     while let Ok(message) = messages.recv() {
         let is_asked = reopens.swap(false, Ordering::Acquire) || matches!(message, Message::Reopen);
-        let mut outcome = match is_asked {
-            true => open(path).map(|opened| sink = opened),
-            false => Ok(()),
-        };
+        let mut outcome = if is_asked { open(path).map(|opened| sink = opened) } else { Ok(()) };
         if let Message::Lines(lines, count) = message {
             let written = sink.write_all(&lines).and_then(|()| sink.flush());
             outcome = outcome.and(written.inspect_err(|_| stats.log_lines_dropped(count)));
@@ -172,9 +169,9 @@ pub(crate) struct Draft {
 }
 
 impl Draft {
-    pub(crate) fn of(head: &Head<'_, '_>) -> Draft {
+    pub(crate) fn of(head: &Head<'_, '_>) -> Self {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        Draft {
+        Self {
             method: head.method_name.to_owned(),
             target: text(head.target),
             is_1_1: head.is_1_1,

@@ -44,10 +44,10 @@ impl Body {
             Part::Span(span) => span.len(),
         };
         match self {
-            Body::None => 0,
-            Body::Bytes(bytes) => bytes.len() as u64,
-            Body::File(_, span) => span.len(),
-            Body::Parts(_, parts) => parts.iter().map(of_part).sum(),
+            Self::None => 0,
+            Self::Bytes(bytes) => bytes.len() as u64,
+            Self::File(_, span) => span.len(),
+            Self::Parts(_, parts) => parts.iter().map(of_part).sum(),
         }
     }
 }
@@ -71,13 +71,13 @@ pub(crate) enum Persistence {
 
 impl Persistence {
     /// Requested method.
-    pub(crate) fn of(head: &Head<'_, '_>) -> Persistence {
+    pub(crate) fn of(head: &Head<'_, '_>) -> Self {
         match (head.keep_alive, head.is_1_1) {
             // The body may or may not follow an answer that did not wait for it.
-            _ if head.expects_continue() && head.body_bytes > 0 => Persistence::Closed,
-            (true, true) => Persistence::Kept,
-            (true, false) => Persistence::KeptAlive,
-            (false, _) => Persistence::Closed,
+            _ if head.expects_continue() && head.body_bytes > 0 => Self::Closed,
+            (true, true) => Self::Kept,
+            (true, false) => Self::KeptAlive,
+            (false, _) => Self::Closed,
         }
     }
 }
@@ -107,7 +107,7 @@ pub(crate) enum Sharing<'a> {
 
 impl<'a> Sharing<'a> {
     /// Header fields for a request to a site that shares with `origins`.
-    pub(crate) fn of(origins: &[String], head: &Head<'_, 'a>) -> Sharing<'a> {
+    pub(crate) fn of(origins: &[String], head: &Head<'_, 'a>) -> Self {
         match head.origin() {
             _ if origins.is_empty() => Sharing::None,
             _ if origins.iter().any(|origin| origin == "*") => Sharing::Any,
@@ -131,8 +131,8 @@ pub(crate) struct Frame<'a> {
 struct Writing(Vec<u8>);
 
 impl Writing {
-    fn new(status: StatusCode, frame: &Frame<'_>) -> Writing {
-        let mut writing = Writing(Vec::with_capacity(512));
+    fn new(status: StatusCode, frame: &Frame<'_>) -> Self {
+        let mut writing = Self(Vec::with_capacity(512));
         let reason = status.canonical_reason().unwrap_or("");
         writing.line(format_args!("HTTP/1.1 {} {reason}", status.as_str()));
         writing.field("Date", &frame.moment.date);

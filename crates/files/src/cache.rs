@@ -45,9 +45,9 @@ pub(crate) enum Known {
 
 impl Cache {
     /// A cache of at most this number of files.
-    pub(crate) fn new(files_max: usize) -> Cache {
+    pub(crate) fn new(files_max: usize) -> Self {
         let most = NonZeroUsize::new(files_max).unwrap_or(NonZeroUsize::MIN);
-        Cache { files: RefCell::new(LruCache::new(most)), body_bytes: Rc::default() }
+        Self { files: RefCell::new(LruCache::new(most)), body_bytes: Rc::default() }
     }
 
     /// Cached state of a path at the time `now`.

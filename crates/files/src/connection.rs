@@ -89,9 +89,10 @@ pub(crate) async fn serve(shard: Rc<Shard>, (socket, peer): (Socket, Peer), purp
         notes: Vec::new(),
         prepared: Vec::new(),
     };
-    let introduced = match connection.shard.shared.proxy_protocol && purpose != Purpose::Metrics {
-        true => connection.introduce().await,
-        false => Ok(()),
+    let introduced = if connection.shard.shared.proxy_protocol && purpose != Purpose::Metrics {
+        connection.introduce().await
+    } else {
+        Ok(())
     };
     let ended = match introduced {
         Ok(()) => connection.converse(stopped).await,
@@ -272,7 +273,7 @@ impl Connection {
         let now = SystemTime::now();
         shard.clock.with(now, |moment| {
             let mut room = request::room();
-            let refused = |this: &Connection, refusal, head: Option<&request::Head<'_, '_>>| {
+            let refused = |this: &Self, refusal, head: Option<&request::Head<'_, '_>>| {
                 let head_only = match head {
                     Some(head) => head.method == Method::Head,
                     None => request::begins_with_head(bytes),

@@ -37,8 +37,8 @@ pub(crate) struct ConnectionPermit {
 }
 
 impl ConnectionLimits {
-    pub(crate) fn new(most: usize, most_of_address: usize) -> Arc<ConnectionLimits> {
-        Arc::new(ConnectionLimits { most, most_of_address, taken: Mutex::default(), freed: Notify::new() })
+    pub(crate) fn new(most: usize, most_of_address: usize) -> Arc<Self> {
+        Arc::new(Self { most, most_of_address, taken: Mutex::default(), freed: Notify::new() })
     }
 
     /// A place; sockets of this machine have no address and count only among all.

@@ -16,15 +16,15 @@ pub enum Encoding {
 
 impl Encoding {
     /// All of them, in the order of preference among those that a client likes alike.
-    pub const ALL: [Encoding; 3] = [Encoding::Zstd, Encoding::Brotli, Encoding::Gzip];
+    pub const ALL: [Self; 3] = [Self::Zstd, Self::Brotli, Self::Gzip];
 
     /// The name in header fields.
     #[must_use]
     pub fn token(self) -> &'static str {
         match self {
-            Encoding::Zstd => "zstd",
-            Encoding::Brotli => "br",
-            Encoding::Gzip => "gzip",
+            Self::Zstd => "zstd",
+            Self::Brotli => "br",
+            Self::Gzip => "gzip",
         }
     }
 
@@ -32,9 +32,9 @@ impl Encoding {
     #[must_use]
     pub fn ending(self) -> &'static str {
         match self {
-            Encoding::Zstd => ".zst",
-            Encoding::Brotli => ".br",
-            Encoding::Gzip => ".gz",
+            Self::Zstd => ".zst",
+            Self::Brotli => ".br",
+            Self::Gzip => ".gz",
         }
     }
 }

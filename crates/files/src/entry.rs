@@ -97,9 +97,9 @@ impl Resource {
     pub(crate) fn new(
         site: &Site,
         found: FoundFile,
-        before: Option<&Resource>,
+        before: Option<&Self>,
         (now, date): (Instant, SystemTime),
-    ) -> Resource {
+    ) -> Self {
         let FoundFile { path, plain, encoded } = found;
         let (media, cache) = (media::of(&path), site.cache_control(&path));
         let terms = Terms { varies: site.options().precompressed, cache, date };
@@ -118,7 +118,7 @@ impl Resource {
             index += 1;
             entry
         });
-        Resource { plain, encoded, looked_up: Cell::new(now), used: Cell::new(now) }
+        Self { plain, encoded, looked_up: Cell::new(now), used: Cell::new(now) }
     }
 }
 
@@ -127,7 +127,7 @@ impl Entry {
         opened: Opened,
         (media, encoding): (&str, Option<Encoding>),
         Terms { varies, cache, date }: Terms<'_>,
-    ) -> Entry {
+    ) -> Self {
         let Opened { file, file_version, .. } = opened;
         let modified = condition::writable_time(file_version.modified.0);
         let nanos = i128::from(file_version.modified.0) * 1_000_000_000 + i128::from(file_version.modified.1);
@@ -150,7 +150,7 @@ impl Entry {
             write!(body_fields, "Content-Encoding: {}\r\n", encoding.token()).expect("a Vec takes all");
         }
         body_fields.extend_from_slice(b"Accept-Ranges: bytes\r\n");
-        Entry {
+        Self {
             file: Arc::new(file),
             file_version: Cell::new(file_version),
             etag,

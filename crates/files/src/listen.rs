@@ -35,22 +35,22 @@ pub enum Address {
 impl FromStr for Address {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<Address, String> {
+    fn from_str(text: &str) -> Result<Self, String> {
         if text == "systemd" {
-            return Ok(Address::Inherited(None));
+            return Ok(Self::Inherited(None));
         }
         if let Some(name) = text.strip_prefix("systemd:") {
             return if name.is_empty() {
                 Err("systemd: needs the name of a socket (FileDescriptorName=)".to_owned())
             } else {
-                Ok(Address::Inherited(Some(name.to_owned())))
+                Ok(Self::Inherited(Some(name.to_owned())))
             };
         }
         if let Some(path) = text.strip_prefix("unix:") {
             return if path.is_empty() {
                 Err("unix: needs a path".to_owned())
             } else {
-                Ok(Address::Unix(path.into()))
+                Ok(Self::Unix(path.into()))
             };
         }
         let fault = || format!("{text:?} is no HOST:PORT, unix:PATH, systemd or systemd:NAME");
@@ -60,18 +60,18 @@ impl FromStr for Address {
         if bracketed.is_none() && host.contains(':') {
             return Err(format!("{text:?}: an IPv6 address needs brackets"));
         }
-        Ok(Address::Tcp(bracketed.unwrap_or(host).to_owned(), port))
+        Ok(Self::Tcp(bracketed.unwrap_or(host).to_owned(), port))
     }
 }
 
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Address::Tcp(host, port) if host.contains(':') => write!(f, "[{host}]:{port}"),
-            Address::Tcp(host, port) => write!(f, "{host}:{port}"),
-            Address::Unix(path) => write!(f, "unix:{}", path.display()),
-            Address::Inherited(None) => f.write_str("systemd"),
-            Address::Inherited(Some(name)) => write!(f, "systemd:{name}"),
+            Self::Tcp(host, port) if host.contains(':') => write!(f, "[{host}]:{port}"),
+            Self::Tcp(host, port) => write!(f, "{host}:{port}"),
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+            Self::Inherited(None) => f.write_str("systemd"),
+            Self::Inherited(Some(name)) => write!(f, "systemd:{name}"),
         }
     }
 }
@@ -242,7 +242,7 @@ fn inherited(sockets: Vec<Bound>) -> io::Result<Vec<Bound>> {
 
 impl Listener {
     /// The same for another shard.
-    fn another(&self) -> io::Result<Listener> {
+    fn another(&self) -> io::Result<Self> {
         let socket = match &self.socket {
             Bound::Tcp(listener) if self.is_shared => {
                 Bound::Tcp(open(listener.local_addr()?, Claim::Beside)?)
@@ -250,7 +250,7 @@ impl Listener {
             Bound::Tcp(listener) => Bound::Tcp(listener.try_clone()?),
             Bound::Unix(listener) => Bound::Unix(listener.try_clone()?),
         };
-        Ok(Listener { socket, purpose: self.purpose, is_shared: self.is_shared })
+        Ok(Self { socket, purpose: self.purpose, is_shared: self.is_shared })
     }
 
     /// The address after binding.

@@ -33,8 +33,8 @@ pub(crate) struct ListingBudget {
 
 impl ListingBudget {
     /// A budget of this number of bytes.
-    pub(crate) fn new(most: usize) -> ListingBudget {
-        ListingBudget { used: Arc::default(), most }
+    pub(crate) fn new(most: usize) -> Self {
+        Self { used: Arc::default(), most }
     }
 
     /// A part of the budget, empty at first.
@@ -112,19 +112,19 @@ pub(crate) enum Form {
 
 impl Form {
     /// JSON for those who name it in Accept, a page for all others.
-    pub(crate) fn wanted(head: &Head<'_, '_>) -> Form {
+    pub(crate) fn wanted(head: &Head<'_, '_>) -> Self {
         let mut accepted = head.all("accept").flat_map(members);
         let names_json = |member: &[u8]| {
             let media = member.split(|byte| *byte == b';').next().unwrap_or_default();
             media.trim_ascii().eq_ignore_ascii_case(b"application/json")
         };
-        if accepted.any(names_json) { Form::Json } else { Form::Html }
+        if accepted.any(names_json) { Self::Json } else { Self::Html }
     }
 
     pub(crate) fn media(self) -> &'static str {
         match self {
-            Form::Html => "text/html; charset=utf-8",
-            Form::Json => "application/json",
+            Self::Html => "text/html; charset=utf-8",
+            Self::Json => "application/json",
         }
     }
 }

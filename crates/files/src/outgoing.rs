@@ -44,21 +44,21 @@ pub(crate) struct KernelSealed {
 
 impl Outgoing {
     /// In the clear.
-    pub(crate) fn plain() -> Outgoing {
-        Outgoing::Plain(Transfer::new([]))
+    pub(crate) fn plain() -> Self {
+        Self::Plain(Transfer::new([]))
     }
 
     /// Encrypted by this process, before the handshake.
-    pub(crate) fn sealed(session: TlsSession) -> Outgoing {
+    pub(crate) fn sealed(session: TlsSession) -> Self {
         let (session, waiting) = (Box::new(session), Vec::new());
-        Outgoing::Sealed(Box::new(Sealed { session, is_open: false, waiting, current: None }))
+        Self::Sealed(Box::new(Sealed { session, is_open: false, waiting, current: None }))
     }
 
     /// The TLS state of a connection that this process encrypts.
     pub(crate) fn sealing(&mut self) -> Option<&mut Sealed> {
         match self {
-            Outgoing::Sealed(sealed) => Some(sealed),
-            Outgoing::Plain(_) | Outgoing::Kernel(_) => None,
+            Self::Sealed(sealed) => Some(sealed),
+            Self::Plain(_) | Self::Kernel(_) => None,
         }
     }
 
@@ -68,16 +68,16 @@ impl Outgoing {
     /// # Errors
     /// The kernel took the keys of one direction only. The connection is lost.
     pub(crate) fn offer(&mut self, socket: &impl AsFd, suites: Suites) -> io::Result<()> {
-        if !matches!(self, Outgoing::Sealed(sealed) if sealed.is_open && sealed.is_idle()) {
+        if !matches!(self, Self::Sealed(sealed) if sealed.is_open && sealed.is_idle()) {
             return Ok(());
         }
-        if let Outgoing::Sealed(sealed) = std::mem::replace(self, Outgoing::plain()) {
+        if let Self::Sealed(sealed) = std::mem::replace(self, Self::plain()) {
             *self = match levada_tls::offer(sealed.session, socket, suites)? {
                 Offload::Done(session) => {
                     let transfer = Transfer::into_kernel_tls([]);
-                    Outgoing::Kernel(Box::new(KernelSealed { session, transfer, pushed: 0 }))
+                    Self::Kernel(Box::new(KernelSealed { session, transfer, pushed: 0 }))
                 }
-                Offload::Declined(session) => Outgoing::Sealed(Box::new(Sealed { session, ..*sealed })),
+                Offload::Declined(session) => Self::Sealed(Box::new(Sealed { session, ..*sealed })),
             };
         }
         Ok(())
@@ -85,9 +85,9 @@ impl Outgoing {
 
     pub(crate) fn push(&mut self, piece: Piece) {
         match self {
-            Outgoing::Plain(transfer) => transfer.push(piece),
-            Outgoing::Sealed(sealed) => sealed.waiting.push(piece),
-            Outgoing::Kernel(sealed) => {
+            Self::Plain(transfer) => transfer.push(piece),
+            Self::Sealed(sealed) => sealed.waiting.push(piece),
+            Self::Kernel(sealed) => {
                 sealed.pushed += piece.len();
                 sealed.transfer.push(piece);
             }
@@ -97,7 +97,7 @@ impl Outgoing {
     /// Notes whether more is sent behind what there is, or the socket is closed or shut down: that
     /// then leaves with the last bytes.
     pub(crate) fn expect_more(&mut self, is_expected: bool) {
-        if let Outgoing::Plain(transfer) = self {
+        if let Self::Plain(transfer) = self {
             transfer.expect_more(is_expected);
         }
     }
@@ -106,21 +106,21 @@ impl Outgoing {
     /// that are in no transfer's queue any more count as taken.
     pub(crate) fn remaining(&self) -> u64 {
         match self {
-            Outgoing::Plain(transfer) => transfer.remaining(),
-            Outgoing::Sealed(sealed) => {
+            Self::Plain(transfer) => transfer.remaining(),
+            Self::Sealed(sealed) => {
                 let waiting: u64 = sealed.waiting.iter().map(Piece::len).sum();
                 waiting + sealed.current.as_ref().map_or(0, SealedTransfer::remaining)
             }
-            Outgoing::Kernel(sealed) => sealed.transfer.remaining(),
+            Self::Kernel(sealed) => sealed.transfer.remaining(),
         }
     }
 
     /// True if there is nothing to send, not even of the handshake.
     pub(crate) fn is_idle(&self) -> bool {
         match self {
-            Outgoing::Plain(transfer) => transfer.remaining() == 0,
-            Outgoing::Sealed(sealed) => sealed.is_idle(),
-            Outgoing::Kernel(sealed) => sealed.transfer.remaining() == 0,
+            Self::Plain(transfer) => transfer.remaining() == 0,
+            Self::Sealed(sealed) => sealed.is_idle(),
+            Self::Kernel(sealed) => sealed.transfer.remaining() == 0,
         }
     }
 
@@ -131,22 +131,22 @@ impl Outgoing {
         socket: BorrowedFd<'_>,
     ) -> Result<Turn, TransferError> {
         match self {
-            Outgoing::Plain(transfer) => {
+            Self::Plain(transfer) => {
                 let by_reference = transfer.in_memory() <= COSTLY_TURN_BYTES;
                 let budget = if by_reference { TURN_BYTES } else { COSTLY_TURN_BYTES };
                 transfer.step(engine, socket, budget)
             }
-            Outgoing::Sealed(sealed) => sealed.step(engine, socket),
-            Outgoing::Kernel(sealed) => sealed.step(engine, socket),
+            Self::Sealed(sealed) => sealed.step(engine, socket),
+            Self::Kernel(sealed) => sealed.step(engine, socket),
         }
     }
 
     /// After [`Turn::Cold`]: the range to load.
     pub(crate) fn cold(&self, ahead_bytes: u64) -> Option<Warm> {
         match self {
-            Outgoing::Plain(transfer) => transfer.cold(ahead_bytes),
-            Outgoing::Sealed(sealed) => sealed.current.as_ref()?.cold(ahead_bytes),
-            Outgoing::Kernel(sealed) => sealed.transfer.cold(ahead_bytes),
+            Self::Plain(transfer) => transfer.cold(ahead_bytes),
+            Self::Sealed(sealed) => sealed.current.as_ref()?.cold(ahead_bytes),
+            Self::Kernel(sealed) => sealed.transfer.cold(ahead_bytes),
         }
     }
 }
@@ -169,7 +169,7 @@ impl Sealed {
     }
 
     fn step(&mut self, engine: &mut Engine, socket: BorrowedFd<'_>) -> Result<Turn, TransferError> {
-        let Sealed { session, waiting, current, .. } = self;
+        let Self { session, waiting, current, .. } = self;
         let transfer =
             current.get_or_insert_with(|| SealedTransfer::behind(session.take_outgoing(), waiting.drain(..)));
         let turn = transfer.step(engine, (socket, &mut **session), COSTLY_TURN_BYTES)?;

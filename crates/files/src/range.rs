@@ -92,9 +92,8 @@ enum RequestedRange {
 fn one(spec: &[u8], len: u64) -> RequestedRange {
     let Some(dash) = memchr::memchr(b'-', spec) else { return RequestedRange::Malformed };
     let (first, last) = (&spec[..dash], &spec[dash + 1..]);
-    let within = |start: u64, end: u64| match start < end {
-        true => RequestedRange::Within(Span { start, end }),
-        false => RequestedRange::Beyond,
+    let within = |start: u64, end: u64| {
+        if start < end { RequestedRange::Within(Span { start, end }) } else { RequestedRange::Beyond }
     };
     match (number(first), number(last)) {
         (Number::None, Number::Is(suffix)) => within(len.saturating_sub(suffix), len),

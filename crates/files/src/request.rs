@@ -41,8 +41,8 @@ pub struct Refusal {
 }
 
 impl Refusal {
-    pub(crate) fn bad(reason: &'static str) -> Refusal {
-        Refusal { status: StatusCode::BAD_REQUEST, reason }
+    pub(crate) fn bad(reason: &'static str) -> Self {
+        Self { status: StatusCode::BAD_REQUEST, reason }
     }
 }
 

@@ -70,8 +70,8 @@ enum Outcome {
 
 impl Prepared {
     /// The result of work that did not finish, as after a panic.
-    pub(crate) fn failed(key: Vec<u8>, error: std::io::Error) -> Prepared {
-        Prepared { key, outcome: Outcome::Found(Err(Fault::Io(error))) }
+    pub(crate) fn failed(key: Vec<u8>, error: std::io::Error) -> Self {
+        Self { key, outcome: Outcome::Found(Err(Fault::Io(error))) }
     }
 }
 
@@ -117,8 +117,8 @@ struct Lookup<'a> {
 }
 
 impl Responder {
-    pub(crate) fn new(site: Arc<ArcSwap<Site>>, files_max: usize, listings: ListingBudget) -> Responder {
-        Responder { site, cache: Cache::new(files_max), listings, scratch: RefCell::default() }
+    pub(crate) fn new(site: Arc<ArcSwap<Site>>, files_max: usize, listings: ListingBudget) -> Self {
+        Self { site, cache: Cache::new(files_max), listings, scratch: RefCell::default() }
     }
 
     /// The site of this moment.
@@ -188,9 +188,10 @@ impl Responder {
         let Request { site, host, head, frame, .. } = *request;
         write_key(key, host, path, shape.directory);
         let asked = Lookup { host, path, directory: shape.directory, key };
-        let landed = match shape.hidden && !site.options().hidden {
-            true => LookupEnd::Missing,
-            false => self.look(request, &asked, prepared),
+        let landed = if shape.hidden && !site.options().hidden {
+            LookupEnd::Missing
+        } else {
+            self.look(request, &asked, prepared)
         };
         match landed {
             LookupEnd::File(resource) => {
@@ -232,9 +233,12 @@ impl Responder {
         let asked = Lookup { host, path, directory: false, key };
         match self.look(request, &asked, prepared) {
             LookupEnd::File(resource) => {
-                let make = |resource: &Resource| match counts_as_found {
-                    true => answer::file(frame, head, resource),
-                    false => answer::not_found(frame, head, resource),
+                let make = |resource: &Resource| {
+                    if counts_as_found {
+                        answer::file(frame, head, resource)
+                    } else {
+                        answer::not_found(frame, head, resource)
+                    }
                 };
                 self.with_file(request, (&asked, prepared), resource, make)
             }
@@ -358,7 +362,7 @@ impl LookupEnd {
     /// The same outcome for another look while one request is being answered.
     fn again(&self) -> Option<Outcome> {
         match self {
-            LookupEnd::Missing => Some(Outcome::Found(Ok(Found::Missing))),
+            Self::Missing => Some(Outcome::Found(Ok(Found::Missing))),
             _ => None,
         }
     }

@@ -90,27 +90,27 @@ impl Root {
     ///
     /// # Errors
     /// It cannot be opened, or is not a directory.
-    pub fn open(path: &Path, links: Links) -> io::Result<Root> {
+    pub fn open(path: &Path, links: Links) -> io::Result<Self> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let directory = rustix::fs::open(path, flags, Mode::empty())?;
         let probe = rustix::fs::openat2(&directory, ".", flags, Mode::empty(), ResolveFlags::BENEATH);
-        Ok(Root { directory, links, resolves: probe.is_ok() })
+        Ok(Self { directory, links, resolves: probe.is_ok() })
     }
 
     /// The directory `name` of this one as a separate root.
     ///
     /// # Errors
     /// There is none, or it cannot be reached.
-    pub fn below(&self, name: &[u8], disk_wait: DiskWait) -> Result<Root, Fault> {
+    pub fn below(&self, name: &[u8], disk_wait: DiskWait) -> Result<Self, Fault> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let directory = self.descriptor(name, flags, disk_wait)?;
-        Ok(Root { directory, links: self.links, resolves: self.resolves })
+        Ok(Self { directory, links: self.links, resolves: self.resolves })
     }
 
     /// The same without `openat2`, as on a kernel that does not have it.
     #[must_use]
-    pub fn without_openat2(self) -> Root {
-        Root { resolves: false, ..self }
+    pub fn without_openat2(self) -> Self {
+        Self { resolves: false, ..self }
     }
 
     /// Opens a regular file or a directory by a path in the form of
@@ -199,9 +199,9 @@ fn fault(errno: Errno) -> Fault {
 }
 
 impl FileVersion {
-    fn of(stat: &Stat) -> FileVersion {
+    fn of(stat: &Stat) -> Self {
         let number = |value: i64| u64::try_from(value).unwrap_or(0);
-        FileVersion {
+        Self {
             identity: (stat.st_dev, stat.st_ino),
             len: number(stat.st_size),
             modified: (stat.st_mtime, stat.st_mtime_nsec),
@@ -212,13 +212,13 @@ impl FileVersion {
     /// The state of an open file now.
     ///
     /// # Errors The file system reports no more.
-    pub fn now(file: &File) -> io::Result<FileVersion> {
-        Ok(FileVersion::of(&rustix::fs::fstat(file)?))
+    pub fn now(file: &File) -> io::Result<Self> {
+        Ok(Self::of(&rustix::fs::fstat(file)?))
     }
 
     /// True if both are states with the same bytes: neither length nor modification differ.
     #[must_use]
-    pub fn same_bytes(&self, other: &FileVersion) -> bool {
+    pub fn same_bytes(&self, other: &Self) -> bool {
         (self.identity, self.len, self.modified) == (other.identity, other.len, other.modified)
     }
 }

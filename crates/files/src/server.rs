@@ -137,13 +137,13 @@ struct Places {
 }
 
 impl Places {
-    fn of(descriptors: u64, shards: usize, precompressed: bool) -> Places {
+    fn of(descriptors: u64, shards: usize, precompressed: bool) -> Self {
         let number = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
         let (shards, forms) = (shards as u64, if precompressed { 1 + Encoding::ALL.len() as u64 } else { 1 });
         let files = ((descriptors / FILES_PART).min(FILES_MAX) / shards / forms).max(FILES_MIN / forms);
         let taken =
             files * forms * shards + RESERVED + RESERVED_OF_SHARD * shards + OPERATOR_CONNECTIONS as u64;
-        Places { files: number(files), connections: number(descriptors.saturating_sub(taken)).max(1) }
+        Self { files: number(files), connections: number(descriptors.saturating_sub(taken)).max(1) }
     }
 }
 
@@ -158,7 +158,7 @@ impl Server {
     ///
     /// # Errors
     /// If the directory cannot be opened, an address is taken, or threads cannot be made.
-    pub fn start(config: Config) -> Result<Server, StartError> {
+    pub fn start(config: Config) -> Result<Self, StartError> {
         raise_descriptors();
         let site = Arc::new(ArcSwap::from_pointee(Site::open(config.site.clone())?));
         let tls = tls(config.tls.clone(), !config.listen_tls.is_empty())?;
@@ -213,7 +213,7 @@ impl Server {
         }
         let bound = config.listen.iter().chain(&config.listen_tls).chain(&config.metrics);
         let sockets = bound.filter_map(socket).collect();
-        Ok(Server { shared, addresses, metrics_address, shards, log, sockets })
+        Ok(Self { shared, addresses, metrics_address, shards, log, sockets })
     }
 
     /// Addresses that serve files.

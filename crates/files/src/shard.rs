@@ -84,10 +84,10 @@ pub(crate) struct Shard {
 
 impl Shard {
     /// A shard at its start.
-    pub(crate) fn new(shared: Arc<Shared>, access_log: Option<LogHandle>) -> Shard {
+    pub(crate) fn new(shared: Arc<Shared>, access_log: Option<LogHandle>) -> Self {
         let mut engine = Engine::new(&shared.caps, shared.counters.clone());
         engine.prefer_sendfile();
-        Shard {
+        Self {
             responder: Responder::new(shared.site.clone(), shared.files_max, shared.listings.clone()),
             engine: RefCell::new(engine),
             clock: Clock::default(),

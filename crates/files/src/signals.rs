@@ -25,7 +25,7 @@ impl Signals {
     ///
     /// # Errors
     /// If the kernel gives no thread or no event queue.
-    pub fn catch() -> io::Result<Signals> {
+    pub fn catch() -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
         let (mut terminate, mut interrupt, mut hangup) = {
             let _entered = runtime.enter();
@@ -47,7 +47,7 @@ impl Signals {
                 }
             }
         })?;
-        Ok(Signals { received })
+        Ok(Self { received })
     }
 
     /// Waits for the next signal.

@@ -50,14 +50,14 @@ impl CacheRule {
     ///
     /// # Errors
     /// Which part is malformed.
-    pub fn parse(text: &str) -> Result<CacheRule, String> {
+    pub fn parse(text: &str) -> Result<Self, String> {
         let (pattern, value) = text.split_once('=').ok_or_else(|| format!("{text:?} is no PATTERN=VALUE"))?;
         let visible = |byte: u8| byte == b' ' || byte.is_ascii_graphic();
         if value.trim().is_empty() || !value.bytes().all(visible) {
             return Err(format!("{value:?} is not a value for Cache-Control"));
         }
         let glob = Glob::new(pattern).map_err(|error| format!("pattern {pattern:?}: {error}"))?;
-        Ok(CacheRule { pattern: glob.compile_matcher(), value: value.trim().to_owned() })
+        Ok(Self { pattern: glob.compile_matcher(), value: value.trim().to_owned() })
     }
 }
 
@@ -127,7 +127,7 @@ impl Site {
     ///
     /// # Errors
     /// It cannot be opened, or the options name what no request could.
-    pub fn open(options: SiteOptions) -> Result<Site, SiteError> {
+    pub fn open(options: SiteOptions) -> Result<Self, SiteError> {
         let refused = |source| SiteError::Directory { path: options.directory.clone(), source };
         let root = Root::open(&options.directory, options.links).map_err(refused)?;
         let page = |option, path: &Option<String>| -> Result<Option<Vec<u8>>, SiteError> {
@@ -144,7 +144,7 @@ impl Site {
         };
         let not_found = page("--not-found", &options.not_found)?;
         let fallback = page("--fallback", &options.fallback)?;
-        Ok(Site { root, not_found, fallback, options })
+        Ok(Self { root, not_found, fallback, options })
     }
 
     /// Its options.

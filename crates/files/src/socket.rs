@@ -18,15 +18,15 @@ pub(crate) enum Socket {
 impl Socket {
     pub(crate) fn poll_readable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
-            Socket::Tcp(stream) => stream.poll_read_ready(context),
-            Socket::Unix(stream) => stream.poll_read_ready(context),
+            Self::Tcp(stream) => stream.poll_read_ready(context),
+            Self::Unix(stream) => stream.poll_read_ready(context),
         }
     }
 
     pub(crate) fn poll_writable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
-            Socket::Tcp(stream) => stream.poll_write_ready(context),
-            Socket::Unix(stream) => stream.poll_write_ready(context),
+            Self::Tcp(stream) => stream.poll_write_ready(context),
+            Self::Unix(stream) => stream.poll_write_ready(context),
         }
     }
 
@@ -37,8 +37,8 @@ impl Socket {
         work: impl FnOnce() -> io::Result<T>,
     ) -> io::Result<T> {
         match self {
-            Socket::Tcp(stream) => stream.try_io(interest, work),
-            Socket::Unix(stream) => stream.try_io(interest, work),
+            Self::Tcp(stream) => stream.try_io(interest, work),
+            Self::Unix(stream) => stream.try_io(interest, work),
         }
     }
 
@@ -46,8 +46,8 @@ impl Socket {
     /// happens before it is readable again.
     pub(crate) fn try_read(&self, room: &mut [u8]) -> io::Result<usize> {
         let count = match self {
-            Socket::Tcp(stream) => stream.try_read(room)?,
-            Socket::Unix(stream) => stream.try_read(room)?,
+            Self::Tcp(stream) => stream.try_read(room)?,
+            Self::Unix(stream) => stream.try_read(room)?,
         };
         if count > 0 && count < room.len() {
             // The runtime watches the socket on this thread, so that nothing was announced since.
@@ -66,8 +66,8 @@ impl Socket {
 impl AsFd for Socket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
-            Socket::Tcp(stream) => stream.as_fd(),
-            Socket::Unix(stream) => stream.as_fd(),
+            Self::Tcp(stream) => stream.as_fd(),
+            Self::Unix(stream) => stream.as_fd(),
         }
     }
 }
@@ -83,8 +83,8 @@ pub(crate) enum Peer {
 impl std::fmt::Display for Peer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Peer::Address(address, _) => address.fmt(f),
-            Peer::Local => f.write_str("unix:"),
+            Self::Address(address, _) => address.fmt(f),
+            Self::Local => f.write_str("unix:"),
         }
     }
 }

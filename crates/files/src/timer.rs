@@ -15,9 +15,9 @@ pub(crate) struct Timer {
 }
 
 impl Timer {
-    pub(crate) fn new(limit: Duration) -> Timer {
+    pub(crate) fn new(limit: Duration) -> Self {
         let deadline = Instant::now() + limit;
-        Timer { sleep: Box::pin(tokio::time::sleep_until(deadline)), deadline }
+        Self { sleep: Box::pin(tokio::time::sleep_until(deadline)), deadline }
     }
 
     /// The next wait ends at `deadline`.

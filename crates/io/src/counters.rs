@@ -50,34 +50,34 @@ pub enum Fallback {
 
 impl Fallback {
     /// Every cause, in the order of its index in counters.
-    pub const ALL: [Fallback; 11] = [
-        Fallback::PipesInUse,
-        Fallback::NoPipe,
-        Fallback::SmallPipe,
-        Fallback::SpliceRefused,
-        Fallback::SendfileRefused,
-        Fallback::ColdRead,
-        Fallback::ReflinkRefused,
-        Fallback::CopyFileRangeRefused,
-        Fallback::NoLockedMemory,
-        Fallback::ZeroCopyRefused,
-        Fallback::UncachedReadRefused,
+    pub const ALL: [Self; 11] = [
+        Self::PipesInUse,
+        Self::NoPipe,
+        Self::SmallPipe,
+        Self::SpliceRefused,
+        Self::SendfileRefused,
+        Self::ColdRead,
+        Self::ReflinkRefused,
+        Self::CopyFileRangeRefused,
+        Self::NoLockedMemory,
+        Self::ZeroCopyRefused,
+        Self::UncachedReadRefused,
     ];
 
     /// The name used in metrics and tables.
     pub fn label(self) -> &'static str {
         match self {
-            Fallback::PipesInUse => "pipes_in_use",
-            Fallback::NoPipe => "no_pipe",
-            Fallback::SmallPipe => "small_pipe",
-            Fallback::SpliceRefused => "splice_refused",
-            Fallback::SendfileRefused => "sendfile_refused",
-            Fallback::ColdRead => "cold_read",
-            Fallback::ReflinkRefused => "reflink_refused",
-            Fallback::CopyFileRangeRefused => "copy_file_range_refused",
-            Fallback::NoLockedMemory => "no_locked_memory",
-            Fallback::ZeroCopyRefused => "zero_copy_refused",
-            Fallback::UncachedReadRefused => "uncached_read_refused",
+            Self::PipesInUse => "pipes_in_use",
+            Self::NoPipe => "no_pipe",
+            Self::SmallPipe => "small_pipe",
+            Self::SpliceRefused => "splice_refused",
+            Self::SendfileRefused => "sendfile_refused",
+            Self::ColdRead => "cold_read",
+            Self::ReflinkRefused => "reflink_refused",
+            Self::CopyFileRangeRefused => "copy_file_range_refused",
+            Self::NoLockedMemory => "no_locked_memory",
+            Self::ZeroCopyRefused => "zero_copy_refused",
+            Self::UncachedReadRefused => "uncached_read_refused",
         }
     }
 }

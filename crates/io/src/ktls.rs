@@ -80,30 +80,30 @@ pub struct Suites {
 
 impl Version {
     /// Both.
-    pub const ALL: [Version; 2] = [Version::Tls12, Version::Tls13];
+    pub const ALL: [Self; 2] = [Self::Tls12, Self::Tls13];
 
     fn code(self) -> u16 {
         match self {
-            Version::Tls12 => 0x0303,
-            Version::Tls13 => 0x0304,
+            Self::Tls12 => 0x0303,
+            Self::Tls13 => 0x0304,
         }
     }
 }
 
 impl Cipher {
     /// All of them.
-    pub const ALL: [Cipher; 3] = [Cipher::Aes128Gcm, Cipher::Aes256Gcm, Cipher::Chacha20Poly1305];
+    pub const ALL: [Self; 3] = [Self::Aes128Gcm, Self::Aes256Gcm, Self::Chacha20Poly1305];
 
     fn code(self) -> u16 {
         match self {
-            Cipher::Aes128Gcm => 51,
-            Cipher::Aes256Gcm => 52,
-            Cipher::Chacha20Poly1305 => 54,
+            Self::Aes128Gcm => 51,
+            Self::Aes256Gcm => 52,
+            Self::Chacha20Poly1305 => 54,
         }
     }
 
     fn key_bytes(self) -> usize {
-        if self == Cipher::Aes128Gcm { 16 } else { 32 }
+        if self == Self::Aes128Gcm { 16 } else { 32 }
     }
 }
 
@@ -114,8 +114,8 @@ impl Suites {
     }
 
     /// Tries everything; `connection` makes a fresh connection each time.
-    pub(crate) fn probe<S: std::os::fd::AsFd>(connection: impl Fn() -> io::Result<(S, S)>) -> Suites {
-        let mut suites = Suites::default();
+    pub(crate) fn probe<S: std::os::fd::AsFd>(connection: impl Fn() -> io::Result<(S, S)>) -> Self {
+        let mut suites = Self::default();
         let keys = |version, cipher: Cipher| Keys {
             version,
             cipher,

@@ -45,13 +45,13 @@ impl FileMap {
     ///
     /// # Errors
     /// A full disk, a file that is not open for reading and writing, or `len` of 0.
-    pub fn create(file: &File, len: usize) -> io::Result<FileMap> {
+    pub fn create(file: &File, len: usize) -> io::Result<Self> {
         match rustix::fs::fallocate(file, FallocateFlags::empty(), 0, len as u64) {
             Ok(()) => {}
             Err(Errno::OPNOTSUPP | Errno::NOSYS) => write_zeroes(file, len as u64)?,
             Err(errno) => return Err(errno.into()),
         }
-        FileMap::open(file, len)
+        Self::open(file, len)
     }
 
     /// Maps the first `len` bytes of `file`, which must be at least that long.
@@ -62,21 +62,21 @@ impl FileMap {
     /// # Errors
     /// A file shorter than `len` (`UnexpectedEof`), one that is not open for reading and writing,
     /// or `len` of 0.
-    pub fn open(file: &File, len: usize) -> io::Result<FileMap> {
-        FileMap::open_for(file, len, Access::Random)
+    pub fn open(file: &File, len: usize) -> io::Result<Self> {
+        Self::open_for(file, len, Access::Random)
     }
 
     /// The same for a certain way to read it. [`Access::Populated`] waits until all of it is there.
     ///
     /// # Errors
     /// As for [`open`](FileMap::open), and a kernel without huge pages for [`Access::Huge`].
-    pub fn open_for(file: &File, len: usize, access: Access) -> io::Result<FileMap> {
+    pub fn open_for(file: &File, len: usize, access: Access) -> io::Result<Self> {
         let actual = file.metadata()?.len();
         if actual < len as u64 {
             let text = format!("cannot map {len} bytes of a file of {actual}");
             return Err(io::Error::new(io::ErrorKind::UnexpectedEof, text));
         }
-        Ok(FileMap { words: Mapping::new(file, len, access)?, len })
+        Ok(Self { words: Mapping::new(file, len, access)?, len })
     }
 
     /// The number of bytes that can be reached.

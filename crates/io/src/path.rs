@@ -43,56 +43,56 @@ pub enum Path {
 
 impl Path {
     /// Every path, in the order of its index in counters.
-    pub const ALL: [Path; 12] = [
-        Path::Send,
-        Path::ReadWrite,
-        Path::Sendfile,
-        Path::Splice,
-        Path::CopyFileRange,
-        Path::Reflink,
-        Path::UringRead,
-        Path::UringSend,
-        Path::UringSendZc,
-        Path::MmapWrite,
-        Path::MsgZerocopy,
-        Path::UserTls,
+    pub const ALL: [Self; 12] = [
+        Self::Send,
+        Self::ReadWrite,
+        Self::Sendfile,
+        Self::Splice,
+        Self::CopyFileRange,
+        Self::Reflink,
+        Self::UringRead,
+        Self::UringSend,
+        Self::UringSendZc,
+        Self::MmapWrite,
+        Self::MsgZerocopy,
+        Self::UserTls,
     ];
 
     /// The name used in metrics and tables.
     pub fn label(self) -> &'static str {
         match self {
-            Path::Send => "send",
-            Path::ReadWrite => "read_write",
-            Path::Sendfile => "sendfile",
-            Path::Splice => "splice",
-            Path::CopyFileRange => "copy_file_range",
-            Path::Reflink => "reflink",
-            Path::UringRead => "uring_read",
-            Path::UringSend => "uring_send",
-            Path::UringSendZc => "uring_send_zc",
-            Path::MmapWrite => "mmap_write",
-            Path::MsgZerocopy => "msg_zerocopy",
-            Path::UserTls => "user_tls",
+            Self::Send => "send",
+            Self::ReadWrite => "read_write",
+            Self::Sendfile => "sendfile",
+            Self::Splice => "splice",
+            Self::CopyFileRange => "copy_file_range",
+            Self::Reflink => "reflink",
+            Self::UringRead => "uring_read",
+            Self::UringSend => "uring_send",
+            Self::UringSendZc => "uring_send_zc",
+            Self::MmapWrite => "mmap_write",
+            Self::MsgZerocopy => "msg_zerocopy",
+            Self::UserTls => "user_tls",
         }
     }
 
     /// True if this machine has it.
     pub fn works(self, caps: &Caps) -> bool {
         match self {
-            Path::Send | Path::ReadWrite | Path::MmapWrite | Path::UserTls => true,
-            Path::Sendfile => caps.sendfile.works(),
-            Path::Splice => caps.splice.works(),
-            Path::CopyFileRange => caps.copy_file_range.works(),
-            Path::Reflink => caps.reflink.works(),
-            Path::UringRead | Path::UringSend => caps.io_uring.works(),
-            Path::UringSendZc => caps.io_uring.works() && caps.ring_zero_copy.works(),
-            Path::MsgZerocopy => caps.msg_zerocopy.works(),
+            Self::Send | Self::ReadWrite | Self::MmapWrite | Self::UserTls => true,
+            Self::Sendfile => caps.sendfile.works(),
+            Self::Splice => caps.splice.works(),
+            Self::CopyFileRange => caps.copy_file_range.works(),
+            Self::Reflink => caps.reflink.works(),
+            Self::UringRead | Self::UringSend => caps.io_uring.works(),
+            Self::UringSendZc => caps.io_uring.works() && caps.ring_zero_copy.works(),
+            Self::MsgZerocopy => caps.msg_zerocopy.works(),
         }
     }
 
     /// The same path as one from a file to a socket, if it is one.
     pub fn to_socket(self) -> Option<SocketPath> {
-        SocketPath::ALL.into_iter().find(|path| Path::from(*path) == self)
+        SocketPath::ALL.into_iter().find(|path| Self::from(*path) == self)
     }
 }
 
@@ -125,17 +125,16 @@ pub enum SocketPath {
 
 impl SocketPath {
     /// Every one of them.
-    pub const ALL: [SocketPath; 4] =
-        [SocketPath::ReadWrite, SocketPath::MmapWrite, SocketPath::Sendfile, SocketPath::Splice];
+    pub const ALL: [Self; 4] = [Self::ReadWrite, Self::MmapWrite, Self::Sendfile, Self::Splice];
 }
 
 impl From<SocketPath> for Path {
-    fn from(path: SocketPath) -> Path {
+    fn from(path: SocketPath) -> Self {
         match path {
-            SocketPath::ReadWrite => Path::ReadWrite,
-            SocketPath::MmapWrite => Path::MmapWrite,
-            SocketPath::Sendfile => Path::Sendfile,
-            SocketPath::Splice => Path::Splice,
+            SocketPath::ReadWrite => Self::ReadWrite,
+            SocketPath::MmapWrite => Self::MmapWrite,
+            SocketPath::Sendfile => Self::Sendfile,
+            SocketPath::Splice => Self::Splice,
         }
     }
 }

@@ -25,10 +25,10 @@ impl Extent {
     ///
     /// # Panics
     /// If it has fewer.
-    pub fn after(&self, done: u64) -> Extent {
+    pub fn after(&self, done: u64) -> Self {
         assert!(done <= self.len, "{done} bytes of an extent of {}", self.len);
         let offset = self.offset.saturating_add(done);
-        Extent { file: Arc::clone(&self.file), offset, len: self.len - done }
+        Self { file: Arc::clone(&self.file), offset, len: self.len - done }
     }
 }
 
@@ -47,8 +47,8 @@ impl Piece {
     /// Length in bytes.
     pub fn len(&self) -> u64 {
         match self {
-            Piece::Bytes(bytes) => bytes.len() as u64,
-            Piece::Extent(extent) | Piece::Volatile(extent) => extent.len,
+            Self::Bytes(bytes) => bytes.len() as u64,
+            Self::Extent(extent) | Self::Volatile(extent) => extent.len,
         }
     }
 

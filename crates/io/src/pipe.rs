@@ -21,8 +21,8 @@ pub(crate) struct PipePool {
 }
 
 impl PipePool {
-    pub(crate) fn new(thresholds: &Thresholds) -> PipePool {
-        PipePool {
+    pub(crate) fn new(thresholds: &Thresholds) -> Self {
+        Self {
             idle: Vec::new(),
             alive: Arc::new(AtomicUsize::new(0)),
             limit: thresholds.pipes,
@@ -116,10 +116,10 @@ struct Permit {
 }
 
 impl Permit {
-    fn new(alive: &Arc<AtomicUsize>, limit: usize) -> Option<Permit> {
+    fn new(alive: &Arc<AtomicUsize>, limit: usize) -> Option<Self> {
         let admitted = |count| (count < limit).then_some(count + 1);
         alive.fetch_update(Ordering::Relaxed, Ordering::Relaxed, admitted).ok()?;
-        Some(Permit { alive: Arc::clone(alive) })
+        Some(Self { alive: Arc::clone(alive) })
     }
 }
 

@@ -68,8 +68,8 @@ pub struct Means {
 }
 
 impl From<&Caps> for Means {
-    fn from(caps: &Caps) -> Means {
-        Means {
+    fn from(caps: &Caps) -> Self {
+        Self {
             splice: caps.splice.works(),
             sendfile: caps.sendfile.works(),
             nowait_reads: caps.nowait_reads.works(),
@@ -110,7 +110,7 @@ impl Caps {
     /// loopback sockets.
     ///
     /// Takes about a millisecond. Leaves nothing behind.
-    pub fn probe_in(dir: &std::path::Path) -> Caps {
+    pub fn probe_in(dir: &std::path::Path) -> Self {
         let bench = Bench::new(dir);
         let check = |attempt: fn(&Bench) -> io::Result<()>, remedy: &'static str| {
             Support::of(
@@ -125,7 +125,7 @@ impl Caps {
             Bench::kernel_tls,
             "load the tls module on the host (modprobe tls); TLS runs in user space",
         );
-        Caps {
+        Self {
             splice: check(
                 Bench::splice,
                 "allow splice in the container's seccomp profile; sendfile is used instead",
@@ -175,8 +175,8 @@ impl Caps {
     }
 
     /// [`Caps::probe_in`] the system's directory for temporary files.
-    pub fn probe() -> Caps {
-        Caps::probe_in(&std::env::temp_dir())
+    pub fn probe() -> Self {
+        Self::probe_in(&std::env::temp_dir())
     }
 
     /// Every capability with its name, in a fixed order.
@@ -203,13 +203,13 @@ impl Caps {
 impl Support {
     /// True if it was tried and worked.
     pub fn works(&self) -> bool {
-        matches!(self, Support::Works)
+        matches!(self, Self::Works)
     }
 
-    fn of(attempt: Result<(), String>, remedy: &'static str) -> Support {
+    fn of(attempt: Result<(), String>, remedy: &'static str) -> Self {
         match attempt {
-            Ok(()) => Support::Works,
-            Err(why) => Support::Absent { why, remedy },
+            Ok(()) => Self::Works,
+            Err(why) => Self::Absent { why, remedy },
         }
     }
 }
@@ -222,14 +222,14 @@ struct Bench {
 }
 
 impl Bench {
-    fn new(dir: &std::path::Path) -> io::Result<Bench> {
+    fn new(dir: &std::path::Path) -> io::Result<Self> {
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
         let make = || -> io::Result<File> {
             let file = rustix::fs::open(dir, flags, Permissions::RUSR | Permissions::WUSR)
                 .or_else(|_| rustix::fs::memfd_create("levada-probe", MemfdFlags::CLOEXEC))?;
             Ok(File::from(file))
         };
-        let bench = Bench { file: make()?, other: make()? };
+        let bench = Self { file: make()?, other: make()? };
         std::os::unix::fs::FileExt::write_all_at(&bench.file, &SAMPLE, 0)?;
         Ok(bench)
     }

@@ -127,14 +127,14 @@ impl Ring {
     /// `PermissionDenied` where a seccomp profile or `kernel.io_uring_disabled` forbids it,
     /// `OutOfMemory` where its queues are more than may be locked (`ulimit -l`), `Unsupported`
     /// before Linux 5.5.
-    pub fn new(options: &RingOptions) -> io::Result<Ring> {
+    pub fn new(options: &RingOptions) -> io::Result<Self> {
         let core = match Core::new(options) {
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) && options.mode == Mode::Deferred => {
                 Core::new(&RingOptions { mode: Mode::Plain, ..*options })
             }
             made => made,
         }?;
-        Ok(Ring { core, files: Rc::default(), calls: 0 })
+        Ok(Self { core, files: Rc::default(), calls: 0 })
     }
 
     /// Queues an operation. It starts with the next [`submit`](Ring::submit), or earlier if the
@@ -290,7 +290,7 @@ impl fmt::Debug for Ring {
 }
 
 impl Completion {
-    fn of(step: Step<Held>) -> Option<Completion> {
+    fn of(step: Step<Held>) -> Option<Self> {
         let outcome = |result: i32| {
             usize::try_from(result).map_err(|_| io::Error::from_raw_os_error(result.saturating_neg()))
         };
@@ -300,14 +300,12 @@ impl Completion {
                 if let (Verb::Read { .. }, Memory::Buffer(buffer)) = (payload.verb, &mut memory) {
                     buffer.set_len(usize::try_from(result).unwrap_or(0).min(buffer.capacity()));
                 }
-                Completion { key, event: Event::Done { result: outcome(result), memory } }
+                Self { key, event: Event::Done { result: outcome(result), memory } }
             }
-            Step::Parked { key, result } => {
-                Completion { key, event: Event::Sent { result: outcome(result) } }
-            }
+            Step::Parked { key, result } => Self { key, event: Event::Sent { result: outcome(result) } },
             Step::Released { key, usage, payload } => {
                 let copied = usage & USAGE_COPIED != 0;
-                Completion { key, event: Event::Released { memory: payload.memory, copied } }
+                Self { key, event: Event::Released { memory: payload.memory, copied } }
             }
             Step::Stray => return None,
         })

@@ -34,7 +34,7 @@ pub struct Thresholds {
 
 impl Thresholds {
     /// Defaults without a measurement.
-    pub const DEFAULT: Thresholds = Thresholds {
+    pub const DEFAULT: Self = Self {
         small_extent_bytes: 16 << 10,
         copy_bytes: 128 << 10,
         pipe_bytes: 1 << 20,
@@ -54,8 +54,8 @@ const _: () = {
 };
 
 impl Default for Thresholds {
-    fn default() -> Thresholds {
-        Thresholds::DEFAULT
+    fn default() -> Self {
+        Self::DEFAULT
     }
 }
 
@@ -129,10 +129,10 @@ impl Thresholds {
     ///
     /// # Errors
     /// The file cannot be read, or one of its lines is wrong.
-    pub fn load(path: &Path) -> Result<Thresholds, CalibrationError> {
+    pub fn load(path: &Path) -> Result<Self, CalibrationError> {
         let text = fs::read_to_string(path)
             .map_err(|cause| CalibrationError::Unreadable { path: path.to_owned(), cause })?;
-        Thresholds::parse(&text).map_err(|(line, what)| CalibrationError::Line {
+        Self::parse(&text).map_err(|(line, what)| CalibrationError::Line {
             path: path.to_owned(),
             line,
             what,
@@ -159,8 +159,8 @@ impl Thresholds {
     }
 
     /// The thresholds of a text, or the error and its line.
-    fn parse(text: &str) -> Result<Thresholds, (usize, String)> {
-        let mut thresholds = Thresholds::default();
+    fn parse(text: &str) -> Result<Self, (usize, String)> {
+        let mut thresholds = Self::default();
         let mut seen = [false; KEYS.len()];
         for (index, line) in text.lines().enumerate() {
             let (line, wrong) = (line.trim(), |what: String| (index + 1, what));

@@ -56,13 +56,13 @@ pub enum Turn {
 
 impl Transfer {
     /// A transfer of `pieces`, in this order. Empty pieces are left out.
-    pub fn new(pieces: impl IntoIterator<Item = Piece>) -> Transfer {
-        Transfer { queue: Queue::new(Tls::None, pieces), cold: None }
+    pub fn new(pieces: impl IntoIterator<Item = Piece>) -> Self {
+        Self { queue: Queue::new(Tls::None, pieces), cold: None }
     }
 
     /// The same to a socket that [encrypts by itself](crate::ktls).
-    pub fn into_kernel_tls(pieces: impl IntoIterator<Item = Piece>) -> Transfer {
-        Transfer { queue: Queue::new(Tls::Kernel, pieces), cold: None }
+    pub fn into_kernel_tls(pieces: impl IntoIterator<Item = Piece>) -> Self {
+        Self { queue: Queue::new(Tls::Kernel, pieces), cold: None }
     }
 
     /// Appends a piece behind those that are left; an empty one is left out. A transfer that is

@@ -55,19 +55,16 @@ pub enum LabError {
 impl LabError {
     /// True if a step lacked memory, or memory that may be locked.
     pub(crate) fn is_no_memory(&self) -> bool {
-        matches!(self, LabError::Step { cause, .. } if cause.kind() == io::ErrorKind::OutOfMemory)
+        matches!(self, Self::Step { cause, .. } if cause.kind() == io::ErrorKind::OutOfMemory)
     }
 
     /// For `map_err`: the operation.
-    pub fn step<E: Into<io::Error>>(what: impl Into<String>) -> impl FnOnce(E) -> LabError {
-        move |cause| LabError::Step { what: what.into(), cause: cause.into() }
+    pub fn step<E: Into<io::Error>>(what: impl Into<String>) -> impl FnOnce(E) -> Self {
+        move |cause| Self::Step { what: what.into(), cause: cause.into() }
     }
 
     /// For `map_err`: the operation and its path.
-    pub fn file<E: Into<io::Error>>(
-        what: &'static str,
-        path: impl Into<PathBuf>,
-    ) -> impl FnOnce(E) -> LabError {
-        move |cause| LabError::File { what, path: path.into(), cause: cause.into() }
+    pub fn file<E: Into<io::Error>>(what: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(E) -> Self {
+        move |cause| Self::File { what, path: path.into(), cause: cause.into() }
     }
 }

@@ -169,20 +169,20 @@ pub struct Recorder {
 
 impl Recorder {
     /// Keeps lines in memory only.
-    pub fn in_memory() -> Recorder {
-        Recorder { file: None, lines: Vec::new() }
+    pub fn in_memory() -> Self {
+        Self { file: None, lines: Vec::new() }
     }
 
     /// Writes to a new file, whose directory is made if need be.
     ///
     /// # Errors
     /// It exists, or cannot be made.
-    pub fn create(path: &Path) -> Result<Recorder, LabError> {
+    pub fn create(path: &Path) -> Result<Self, LabError> {
         if let Some(dir) = path.parent() {
             fs::create_dir_all(dir).map_err(LabError::file("cannot make the directory", dir))?;
         }
         let file = File::create_new(path).map_err(LabError::file("cannot make the record", path))?;
-        Ok(Recorder { file: Some((path.to_owned(), file)), lines: Vec::new() })
+        Ok(Self { file: Some((path.to_owned(), file)), lines: Vec::new() })
     }
 
     /// Destination of the record.

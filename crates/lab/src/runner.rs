@@ -32,8 +32,8 @@ pub struct Method {
 
 impl Method {
     /// Runs within limits, in an order drawn with the seed, without showing how far it is.
-    pub fn new(limits: Limits, seed: u64) -> Method {
-        Method {
+    pub fn new(limits: Limits, seed: u64) -> Self {
+        Self {
             limits,
             seed,
             random: StdRng::seed_from_u64(seed),
@@ -45,7 +45,7 @@ impl Method {
 
     /// Shows how far it is, and the current estimates, on stderr if that is a terminal.
     #[must_use]
-    pub fn shown(mut self) -> Method {
+    pub fn shown(mut self) -> Self {
         self.bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
         let style = ProgressStyle::with_template("{prefix} {bar:20} {pos}/{len} {wide_msg}");
         self.bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
@@ -54,7 +54,7 @@ impl Method {
 
     /// Leaves out cases whose group and name do not have this text in them.
     #[must_use]
-    pub fn only(mut self, text: Option<String>) -> Method {
+    pub fn only(mut self, text: Option<String>) -> Self {
         self.only = text;
         self
     }
@@ -66,7 +66,7 @@ impl Method {
 
     /// Looks, after the rounds, where each case spends its time.
     #[must_use]
-    pub fn flames(mut self, wanted: bool) -> Method {
+    pub fn flames(mut self, wanted: bool) -> Self {
         self.flames = wanted;
         self
     }
@@ -214,9 +214,10 @@ impl Session<'_> {
         }
         let stacks = flame::finish()?;
         runs?;
-        let unseen = match with.starts_with("perf") && !flame::has_kernel(&stacks) {
-            true => "; the kernel's part, which may be most, it may not see here",
-            false => "",
+        let unseen = if with.starts_with("perf") && !flame::has_kernel(&stacks) {
+            "; the kernel's part, which may be most, it may not see here"
+        } else {
+            ""
         };
         self.recorder.add(Line::Flame(Flame {
             experiment: self.experiment.name().to_owned(),

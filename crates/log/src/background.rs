@@ -12,8 +12,8 @@ pub struct Background(Arc<dyn Fn(Work) + Send + Sync>);
 
 impl Background {
     /// Hands work to `spawn`, which does it on another thread, at some time, or not at all.
-    pub fn new(spawn: impl Fn(Work) + Send + Sync + 'static) -> Background {
-        Background(Arc::new(spawn))
+    pub fn new(spawn: impl Fn(Work) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(spawn))
     }
 
     pub(crate) fn run(&self, work: impl FnOnce() + Send + 'static) {
@@ -23,8 +23,8 @@ impl Background {
 
 impl Default for Background {
     /// Runs everything at once, on the calling thread.
-    fn default() -> Background {
-        Background::new(|work| work())
+    fn default() -> Self {
+        Self::new(|work| work())
     }
 }
 

@@ -64,7 +64,7 @@ impl<'a> BatchView<'a> {
     ///
     /// # Errors
     /// [`BatchError::Truncated`], [`BatchError::Length`] or [`BatchError::Magic`].
-    pub fn parse(bytes: &'a [u8]) -> Result<BatchView<'a>, BatchError> {
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, BatchError> {
         let header =
             bytes.get(..HEADER_LEN).ok_or(BatchError::Truncated { have: bytes.len(), need: HEADER_LEN })?;
         let view = BatchView { bytes: header };
@@ -82,7 +82,7 @@ impl<'a> BatchView<'a> {
     ///
     /// # Errors
     /// As [`BatchView::parse`], but the records may be missing.
-    pub fn parse_header(bytes: &'a [u8; HEADER_LEN]) -> Result<BatchView<'a>, BatchError> {
+    pub fn parse_header(bytes: &'a [u8; HEADER_LEN]) -> Result<Self, BatchError> {
         match BatchView::parse(bytes) {
             Err(BatchError::Truncated { .. }) => Ok(BatchView { bytes }),
             other => other,
@@ -186,9 +186,10 @@ impl<'a> BatchView<'a> {
 
     /// The timestamp of one of its records.
     pub fn timestamp_of(&self, record: &Record) -> i64 {
-        match self.is_log_append_time() {
-            true => self.max_timestamp(),
-            false => self.base_timestamp().wrapping_add(record.timestamp_delta),
+        if self.is_log_append_time() {
+            self.max_timestamp()
+        } else {
+            self.base_timestamp().wrapping_add(record.timestamp_delta)
         }
     }
 

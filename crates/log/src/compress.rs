@@ -33,13 +33,13 @@ pub enum Compression {
 
 impl Compression {
     /// The codec with this number in a batch's attributes, if there is one.
-    pub fn from_id(id: u8) -> Option<Compression> {
+    pub fn from_id(id: u8) -> Option<Self> {
         Some(match id {
-            0 => Compression::None,
-            1 => Compression::Gzip,
-            2 => Compression::Snappy,
-            3 => Compression::Lz4,
-            4 => Compression::Zstd,
+            0 => Self::None,
+            1 => Self::Gzip,
+            2 => Self::Snappy,
+            3 => Self::Lz4,
+            4 => Self::Zstd,
             _ => return None,
         })
     }
@@ -47,22 +47,22 @@ impl Compression {
     /// The number of this codec in a batch's attributes.
     pub fn id(self) -> u8 {
         match self {
-            Compression::None => 0,
-            Compression::Gzip => 1,
-            Compression::Snappy => 2,
-            Compression::Lz4 => 3,
-            Compression::Zstd => 4,
+            Self::None => 0,
+            Self::Gzip => 1,
+            Self::Snappy => 2,
+            Self::Lz4 => 3,
+            Self::Zstd => 4,
         }
     }
 
     /// The name used in configuration (`compression.type`).
     pub fn name(self) -> &'static str {
         match self {
-            Compression::None => "none",
-            Compression::Gzip => "gzip",
-            Compression::Snappy => "snappy",
-            Compression::Lz4 => "lz4",
-            Compression::Zstd => "zstd",
+            Self::None => "none",
+            Self::Gzip => "gzip",
+            Self::Snappy => "snappy",
+            Self::Lz4 => "lz4",
+            Self::Zstd => "zstd",
         }
     }
 }

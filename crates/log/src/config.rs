@@ -81,9 +81,9 @@ impl LogConfig {
 }
 
 impl Default for LogConfig {
-    fn default() -> LogConfig {
+    fn default() -> Self {
         let days = |days: u64| Duration::from_secs(days * 86_400).as_millis() as i64;
-        LogConfig {
+        Self {
             segment_bytes: 1 << 30,
             segment_ms: days(7),
             segment_jitter_ms: 0,

@@ -113,11 +113,10 @@ pub trait Disk: ReadFiles {
     /// written.
     fn write_mapped(&self, map: &mut WriteMap, _path: &Path, bytes: &[u8], position: u64) -> io::Result<()> {
         map.write(position, bytes);
-        match map.is_lost() {
-            true => {
-                Err(io::Error::other("a page of the mapping is lost: the file was cut, or its disk failed"))
-            }
-            false => Ok(()),
+        if map.is_lost() {
+            Err(io::Error::other("a page of the mapping is lost: the file was cut, or its disk failed"))
+        } else {
+            Ok(())
         }
     }
     /// Sets the time at which the file counts as last written to.
@@ -177,7 +176,7 @@ pub struct DirEntry {
 }
 
 impl DirEntry {
-    fn of(found: &fs::DirEntry) -> io::Result<DirEntry> {
+    fn of(found: &fs::DirEntry) -> io::Result<Self> {
         let (path, mut kind) = (found.path(), found.file_type()?);
         if kind.is_symlink() {
             kind = fs::metadata(&path).map_or(kind, |target| target.file_type());
@@ -187,7 +186,7 @@ impl DirEntry {
             kind if kind.is_dir() => Kind::Dir,
             _ => Kind::Other,
         };
-        Ok(DirEntry { path, kind })
+        Ok(Self { path, kind })
     }
 }
 

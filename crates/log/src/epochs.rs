@@ -29,7 +29,7 @@ impl Epochs {
     }
 
     /// The given epochs, and later ones.
-    pub(crate) fn followed_by(mut self, later: &Epochs) -> Epochs {
+    pub(crate) fn followed_by(mut self, later: &Self) -> Self {
         for (epoch, offset) in &later.entries {
             self.assign(*epoch, *offset);
         }
@@ -98,9 +98,9 @@ impl Epochs {
     }
 
     /// Reads the file; no file is no epochs.
-    pub(crate) fn load(disk: &dyn Disk, dir: &Path) -> Result<Epochs, LogError> {
+    pub(crate) fn load(disk: &dyn Disk, dir: &Path) -> Result<Self, LogError> {
         let path = dir.join(LEADER_EPOCHS);
-        let Some(text) = read_text(disk, &path)? else { return Ok(Epochs::default()) };
+        let Some(text) = read_text(disk, &path)? else { return Ok(Self::default()) };
         let damaged = |detail: String| LogError::corrupt(&path, detail);
         let mut entries = Vec::new();
         for line in Lines::parse(&text).map_err(damaged)? {
@@ -115,7 +115,7 @@ impl Epochs {
             }
             entries.push((epoch, offset));
         }
-        Ok(Epochs { entries })
+        Ok(Self { entries })
     }
 
     /// Writes the file again and renames it into place; the next flush makes it durable.

@@ -56,33 +56,33 @@ pub enum LogError {
 
 impl LogError {
     /// An operation on a file failed; `operation` is a verb.
-    pub fn io(operation: &'static str, path: &Path, source: io::Error) -> LogError {
-        LogError::Io { operation, path: path.to_owned(), source: Arc::new(source) }
+    pub fn io(operation: &'static str, path: &Path, source: io::Error) -> Self {
+        Self::Io { operation, path: path.to_owned(), source: Arc::new(source) }
     }
 
     /// The kernel's answer, where there was one.
     pub fn source_io(&self) -> Option<&io::Error> {
         match self {
-            LogError::Io { source, .. } => Some(source),
+            Self::Io { source, .. } => Some(source),
             _ => None,
         }
     }
 
     /// A file has invalid contents.
-    pub fn corrupt(path: &Path, detail: impl Into<String>) -> LogError {
-        LogError::Corrupt { path: path.to_owned(), detail: detail.into() }
+    pub fn corrupt(path: &Path, detail: impl Into<String>) -> Self {
+        Self::Corrupt { path: path.to_owned(), detail: detail.into() }
     }
 }
 
 /// For the writer, which reads its own log: bytes that are not a batch are damage.
 impl From<ReadError> for LogError {
-    fn from(error: ReadError) -> LogError {
+    fn from(error: ReadError) -> Self {
         match error {
             ReadError::Storage(error) => error,
             ReadError::Cold => unreachable!("the writer waits for what it reads"),
-            ReadError::Corrupt { ref path, .. } => LogError::corrupt(&path.clone(), error.to_string()),
+            ReadError::Corrupt { ref path, .. } => Self::corrupt(&path.clone(), error.to_string()),
             ReadError::OutOfRange { offset, log_start, log_end } => {
-                LogError::OutOfRange { offset, log_start, log_end }
+                Self::OutOfRange { offset, log_start, log_end }
             }
         }
     }
@@ -121,10 +121,10 @@ pub enum ReadError {
 
 impl ReadError {
     /// The same error for a reader that does not wait.
-    pub(crate) fn or_cold(self) -> ReadError {
+    pub(crate) fn or_cold(self) -> Self {
         match self {
-            ReadError::Storage(LogError::Io { source, .. }) if source.kind() == io::ErrorKind::WouldBlock => {
-                ReadError::Cold
+            Self::Storage(LogError::Io { source, .. }) if source.kind() == io::ErrorKind::WouldBlock => {
+                Self::Cold
             }
             other => other,
         }

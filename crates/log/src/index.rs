@@ -58,9 +58,10 @@ pub(crate) struct View<'a> {
 impl View<'_> {
     /// Value read through the view, unless the mapping was lost: then it may be zeroes.
     pub(crate) fn unless_lost<T>(&self, value: T) -> Result<T, LogError> {
-        match self.map().is_some_and(FileMap::is_lost) {
-            true => Err(LogError::Lost { path: self.path.to_owned() }),
-            false => Ok(value),
+        if self.map().is_some_and(FileMap::is_lost) {
+            Err(LogError::Lost { path: self.path.to_owned() })
+        } else {
+            Ok(value)
         }
     }
 
@@ -71,21 +72,21 @@ impl View<'_> {
 
 impl Entries {
     /// An index without entries; its file is created empty.
-    pub(crate) fn create(disk: &dyn Disk, path: PathBuf, width: usize) -> Result<Entries, LogError> {
+    pub(crate) fn create(disk: &dyn Disk, path: PathBuf, width: usize) -> Result<Self, LogError> {
         disk.write_file(&path, &[]).at("create", &path)?;
-        Ok(Entries::with_count(path, width, 0))
+        Ok(Self::with_count(path, width, 0))
     }
 
     /// An index on disk; not touched before it is needed.
-    pub(crate) fn on_disk(path: PathBuf, width: usize) -> Entries {
-        Entries::with_count(path, width, UNKNOWN)
+    pub(crate) fn on_disk(path: PathBuf, width: usize) -> Self {
+        Self::with_count(path, width, UNKNOWN)
     }
 
-    fn with_count(path: PathBuf, width: usize, count: usize) -> Entries {
+    fn with_count(path: PathBuf, width: usize, count: usize) -> Self {
         // A mapping is read in words of four bytes.
         assert!(width > 0 && width.is_multiple_of(4), "entries of {width} bytes");
         let (map, reserved) = (ArcSwapOption::empty(), AtomicU64::new(0));
-        Entries { path, width, count: AtomicUsize::new(count), map, reserved, growing: Mutex::new(()) }
+        Self { path, width, count: AtomicUsize::new(count), map, reserved, growing: Mutex::new(()) }
     }
 
     pub(crate) fn path(&self) -> &Path {

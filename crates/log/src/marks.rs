@@ -53,9 +53,9 @@ pub(crate) struct Ended {
 }
 
 impl Marks {
-    pub(crate) fn new(start: Start) -> Marks {
+    pub(crate) fn new(start: Start) -> Self {
         let first_open = start.first_open.unwrap_or(NONE);
-        Marks {
+        Self {
             log_start: start.log_start.into(),
             high_watermark: start.high_watermark.clamp(start.log_start, start.log_end).into(),
             log_end: start.log_end.into(),

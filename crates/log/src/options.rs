@@ -44,8 +44,8 @@ pub struct OpenOptions {
 impl OpenOptions {
     /// A partition in `dir` of which nothing is known: default configuration, and everything in it
     /// is checked.
-    pub fn new(dir: impl Into<PathBuf>) -> OpenOptions {
-        OpenOptions {
+    pub fn new(dir: impl Into<PathBuf>) -> Self {
+        Self {
             dir: dir.into(),
             config: LogConfig::default(),
             leader_epoch: -1,

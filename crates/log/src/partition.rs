@@ -68,8 +68,8 @@ pub struct Slice {
 }
 
 impl Slice {
-    fn nothing(base_offset: i64, log_start: i64) -> Slice {
-        Slice { extent: None, base_offset, log_start, sealed: false, cached: false, segments: None }
+    fn nothing(base_offset: i64, log_start: i64) -> Self {
+        Self { extent: None, base_offset, log_start, sealed: false, cached: false, segments: None }
     }
 
     /// Bytes in the range.
@@ -98,9 +98,9 @@ impl Partition {
         segments: Vec<Arc<Segment>>,
         epochs: Epochs,
         start: Start,
-    ) -> Partition {
+    ) -> Self {
         assert_in_order(&segments);
-        let partition = Partition {
+        let partition = Self {
             dir: ArcSwap::from_pointee(dir),
             disk,
             segments: ArcSwap::from_pointee(segments),
@@ -119,8 +119,8 @@ impl Partition {
     }
 
     /// The same partition, whose storage errors go to the watch.
-    pub(crate) fn watched(self, watch: FailureWatch) -> Partition {
-        Partition { watch: ArcSwap::from_pointee(watch), ..self }
+    pub(crate) fn watched(self, watch: FailureWatch) -> Self {
+        Self { watch: ArcSwap::from_pointee(watch), ..self }
     }
 
     /// Replaces the list of segments. Readers continue with their list.
@@ -136,7 +136,7 @@ impl Partition {
 
     /// Takes the place, the files and the watch of a copy of this log. Under the lock of the
     /// flushes.
-    pub(crate) fn adopt(&self, copy: &Partition) {
+    pub(crate) fn adopt(&self, copy: &Self) {
         self.watch.store(copy.watch.load_full());
         self.publish_segments(Vec::clone(&copy.segments.load()));
         self.dir.store(copy.dir.load_full());

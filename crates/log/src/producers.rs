@@ -52,8 +52,8 @@ pub(crate) struct Producer {
 }
 
 impl Producer {
-    fn new(epoch: i16, now_ms: i64) -> Producer {
-        Producer {
+    fn new(epoch: i16, now_ms: i64) -> Self {
+        Self {
             epoch,
             coordinator_epoch: -1,
             last_timestamp: -1,

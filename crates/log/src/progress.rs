@@ -20,8 +20,8 @@ pub(crate) type NewEntries = Option<((u32, u32), TimeEntry)>;
 
 impl Progress {
     /// A segment without batches.
-    pub(crate) fn none() -> Progress {
-        Progress {
+    pub(crate) fn none() -> Self {
+        Self {
             since_index: 0,
             first_timestamp: None,
             latest: TimeEntry { timestamp: NO_TIMESTAMP, delta: 0 },

@@ -283,8 +283,8 @@ impl Recovery<'_> {
 }
 
 impl Listing {
-    fn read(disk: &dyn Disk, dir: &Path) -> Result<Listing, LogError> {
-        let mut listing = Listing::default();
+    fn read(disk: &dyn Disk, dir: &Path) -> Result<Self, LogError> {
+        let mut listing = Self::default();
         for path in files(disk, dir)? {
             let names = match extension(&path) {
                 "log" => &mut listing.bases,

@@ -76,17 +76,17 @@ impl IndexState {
     /// A reader found, without the index, records that it did not find with the index. Returns true
     /// for the first report.
     fn note_misled(&self) -> bool {
-        self.0.compare_exchange(0, IndexState::MISLED, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        self.0.compare_exchange(0, Self::MISLED, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
     /// True if the index should be built again.
     pub(crate) fn is_misleading(&self) -> bool {
-        self.0.load(Ordering::Relaxed) == IndexState::MISLED
+        self.0.load(Ordering::Relaxed) == Self::MISLED
     }
 
     /// The index cannot be rebuilt, and stays unchanged.
     pub(crate) fn keep(&self) {
-        self.0.store(IndexState::KEPT, Ordering::Relaxed);
+        self.0.store(Self::KEPT, Ordering::Relaxed);
     }
 }
 
@@ -130,8 +130,8 @@ pub(crate) fn file_name(base: i64, suffix: &str) -> String {
 
 impl Segment {
     /// A new, empty segment with empty index files.
-    pub(crate) fn create(disk: &dyn Disk, dir: &Path, base: i64) -> Result<Segment, LogError> {
-        Segment::with_file(disk, dir, base, |path| disk.create(path))
+    pub(crate) fn create(disk: &dyn Disk, dir: &Path, base: i64) -> Result<Self, LogError> {
+        Self::with_file(disk, dir, base, |path| disk.create(path))
     }
 
     /// The same, with a log file that the caller will rename to this name.
@@ -140,7 +140,7 @@ impl Segment {
         dir: &Path,
         base: i64,
         file: impl FnOnce(&Path) -> io::Result<File>,
-    ) -> Result<Segment, LogError> {
+    ) -> Result<Self, LogError> {
         let path = dir.join(file_name(base, ".log"));
         let offsets = OffsetIndex::create(disk, dir.join(file_name(base, ".index")))?;
         let times = TimeIndex::create(disk, dir.join(file_name(base, ".timeindex")))?;
@@ -149,30 +149,18 @@ impl Segment {
         let (size, max_timestamp) = (AtomicU64::new(0), AtomicI64::new(NO_TIMESTAMP));
         let end = AtomicI64::new(base);
         let (index_state, calmed) = (IndexState::default(), OnceLock::new());
-        Ok(Segment {
-            base,
-            path,
-            file,
-            calmed,
-            size,
-            end,
-            max_timestamp,
-            index_state,
-            offsets,
-            times,
-            aborted,
-        })
+        Ok(Self { base, path, file, calmed, size, end, max_timestamp, index_state, offsets, times, aborted })
     }
 
     /// A segment on disk of which `size` bytes are published. Opens nothing yet.
-    pub(crate) fn on_disk(dir: &Path, base: i64, size: u64) -> Segment {
+    pub(crate) fn on_disk(dir: &Path, base: i64, size: u64) -> Self {
         let path = dir.join(file_name(base, ".log"));
-        Segment::at_path(dir, base, (size, &path))
+        Self::at_path(dir, base, (size, &path))
     }
 
     /// The same, with its log in a file that has another name.
-    pub(crate) fn at_path(dir: &Path, base: i64, (size, path): (u64, &Path)) -> Segment {
-        Segment {
+    pub(crate) fn at_path(dir: &Path, base: i64, (size, path): (u64, &Path)) -> Self {
+        Self {
             base,
             path: path.to_owned(),
             file: OnceLock::new(),
@@ -194,7 +182,7 @@ impl Segment {
         disk: &dyn Disk,
         built: &Built,
         index_bytes: u32,
-    ) -> Result<Segment, LogError> {
+    ) -> Result<Self, LogError> {
         let (offsets, times, aborted) =
             (self.offsets.entries().path(), self.times.entries().path(), self.aborted.path());
         let capacity = OffsetIndex::capacity(index_bytes);
@@ -207,7 +195,7 @@ impl Segment {
             txn = txn.with_entries(disk, aborted)?;
         }
         let latest = built.times.last().map_or(NO_TIMESTAMP, |entry| entry.timestamp);
-        Ok(Segment {
+        Ok(Self {
             base: self.base,
             path: self.path.clone(),
             file: OnceLock::new(),

@@ -15,8 +15,8 @@ pub struct FailureWatch(Option<Arc<Tell>>);
 
 impl FailureWatch {
     /// Calls `tell` with each error.
-    pub fn new(tell: impl Fn(&LogError) + Send + Sync + 'static) -> FailureWatch {
-        FailureWatch(Some(Arc::new(tell)))
+    pub fn new(tell: impl Fn(&LogError) + Send + Sync + 'static) -> Self {
+        Self(Some(Arc::new(tell)))
     }
 
     pub(crate) fn tell(&self, error: &LogError) {

@@ -67,7 +67,7 @@ impl Writer {
     /// the checked segments. Blocks.
     ///
     /// # Errors A failing disk. Damage of the log itself is repaired and reported.
-    pub fn open(options: OpenOptions, now_ms: i64) -> Result<(Writer, OpenReport), LogError> {
+    pub fn open(options: OpenOptions, now_ms: i64) -> Result<(Self, OpenReport), LogError> {
         let opened = recover::open(&options, now_ms)?;
         let Opened { segments, mut epochs, producers, report, log_start, log_end, snapshot_at, .. } = opened;
         let last = segments.last().expect("an opened log has a segment").clone();
@@ -97,7 +97,7 @@ impl Writer {
             partition.note_new_name();
         }
         let stale_recovery_point = -1;
-        let writer = Writer {
+        let writer = Self {
             partition,
             disk,
             config,

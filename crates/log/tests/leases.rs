@@ -31,11 +31,11 @@ struct Log {
 
 impl Log {
     /// Four megabytes in several segments, the same few keys in each.
-    fn new() -> Log {
+    fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let config = LogConfig { segment_bytes: 700_000, ..LogConfig::default() };
         let options = OpenOptions { config, ..OpenOptions::new(dir.path()) };
-        let mut log = Log { writer: Writer::open(options, NOW_MS).unwrap().0, dir };
+        let mut log = Self { writer: Writer::open(options, NOW_MS).unwrap().0, dir };
         (0..BATCHES).for_each(|seed| log.append(seed));
         assert!(log.writer.partition().segment_count() > 4);
         log
@@ -82,7 +82,7 @@ struct Sending {
 }
 
 impl Sending {
-    fn begin(log: &Log, path: Path) -> Sending {
+    fn begin(log: &Log, path: Path) -> Self {
         let (pieces, whole) = log.ranges();
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let sender = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -91,7 +91,7 @@ impl Sending {
         let receiver = listener.accept().unwrap().0;
         let mut engine = Engine::new(&Caps::probe(), Arc::new(Counters::default()));
         engine.force(path.to_socket());
-        let mut sending = Sending { engine, transfer: Transfer::new(pieces), sender, receiver, whole };
+        let mut sending = Self { engine, transfer: Transfer::new(pieces), sender, receiver, whole };
         while sending.step().unwrap() != Turn::Blocked {}
         let (left, all) = (sending.transfer.remaining(), sending.whole.len() as u64);
         assert!(left > 0 && left < all, "{left} of {all}");

@@ -57,10 +57,10 @@ impl TlsSession {
     ///
     /// # Errors
     /// The configuration cannot be used.
-    pub fn new(config: Arc<ServerConfig>) -> Result<TlsSession, rustls::Error> {
+    pub fn new(config: Arc<ServerConfig>) -> Result<Self, rustls::Error> {
         let tls = UnbufferedServerConnection::new(config)?;
         let (incoming, outgoing) = (Vec::new(), Vec::new());
-        Ok(TlsSession { tls, incoming, outgoing, closed: false, said_nothing: true, over: false })
+        Ok(Self { tls, incoming, outgoing, closed: false, said_nothing: true, over: false })
     }
 
     /// Processes received bytes. Decrypted data is appended to `plain`; bytes to be sent to the

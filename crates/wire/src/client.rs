@@ -31,8 +31,8 @@ pub struct ClientOptions {
 }
 
 impl Default for ClientOptions {
-    fn default() -> ClientOptions {
-        ClientOptions {
+    fn default() -> Self {
+        Self {
             client_id: "levada".into(),
             timeout: Duration::from_secs(30),
             max_frame_bytes: frame::MAX_FRAME_BYTES,
@@ -73,8 +73,8 @@ impl Client {
     ///
     /// # Errors The address does not resolve, no server answers there, or the answer is not
     /// Kafka's.
-    pub fn connect(address: &str, options: &ClientOptions) -> Result<Client, ClientError> {
-        Client::connect_over(address, options, |_, socket| Ok(Box::new(socket)))
+    pub fn connect(address: &str, options: &ClientOptions) -> Result<Self, ClientError> {
+        Self::connect_over(address, options, |_, socket| Ok(Box::new(socket)))
     }
 
     /// The same, over what `channel` makes of the host's name and the socket, such as TLS.
@@ -85,8 +85,8 @@ impl Client {
         address: &str,
         options: &ClientOptions,
         channel: impl FnOnce(&str, TcpStream) -> io::Result<Box<dyn Channel>>,
-    ) -> Result<Client, ClientError> {
-        let mut client = Client::connect_over_unnegotiated(address, options, channel)?;
+    ) -> Result<Self, ClientError> {
+        let mut client = Self::connect_over_unnegotiated(address, options, channel)?;
         client.negotiate()?;
         Ok(client)
     }
@@ -96,8 +96,8 @@ impl Client {
     /// [`negotiate`](Client::negotiate).
     ///
     /// # Errors The address does not resolve or no server answers there.
-    pub fn connect_unnegotiated(address: &str, options: &ClientOptions) -> Result<Client, ClientError> {
-        Client::connect_over_unnegotiated(address, options, |_, socket| Ok(Box::new(socket)))
+    pub fn connect_unnegotiated(address: &str, options: &ClientOptions) -> Result<Self, ClientError> {
+        Self::connect_over_unnegotiated(address, options, |_, socket| Ok(Box::new(socket)))
     }
 
     /// Both: over what `channel` makes, and without sending anything.
@@ -107,12 +107,12 @@ impl Client {
         address: &str,
         options: &ClientOptions,
         channel: impl FnOnce(&str, TcpStream) -> io::Result<Box<dyn Channel>>,
-    ) -> Result<Client, ClientError> {
+    ) -> Result<Self, ClientError> {
         let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
         let channel = open(address, options.timeout)
             .and_then(|socket| channel(host.trim_start_matches('[').trim_end_matches(']'), socket))
             .map_err(|source| ClientError::Connect { address: address.into(), source })?;
-        Ok(Client {
+        Ok(Self {
             address: address.into(),
             client_id: options.client_id.clone(),
             channel,

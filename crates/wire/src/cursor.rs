@@ -25,7 +25,7 @@ pub(crate) trait Source: AsRef<[u8]> + Sized {
 }
 
 impl Source for BytesMut {
-    fn cut(&mut self, skip: usize, len: usize) -> BytesMut {
+    fn cut(&mut self, skip: usize, len: usize) -> Self {
         self.advance(skip);
         self.split_to(len)
     }
@@ -36,7 +36,7 @@ impl Source for BytesMut {
 }
 
 impl Source for Bytes {
-    fn cut(&mut self, skip: usize, len: usize) -> Bytes {
+    fn cut(&mut self, skip: usize, len: usize) -> Self {
         self.advance(skip);
         self.split_to(len)
     }
@@ -59,8 +59,8 @@ impl Source for &[u8] {
 }
 
 impl<B: Source> Cursor<B> {
-    pub(crate) fn new(bytes: B) -> Cursor<B> {
-        Cursor { bytes, position: 0, taken: 0, elements: 0 }
+    pub(crate) fn new(bytes: B) -> Self {
+        Self { bytes, position: 0, taken: 0, elements: 0 }
     }
 
     /// Bytes read so far, counted from the start of the buffer given to `new`.
@@ -198,7 +198,7 @@ impl<B: Source> Cursor<B> {
     /// are dropped.
     pub(crate) fn tags(
         &mut self,
-        mut known: impl FnMut(u32, &mut Cursor<B>) -> Result<bool, Malformed>,
+        mut known: impl FnMut(u32, &mut Self) -> Result<bool, Malformed>,
     ) -> Result<(), Malformed> {
         let mut previous = None;
         for _ in 0..self.varint()? {
@@ -211,8 +211,8 @@ impl<B: Source> Cursor<B> {
             let size = self.varint()? as usize;
             let start = self.offset();
             let mut field =
-                Cursor { bytes: self.take(size)?, position: 0, taken: start, elements: self.elements };
-            let left = |field: &Cursor<B>| size - (field.offset() - start);
+                Self { bytes: self.take(size)?, position: 0, taken: start, elements: self.elements };
+            let left = |field: &Self| size - (field.offset() - start);
             if known(tag, &mut field)? && left(&field) != 0 {
                 let consumed = size - left(&field);
                 return Err(Malformed::TaggedFieldSize { tag, size, consumed, offset: start });
@@ -236,8 +236,8 @@ enum Prefix {
 }
 
 impl Prefix {
-    fn of(flexible: bool, plain: Prefix) -> Prefix {
-        if flexible { Prefix::Compact } else { plain }
+    fn of(flexible: bool, plain: Self) -> Self {
+        if flexible { Self::Compact } else { plain }
     }
 }
 

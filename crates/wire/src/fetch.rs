@@ -96,7 +96,7 @@ impl FetchRequest {
     ///
     /// # Errors
     /// The peer sent a version that is not served or malformed bytes.
-    pub fn decode(body: Bytes, version: i16) -> Result<FetchRequest, DecodeError> {
+    pub fn decode(body: Bytes, version: i16) -> Result<Self, DecodeError> {
         let api = ApiKey::Fetch;
         if !api.serves(version) {
             return Err(DecodeError::UnsupportedVersion { api, version });
@@ -104,7 +104,7 @@ impl FetchRequest {
         let flexible = api.is_flexible(version);
         let mut cursor = Cursor::new(body);
         let replica_id = if version < 15 { cursor.i32()? } else { -1 };
-        let mut request = FetchRequest {
+        let mut request = Self {
             cluster_id: None,
             replica_id,
             replica_epoch: -1,
@@ -268,8 +268,8 @@ pub struct FetchedPartition<H> {
 
 impl<H> FetchedPartition<H> {
     /// A partition without records, error or offsets.
-    pub fn new(index: i32) -> FetchedPartition<H> {
-        FetchedPartition {
+    pub fn new(index: i32) -> Self {
+        Self {
             index,
             error_code: 0,
             high_watermark: -1,

@@ -43,8 +43,8 @@ pub struct FrameBuffer {
 
 impl FrameBuffer {
     /// An empty buffer that refuses frames above `limit_bytes`. Allocates nothing.
-    pub fn new(limit_bytes: u32) -> FrameBuffer {
-        FrameBuffer { bytes: BytesMut::new(), limit_bytes, largest_bytes: 0, ahead_bytes: 0 }
+    pub fn new(limit_bytes: u32) -> Self {
+        Self { bytes: BytesMut::new(), limit_bytes, largest_bytes: 0, ahead_bytes: 0 }
     }
 
     /// Changes the limit, for frames whose length has not been read yet (after authentication).

@@ -16,7 +16,7 @@ pub trait HoleLen {
 
 impl HoleLen for Bytes {
     fn len(&self) -> u64 {
-        Bytes::len(self) as u64
+        Self::len(self) as u64
     }
 }
 
@@ -60,10 +60,10 @@ impl<H: HoleLen> Gather<H> {
 
 impl<H> From<Bytes> for Gather<H> {
     /// A response without holes.
-    fn from(bytes: Bytes) -> Gather<H> {
+    fn from(bytes: Bytes) -> Self {
         let len = bytes.len() as u64;
         let pieces = if bytes.is_empty() { Vec::new() } else { vec![Piece::Bytes(bytes)] };
-        Gather { pieces, len }
+        Self { pieces, len }
     }
 }
 
@@ -76,8 +76,8 @@ pub(crate) struct Holes<H> {
 }
 
 impl<H: HoleLen> Holes<H> {
-    pub(crate) fn new() -> Holes<H> {
-        Holes { holes: Vec::new(), len: 0 }
+    pub(crate) fn new() -> Self {
+        Self { holes: Vec::new(), len: 0 }
     }
 
     /// Puts `hole` behind the first `position` bytes of the buffer.

@@ -29,7 +29,7 @@ impl RequestHeader {
     ///
     /// # Errors
     /// The peer's fault; `frame` is then untouched, and the connection should be closed.
-    pub fn decode(frame: &mut BytesMut) -> Result<RequestHeader, DecodeError> {
+    pub fn decode(frame: &mut BytesMut) -> Result<Self, DecodeError> {
         let mut cursor = Cursor::new(&frame[..]);
         let key = cursor.i16()?;
         let version = cursor.i16()?;
@@ -44,7 +44,7 @@ impl RequestHeader {
         }
         let header_bytes = cursor.offset();
         frame.advance(header_bytes);
-        Ok(RequestHeader { api, version, correlation_id, client_id })
+        Ok(Self { api, version, correlation_id, client_id })
     }
 }
 

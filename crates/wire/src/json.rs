@@ -64,12 +64,12 @@ const API_VERSIONS: i16 = 18;
 
 impl JsonApi {
     /// All of them, by key.
-    pub fn all() -> &'static [JsonApi] {
+    pub fn all() -> &'static [Self] {
         &APIS
     }
 
     /// The API of this name, in upper or lower case.
-    pub fn named(name: &str) -> Option<&'static JsonApi> {
+    pub fn named(name: &str) -> Option<&'static Self> {
         APIS.iter().find(|api| api.name().eq_ignore_ascii_case(name))
     }
 

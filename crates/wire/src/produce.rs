@@ -52,7 +52,7 @@ impl ProduceRequest {
     /// # Errors
     /// The peer sent a version that is not served (0 to 2 are advertised and refused) or malformed
     /// bytes.
-    pub fn decode(body: BytesMut, version: i16) -> Result<ProduceRequest, DecodeError> {
+    pub fn decode(body: BytesMut, version: i16) -> Result<Self, DecodeError> {
         let api = ApiKey::Produce;
         if !api.serves(version) {
             return Err(DecodeError::UnsupportedVersion { api, version });
@@ -69,7 +69,7 @@ impl ProduceRequest {
         if flexible {
             cursor.skip_tags()?;
         }
-        Ok(ProduceRequest { transactional_id, acks, timeout_ms, topics })
+        Ok(Self { transactional_id, acks, timeout_ms, topics })
     }
 }
 
@@ -143,8 +143,8 @@ pub struct ProducedPartition {
 
 impl Default for ProducedPartition {
     /// No error, and every offset and time unknown (-1).
-    fn default() -> ProducedPartition {
-        ProducedPartition {
+    fn default() -> Self {
+        Self {
             index: 0,
             error_code: 0,
             base_offset: -1,

@@ -23,9 +23,10 @@ fn main() -> ExitCode {
         find(name).run(kind.expect("levada or kafka"));
         return ExitCode::SUCCESS;
     }
-    let chosen: Vec<&'static Suite> = match arguments.is_empty() {
-        true => SUITES.iter().collect(),
-        false => arguments.iter().map(|name| find(name)).collect(),
+    let chosen: Vec<&'static Suite> = if arguments.is_empty() {
+        SUITES.iter().collect()
+    } else {
+        arguments.iter().map(|name| find(name)).collect()
     };
     let scores: Vec<Score> = chosen.into_iter().map(score).collect();
     let (page, results) = (markdown(&scores), paths::suite_results());
@@ -53,13 +54,12 @@ fn score(suite: &'static Suite) -> Score {
 fn outcomes(suite: &Suite, kind: Kind) -> Outcomes {
     eprintln!("==> {} on {}: {}", suite.name, word(kind), suite.log(kind).display());
     let program = std::env::current_exe().expect("the path of this program");
-    let mut command = match suite.needs_own_network() {
-        false => Command::new(&program),
-        true => {
-            let mut command = Command::new("unshare");
-            command.args(["--net", "sh", "-c", r#"ip link set lo up && exec "$0" "$@""#]).arg(&program);
-            command
-        }
+    let mut command = if suite.needs_own_network() {
+        let mut command = Command::new("unshare");
+        command.args(["--net", "sh", "-c", r#"ip link set lo up && exec "$0" "$@""#]).arg(&program);
+        command
+    } else {
+        Command::new(&program)
     };
     command.args([ONE, suite.name, word(kind)]).stdin(Stdio::null());
     let status = command.status().unwrap_or_else(|error| panic!("{command:?}: {error}"));

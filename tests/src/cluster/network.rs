@@ -35,7 +35,7 @@ pub struct Network {
 
 impl Network {
     /// Makes a network; an error names a missing capability of this machine.
-    pub(super) fn create() -> Result<Network, String> {
+    pub(super) fn create() -> Result<Self, String> {
         let mut outcome = Err(String::new());
         for _ in 0..TRIES {
             let subnet = rand::random_range(0..=u8::MAX);
@@ -53,7 +53,7 @@ impl Network {
         guard.args(["-c", script, "guard", &outer, &namespace]).stdin(Stdio::piped());
         let guard = guard.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
         let guard = guard.map_err(|error| format!("sh: {error}"))?;
-        let network = Network { namespace, subnet, guard };
+        let network = Self { namespace, subnet, guard };
         let (inside, others) = (network.member(), network.others());
         for line in [
             format!("ip link add {outer} type veth peer name {INNER} netns {}", network.namespace),

@@ -30,7 +30,7 @@ pub(super) enum Kind {
     Uuid,
     String,
     Bytes,
-    Array(Box<Kind>),
+    Array(Box<Self>),
     Fields(Vec<Field>),
 }
 

@@ -311,14 +311,14 @@ impl Writer<'_> {
 impl Mark {
     fn set(self, element: &mut [u8], number: usize) {
         match self {
-            Mark::Digits(end) => {
+            Self::Digits(end) => {
                 let mut rest = number;
                 for digit in element[end - DIGITS..end].iter_mut().rev() {
                     *digit = b"0123456789"[rest % 10];
                     rest /= 10;
                 }
             }
-            Mark::Number(end, bytes) => {
+            Self::Number(end, bytes) => {
                 element[end - bytes..end].copy_from_slice(&number.to_be_bytes()[8 - bytes..]);
             }
         }

@@ -109,11 +109,11 @@ impl Node {
     /// True in a run with controllers, for a test of what only a broker without them has. Prints
     /// the reason.
     pub fn is_left_out_in_clusters(reason: &str) -> bool {
-        if Node::has_controllers() {
+        if Self::has_controllers() {
             let test = std::thread::current().name().unwrap_or_default().to_owned();
             println!("left out in a cluster: {test}: {reason}");
         }
-        Node::has_controllers()
+        Self::has_controllers()
     }
 
     /// Ids that the leader of the metadata quorum may have: the node itself where it is its own

@@ -31,8 +31,8 @@ pub struct Batch {
 
 impl Batch {
     /// A right batch.
-    pub fn of(values: &[&[u8]]) -> Batch {
-        Batch {
+    pub fn of(values: &[&[u8]]) -> Self {
+        Self {
             values: values.iter().map(|value| value.to_vec()).collect(),
             producer: (-1, -1, -1),
             claimed_count: None,

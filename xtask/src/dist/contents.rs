@@ -33,16 +33,16 @@ pub(crate) enum Family {
 }
 
 impl Entry {
-    pub(crate) fn file(path: impl Into<String>, mode: u32, bytes: impl Into<Vec<u8>>) -> Entry {
-        Entry { path: path.into(), mode, content: Content::File(bytes.into()), is_config: false }
+    pub(crate) fn file(path: impl Into<String>, mode: u32, bytes: impl Into<Vec<u8>>) -> Self {
+        Self { path: path.into(), mode, content: Content::File(bytes.into()), is_config: false }
     }
 
-    pub(crate) fn directory(path: impl Into<String>, mode: u32) -> Entry {
-        Entry { path: path.into(), mode, content: Content::Directory, is_config: false }
+    pub(crate) fn directory(path: impl Into<String>, mode: u32) -> Self {
+        Self { path: path.into(), mode, content: Content::Directory, is_config: false }
     }
 
-    fn config(self) -> Entry {
-        Entry { is_config: true, ..self }
+    fn config(self) -> Self {
+        Self { is_config: true, ..self }
     }
 
     /// Bytes of a file; a directory has none.
@@ -156,8 +156,9 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>, String> {
 pub(crate) fn output(command: &mut Command) -> Result<Vec<u8>, String> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command.output().map_err(|error| format!("{name}: {error}"))?;
-    match output.status.success() {
-        true => Ok(output.stdout),
-        false => Err(format!("{name}: {}: {}", output.status, String::from_utf8_lossy(&output.stderr))),
+    if output.status.success() {
+        Ok(output.stdout)
+    } else {
+        Err(format!("{name}: {}: {}", output.status, String::from_utf8_lossy(&output.stderr)))
     }
 }

@@ -125,9 +125,10 @@ fn unit(data: &Path, dir: &Path) -> Result<(), String> {
     let said = contents::output(security.args(["security", "--offline=true", "--no-pager"]).arg(&file))?;
     let found = exposure(&String::from_utf8_lossy(&said)).ok_or("systemd-analyze security: no figure")?;
     println!("exposure of the unit: {found} of 10");
-    match found <= EXPOSURE_MAX {
-        true => Ok(()),
-        false => Err(format!("the unit's exposure is {found}; {EXPOSURE_MAX} is the limit")),
+    if found <= EXPOSURE_MAX {
+        Ok(())
+    } else {
+        Err(format!("the unit's exposure is {found}; {EXPOSURE_MAX} is the limit"))
     }
 }
 
@@ -150,9 +151,10 @@ pub(super) fn fits(socket: &str, config: &str) -> bool {
 pub(super) fn forbidden(unit: &str) -> Vec<&'static str> {
     let mut allowed: Vec<&str> = Vec::new();
     for filter in unit.lines().filter_map(|line| line.strip_prefix("SystemCallFilter=")) {
-        match filter.starts_with('~') {
-            true => allowed.clear(),
-            false => allowed.extend(filter.split_whitespace()),
+        if filter.starts_with('~') {
+            allowed.clear();
+        } else {
+            allowed.extend(filter.split_whitespace());
         }
     }
     CALLS.into_iter().filter(|call| !allowed.contains(call)).collect()
@@ -178,9 +180,12 @@ fn rpm(root: &Path, package: &Path) -> Result<(), String> {
     rpm(&["--checksig", "--nosignature"])?;
     let format = "[%{FILENAMES} %{FILEMODES:octal} %{FILEUSERNAME}:%{FILEGROUPNAME} %{FILEFLAGS:fflags}\n]";
     let listed = rpm(&["--query", "--queryformat", format, "--package"])?;
-    let has = |line: &str| match listed.lines().any(|listed| listed.trim_end() == line) {
-        true => Ok(()),
-        false => Err(format!("rpm: no line `{line}` in\n{listed}")),
+    let has = |line: &str| {
+        if listed.lines().any(|listed| listed.trim_end() == line) {
+            Ok(())
+        } else {
+            Err(format!("rpm: no line `{line}` in\n{listed}"))
+        }
     };
     for (path, mode) in FILES.iter().filter(|(path, _)| !path.starts_with("etc")) {
         has(&format!("/{path} 100{mode:o} root:root"))?;
@@ -216,10 +221,7 @@ fn image(archive: &Path) -> Result<(), String> {
             return Err(format!("image: {key} is {}, not {value}", config[key]));
         }
     }
-    match config["Healthcheck"]["Test"][0] == "CMD" {
-        true => Ok(()),
-        false => Err("image: no health check".to_owned()),
-    }
+    if config["Healthcheck"]["Test"][0] == "CMD" { Ok(()) } else { Err("image: no health check".to_owned()) }
 }
 
 /// Checks that the SBOM names linked crates and leaves out those of tests, and that its references

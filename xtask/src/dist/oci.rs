@@ -19,9 +19,8 @@ const LAYER: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
 /// The image's archive.
 pub(crate) fn image(root: &Path, release: &Release, binary: &Path) -> Result<Vec<u8>, String> {
     let entries = contents::image(root, binary)?;
-    let owner = |entry: &Entry| match entry.path.starts_with("var/lib/levada") {
-        true => Owner { id: USER, name: "levada" },
-        false => ROOT,
+    let owner = |entry: &Entry| {
+        if entry.path.starts_with("var/lib/levada") { Owner { id: USER, name: "levada" } } else { ROOT }
     };
     let layer = tarball::archive(&entries, release.epoch, owner)?;
     let packed = contents::gzip(&layer);

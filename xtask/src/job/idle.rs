@@ -17,8 +17,8 @@ struct Ticks {
 
 impl Idle {
     /// Begins now.
-    pub(super) fn new() -> Idle {
-        Idle { since: now() }
+    pub(super) fn new() -> Self {
+        Self { since: now() }
     }
 
     /// The idle share since the last call, or since the beginning; none if the kernel does not

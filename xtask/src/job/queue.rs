@@ -32,9 +32,9 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    pub(super) fn new(beside: usize) -> Queue {
+    pub(super) fn new(beside: usize) -> Self {
         assert!(beside > 0, "a queue in which nothing can start");
-        Queue { entries: Vec::new(), beside, guests: 0 }
+        Self { entries: Vec::new(), beside, guests: 0 }
     }
 
     /// Takes note of the processors' idle share since the last call. If it is large although all
@@ -107,7 +107,7 @@ impl Queue {
 
     /// Gives up the jobs whose needs have failed, and those that need such jobs.
     fn skip(&mut self) {
-        let hopeless = |queue: &Queue, entry: &Entry| {
+        let hopeless = |queue: &Self, entry: &Entry| {
             let failed = |need: &&str| matches!(queue.state_of(need), State::Failed | State::Skipped);
             entry.state == State::Waiting && entry.needs.iter().any(failed)
         };

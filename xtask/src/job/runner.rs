@@ -91,8 +91,8 @@ struct Running {
 }
 
 impl Runner {
-    fn new(beside: usize, folder: &Path) -> Runner {
-        Runner {
+    fn new(beside: usize, folder: &Path) -> Self {
+        Self {
             queue: Queue::new(beside),
             jobs: Vec::new(),
             running: Vec::new(),

@@ -10,8 +10,8 @@ pub(super) struct Verdict {
 
 impl Verdict {
     /// Reads a job's output. A job that failed without a failed test counts as one failure.
-    pub(super) fn new(output: &str, succeeded: bool) -> Verdict {
-        let mut verdict = Verdict { names: failures(output), ..Verdict::default() };
+    pub(super) fn new(output: &str, succeeded: bool) -> Self {
+        let mut verdict = Self { names: failures(output), ..Self::default() };
         for (passed, failed) in output.lines().filter_map(outcome) {
             verdict.passed += passed;
             verdict.failed += failed;

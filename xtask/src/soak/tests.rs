@@ -48,9 +48,10 @@ fn long_tests_exist() {
 
 /// True if a Rust file below a folder has this text.
 fn reads(folder: &Path, text: &str) -> bool {
-    fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).any(|path| match path.is_dir() {
-        true => reads(&path, text),
-        false => {
+    fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).any(|path| {
+        if path.is_dir() {
+            reads(&path, text)
+        } else {
             path.extension().is_some_and(|end| end == "rs")
                 && fs::read_to_string(&path).unwrap().contains(text)
         }

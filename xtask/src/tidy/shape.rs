@@ -137,9 +137,10 @@ impl Shapes<'_> {
             self.complain(first, format!("fn {name} has {lines} lines: at most {FUNCTION_LINES}"));
         }
         let own = |input: &&syn::FnArg| matches!(input, syn::FnArg::Typed(_));
-        let parameters: usize = match self.in_test {
-            true => signature.inputs.iter().filter(own).count(),
-            false => signature.inputs.iter().map(values).sum(),
+        let parameters: usize = if self.in_test {
+            signature.inputs.iter().filter(own).count()
+        } else {
+            signature.inputs.iter().map(values).sum()
         };
         if parameters > PARAMETERS && !self.in_trait_impl {
             self.complain(first, format!("fn {name} has {parameters} parameters: at most {PARAMETERS}"));

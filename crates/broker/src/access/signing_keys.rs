@@ -143,10 +143,7 @@ fn fetch(url: &str, login: Option<&Jaas>) -> Result<String, KeysError> {
     if let Some(path) = url.strip_prefix("file:") {
         return Ok(std::fs::read_to_string(path.strip_prefix("//").unwrap_or(path))?);
     }
-    let tls = match url.starts_with("https:") {
-        true => Some(tls(login)?),
-        false => None,
-    };
+    let tls = if url.starts_with("https:") { Some(tls(login)?) } else { None };
     let builder = Agent::config_builder()
         .timeout_global(Some(PATIENCE))
         .proxy(None)

@@ -197,9 +197,10 @@ impl Context {
         }
         let by_id = self.version() >= TOPIC_ID_VERSION_MIN;
         let name = self.topic_name(by_id, name, topic_id).ok_or(ErrorCode::UnknownTopicId)?;
-        match self.may(operation, ResourceType::Topic, &name) {
-            true => Ok(()),
-            false => Err(ErrorCode::TopicAuthorizationFailed),
+        if self.may(operation, ResourceType::Topic, &name) {
+            Ok(())
+        } else {
+            Err(ErrorCode::TopicAuthorizationFailed)
         }
     }
 
@@ -231,9 +232,10 @@ impl Context {
 
     /// Permitted operations on the cluster, if the client may see them.
     pub(crate) fn cluster_operations(&self) -> i32 {
-        match self.may_cluster(Operation::Describe) {
-            true => self.operations(ResourceType::Cluster, CLUSTER_NAME),
-            false => 0,
+        if self.may_cluster(Operation::Describe) {
+            self.operations(ResourceType::Cluster, CLUSTER_NAME)
+        } else {
+            0
         }
     }
 

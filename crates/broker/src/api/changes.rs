@@ -144,9 +144,10 @@ impl Before {
             let change =
                 Change { kind: acl.resource_type.name(), name: &acl.resource_name, key: "acl", old, new };
             audit::changed(context.session(), context.header.api, &change);
-            match came {
-                true => log_change!(context, "access control entry added", entry = text,),
-                false => log_change!(context, "access control entry removed", entry = text,),
+            if came {
+                log_change!(context, "access control entry added", entry = text,);
+            } else {
+                log_change!(context, "access control entry removed", entry = text,);
             }
         }
     }

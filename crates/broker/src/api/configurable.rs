@@ -49,9 +49,10 @@ impl Repeated {
 
     /// The error for a resource that is named more than once.
     fn check(&self, one: &ResourceKeys) -> Result<(), Failure> {
-        match self.0.contains(&(one.kind, one.name.clone())) {
-            true => Err(invalid("Each resource must appear at most once.")),
-            false => Ok(()),
+        if self.0.contains(&(one.kind, one.name.clone())) {
+            Err(invalid("Each resource must appear at most once."))
+        } else {
+            Ok(())
         }
     }
 }

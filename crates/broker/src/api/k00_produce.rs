@@ -381,9 +381,12 @@ async fn finish(index: i32, started: Started) -> ProducedPartition {
     let (partition, result) = match started {
         Started::Refused(partition, failure) => (partition, Err(failure)),
         Started::Submitted(partition, submitted, bytes) => {
-            let result = submitted.wait().await.map_err(|error| match partition.is_deleted() {
-                true => Rejected::from(partition.absence()),
-                false => Failure::from(error).into(),
+            let result = submitted.wait().await.map_err(|error| {
+                if partition.is_deleted() {
+                    Rejected::from(partition.absence())
+                } else {
+                    Failure::from(error).into()
+                }
             });
             if let Ok(Appended { base_offset, last_offset, duplicate: false, .. }) = &result {
                 partition.traffic().produced(bytes, (last_offset - base_offset + 1).unsigned_abs());

@@ -110,9 +110,10 @@ pub(crate) async fn answer(context: &Context, body: BytesMut) -> Result<Reply, R
     count_errors(context, &response);
     let header = &context.header;
     let stats = context.broker().stats();
-    match is_follower {
-        true => stats.replicated(bytes_of(&response)),
-        false => stats.fetched(bytes_of(&response)),
+    if is_follower {
+        stats.replicated(bytes_of(&response));
+    } else {
+        stats.fetched(bytes_of(&response));
     }
     let gather = response.encode(header.correlation_id, header.version)?;
     let mut tail = false;

@@ -85,9 +85,10 @@ enum Reader {
 
 /// The error for offsets that are not known yet, as the client understands it.
 fn unavailable(context: &Context) -> ErrorCode {
-    match context.version() >= NOT_AVAILABLE_VERSION_MIN {
-        true => ErrorCode::OffsetNotAvailable,
-        false => ErrorCode::LeaderNotAvailable,
+    if context.version() >= NOT_AVAILABLE_VERSION_MIN {
+        ErrorCode::OffsetNotAvailable
+    } else {
+        ErrorCode::LeaderNotAvailable
     }
 }
 

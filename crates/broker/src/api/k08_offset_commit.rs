@@ -86,9 +86,10 @@ fn sort_out(
                 metadata: partition.committed_metadata.map(|metadata| metadata.into_string()),
             });
         }
-        let unknown = match by_id && name.is_none() {
-            true => ErrorCode::UnknownTopicId,
-            false => ErrorCode::UnknownTopicOrPartition,
+        let unknown = if by_id && name.is_none() {
+            ErrorCode::UnknownTopicId
+        } else {
+            ErrorCode::UnknownTopicOrPartition
         };
         let error = forbidden.or((!known).then_some(unknown));
         let answered = if error.is_none() { &mut here } else { &mut missing };

@@ -43,9 +43,10 @@ pub(crate) async fn answer(context: &Context, request: OffsetFetchRequest) -> Of
     let (mut named, mut left) = (HashSet::new(), Some(REPEATED_BYTES_MAX));
     for group in request.groups {
         let (group_id, is_first) = (group.group_id.clone(), named.insert(group.group_id.clone()));
-        let answered = match is_first || left.is_some() {
-            true => Some(group_of_many(context, group, request.require_stable).await),
-            false => None,
+        let answered = if is_first || left.is_some() {
+            Some(group_of_many(context, group, request.require_stable).await)
+        } else {
+            None
         };
         if !is_first {
             left = left.zip(answered.as_ref()).and_then(|(left, answer)| left.checked_sub(size(answer)));
@@ -91,12 +92,13 @@ async fn one_group(context: &Context, request: OffsetFetchRequest) -> OffsetFetc
         topics: permitted,
         require_stable: request.require_stable,
     };
-    let (fetched, error) = match may {
-        true => match context.broker().coordinators().groups().ask(question).await {
+    let (fetched, error) = if may {
+        match context.broker().coordinators().groups().ask(question).await {
             Ok(fetched) => (fetched, 0),
             Err(error) => (Vec::new(), error_code(Some(error))),
-        },
-        false => (Vec::new(), ErrorCode::GroupAuthorizationFailed.code()),
+        }
+    } else {
+        (Vec::new(), ErrorCode::GroupAuthorizationFailed.code())
     };
     let mut topics: Vec<_> = fetched.into_iter().filter(|one| may_see(context, &one.name)).map(old_topic).collect();
     if error == 0 {

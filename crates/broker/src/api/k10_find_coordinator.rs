@@ -31,10 +31,8 @@ pub(crate) async fn answer(context: &Context, request: FindCoordinatorRequest) -
     let batched = context.version() >= BATCHED_VERSION_MIN;
     let keys = if batched { request.coordinator_keys } else { vec![request.key] };
     let permitted: Vec<_> = keys.iter().map(|key| permit(context, request.key_type, key)).collect();
-    let found = match permitted.iter().any(Result::is_ok) {
-        true => find(context, request.key_type).await,
-        false => Ok(()),
-    };
+    let found =
+        if permitted.iter().any(Result::is_ok) { find(context, request.key_type).await } else { Ok(()) };
     let coordinators = keys.into_iter().zip(permitted);
     let key_type = request.key_type;
     let image = context.broker().metadata().image();
@@ -90,9 +88,8 @@ fn show(
 fn permit(context: &Context, key_type: i8, key: &StrBytes) -> Result<(), Failure> {
     let may = |kind| context.may(Operation::Describe, kind, key.as_str());
     // Kafka sends explanations only if the request has a single coordinator.
-    let refuse = |error: ErrorCode| match context.version() >= BATCHED_VERSION_MIN {
-        true => Err(error.into()),
-        false => Err(forbidden(error)),
+    let refuse = |error: ErrorCode| {
+        if context.version() >= BATCHED_VERSION_MIN { Err(error.into()) } else { Err(forbidden(error)) }
     };
     match key_type {
         GROUP if !may(ResourceType::Group) => refuse(ErrorCode::GroupAuthorizationFailed),

@@ -99,9 +99,10 @@ fn add_features(context: &Context, response: &mut ApiVersionsResponse) {
 
 /// The features that this broker supports: in a cluster those that it has registered.
 fn supported(is_remote: bool) -> Vec<Feature> {
-    match is_remote {
-        true => of_members().collect(),
-        false => FEATURES.into_iter().filter(|feature| SHOWN_FEATURES.contains(&feature.name)).collect(),
+    if is_remote {
+        of_members().collect()
+    } else {
+        FEATURES.into_iter().filter(|feature| SHOWN_FEATURES.contains(&feature.name)).collect()
     }
 }
 

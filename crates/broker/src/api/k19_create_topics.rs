@@ -41,9 +41,12 @@ pub(crate) async fn answer(context: &Context, request: CreateTopicsRequest) -> C
     let created = context.broker().controller().create_topics(topics, quota.clone(), validate_only).await;
     let throttle_time_ms = context.mute_for(quota.wait());
     let mut created = created.into_iter();
-    let created = forbidden.into_iter().map(|forbidden| match forbidden {
-        true => Err(Failure::new(ErrorCode::TopicAuthorizationFailed, "Authorization failed.")),
-        false => created.next().expect("one result for each topic"),
+    let created = forbidden.into_iter().map(|forbidden| {
+        if forbidden {
+            Err(Failure::new(ErrorCode::TopicAuthorizationFailed, "Authorization failed."))
+        } else {
+            created.next().expect("one result for each topic")
+        }
     });
     // A name that came twice was refused, and is answered once.
     let mut answered = HashSet::new();

@@ -41,9 +41,12 @@ pub(crate) async fn answer(context: &Context, request: DeleteRecordsRequest) -> 
     let deleted = off_shard(move || {
         let topics = asked.into_iter().map(|(may, topic)| {
             let name = topic.name.as_str();
-            let delete = |asked: DeleteRecordsPartition| match may {
-                true => delete(&replicas, name, asked),
-                false => Deleted { asked, result: Err(ErrorCode::TopicAuthorizationFailed), led: None },
+            let delete = |asked: DeleteRecordsPartition| {
+                if may {
+                    delete(&replicas, name, asked)
+                } else {
+                    Deleted { asked, result: Err(ErrorCode::TopicAuthorizationFailed), led: None }
+                }
             };
             let partitions: Vec<Deleted> = topic.partitions.into_iter().map(delete).collect();
             (topic.name, partitions)

@@ -70,8 +70,9 @@ fn permit(context: &Context, request: &InitProducerIdRequest) -> Result<(), Erro
         return if may { Ok(()) } else { Err(ErrorCode::ClusterAuthorizationFailed) };
     };
     let may = |operation| context.may(operation, ResourceType::TransactionalId, id);
-    match may(Operation::Write) && (!request.enable2_pc || may(Operation::TwoPhaseCommit)) {
-        true => Ok(()),
-        false => Err(ErrorCode::TransactionalIdAuthorizationFailed),
+    if may(Operation::Write) && (!request.enable2_pc || may(Operation::TwoPhaseCommit)) {
+        Ok(())
+    } else {
+        Err(ErrorCode::TransactionalIdAuthorizationFailed)
     }
 }

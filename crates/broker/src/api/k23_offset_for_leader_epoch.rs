@@ -17,10 +17,8 @@ pub(crate) async fn answer(context: &Context, request: OffsetForLeaderEpochReque
         let name = topic.topic.as_str();
         let may = replica || context.may(Operation::Describe, ResourceType::Topic, name);
         let partitions = topic.partitions.iter().map(|asked| {
-            let found = match may {
-                true => look_up(context, name, asked),
-                false => Err(ErrorCode::TopicAuthorizationFailed),
-            };
+            let found =
+                if may { look_up(context, name, asked) } else { Err(ErrorCode::TopicAuthorizationFailed) };
             found.unwrap_or_else(|error| {
                 message!(EpochEndOffset { partition: asked.partition, error_code: error.code() })
             })

@@ -84,9 +84,10 @@ fn refusals(context: &Context, transaction: &AddPartitionsToTxnTransaction) -> O
     let mut codes = Vec::with_capacity(count);
     for topic in &transaction.topics {
         let name = topic.name.as_str();
-        let found = match of_client && !may_write(context, name) {
-            true => Err(ErrorCode::TopicAuthorizationFailed),
-            false => image.topic(name).ok_or(ErrorCode::UnknownTopicOrPartition),
+        let found = if of_client && !may_write(context, name) {
+            Err(ErrorCode::TopicAuthorizationFailed)
+        } else {
+            image.topic(name).ok_or(ErrorCode::UnknownTopicOrPartition)
         };
         codes.extend(topic.partitions.iter().map(|index| match &found {
             Ok(topic) if topic.partition(*index).is_some() => ErrorCode::OperationNotAttempted,

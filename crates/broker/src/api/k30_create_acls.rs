@@ -29,10 +29,8 @@ pub(crate) async fn answer(context: &Context, request: CreateAclsRequest) -> Cre
     };
     let failures: Vec<Option<Failure>> = request.creations.into_iter().map(check).collect();
     let added = valid.clone();
-    let created = match valid.is_empty() {
-        true => Ok(()),
-        false => context.broker().controller().create_acls(valid).await,
-    };
+    let created =
+        if valid.is_empty() { Ok(()) } else { context.broker().controller().create_acls(valid).await };
     if created.is_ok() {
         Before::acls(context, added.iter(), true);
     }

@@ -29,15 +29,16 @@ pub(crate) async fn answer(context: &Context, request: DeleteAclsRequest) -> Del
     let mut known: Vec<AclFilter> = Vec::new();
     let are_known = request.filters.into_iter().map(|asked| filter(&asked).map(|filter| known.push(filter)));
     let are_known: Vec<bool> = are_known.map(|known| known.is_some()).collect();
-    let deleted = match known.is_empty() {
-        true => Vec::new(),
-        false => context.broker().controller().delete_acls(known).await,
-    };
+    let deleted =
+        if known.is_empty() { Vec::new() } else { context.broker().controller().delete_acls(known).await };
     Before::acls(context, deleted.iter().flatten().flatten(), false);
     let mut deleted = deleted.into_iter();
-    let results = are_known.into_iter().map(|is_known| match is_known {
-        true => show(deleted.next().expect("one result for each filter")),
-        false => show(Err(Failure::new(ErrorCode::InvalidRequest, "Unknown entryFilter."))),
+    let results = are_known.into_iter().map(|is_known| {
+        if is_known {
+            show(deleted.next().expect("one result for each filter"))
+        } else {
+            show(Err(Failure::new(ErrorCode::InvalidRequest, "Unknown entryFilter.")))
+        }
     });
     message!(DeleteAclsResponse { filter_results: results.collect() })
 }

@@ -63,10 +63,14 @@ fn carry_out(replicas: &Replicas, may: bool, request: &AlterReplicaLogDirs) -> A
     let mut results: BTreeMap<StrBytes, Vec<AlterReplicaLogDirPartitionResult>> = BTreeMap::new();
     for (path, topics) in &request.dirs {
         for (name, partitions) in &request.topics[topics.clone()] {
-            let verdict = |index: i32| match may {
-                false => Err(ErrorCode::ClusterAuthorizationFailed),
-                true if is_too_long(name.len(), index) => Err(ErrorCode::InvalidTopic),
-                true => replicas.move_to(name, index, Path::new(path.as_str())),
+            let verdict = |index: i32| {
+                if !may {
+                    Err(ErrorCode::ClusterAuthorizationFailed)
+                } else if is_too_long(name.len(), index) {
+                    Err(ErrorCode::InvalidTopic)
+                } else {
+                    replicas.move_to(name, index, Path::new(path.as_str()))
+                }
             };
             let partitions = request.partitions[partitions.clone()].iter().map(|index| {
                 message!(AlterReplicaLogDirPartitionResult {

@@ -20,9 +20,10 @@ pub(crate) async fn answer(
     context: &Context,
     request: DescribeClientQuotasRequest,
 ) -> DescribeClientQuotasResponse {
-    let permitted = match context.may_cluster(Operation::DescribeConfigs) {
-        true => check(&request.components),
-        false => Err(ErrorCode::ClusterAuthorizationFailed.into()),
+    let permitted = if context.may_cluster(Operation::DescribeConfigs) {
+        check(&request.components)
+    } else {
+        Err(ErrorCode::ClusterAuthorizationFailed.into())
     };
     if let Err(failure) = permitted {
         return message!(DescribeClientQuotasResponse {

@@ -38,12 +38,11 @@ impl Decoded for AlterClientQuotas {
 
 pub(crate) async fn answer(context: &Context, request: AlterClientQuotas) -> AlterClientQuotasResponse {
     let before = Before::of(context);
-    let altered = match context.may_cluster(Operation::AlterConfigs) {
-        true => context.broker().controller().alter_client_quotas(request.alterations, request.validate_only).await,
-        false => {
-            let refused = |one: AlterQuota| (one.entity, Err(forbidden(ErrorCode::ClusterAuthorizationFailed)));
-            request.alterations.into_iter().map(refused).collect()
-        }
+    let altered = if context.may_cluster(Operation::AlterConfigs) {
+        context.broker().controller().alter_client_quotas(request.alterations, request.validate_only).await
+    } else {
+        let refused = |one: AlterQuota| (one.entity, Err(forbidden(ErrorCode::ClusterAuthorizationFailed)));
+        request.alterations.into_iter().map(refused).collect()
     };
     before.quotas(context, altered.iter().map(|(entity, _)| entity));
     let entries = altered.into_iter().map(|(entity, outcome)| show(&entity, outcome));

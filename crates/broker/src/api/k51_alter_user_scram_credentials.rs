@@ -34,12 +34,11 @@ pub(crate) async fn answer(
     let changes: Vec<AlterCredential> = deletions.chain(upsertions).collect();
     let users: BTreeSet<String> = changes.iter().map(|change| change.user().to_owned()).collect();
     let before = Before::of(context);
-    let results = match context.may_cluster(Operation::Alter) {
-        true => context.broker().controller().alter_credentials(changes, users.into_iter().collect()).await,
-        false => {
-            let refused = |user| (user, Err(forbidden(ErrorCode::ClusterAuthorizationFailed)));
-            users.into_iter().map(refused).collect()
-        }
+    let results = if context.may_cluster(Operation::Alter) {
+        context.broker().controller().alter_credentials(changes, users.into_iter().collect()).await
+    } else {
+        let refused = |user| (user, Err(forbidden(ErrorCode::ClusterAuthorizationFailed)));
+        users.into_iter().map(refused).collect()
     };
     before.credentials(context, results.iter().map(|(user, _)| &**user));
     let results = results.into_iter().map(|(user, altered)| {

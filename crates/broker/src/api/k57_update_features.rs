@@ -44,9 +44,10 @@ pub(crate) async fn answer(context: &Context, request: UpdateFeaturesRequest) ->
                 log_change!(context, "feature level changed", feature, level,);
             }
             let result = |name| message!(UpdatableFeatureResult { feature: text(name), error_message: None });
-            let results = match context.version() <= RESULTS_VERSION_MAX {
-                true => names.into_iter().map(result).collect(),
-                false => Vec::new(),
+            let results = if context.version() <= RESULTS_VERSION_MAX {
+                names.into_iter().map(result).collect()
+            } else {
+                Vec::new()
             };
             message!(UpdateFeaturesResponse { error_message: None, results: results })
         }

@@ -89,9 +89,10 @@ fn permit(context: &Context, request: &ConsumerGroupHeartbeatRequest) -> Result<
         return Err(ErrorCode::GroupAuthorizationFailed);
     }
     let mut names = request.subscribed_topic_names.iter().flatten();
-    match names.all(|name| context.may(Operation::Describe, ResourceType::Topic, name.as_str())) {
-        true => Ok(()),
-        false => Err(ErrorCode::TopicAuthorizationFailed),
+    if names.all(|name| context.may(Operation::Describe, ResourceType::Topic, name.as_str())) {
+        Ok(())
+    } else {
+        Err(ErrorCode::TopicAuthorizationFailed)
     }
 }
 

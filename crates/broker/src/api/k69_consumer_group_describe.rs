@@ -73,13 +73,14 @@ fn permitted_view(context: &Context, group: DescribedGroup) -> DescribedGroup {
         |member: &Member| member.subscribed_topic_names.iter().map(|name| name.as_str().to_owned()).collect::<Vec<_>>();
     let topics: BTreeSet<String> =
         group.members.iter().flat_map(|member| [assigned(member), subscribed(member)].concat()).collect();
-    match topics.iter().all(|topic| context.might(Operation::Describe, ResourceType::Topic, topic)) {
-        true => group,
-        false => message!(DescribedGroup {
+    if topics.iter().all(|topic| context.might(Operation::Describe, ResourceType::Topic, topic)) {
+        group
+    } else {
+        message!(DescribedGroup {
             group_id: group.group_id,
             error_code: ErrorCode::TopicAuthorizationFailed.code(),
             error_message: Some(text(UNSEEN_TOPICS)),
-        }),
+        })
     }
 }
 

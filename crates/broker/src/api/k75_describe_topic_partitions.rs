@@ -28,13 +28,17 @@ pub(crate) async fn answer(
     let cursor = request.cursor.as_ref().map(|cursor| (cursor.topic_name.as_str(), cursor.partition_index));
     let from = cursor.map_or("", |(name, _)| name);
     let all = request.topics.is_empty();
-    let names: BTreeSet<&str> = match all {
-        true => image.topics().iter().map(|topic| &**topic.name()).filter(|name| *name >= from).collect(),
-        false => request.topics.iter().map(|topic| topic.name.as_str()).filter(|name| *name >= from).collect(),
+    let names: BTreeSet<&str> = if all {
+        image.topics().iter().map(|topic| &**topic.name()).filter(|name| *name >= from).collect()
+    } else {
+        request.topics.iter().map(|topic| topic.name.as_str()).filter(|name| *name >= from).collect()
     };
-    let visible = |name: &&str| match all {
-        true => context.might(Operation::Describe, ResourceType::Topic, name),
-        false => context.may(Operation::Describe, ResourceType::Topic, name),
+    let visible = |name: &&str| {
+        if all {
+            context.might(Operation::Describe, ResourceType::Topic, name)
+        } else {
+            context.may(Operation::Describe, ResourceType::Topic, name)
+        }
     };
     let (names, forbidden): (BTreeSet<&str>, BTreeSet<&str>) = names.into_iter().partition(visible);
     if cursor.is_some_and(|(name, index)| index < 0 || !all && !names.contains(name) && !forbidden.contains(name)) {

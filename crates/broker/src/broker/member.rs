@@ -43,7 +43,7 @@ impl Broker {
     pub(crate) fn join(
         config: BrokerConfig,
         bound: &[SocketAddr],
-    ) -> Result<(Arc<Broker>, Following), OpenError> {
+    ) -> Result<(Arc<Self>, Following), OpenError> {
         let disk: Arc<dyn Disk> = Arc::new(RealDisk);
         let dirs = DataDirs::open((disk.clone(), Background::new(beside)), &config)?;
         let stored = Store::member_identity(&*disk, dirs.first().configured(), config.node_id)?;
@@ -75,7 +75,7 @@ impl Broker {
             .map_err(|error| OpenError::Membership { reason: error.to_string() })?;
         let metadata = Arc::new(Metadata::new(stored, KRAFT_VERSION));
         let source = Source::Member(membership.clone());
-        let broker = Broker::assemble(config, metadata, (dirs, &left), source)?;
+        let broker = Self::assemble(config, metadata, (dirs, &left), source)?;
         let following = Following {
             broker: broker.clone(),
             membership,

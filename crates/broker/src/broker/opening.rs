@@ -88,8 +88,8 @@ const CHANGES_AT_ONCE: u32 = 1000;
 impl Broker {
     /// Opens a broker that is its own controller; when this returns it can serve requests. `bound`
     /// are the listeners' addresses, in the order of the configuration.
-    pub(crate) fn open(config: BrokerConfig, bound: &[SocketAddr]) -> Result<Arc<Broker>, OpenError> {
-        Broker::open_on((Arc::new(RealDisk), Background::new(beside)), config, bound)
+    pub(crate) fn open(config: BrokerConfig, bound: &[SocketAddr]) -> Result<Arc<Self>, OpenError> {
+        Self::open_on((Arc::new(RealDisk), Background::new(beside)), config, bound)
     }
 
     /// The same, with another way to reach files.
@@ -97,7 +97,7 @@ impl Broker {
         (disk, background): (Arc<dyn Disk>, Background),
         config: BrokerConfig,
         bound: &[SocketAddr],
-    ) -> Result<Arc<Broker>, OpenError> {
+    ) -> Result<Arc<Self>, OpenError> {
         let started = Instant::now();
         let dirs = DataDirs::open((disk.clone(), background), &config)?;
         let dir = dirs.first().configured().to_owned();
@@ -112,7 +112,7 @@ impl Broker {
         warn_of(&report);
         let config = Arc::new(LiveConfig::new(current_config(config, store.image())));
         let metadata = Arc::new(Metadata::new(store.identity().clone(), store.kraft_version()));
-        let broker = Broker::assemble(config, metadata, (dirs, &left), Source::Embedded(Box::new(store)))?;
+        let broker = Self::assemble(config, metadata, (dirs, &left), Source::Embedded(Box::new(store)))?;
         let first = broker.controller.register(&broker.node(bound))?;
         let (clean, is_new) = (left.clean, report.unused);
         broker.publisher.begin(&first, left)?;
@@ -120,9 +120,10 @@ impl Broker {
         broker.replicas.recovery().wait(RECOVERY_GRACE);
         let recovering = broker.replicas.recovery().progress().left;
         let (took_ms, partitions) = (started.elapsed().as_millis(), broker.replicas.partitions().count());
-        match is_new {
-            true => tracing::info!(took_ms, "new data directory"),
-            false => tracing::info!(partitions, recovering, clean, took_ms, "data directory open"),
+        if is_new {
+            tracing::info!(took_ms, "new data directory");
+        } else {
+            tracing::info!(partitions, recovering, clean, took_ms, "data directory open");
         }
         Ok(broker)
     }
@@ -133,7 +134,7 @@ impl Broker {
         metadata: Arc<Metadata>,
         (dirs, left): (DataDirs, &LastShutdown),
         source: Source,
-    ) -> Result<Arc<Broker>, OpenError> {
+    ) -> Result<Arc<Self>, OpenError> {
         let loaded = config.load();
         let transfers = Transfers::new(thresholds_in_force(&loaded)?);
         let tls = Arc::new(Tls::load(&loaded, None)?);

@@ -171,9 +171,10 @@ impl Connection {
             let version = open.best(controller::FETCH)?;
             open.client.send(&request.encode(sent, &open.client_id, version)?)?;
             let (received, response) = FetchResponse::decode(open.client.receive()?, version)?;
-            match received == sent {
-                true => Ok(response),
-                false => Err(ClientError::WrongCorrelation { sent, received }.into()),
+            if received == sent {
+                Ok(response)
+            } else {
+                Err(ClientError::WrongCorrelation { sent, received }.into())
             }
         })
     }
@@ -260,11 +261,10 @@ impl Connection {
     fn tell(&mut self, to: &Target, fault: &ConnectionFault) {
         let (address, purpose) = (&to.address, &*self.purpose);
         let is_new = self.told.len() < FAULTS_MAX && self.told.insert(format!("{address} {fault}"));
-        match is_new && self.cutoff.permits(address) {
-            true => {
-                tracing::warn!(%address, purpose, %fault, "a request to another node failed; the broker repeats it")
-            }
-            false => tracing::debug!(%address, purpose, %fault, "a request to another node failed"),
+        if is_new && self.cutoff.permits(address) {
+            tracing::warn!(%address, purpose, %fault, "a request to another node failed; the broker repeats it");
+        } else {
+            tracing::debug!(%address, purpose, %fault, "a request to another node failed");
         }
     }
 }

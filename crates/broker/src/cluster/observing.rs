@@ -190,16 +190,17 @@ impl Observation {
             ObserverAction::LeaderChanged { epoch, leader } => {
                 tracing::info!(epoch, leader, "the quorum has another leader or epoch");
             }
-            ObserverAction::Unusable { from, reason } => match self.setbacks.is_worth_a_word(&reason) {
-                true => tracing::warn!(
-                    address = %from.address,
-                    reason,
-                    "the broker gets no further in the metadata log; it asks the controllers again"
-                ),
-                false => {
+            ObserverAction::Unusable { from, reason } => {
+                if self.setbacks.is_worth_a_word(&reason) {
+                    tracing::warn!(
+                        address = %from.address,
+                        reason,
+                        "the broker gets no further in the metadata log; it asks the controllers again"
+                    );
+                } else {
                     tracing::debug!(address = %from.address, reason, "a controller's answer is of no use");
                 }
-            },
+            }
             ObserverAction::Fetch(..) | ObserverAction::FetchSnapshot(..) | ObserverAction::Stop(_) => {}
         }
         Ok(())

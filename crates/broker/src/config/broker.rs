@@ -444,9 +444,10 @@ impl Reader<'_> {
         let key = if self.text("log.dirs").is_empty() { "log.dir" } else { "log.dirs" };
         let dirs: Vec<PathBuf> = words(self.text(key)).map(PathBuf::from).collect();
         let twice = dirs.iter().enumerate().any(|(at, dir)| dirs[..at].contains(dir));
-        match dirs.is_empty() || twice {
-            true => Err(self.invalid(key, "a list of directories, each once".to_owned())),
-            false => Ok(dirs),
+        if dirs.is_empty() || twice {
+            Err(self.invalid(key, "a list of directories, each once".to_owned()))
+        } else {
+            Ok(dirs)
         }
     }
 
@@ -468,9 +469,9 @@ impl Reader<'_> {
     }
 
     fn session_limits(&self) -> Vec<ConfigError> {
-        let ordered = |least: &str, most: &str| match self.long(least) <= self.long(most) {
-            true => None,
-            false => Some(self.invalid(least, format!("no more than {most} ({})", self.long(most)))),
+        let ordered = |least: &str, most: &str| {
+            let is_ordered = self.long(least) <= self.long(most);
+            (!is_ordered).then(|| self.invalid(least, format!("no more than {most} ({})", self.long(most))))
         };
         let bounded = ["session.timeout.ms", "heartbeat.interval.ms"].into_iter().flat_map(|name| {
             let [least, value, most] =

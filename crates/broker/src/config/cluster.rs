@@ -173,9 +173,10 @@ pub(super) fn is_for_clusters(key: &str) -> bool {
 
 /// Keys that were set without effect, since the broker is its own controller.
 pub(super) fn idle_keys(read: &Reader<'_>) -> Vec<&'static str> {
-    match is_member(read) {
-        true => Vec::new(),
-        false => CLUSTER_ONLY.into_iter().filter(|key| read.0.explicit(key).is_some()).collect(),
+    if is_member(read) {
+        Vec::new()
+    } else {
+        CLUSTER_ONLY.into_iter().filter(|key| read.0.explicit(key).is_some()).collect()
     }
 }
 
@@ -274,14 +275,15 @@ fn quorum(read: &Reader<'_>) -> Result<Quorum, ConfigError> {
     let of_bootstrap =
         || Quorum::from_bootstrap_servers(bootstrap).map_err(|error| unreadable(BOOTSTRAP, &error));
     if voters.is_empty() {
-        return match bootstrap.is_empty() {
-            false => of_bootstrap(),
-            true => Err(read.invalid(
+        return if bootstrap.is_empty() {
+            Err(read.invalid(
                 BOOTSTRAP,
                 "a list of the controllers' addresses as host:port, since process.roles is broker alone; set \
                  process.roles=broker,controller for a broker that is its own controller"
                     .to_owned(),
-            )),
+            ))
+        } else {
+            of_bootstrap()
         };
     }
     let quorum = Quorum::from_voters(voters).map_err(|error| unreadable(VOTERS, &error))?;
@@ -290,10 +292,7 @@ fn quorum(read: &Reader<'_>) -> Result<Quorum, ConfigError> {
         let must_be = format!("another id: {VOTERS} has a controller of id {node_id}");
         return Err(read.invalid("node.id", must_be));
     }
-    match bootstrap.is_empty() {
-        true => Ok(quorum),
-        false => Ok(quorum.with_bootstrap_servers(of_bootstrap()?)),
-    }
+    if bootstrap.is_empty() { Ok(quorum) } else { Ok(quorum.with_bootstrap_servers(of_bootstrap()?)) }
 }
 
 /// Name and protocol of the listener of the controllers. As in Kafka, its protocol is PLAINTEXT if
@@ -387,9 +386,10 @@ fn cordoned(read: &Reader<'_>) -> Result<Cordoned, ConfigError> {
     let own: Vec<PathBuf> = read.log_dirs().unwrap_or_default();
     let (all, named): (Vec<&str>, Vec<&str>) = words(read.text(CORDONED)).partition(|dir| *dir == "*");
     let dirs: Vec<PathBuf> = named.into_iter().map(PathBuf::from).collect();
-    match dirs.iter().all(|dir| own.contains(dir)) {
-        true => Ok(Cordoned { all: !all.is_empty(), dirs }),
-        false => Err(read.invalid(CORDONED, "a list of directories of log.dirs, or *".to_owned())),
+    if dirs.iter().all(|dir| own.contains(dir)) {
+        Ok(Cordoned { all: !all.is_empty(), dirs })
+    } else {
+        Err(read.invalid(CORDONED, "a list of directories of log.dirs, or *".to_owned()))
     }
 }
 

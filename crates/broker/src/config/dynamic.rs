@@ -39,7 +39,7 @@ impl BrokerConfig {
 
     /// This configuration with what may change without a restart in `fresh`, which was read from
     /// the same sources later. The error is that of the combination.
-    pub(crate) fn reloaded(&self, fresh: &BrokerConfig) -> Result<(Self, Differences), ConfigErrors> {
+    pub(crate) fn reloaded(&self, fresh: &Self) -> Result<(Self, Differences), ConfigErrors> {
         let (settings, differences) = self.settings().reloaded(fresh.settings());
         Ok((Self::from_settings(settings)?, differences))
     }

@@ -20,15 +20,17 @@ pub(super) enum Foreign {
 pub(super) fn verdict(name: &str, value: &str) -> Option<Foreign> {
     let bare = bare_foreign(name);
     if prefix::is_prefixed(name) && broker_key(bare).is_some() {
-        return Some(match COUNTED_TOGETHER.contains(&bare) {
-            true => Foreign::Refused("it holds for all listeners together: set the key without the prefix"),
-            false => Foreign::Noted("listeners cannot have separate values of this key, as in Kafka"),
+        return Some(if COUNTED_TOGETHER.contains(&bare) {
+            Foreign::Refused("it holds for all listeners together: set the key without the prefix")
+        } else {
+            Foreign::Noted("listeners cannot have separate values of this key, as in Kafka")
         });
     }
     if let Some(refusal) = REFUSED.iter().find(|refusal| refusal.key == bare) {
-        return Some(match refusal.allows(value) {
-            true => Foreign::Noted("it has the value that holds anyway"),
-            false => Foreign::Refused(refusal.reason),
+        return Some(if refusal.allows(value) {
+            Foreign::Noted("it has the value that holds anyway")
+        } else {
+            Foreign::Refused(refusal.reason)
         });
     }
     if let Some((_, reason)) = PREFIXES.iter().find(|(prefix, _)| bare.starts_with(prefix)) {

@@ -144,9 +144,10 @@ pub(crate) fn check_group(broker: &BrokerConfig, values: &Values) -> Result<(), 
         None => check_bounds(broker, known, value),
     })?;
     let number = |name| broker.group_number(name, values);
-    match number(SESSION_TIMEOUT_MS) > number(HEARTBEAT_INTERVAL_MS) {
-        true => Ok(()),
-        false => Err(format!("{SESSION_TIMEOUT_MS} must be greater than {HEARTBEAT_INTERVAL_MS}")),
+    if number(SESSION_TIMEOUT_MS) > number(HEARTBEAT_INTERVAL_MS) {
+        Ok(())
+    } else {
+        Err(format!("{SESSION_TIMEOUT_MS} must be greater than {HEARTBEAT_INTERVAL_MS}"))
     }
 }
 

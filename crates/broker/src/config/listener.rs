@@ -64,42 +64,41 @@ pub enum Protocol {
 
 impl Protocol {
     /// Every protocol, in the order of Kafka's numbers.
-    pub const ALL: [Protocol; 4] =
-        [Protocol::Plaintext, Protocol::Ssl, Protocol::SaslPlaintext, Protocol::SaslSsl];
+    pub const ALL: [Self; 4] = [Self::Plaintext, Self::Ssl, Self::SaslPlaintext, Self::SaslSsl];
 
     /// The protocol of this name, in upper or lower case.
-    pub fn parse(name: &str) -> Option<Protocol> {
-        Protocol::ALL.into_iter().find(|protocol| protocol.name().eq_ignore_ascii_case(name))
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|protocol| protocol.name().eq_ignore_ascii_case(name))
     }
 
     /// Kafka's name.
     pub fn name(self) -> &'static str {
         match self {
-            Protocol::Plaintext => "PLAINTEXT",
-            Protocol::Ssl => "SSL",
-            Protocol::SaslPlaintext => "SASL_PLAINTEXT",
-            Protocol::SaslSsl => "SASL_SSL",
+            Self::Plaintext => "PLAINTEXT",
+            Self::Ssl => "SSL",
+            Self::SaslPlaintext => "SASL_PLAINTEXT",
+            Self::SaslSsl => "SASL_SSL",
         }
     }
 
     /// Kafka's number, as metadata records have it.
     pub fn id(self) -> i16 {
         match self {
-            Protocol::Plaintext => 0,
-            Protocol::Ssl => 1,
-            Protocol::SaslPlaintext => 2,
-            Protocol::SaslSsl => 3,
+            Self::Plaintext => 0,
+            Self::Ssl => 1,
+            Self::SaslPlaintext => 2,
+            Self::SaslSsl => 3,
         }
     }
 
     /// True if connections are encrypted.
     pub fn has_tls(self) -> bool {
-        matches!(self, Protocol::Ssl | Protocol::SaslSsl)
+        matches!(self, Self::Ssl | Self::SaslSsl)
     }
 
     /// True if clients authenticate by SASL.
     pub fn has_sasl(self) -> bool {
-        matches!(self, Protocol::SaslPlaintext | Protocol::SaslSsl)
+        matches!(self, Self::SaslPlaintext | Self::SaslSsl)
     }
 }
 
@@ -135,9 +134,10 @@ impl HostPort {
 
 impl fmt::Display for HostPort {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.host.contains(':') {
-            true => write!(f, "[{}]:{}", self.host, self.port),
-            false => write!(f, "{}:{}", self.host, self.port),
+        if self.host.contains(':') {
+            write!(f, "[{}]:{}", self.host, self.port)
+        } else {
+            write!(f, "{}:{}", self.host, self.port)
         }
     }
 }

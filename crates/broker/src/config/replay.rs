@@ -13,11 +13,11 @@ pub enum ReplayCache {
 }
 
 impl ReplayCache {
-    pub(super) fn of(text: Option<&str>) -> ReplayCache {
+    pub(super) fn of(text: Option<&str>) -> Self {
         match text {
-            Some("always") => ReplayCache::Always,
-            Some("never") => ReplayCache::Never,
-            _ => ReplayCache::Auto,
+            Some("always") => Self::Always,
+            Some("never") => Self::Never,
+            _ => Self::Auto,
         }
     }
 }

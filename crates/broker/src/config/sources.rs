@@ -192,7 +192,7 @@ impl Settings {
 
     /// The settings with the values that `fresh` has for keys that may change while the broker
     /// runs, and the names of all keys whose values differ. The dynamic layers stay.
-    pub(super) fn reloaded(&self, fresh: &Settings) -> (Settings, Differences) {
+    pub(super) fn reloaded(&self, fresh: &Self) -> (Self, Differences) {
         let mut merged = fresh.with_dynamic(self.dynamic.clone());
         let mut differences = Differences::default();
         let names: BTreeSet<&str> = self.names().chain(fresh.names()).collect();
@@ -224,7 +224,7 @@ impl Settings {
     }
 
     /// Takes over from `other` the value of one key, or its absence.
-    fn restore(&mut self, name: &str, other: &Settings) {
+    fn restore(&mut self, name: &str, other: &Self) {
         self.set.remove(name);
         self.set_by_name.remove(name);
         self.set.extend(other.set.get_key_value(name).map(|(key, value)| (*key, value.clone())));
@@ -346,9 +346,10 @@ pub fn without_effect_on_broker(name: &str, is_alone: bool) -> Option<String> {
         let is_known = prefix::row(&name).is_some() || kafka_key(foreign::bare_foreign(&name)).is_some();
         (!is_known).then(|| format!("no such key{}", hint(nearest_key(&name))))
     };
-    match is_alone && super::cluster::is_for_clusters(&name) {
-        true => Some("the broker is its own controller".to_owned()),
-        false => foreign::without_effect(&name).map(str::to_owned).or_else(unknown),
+    if is_alone && super::cluster::is_for_clusters(&name) {
+        Some("the broker is its own controller".to_owned())
+    } else {
+        foreign::without_effect(&name).map(str::to_owned).or_else(unknown)
     }
 }
 

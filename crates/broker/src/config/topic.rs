@@ -141,9 +141,8 @@ impl TopicConfig {
             checked.insert(topic.key.name, value);
         }
         let config = Self::read(&Reader { settings: broker.settings(), own: &checked });
-        config.check(|name| match checked.contains_key(name) {
-            true => Origin::Topic,
-            false => broker.settings().topic_origin(name),
+        config.check(|name| {
+            if checked.contains_key(name) { Origin::Topic } else { broker.settings().topic_origin(name) }
         })?;
         Ok(config)
     }

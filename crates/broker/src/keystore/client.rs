@@ -78,12 +78,13 @@ pub(crate) fn authorities(settings: &SslSettings<'_>) -> Result<Vec<CertificateD
         return Ok(certificates);
     }
     let found = rustls_native_certs::load_native_certs().certs;
-    match found.is_empty() {
-        true => Err(settings.error(
+    if found.is_empty() {
+        Err(settings.error(
             "ssl.truststore.location",
             "names no trust store, and this machine has no authorities of its own",
-        )),
-        false => Ok(found),
+        ))
+    } else {
+        Ok(found)
     }
 }
 

@@ -61,9 +61,10 @@ pub(crate) fn trusted(settings: &SslSettings<'_>) -> Result<Option<Vec<Certifica
             }
         },
     };
-    match certificates.is_empty() {
-        true => Err(settings.error(key, "there is no certificate in it")),
-        false => Ok(Some(certificates)),
+    if certificates.is_empty() {
+        Err(settings.error(key, "there is no certificate in it"))
+    } else {
+        Ok(Some(certificates))
     }
 }
 
@@ -81,9 +82,10 @@ pub(crate) fn revoked(
         }
         _ => vec![bytes],
     };
-    match lists.is_empty() {
-        true => Err(settings.error(REVOKED, format!("there is no revocation list in {path}"))),
-        false => Ok(lists.into_iter().map(CertificateRevocationListDer::from).collect()),
+    if lists.is_empty() {
+        Err(settings.error(REVOKED, format!("there is no revocation list in {path}")))
+    } else {
+        Ok(lists.into_iter().map(CertificateRevocationListDer::from).collect())
     }
 }
 
@@ -96,7 +98,7 @@ enum Store {
 impl Store {
     /// Reads the file that `key` names. The content determines the form, as in Java; the type must
     /// only agree on whether it is PEM.
-    fn read(settings: &SslSettings<'_>, key: &'static str) -> Result<Store, TlsError> {
+    fn read(settings: &SslSettings<'_>, key: &'static str) -> Result<Self, TlsError> {
         let path = settings.text(key).unwrap_or_default();
         let bytes = std::fs::read(path)
             .map_err(|error| settings.error(key, format!("cannot read {path}: {error}")))?;
@@ -106,7 +108,7 @@ impl Store {
             ([0x30, ..], Some("PEM")) => {
                 Err(settings.error(key, format!("{path} is not PEM; set the type to PKCS12")))
             }
-            ([0x30, ..], _) => Ok(Store::Pkcs12(bytes)),
+            ([0x30, ..], _) => Ok(Self::Pkcs12(bytes)),
             (_, Some("PKCS12" | "JKS")) if !bytes.starts_with(&[0x30]) && is_pem(&bytes) => {
                 Err(settings.error(key, format!("{path} is PEM; set the type to PEM")))
             }

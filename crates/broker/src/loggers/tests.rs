@@ -106,13 +106,10 @@ fn every_module_that_logs_has_a_logger() {
 
 /// True if a file, or a file below a folder, writes lines of the log.
 fn logs(path: &Path) -> bool {
-    match path.is_dir() {
-        true => fs::read_dir(path).unwrap().any(|entry| logs(&entry.unwrap().path())),
-        false => {
-            let text = fs::read_to_string(path).unwrap();
-            ["info", "warn", "error", "debug"]
-                .iter()
-                .any(|level| text.contains(&format!("tracing::{level}!")))
-        }
+    if path.is_dir() {
+        fs::read_dir(path).unwrap().any(|entry| logs(&entry.unwrap().path()))
+    } else {
+        let text = fs::read_to_string(path).unwrap();
+        ["info", "warn", "error", "debug"].iter().any(|level| text.contains(&format!("tracing::{level}!")))
     }
 }

@@ -100,7 +100,7 @@ impl Image {
 
     /// Resources whose configuration differs from that in `before`. A broker's also counts if it
     /// was set to the same values again: this makes a broker reload its key stores.
-    pub fn configs_changed_since<'a>(&'a self, before: &'a Image) -> Vec<&'a ConfigResource> {
+    pub fn configs_changed_since<'a>(&'a self, before: &'a Self) -> Vec<&'a ConfigResource> {
         if Arc::ptr_eq(&self.configs, &before.configs) {
             return Vec::new();
         }

@@ -307,10 +307,7 @@ fn check_unformatted(disk: &dyn Disk, dir: &Path) -> Result<(), StoreError> {
     if MetaProperties::load(disk, dir)?.is_some() {
         return Err(StoreError::Formatted { dir: dir.to_owned() });
     }
-    match format::is_used(disk, dir) {
-        true => Err(StoreError::Unidentified { dir: dir.to_owned() }),
-        false => Ok(()),
-    }
+    if format::is_used(disk, dir) { Err(StoreError::Unidentified { dir: dir.to_owned() }) } else { Ok(()) }
 }
 
 fn check_owner(

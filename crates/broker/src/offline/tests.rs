@@ -193,10 +193,10 @@ fn what_cannot_be_taken_over_is_named_and_nothing_is_touched() {
 fn contents(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     let mut found = Vec::new();
     for entry in fs::read_dir(dir).unwrap().map(Result::unwrap) {
-        match entry.file_type().unwrap().is_dir() {
-            true => found.extend(contents(&entry.path())),
-            false if entry.file_name() == LOCK_FILE => {}
-            false => found.push((entry.path(), fs::read(entry.path()).unwrap())),
+        if entry.file_type().unwrap().is_dir() {
+            found.extend(contents(&entry.path()));
+        } else if entry.file_name() != LOCK_FILE {
+            found.push((entry.path(), fs::read(entry.path()).unwrap()));
         }
     }
     found.sort();

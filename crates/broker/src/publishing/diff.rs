@@ -46,10 +46,8 @@ pub(super) struct DeletedTopic {
 pub(super) fn diff(old: &Image, new: &Image, node_id: i32) -> Vec<Change> {
     let is_same = old.topics().is_same(new.topics());
     let deleted = if is_same { Vec::new() } else { deleted(old, new) };
-    let Partitions { to_stop, to_lead, to_serve, has_more } = match is_same {
-        true => Partitions::default(),
-        false => partitions(old, new, node_id),
-    };
+    let Partitions { to_stop, to_lead, to_serve, has_more } =
+        if is_same { Partitions::default() } else { partitions(old, new, node_id) };
     let resources = new.configs_changed_since(old);
     let own = [ConfigResource::broker(node_id), ConfigResource::all_brokers()];
     let is_group = |one: &&ConfigResource| one.kind == ResourceKind::Group;

@@ -145,9 +145,10 @@ impl Publisher {
     pub(super) fn lead_unserved(&self, topic: &Topic, index: i32, leadership: &Leadership) {
         let key = (topic.name().to_string(), index);
         if self.replicas.is_recovering(&key.0, key.1) {
-            match leadership.is_leader() {
-                true => self.coordinators.expect(&key),
-                false => self.coordinators.give_up(&key),
+            if leadership.is_leader() {
+                self.coordinators.expect(&key);
+            } else {
+                self.coordinators.give_up(&key);
             }
         }
     }

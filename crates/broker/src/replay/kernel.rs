@@ -20,14 +20,14 @@ pub(crate) struct Kernel {
 const REFAULTED_PERCENT: u64 = 8 << 20;
 
 impl Default for Kernel {
-    fn default() -> Kernel {
-        Kernel::at(Path::new("/"))
+    fn default() -> Self {
+        Self::at(Path::new("/"))
     }
 }
 
 impl Kernel {
-    fn at(root: &Path) -> Kernel {
-        Kernel { root: root.to_owned(), refaulted: None }
+    fn at(root: &Path) -> Self {
+        Self { root: root.to_owned(), refaulted: None }
     }
 
     /// State of the memory; `None` if the kernel reports nothing.
@@ -80,7 +80,7 @@ impl Kernel {
 
     /// The groups from `path` up to the mount. A container sees its own group as the mount,
     /// independent of the group's name outside.
-    fn up_from(&self, mount: &str, path: &str, of: fn(&Kernel, &Path) -> Option<Group>) -> Vec<Group> {
+    fn up_from(&self, mount: &str, path: &str, of: fn(&Self, &Path) -> Option<Group>) -> Vec<Group> {
         let dir = Path::new(mount).join(path.trim_start_matches('/'));
         let up = dir.ancestors().take_while(|dir| dir.starts_with(mount));
         up.filter_map(|dir| of(self, dir)).collect()

@@ -452,12 +452,12 @@ pub(super) struct Found {
 }
 
 impl Found {
-    fn of(path: PathBuf, suffix: &str) -> Option<Found> {
+    fn of(path: PathBuf, suffix: &str) -> Option<Self> {
         let (name, unique) = path.file_name()?.to_str()?.strip_suffix(suffix)?.rsplit_once('.')?;
         let is_id = unique.len() == 32 && unique.bytes().all(|byte| byte.is_ascii_hexdigit());
         let (topic, index) = partition_of(name).filter(|_| is_id)?;
         let (key, unique) = ((topic.to_owned(), index), unique.to_owned());
-        Some(Found { key, unique, path })
+        Some(Self { key, unique, path })
     }
 }
 

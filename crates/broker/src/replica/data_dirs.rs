@@ -235,9 +235,10 @@ impl DataDirs {
 
     /// The directory of a partition, if it has one.
     pub(super) fn of(&self, key: &TopicPartition) -> Option<&DataDir> {
-        match self.is_several() {
-            false => self.dirs.first(),
-            true => self.homes.lock().of.get(key).map(|at| &self.dirs[*at]),
+        if self.is_several() {
+            self.homes.lock().of.get(key).map(|at| &self.dirs[*at])
+        } else {
+            self.dirs.first()
         }
     }
 

@@ -89,21 +89,20 @@ impl Replicas {
 
 fn tell_of_truncation(partition: &Partition, (from, to): (i64, i64), high_watermark: i64) {
     let name = partition.name();
-    match to < high_watermark {
-        true => tracing::warn!(
+    if to < high_watermark {
+        tracing::warn!(
             partition = name,
             from,
             to,
             high_watermark,
             "the log was truncated below its high watermark: after an unclean election, records that were acknowledged may be lost"
-        ),
-        false => {
-            tracing::info!(
-                partition = name,
-                from,
-                to,
-                "truncated the log to the point where it diverges from the leader's log"
-            )
-        }
+        );
+    } else {
+        tracing::info!(
+            partition = name,
+            from,
+            to,
+            "truncated the log to the point where it diverges from the leader's log"
+        );
     }
 }

@@ -75,10 +75,10 @@ pub(crate) enum Submitted {
         log: Arc<levada_log::Partition>,
     },
     /// Either of them, whose answer waits for the device.
-    Durable(Box<Submitted>, Arc<Syncs>, Option<oneshot::Receiver<Synced>>),
+    Durable(Box<Self>, Arc<Syncs>, Option<oneshot::Receiver<Synced>>),
     /// One of these, whose answer waits for the replicas in sync, until the deadline if there is
     /// one.
-    Committed(Box<Submitted>, Arc<Led>, Option<Instant>),
+    Committed(Box<Self>, Arc<Led>, Option<Instant>),
 }
 
 /// Reason for which a batch is not acknowledged.
@@ -199,8 +199,8 @@ pub enum Work {
 
 impl Work {
     /// Each kind, with its name.
-    pub const ALL: [(Work, &'static str); 2] =
-        [(Work::Append, "append"), (Work::Housekeeping, "housekeeping")];
+    pub const ALL: [(Self, &'static str); 2] =
+        [(Self::Append, "append"), (Self::Housekeeping, "housekeeping")];
 }
 
 /// State of a lane's queue after a turn.

@@ -19,9 +19,10 @@ pub(crate) fn log_config(broker: &BrokerConfig, topic: &TopicConfig) -> LogConfi
     let limit = |value: i64| if topic.cleanup_policy.delete { value } else { -1 };
     LogConfig {
         segment_bytes: topic.segment_bytes,
-        segment_ms: match topic.cleanup_policy.compact {
-            true => topic.segment_ms.min(topic.max_compaction_lag_ms),
-            false => topic.segment_ms,
+        segment_ms: if topic.cleanup_policy.compact {
+            topic.segment_ms.min(topic.max_compaction_lag_ms)
+        } else {
+            topic.segment_ms
         },
         segment_jitter_ms: topic.segment_jitter_ms,
         index_interval_bytes: topic.index_interval_bytes,

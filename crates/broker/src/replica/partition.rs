@@ -265,10 +265,7 @@ impl Partition {
         }
         let leadership = self.leadership.load();
         leadership.check_epoch(known)?;
-        match leadership.is_leader() {
-            true if !self.has_lease() => Err(ErrorCode::NotLeaderOrFollower),
-            _ => Ok(()),
-        }
+        if leadership.is_leader() && !self.has_lease() { Err(ErrorCode::NotLeaderOrFollower) } else { Ok(()) }
     }
 
     /// Wakes the waiters for an append.
@@ -349,9 +346,10 @@ impl Partition {
         if self.log.is_offline() {
             return ErrorCode::KafkaStorageError;
         }
-        match self.leadership.load().is_leader() {
-            true => ErrorCode::UnknownTopicOrPartition,
-            false => ErrorCode::NotLeaderOrFollower,
+        if self.leadership.load().is_leader() {
+            ErrorCode::UnknownTopicOrPartition
+        } else {
+            ErrorCode::NotLeaderOrFollower
         }
     }
 }

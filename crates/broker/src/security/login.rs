@@ -98,9 +98,10 @@ impl SaslLogin {
         let proof = BASE64.encode(mechanism.client_proof(&salted, &auth_message));
         let last = send(format!("{without_proof},p={proof}").as_bytes())?;
         let expected = mechanism.server_signature(&mechanism.server_key(&salted), &auth_message);
-        match last == format!("v={}", BASE64.encode(expected)).as_bytes() {
-            true => Ok(()),
-            false => Err(LoginFault::Server.into()),
+        if last == format!("v={}", BASE64.encode(expected)).as_bytes() {
+            Ok(())
+        } else {
+            Err(LoginFault::Server.into())
         }
     }
 }

@@ -50,11 +50,11 @@ impl Channel {
     /// `WouldBlock` means that there are none.
     pub(crate) fn receive(&mut self, stream: &TcpStream, plain: &mut BytesMut) -> std::io::Result<Received> {
         match self {
-            Channel::Plain => match receive(stream, plain)? {
+            Self::Plain => match receive(stream, plain)? {
                 0 => Ok(Received::End),
                 _ => Ok(Received::Something),
             },
-            Channel::Sealed(session) => {
+            Self::Sealed(session) => {
                 let got = session.read(|room| stream.try_read(room));
                 if got.is_err() {
                     session.rest();
@@ -66,12 +66,9 @@ impl Channel {
                 session.flush(|bytes| stream.try_write(bytes))?;
                 processed.map_err(std::io::Error::other)?;
                 session.rest();
-                match got == 0 || session.closed {
-                    true => Ok(Received::End),
-                    false => Ok(Received::Something),
-                }
+                if got == 0 || session.closed { Ok(Received::End) } else { Ok(Received::Something) }
             }
-            Channel::Kernel(session) => {
+            Self::Kernel(session) => {
                 let start = plain.len();
                 plain.resize(start + RECORD_BYTES, 0);
                 let room = &mut plain[start..];
@@ -87,9 +84,9 @@ impl Channel {
     /// An answer of these pieces.
     pub(crate) fn sending(&mut self, pieces: Vec<Piece>) -> Sending {
         match self {
-            Channel::Plain => Sending::Plain(Transfer::new(pieces)),
-            Channel::Kernel(_) => Sending::Plain(Transfer::into_kernel_tls(pieces)),
-            Channel::Sealed(session) => {
+            Self::Plain => Sending::Plain(Transfer::new(pieces)),
+            Self::Kernel(_) => Sending::Plain(Transfer::into_kernel_tls(pieces)),
+            Self::Sealed(session) => {
                 let first = session.take_outgoing();
                 Sending::Sealed(SealedTransfer::behind(first, pieces))
             }
@@ -103,19 +100,19 @@ impl Channel {
         engine: &mut Engine,
     ) -> Result<Turn, TransferError> {
         let budget = match (&*self, &*sending) {
-            (Channel::Plain, Sending::Plain(transfer)) if transfer.in_memory() <= COSTLY_TURN_BYTES => {
+            (Self::Plain, Sending::Plain(transfer)) if transfer.in_memory() <= COSTLY_TURN_BYTES => {
                 TURN_BYTES
             }
             _ => COSTLY_TURN_BYTES,
         };
         match (sending, self) {
-            (Sending::Plain(transfer), Channel::Kernel(session)) => match session.settle(stream.as_fd()) {
+            (Sending::Plain(transfer), Self::Kernel(session)) => match session.settle(stream.as_fd()) {
                 Ok(()) => transfer.step(engine, stream.as_fd(), budget),
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => Ok(Turn::Blocked),
                 Err(cause) => Err(TransferError::Peer { remaining: transfer.remaining(), cause }),
             },
             (Sending::Plain(transfer), _) => transfer.step(engine, stream.as_fd(), budget),
-            (Sending::Sealed(transfer), Channel::Sealed(session)) => {
+            (Sending::Sealed(transfer), Self::Sealed(session)) => {
                 transfer.step(engine, (stream.as_fd(), &mut **session), budget)
             }
             (Sending::Sealed(_), _) => unreachable!("an answer is sent by the channel that made it"),
@@ -125,17 +122,17 @@ impl Channel {
     /// Records that an answer with this number of bytes has left.
     pub(crate) fn sent(&mut self, stream: &TcpStream, bytes: u64) -> std::io::Result<()> {
         match self {
-            Channel::Kernel(session) => session.sent(stream.as_fd(), bytes),
-            Channel::Plain | Channel::Sealed(_) => Ok(()),
+            Self::Kernel(session) => session.sent(stream.as_fd(), bytes),
+            Self::Plain | Self::Sealed(_) => Ok(()),
         }
     }
 
     /// Sends the end of the stream, if the socket takes it at once.
     pub(crate) fn send_close_notify(&mut self, stream: &TcpStream) {
         match self {
-            Channel::Plain => {}
-            Channel::Kernel(_) => KernelSession::send_close_notify(stream.as_fd()),
-            Channel::Sealed(session) => {
+            Self::Plain => {}
+            Self::Kernel(_) => KernelSession::send_close_notify(stream.as_fd()),
+            Self::Sealed(session) => {
                 session.send_close_notify();
                 // A peer that has disconnected needs no message.
                 let _ = session.flush(|bytes| stream.try_write(bytes));
@@ -161,8 +158,8 @@ impl Sending {
     /// After [`Turn::Cold`]: the range to load.
     pub(crate) fn cold(&self, ahead_bytes: u64) -> Option<Warm> {
         match self {
-            Sending::Plain(transfer) => transfer.cold(ahead_bytes),
-            Sending::Sealed(transfer) => transfer.cold(ahead_bytes),
+            Self::Plain(transfer) => transfer.cold(ahead_bytes),
+            Self::Sealed(transfer) => transfer.cold(ahead_bytes),
         }
     }
 }

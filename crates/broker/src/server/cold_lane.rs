@@ -63,8 +63,8 @@ struct Reader {
 
 impl ColdLane {
     /// For one shard.
-    pub(crate) fn new(caps: &Caps, counters: Arc<Counters>) -> ColdLane {
-        ColdLane { is_allowed: Path::UringRead.works(caps), counters, open: OnceCell::new() }
+    pub(crate) fn new(caps: &Caps, counters: Arc<Counters>) -> Self {
+        Self { is_allowed: Path::UringRead.works(caps), counters, open: OnceCell::new() }
     }
 
     /// Reads a range, or its beginning as far as buffers are free; `None` if the range must be
@@ -94,7 +94,7 @@ impl ColdLane {
 
 impl OpenLane {
     /// In the runtime of the shard, which watches the ring.
-    fn new(counters: Arc<Counters>) -> io::Result<OpenLane> {
+    fn new(counters: Arc<Counters>) -> io::Result<Self> {
         let in_flight = u32::from(BUFFERS);
         let mut ring = Ring::new(&RingOptions { entries: in_flight, in_flight, ..RingOptions::default() })?;
         let pool = BufferPool::new(BUFFER_BYTES, BUFFERS)?;
@@ -103,7 +103,7 @@ impl OpenLane {
         }
         let wakeups = watched(ring.wakeups()?)?;
         let (ring, waiting) = (RefCell::new(ring), RefCell::default());
-        Ok(OpenLane { ring, wakeups, pool, waiting, counters })
+        Ok(Self { ring, wakeups, pool, waiting, counters })
     }
 
     /// Hands completions to their waiters while it is polled.

@@ -47,7 +47,7 @@ pub(super) struct Handed {
 
 impl Handed {
     /// Takes the sockets that the environment names, if it names any for this process.
-    pub(super) fn take() -> Result<Handed, HandedError> {
+    pub(super) fn take() -> Result<Self, HandedError> {
         let names = std::env::var("LISTEN_FDNAMES").unwrap_or_default();
         let mut names = names.split(':').map(str::to_owned);
         let mut fds = ListenFd::from_env();
@@ -66,7 +66,7 @@ impl Handed {
                 Err(source) => return Err(HandedError::Unusable { name, source }),
             }
         }
-        Ok(Handed { sockets })
+        Ok(Self { sockets })
     }
 
     /// The socket of this name, in upper or lower case.

@@ -95,8 +95,8 @@ struct Caught {
 }
 
 impl Caught {
-    fn catch() -> io::Result<Caught> {
-        Ok(Caught {
+    fn catch() -> io::Result<Self> {
+        Ok(Self {
             hangup: signal(SignalKind::hangup())?,
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
@@ -120,7 +120,7 @@ impl Signals {
     ///
     /// # Errors
     /// If the kernel gives no thread or no event queue.
-    pub fn catch() -> io::Result<Signals> {
+    pub fn catch() -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
         let caught = {
             let _entered = runtime.enter();
@@ -129,7 +129,7 @@ impl Signals {
         let (sender, orders) = channel();
         let (name, own) = ("signals".to_owned(), sender.clone());
         std::thread::Builder::new().name(name).spawn(move || watch(&runtime, caught, &own))?;
-        Ok(Signals { orders, sender })
+        Ok(Self { orders, sender })
     }
 
     /// A way to send commands other than signals.

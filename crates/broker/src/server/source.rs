@@ -17,11 +17,11 @@ use crate::web::{
 
 impl Source for Broker {
     fn transfers(&self) -> levada_io::Snapshot {
-        Broker::transfers(self).counters().snapshot()
+        Self::transfers(self).counters().snapshot()
     }
 
     fn stats(&self) -> &Stats {
-        Broker::stats(self)
+        Self::stats(self)
     }
 
     fn partitions(&self) -> u64 {
@@ -71,7 +71,7 @@ impl Source for Broker {
     }
 
     fn replays(&self) -> ReplayStats {
-        Broker::transfers(self).replays().stats()
+        Self::transfers(self).replays().stats()
     }
 
     fn recovery(&self) -> RecoveryProgress {
@@ -101,7 +101,7 @@ impl Source for Broker {
     }
 
     fn membership(&self) -> Option<MembershipState> {
-        Some(Broker::membership(self)?.status().into())
+        Some(Self::membership(self)?.status().into())
     }
 
     fn following(&self) -> FollowingState {

@@ -98,9 +98,10 @@ impl Supervisor {
         if !watchdog.is_due(now) {
             return;
         }
-        match watchdog.all_alive() {
-            true => tell(&[NotifyState::Watchdog]),
-            false => tracing::error!("a thread does not respond; the watchdog gets no notification"),
+        if watchdog.all_alive() {
+            tell(&[NotifyState::Watchdog]);
+        } else {
+            tracing::error!("a thread does not respond; the watchdog gets no notification");
         }
     }
 

@@ -39,8 +39,8 @@ pub(crate) enum Phase {
 
 impl Phase {
     /// Each phase.
-    pub(crate) const ALL: [Phase; 5] =
-        [Phase::Total, Phase::Local, Phase::Waiting, Phase::Throttled, Phase::Sending];
+    pub(crate) const ALL: [Self; 5] =
+        [Self::Total, Self::Local, Self::Waiting, Self::Throttled, Self::Sending];
 }
 
 /// Everything that was counted for one API.

@@ -32,11 +32,11 @@ pub struct Names {
 
 impl Names {
     /// Names of a certificate; `None` if the certificate cannot be parsed.
-    pub fn of(der: &[u8]) -> Option<Names> {
+    pub fn of(der: &[u8]) -> Option<Self> {
         let (_, certificate) = X509Certificate::from_der(der).ok()?;
         let others = certificate.subject_alternative_name().ok()?;
         let others = others.iter().flat_map(|others| &others.value.general_names).map(ToString::to_string);
-        Some(Names { subject: distinguished_name(certificate.subject()), others: others.collect() })
+        Some(Self { subject: distinguished_name(certificate.subject()), others: others.collect() })
     }
 
     /// True if they may follow `before` while the broker runs, as in Kafka: the same subject unless
@@ -46,7 +46,7 @@ impl Names {
     /// The key that would allow it, and why not.
     pub fn follow(
         &self,
-        before: &Names,
+        before: &Self,
         allowed: impl Fn(&str) -> bool,
     ) -> Result<(), (&'static str, String)> {
         const DN: &str = "ssl.allow.dn.changes";
@@ -146,7 +146,7 @@ impl Rules {
     ///
     /// # Errors
     /// The first rule that is not understood.
-    pub fn parse(text: &str) -> Result<Rules, String> {
+    pub fn parse(text: &str) -> Result<Self, String> {
         let mut rules = Vec::new();
         let mut rest = text.trim();
         while !rest.is_empty() {
@@ -159,7 +159,7 @@ impl Rules {
                 None => return Err(format!("a comma is missing before {after:?}")),
             };
         }
-        Ok(Rules(if rules.is_empty() { vec![Rule::Default] } else { rules }))
+        Ok(Self(if rules.is_empty() { vec![Rule::Default] } else { rules }))
     }
 
     /// The principal's name; none if no rule fits, and then this certificate cannot authenticate.
@@ -169,9 +169,9 @@ impl Rules {
 }
 
 impl Rule {
-    fn parse(text: &str) -> Result<(Rule, &str), String> {
+    fn parse(text: &str) -> Result<(Self, &str), String> {
         if let Some(after) = text.strip_prefix("DEFAULT") {
-            return Ok((Rule::Default, after));
+            return Ok((Self::Default, after));
         }
         let wrong = || format!("{text:?} is not a rule; write RULE:pattern/replacement/ or DEFAULT");
         let body = text.strip_prefix("RULE:").ok_or_else(wrong)?;
@@ -187,11 +187,11 @@ impl Rule {
         let pattern =
             compiled.map_err(|error| format!("the pattern {pattern:?} is not understood: {error}"))?;
         let with = replacement(with, pattern.captures_len());
-        Ok((Rule::Replace { pattern, with, case }, rest))
+        Ok((Self::Replace { pattern, with, case }, rest))
     }
 
     fn apply(&self, name: &str) -> Option<String> {
-        let Rule::Replace { pattern, with, case } = self else { return Some(name.to_owned()) };
+        let Self::Replace { pattern, with, case } = self else { return Some(name.to_owned()) };
         let mut made = String::new();
         pattern.captures(name)?.expand(with, &mut made);
         Some(match case {

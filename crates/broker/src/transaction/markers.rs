@@ -108,9 +108,10 @@ impl RemoteMarkers {
         let mut state = self.state.lock();
         let State { destinations, waiting, .. } = &mut *state;
         let orders = destinations.step(event, steady_ms(), |ticket, target| {
-            match waiting.get(&ticket).is_some_and(|(marker, _)| !(marker.is_over)()) {
-                true => self.place(target),
-                false => Place::Here,
+            if waiting.get(&ticket).is_some_and(|(marker, _)| !(marker.is_over)()) {
+                self.place(target)
+            } else {
+                Place::Here
             }
         });
         let mut requests = Vec::new();

@@ -55,9 +55,10 @@ impl<'a> Pipeline<'a> {
         let request = produce::request(self.topic, self.version, (partition, batch), self.acks);
         let correlation_id = self.client.send_request(self.version, &request)?;
         done.is_answered = self.acks != Acks::Nobody;
-        match done.is_answered {
-            true => self.in_flight.push_back((correlation_id, done)),
-            false => self.meter.note(&done),
+        if done.is_answered {
+            self.in_flight.push_back((correlation_id, done));
+        } else {
+            self.meter.note(&done);
         }
         Ok(())
     }

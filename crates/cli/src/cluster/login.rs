@@ -173,11 +173,10 @@ fn token<'a>(value: impl Fn(&str) -> Option<&'a str>, given: Option<String>) -> 
     };
     let token = text.trim();
     let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~+/=".contains(&byte);
-    match !token.is_empty() && token.bytes().all(is_token) {
-        true => Ok(token.to_owned()),
-        false => {
-            Err("the token is not one: letters, digits and -._~+/= are expected, on one line".to_owned())
-        }
+    if !token.is_empty() && token.bytes().all(is_token) {
+        Ok(token.to_owned())
+    } else {
+        Err("the token is not one: letters, digits and -._~+/= are expected, on one line".to_owned())
     }
 }
 

@@ -103,10 +103,8 @@ fn tell(
     format: FormatArgs,
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
-    let (outcome, done) = match dry_run {
-        true => (Outcome::Possible, "can be changed"),
-        false => (Outcome::Done, "changed"),
-    };
+    let (outcome, done) =
+        if dry_run { (Outcome::Possible, "can be changed") } else { (Outcome::Done, "changed") };
     let mut outcomes = Outcomes::new(format);
     outcomes.add((kind.word(), name), outcome, &format!("{} {name}: {done}", kind.word()));
     outcomes.end(out)

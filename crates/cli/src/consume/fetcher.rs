@@ -111,9 +111,12 @@ impl Fetcher {
     }
 
     fn topic_of(&self, answer: &FetchableTopicResponse) -> Option<String> {
-        let is_it = |topic: &&Topic| match answer.topic.is_empty() {
-            true => topic.id == answer.topic_id,
-            false => topic.name == answer.topic.as_str(),
+        let is_it = |topic: &&Topic| {
+            if answer.topic.is_empty() {
+                topic.id == answer.topic_id
+            } else {
+                topic.name == answer.topic.as_str()
+            }
         };
         self.topics.values().find(is_it).map(|topic| topic.name.clone())
     }

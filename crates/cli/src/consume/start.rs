@@ -26,9 +26,12 @@ impl FromStr for Start {
 
     fn from_str(text: &str) -> Result<Self, &'static str> {
         const EXPECTED: &str = "expected earliest, latest, an offset, -N or @TIME";
-        let number = |digits: &str| match digits.bytes().all(|byte| byte.is_ascii_digit()) {
-            true => digits.parse::<i64>().map_err(|_| EXPECTED),
-            false => Err(EXPECTED),
+        let number = |digits: &str| {
+            if digits.bytes().all(|byte| byte.is_ascii_digit()) {
+                digits.parse::<i64>().map_err(|_| EXPECTED)
+            } else {
+                Err(EXPECTED)
+            }
         };
         match text {
             "earliest" | "start" | "beginning" => Ok(Self::Earliest),

@@ -107,9 +107,10 @@ fn print(out: &mut dyn Write, report: &Report) -> Result<(), Failure> {
     for (name, next) in steps {
         writeln!(out, "  {name}: {next}")?;
     }
-    let conclusion = match report.replaceable {
-        true => "Brokers of this cluster can be replaced one by one.",
-        false => "Resolve the blocked checks before you replace a broker.",
+    let conclusion = if report.replaceable {
+        "Brokers of this cluster can be replaced one by one."
+    } else {
+        "Resolve the blocked checks before you replace a broker."
     };
     writeln!(out, "\n{conclusion}")?;
     Ok(())

@@ -37,19 +37,19 @@ pub(crate) struct Delete {
 
 impl Delete {
     pub(super) fn run(&self, cluster: &mut Cluster, out: &mut dyn Write) -> Result<(), Failure> {
-        let what = match self.topic.is_empty() {
-            true => format!("delete {}", self.groups.join(", ")),
-            false => {
-                format!("delete the offsets of {} for {}", self.groups.join(", "), self.topic.join(", "))
-            }
+        let what = if self.topic.is_empty() {
+            format!("delete {}", self.groups.join(", "))
+        } else {
+            format!("delete the offsets of {} for {}", self.groups.join(", "), self.topic.join(", "))
         };
         self.question.ask(&what, question::NOTHING_DELETED)?;
         let mut outcomes = Outcomes::new(self.format);
         for group in &self.groups {
             let subject = ("group", group.as_str());
-            let done = match self.topic.is_empty() {
-                true => delete(cluster, group).map(|()| format!("deleted group {group}")),
-                false => self.forget(cluster, group),
+            let done = if self.topic.is_empty() {
+                delete(cluster, group).map(|()| format!("deleted group {group}"))
+            } else {
+                self.forget(cluster, group)
             };
             match done {
                 Ok(done) => outcomes.add(subject, Outcome::Done, &done),

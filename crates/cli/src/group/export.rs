@@ -134,9 +134,10 @@ impl Import {
         let rows = rows(&text).map_err(|error| Failure::with_next(format!("{shown}: {error}"), next))?;
         let own = rows.into_iter().filter(|row| row.group.as_ref().is_none_or(|group| *group == self.group));
         let wanted: BTreeMap<_, _> = own.map(|row| ((row.topic, row.partition), row.offset)).collect();
-        match wanted.is_empty() {
-            true => Err(Failure::with_next(format!("{shown} has no offset of group {}", self.group), next)),
-            false => Ok(wanted),
+        if wanted.is_empty() {
+            Err(Failure::with_next(format!("{shown} has no offset of group {}", self.group), next))
+        } else {
+            Ok(wanted)
         }
     }
 }
@@ -159,9 +160,10 @@ fn topics(cluster: &mut Cluster, wanted: &BTreeMap<TopicPartition, i64>) -> Resu
 
 fn read(path: &Path) -> io::Result<String> {
     let mut text = String::new();
-    match path == Path::new("-") {
-        true => io::stdin().take(FILE_BYTES_MAX).read_to_string(&mut text)?,
-        false => fs::File::open(path)?.take(FILE_BYTES_MAX).read_to_string(&mut text)?,
+    if path == Path::new("-") {
+        io::stdin().take(FILE_BYTES_MAX).read_to_string(&mut text)?
+    } else {
+        fs::File::open(path)?.take(FILE_BYTES_MAX).read_to_string(&mut text)?
     };
     Ok(text)
 }
@@ -194,9 +196,10 @@ fn row(line: &str) -> Option<Row> {
 }
 
 fn quoted(field: &str) -> String {
-    match field.contains([',', '"', '\n']) {
-        true => format!("\"{}\"", field.replace('"', "\"\"")),
-        false => field.to_owned(),
+    if field.contains([',', '"', '\n']) {
+        format!("\"{}\"", field.replace('"', "\"\""))
+    } else {
+        field.to_owned()
     }
 }
 

@@ -196,18 +196,17 @@ impl Reset {
         cluster: &mut Cluster,
         committed: &BTreeMap<TopicPartition, Committed>,
     ) -> Result<Vec<Topic>, Failure> {
-        let named: Vec<Chosen> = match self.all_topics {
-            false => self.topic.clone(),
-            true => {
-                let mut named: Vec<Chosen> = Vec::new();
-                for (topic, partition) in committed.keys() {
-                    match named.last_mut() {
-                        Some(last) if last.topic == *topic => last.partitions.push(*partition),
-                        _ => named.push(Chosen { topic: topic.clone(), partitions: vec![*partition] }),
-                    }
+        let named: Vec<Chosen> = if self.all_topics {
+            let mut named: Vec<Chosen> = Vec::new();
+            for (topic, partition) in committed.keys() {
+                match named.last_mut() {
+                    Some(last) if last.topic == *topic => last.partitions.push(*partition),
+                    _ => named.push(Chosen { topic: topic.clone(), partitions: vec![*partition] }),
                 }
-                named
             }
+            named
+        } else {
+            self.topic.clone()
         };
         if named.is_empty() {
             let what = format!("group {} has committed nothing yet", self.group);

@@ -58,9 +58,10 @@ fn dump_counted(
         report.row(kind, &fields)?;
         found += 1;
     }
-    match found == count {
-        true => Ok(Verdict::Sound(counted(count as u64, "entry", "entries"))),
-        false => Ok(Verdict::damaged(2, format!("{count} entries announced, {found} found"))),
+    if found == count {
+        Ok(Verdict::Sound(counted(count as u64, "entry", "entries")))
+    } else {
+        Ok(Verdict::damaged(2, format!("{count} entries announced, {found} found")))
     }
 }
 
@@ -82,9 +83,10 @@ pub(super) fn dump_pairs(
         report.row("setting", &[("key", json!(key.trim())), ("value", json!(value.trim()))])?;
         keys.push(key.trim());
     }
-    match keys.contains(&needed) {
-        true => Ok(Verdict::Sound(counted(keys.len() as u64, "setting", "settings"))),
-        false => Ok(Verdict::damaged(1, format!("{needed} is missing"))),
+    if keys.contains(&needed) {
+        Ok(Verdict::Sound(counted(keys.len() as u64, "setting", "settings")))
+    } else {
+        Ok(Verdict::damaged(1, format!("{needed} is missing")))
     }
 }
 

@@ -88,15 +88,12 @@ impl Info {
             return Ok(());
         }
         writeln!(out)?;
-        match self.partitions {
-            true => {
-                let header = ["TOPIC", "PARTITION", "SEGMENTS", "LOG BYTES", "OTHER BYTES", "KNOWN"];
-                output::table(out, &header, info.partitions.iter().map(row).collect())
-            }
-            false => {
-                let header = ["TOPIC", "PARTITIONS", "SEGMENTS", "LOG BYTES", "OTHER BYTES"];
-                output::table(out, &header, topics(&info.partitions))
-            }
+        if self.partitions {
+            let header = ["TOPIC", "PARTITION", "SEGMENTS", "LOG BYTES", "OTHER BYTES", "KNOWN"];
+            output::table(out, &header, info.partitions.iter().map(row).collect())
+        } else {
+            let header = ["TOPIC", "PARTITIONS", "SEGMENTS", "LOG BYTES", "OTHER BYTES"];
+            output::table(out, &header, topics(&info.partitions))
         }
     }
 }

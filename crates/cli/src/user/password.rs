@@ -25,9 +25,10 @@ pub(super) fn read(file: Option<&Path>, user: &str) -> Result<String, Failure> {
 }
 
 fn not_empty(password: String, user: &str) -> Result<String, Failure> {
-    match password.is_empty() {
-        true => Err(Failure::Usage(format!("the password of {user} is empty"))),
-        false => Ok(password),
+    if password.is_empty() {
+        Err(Failure::Usage(format!("the password of {user} is empty")))
+    } else {
+        Ok(password)
     }
 }
 
@@ -38,12 +39,13 @@ fn typed_twice(user: &str) -> Result<String, Failure> {
         not_empty(typed(&question).map_err(failed)?, user)
     };
     let password = ask(format!("password of {user}: "))?;
-    match ask("repeat the password: ".to_owned())? == password {
-        true => Ok(password),
-        false => Err(Failure::with_next(
+    if ask("repeat the password: ".to_owned())? == password {
+        Ok(password)
+    } else {
+        Err(Failure::with_next(
             "the two passwords differ; nothing was changed",
             "the same command again, or --password-file",
-        )),
+        ))
     }
 }
 

@@ -19,7 +19,7 @@ pub enum BrokerPhase {
 
 impl BrokerPhase {
     /// True if a broker in this phase may enter the other phase.
-    pub(super) fn may_become(self, next: BrokerPhase) -> bool {
+    pub(super) fn may_become(self, next: Self) -> bool {
         use BrokerPhase::{Recovery, Replaced, Running, ShuttingDown, Starting, Stopped};
         match self {
             Starting => matches!(next, Recovery | Replaced | Stopped),

@@ -22,8 +22,8 @@ pub struct LifecycleTimes {
 
 impl Default for LifecycleTimes {
     /// Kafka's defaults.
-    fn default() -> LifecycleTimes {
-        LifecycleTimes {
+    fn default() -> Self {
+        Self {
             heartbeat_ms: 2000,
             session_ms: 9000,
             registration_ms: 60_000,

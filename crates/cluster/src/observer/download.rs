@@ -47,8 +47,8 @@ pub(crate) struct Progress {
 }
 
 impl Download {
-    pub(crate) fn new(id: SnapshotId, source: (Option<i32>, i32), limits: DownloadLimits) -> Download {
-        Download {
+    pub(crate) fn new(id: SnapshotId, source: (Option<i32>, i32), limits: DownloadLimits) -> Self {
+        Self {
             id,
             source,
             position: 0,

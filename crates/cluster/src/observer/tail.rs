@@ -36,8 +36,8 @@ struct TailBatch {
 
 impl Tail {
     /// An empty log. The tail holds at most `max_bytes`, apart from one batch.
-    pub(crate) fn new(max_bytes: usize) -> Tail {
-        Tail {
+    pub(crate) fn new(max_bytes: usize) -> Self {
+        Self {
             committed: LogPosition::default(),
             high_watermark: 0,
             batches: VecDeque::new(),

@@ -71,11 +71,11 @@ struct Rig {
 }
 
 impl Rig {
-    fn new() -> Rig {
+    fn new() -> Self {
         let quorum = Quorum::from_voters("0@c:10,1@c:11,2@c:12").unwrap();
         let mut config = ObserverConfig::new(9, Uuid::ZERO);
         config.tail_bytes = 400;
-        Rig {
+        Self {
             model: Model::new(),
             observer: Observer::new(config, quorum),
             replayer: Replayer::default(),

@@ -67,13 +67,8 @@ pub(crate) struct Transactions {
 
 impl Transactions {
     /// No transaction is open. Voters' addresses are those of `listener`.
-    pub(crate) fn new(listener: &str, max_held_bytes: usize) -> Transactions {
-        Transactions {
-            listener: listener.into(),
-            through: LogPosition::default(),
-            held: None,
-            max_held_bytes,
-        }
+    pub(crate) fn new(listener: &str, max_held_bytes: usize) -> Self {
+        Self { listener: listener.into(), through: LogPosition::default(), held: None, max_held_bytes }
     }
 
     /// The end of the delivered records.

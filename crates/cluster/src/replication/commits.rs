@@ -23,8 +23,8 @@ pub struct Commits<W> {
 }
 
 impl<W> Default for Commits<W> {
-    fn default() -> Commits<W> {
-        Commits { waiting: BTreeMap::new(), last_number: 0 }
+    fn default() -> Self {
+        Self { waiting: BTreeMap::new(), last_number: 0 }
     }
 }
 

@@ -88,8 +88,8 @@ struct Followed {
 
 impl Fetcher {
     /// A fetcher that follows nothing yet.
-    pub fn new(config: FetcherConfig) -> Fetcher {
-        Fetcher {
+    pub fn new(config: FetcherConfig) -> Self {
+        Self {
             config,
             session: Session::default(),
             partitions: HashMap::new(),

@@ -131,9 +131,9 @@ pub fn truncation_offset(leader: EpochEnd, own: (i32, i64), log_end: i64) -> i64
 impl Follower {
     /// A partition that is led in this epoch. The log ends here; a log without leader epochs is
     /// first truncated to its high watermark, since there is nothing to compare.
-    pub fn new(leader_epoch: i32, end: LogEnd, high_watermark: i64) -> (Follower, Option<Task>) {
+    pub fn new(leader_epoch: i32, end: LogEnd, high_watermark: i64) -> (Self, Option<Task>) {
         let cut = (end.epoch < 0 && high_watermark < end.offset).then_some(Task::Truncate(high_watermark));
-        (Follower { leader_epoch, end, until_ms: None, halt: None, lag: None, errors: 0, setbacks: 0 }, cut)
+        (Self { leader_epoch, end, until_ms: None, halt: None, lag: None, errors: 0, setbacks: 0 }, cut)
     }
 
     /// The leader epoch that is followed.

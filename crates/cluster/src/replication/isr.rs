@@ -49,8 +49,8 @@ pub struct IsrUpdates {
 
 impl IsrUpdates {
     /// No request is due.
-    pub fn new() -> IsrUpdates {
-        IsrUpdates::default()
+    pub fn new() -> Self {
+        Self::default()
     }
 
     /// Takes a change of a partition. It replaces a waiting change of the partition, which the

@@ -62,8 +62,8 @@ impl Leader {
         registered: &LedRegistration,
         log: LedLog,
         now_ms: i64,
-    ) -> Leader {
-        let mut leader = Leader {
+    ) -> Self {
+        let mut leader = Self {
             node_id,
             limits,
             leader_epoch: registered.leader_epoch,

@@ -22,8 +22,8 @@ pub struct RateMeter {
 
 impl RateMeter {
     /// A meter without bytes.
-    pub fn new(windows: Windows) -> RateMeter {
-        RateMeter { windows, samples: VecDeque::new() }
+    pub fn new(windows: Windows) -> Self {
+        Self { windows, samples: VecDeque::new() }
     }
 
     /// Counts bytes.

@@ -85,10 +85,8 @@ impl Connection {
         }
         let socket = &self.socket;
         let read = |room: &mut [u8]| socket.try_read(room);
-        let received = match sealed.is_open {
-            true => sealed.session.read(read),
-            false => sealed.session.read_within_record(read),
-        };
+        let received =
+            if sealed.is_open { sealed.session.read(read) } else { sealed.session.read_within_record(read) };
         match received {
             Ok(0) => return Ok(Some(Taken::End)),
             Ok(_) => {}

@@ -24,7 +24,7 @@ impl Handed {
     ///
     /// # Errors
     /// A socket is of a kind that cannot be served.
-    pub(crate) fn take<'a>(addresses: impl Iterator<Item = &'a Address>) -> io::Result<Handed> {
+    pub(crate) fn take<'a>(addresses: impl Iterator<Item = &'a Address>) -> io::Result<Self> {
         let names = std::env::var("LISTEN_FDNAMES").unwrap_or_default();
         let mut names = names.split(':');
         let mut descriptors = ListenFd::from_env();
@@ -41,7 +41,7 @@ impl Handed {
             Address::Inherited(name) => name.clone(),
             Address::Tcp(..) | Address::Unix(_) => None,
         });
-        Ok(Handed { sockets, reserved: reserved.collect() })
+        Ok(Self { sockets, reserved: reserved.collect() })
     }
 
     /// The sockets of a name; without a name, all sockets whose name no address has.

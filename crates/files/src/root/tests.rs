@@ -12,7 +12,7 @@ struct Place {
 }
 
 impl Place {
-    fn new() -> Place {
+    fn new() -> Self {
         let home = TempDir::new().unwrap();
         let root = home.path().join("root");
         fs::create_dir_all(root.join("dir/deep")).unwrap();
@@ -27,7 +27,7 @@ impl Place {
         symlink("loop", root.join("loop")).unwrap();
         symlink("..", root.join("dir/out")).unwrap();
         symlink("../..", root.join("dir/further")).unwrap();
-        Place { home }
+        Self { home }
     }
 
     fn root(&self, links: Links) -> Root {

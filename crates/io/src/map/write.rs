@@ -27,7 +27,7 @@ impl WriteMap {
     ///
     /// # Errors
     /// A shorter file (`UnexpectedEof`), an empty range, one too many mapping.
-    pub fn new(file: &File, range: Range<u64>) -> io::Result<WriteMap> {
+    pub fn new(file: &File, range: Range<u64>) -> io::Result<Self> {
         let actual = file.metadata()?.len();
         if actual < range.end {
             let text = format!("cannot map up to {} in a file of {actual} bytes", range.end);
@@ -36,7 +36,7 @@ impl WriteMap {
         let page_bytes = rustix::param::page_size() as u64;
         let origin = range.start / page_bytes * page_bytes;
         let bytes = usize::try_from(range.end.saturating_sub(origin)).map_err(io::Error::other)?;
-        Ok(WriteMap { writing: Writing::new(file, origin, bytes)?, origin, range })
+        Ok(Self { writing: Writing::new(file, origin, bytes)?, origin, range })
     }
 
     /// The mapped range of the file.

@@ -39,8 +39,8 @@ pub struct InflowOptions {
 }
 
 impl Default for InflowOptions {
-    fn default() -> InflowOptions {
-        InflowOptions { caching: Caching::Keep, alignment: 1, depth: 4 }
+    fn default() -> Self {
+        Self { caching: Caching::Keep, alignment: 1, depth: 4 }
     }
 }
 
@@ -71,9 +71,9 @@ enum State {
 
 impl Inflow {
     /// Will read `extents`, in this order.
-    pub fn new(extents: impl IntoIterator<Item = Extent>, access: InflowOptions) -> Inflow {
+    pub fn new(extents: impl IntoIterator<Item = Extent>, access: InflowOptions) -> Self {
         let extents = extents.into_iter().filter(|extent| extent.len > 0).collect();
-        Inflow { access, extents, parts: VecDeque::new() }
+        Self { access, extents, parts: VecDeque::new() }
     }
 
     /// Queues reads in the ring, as many as depth, pool and ring allow, and returns their keys:

@@ -101,8 +101,8 @@ const LINKS: usize = 32;
 
 impl Outbox {
     /// No data to send yet.
-    pub fn new(socket: impl Into<Target>) -> Outbox {
-        Outbox {
+    pub fn new(socket: impl Into<Target>) -> Self {
+        Self {
             socket: socket.into(),
             queue: VecDeque::new(),
             queued_bytes: 0,

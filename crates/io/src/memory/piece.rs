@@ -21,8 +21,8 @@ impl MemoryPiece {
     /// Length in bytes.
     pub fn len(&self) -> usize {
         match self {
-            MemoryPiece::Bytes(bytes) => bytes.len(),
-            MemoryPiece::Buffer(_, range) => range.len(),
+            Self::Bytes(bytes) => bytes.len(),
+            Self::Buffer(_, range) => range.len(),
         }
     }
 
@@ -34,42 +34,40 @@ impl MemoryPiece {
     /// The bytes themselves.
     pub(super) fn bytes(&self) -> &[u8] {
         match self {
-            MemoryPiece::Bytes(bytes) => bytes,
-            MemoryPiece::Buffer(buffer, range) => &buffer.filled()[range.clone()],
+            Self::Bytes(bytes) => bytes,
+            Self::Buffer(buffer, range) => &buffer.filled()[range.clone()],
         }
     }
 
     /// Leaves the first `count` bytes out.
     pub(super) fn advance(&mut self, count: usize) {
         match self {
-            MemoryPiece::Bytes(bytes) => bytes.advance(count),
-            MemoryPiece::Buffer(_, range) => range.start += count,
+            Self::Bytes(bytes) => bytes.advance(count),
+            Self::Buffer(_, range) => range.start += count,
         }
     }
 
     /// The first `count` bytes, which stay where they are.
-    pub(super) fn first(&self, count: usize) -> MemoryPiece {
+    pub(super) fn first(&self, count: usize) -> Self {
         match self {
-            MemoryPiece::Bytes(bytes) => MemoryPiece::Bytes(bytes.slice(..count)),
-            MemoryPiece::Buffer(buffer, range) => {
-                MemoryPiece::Buffer(Arc::clone(buffer), range.start..range.start + count)
-            }
+            Self::Bytes(bytes) => Self::Bytes(bytes.slice(..count)),
+            Self::Buffer(buffer, range) => Self::Buffer(Arc::clone(buffer), range.start..range.start + count),
         }
     }
 
     /// The form that an operation of a ring takes.
     pub(super) fn into_memory(self) -> Memory {
         match self {
-            MemoryPiece::Bytes(bytes) => Memory::Bytes(bytes),
-            MemoryPiece::Buffer(buffer, range) => Memory::Shared(buffer, range),
+            Self::Bytes(bytes) => Memory::Bytes(bytes),
+            Self::Buffer(buffer, range) => Memory::Shared(buffer, range),
         }
     }
 
     /// The same as [`Bytes`], which keep the buffer.
     pub fn into_bytes(self) -> Bytes {
         match self {
-            MemoryPiece::Bytes(bytes) => bytes,
-            MemoryPiece::Buffer(buffer, range) => Bytes::from_owner(Shared(buffer)).slice(range),
+            Self::Bytes(bytes) => bytes,
+            Self::Buffer(buffer, range) => Bytes::from_owner(Shared(buffer)).slice(range),
         }
     }
 }

@@ -58,7 +58,7 @@ impl Trail {
     /// no large page straddles the cut.
     pub fn ripe(&mut self) -> Vec<Extent> {
         let before = self.len();
-        let mut excess = before.saturating_sub(Trail::LAG_BYTES);
+        let mut excess = before.saturating_sub(Self::LAG_BYTES);
         let mut ripe = Vec::new();
         while let Some(first) = self.ranges.front_mut() {
             let end = first.offset.saturating_add(first.len.min(excess));
@@ -77,7 +77,7 @@ impl Trail {
             break;
         }
         debug_assert_eq!(self.len() + ripe.iter().map(|extent| extent.len).sum::<u64>(), before);
-        debug_assert!(self.len() >= before.min(Trail::LAG_BYTES), "the last pages stay");
+        debug_assert!(self.len() >= before.min(Self::LAG_BYTES), "the last pages stay");
         ripe
     }
 

@@ -33,20 +33,20 @@ pub struct Warm {
 
 impl Warm {
     /// A request for a range whose pages stay in the cache.
-    pub fn of(extent: Extent, ahead: Vec<Extent>) -> Warm {
-        Warm { extent, ahead, behind: Vec::new(), once: false }
+    pub fn of(extent: Extent, ahead: Vec<Extent>) -> Self {
+        Self { extent, ahead, behind: Vec::new(), once: false }
     }
 
     /// A request that only drops.
-    pub fn behind(behind: Vec<Extent>) -> Option<Warm> {
+    pub fn behind(behind: Vec<Extent>) -> Option<Self> {
         let extent = Extent { len: 0, ..behind.first()?.clone() };
-        Some(Warm { behind, ..Warm::of(extent, Vec::new()) })
+        Some(Self { behind, ..Self::of(extent, Vec::new()) })
     }
 
     /// The request of a reader that reads once: leaves no more in the cache than its trail allows.
     /// The trail must [follow](Trail::follow) its result.
     #[must_use]
-    pub fn once(mut self, trail: &mut Trail) -> Warm {
+    pub fn once(mut self, trail: &mut Trail) -> Self {
         trail.ask(std::iter::once(&self.extent).chain(&self.ahead).cloned());
         self.behind.extend(trail.ripe());
         self.once = true;
@@ -76,8 +76,8 @@ pub struct WarmerLimits {
 
 impl Default for WarmerLimits {
     /// Four threads keep a disk's queue busy; a request is small.
-    fn default() -> WarmerLimits {
-        WarmerLimits { threads: 4, queued: 1024 }
+    fn default() -> Self {
+        Self { threads: 4, queued: 1024 }
     }
 }
 
@@ -101,11 +101,9 @@ pub struct Warmer {
 
 impl Warmer {
     /// A warmer without threads yet.
-    pub fn new(limits: WarmerLimits, counters: Arc<Counters>) -> Warmer {
+    pub fn new(limits: WarmerLimits, counters: Arc<Counters>) -> Self {
         let queue = Queue { jobs: VecDeque::new(), threads: 0, idle: 0, closed: false };
-        Warmer {
-            shared: Arc::new(Shared { limits, counters, queue: Mutex::new(queue), wake: Condvar::new() }),
-        }
+        Self { shared: Arc::new(Shared { limits, counters, queue: Mutex::new(queue), wake: Condvar::new() }) }
     }
 
     /// Queues a request and returns at once.
@@ -181,7 +179,7 @@ impl Shared {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn start(self: &Arc<Shared>) -> io::Result<()> {
+    fn start(self: &Arc<Self>) -> io::Result<()> {
         let shared = Arc::clone(self);
         std::thread::Builder::new().name("warmer".to_owned()).spawn(move || shared.serve())?;
         Ok(())

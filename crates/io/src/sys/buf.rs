@@ -22,8 +22,8 @@ impl BufferPool {
     ///
     /// # Errors
     /// No memory, or a size of 0.
-    pub fn new(buffer_bytes: usize, count: u16) -> io::Result<BufferPool> {
-        Ok(BufferPool { region: Region::new(buffer_bytes, count)? })
+    pub fn new(buffer_bytes: usize, count: u16) -> io::Result<Self> {
+        Ok(Self { region: Region::new(buffer_bytes, count)? })
     }
 
     /// A buffer, unless all are in use.

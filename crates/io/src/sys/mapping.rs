@@ -47,14 +47,14 @@ unsafe impl Sync for Mapping {}
 impl Mapping {
     /// Maps the first `bytes` bytes of `file` for reading and writing; the caller has checked that
     /// the file is that long.
-    pub(crate) fn new(file: &File, bytes: usize, access: Access) -> io::Result<Mapping> {
+    pub(crate) fn new(file: &File, bytes: usize, access: Access) -> io::Result<Self> {
         let populate = if access == Access::Populated { MapFlags::POPULATE } else { MapFlags::empty() };
         let (prot, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | populate);
         // SAFETY: a null address lets the kernel choose a range that overlaps nothing of ours, so
         // no existing memory changes; the result is checked by rustix.
         let start = unsafe { rustix::mm::mmap(ptr::null_mut(), bytes, prot, flags, file, 0) }?;
         let base = NonNull::new(start.cast::<AtomicU32>()).ok_or(io::ErrorKind::OutOfMemory)?;
-        let mapping = Mapping { base, bytes, watched: Watched::new(start as usize, bytes) };
+        let mapping = Self { base, bytes, watched: Watched::new(start as usize, bytes) };
         let advice = match access {
             Access::Random => Advice::Random,
             Access::Usual | Access::Populated => Advice::Normal,

@@ -28,7 +28,7 @@ unsafe impl Sync for Region {}
 
 impl Region {
     /// Memory for `count` chunks of `chunk_bytes` each.
-    pub(crate) fn new(chunk_bytes: usize, count: u16) -> io::Result<Arc<Region>> {
+    pub(crate) fn new(chunk_bytes: usize, count: u16) -> io::Result<Arc<Self>> {
         let bytes = chunk_bytes.checked_mul(usize::from(count)).filter(|bytes| *bytes > 0);
         let layout = bytes.and_then(|bytes| Layout::from_size_align(bytes, ALIGNMENT).ok());
         let layout = layout.ok_or(io::ErrorKind::InvalidInput)?;
@@ -36,11 +36,11 @@ impl Region {
         let base = unsafe { alloc::alloc_zeroed(layout) };
         let base = NonNull::new(base).ok_or(io::ErrorKind::OutOfMemory)?;
         let free = Mutex::new((0..count).rev().collect());
-        Ok(Arc::new(Region { base, layout, chunk_bytes, free }))
+        Ok(Arc::new(Self { base, layout, chunk_bytes, free }))
     }
 
     /// A free chunk, if there is one.
-    pub(crate) fn take(self: &Arc<Region>) -> Option<Chunk> {
+    pub(crate) fn take(self: &Arc<Self>) -> Option<Chunk> {
         let index = self.free.lock().unwrap_or_else(PoisonError::into_inner).pop()?;
         Some(Chunk { region: Arc::clone(self), index })
     }

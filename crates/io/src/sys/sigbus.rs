@@ -36,9 +36,9 @@ pub(super) struct Watched {
 impl Watched {
     /// For a mapping of `bytes` bytes at `start`, which must be the caller's for as long as this
     /// lives: its pages may be replaced.
-    pub(super) fn new(start: usize, bytes: usize) -> Watched {
+    pub(super) fn new(start: usize, bytes: usize) -> Self {
         INSTALLED.get_or_init(install);
-        Watched { start, bytes, lost: AtomicBool::new(false) }
+        Self { start, bytes, lost: AtomicBool::new(false) }
     }
 
     /// Runs one access to the mapping, which must not panic.

@@ -27,14 +27,14 @@ pub(crate) struct SigpipeGuard {
 }
 
 impl SigpipeGuard {
-    pub(crate) fn new() -> SigpipeGuard {
+    pub(crate) fn new() -> Self {
         let pending_before = is_pending();
         let only_pipe = only_sigpipe();
         let mut mask = empty_set();
         // SAFETY: both sets are initialised and outlive the call.
         let blocked = unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &only_pipe, &mut mask) };
         debug_assert_eq!(blocked, 0, "SIG_BLOCK with a valid set cannot fail");
-        SigpipeGuard { mask, pending_before, thread: PhantomData }
+        Self { mask, pending_before, thread: PhantomData }
     }
 }
 

@@ -63,7 +63,7 @@ const NOBODY: u64 = u64::MAX;
 const REPORT_USAGE: u16 = 1 << 3;
 
 impl Core {
-    pub(crate) fn new(options: &RingOptions) -> io::Result<Core> {
+    pub(crate) fn new(options: &RingOptions) -> io::Result<Self> {
         let completions = options.in_flight.saturating_mul(2).clamp(2, 1 << 16).next_power_of_two();
         let mut builder = IoUring::builder();
         builder.dontfork().setup_cqsize(completions).setup_clamp();
@@ -78,7 +78,7 @@ impl Core {
         if !ring.params().is_feature_submit_stable() || !ring.params().is_feature_nodrop() {
             return Err(io::ErrorKind::Unsupported.into());
         }
-        Ok(Core {
+        Ok(Self {
             no_iowait: ring.params().is_feature_no_iowait(),
             polled: ring.params().is_setup_sqpoll(),
             slots: Slots::new(completions / 2),

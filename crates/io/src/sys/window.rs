@@ -19,13 +19,13 @@ pub(crate) struct Window {
 
 impl Window {
     /// Maps `bytes` bytes at `offset`, a multiple of the page size, and requests its pages at once.
-    pub(crate) fn new(file: &File, offset: u64, bytes: usize) -> io::Result<Window> {
+    pub(crate) fn new(file: &File, offset: u64, bytes: usize) -> io::Result<Self> {
         let flags = MapFlags::SHARED | MapFlags::POPULATE;
         // SAFETY: a null address lets the kernel choose a range that overlaps nothing of ours, so
         // no existing memory changes; the mapping is reached through system calls only.
         let base = unsafe { rustix::mm::mmap(ptr::null_mut(), bytes, ProtFlags::READ, flags, file, offset) }?;
         let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Window { base, bytes })
+        Ok(Self { base, bytes })
     }
 
     /// Sends a part of it, once.

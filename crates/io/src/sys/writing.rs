@@ -33,14 +33,14 @@ unsafe impl Sync for MappedRegion {}
 impl Writing {
     /// Maps `bytes` bytes at `offset`, a multiple of the page size; the caller has checked that the
     /// file is that long.
-    pub(crate) fn new(file: &File, offset: u64, bytes: usize) -> io::Result<Writing> {
+    pub(crate) fn new(file: &File, offset: u64, bytes: usize) -> io::Result<Self> {
         let (prot, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
         // SAFETY: a null address lets the kernel choose a range that overlaps nothing of ours, so
         // no existing memory changes; the result is checked by rustix.
         let start = unsafe { rustix::mm::mmap(ptr::null_mut(), bytes, prot, flags, file, offset) }?;
         let base = NonNull::new(start.cast::<u8>()).ok_or(io::ErrorKind::OutOfMemory)?;
         let watched = Watched::new(start as usize, bytes);
-        Ok(Writing { region: Arc::new(MappedRegion { base, bytes, watched }) })
+        Ok(Self { region: Arc::new(MappedRegion { base, bytes, watched }) })
     }
 
     /// Copies `from` to position `at` of the mapping, where it must fit.

@@ -24,24 +24,24 @@ impl Link {
     /// Two connected sockets that wait.
     pub(crate) fn connect(&self) -> (OwnedFd, OwnedFd) {
         match self {
-            Link::Unix => {
+            Self::Unix => {
                 let (one, other) = UnixStream::pair().unwrap();
                 (one.into(), other.into())
             }
-            Link::Loopback => tcp(&TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap()),
-            Link::Veth(veth) => tcp(&veth.listener),
+            Self::Loopback => tcp(&TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap()),
+            Self::Veth(veth) => tcp(&veth.listener),
         }
     }
 
     pub(crate) fn is_tcp(&self) -> bool {
-        !matches!(self, Link::Unix)
+        !matches!(self, Self::Unix)
     }
 
     pub(crate) fn name(&self) -> &'static str {
         match self {
-            Link::Loopback => "loopback",
-            Link::Unix => "AF_UNIX",
-            Link::Veth(_) => "veth",
+            Self::Loopback => "loopback",
+            Self::Unix => "AF_UNIX",
+            Self::Veth(_) => "veth",
         }
     }
 }
@@ -62,7 +62,7 @@ pub(crate) struct Veth {
 
 impl Veth {
     /// For a process that is root of a network namespace of its own: see [`in_namespaces`].
-    pub(crate) fn new() -> Veth {
+    pub(crate) fn new() -> Self {
         run("ip link set lo up && ip link add lv0 type veth peer name lv1");
         let mut keeper = Command::new("unshare");
         keeper
@@ -86,7 +86,7 @@ impl Veth {
             TcpListener::bind((Ipv4Addr::new(10, 77, 0, 2), 0)).unwrap()
         };
         let listener = std::thread::spawn(listen).join().unwrap();
-        Veth { listener, keeper }
+        Self { listener, keeper }
     }
 }
 

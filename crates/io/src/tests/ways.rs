@@ -59,22 +59,22 @@ pub(crate) enum How {
 }
 
 impl Way {
-    pub(crate) const ALL: [Way; 15] = [
-        Way::Transfer(SocketPath::ReadWrite),
-        Way::Transfer(SocketPath::MmapWrite),
-        Way::Transfer(SocketPath::Sendfile),
-        Way::Transfer(SocketPath::Splice),
-        Way::MsgZerocopy,
-        Way::Ring(From::Memory),
-        Way::Ring(From::Pieces),
-        Way::Ring(From::Polled),
-        Way::Ring(From::Reference),
-        Way::Ring(From::References),
-        Way::Ring(From::Registered),
-        Way::File(How::Buffered),
-        Way::File(How::Registered),
-        Way::File(How::Direct),
-        Way::File(How::Uncached),
+    pub(crate) const ALL: [Self; 15] = [
+        Self::Transfer(SocketPath::ReadWrite),
+        Self::Transfer(SocketPath::MmapWrite),
+        Self::Transfer(SocketPath::Sendfile),
+        Self::Transfer(SocketPath::Splice),
+        Self::MsgZerocopy,
+        Self::Ring(From::Memory),
+        Self::Ring(From::Pieces),
+        Self::Ring(From::Polled),
+        Self::Ring(From::Reference),
+        Self::Ring(From::References),
+        Self::Ring(From::Registered),
+        Self::File(How::Buffered),
+        Self::File(How::Registered),
+        Self::File(How::Direct),
+        Self::File(How::Uncached),
     ];
 
     /// True if all `len` bytes were counted under the path that this is, or, where the kernel or
@@ -89,21 +89,21 @@ impl Way {
             counted.fallbacks(Fallback::ZeroCopyRefused) > 0 && counted.bytes(Path::UringSendZc) == 0;
         let by_reference = or_copied(Path::UringSendZc, Path::UringSend, refused);
         match self {
-            Way::Transfer(path) => {
+            Self::Transfer(path) => {
                 counted.bytes(path.into()) == len && counted.bytes(Path::Send) == 2 * FRAME.len() as u64
             }
-            Way::MsgZerocopy => {
+            Self::MsgZerocopy => {
                 or_copied(Path::MsgZerocopy, Path::Send, counted.bytes(Path::MsgZerocopy) == 0)
             }
-            Way::Ring(From::Memory | From::Pieces | From::Polled) => counted.bytes(Path::UringSend) == len,
-            Way::Ring(From::Reference | From::References | From::Registered) => by_reference,
-            Way::File(_) => by_reference && counted.bytes(Path::UringRead) == len,
+            Self::Ring(From::Memory | From::Pieces | From::Polled) => counted.bytes(Path::UringSend) == len,
+            Self::Ring(From::Reference | From::References | From::Registered) => by_reference,
+            Self::File(_) => by_reference && counted.bytes(Path::UringRead) == len,
         }
     }
 
     /// Bytes sent before and behind the range.
     pub(crate) fn frame(self) -> &'static [u8] {
-        if matches!(self, Way::Transfer(_)) { FRAME } else { b"" }
+        if matches!(self, Self::Transfer(_)) { FRAME } else { b"" }
     }
 }
 
@@ -123,7 +123,7 @@ pub(crate) const OFFSET: usize = 7;
 
 impl Goods {
     /// Ranges of up to `largest` bytes.
-    pub(crate) fn new(largest: usize) -> Goods {
+    pub(crate) fn new(largest: usize) -> Self {
         // No multiple of a page or a pipe, so that a piece from the wrong place shows.
         let part = content((1 << 20) + 13);
         let bytes = Bytes::from(part.repeat((largest + OFFSET) / part.len() + 1));
@@ -134,7 +134,7 @@ impl Goods {
         let cached = Arc::new(File::open(&path).unwrap());
         // A file system without it reads through the cache then, and gives the same bytes.
         let direct = direct.map_or_else(|_| Arc::clone(&cached), Arc::new);
-        Goods { bytes, cached, direct, _dir: dir }
+        Self { bytes, cached, direct, _dir: dir }
     }
 
     fn part(&self, len: usize) -> Bytes {
@@ -254,18 +254,16 @@ enum Supply {
 impl Supply {
     fn is_done(&self) -> bool {
         match self {
-            Supply::Memory(pieces) => pieces.is_empty(),
-            Supply::Buffers(left) => left.is_empty(),
-            Supply::File(inflow, _) => inflow.is_done(),
+            Self::Memory(pieces) => pieces.is_empty(),
+            Self::Buffers(left) => left.is_empty(),
+            Self::File(inflow, _) => inflow.is_done(),
         }
     }
 
     fn refill(&mut self, outbox: &mut Outbox, ring: &mut Ring, pool: &BufferPool) {
         match self {
-            Supply::Memory(pieces) => {
-                pieces.drain(..).for_each(|piece| outbox.push(MemoryPiece::Bytes(piece)))
-            }
-            Supply::Buffers(left) => {
+            Self::Memory(pieces) => pieces.drain(..).for_each(|piece| outbox.push(MemoryPiece::Bytes(piece))),
+            Self::Buffers(left) => {
                 while !left.is_empty()
                     && let Some(mut buffer) = pool.take()
                 {
@@ -275,7 +273,7 @@ impl Supply {
                     outbox.push(MemoryPiece::Buffer(Arc::new(buffer), 0..part.len()));
                 }
             }
-            Supply::File(inflow, keys) => {
+            Self::File(inflow, keys) => {
                 while let Some(load) = inflow.next_piece() {
                     outbox.push(load);
                 }
@@ -293,7 +291,7 @@ pub(crate) struct Bench {
 
 impl Bench {
     /// The ring for `way`, if it needs one.
-    pub(crate) fn of(way: Way) -> std::io::Result<Option<Bench>> {
+    pub(crate) fn of(way: Way) -> std::io::Result<Option<Self>> {
         let mode = if way == Way::Ring(From::Polled) { Mode::Polled { idle_ms: 1 } } else { Mode::Deferred };
         let registered = match way {
             Way::Ring(from) => from == From::Registered,
@@ -305,7 +303,7 @@ impl Bench {
         if registered {
             ring.register_buffers(&pool)?;
         }
-        Ok(Some(Bench { ring, pool }))
+        Ok(Some(Self { ring, pool }))
     }
 
     /// Sends all, closes the socket, and waits until the kernel refers to nothing any more.

@@ -31,13 +31,13 @@ impl Engine {
     /// An engine with the default thresholds. It opens pipes and allocates memory on demand.
     ///
     /// Looks up, once, whether the process ignores `SIGPIPE`.
-    pub fn new(caps: &Caps, counters: Arc<Counters>) -> Engine {
-        Engine::with_thresholds(caps, counters, Thresholds::default())
+    pub fn new(caps: &Caps, counters: Arc<Counters>) -> Self {
+        Self::with_thresholds(caps, counters, Thresholds::default())
     }
 
     /// An engine with thresholds of the caller's.
-    pub fn with_thresholds(caps: &Caps, counters: Arc<Counters>, thresholds: Thresholds) -> Engine {
-        Engine {
+    pub fn with_thresholds(caps: &Caps, counters: Arc<Counters>, thresholds: Thresholds) -> Self {
+        Self {
             means: Means::from(caps),
             thresholds,
             counters,

@@ -53,10 +53,10 @@ enum Cork {
 }
 
 impl Queue {
-    pub(crate) fn new(tls: Tls, pieces: impl IntoIterator<Item = Piece>) -> Queue {
+    pub(crate) fn new(tls: Tls, pieces: impl IntoIterator<Item = Piece>) -> Self {
         let pieces: VecDeque<Piece> = pieces.into_iter().filter(|piece| !piece.is_empty()).collect();
         let remaining = pieces.iter().fold(0, |sum: u64, piece| sum.saturating_add(piece.len()));
-        Queue { pieces, remaining, tls, ..Queue::default() }
+        Self { pieces, remaining, tls, ..Self::default() }
     }
 
     /// Appends a piece that is not empty.

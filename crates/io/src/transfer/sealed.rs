@@ -40,13 +40,13 @@ pub struct SealedTransfer {
 impl SealedTransfer {
     /// A transfer of `pieces`, in this order, on the way of which something encrypts. Empty pieces
     /// are left out.
-    pub fn new(pieces: impl IntoIterator<Item = Piece>) -> SealedTransfer {
-        SealedTransfer { queue: Queue::new(Tls::None, pieces), cold: None, rest: Vec::new() }
+    pub fn new(pieces: impl IntoIterator<Item = Piece>) -> Self {
+        Self { queue: Queue::new(Tls::None, pieces), cold: None, rest: Vec::new() }
     }
 
     /// The same behind `sealed`, which was encrypted before.
-    pub fn behind(sealed: Vec<u8>, pieces: impl IntoIterator<Item = Piece>) -> SealedTransfer {
-        SealedTransfer { rest: sealed, ..SealedTransfer::new(pieces) }
+    pub fn behind(sealed: Vec<u8>, pieces: impl IntoIterator<Item = Piece>) -> Self {
+        Self { rest: sealed, ..Self::new(pieces) }
     }
 
     /// Number of bytes that were not encrypted yet.

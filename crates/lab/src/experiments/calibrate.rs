@@ -95,7 +95,7 @@ struct SendMethod {
 }
 
 impl<'a> Responses<'a> {
-    fn new(bench: &'a Bench, question: Question) -> Result<Responses<'a>, LabError> {
+    fn new(bench: &'a Bench, question: Question) -> Result<Self, LabError> {
         let (file, _) = bench.filled_file(FILE_BYTES as u64)?;
         let mut content = vec![0; FILE_BYTES];
         std::os::unix::fs::FileExt::read_exact_at(&file, &mut content, 0)

@@ -34,7 +34,7 @@ impl<'a> Copies<'a> {
     ///
     /// # Errors
     /// There is no room.
-    pub fn new(bench: &'a Bench) -> Result<Copies<'a>, LabError> {
+    pub fn new(bench: &'a Bench) -> Result<Self, LabError> {
         let len = bench.scale().choose(1 << 20, 32 << 20, 128 << 20, 1 << 30);
         bench.reserve(2 * len)?;
         let (source, checksum) = bench.filled_file(len)?;

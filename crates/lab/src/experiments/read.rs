@@ -75,7 +75,7 @@ impl<'a> Reads<'a> {
     ///
     /// # Errors
     /// There is no room.
-    pub fn new(bench: &'a Bench) -> Result<Reads<'a>, LabError> {
+    pub fn new(bench: &'a Bench) -> Result<Self, LabError> {
         let len = bench.scale().choose(2 << 20, 8 << 20, 256 << 20, 2 << 30);
         let (file, checksum) = bench.filled_file(len)?;
         let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&file));

@@ -55,7 +55,7 @@ impl<'a> Receives<'a> {
     ///
     /// # Errors
     /// There is no room.
-    pub fn new(bench: &'a Bench) -> Result<Receives<'a>, LabError> {
+    pub fn new(bench: &'a Bench) -> Result<Self, LabError> {
         let bytes = bench.scale().choose(2 << 20, 16 << 20, 256 << 20, 1 << 30);
         bench.reserve(bytes)?;
         Ok(Receives { bench, bytes })

@@ -183,7 +183,7 @@ impl Searches {
     ///
     /// # Errors
     /// There is no room.
-    pub fn new(bench: &Bench) -> Result<Searches, LabError> {
+    pub fn new(bench: &Bench) -> Result<Self, LabError> {
         let mut file = bench.file()?;
         let failed = || LabError::step::<io::Error>("cannot write the log");
         let mut positions = Vec::with_capacity(PLACES * BATCHES);
@@ -199,12 +199,12 @@ impl Searches {
             end += bytes.len() as u64;
         }
         let lookups = bench.scale().choose(50, 2_000, 10_000, 50_000);
-        Ok(Searches { file, positions, lookups, kafka: None })
+        Ok(Self { file, positions, lookups, kafka: None })
     }
 
     /// The same with Kafka's classes in addition to ours, out of the jars of a directory.
     #[must_use]
-    pub fn beside_kafka(mut self, bench: &Bench, libs: &Path) -> Searches {
+    pub fn beside_kafka(mut self, bench: &Bench, libs: &Path) -> Self {
         self.kafka = Some(Kafka::start(bench, libs, &self.file));
         self
     }

@@ -18,7 +18,7 @@ struct Workers<'a> {
 }
 
 impl<'a> Workers<'a> {
-    fn new(bench: &'a Bench) -> Workers<'a> {
+    fn new(bench: &'a Bench) -> Self {
         Workers { bench, started: BTreeMap::new() }
     }
 
@@ -82,7 +82,7 @@ pub struct Sends<'a> {
 
 impl<'a> Sends<'a> {
     /// Over all routes.
-    pub fn new(bench: &'a Bench) -> Sends<'a> {
+    pub fn new(bench: &'a Bench) -> Self {
         const QUICK: [usize; 3] = [4 << 10, 16 << 10, 64 << 10];
         const ALL: [usize; 9] =
             [1 << 10, 2 << 10, 4 << 10, 8 << 10, 16 << 10, 32 << 10, 64 << 10, 256 << 10, 1 << 20];
@@ -91,7 +91,7 @@ impl<'a> Sends<'a> {
     }
 
     /// Over some routes, with messages of some sizes.
-    pub(crate) fn over(bench: &'a Bench, routes: &[Route], sizes: Vec<usize>) -> Sends<'a> {
+    pub(crate) fn over(bench: &'a Bench, routes: &[Route], sizes: Vec<usize>) -> Self {
         let budget = bench.scale().choose(256 << 10, 4 << 20, 16 << 20, 64 << 20);
         Sends { workers: Workers::new(bench), routes: routes.to_vec(), sizes, budget }
     }
@@ -185,7 +185,7 @@ const MIXES: [(&str, How); 4] = [
 
 impl<'a> Mixed<'a> {
     /// From one piece to 2048.
-    pub fn new(bench: &'a Bench) -> Mixed<'a> {
+    pub fn new(bench: &'a Bench) -> Self {
         const QUICK: [usize; 3] = [1, 256, 2048];
         const ALL: [usize; 8] = [1, 4, 16, 64, 256, 512, 1024, 2048];
         let scale = bench.scale();

@@ -47,7 +47,7 @@ impl<'a> Transfers<'a> {
     ///
     /// # Errors
     /// There is no room, or no second process.
-    pub fn new(bench: &'a Bench) -> Result<Transfers<'a>, LabError> {
+    pub fn new(bench: &'a Bench) -> Result<Self, LabError> {
         let len = bench.scale().choose(1 << 20, 16 << 20, 128 << 20, 512 << 20);
         let (file, checksum) = bench.filled_file(len)?;
         Ok(Transfers { bench, peer: Peer::start(bench)?, file: Arc::new(file), len, checksum })
@@ -65,9 +65,10 @@ impl<'a> Transfers<'a> {
         // Of a cold file nothing may be read before the clock starts.
         let warm_up = if setting.hot && pass == Pass::Timed { self.len / 4 } else { 0 };
         let parts = [warm_up, self.len];
-        let socket = match way.is_sealed() {
-            true => self.peer.connect_sealed(take, &parts)?,
-            false => self.peer.connect(take, &parts)?,
+        let socket = if way.is_sealed() {
+            self.peer.connect_sealed(take, &parts)?
+        } else {
+            self.peer.connect(take, &parts)?
         };
         let _pinned = self.bench.places().pin_sender();
         let ready = way.ready(self.bench.caps(), &self.file, socket);

@@ -33,11 +33,11 @@ impl Bench {
     ///
     /// # Errors
     /// `dir` takes no files.
-    pub fn new(dir: &Path, scale: Scale) -> Result<Bench, LabError> {
+    pub fn new(dir: &Path, scale: Scale) -> Result<Self, LabError> {
         let own = tempfile::Builder::new().prefix("levada-lab-").tempdir_in(dir);
         let own = own.map_err(LabError::file("cannot make a directory in", dir))?;
         let caps = Caps::probe_in(own.path());
-        Ok(Bench { scale, dir: own, caps, places: Places::of_this_process(), hole: None })
+        Ok(Self { scale, dir: own, caps, places: Places::of_this_process(), hole: None })
     }
 
     /// Takes memory home that the host has on loan, as a virtual machine's free memory may be:

@@ -31,7 +31,7 @@ impl Identity {
     ///
     /// # Errors
     /// The file cannot be written.
-    pub(crate) fn create(path: &Path) -> Result<Identity, LabError> {
+    pub(crate) fn create(path: &Path) -> Result<Self, LabError> {
         let wrong = |error: &dyn std::fmt::Display| {
             LabError::step("cannot make a certificate")(io::Error::other(error.to_string()))
         };
@@ -58,6 +58,6 @@ impl Identity {
             .with_no_client_auth()
             .with_single_cert(vec![certificate], key)
             .map_err(|error| wrong(&error))?;
-        Ok(Identity { path: path.to_path_buf(), client: Arc::new(client), server: Arc::new(server) })
+        Ok(Self { path: path.to_path_buf(), client: Arc::new(client), server: Arc::new(server) })
     }
 }

@@ -42,9 +42,9 @@ impl Route {
     /// As in tables.
     pub(crate) fn label(self) -> &'static str {
         match self {
-            Route::Loopback => "loopback",
-            Route::Veth => "veth",
-            Route::Ifb => "ifb, transmit only",
+            Self::Loopback => "loopback",
+            Self::Veth => "veth",
+            Self::Ifb => "ifb, transmit only",
         }
     }
 }
@@ -172,12 +172,12 @@ impl Worker {
     /// Starts a worker that has a route: within separate namespaces for all but loopback.
     ///
     /// # Errors In words: the missing requirement and a remedy.
-    pub(crate) fn start(bench: &Bench, route: Route) -> Result<Worker, String> {
+    pub(crate) fn start(bench: &Bench, route: Route) -> Result<Self, String> {
         let by: &[&str] = if route == Route::Loopback { &[] } else { &["unshare", "-Urn"] };
-        let start = || -> Result<Worker, LabError> {
+        let start = || -> Result<Self, LabError> {
             let mut process = Peer::spawn(program_by(by)?)?;
             process.take_route(route, bench.places())?;
-            Ok(Worker { process })
+            Ok(Self { process })
         };
         start().map_err(|error| match route {
             Route::Loopback => error.to_string(),
@@ -246,10 +246,10 @@ pub(crate) struct FileSender {
 
 impl FileSender {
     /// Over a waiting connection, in messages of this number of bytes.
-    pub(crate) fn new(how: How, bytes: usize, file: Arc<File>, socket: TcpStream) -> io::Result<FileSender> {
+    pub(crate) fn new(how: How, bytes: usize, file: Arc<File>, socket: TcpStream) -> io::Result<Self> {
         let load = Load { how, bytes, pieces: 0, piece_bytes: 0, messages: 0, check: false };
         let single = single::Single::new(&load, Arc::new(socket.into()))?.reading(file);
-        Ok(FileSender { single, how, bytes, sent_bytes: 0, copied_bytes: 0 })
+        Ok(Self { single, how, bytes, sent_bytes: 0, copied_bytes: 0 })
     }
 
     /// Sends whole messages; their memory is free when this returns.
@@ -286,10 +286,10 @@ enum Sender {
 }
 
 impl Sender {
-    fn new(load: &Load, socket: route::Socket) -> io::Result<Sender> {
+    fn new(load: &Load, socket: route::Socket) -> io::Result<Self> {
         Ok(match load.how {
-            How::Whole { .. } | How::Cut { .. } => Sender::Mixed(Box::new(mixed::Mixed::new(load, socket)?)),
-            _ => Sender::Single(single::Single::new(load, socket)?),
+            How::Whole { .. } | How::Cut { .. } => Self::Mixed(Box::new(mixed::Mixed::new(load, socket)?)),
+            _ => Self::Single(single::Single::new(load, socket)?),
         })
     }
 
@@ -297,15 +297,15 @@ impl Sender {
     /// were to go by reference.
     fn send(&mut self, load: &Load) -> io::Result<u64> {
         match self {
-            Sender::Single(single) => single.send(load),
-            Sender::Mixed(mixed) => mixed.send(load),
+            Self::Single(single) => single.send(load),
+            Self::Mixed(mixed) => mixed.send(load),
         }
     }
 
     fn calls(&self) -> u64 {
         match self {
-            Sender::Single(single) => single.calls(),
-            Sender::Mixed(mixed) => mixed.calls(),
+            Self::Single(single) => single.calls(),
+            Self::Mixed(mixed) => mixed.calls(),
         }
     }
 }

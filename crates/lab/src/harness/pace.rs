@@ -22,8 +22,8 @@ pub(crate) struct FixedRate {
 
 impl FixedRate {
     /// The first one is due at `start`.
-    pub(crate) fn new(start: Instant, per_second: f64) -> FixedRate {
-        FixedRate { start, period: Duration::from_secs_f64(1.0 / per_second) }
+    pub(crate) fn new(start: Instant, per_second: f64) -> Self {
+        Self { start, period: Duration::from_secs_f64(1.0 / per_second) }
     }
 
     /// Due time of the n-th request, from 0.
@@ -76,11 +76,11 @@ const MOST_NS: u64 = 600_000_000_000;
 const DIGITS: u8 = 3;
 
 impl Latencies {
-    pub(crate) fn new() -> Result<Latencies, LabError> {
+    pub(crate) fn new() -> Result<Self, LabError> {
         let histogram = Histogram::new_with_bounds(LEAST_NS, MOST_NS, DIGITS);
         let histogram =
             histogram.map_err(|error| LabError::step("a histogram")(std::io::Error::other(error)))?;
-        Ok(Latencies { histogram })
+        Ok(Self { histogram })
     }
 
     /// A request that was due at `due` is complete now.
@@ -89,7 +89,7 @@ impl Latencies {
         self.histogram.saturating_record(u64::try_from(late.as_nanos()).unwrap_or(u64::MAX));
     }
 
-    pub(crate) fn add(&mut self, other: &Latencies) -> Result<(), LabError> {
+    pub(crate) fn add(&mut self, other: &Self) -> Result<(), LabError> {
         let added = self.histogram.add(&other.histogram);
         added.map_err(|error| LabError::step("a histogram")(std::io::Error::other(error)))
     }

@@ -24,8 +24,8 @@ pub(crate) struct Payload {
 }
 
 impl Payload {
-    pub(crate) fn new(seed: u64) -> Payload {
-        Payload { state: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1 }
+    pub(crate) fn new(seed: u64) -> Self {
+        Self { state: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1 }
     }
 
     pub(crate) fn fill(&mut self, bytes: &mut [u8]) {
@@ -42,7 +42,7 @@ impl Payload {
     #[cfg(test)]
     pub(crate) fn bytes(seed: u64, len: usize) -> Vec<u8> {
         let mut bytes = vec![0; len];
-        Payload::new(seed).fill(&mut bytes);
+        Self::new(seed).fill(&mut bytes);
         bytes
     }
 }

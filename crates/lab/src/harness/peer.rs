@@ -99,8 +99,8 @@ impl Peer {
     ///
     /// # Errors
     /// The program cannot be started again.
-    pub fn start(bench: &Bench) -> Result<Peer, LabError> {
-        let mut peer = Peer::spawn(program_by(&[])?)?;
+    pub fn start(bench: &Bench) -> Result<Self, LabError> {
+        let mut peer = Self::spawn(program_by(&[])?)?;
         peer.listen(Ipv4Addr::LOCALHOST.into(), bench.places().receiver())?;
         Ok(peer)
     }
@@ -109,14 +109,14 @@ impl Peer {
     ///
     /// # Errors
     /// It cannot be started.
-    pub(crate) fn spawn(mut command: Command) -> Result<Peer, LabError> {
+    pub(crate) fn spawn(mut command: Command) -> Result<Self, LabError> {
         let failed = |what| LabError::step::<io::Error>(what);
         let (ours, theirs) = UnixStream::pair().map_err(failed("cannot make a socket pair"))?;
         ours.set_read_timeout(Some(PATIENCE)).map_err(failed("cannot limit a wait"))?;
         // Ctrl-C is for this process: the second process ends with the socket.
         command.stdin(OwnedFd::from(theirs)).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
         let child = command.spawn().map_err(failed("cannot start the second process"))?;
-        Ok(Peer { child, control: BufReader::new(ours), address: (Ipv4Addr::UNSPECIFIED, 0).into() })
+        Ok(Self { child, control: BufReader::new(ours), address: (Ipv4Addr::UNSPECIFIED, 0).into() })
     }
 
     /// Has it listen at a free port of an address, on a processor.

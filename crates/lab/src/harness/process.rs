@@ -17,17 +17,17 @@ pub(crate) struct Spent {
 }
 
 impl Spent {
-    pub(crate) fn of(pid: u32) -> Spent {
-        Spent { threads: of_threads(pid), whole: of_whole(pid) }
+    pub(crate) fn of(pid: u32) -> Self {
+        Self { threads: of_threads(pid), whole: of_whole(pid) }
     }
 
     /// Time used since then.
-    pub(crate) fn since(pid: u32, before: &Spent) -> Duration {
-        Spent::of(pid).less(before)
+    pub(crate) fn since(pid: u32, before: &Self) -> Duration {
+        Self::of(pid).less(before)
     }
 
     /// Time used between two moments.
-    pub(crate) fn less(&self, before: &Spent) -> Duration {
+    pub(crate) fn less(&self, before: &Self) -> Duration {
         if before.threads.keys().any(|thread| !self.threads.contains_key(thread)) {
             return self.whole.saturating_sub(before.whole);
         }

@@ -40,8 +40,8 @@ pub(crate) struct Sealer {
 }
 
 impl Sealer {
-    pub(crate) fn new() -> io::Result<Sealer> {
-        Ok(Sealer { encrypter: suite()?.aead_alg.encrypter(KEY.into(), Iv::new(IV)), sequence: 0 })
+    pub(crate) fn new() -> io::Result<Self> {
+        Ok(Self { encrypter: suite()?.aead_alg.encrypter(KEY.into(), Iv::new(IV)), sequence: 0 })
     }
 }
 
@@ -70,9 +70,9 @@ pub(crate) struct Opener {
 }
 
 impl Opener {
-    pub(crate) fn new() -> io::Result<Opener> {
+    pub(crate) fn new() -> io::Result<Self> {
         let decrypter = suite()?.aead_alg.decrypter(KEY.into(), Iv::new(IV));
-        Ok(Opener { decrypter, sequence: 0, record: vec![0; PLAIN_BYTES + 256], calls: 0 })
+        Ok(Self { decrypter, sequence: 0, record: vec![0; PLAIN_BYTES + 256], calls: 0 })
     }
 
     /// Takes the next record; how many bytes its payload has, and the payload if it was decrypted.

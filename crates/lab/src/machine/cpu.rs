@@ -36,10 +36,10 @@ pub struct Elapsed {
 
 impl Stopwatch {
     /// Starts.
-    pub fn start() -> Stopwatch {
+    pub fn start() -> Self {
         let workers = of_ring_workers();
         flame::open();
-        Stopwatch { workers, process: of_this_process(), wall: Instant::now() }
+        Self { workers, process: of_this_process(), wall: Instant::now() }
     }
 
     /// Reads, and continues.
@@ -98,9 +98,9 @@ pub struct Places {
 
 impl Places {
     /// Processors that this process may use.
-    pub fn of_this_process() -> Places {
+    pub fn of_this_process() -> Self {
         let set = rustix::thread::sched_getaffinity(None).unwrap_or_else(|_| CpuSet::new());
-        Places { allowed: (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect() }
+        Self { allowed: (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect() }
     }
 
     /// All that may be used.

@@ -60,7 +60,7 @@ pub struct Environment {
 impl Environment {
     /// The present machine. `dir` is the directory of temporary files, `places` has the use of each
     /// processor.
-    pub fn of(dir: &Path, caps: &Caps, places: &Places) -> Environment {
+    pub fn of(dir: &Path, caps: &Caps, places: &Places) -> Self {
         let support = |(name, support): (&'static str, &Support)| {
             let what = match support {
                 Support::Works => "works".to_owned(),
@@ -69,7 +69,7 @@ impl Environment {
             (name.to_owned(), what)
         };
         let (congestion, congestion_default) = congestion();
-        Environment {
+        Self {
             kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
             processor: field("/proc/cpuinfo", "model name").unwrap_or_else(|| "unknown".to_owned()),
             processors: places.allowed().len(),

@@ -38,8 +38,8 @@ pub struct Watch {
 
 impl Watch {
     /// Starts.
-    pub fn start() -> Watch {
-        Watch {
+    pub fn start() -> Self {
+        Self {
             start: Instant::now(),
             before: Ticks::now().unwrap_or_default(),
             ours: of_us(),
@@ -118,17 +118,17 @@ struct Ticks {
 }
 
 impl Ticks {
-    fn now() -> Option<Ticks> {
-        Ticks::parse(&fs::read_to_string("/proc/stat").ok()?)
+    fn now() -> Option<Self> {
+        Self::parse(&fs::read_to_string("/proc/stat").ok()?)
     }
 
-    fn parse(text: &str) -> Option<Ticks> {
+    fn parse(text: &str) -> Option<Self> {
         let fields = text.lines().next()?.strip_prefix("cpu ")?.split_whitespace();
         let fields: Vec<u64> = fields.map_while(|field| field.parse().ok()).collect();
         // user nice system idle iowait irq softirq steal; guests are part of user.
         let [user, nice, system, idle, iowait, irq, softirq, steal, ..] = fields[..] else { return None };
         let busy = user + nice + system + irq + softirq;
-        Some(Ticks { total: busy + idle + iowait + steal, busy, steal })
+        Some(Self { total: busy + idle + iowait + steal, busy, steal })
     }
 }
 

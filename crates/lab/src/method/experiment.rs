@@ -59,13 +59,13 @@ pub struct Case {
 
 impl Case {
     /// A case without parameters.
-    pub fn new(group: impl Into<String>, name: impl Into<String>) -> Case {
-        Case { group: group.into(), name: name.into(), params: BTreeMap::new() }
+    pub fn new(group: impl Into<String>, name: impl Into<String>) -> Self {
+        Self { group: group.into(), name: name.into(), params: BTreeMap::new() }
     }
 
     /// The same with a parameter.
     #[must_use]
-    pub fn with(mut self, key: &str, value: impl ToString) -> Case {
+    pub fn with(mut self, key: &str, value: impl ToString) -> Self {
         self.params.insert(key.to_owned(), value.to_string());
         self
     }

@@ -20,10 +20,10 @@ impl Scale {
     /// One of four values.
     pub fn choose<T>(self, tiny: T, quick: T, normal: T, full: T) -> T {
         match self {
-            Scale::Tiny => tiny,
-            Scale::Quick => quick,
-            Scale::Normal => normal,
-            Scale::Full => full,
+            Self::Tiny => tiny,
+            Self::Quick => quick,
+            Self::Normal => normal,
+            Self::Full => full,
         }
     }
 
@@ -46,8 +46,8 @@ pub struct Limits {
 
 impl Limits {
     /// Meaning of a scale.
-    pub fn of(scale: Scale) -> Limits {
-        Limits {
+    pub fn of(scale: Scale) -> Self {
+        Self {
             rounds: scale.choose(1, 15, 21, 51),
             least_rounds: scale.choose(1, 3, 15, 31),
             time: Duration::from_secs(scale.choose(0, 2, 60, 600)),
@@ -56,7 +56,7 @@ impl Limits {
 
     /// Exactly this number of rounds, without a time limit.
     #[must_use]
-    pub fn exactly(rounds: u32) -> Limits {
-        Limits { rounds, least_rounds: rounds, time: Duration::MAX }
+    pub fn exactly(rounds: u32) -> Self {
+        Self { rounds, least_rounds: rounds, time: Duration::MAX }
     }
 }

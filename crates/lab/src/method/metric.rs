@@ -39,19 +39,19 @@ pub enum Better {
 
 impl Metric {
     /// A quantity of which less is better.
-    pub fn less(name: &str, label: &str, unit: &str) -> Metric {
+    pub fn less(name: &str, label: &str, unit: &str) -> Self {
         let (label, unit) = (label.to_owned(), unit.to_owned());
-        Metric { name: name.to_owned(), label, unit, better: Better::Less }
+        Self { name: name.to_owned(), label, unit, better: Better::Less }
     }
 
     /// A quantity of which more is better.
-    pub fn more(name: &str, label: &str, unit: &str) -> Metric {
-        Metric { better: Better::More, ..Metric::less(name, label, unit) }
+    pub fn more(name: &str, label: &str, unit: &str) -> Self {
+        Self { better: Better::More, ..Self::less(name, label, unit) }
     }
 
     /// A quantity that explains others.
-    pub fn neither(name: &str, label: &str, unit: &str) -> Metric {
-        Metric { better: Better::Neither, ..Metric::less(name, label, unit) }
+    pub fn neither(name: &str, label: &str, unit: &str) -> Self {
+        Self { better: Better::Neither, ..Self::less(name, label, unit) }
     }
 }
 
@@ -66,15 +66,15 @@ pub struct Verdict {
 
 impl Verdict {
     /// Bytes that arrived, by count and checksum.
-    pub fn of_bytes(expected: (u64, u64), arrived: (u64, u64)) -> Verdict {
+    pub fn of_bytes(expected: (u64, u64), arrived: (u64, u64)) -> Self {
         if expected == arrived {
             let what = format!("{} bytes, CRC-64 {:016x}", arrived.0, arrived.1);
-            return Verdict { sound: true, what };
+            return Self { sound: true, what };
         }
         let what = format!(
             "{} bytes with CRC-64 {:016x} instead of {} with {:016x}",
             arrived.0, arrived.1, expected.0, expected.1
         );
-        Verdict { sound: false, what }
+        Self { sound: false, what }
     }
 }

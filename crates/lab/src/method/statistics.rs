@@ -27,12 +27,12 @@ impl Interval {
     /// The ends are order statistics: a value lies below the true median as a coin falls, so that
     /// the k-th smallest and the k-th largest of n enclose it with a probability that only depends
     /// on k and n.
-    pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Interval> {
+    pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
         let mut values: Vec<f64> = values.into_iter().filter(|value| value.is_finite()).collect();
         values.sort_by(f64::total_cmp);
         let count = values.len();
         let (outside, confidence) = narrowest(count)?;
-        Some(Interval {
+        Some(Self {
             median: middle(&values),
             low: values[outside],
             high: values[count - 1 - outside],

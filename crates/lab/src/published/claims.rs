@@ -84,11 +84,11 @@ enum ClaimVerdict {
 impl ClaimVerdict {
     fn label(self) -> &'static str {
         match self {
-            ClaimVerdict::Confirmed => "confirmed",
-            ClaimVerdict::InPart => "in part",
-            ClaimVerdict::Refuted => "refuted",
-            ClaimVerdict::NotSure => "not sure",
-            ClaimVerdict::NotMeasured => "not measured",
+            Self::Confirmed => "confirmed",
+            Self::InPart => "in part",
+            Self::Refuted => "refuted",
+            Self::NotSure => "not sure",
+            Self::NotMeasured => "not measured",
         }
     }
 }
@@ -229,9 +229,10 @@ fn of_size(
         let quotients = at(this).into_iter().filter_map(|(round, mine)| Some(mine / theirs.get(&round)?));
         let Some(quotient) = Interval::of(quotients) else { continue };
         any = true;
-        match quotient.high < 1.0 {
-            true => from = from.or(Some(size)),
-            false => from = None,
+        if quotient.high < 1.0 {
+            from = from.or(Some(size));
+        } else {
+            from = None;
         }
     }
     let claimed = number::size(bytes);
@@ -314,15 +315,15 @@ fn is_about(note: &crate::record::Note, at: &At) -> bool {
 impl Says {
     fn cases(&self) -> Vec<At> {
         match self {
-            Says::Times { this, that, .. } | Says::From { this, that, .. } => vec![*this, *that],
-            Says::Is { this, .. } => vec![*this],
+            Self::Times { this, that, .. } | Self::From { this, that, .. } => vec![*this, *that],
+            Self::Is { this, .. } => vec![*this],
         }
     }
 
     /// True if it takes this case to compute it.
     fn needs(&self, (experiment, group, case): (&str, &str, &str)) -> bool {
         let whole = |at: &At| match self {
-            Says::From { .. } => group.starts_with(at.group),
+            Self::From { .. } => group.starts_with(at.group),
             _ => group == at.group,
         };
         self.cases().iter().any(|at| at.experiment == experiment && at.case == case && whole(at))

@@ -76,10 +76,10 @@ enum GoalVerdict {
 impl GoalVerdict {
     fn label(self) -> &'static str {
         match self {
-            GoalVerdict::Reached => "reached",
-            GoalVerdict::NotSure => "not sure",
-            GoalVerdict::NotReached => "not reached",
-            GoalVerdict::NotMeasured => "not measured",
+            Self::Reached => "reached",
+            Self::NotSure => "not sure",
+            Self::NotReached => "not reached",
+            Self::NotMeasured => "not measured",
         }
     }
 }
@@ -87,15 +87,15 @@ impl GoalVerdict {
 impl Bound {
     fn that(&self) -> Option<At> {
         match self {
-            Bound::Times(that, _) | Bound::TimesAtLeast(that, _) => Some(*that),
-            Bound::Value(_) | Bound::ValueAtLeast(_) => None,
+            Self::Times(that, _) | Self::TimesAtLeast(that, _) => Some(*that),
+            Self::Value(_) | Self::ValueAtLeast(_) => None,
         }
     }
 
     fn judge(&self, seen: &Interval) -> GoalVerdict {
         let (meets, near) = match self {
-            Bound::Times(_, most) | Bound::Value(most) => (seen.median <= *most, seen.low <= *most),
-            Bound::TimesAtLeast(_, least) | Bound::ValueAtLeast(least) => {
+            Self::Times(_, most) | Self::Value(most) => (seen.median <= *most, seen.low <= *most),
+            Self::TimesAtLeast(_, least) | Self::ValueAtLeast(least) => {
                 (seen.median >= *least, seen.high >= *least)
             }
         };
@@ -108,10 +108,10 @@ impl Bound {
 
     fn words(&self) -> String {
         match self {
-            Bound::Times(that, most) => format!("≤ {} of {}", times(*most), that.name()),
-            Bound::TimesAtLeast(that, least) => format!("≥ {} of {}", times(*least), that.name()),
-            Bound::Value(most) => format!("≤ {}", number::plain(*most)),
-            Bound::ValueAtLeast(least) => format!("≥ {}", number::plain(*least)),
+            Self::Times(that, most) => format!("≤ {} of {}", times(*most), that.name()),
+            Self::TimesAtLeast(that, least) => format!("≥ {} of {}", times(*least), that.name()),
+            Self::Value(most) => format!("≤ {}", number::plain(*most)),
+            Self::ValueAtLeast(least) => format!("≥ {}", number::plain(*least)),
         }
     }
 }

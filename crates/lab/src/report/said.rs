@@ -91,12 +91,9 @@ pub(super) fn up(metric: &Metric) -> Axis {
 
 /// The command that repeats a run.
 pub(super) fn command(run: &Run) -> String {
-    let quoted = |word: &String| match word
-        .chars()
-        .all(|letter| letter.is_ascii_alphanumeric() || "-_./=:,".contains(letter))
-    {
-        true => word.clone(),
-        false => format!("'{}'", word.replace('\'', "'\\''")),
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./=:,".contains(letter);
+    let quoted = |word: &String| {
+        if word.chars().all(is_plain) { word.clone() } else { format!("'{}'", word.replace('\'', "'\\''")) }
     };
     run.command.iter().map(quoted).collect::<Vec<_>>().join(" ")
 }

@@ -34,9 +34,10 @@ impl Scale {
 
     /// The pixel of `value`; values outside are drawn at the edge.
     pub(super) fn px(&self, value: f64) -> f64 {
-        let part = match self.log {
-            true => (value.max(self.from) / self.from).ln() / (self.to / self.from).ln(),
-            false => (value - self.from) / (self.to - self.from),
+        let part = if self.log {
+            (value.max(self.from) / self.from).ln() / (self.to / self.from).ln()
+        } else {
+            (value - self.from) / (self.to - self.from)
         };
         let part = if part.is_finite() { part.clamp(0.0, 1.0) } else { 0.0 };
         self.start_px + part * (self.end_px - self.start_px)
@@ -44,10 +45,7 @@ impl Scale {
 
     /// Some five values that are easy to read.
     pub(super) fn ticks(&self) -> Vec<f64> {
-        match self.log {
-            true => self.log_ticks(),
-            false => self.even_ticks(),
-        }
+        if self.log { self.log_ticks() } else { self.even_ticks() }
     }
 }
 

@@ -50,15 +50,15 @@ pub struct EndMarker {
 }
 
 impl Default for Builder {
-    fn default() -> Builder {
-        Builder::new()
+    fn default() -> Self {
+        Self::new()
     }
 }
 
 impl Builder {
     /// An empty batch without compression or producer.
-    pub fn new() -> Builder {
-        Builder {
+    pub fn new() -> Self {
+        Self {
             base_offset: 0,
             leader_epoch: -1,
             compression: Compression::None,
@@ -73,49 +73,49 @@ impl Builder {
     }
 
     /// Sets the offset of the first record.
-    pub fn base_offset(mut self, offset: i64) -> Builder {
+    pub fn base_offset(mut self, offset: i64) -> Self {
         self.base_offset = offset;
         self
     }
 
     /// Sets the leader epoch.
-    pub fn leader_epoch(mut self, epoch: i32) -> Builder {
+    pub fn leader_epoch(mut self, epoch: i32) -> Self {
         self.leader_epoch = epoch;
         self
     }
 
     /// Compresses the records with this codec.
-    pub fn compression(mut self, codec: Compression) -> Builder {
+    pub fn compression(mut self, codec: Compression) -> Self {
         self.compression = codec;
         self
     }
 
     /// Makes the batch idempotent.
-    pub fn producer(mut self, id: i64, epoch: i16, base_sequence: i32) -> Builder {
+    pub fn producer(mut self, id: i64, epoch: i16, base_sequence: i32) -> Self {
         self.producer = (id, epoch, base_sequence);
         self
     }
 
     /// Makes the batch part of its producer's transaction.
-    pub fn transactional(mut self) -> Builder {
+    pub fn transactional(mut self) -> Self {
         self.attributes |= TRANSACTIONAL;
         self
     }
 
     /// Marks the batch as one of control records.
-    pub fn control(mut self) -> Builder {
+    pub fn control(mut self) -> Self {
         self.attributes |= CONTROL;
         self
     }
 
     /// Marks the timestamps as the broker's.
-    pub fn log_append_time(mut self) -> Builder {
+    pub fn log_append_time(mut self) -> Self {
         self.attributes |= LOG_APPEND_TIME;
         self
     }
 
     /// Adds a record at the next offset.
-    pub fn push(&mut self, timestamp_ms: i64, key: Option<&[u8]>, value: Option<&[u8]>) -> &mut Builder {
+    pub fn push(&mut self, timestamp_ms: i64, key: Option<&[u8]>, value: Option<&[u8]>) -> &mut Self {
         self.push_with_headers(timestamp_ms, key, value, &[])
     }
 
@@ -126,7 +126,7 @@ impl Builder {
         key: Option<&[u8]>,
         value: Option<&[u8]>,
         headers: &[(&[u8], Option<&[u8]>)],
-    ) -> &mut Builder {
+    ) -> &mut Self {
         if self.count == 0 {
             self.base_timestamp = timestamp_ms;
         }
@@ -210,7 +210,7 @@ impl EndMarker {
 
     /// Reads the marker out of a control batch, `None` if it ends no transaction (other control
     /// records exist).
-    pub fn parse(bytes: &[u8]) -> Option<EndMarker> {
+    pub fn parse(bytes: &[u8]) -> Option<Self> {
         let view = super::BatchView::parse(bytes).ok()?;
         let record = super::records(bytes).ok()?.next()?.ok()?;
         let (key, value) = (record.key?, record.value?);
@@ -219,7 +219,7 @@ impl EndMarker {
             1 => Marker::Commit,
             _ => return None,
         };
-        Some(EndMarker {
+        Some(Self {
             marker,
             producer_id: view.producer_id(),
             producer_epoch: view.producer_epoch(),

@@ -124,7 +124,7 @@ pub struct TimestampRange {
 }
 
 impl TimestampRange {
-    const NONE: TimestampRange = TimestampRange { earliest: NO_TIMESTAMP, latest: NO_TIMESTAMP };
+    const NONE: Self = Self { earliest: NO_TIMESTAMP, latest: NO_TIMESTAMP };
 
     fn add(&mut self, timestamp: i64) {
         if timestamp == NO_TIMESTAMP {
@@ -199,7 +199,7 @@ struct Layout<'a> {
 }
 
 impl<'a> Layout<'a> {
-    fn take(rest: &mut &'a [u8]) -> Result<Layout<'a>, &'static str> {
+    fn take(rest: &mut &'a [u8]) -> Result<Self, &'static str> {
         let length = varint::take_i32(rest).ok_or("length")?;
         let length = usize::try_from(length).map_err(|_| "length")?;
         let (mut body, tail) = rest.split_at_checked(length).ok_or("length")?;

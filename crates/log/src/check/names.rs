@@ -24,8 +24,8 @@ pub(super) struct Names {
 }
 
 impl Names {
-    pub(super) fn read(disk: &dyn Disk, dir: &Path) -> Result<Names, LogError> {
-        let mut names = Names::default();
+    pub(super) fn read(disk: &dyn Disk, dir: &Path) -> Result<Self, LogError> {
+        let mut names = Self::default();
         for entry in disk.list(dir).at("list", dir)? {
             names.take(entry.path, entry.kind);
         }

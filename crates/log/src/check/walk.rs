@@ -94,12 +94,11 @@ impl Check<'_> {
         if !self.is_trusted(at) {
             return self.find_at(Severity::Mended, path, place, what, REBUILT);
         }
-        let next = match path.extension().is_some_and(|extension| extension == "txnindex") {
-            false => "remove the file: the next start builds it again from the log",
-            true => {
-                "remove .kafka_cleanshutdown and recovery-point-offset-checkpoint from the data directory: the next \
-                 start then goes through every log and builds its indexes again"
-            }
+        let next = if path.extension().is_some_and(|extension| extension == "txnindex") {
+            "remove .kafka_cleanshutdown and recovery-point-offset-checkpoint from the data directory: the next \
+             start then goes through every log and builds its indexes again"
+        } else {
+            "remove the file: the next start builds it again from the log"
         };
         self.find_at(Severity::Damage, path, place, what, next);
     }

@@ -32,20 +32,20 @@ impl CleanShutdown {
     ///
     /// # Errors
     /// A failing disk.
-    pub fn load(disk: &dyn Disk, dir: &Path) -> Result<Option<CleanShutdown>, LogError> {
+    pub fn load(disk: &dyn Disk, dir: &Path) -> Result<Option<Self>, LogError> {
         let text = match lines::read_text(disk, &dir.join(Self::FILE_NAME)) {
             Ok(None) => return Ok(None),
             Err(LogError::Corrupt { .. }) => String::new(),
             other => other?.unwrap_or_default(),
         };
-        Ok(Some(CleanShutdown { broker_epoch: broker_epoch(&text).unwrap_or(-1) }))
+        Ok(Some(Self { broker_epoch: broker_epoch(&text).unwrap_or(-1) }))
     }
 
     /// Takes the mark away and returns it, as [`CleanShutdown::load`].
     ///
     /// # Errors
     /// A failing disk.
-    pub fn take(disk: &dyn Disk, dir: &Path) -> Result<Option<CleanShutdown>, LogError> {
+    pub fn take(disk: &dyn Disk, dir: &Path) -> Result<Option<Self>, LogError> {
         let Some(mark) = Self::load(disk, dir)? else { return Ok(None) };
         remove_if_there(disk, &dir.join(Self::FILE_NAME))?;
         // Were the removal lost, a crash would look like a clean stop.

@@ -67,7 +67,7 @@ impl PartitionMetadata {
     ///
     /// # Errors
     /// A failing disk, or a file of another kind.
-    pub fn load(disk: &dyn Disk, dir: &Path) -> Result<Option<PartitionMetadata>, LogError> {
+    pub fn load(disk: &dyn Disk, dir: &Path) -> Result<Option<Self>, LogError> {
         let path = dir.join(Self::FILE_NAME);
         let Some(text) = lines::read_text(disk, &path)? else { return Ok(None) };
         let damaged = |detail: &str| LogError::corrupt(&path, detail);
@@ -76,7 +76,7 @@ impl PartitionMetadata {
         }
         let id = value_of(&text, "topic_id", ':').ok_or_else(|| damaged("there is no topic_id"))?;
         let topic_id = parse_id(id).ok_or_else(|| damaged(&format!("{id:?} is not an id")))?;
-        Ok(Some(PartitionMetadata { topic_id }))
+        Ok(Some(Self { topic_id }))
     }
 }
 
@@ -100,7 +100,7 @@ impl MetaProperties {
     /// # Errors
     /// A failing disk.
     pub fn store(&self, disk: &dyn Disk, dir: &Path) -> Result<(), LogError> {
-        let MetaProperties { cluster_id, node_id, directory_id } = self;
+        let Self { cluster_id, node_id, directory_id } = self;
         let directory_id = id_text(*directory_id);
         let text =
             format!("cluster.id={cluster_id}\ndirectory.id={directory_id}\nnode.id={node_id}\nversion=1\n");
@@ -111,7 +111,7 @@ impl MetaProperties {
     ///
     /// # Errors
     /// A failing disk, or a file of another version.
-    pub fn load(disk: &dyn Disk, dir: &Path) -> Result<Option<MetaProperties>, LogError> {
+    pub fn load(disk: &dyn Disk, dir: &Path) -> Result<Option<Self>, LogError> {
         let path = dir.join(Self::FILE_NAME);
         let Some(text) = lines::read_text(disk, &path)? else { return Ok(None) };
         let value = |key: &str| {
@@ -126,11 +126,7 @@ impl MetaProperties {
         let node_id = value("node.id")?.parse().map_err(|_| damaged("node.id is not a number".to_owned()))?;
         let directory_id = value("directory.id")?;
         let no_id = || damaged(format!("{directory_id:?} is not an id"));
-        Ok(Some(MetaProperties {
-            cluster_id,
-            node_id,
-            directory_id: parse_id(directory_id).ok_or_else(no_id)?,
-        }))
+        Ok(Some(Self { cluster_id, node_id, directory_id: parse_id(directory_id).ok_or_else(no_id)? }))
     }
 }
 

@@ -14,7 +14,7 @@ pub(crate) struct Lines<'a>(std::str::Lines<'a>);
 impl<'a> Lines<'a> {
     /// Checks version, count and that the last line has its end: without it, its last number may
     /// have lost digits.
-    pub(crate) fn parse(text: &'a str) -> Result<Lines<'a>, String> {
+    pub(crate) fn parse(text: &'a str) -> Result<Self, String> {
         if !text.ends_with('\n') {
             return Err("the last line has no end".to_owned());
         }

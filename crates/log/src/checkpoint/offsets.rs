@@ -25,10 +25,10 @@ impl OffsetCheckpoint {
     /// The file's name in a data directory.
     pub fn file_name(self) -> &'static str {
         match self {
-            OffsetCheckpoint::RecoveryPoint => "recovery-point-offset-checkpoint",
-            OffsetCheckpoint::Replication => "replication-offset-checkpoint",
-            OffsetCheckpoint::LogStart => "log-start-offset-checkpoint",
-            OffsetCheckpoint::Cleaner => "cleaner-offset-checkpoint",
+            Self::RecoveryPoint => "recovery-point-offset-checkpoint",
+            Self::Replication => "replication-offset-checkpoint",
+            Self::LogStart => "log-start-offset-checkpoint",
+            Self::Cleaner => "cleaner-offset-checkpoint",
         }
     }
 

@@ -29,12 +29,7 @@ impl<'a> Replacement<'a> {
     ///
     /// # Errors
     /// A failing disk; the file is as it was.
-    pub fn write(
-        disk: &'a dyn Disk,
-        path: &Path,
-        bytes: &[u8],
-        rights: Rights,
-    ) -> Result<Replacement<'a>, LogError> {
+    pub fn write(disk: &'a dyn Disk, path: &Path, bytes: &[u8], rights: Rights) -> Result<Self, LogError> {
         let fresh = suffixed(path, ".tmp");
         if rights == Rights::ReadOnly {
             // After a crash the file may exist and not be writable.

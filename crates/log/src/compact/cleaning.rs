@@ -69,7 +69,7 @@ impl Cleaning {
     ///
     /// # Errors
     /// A failing disk, or bytes that are no intact batch.
-    pub fn begin(job: Job, throttle: Throttle<'_>) -> Result<Cleaning, CleanError> {
+    pub fn begin(job: Job, throttle: Throttle<'_>) -> Result<Self, CleanError> {
         let DirtySection { first_dirty, end, .. } = job.dirt;
         // Values that are learnt here replace earlier values permanently: if a power loss took
         // them, a key would have no value. They count by the markers of their transactions, which
@@ -79,7 +79,7 @@ impl Cleaning {
         let records = end.saturating_sub(first_dirty).max(0).cast_unsigned();
         let keys = KeyMap::new(job.memory_bytes, job.load_factor, records);
         let (groups, transactions, counts) = (VecDeque::new(), Transactions::default(), Counts::default());
-        let mut cleaning = Cleaning { job, segments, keys, groups, transactions, counts };
+        let mut cleaning = Self { job, segments, keys, groups, transactions, counts };
         cleaning.learn(throttle)?;
         let upto = end.min(cleaning.end());
         let upto = cleaning.segments.partition_point(|segment| segment.base() < upto);
@@ -275,7 +275,7 @@ struct BatchPosition<'a> {
 }
 
 impl<'a> BatchPosition<'a> {
-    fn of(scan: &Scan<'a>, head: &Head) -> BatchPosition<'a> {
+    fn of(scan: &Scan<'a>, head: &Head) -> Self {
         BatchPosition { path: scan.path(), position: head.position, offset: head.base_offset }
     }
 

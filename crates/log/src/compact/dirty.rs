@@ -35,7 +35,7 @@ impl DirtySection {
         config: &LogConfig,
         checkpoint: Option<i64>,
         now_ms: i64,
-    ) -> Result<DirtySection, LogError> {
+    ) -> Result<Self, LogError> {
         let segments = partition.segments.load_full();
         let (log_start, log_end) = (partition.log_start(), partition.log_end());
         // A checkpoint outside the log is invalid: the whole log counts as dirty.
@@ -53,7 +53,7 @@ impl DirtySection {
         let end = segments.get(to).map_or(log_end, |segment| segment.base());
         let size = |segments: &[Arc<Segment>]| segments.iter().map(|segment| segment.size()).sum();
         let clean = segments.partition_point(|segment| segment.base() < first_dirty);
-        Ok(DirtySection {
+        Ok(Self {
             first_dirty,
             end,
             clean_bytes: size(&segments[..clean]),

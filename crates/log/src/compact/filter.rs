@@ -29,9 +29,10 @@ impl Filter<'_> {
     /// Records that are none, or a codec that fails.
     pub(super) fn filter<'b>(&mut self, bytes: &'b [u8]) -> Result<Option<Cow<'b, [u8]>>, RecompressError> {
         let batch = BatchView::parse(bytes)?;
-        let settled = match batch.is_control() {
-            true => self.transactions.pass_marker(&batch),
-            false => self.transactions.pass(&batch),
+        let settled = if batch.is_control() {
+            self.transactions.pass_marker(&batch)
+        } else {
+            self.transactions.pass(&batch)
         };
         let is_over = batch.delete_horizon_ms().is_some_and(|horizon_ms| horizon_ms <= self.now_ms);
         let dropped = settled && (!batch.is_control() || is_over);
@@ -50,9 +51,10 @@ impl Filter<'_> {
         if kept.len() == batch.record_count().unsigned_abs() as usize && !begins_horizon {
             return Ok(Some(bytes.into()));
         }
-        let horizon_ms = match begins_horizon {
-            true => Some(self.now_ms.saturating_add(self.delete_retention_ms)),
-            false => batch.delete_horizon_ms(),
+        let horizon_ms = if begins_horizon {
+            Some(self.now_ms.saturating_add(self.delete_retention_ms))
+        } else {
+            batch.delete_horizon_ms()
         };
         Ok(Some(batch::rewrite(&batch, &kept, horizon_ms)?.into()))
     }

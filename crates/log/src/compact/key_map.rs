@@ -20,13 +20,13 @@ pub(super) struct KeyMap {
 impl KeyMap {
     /// A map that takes at most `memory_bytes`, less if `records` need less, and is full at a fixed
     /// share of used slots. Pages are touched only as keys are added.
-    pub(super) fn new(memory_bytes: usize, load_factor: f64, records: u64) -> KeyMap {
+    pub(super) fn new(memory_bytes: usize, load_factor: f64, records: u64) -> Self {
         let load_factor = load_factor.clamp(0.1, 0.99);
         let needed = (records as f64 / load_factor).ceil() + 1.0;
         let slots = (memory_bytes / size_of::<Slot>()).min(needed as usize).max(2);
         let limit = ((slots as f64 * load_factor) as usize).max(1);
         let hashers = [RandomState::new(), RandomState::new()];
-        KeyMap { slots: vec![[0; 3]; slots], used: 0, limit, latest: -1, hashers }
+        Self { slots: vec![[0; 3]; slots], used: 0, limit, latest: -1, hashers }
     }
 
     /// Notes that a key is at an offset, later than all before; `false` if there is no room.

@@ -69,7 +69,7 @@ impl<'a> Output<'a> {
         dir: &'a Path,
         base: i64,
         interval: u32,
-    ) -> Result<Output<'a>, LogError> {
+    ) -> Result<Self, LogError> {
         remove(&**disk, dir, base)?;
         let path = suffixed(&dir.join(file_name(base, ".log")), CLEANED);
         let file = disk.create(&path).at("create", &path)?;

@@ -38,12 +38,12 @@ pub(crate) struct OffsetEntry {
 }
 
 impl OffsetIndex {
-    pub(crate) fn create(disk: &dyn Disk, path: PathBuf) -> Result<OffsetIndex, LogError> {
-        Ok(OffsetIndex { entries: Entries::create(disk, path, WIDTH)? })
+    pub(crate) fn create(disk: &dyn Disk, path: PathBuf) -> Result<Self, LogError> {
+        Ok(Self { entries: Entries::create(disk, path, WIDTH)? })
     }
 
-    pub(crate) fn on_disk(path: PathBuf) -> OffsetIndex {
-        OffsetIndex { entries: Entries::on_disk(path, WIDTH) }
+    pub(crate) fn on_disk(path: PathBuf) -> Self {
+        Self { entries: Entries::on_disk(path, WIDTH) }
     }
 
     /// Number of entries that fit in `segment.index.bytes`; never none.
@@ -103,11 +103,11 @@ impl OffsetIndex {
         disk: &dyn Disk,
         entries: &[(u32, u32)],
         capacity: usize,
-    ) -> Result<OffsetIndex, LogError> {
+    ) -> Result<Self, LogError> {
         let have = self.below(disk, u64::MAX)?;
         let whole = have.len() == self.count(disk)? && disk.len(self.entries.path()).is_ok();
         let kept = whole && entries.starts_with(&have) && self.entries.ends_in_zeroes(disk)?;
-        let index = if kept { self } else { OffsetIndex::create(disk, self.entries.replaced(disk)?)? };
+        let index = if kept { self } else { Self::create(disk, self.entries.replaced(disk)?)? };
         for entry in &entries[index.count(disk)?..] {
             index.append(disk, *entry, capacity)?;
         }

@@ -26,12 +26,12 @@ pub(crate) struct TimeEntry {
 }
 
 impl TimeIndex {
-    pub(crate) fn create(disk: &dyn Disk, path: PathBuf) -> Result<TimeIndex, LogError> {
-        Ok(TimeIndex { entries: Entries::create(disk, path, WIDTH)? })
+    pub(crate) fn create(disk: &dyn Disk, path: PathBuf) -> Result<Self, LogError> {
+        Ok(Self { entries: Entries::create(disk, path, WIDTH)? })
     }
 
-    pub(crate) fn on_disk(path: PathBuf) -> TimeIndex {
-        TimeIndex { entries: Entries::on_disk(path, WIDTH) }
+    pub(crate) fn on_disk(path: PathBuf) -> Self {
+        Self { entries: Entries::on_disk(path, WIDTH) }
     }
 
     /// Number of entries that fit in `segment.index.bytes`; never none.
@@ -69,11 +69,11 @@ impl TimeIndex {
         disk: &dyn Disk,
         entries: &[TimeEntry],
         capacity: usize,
-    ) -> Result<TimeIndex, LogError> {
+    ) -> Result<Self, LogError> {
         let have = self.below(disk, u32::MAX)?;
         let whole = have.len() == self.count(disk)? && disk.len(self.entries.path()).is_ok();
         let kept = whole && entries.starts_with(&have) && self.entries.ends_in_zeroes(disk)?;
-        let index = if kept { self } else { TimeIndex::create(disk, self.entries.replaced(disk)?)? };
+        let index = if kept { self } else { Self::create(disk, self.entries.replaced(disk)?)? };
         for entry in &entries[index.count(disk)?..] {
             index.append(disk, *entry, capacity)?;
         }

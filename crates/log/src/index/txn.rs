@@ -40,13 +40,13 @@ pub(crate) struct TxnIndex {
 
 impl TxnIndex {
     /// An index without entries, and without a file.
-    pub(crate) fn none(path: PathBuf) -> TxnIndex {
-        TxnIndex { path, count: AtomicUsize::new(0), file: OnceLock::new() }
+    pub(crate) fn none(path: PathBuf) -> Self {
+        Self { path, count: AtomicUsize::new(0), file: OnceLock::new() }
     }
 
     /// An index that may be on disk; not touched before it is needed.
-    pub(crate) fn on_disk(path: PathBuf) -> TxnIndex {
-        TxnIndex { path, count: AtomicUsize::new(UNKNOWN), file: OnceLock::new() }
+    pub(crate) fn on_disk(path: PathBuf) -> Self {
+        Self { path, count: AtomicUsize::new(UNKNOWN), file: OnceLock::new() }
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -91,7 +91,7 @@ impl TxnIndex {
     pub(crate) fn append(&self, disk: &dyn Disk, entries: &[Aborted]) -> Result<(), LogError> {
         let (count, path) = (self.count(disk)?, &self.path);
         let file = self.file.get().expect("the file was opened with the count, or prepared");
-        let (bytes, end) = (TxnIndex::file_of(entries), (count * WIDTH) as u64);
+        let (bytes, end) = (Self::file_of(entries), (count * WIDTH) as u64);
         if let Err(error) = disk.write_at(file, path, &mut [IoSlice::new(&bytes)], end) {
             // The next opening would read the remains as entries.
             let cut =
@@ -109,7 +109,7 @@ impl TxnIndex {
 
     /// Makes these its entries, in a new file if that on disk has others; in none if there are
     /// none.
-    pub(crate) fn with_entries(self, disk: &dyn Disk, entries: &[Aborted]) -> Result<TxnIndex, LogError> {
+    pub(crate) fn with_entries(self, disk: &dyn Disk, entries: &[Aborted]) -> Result<Self, LogError> {
         let len = disk.len(&self.path).unwrap_or(0);
         let same =
             len == (entries.len() * WIDTH) as u64 && self.entries(disk).is_ok_and(|have| have == entries);
@@ -117,7 +117,7 @@ impl TxnIndex {
             return Ok(self);
         }
         crate::disk::remove_if_there(disk, &self.path)?;
-        let index = TxnIndex::none(self.path);
+        let index = Self::none(self.path);
         if !entries.is_empty() {
             index.prepare(disk)?;
             index.append(disk, entries)?;
@@ -190,10 +190,10 @@ impl Aborted {
         bytes
     }
 
-    pub(crate) fn decode(bytes: &[u8; WIDTH]) -> Option<Aborted> {
+    pub(crate) fn decode(bytes: &[u8; WIDTH]) -> Option<Self> {
         let field = |at: usize| i64::from_be_bytes(bytes[at..at + 8].try_into().expect("eight of 34 bytes"));
         let version = i16::from_be_bytes([bytes[0], bytes[1]]);
-        (version == VERSION).then(|| Aborted {
+        (version == VERSION).then(|| Self {
             producer_id: field(2),
             first_offset: field(10),
             last_offset: field(18),

@@ -19,7 +19,7 @@ impl Partition {
     /// a repeated sync would succeed without them, so the partition goes offline until it is opened
     /// again. A lack of descriptors has no such effect.
     pub fn flush(&self) -> Result<i64, LogError> {
-        self.flush_to(Partition::log_end)
+        self.flush_to(Self::log_end)
     }
 
     /// As [`Partition::flush`], for sealed segments only. Costs nothing if there is no new one.
@@ -28,8 +28,7 @@ impl Partition {
     /// As [`Partition::flush`].
     pub fn flush_sealed(&self) -> Result<i64, LogError> {
         // A follower's segment may begin behind the log's end until its first batch is there.
-        let sealed =
-            |partition: &Partition| partition.segments.load().last().map_or(0, |active| active.base());
+        let sealed = |partition: &Self| partition.segments.load().last().map_or(0, |active| active.base());
         self.flush_to(|partition| sealed(partition).min(partition.log_end()))
     }
 
@@ -75,7 +74,7 @@ impl Partition {
         );
     }
 
-    fn flush_to(&self, end: impl FnOnce(&Partition) -> i64) -> Result<i64, LogError> {
+    fn flush_to(&self, end: impl FnOnce(&Self) -> i64) -> Result<i64, LogError> {
         let _flushing = self.flushing.lock();
         if self.is_offline() {
             return Err(LogError::Offline { dir: self.dir().to_path_buf() });

@@ -81,9 +81,10 @@ impl Partition {
             if segments.get(at + 1).is_some_and(|next| next.base() <= log_start) {
                 continue;
             }
-            largest = largest.max(match looked_at || segment.base() < log_start {
-                true => self.largest_from(segment, log_start)?,
-                false => segment.max_timestamp(&*self.disk)?,
+            largest = largest.max(if looked_at || segment.base() < log_start {
+                self.largest_from(segment, log_start)?
+            } else {
+                segment.max_timestamp(&*self.disk)?
             });
         }
         Ok(largest)

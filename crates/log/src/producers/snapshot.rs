@@ -33,11 +33,11 @@ impl Producers {
     }
 
     /// Reads the snapshot at `offset`.
-    pub(crate) fn load(disk: &dyn Disk, dir: &Path, offset: i64, now_ms: i64) -> Result<Producers, LogError> {
+    pub(crate) fn load(disk: &dyn Disk, dir: &Path, offset: i64, now_ms: i64) -> Result<Self, LogError> {
         let path = path(dir, offset);
         let bytes = disk.read_file(&path).at("read", &path)?;
         let damaged = |detail: String| LogError::corrupt(&path, detail);
-        let producers = Producers::decode(&bytes, now_ms).map_err(damaged)?;
+        let producers = Self::decode(&bytes, now_ms).map_err(damaged)?;
         if producers.reach() >= offset {
             return Err(damaged(format!("it contains offset {}", producers.reach())));
         }
@@ -71,7 +71,7 @@ impl Producers {
     }
 
     /// Decodes a snapshot, or describes its damage.
-    pub(crate) fn decode(bytes: &[u8], now_ms: i64) -> Result<Producers, String> {
+    pub(crate) fn decode(bytes: &[u8], now_ms: i64) -> Result<Self, String> {
         let (head, entries) = bytes.split_at_checked(HEAD_LEN).ok_or("shorter than its head")?;
         let version = i16::from_be_bytes([head[0], head[1]]);
         if version != VERSION {
@@ -85,7 +85,7 @@ impl Producers {
         if u64::from(count) * ENTRY_LEN as u64 != entries.len() as u64 {
             return Err(format!("{count} entries do not fill {} bytes", entries.len()));
         }
-        let mut producers = Producers::default();
+        let mut producers = Self::default();
         for entry in entries.chunks_exact(ENTRY_LEN) {
             let (id, producer) = decode_entry(entry, now_ms);
             if producer.transaction_start.is_some_and(|start| producers.open.contains_key(&start)) {

@@ -74,9 +74,10 @@ impl Segment {
     fn search_start(&self, disk: &dyn ReadFiles, query: Query) -> Result<SearchStart, ReadError> {
         let hint = self.offsets.lookup(disk, self.delta(query.offset))?;
         // An entry may be ahead of the published size, or wrong.
-        let start = match hint.position < query.end {
-            true => hint.position,
-            false => self.offsets.boundary(disk, query.end - 1)?,
+        let start = if hint.position < query.end {
+            hint.position
+        } else {
+            self.offsets.boundary(disk, query.end - 1)?
         };
         let last = hint.delta.map(|delta| self.base() + i64::from(delta));
         // To the next entry, which is less than a batch after the interval; farther if there are
@@ -228,8 +229,8 @@ enum Found {
 impl Found {
     fn head(self) -> Option<Head> {
         match self {
-            Found::At(head) => Some(head),
-            Found::End | Found::Overshot => None,
+            Self::At(head) => Some(head),
+            Self::End | Self::Overshot => None,
         }
     }
 }

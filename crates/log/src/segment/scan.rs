@@ -50,7 +50,7 @@ impl<'a> Scan<'a> {
         segment: &'a Segment,
         range: Range<u64>,
         window_len: usize,
-    ) -> Result<Scan<'a>, LogError> {
+    ) -> Result<Self, LogError> {
         let file = segment.file(disk)?.clone();
         let (window, window_at) = (Vec::new(), range.start);
         Ok(Scan { disk, segment, file, next: range.start, end: range.end, window, window_at, window_len })

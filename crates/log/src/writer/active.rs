@@ -31,16 +31,16 @@ pub(super) struct Active {
 
 impl Active {
     /// A new segment, perhaps with a window that was prepared.
-    pub(super) fn fresh(segment: Arc<Segment>, window: Option<WriteMap>, now_ms: i64) -> Active {
+    pub(super) fn fresh(segment: Arc<Segment>, window: Option<WriteMap>, now_ms: i64) -> Self {
         let (progress, windows) = (Progress::none(), Windows::with(window));
         assert_eq!(segment.size(), 0, "{segment} is new");
-        Active { segment, size: 0, created_ms: now_ms, progress, windows, known: true, indexed: None }
+        Self { segment, size: 0, created_ms: now_ms, progress, windows, known: true, indexed: None }
     }
 
-    pub(super) fn resume(segment: Arc<Segment>, now_ms: i64) -> Active {
+    pub(super) fn resume(segment: Arc<Segment>, now_ms: i64) -> Self {
         let size = segment.size();
         let (progress, windows) = (Progress::none(), Windows::default());
-        Active { segment, size, created_ms: now_ms, progress, windows, known: size == 0, indexed: None }
+        Self { segment, size, created_ms: now_ms, progress, windows, known: size == 0, indexed: None }
     }
 
     /// Reads the state of a segment on disk.

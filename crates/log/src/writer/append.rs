@@ -36,13 +36,13 @@ pub const ANY_LEADER_EPOCH: i32 = -1;
 
 impl Append {
     /// A batch from a client.
-    pub fn client(records: BytesMut) -> Append {
-        Append { records, source: Source::Client, transaction_version: 0, leader_epoch: ANY_LEADER_EPOCH }
+    pub fn client(records: BytesMut) -> Self {
+        Self { records, source: Source::Client, transaction_version: 0, leader_epoch: ANY_LEADER_EPOCH }
     }
 
     /// A batch from a coordinator of this broker.
-    pub fn coordinator(records: BytesMut) -> Append {
-        Append { source: Source::Coordinator, ..Append::client(records) }
+    pub fn coordinator(records: BytesMut) -> Self {
+        Self { source: Source::Coordinator, ..Self::client(records) }
     }
 }
 
@@ -313,9 +313,8 @@ impl Writer {
         // Before the markers are readable: without these entries consumers would get aborted
         // records.
         let aborted = &pending.aborted;
-        let written = written.and_then(|()| match aborted.is_empty() {
-            true => Ok(()),
-            false => segment.aborted.append(&*self.disk, aborted),
+        let written = written.and_then(|()| {
+            if aborted.is_empty() { Ok(()) } else { segment.aborted.append(&*self.disk, aborted) }
         });
         written.inspect_err(|error| self.undo_write(error))
     }

@@ -47,8 +47,8 @@ pub(super) struct Target<'a> {
 
 impl Windows {
     /// Begins with a window that was prepared.
-    pub(super) fn with(next: Option<WriteMap>) -> Windows {
-        Windows { now: None, next }
+    pub(super) fn with(next: Option<WriteMap>) -> Self {
+        Self { now: None, next }
     }
 
     /// True if the file has room that nothing was written to.
@@ -141,9 +141,9 @@ impl Spare {
         dir: &Path,
         segment_bytes: u64,
         background: &Background,
-    ) -> Spare {
+    ) -> Self {
         let spare =
-            Spare { disk: disk.clone(), path: dir.join(SPARE), state: Arc::new(Mutex::new(State::Working)) };
+            Self { disk: disk.clone(), path: dir.join(SPARE), state: Arc::new(Mutex::new(State::Working)) };
         let (disk, path, state) = (spare.disk.clone(), spare.path.clone(), spare.state.clone());
         background.run(move || {
             let made = make(&*disk, &path, segment_bytes);

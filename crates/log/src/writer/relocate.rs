@@ -41,7 +41,7 @@ impl Writer {
     /// # Errors
     /// A copy that has another end, or a failing disk. Before `commit` the log is as it was. From
     /// then on the next start may find either, and the partition is offline.
-    pub fn relocate(&mut self, copy: Writer, to: Destination<'_>, now_ms: i64) -> Result<(), LogError> {
+    pub fn relocate(&mut self, copy: Self, to: Destination<'_>, now_ms: i64) -> Result<(), LogError> {
         self.refuse_offline()?;
         self.complete(copy, now_ms)?;
         (to.prepare)()?;
@@ -56,7 +56,7 @@ impl Writer {
         let copy = moved.inspect_err(|_| partition.abandon())?;
         partition.adopt(&copy.partition);
         partition.note_new_name();
-        let Writer { active, background, snapshot_at, .. } = copy;
+        let Self { active, background, snapshot_at, .. } = copy;
         (self.active, self.background, self.snapshot_at) = (active, background, snapshot_at);
         (self.spare, self.epochs_stored) = (None, true);
         self.assert_active_is_last();
@@ -64,7 +64,7 @@ impl Writer {
     }
 
     /// Brings the copy to the device, with the epochs and producers of this log.
-    fn complete(&self, mut copy: Writer, now_ms: i64) -> Result<(), LogError> {
+    fn complete(&self, mut copy: Self, now_ms: i64) -> Result<(), LogError> {
         let (disk, dir, end) = (&*self.disk, copy.partition.dir(), self.partition.log_end());
         copy.reach(&self.partition, now_ms)?;
         self.agree(&copy.partition)?;
@@ -96,7 +96,7 @@ impl Writer {
     }
 
     /// Opens the copy in its present directory.
-    fn reopen(&self, to: Destination<'_>, now_ms: i64) -> Result<Writer, LogError> {
+    fn reopen(&self, to: Destination<'_>, now_ms: i64) -> Result<Self, LogError> {
         let options = OpenOptions {
             config: self.config.clone(),
             recovery_point: self.partition.log_end(),
@@ -108,7 +108,7 @@ impl Writer {
             watch: to.watch,
             ..OpenOptions::new(to.dir)
         };
-        let (copy, _) = Writer::open(options, now_ms)?;
+        let (copy, _) = Self::open(options, now_ms)?;
         Ok(copy)
     }
 }

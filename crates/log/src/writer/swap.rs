@@ -34,7 +34,7 @@ impl Retired {
     pub(super) fn rename(
         disk: &Arc<dyn Disk>,
         files: impl Iterator<Item = PathBuf>,
-    ) -> Result<Retired, LogError> {
+    ) -> Result<Self, LogError> {
         let mut paths = Vec::new();
         for path in files {
             let retired = suffixed(&path, DELETED);
@@ -42,7 +42,7 @@ impl Retired {
                 paths.push(retired);
             }
         }
-        Ok(Retired { disk: disk.clone(), paths })
+        Ok(Self { disk: disk.clone(), paths })
     }
 }
 

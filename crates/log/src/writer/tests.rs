@@ -33,8 +33,8 @@ struct Kit {
 }
 
 impl Kit {
-    fn new() -> Kit {
-        Kit { dir: tempdir().unwrap(), disk: Arc::default() }
+    fn new() -> Self {
+        Self { dir: tempdir().unwrap(), disk: Arc::default() }
     }
 
     fn open(&self, recovery_point: i64) -> Writer {

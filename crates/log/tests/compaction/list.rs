@@ -31,7 +31,7 @@ pub(crate) struct Item {
 
 impl Item {
     /// Takes a batch apart.
-    pub(crate) fn of(bytes: &[u8]) -> Item {
+    pub(crate) fn of(bytes: &[u8]) -> Self {
         let view = batch::check_stored(bytes).unwrap();
         let mut records = Vec::new();
         for record in batch::records(bytes).unwrap() {
@@ -48,7 +48,7 @@ impl Item {
         if let Some(latest) = records.iter().map(|record| record.timestamp).max() {
             assert_eq!(view.max_timestamp(), latest);
         }
-        Item {
+        Self {
             base: view.base_offset(),
             last: view.last_offset(),
             leader_epoch: view.leader_epoch(),
@@ -62,8 +62,8 @@ impl Item {
         }
     }
 
-    fn emptied(&self) -> Item {
-        Item { horizon_ms: None, codec: 0, records: Vec::new(), ..self.clone() }
+    fn emptied(&self) -> Self {
+        Self { horizon_ms: None, codec: 0, records: Vec::new(), ..self.clone() }
     }
 }
 
@@ -177,9 +177,8 @@ impl List {
                 }
             }
         }
-        let items = self.items.iter().filter_map(|item| match item.base < round.rewritten {
-            true => self.clean_item(item, &last, round),
-            false => Some(item.clone()),
+        let items = self.items.iter().filter_map(|item| {
+            if item.base < round.rewritten { self.clean_item(item, &last, round) } else { Some(item.clone()) }
         });
         self.items = items.collect();
     }
@@ -195,11 +194,12 @@ impl List {
                     && last.get(&record.key).is_none_or(|last| record.offset >= *last)
                     && (record.value.is_some() || !is_over)
         };
-        let records: Vec<Rec> = match item.control {
-            true if is_bare && is_over => Vec::new(),
-            true => item.records.clone(),
-            false if self.is_aborted(item) => Vec::new(),
-            false => item.records.iter().filter(is_current).cloned().collect(),
+        let records: Vec<Rec> = if item.control {
+            if is_bare && is_over { Vec::new() } else { item.records.clone() }
+        } else if self.is_aborted(item) {
+            Vec::new()
+        } else {
+            item.records.iter().filter(is_current).cloned().collect()
         };
         let producer = self.producers.get(&item.producer.0);
         let is_last = producer.is_some_and(|producer| match producer.last {

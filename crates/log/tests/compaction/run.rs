@@ -42,10 +42,10 @@ pub(crate) fn run(steps: &[Step], config: LogConfig) {
 }
 
 impl Life {
-    pub(crate) fn begin(config: LogConfig) -> Life {
+    pub(crate) fn begin(config: LogConfig) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let (disk, list) = (Arc::default(), List::default());
-        let mut life = Life { writer: None, disk, dir, config, list, checkpoint: None, now_ms: NOW_MS };
+        let mut life = Self { writer: None, disk, dir, config, list, checkpoint: None, now_ms: NOW_MS };
         life.open(false);
         life
     }

@@ -128,7 +128,7 @@ impl Model {
 
     /// Nothing is left of a log whose start had been moved behind what is left.
     pub(crate) fn start_over(&mut self, log_start: i64) {
-        *self = Model { log_start, end: log_start, epoch: self.epoch, ..Model::default() };
+        *self = Self { log_start, end: log_start, epoch: self.epoch, ..Self::default() };
         self.begin_epoch(self.epoch);
     }
 

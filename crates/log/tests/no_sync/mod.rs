@@ -18,8 +18,8 @@ pub(crate) struct NoSyncDisk {
 }
 
 impl Default for NoSyncDisk {
-    fn default() -> NoSyncDisk {
-        NoSyncDisk { changes_left: i64::MAX.into() }
+    fn default() -> Self {
+        Self { changes_left: i64::MAX.into() }
     }
 }
 

@@ -18,7 +18,7 @@ impl FetchResponse<Bytes> {
     ///
     /// # Errors
     /// The version has no such response, or the peer sent malformed bytes.
-    pub fn decode(frame: Bytes, version: i16) -> Result<(i32, FetchResponse<Bytes>), DecodeError> {
+    pub fn decode(frame: Bytes, version: i16) -> Result<(i32, Self), DecodeError> {
         let api = ApiKey::Fetch;
         if !api.serves(version) {
             return Err(DecodeError::UnsupportedVersion { api, version });
@@ -29,7 +29,7 @@ impl FetchResponse<Bytes> {
         if flexible {
             cursor.skip_tags()?;
         }
-        let mut response = FetchResponse {
+        let mut response = Self {
             throttle_time_ms: cursor.i32()?,
             error_code: if version >= 7 { cursor.i16()? } else { 0 },
             session_id: if version >= 7 { cursor.i32()? } else { 0 },
@@ -57,9 +57,10 @@ fn decode_topic(
     version: i16,
     flexible: bool,
 ) -> Result<FetchedTopic<Bytes>, Malformed> {
-    let (name, topic_id) = match version >= 13 {
-        true => (StrBytes::default(), cursor.uuid()?),
-        false => (cursor.string(flexible)?, Uuid::ZERO),
+    let (name, topic_id) = if version >= 13 {
+        (StrBytes::default(), cursor.uuid()?)
+    } else {
+        (cursor.string(flexible)?, Uuid::ZERO)
     };
     let mut partitions = Vec::new();
     for _ in 0..cursor.count(flexible)? {

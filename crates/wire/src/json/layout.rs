@@ -36,7 +36,7 @@ pub(super) enum Kind {
     Bytes,
     Uuid,
     Struct(Vec<Field>),
-    Array(Box<Kind>),
+    Array(Box<Self>),
 }
 
 /// A range; empty if the first is greater than the last.

@@ -88,9 +88,10 @@ impl<'f> Reader<'f> {
         if self.is_flexible {
             return Ok(self.varint()?.checked_sub(1));
         }
-        let length = match is_text {
-            true => i32::from(i16::from_be_bytes(self.fixed()?)),
-            false => i32::from_be_bytes(self.fixed()?),
+        let length = if is_text {
+            i32::from(i16::from_be_bytes(self.fixed()?))
+        } else {
+            i32::from_be_bytes(self.fixed()?)
         };
         match length {
             -1 => Ok(None),

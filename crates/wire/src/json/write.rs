@@ -151,10 +151,10 @@ impl Writer {
             Kind::Float64 => out.put_f64(value.as_f64().ok_or_else(|| wrong(path, "expected a number"))?),
             Kind::Text => {
                 let text = text()?;
-                match self.is_flexible {
-                    true => varint(text.len() as u64 + 1, out),
-                    false => out
-                        .put_i16(text.len().try_into().map_err(|_| wrong(path, "longer than 32767 bytes"))?),
+                if self.is_flexible {
+                    varint(text.len() as u64 + 1, out);
+                } else {
+                    out.put_i16(text.len().try_into().map_err(|_| wrong(path, "longer than 32767 bytes"))?);
                 }
                 out.put_slice(text.as_bytes());
             }
@@ -182,9 +182,10 @@ impl Writer {
     /// The length of bytes or of an array.
     fn count(&self, count: usize, path: &str, out: &mut Vec<u8>) -> Result<(), JsonError> {
         let count = i32::try_from(count).map_err(|_| wrong(path, "too long"))?;
-        match self.is_flexible {
-            true => varint(u64::from(count.unsigned_abs()) + 1, out),
-            false => out.put_i32(count),
+        if self.is_flexible {
+            varint(u64::from(count.unsigned_abs()) + 1, out);
+        } else {
+            out.put_i32(count);
         }
         Ok(())
     }

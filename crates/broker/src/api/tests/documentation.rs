@@ -92,10 +92,8 @@ fn api_table() -> String {
         .iter()
         .map(|api| {
             let reason = REASONS.iter().find(|(key, _)| *key == api.key);
-            let versions = match api.min == api.max {
-                true => api.min.to_string(),
-                false => format!("{}–{}", api.min, api.max),
-            };
+            let versions =
+                if api.min == api.max { api.min.to_string() } else { format!("{}–{}", api.min, api.max) };
             let (served, why) = reason.map_or(("✓", ""), |(_, reason)| ("", *reason));
             format!("| {} | {} | {versions} | {served} | {why} |\n", api.key.wire(), api.name)
         })

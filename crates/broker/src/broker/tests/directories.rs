@@ -26,11 +26,11 @@ pub(super) struct Life {
 }
 
 impl Life {
-    pub(super) fn open(home: &TempDir, dirs: &[&str]) -> Result<Life, OpenError> {
-        Life::open_on(Arc::new(RealDisk), home, dirs)
+    pub(super) fn open(home: &TempDir, dirs: &[&str]) -> Result<Self, OpenError> {
+        Self::open_on(Arc::new(RealDisk), home, dirs)
     }
 
-    pub(super) fn open_on(disk: Arc<dyn Disk>, home: &TempDir, dirs: &[&str]) -> Result<Life, OpenError> {
+    pub(super) fn open_on(disk: Arc<dyn Disk>, home: &TempDir, dirs: &[&str]) -> Result<Self, OpenError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         let paths: Vec<String> =
             dirs.iter().map(|name| home.path().join(name).display().to_string()).collect();
@@ -39,7 +39,7 @@ impl Life {
         let entered = runtime.enter();
         let broker = Broker::open_on((disk, Background::default()), config, &[])?;
         drop(entered);
-        Ok(Life { broker, runtime })
+        Ok(Self { broker, runtime })
     }
 
     pub(super) fn create(&self, name: &str, partitions: i32) {
@@ -221,12 +221,11 @@ fn a_directory_that_is_missing_at_the_start_takes_its_partitions_alone_along() {
 
     let life = Life::open(&home, &["a", "b"]).unwrap();
     for index in 0..4 {
-        match lost.contains(&index) {
-            false => life.append(index),
-            true => {
-                assert_eq!(life.partition(index).err(), Some(ErrorCode::KafkaStorageError));
-                assert_eq!(life.leader(index), -1);
-            }
+        if lost.contains(&index) {
+            assert_eq!(life.partition(index).err(), Some(ErrorCode::KafkaStorageError));
+            assert_eq!(life.leader(index), -1);
+        } else {
+            life.append(index);
         }
     }
     life.broker.close();

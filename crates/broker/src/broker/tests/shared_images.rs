@@ -32,16 +32,16 @@ pub(super) struct Member {
 }
 
 impl Member {
-    fn start() -> Member {
+    fn start() -> Self {
         let home = directory();
         let disk = Arc::new(Recorder::new(home.path()));
-        Member::of(Incarnation::begin(disk, home.path(), Ways::default()).unwrap(), home)
+        Self::of(Incarnation::begin(disk, home.path(), Ways::default()).unwrap(), home)
     }
 
     /// A broker that has begun in this directory.
-    pub(super) fn of(now: Incarnation, home: TempDir) -> Member {
+    pub(super) fn of(now: Incarnation, home: TempDir) -> Self {
         let (image, node) = (Image::clone(&now.broker.metadata().image()), now.broker.node_id());
-        Member { now, image, node, home }
+        Self { now, image, node, home }
     }
 
     /// Ends the broker as a crash does.

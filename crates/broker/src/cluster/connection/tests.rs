@@ -160,9 +160,10 @@ fn another_thread_ends_the_wait_for_an_answer() {
         // The request is sent, and the thread waits for its answer.
         peer.read_exact(&mut [0; 4]).unwrap();
         cutoff.keep_only(&to.address);
-        match close {
-            true => cutoff.close(),
-            false => cutoff.keep_only(&target(1).address),
+        if close {
+            cutoff.close();
+        } else {
+            cutoff.keep_only(&target(1).address);
         }
         let (answer, connection) = waiting.join().unwrap();
         assert!(answer.is_none());

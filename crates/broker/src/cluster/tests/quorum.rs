@@ -225,13 +225,12 @@ impl Controller {
         let state = self.state.lock();
         let mut partition = FetchedPartition::new(0);
         partition.current_leader = Some(LeaderEpoch { leader_id: state.leader, leader_epoch: state.epoch });
-        match state.leader == self.id {
-            true => {
-                let voters = state.voter.filter(|_| at_end).map(voters);
-                partition.high_watermark = TOPIC_OFFSET + 1 + i64::from(voters.is_some());
-                partition.records = if at_end { voters } else { Some(log(1)) };
-            }
-            false => partition.error_code = 6,
+        if state.leader == self.id {
+            let voters = state.voter.filter(|_| at_end).map(voters);
+            partition.high_watermark = TOPIC_OFFSET + 1 + i64::from(voters.is_some());
+            partition.records = if at_end { voters } else { Some(log(1)) };
+        } else {
+            partition.error_code = 6;
         }
         let name = StrBytes::default();
         let topic = FetchedTopic { name, topic_id: METADATA_TOPIC_ID, partitions: vec![partition] };

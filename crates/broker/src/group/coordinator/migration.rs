@@ -60,9 +60,10 @@ impl Coordinator {
             member_id: member_id.clone(),
             members: Vec::new(),
         };
-        let (becomes, records) = match replaces && self.shall_downgrade(&seated.draft) {
-            true => self.downgrade(seated.draft, seated.resubscribed, now_ms),
-            false => (DraftedGroup::Consumer(Box::new(seated.draft.group)), seated.draft.records),
+        let (becomes, records) = if replaces && self.shall_downgrade(&seated.draft) {
+            self.downgrade(seated.draft, seated.resubscribed, now_ms)
+        } else {
+            (DraftedGroup::Consumer(Box::new(seated.draft.group)), seated.draft.records)
         };
         let answer = Some((ticket, Outcome::Join(outcome)));
         let draft =

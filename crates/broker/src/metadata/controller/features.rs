@@ -59,10 +59,8 @@ fn check(
         let (min, max) = (feature.min_version, feature.max_version);
         return refuse(&format!("Local controller {node_id} only supports versions {min}-{max}"));
     }
-    let current = match name == KRAFT_VERSION {
-        true => kraft_version,
-        false => image.features().get(name).copied().unwrap_or(0),
-    };
+    let current =
+        if name == KRAFT_VERSION { kraft_version } else { image.features().get(name).copied().unwrap_or(0) };
     if *level < current && *upgrade_type == UPGRADE {
         return refuse(
             "Can't downgrade the version of this feature without setting the upgrade type to either safe or \

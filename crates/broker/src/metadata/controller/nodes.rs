@@ -77,9 +77,10 @@ pub fn start_node(image: &Image, node: &Node, base_offset: i64) -> Vec<Record> {
     ];
     let recorded = records_eligible_leaders(image);
     records.extend(changes(image, |partition| {
-        match node.has_offline_dirs && is_lost(partition, node.node_id, &node.log_dirs) {
-            false => lead(partition, node.node_id),
-            true => retreat(partition, node.node_id, recorded),
+        if node.has_offline_dirs && is_lost(partition, node.node_id, &node.log_dirs) {
+            retreat(partition, node.node_id, recorded)
+        } else {
+            lead(partition, node.node_id)
         }
     }));
     records

@@ -67,7 +67,7 @@ impl Quotas {
     }
 
     /// True if every limit equals that in `other`.
-    pub(crate) fn is_same(&self, other: &Quotas) -> bool {
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0) || self.0 == other.0
     }
 

@@ -69,12 +69,12 @@ impl Topics {
     }
 
     /// True if no topic or partition can be another than in `other`.
-    pub(crate) fn is_same(&self, other: &Topics) -> bool {
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.topics, &other.topics)
     }
 
     /// Topics that are new, or may be another than in `before`, in the order of their names.
-    pub(crate) fn changed_since(&self, before: &Topics) -> impl Iterator<Item = &Arc<Topic>> {
+    pub(crate) fn changed_since(&self, before: &Self) -> impl Iterator<Item = &Arc<Topic>> {
         // Most images of a cluster differ in nothing here: no walk over all topics then.
         let all = (!self.is_same(before)).then(|| self.iter());
         let all = all.into_iter().flatten();

@@ -61,9 +61,10 @@ pub(super) fn check(
     (identity, others): (&MetaProperties, Option<&[Uuid]>),
 ) -> Result<(), StoreError> {
     let objections = objections(image, identity, others);
-    match objections.is_empty() {
-        true => Ok(()),
-        false => Err(StoreError::Foreign { dir: dir.to_owned(), objections: objections.join("; ") }),
+    if objections.is_empty() {
+        Ok(())
+    } else {
+        Err(StoreError::Foreign { dir: dir.to_owned(), objections: objections.join("; ") })
     }
 }
 

@@ -173,8 +173,8 @@ struct Model {
 
 impl Model {
     /// The state of a broker that starts with this image.
-    fn of(image: &Image) -> Model {
-        let mut model = Model::default();
+    fn of(image: &Image) -> Self {
+        let mut model = Self::default();
         let all: Vec<Uuid> = image.topics().iter().map(|topic| topic.id()).collect();
         for change in
             [Change::BrokerConfig, Change::GroupConfigs, Change::Quotas, Change::Serve(all), Change::Topics]

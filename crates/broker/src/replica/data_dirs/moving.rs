@@ -26,8 +26,8 @@ pub(super) struct Traces {
 }
 
 impl Traces {
-    pub(super) fn of(dir: &DataDir) -> Result<Traces, DataDirError> {
-        Ok(Traces { futures: dir.found(FUTURE)?, deleted: dir.found(DELETED)? })
+    pub(super) fn of(dir: &DataDir) -> Result<Self, DataDirError> {
+        Ok(Self { futures: dir.found(FUTURE)?, deleted: dir.found(DELETED)? })
     }
 }
 

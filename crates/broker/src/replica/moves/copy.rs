@@ -63,14 +63,13 @@ impl Replicas {
     /// Carries out one move. Blocks until it has ended.
     pub(super) fn carry_out_move(&self, one: &Move) {
         let (name, to) = (one.partition.name(), one.to.display());
-        let ending = match self.await_cleaner(one) {
-            true => {
-                let ending = guarded("move of a replica", || self.copy_log(one));
-                let ending = ending.unwrap_or_else(|panicked| Err(MoveError::Panicked(panicked)));
-                self.cleaner.give_back(&one.future.key);
-                ending
-            }
-            false => Ok(Ending::Ended),
+        let ending = if self.await_cleaner(one) {
+            let ending = guarded("move of a replica", || self.copy_log(one));
+            let ending = ending.unwrap_or_else(|panicked| Err(MoveError::Panicked(panicked)));
+            self.cleaner.give_back(&one.future.key);
+            ending
+        } else {
+            Ok(Ending::Ended)
         };
         self.moves.forget(one);
         match &ending {

@@ -53,9 +53,10 @@ impl Repeats {
     /// True if an entry is to be written; otherwise it is counted.
     pub(crate) fn admit(&mut self, origin: AuditOrigin, now: Instant) -> bool {
         let is_new = !self.0.contains_key(&origin);
-        let origin = match is_new && self.0.len() >= ORIGINS_MAX {
-            true => AuditOrigin { principal: None, host: None, ..origin },
-            false => origin,
+        let origin = if is_new && self.0.len() >= ORIGINS_MAX {
+            AuditOrigin { principal: None, host: None, ..origin }
+        } else {
+            origin
         };
         let pace = self.0.entry(origin).or_insert(Pace { until: now, left_out: 0 });
         let until = pace.until.max(now);

@@ -150,9 +150,10 @@ fn check_audience(claims: &Map<String, Value>, config: &OauthConfig) -> Result<(
         Some(Value::Array(all)) => all.iter().filter_map(Value::as_str).collect(),
         Some(_) => return Err(JwtError::Claim { claim: "aud".to_owned() }),
     };
-    match audiences.iter().any(|audience| config.audiences.iter().any(|expected| expected == audience)) {
-        true => Ok(()),
-        false => Err(JwtError::Audience),
+    if audiences.iter().any(|audience| config.audiences.iter().any(|expected| expected == audience)) {
+        Ok(())
+    } else {
+        Err(JwtError::Audience)
     }
 }
 

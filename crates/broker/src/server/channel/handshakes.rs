@@ -196,15 +196,13 @@ async fn handshake(shared: &Rc<Shared>, mut accepted: Accepted) -> Result<Accept
         Err(error) => return Err(error),
     }
     let offload = context.config().enable_secret_extraction;
-    accepted.channel = match offload {
-        true => {
-            match levada_tls::offer(Box::new(session), &stream, shared.broker.transfers().caps().tls_suites)?
-            {
-                Offload::Done(session) => Channel::Kernel(session),
-                Offload::Declined(session) => Channel::Sealed(session),
-            }
+    accepted.channel = if offload {
+        match levada_tls::offer(Box::new(session), &stream, shared.broker.transfers().caps().tls_suites)? {
+            Offload::Done(session) => Channel::Kernel(session),
+            Offload::Declined(session) => Channel::Sealed(session),
         }
-        false => Channel::Sealed(Box::new(session)),
+    } else {
+        Channel::Sealed(Box::new(session))
     };
     accepted.stream = stream.into_std()?;
     Ok(accepted)

@@ -43,14 +43,14 @@ struct Rig {
 }
 
 impl Rig {
-    fn new(settings: &[&str]) -> Rig {
+    fn new(settings: &[&str]) -> Self {
         let mut params = CertificateParams::new([]).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let authority = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
         let directory = tempfile::tempdir().unwrap();
         let named = |setting: &str| setting.replace("{dir}", &directory.path().display().to_string());
         let settings: Vec<String> = settings.iter().map(|one| named(one)).collect();
-        let mut rig = Rig { authority, directory, server: None };
+        let mut rig = Self { authority, directory, server: None };
         rig.write_identity("first");
         fs::write(rig.path("ca.pem"), rig.authority.pem()).unwrap();
         rig.revoke(&[], 2090);
@@ -266,9 +266,10 @@ fn every_suite_carries_the_same_bytes_by_the_path_that_the_kernel_allows() {
         }
         let sent = 3 * expected.len() as u64;
         let by = |now: &levada_io::Snapshot, path| now.bytes(path) - before.bytes(path);
-        let (path, other) = match caps.kernel_tls.works() && (!is_13 || caps.tls_suites.rekeys) {
-            true => (Path::Splice, Path::UserTls),
-            false => (Path::UserTls, Path::Splice),
+        let (path, other) = if caps.kernel_tls.works() && (!is_13 || caps.tls_suites.rekeys) {
+            (Path::Splice, Path::UserTls)
+        } else {
+            (Path::UserTls, Path::Splice)
         };
         let after = rig.await_count(|now| by(now, path) >= sent);
         assert_eq!(by(&after, other), 0, "{suite:?}");

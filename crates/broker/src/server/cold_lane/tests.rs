@@ -23,7 +23,7 @@ struct Stage {
 
 impl Stage {
     /// Within a runtime; `None` where no ring is allowed.
-    fn new() -> Option<Rc<Stage>> {
+    fn new() -> Option<Rc<Self>> {
         let lane = ColdLane::new(&Caps::probe(), Arc::default());
         lane.open()?;
         let content: Vec<u8> =
@@ -31,7 +31,7 @@ impl Stage {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(&content).unwrap();
         file.sync_all().unwrap();
-        Some(Rc::new(Stage { lane, file: Arc::new(file), content, read: Cell::new(0) }))
+        Some(Rc::new(Self { lane, file: Arc::new(file), content, read: Cell::new(0) }))
     }
 
     /// Reads somewhere; now and then the connection goes before the answer comes.

@@ -125,9 +125,10 @@ fn with_cookie(mut response: Response, cookie: &str) -> Response {
 
 /// The page to continue to: one of the console, nothing else.
 fn inside(next: &str) -> &str {
-    match next.starts_with('/') && !next.starts_with("//") && !next.contains(['\\', '\r', '\n']) {
-        true => next,
-        false => "/",
+    if next.starts_with('/') && !next.starts_with("//") && !next.contains(['\\', '\r', '\n']) {
+        next
+    } else {
+        "/"
     }
 }
 

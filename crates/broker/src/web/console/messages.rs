@@ -176,11 +176,10 @@ async fn found(
         }
     }
     let from_end = !["start", "offset", "time"].contains(&fields.text("from"));
-    match from_end {
-        true => {
-            all.found.sort_by_key(|one| (std::cmp::Reverse(one.timestamp_ms), one.partition, -one.offset))
-        }
-        false => all.found.sort_by_key(|one| (one.partition, one.offset)),
+    if from_end {
+        all.found.sort_by_key(|one| (std::cmp::Reverse(one.timestamp_ms), one.partition, -one.offset));
+    } else {
+        all.found.sort_by_key(|one| (one.partition, one.offset));
     }
     let further = (wanted.positions.len() == 1).then(|| wanted.positions.iter().next()).flatten();
     Ok(html! {

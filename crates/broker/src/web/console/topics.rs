@@ -260,9 +260,10 @@ async fn delete_topic(
 
 /// Fails unless the name was typed for confirmation.
 pub(super) fn confirmed(fields: &Fields, name: &str) -> Result<(), Failed> {
-    match fields.text("confirm") == name {
-        true => Ok(()),
-        false => Err(Failed::Input(format!("Type {name} to confirm. Nothing was changed."))),
+    if fields.text("confirm") == name {
+        Ok(())
+    } else {
+        Err(Failed::Input(format!("Type {name} to confirm. Nothing was changed.")))
     }
 }
 

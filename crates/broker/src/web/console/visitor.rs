@@ -145,9 +145,10 @@ pub(super) fn peer(request: &Request) -> SocketAddr {
 /// Refuses requests that another site caused, except links to a page.
 pub(super) async fn refuse_others(request: Request, next: Next) -> Response {
     let refused = "this request comes from another site; open the console itself\n";
-    match is_foreign(request.method(), request.headers()) {
-        true => (StatusCode::FORBIDDEN, refused).into_response(),
-        false => next.run(request).await,
+    if is_foreign(request.method(), request.headers()) {
+        (StatusCode::FORBIDDEN, refused).into_response()
+    } else {
+        next.run(request).await
     }
 }
 

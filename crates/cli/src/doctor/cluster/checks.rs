@@ -58,9 +58,10 @@ fn features(facts: &Facts) -> Vec<Check> {
                     "{name} is finalized at {level}; this Levada supports {min} to {}",
                     known.max_version
                 );
-                let next = match level < min {
-                    true => "kafka-features upgrade --release-version 4.0, or higher",
-                    false => "install a newer Levada; the controllers refuse this one",
+                let next = if level < min {
+                    "kafka-features upgrade --release-version 4.0, or higher"
+                } else {
+                    "install a newer Levada; the controllers refuse this one"
                 };
                 checks.push(Check::blocked("features", found, next));
             }
@@ -119,15 +120,14 @@ fn replicas(facts: &Facts, own: Option<i32>) -> Check {
             missing.push(format!("{} has {found} of {of} in sync", shown(topic, partition)));
         }
     }
-    match missing.is_empty() {
-        true => Check::ok(
+    if missing.is_empty() {
+        Check::ok(
             "replicas",
             format!("all in sync, of {}", output::counted(total, "partition", "partitions")),
-        ),
-        false => {
-            let next = "wait until all replicas are in sync: levada doctor --cluster --watch";
-            Check::blocked("replicas", some(&missing), next)
-        }
+        )
+    } else {
+        let next = "wait until all replicas are in sync: levada doctor --cluster --watch";
+        Check::blocked("replicas", some(&missing), next)
     }
 }
 
@@ -135,13 +135,14 @@ fn single_replicas(facts: &Facts, own: Option<i32>) -> Check {
     let single = partitions(facts).filter(|(_, partition)| partition.replica_nodes.len() == 1);
     let single = single.filter(|(_, partition)| concerns(partition, own));
     let single: Vec<String> = single.map(|(topic, partition)| shown(topic, partition)).collect();
-    match single.is_empty() {
-        true => Check::ok("single replicas", "no partition has one replica only"),
-        false => Check::warning(
+    if single.is_empty() {
+        Check::ok("single replicas", "no partition has one replica only")
+    } else {
+        Check::warning(
             "single replicas",
             format!("not available while the broker is replaced: {}", some(&single)),
             "add replicas with kafka-reassign-partitions",
-        ),
+        )
     }
 }
 
@@ -154,13 +155,14 @@ fn topic_settings(facts: &Facts, own: Option<i32>) -> Vec<Check> {
     }
     let tiered = facts.settings.iter().filter(|(_, settings)| settings.is_tiered);
     let tiered: Vec<String> = tiered.map(|(name, _)| name.clone()).collect();
-    let tiered = match tiered.is_empty() {
-        true => Check::ok("tiered topics", "none"),
-        false => Check::blocked(
+    let tiered = if tiered.is_empty() {
+        Check::ok("tiered topics", "none")
+    } else {
+        Check::blocked(
             "tiered topics",
             format!("remote.storage.enable=true: {}", some(&tiered)),
             "keep these topics on brokers of Kafka: Levada does not read tiered segments",
-        ),
+        )
     };
     let waits = |(topic, partition): &(&MetadataResponseTopic, &MetadataResponsePartition)| {
         let settings = topic.name.as_deref().and_then(|name| facts.settings.get(name)).copied();
@@ -169,13 +171,14 @@ fn topic_settings(facts: &Facts, own: Option<i32>) -> Vec<Check> {
     };
     let waiting = partitions(facts).filter(waits).filter(|(_, partition)| concerns(partition, own));
     let waiting: Vec<String> = waiting.map(|(topic, partition)| shown(topic, partition)).collect();
-    let waiting = match waiting.is_empty() {
-        true => Check::ok("min.insync.replicas", "met while one broker is replaced"),
-        false => Check::warning(
+    let waiting = if waiting.is_empty() {
+        Check::ok("min.insync.replicas", "met while one broker is replaced")
+    } else {
+        Check::warning(
             "min.insync.replicas",
             format!("acks=all is refused while the broker is replaced: {}", some(&waiting)),
             "lower min.insync.replicas of these topics, or add replicas",
-        ),
+        )
     };
     vec![tiered, waiting]
 }

@@ -36,9 +36,10 @@ pub(super) fn checks(path: &Path, facts: &Facts) -> OfFile {
 
 fn keys(config: &BrokerConfig) -> Check {
     let notes: Vec<String> = config.settings().notes().iter().map(|note| note.key.clone()).collect();
-    match notes.is_empty() {
-        true => Check::ok("configuration", "every key has an effect"),
-        false => Check::ok("configuration", format!("keys without effect: {}", some(&notes))),
+    if notes.is_empty() {
+        Check::ok("configuration", "every key has an effect")
+    } else {
+        Check::ok("configuration", format!("keys without effect: {}", some(&notes)))
     }
 }
 

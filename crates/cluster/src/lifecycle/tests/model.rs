@@ -90,14 +90,14 @@ struct Rig {
 }
 
 impl Rig {
-    fn new(predecessor: bool) -> Rig {
+    fn new(predecessor: bool) -> Self {
         let mut controller = Controller { leaderships: 3, ..Controller::default() };
         if predecessor {
             let mut other = BrokerRegistrationRequest::default();
             other.incarnation_id = directory(50);
             controller.register(&other, 0);
         }
-        Rig {
+        Self {
             controller,
             broker: broker(),
             now_ms: 0,

@@ -29,7 +29,7 @@ pub(crate) struct Batch {
 }
 
 impl Batch {
-    fn new(base: i64, epoch: i32, entries: Vec<Entry>) -> Batch {
+    fn new(base: i64, epoch: i32, entries: Vec<Entry>) -> Self {
         let mut builder = Builder::new().base_offset(base).leader_epoch(epoch);
         if entries[0] == Entry::LeaderChange {
             builder = builder.control();
@@ -44,7 +44,7 @@ impl Batch {
             };
         }
         let bytes = builder.build().unwrap().freeze();
-        Batch { base, epoch, entries, bytes }
+        Self { base, epoch, entries, bytes }
     }
 
     pub(crate) fn end(&self) -> i64 {
@@ -93,8 +93,8 @@ pub(crate) struct Model {
 }
 
 impl Model {
-    pub(crate) fn new() -> Model {
-        let mut model = Model { voters: vec![Voter::default(); 3], history: Vec::new(), next_value: 0 };
+    pub(crate) fn new() -> Self {
+        let mut model = Self { voters: vec![Voter::default(); 3], history: Vec::new(), next_value: 0 };
         model.elect(0, 1);
         model
     }

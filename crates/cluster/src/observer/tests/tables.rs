@@ -51,9 +51,12 @@ fn errors_are_classed() {
     for (code, fatal) in [(31, true), (104, true), (42, true), (-1, false), (3, false), (35, false)] {
         for top_level in [true, false] {
             let mut rig = reading();
-            let actions = answer(&mut rig, |response| match top_level {
-                true => response.error_code = code,
-                false => response.topics[0].partitions[0].error_code = code,
+            let actions = answer(&mut rig, |response| {
+                if top_level {
+                    response.error_code = code;
+                } else {
+                    response.topics[0].partitions[0].error_code = code;
+                }
             });
             assert_eq!(stops(&actions).is_some(), fatal, "{code}: {actions:?}");
             assert_eq!(rig.observer.deadline().is_none(), fatal);

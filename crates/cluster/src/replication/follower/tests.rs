@@ -211,7 +211,7 @@ impl Log {
     }
 
     fn restart(&mut self, offset: i64) {
-        *self = Log { start: offset, ..Log::default() };
+        *self = Self { start: offset, ..Self::default() };
     }
 
     /// As Kafka's cache of epochs answers.

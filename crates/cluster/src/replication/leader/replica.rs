@@ -23,8 +23,8 @@ pub(super) struct Follower {
 
 impl Follower {
     /// A follower that has not fetched.
-    pub(super) fn new(id: i32) -> Follower {
-        Follower {
+    pub(super) fn new(id: i32) -> Self {
+        Self {
             id,
             log_end: UNKNOWN,
             log_start: UNKNOWN,

@@ -11,9 +11,9 @@ pub struct FileSlot(Rc<SlotGuard>);
 impl FileSlot {
     /// A free place of the table, if there is one. It is released when the last clone of the slot
     /// is dropped.
-    pub(crate) fn take(table: &Rc<RefCell<FileTable>>) -> Option<FileSlot> {
+    pub(crate) fn take(table: &Rc<RefCell<FileTable>>) -> Option<Self> {
         let index = table.borrow_mut().free.pop()?;
-        Some(FileSlot(Rc::new(SlotGuard { index, table: Rc::clone(table) })))
+        Some(Self(Rc::new(SlotGuard { index, table: Rc::clone(table) })))
     }
 
     pub(crate) fn index(&self) -> u32 {

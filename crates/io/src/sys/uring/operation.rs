@@ -16,8 +16,8 @@ use crate::sys::buf::Buffer;
 pub struct Handle(Arc<dyn AsFd + Send + Sync>);
 
 impl<T: AsFd + Send + Sync + 'static> From<Arc<T>> for Handle {
-    fn from(owner: Arc<T>) -> Handle {
-        Handle(owner)
+    fn from(owner: Arc<T>) -> Self {
+        Self(owner)
     }
 }
 
@@ -43,20 +43,20 @@ pub enum Target {
 }
 
 impl From<Handle> for Target {
-    fn from(handle: Handle) -> Target {
-        Target::Handle(handle)
+    fn from(handle: Handle) -> Self {
+        Self::Handle(handle)
     }
 }
 
 impl<T: AsFd + Send + Sync + 'static> From<Arc<T>> for Target {
-    fn from(owner: Arc<T>) -> Target {
-        Target::Handle(owner.into())
+    fn from(owner: Arc<T>) -> Self {
+        Self::Handle(owner.into())
     }
 }
 
 impl From<&FileSlot> for Target {
-    fn from(slot: &FileSlot) -> Target {
-        Target::Slot(slot.clone())
+    fn from(slot: &FileSlot) -> Self {
+        Self::Slot(slot.clone())
     }
 }
 
@@ -80,11 +80,11 @@ impl Memory {
     /// Number of bytes a send of it sends.
     pub fn len(&self) -> usize {
         match self {
-            Memory::Nothing => 0,
-            Memory::Buffer(buffer) => buffer.len(),
-            Memory::Shared(_, range) => range.len(),
-            Memory::Bytes(bytes) => bytes.len(),
-            Memory::Pieces(pieces) => pieces.iter().map(Bytes::len).sum(),
+            Self::Nothing => 0,
+            Self::Buffer(buffer) => buffer.len(),
+            Self::Shared(_, range) => range.len(),
+            Self::Bytes(bytes) => bytes.len(),
+            Self::Pieces(pieces) => pieces.iter().map(Bytes::len).sum(),
         }
     }
 
@@ -129,34 +129,34 @@ pub(crate) enum Verb {
 
 impl Operation {
     /// Does nothing, successfully: for tests and for measuring the ring itself.
-    pub fn nothing() -> Operation {
-        Operation { target: None, memory: Memory::Nothing, verb: Verb::Nothing }
+    pub fn nothing() -> Self {
+        Self { target: None, memory: Memory::Nothing, verb: Verb::Nothing }
     }
 
     /// Reads up to `len` bytes at `offset` of a file into `buffer`, no more than fit. Its result is
     /// how many were read; they are the buffer's filled bytes then.
-    pub fn read(file: impl Into<Target>, offset: u64, len: usize, buffer: Buffer) -> Operation {
+    pub fn read(file: impl Into<Target>, offset: u64, len: usize, buffer: Buffer) -> Self {
         let len = u32::try_from(len.min(buffer.capacity())).unwrap_or(u32::MAX);
         let verb = Verb::Read { offset, len, caching: Caching::Keep };
-        Operation { target: Some(file.into()), memory: Memory::Buffer(buffer), verb }
+        Self { target: Some(file.into()), memory: Memory::Buffer(buffer), verb }
     }
 
     /// Sends memory to a connected socket. Its result is how many bytes the socket took: all of
     /// them, unless the connection fails or the kernel stops short; an operation of a chain that
     /// stops short ends the chain.
-    pub fn send(socket: impl Into<Target>, memory: Memory) -> Operation {
+    pub fn send(socket: impl Into<Target>, memory: Memory) -> Self {
         let verb = Verb::Send { zero_copy: false, flags: SendFlags::NOSIGNAL | WAIT_ALL };
-        Operation { target: Some(socket.into()), memory, verb }
+        Self { target: Some(socket.into()), memory, verb }
     }
 
     /// Writes a file's changed pages and size to the device (`fdatasync`).
-    pub fn sync(file: impl Into<Target>) -> Operation {
-        Operation { target: Some(file.into()), memory: Memory::Nothing, verb: Verb::Sync }
+    pub fn sync(file: impl Into<Target>) -> Self {
+        Self { target: Some(file.into()), memory: Memory::Nothing, verb: Verb::Sync }
     }
 
     /// Of a read: how it treats the page cache.
     #[must_use]
-    pub fn caching(mut self, how: Caching) -> Operation {
+    pub fn caching(mut self, how: Caching) -> Self {
         if let Verb::Read { caching, .. } = &mut self.verb {
             *caching = how;
         }
@@ -166,7 +166,7 @@ impl Operation {
     /// Of a send: by reference (`SEND_ZC`, `SENDMSG_ZC`). The memory comes back only after a second
     /// completion.
     #[must_use]
-    pub fn zero_copy(mut self) -> Operation {
+    pub fn zero_copy(mut self) -> Self {
         if let Verb::Send { zero_copy, .. } = &mut self.verb {
             *zero_copy = true;
         }
@@ -175,7 +175,7 @@ impl Operation {
 
     /// For a send: more data follows, so the kernel should wait for a full segment.
     #[must_use]
-    pub fn more(mut self) -> Operation {
+    pub fn more(mut self) -> Self {
         if let Verb::Send { flags, .. } = &mut self.verb {
             *flags |= SendFlags::MORE;
         }

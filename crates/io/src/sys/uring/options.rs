@@ -12,8 +12,8 @@ pub struct RingOptions {
 }
 
 impl Default for RingOptions {
-    fn default() -> RingOptions {
-        RingOptions { entries: 128, in_flight: 1024, mode: Mode::Deferred }
+    fn default() -> Self {
+        Self { entries: 128, in_flight: 1024, mode: Mode::Deferred }
     }
 }
 

@@ -34,8 +34,8 @@ impl Key {
         self.0
     }
 
-    fn new(index: u32, generation: u32) -> Key {
-        Key(u64::from(generation) << 32 | u64::from(index))
+    fn new(index: u32, generation: u32) -> Self {
+        Self(u64::from(generation) << 32 | u64::from(index))
     }
 
     fn parts(user_data: u64) -> (usize, u32) {
@@ -85,9 +85,9 @@ enum State<T> {
 
 impl<T> Slots<T> {
     /// Room for `capacity` operations at a time.
-    pub(crate) fn new(capacity: u32) -> Slots<T> {
+    pub(crate) fn new(capacity: u32) -> Self {
         let slots = (0..capacity).map(|_| Slot { generation: 0, state: State::Free }).collect();
-        Slots { slots, free: (0..capacity).rev().collect() }
+        Self { slots, free: (0..capacity).rev().collect() }
     }
 
     /// Number of further operations for which there is room.

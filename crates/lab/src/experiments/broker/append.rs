@@ -34,7 +34,7 @@ impl<'b> Append<'b> {
     ///
     /// # Errors
     /// A broker does not start.
-    pub fn new(bench: &'b Bench, systems: &Systems) -> Result<Append<'b>, LabError> {
+    pub fn new(bench: &'b Bench, systems: &Systems) -> Result<Self, LabError> {
         let start = |way| {
             let mut node = Node::new(bench, systems, System::Levada)?.with("levada.log.append", way);
             node.start(bench)?;

@@ -27,7 +27,7 @@ impl<'b> Connections<'b> {
     /// memory.
     ///
     /// # Errors This process may not open this number of descriptors.
-    pub fn new(bench: &'b Bench, systems: &Systems) -> Result<Connections<'b>, LabError> {
+    pub fn new(bench: &'b Bench, systems: &Systems) -> Result<Self, LabError> {
         let count = bench.scale().choose(50, 1_000, 5_000, 5_000);
         allow_descriptors(count as u64 + 200)?;
         Ok(Connections { bench, systems: systems.clone(), count })

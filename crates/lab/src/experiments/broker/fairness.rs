@@ -65,7 +65,7 @@ impl<'b> Fairness<'b> {
     ///
     /// # Errors
     /// A broker does not start or refuses, or there is no room.
-    pub fn new(bench: &'b Bench, systems: &Systems) -> Result<Fairness<'b>, LabError> {
+    pub fn new(bench: &'b Bench, systems: &Systems) -> Result<Self, LabError> {
         let large_bytes = bench.scale().choose(2 << 20, 128 << 20, 256 << 20, 512 << 20);
         bench.reserve(large_bytes * systems.all().len() as u64)?;
         let subject = |system| {

@@ -32,7 +32,7 @@ impl<'b> FanOut<'b> {
     ///
     /// # Errors
     /// A broker does not start or refuses, or there is no room.
-    pub fn new(bench: &'b Bench, systems: &Systems) -> Result<FanOut<'b>, LabError> {
+    pub fn new(bench: &'b Bench, systems: &Systems) -> Result<Self, LabError> {
         let bytes: u64 = bench.scale().choose(4 << 20, 256 << 20, 1 << 30, 4 << 30);
         let segment_bytes = (bytes / 8).max(1 << 20);
         let subjects = super::filled(

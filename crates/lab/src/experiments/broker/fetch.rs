@@ -46,7 +46,7 @@ impl<'b> Fetch<'b> {
     ///
     /// # Errors
     /// A broker does not start or refuses, or there is no room.
-    pub fn new(bench: &'b Bench, systems: &Systems) -> Result<Fetch<'b>, LabError> {
+    pub fn new(bench: &'b Bench, systems: &Systems) -> Result<Self, LabError> {
         let bytes = bench.scale().choose(1 << 20, 100 << 20, 200 << 20, 400 << 20);
         bench.reserve(bytes * systems.all().len() as u64)?;
         let filled = |node: Node| {

@@ -29,25 +29,25 @@ enum Kind {
 }
 
 impl Kind {
-    const ALL: [Kind; 4] = [Kind::Connections, Kind::Partitions, Kind::Segments, Kind::Fetch];
+    const ALL: [Self; 4] = [Self::Connections, Self::Partitions, Self::Segments, Self::Fetch];
 
     fn group(self) -> &'static str {
         match self {
-            Kind::Connections => "produce of 1 KiB, by connections that are silent meanwhile",
-            Kind::Partitions => "produce of 1 KiB, by partitions of the broker",
-            Kind::Segments => "fetch of one batch at any offset, by segments of the log",
-            Kind::Fetch => "fetch, by bytes asked for",
+            Self::Connections => "produce of 1 KiB, by connections that are silent meanwhile",
+            Self::Partitions => "produce of 1 KiB, by partitions of the broker",
+            Self::Segments => "fetch of one batch at any offset, by segments of the log",
+            Self::Fetch => "fetch, by bytes asked for",
         }
     }
 
     /// In ascending order; small runs omit values that take long to build.
     fn counts(self, largest: usize) -> Vec<usize> {
         match self {
-            Kind::Fetch => vec![1 << 10, 16 << 10, 256 << 10, 4 << 20, 50 << 20],
-            Kind::Connections => {
+            Self::Fetch => vec![1 << 10, 16 << 10, 256 << 10, 4 << 20, 50 << 20],
+            Self::Connections => {
                 [1, 100, 1_000, 5_000].into_iter().filter(|count| *count <= largest).collect()
             }
-            Kind::Partitions | Kind::Segments => {
+            Self::Partitions | Self::Segments => {
                 [1, 100, 1_000, 10_000].into_iter().filter(|count| *count <= largest).collect()
             }
         }
@@ -72,7 +72,7 @@ impl<'b> Growth<'b> {
     /// Brokers are started when they are needed.
     ///
     /// # Errors This process may not open this number of descriptors.
-    pub fn new(bench: &'b Bench, systems: &Systems) -> Result<Growth<'b>, LabError> {
+    pub fn new(bench: &'b Bench, systems: &Systems) -> Result<Self, LabError> {
         let largest = bench.scale().choose(100, 1_000, 10_000, 10_000);
         allow_descriptors(5_200.min(largest as u64 + 200))?;
         Ok(Growth { bench, systems: systems.clone(), largest, nodes: Vec::new(), filled: Vec::new() })
@@ -182,7 +182,7 @@ impl<'b> Growth<'b> {
 impl Kind {
     /// Connections and partitions of a case in which records are produced.
     fn surroundings(self, count: usize) -> (usize, usize) {
-        if self == Kind::Connections { (count, 1) } else { (1, count) }
+        if self == Self::Connections { (count, 1) } else { (1, count) }
     }
 }
 

@@ -26,7 +26,7 @@ impl<'b> Idle<'b> {
     ///
     /// # Errors
     /// A broker does not start or refuses.
-    pub fn new(bench: &'b Bench, systems: &Systems) -> Result<Idle<'b>, LabError> {
+    pub fn new(bench: &'b Bench, systems: &Systems) -> Result<Self, LabError> {
         let subject = |node: Node| {
             topic::create(&node, "idle", PARTITIONS, &[])?;
             let filled = topic::fill(

@@ -57,7 +57,7 @@ impl<'b> Interference<'b> {
     ///
     /// # Errors
     /// A broker does not start or refuses, or there is no room.
-    pub fn new(bench: &'b Bench, systems: &Systems) -> Result<Interference<'b>, LabError> {
+    pub fn new(bench: &'b Bench, systems: &Systems) -> Result<Self, LabError> {
         let backlog_bytes = bench.scale().choose(4 << 20, 512 << 20, 1 << 30, 6 << 30);
         let segment_bytes = SEGMENT_BYTES.min(backlog_bytes / 4).to_string();
         let live = Live {

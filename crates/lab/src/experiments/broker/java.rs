@@ -64,7 +64,7 @@ impl<'b> Java<'b> {
     ///
     /// # Errors
     /// A broker does not start.
-    pub fn new(bench: &'b Bench, systems: &Systems) -> Result<Java<'b>, LabError> {
+    pub fn new(bench: &'b Bench, systems: &Systems) -> Result<Self, LabError> {
         Ok(Java { bench, systems: systems.clone(), nodes: super::started(bench, systems)?, topics: 0 })
     }
 
@@ -127,12 +127,12 @@ struct PerformanceSummary {
 
 impl PerformanceSummary {
     /// Reads a line such as `100000 records sent, 41736.2 records/sec (40.76 MB/sec), …`.
-    fn parse(text: &str) -> Option<PerformanceSummary> {
+    fn parse(text: &str) -> Option<Self> {
         let mut lines = text.lines().filter(|line| line.contains("99.9th"));
         let all = lines.next()?;
         let line = lines.next_back().unwrap_or(all);
         let before = |what: &str| line.split_once(what)?.0.rsplit([' ', '(', ',']).next()?.parse().ok();
-        Some(PerformanceSummary {
+        Some(Self {
             records: all.split(' ').next()?.parse().ok()?,
             // Its MB are MiB.
             mb_per_s: before(" MB/sec").map(|mib: f64| mib * 1.048_576)?,

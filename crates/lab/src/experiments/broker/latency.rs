@@ -27,7 +27,7 @@ impl<'b> Latency<'b> {
     ///
     /// # Errors
     /// A broker does not start or refuses.
-    pub fn new(bench: &'b Bench, systems: &Systems) -> Result<Latency<'b>, LabError> {
+    pub fn new(bench: &'b Bench, systems: &Systems) -> Result<Self, LabError> {
         let live = Live {
             topic: "latency".to_owned(),
             partitions: 1,

@@ -38,7 +38,7 @@ impl<'b> Many<'b> {
     ///
     /// # Errors
     /// A broker does not start or refuses.
-    pub fn new(bench: &'b Bench, systems: &Systems) -> Result<Many<'b>, LabError> {
+    pub fn new(bench: &'b Bench, systems: &Systems) -> Result<Self, LabError> {
         let nodes = super::started(bench, systems)?;
         for node in &nodes {
             topic::create(node, TOPIC, PARTITIONS, &[])?;

@@ -28,7 +28,7 @@ impl<'b> Memory<'b> {
     ///
     /// # Errors
     /// A broker does not start.
-    pub fn new(bench: &'b Bench, systems: &Systems) -> Result<Memory<'b>, LabError> {
+    pub fn new(bench: &'b Bench, systems: &Systems) -> Result<Self, LabError> {
         Ok(Memory { bench, nodes: super::started(bench, systems)?, topics: 0 })
     }
 

@@ -30,7 +30,7 @@ impl Parallel {
     ///
     /// # Errors
     /// A broker does not start or refuses, or there is no room.
-    pub fn new(bench: &Bench, systems: &Systems) -> Result<Parallel, LabError> {
+    pub fn new(bench: &Bench, systems: &Systems) -> Result<Self, LabError> {
         let bytes = bench.scale().choose(1 << 20, 128 << 20, 256 << 20, 512 << 20);
         bench.reserve(bytes * systems.all().len() as u64)?;
         let subject = |system| {
@@ -43,7 +43,7 @@ impl Parallel {
             Ok((node, filled))
         };
         let subjects = systems.all().into_iter().map(subject).collect::<Result<_, LabError>>()?;
-        Ok(Parallel { subjects })
+        Ok(Self { subjects })
     }
 }
 

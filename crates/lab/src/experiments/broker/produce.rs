@@ -33,7 +33,7 @@ impl<'b> Produce<'b> {
     ///
     /// # Errors
     /// A broker does not start.
-    pub fn new(bench: &'b Bench, systems: &Systems) -> Result<Produce<'b>, LabError> {
+    pub fn new(bench: &'b Bench, systems: &Systems) -> Result<Self, LabError> {
         Ok(Produce { bench, nodes: super::started(bench, systems)?, topics: 0 })
     }
 

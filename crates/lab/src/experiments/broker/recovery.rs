@@ -47,7 +47,7 @@ impl<'b> Recovery<'b> {
     ///
     /// # Errors
     /// None.
-    pub fn new(bench: &'b Bench, systems: &Systems) -> Result<Recovery<'b>, LabError> {
+    pub fn new(bench: &'b Bench, systems: &Systems) -> Result<Self, LabError> {
         let (partitions, bytes) = bench.scale().choose(
             (8, 1 << 20),
             (100, 256 << 20),

@@ -43,7 +43,7 @@ impl<'b> Reheat<'b> {
     ///
     /// # Errors
     /// A broker does not start or refuses, or there is no room.
-    pub fn new(bench: &'b Bench, systems: &Systems) -> Result<Reheat<'b>, LabError> {
+    pub fn new(bench: &'b Bench, systems: &Systems) -> Result<Self, LabError> {
         let segment_bytes: u64 = bench.scale().choose(2 << 20, 64 << 20, 512 << 20, 1 << 30);
         let bytes = 2 * segment_bytes + segment_bytes / 8;
         let subjects = super::filled(
@@ -91,13 +91,13 @@ pub(super) struct Sweep {
 
 impl Sweep {
     /// Reads everything by a separate connection.
-    pub(super) fn over(node: &Node, filled: &Filled, max_bytes: i32) -> Result<Sweep, LabError> {
+    pub(super) fn over(node: &Node, filled: &Filled, max_bytes: i32) -> Result<Self, LabError> {
         let before = process::device_bytes(node.pid());
         let start = Instant::now();
         replay::once(node, filled, max_bytes)?;
         let time = start.elapsed();
         let after = process::device_bytes(node.pid());
-        Ok(Sweep { time, device_bytes: after.zip(before).map(|(after, before)| after - before) })
+        Ok(Self { time, device_bytes: after.zip(before).map(|(after, before)| after - before) })
     }
 }
 

@@ -60,7 +60,7 @@ impl<'b> Replicate<'b> {
     ///
     /// # Errors
     /// A process does not start.
-    pub fn new(bench: &'b Bench, systems: &Systems) -> Result<Replicate<'b>, LabError> {
+    pub fn new(bench: &'b Bench, systems: &Systems) -> Result<Self, LabError> {
         let cluster = systems.kafka_libs.is_some().then(|| Cluster::start(bench, systems)).transpose()?;
         Ok(Replicate { bench, cluster, catch_up: CatchUp::new(bench), topics: 0 })
     }

@@ -29,7 +29,7 @@ impl<'b> Start<'b> {
     ///
     /// # Errors
     /// None.
-    pub fn new(bench: &'b Bench, systems: &Systems) -> Result<Start<'b>, LabError> {
+    pub fn new(bench: &'b Bench, systems: &Systems) -> Result<Self, LabError> {
         let partitions = bench.scale().choose(10, 200, 2_000, 10_000);
         Ok(Start { bench, systems: systems.clone(), partitions, large: Vec::new() })
     }

@@ -56,7 +56,7 @@ impl<'b> TlsFetch<'b> {
     ///
     /// # Errors
     /// A broker does not start or refuses, or there is no room.
-    pub fn new(bench: &'b Bench, systems: &Systems) -> Result<TlsFetch<'b>, LabError> {
+    pub fn new(bench: &'b Bench, systems: &Systems) -> Result<Self, LabError> {
         let bytes = bench.scale().choose(1 << 20, 50 << 20, 100 << 20, 200 << 20);
         bench.reserve(bytes * systems.all().len() as u64)?;
         let folder = tempfile::Builder::new().prefix("tls").tempdir_in(bench.dir());

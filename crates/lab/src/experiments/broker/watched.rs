@@ -51,7 +51,7 @@ struct Watchers {
 
 impl Watchers {
     /// Opens the page and returns when it has shown the first figures. The first scrape is soon.
-    fn open(http: SocketAddr) -> Result<Watchers, LabError> {
+    fn open(http: SocketAddr) -> Result<Self, LabError> {
         let failed = LabError::step(format!("cannot follow http://{http}/live"));
         let (page, mut stream) = follow(http).map_err(failed)?;
         let reader = thread::spawn(move || {
@@ -68,7 +68,7 @@ impl Watchers {
                 }
             }
         });
-        Ok(Watchers { page, reader: Some(reader), scraper: Some((stop, scraper)) })
+        Ok(Self { page, reader: Some(reader), scraper: Some((stop, scraper)) })
     }
 }
 
@@ -108,7 +108,7 @@ impl<'b> Watched<'b> {
     ///
     /// # Errors
     /// The broker does not start or refuses, or there is no room.
-    pub fn new(bench: &'b Bench, systems: &Systems) -> Result<Watched<'b>, LabError> {
+    pub fn new(bench: &'b Bench, systems: &Systems) -> Result<Self, LabError> {
         let mut node = Node::new(bench, systems, System::Levada)?;
         node.start(bench)?;
         let bytes = bench.scale().choose(1 << 20, 64 << 20, 256 << 20, 256 << 20);

@@ -125,15 +125,15 @@ fn crossing(points: &[(usize, Interval)], default: usize) -> Crossing {
 impl Crossing {
     fn why(self, what: &str, unknown: &str) -> String {
         match self {
-            Crossing::At { at, gain, .. } if gain <= 1.0 => {
+            Self::At { at, gain, .. } if gain <= 1.0 => {
                 format!("below {at} bytes copying was surely better, and nothing is sure from there on")
             }
-            Crossing::At { at, gain, .. } => {
+            Self::At { at, gain, .. } => {
                 format!("from {at} bytes on {what} are better ({gain:.2}× there)")
             }
-            Crossing::Never => "copying was surely better at every size".to_owned(),
-            Crossing::Default => "the measurement does not contradict the default".to_owned(),
-            Crossing::Unknown => unknown.to_owned(),
+            Self::Never => "copying was surely better at every size".to_owned(),
+            Self::Default => "the measurement does not contradict the default".to_owned(),
+            Self::Unknown => unknown.to_owned(),
         }
     }
 }

@@ -33,57 +33,57 @@ pub(super) enum Failed {
 }
 
 impl From<Errno> for Failed {
-    fn from(errno: Errno) -> Failed {
+    fn from(errno: Errno) -> Self {
         match errno {
             Errno::INVAL | Errno::NOSYS | Errno::PERM | Errno::OPNOTSUPP | Errno::XDEV | Errno::NOTTY => {
-                Failed::NotHere(io::Error::from(errno).to_string())
+                Self::NotHere(io::Error::from(errno).to_string())
             }
-            errno => Failed::Error(errno.into()),
+            errno => Self::Error(errno.into()),
         }
     }
 }
 
 impl CopyMethod {
     /// All methods, that of the textbooks first.
-    pub(super) const ALL: [CopyMethod; 10] = [
-        CopyMethod::ReadWrite(4 << 10),
-        CopyMethod::ReadWrite(64 << 10),
-        CopyMethod::ReadWrite(1 << 20),
-        CopyMethod::Sendfile(4 << 10),
-        CopyMethod::Sendfile(64 << 10),
-        CopyMethod::Sendfile(ALL_BYTES),
-        CopyMethod::Splice(64 << 10),
-        CopyMethod::Splice(1 << 20),
-        CopyMethod::CopyFileRange,
-        CopyMethod::Reflink,
+    pub(super) const ALL: [Self; 10] = [
+        Self::ReadWrite(4 << 10),
+        Self::ReadWrite(64 << 10),
+        Self::ReadWrite(1 << 20),
+        Self::Sendfile(4 << 10),
+        Self::Sendfile(64 << 10),
+        Self::Sendfile(ALL_BYTES),
+        Self::Splice(64 << 10),
+        Self::Splice(1 << 20),
+        Self::CopyFileRange,
+        Self::Reflink,
     ];
 
     pub(super) fn name(self) -> String {
         match self {
-            CopyMethod::ReadWrite(bytes) => named("read+write", bytes),
-            CopyMethod::Sendfile(ALL_BYTES) => "sendfile".to_owned(),
-            CopyMethod::Sendfile(bytes) => named("sendfile", bytes),
-            CopyMethod::CopyFileRange => "copy_file_range".to_owned(),
-            CopyMethod::Splice(bytes) => named("splice, pipe", bytes),
-            CopyMethod::Reflink => "reflink".to_owned(),
+            Self::ReadWrite(bytes) => named("read+write", bytes),
+            Self::Sendfile(ALL_BYTES) => "sendfile".to_owned(),
+            Self::Sendfile(bytes) => named("sendfile", bytes),
+            Self::CopyFileRange => "copy_file_range".to_owned(),
+            Self::Splice(bytes) => named("splice, pipe", bytes),
+            Self::Reflink => "reflink".to_owned(),
         }
     }
 
     pub(super) fn step_bytes(self) -> usize {
         match self {
-            CopyMethod::ReadWrite(bytes) | CopyMethod::Sendfile(bytes) | CopyMethod::Splice(bytes) => bytes,
-            CopyMethod::CopyFileRange | CopyMethod::Reflink => ALL_BYTES,
+            Self::ReadWrite(bytes) | Self::Sendfile(bytes) | Self::Splice(bytes) => bytes,
+            Self::CopyFileRange | Self::Reflink => ALL_BYTES,
         }
     }
 
     /// Copies the first `len` bytes and returns the duration of each system call.
     pub(super) fn copy(self, from: &File, to: &File, len: u64) -> Result<Vec<Clock>, Failed> {
         match self {
-            CopyMethod::ReadWrite(bytes) => read_write(from, to, len, bytes),
-            CopyMethod::Sendfile(bytes) => sendfile(from, to, len, bytes),
-            CopyMethod::CopyFileRange => copy_file_range(from, to, len),
-            CopyMethod::Splice(bytes) => splice(from, to, len, bytes),
-            CopyMethod::Reflink => {
+            Self::ReadWrite(bytes) => read_write(from, to, len, bytes),
+            Self::Sendfile(bytes) => sendfile(from, to, len, bytes),
+            Self::CopyFileRange => copy_file_range(from, to, len),
+            Self::Splice(bytes) => splice(from, to, len, bytes),
+            Self::Reflink => {
                 let mut clock = Clock::new("ioctl_ficlone");
                 clock.time(|| rustix::fs::ioctl_ficlone(to, from))?;
                 Ok(vec![clock])
@@ -168,8 +168,8 @@ pub(super) struct Clock {
 }
 
 impl Clock {
-    fn new(name: &'static str) -> Clock {
-        Clock { name, calls: 0, total: Duration::ZERO, least: Duration::MAX, most: Duration::ZERO }
+    fn new(name: &'static str) -> Self {
+        Self { name, calls: 0, total: Duration::ZERO, least: Duration::MAX, most: Duration::ZERO }
     }
 
     fn time<T>(&mut self, call: impl FnOnce() -> Result<T, Errno>) -> Result<T, Errno> {

@@ -73,7 +73,7 @@ struct Answer<'a> {
 }
 
 impl<'a> Answer<'a> {
-    fn to(file: &'a SiteFile, is_checked: bool) -> Answer<'a> {
+    fn to(file: &'a SiteFile, is_checked: bool) -> Self {
         Answer { file, left: None, digest: is_checked.then(payload::digest) }
     }
 
@@ -200,12 +200,11 @@ fn receive(stream: &TcpStream, answer: &mut Answer<'_>, buffer: &mut [u8]) -> io
             Err(Errno::AGAIN) => return Ok(false),
             Err(errno) => return Err(errno.into()),
         };
-        let is_whole = match flags.contains(RecvFlags::TRUNC) {
-            true => {
-                answer.passed(count as u64)?;
-                answer.left == Some(0)
-            }
-            false => answer.take(&buffer[..count])?,
+        let is_whole = if flags.contains(RecvFlags::TRUNC) {
+            answer.passed(count as u64)?;
+            answer.left == Some(0)
+        } else {
+            answer.take(&buffer[..count])?
         };
         if is_whole {
             return Ok(true);

@@ -40,7 +40,7 @@ impl<'b> FilesFairness<'b> {
     ///
     /// # Errors
     /// A server does not start, or there is no room.
-    pub fn new(bench: &'b Bench, systems: &FileServers) -> Result<FilesFairness<'b>, LabError> {
+    pub fn new(bench: &'b Bench, systems: &FileServers) -> Result<Self, LabError> {
         let scale = bench.scale();
         let large = scale.choose(3 << 20, 512 << 20, 1 << 30, 2 << 30);
         let site = Site::new(bench, &[("small".to_owned(), 4 << 10), ("large".to_owned(), large)])?;

@@ -42,7 +42,7 @@ pub(super) fn beside<T>(
 }
 
 impl Prepared {
-    fn new(site: &Site, file: &SiteFile) -> Result<Prepared, LabError> {
+    fn new(site: &Site, file: &SiteFile) -> Result<Self, LabError> {
         let path = site.root().join(&file.name);
         let mut open = File::open(&path).map_err(LabError::file("cannot open", &path))?;
         let mut bytes = format!(
@@ -57,7 +57,7 @@ impl Prepared {
             open.read_to_end(&mut bytes).map_err(LabError::file("cannot read", &path))?;
         }
         let asked = format!("GET /{} HTTP/1.1\r\n", file.name);
-        Ok(Prepared { asked, bytes, rest: (!is_small).then_some((open, file.len)) })
+        Ok(Self { asked, bytes, rest: (!is_small).then_some((open, file.len)) })
     }
 }
 
@@ -79,9 +79,9 @@ impl AsFd for Connection {
 }
 
 impl Connection {
-    fn new(stream: TcpStream) -> io::Result<Connection> {
+    fn new(stream: TcpStream) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
-        Ok(Connection { stream, file: 0, rest: Spliced::default(), is_last: false })
+        Ok(Self { stream, file: 0, rest: Spliced::default(), is_last: false })
     }
 
     /// Takes a request, or sends more of the answer.

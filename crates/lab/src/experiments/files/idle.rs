@@ -28,7 +28,7 @@ pub struct FilesIdle<'b> {
 
 impl<'b> FilesIdle<'b> {
     /// Nothing is started yet.
-    pub fn new(bench: &'b Bench, systems: &FileServers) -> FilesIdle<'b> {
+    pub fn new(bench: &'b Bench, systems: &FileServers) -> Self {
         let count = bench.scale().choose(50, 5_000, 5_000, 5_000);
         FilesIdle { bench, systems: systems.clone(), count }
     }

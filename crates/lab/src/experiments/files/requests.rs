@@ -70,7 +70,7 @@ impl<'b> Requests<'b> {
     ///
     /// # Errors
     /// A server does not start, or there is no room.
-    pub fn new(bench: &'b Bench, systems: &FileServers) -> Result<Requests<'b>, LabError> {
+    pub fn new(bench: &'b Bench, systems: &FileServers) -> Result<Self, LabError> {
         // The bare loop and the client have the two ends of a connection in this process.
         allow_descriptors(2 * MOST_CONNECTIONS as u64 + 200)?;
         let site = Site::new(bench, &FILES.map(|(name, len)| (name.to_owned(), len)))?;

@@ -31,8 +31,8 @@ impl FileServer {
     /// The name in tables.
     pub fn label(self) -> &'static str {
         match self {
-            FileServer::Levada => "levada",
-            FileServer::Nginx => "nginx",
+            Self::Levada => "levada",
+            Self::Nginx => "nginx",
         }
     }
 }
@@ -61,7 +61,7 @@ impl Server {
         systems: &FileServers,
         system: FileServer,
         site: &Site,
-    ) -> Result<Server, LabError> {
+    ) -> Result<Self, LabError> {
         let home = tempfile::Builder::new().prefix(system.label()).tempdir_in(site.beside());
         let home = home.map_err(LabError::file("cannot make a directory in", site.beside()))?;
         let [plain, sealed] = free_addresses()?;
@@ -76,7 +76,7 @@ impl Server {
         let pinned = bench.places().pin_sender();
         let child = command.spawn().map_err(LabError::step(format!("cannot start {command:?}")))?;
         drop(pinned);
-        let mut server = Server { system, worker: child.id(), child, plain, sealed, home };
+        let mut server = Self { system, worker: child.id(), child, plain, sealed, home };
         server.await_answer()?;
         if system == FileServer::Nginx {
             server.worker = server.only_child()?;

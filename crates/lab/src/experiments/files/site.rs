@@ -28,7 +28,7 @@ pub(super) struct SiteFile {
 
 impl Site {
     /// A directory with a file of each name and length.
-    pub(super) fn new(bench: &Bench, files: &[(String, u64)]) -> Result<Site, LabError> {
+    pub(super) fn new(bench: &Bench, files: &[(String, u64)]) -> Result<Self, LabError> {
         bench.reserve(files.iter().map(|(_, len)| len).sum())?;
         let dir = tempfile::Builder::new().prefix("site").tempdir_in(bench.dir());
         let dir = dir.map_err(LabError::file("cannot make a directory in", bench.dir()))?;
@@ -43,7 +43,7 @@ impl Site {
         };
         let files = files.iter().enumerate().map(write).collect::<Result<_, LabError>>()?;
         let identity = Identity::create(&dir.path().join("server.pem"))?;
-        Ok(Site { dir, files, identity })
+        Ok(Self { dir, files, identity })
     }
 
     pub(super) fn root(&self) -> PathBuf {

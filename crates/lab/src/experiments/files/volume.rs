@@ -32,7 +32,7 @@ impl<'b> Volume<'b> {
     ///
     /// # Errors
     /// A server does not start, or there is no room.
-    pub fn new(bench: &'b Bench, systems: &FileServers) -> Result<Volume<'b>, LabError> {
+    pub fn new(bench: &'b Bench, systems: &FileServers) -> Result<Self, LabError> {
         let scale = bench.scale();
         let large = scale.choose(3 << 20, 100 << 20, 100 << 20, 100 << 20);
         let mut files = vec![("large".to_owned(), large), ("middle".to_owned(), 1 << 20)];

@@ -16,12 +16,12 @@ pub(super) struct Faults {
 }
 
 impl Faults {
-    pub(super) fn now() -> Faults {
+    pub(super) fn now() -> Self {
         let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
-        Faults::parse(&stat)
+        Self::parse(&stat)
     }
 
-    fn parse(stat: &str) -> Faults {
+    fn parse(stat: &str) -> Self {
         // Behind the name in brackets: minflt is field 10 of the line, majflt 12, utime 14.
         let fields: Vec<u64> = stat
             .rsplit(") ")
@@ -32,7 +32,7 @@ impl Faults {
             .collect();
         let field = |number: usize| fields.get(number - 3).copied().unwrap_or(0);
         let per_second = rustix::param::clock_ticks_per_second().max(1);
-        Faults {
+        Self {
             faults: field(10) + field(12),
             large: field(12),
             user: Duration::from_secs_f64(field(14) as f64 / per_second as f64),
@@ -40,9 +40,9 @@ impl Faults {
     }
 
     /// Faults since then.
-    pub(super) fn since(self) -> Faults {
-        let now = Faults::now();
-        Faults {
+    pub(super) fn since(self) -> Self {
+        let now = Self::now();
+        Self {
             faults: now.faults.saturating_sub(self.faults),
             large: now.large.saturating_sub(self.large),
             user: now.user.saturating_sub(self.user),

@@ -74,8 +74,8 @@ pub(super) type Taker<'a> = dyn FnMut(Block<'_>) + 'a;
 const RING: Depth = Depth { reads: 1, registered: false, polled: false, together: false, cache: Cache::Keep };
 
 impl Share {
-    pub(super) fn new(blocks: Vec<u64>, block_bytes: usize) -> Share {
-        Share { blocks, block_bytes }
+    pub(super) fn new(blocks: Vec<u64>, block_bytes: usize) -> Self {
+        Self { blocks, block_bytes }
     }
 
     fn offset(&self, block: u64) -> u64 {
@@ -85,36 +85,36 @@ impl Share {
 
 impl ReadMethod {
     /// All of them, the plain one first.
-    pub(super) const ALL: [ReadMethod; 17] = [
-        ReadMethod::Pread,
-        ReadMethod::Preadv { pooled: false },
-        ReadMethod::Preadv { pooled: true },
-        ReadMethod::mapping(Access::Random),
-        ReadMethod::mapping(Access::Usual),
-        ReadMethod::mapping(Access::Sequential),
-        ReadMethod::mapping(Access::Needed),
-        ReadMethod::mapping(Access::Populated),
-        ReadMethod::mapping(Access::Huge),
-        ReadMethod::Ring(RING),
-        ReadMethod::Ring(Depth { reads: 8, ..RING }),
-        ReadMethod::Ring(Depth { reads: 32, ..RING }),
-        ReadMethod::Ring(Depth { reads: 32, together: true, ..RING }),
-        ReadMethod::Ring(Depth { reads: 32, registered: true, ..RING }),
-        ReadMethod::Ring(Depth { reads: 32, registered: true, polled: true, ..RING }),
-        ReadMethod::Ring(Depth { reads: 32, registered: true, cache: Cache::Drop, ..RING }),
-        ReadMethod::Ring(Depth { reads: 32, registered: true, cache: Cache::Around, ..RING }),
+    pub(super) const ALL: [Self; 17] = [
+        Self::Pread,
+        Self::Preadv { pooled: false },
+        Self::Preadv { pooled: true },
+        Self::mapping(Access::Random),
+        Self::mapping(Access::Usual),
+        Self::mapping(Access::Sequential),
+        Self::mapping(Access::Needed),
+        Self::mapping(Access::Populated),
+        Self::mapping(Access::Huge),
+        Self::Ring(RING),
+        Self::Ring(Depth { reads: 8, ..RING }),
+        Self::Ring(Depth { reads: 32, ..RING }),
+        Self::Ring(Depth { reads: 32, together: true, ..RING }),
+        Self::Ring(Depth { reads: 32, registered: true, ..RING }),
+        Self::Ring(Depth { reads: 32, registered: true, polled: true, ..RING }),
+        Self::Ring(Depth { reads: 32, registered: true, cache: Cache::Drop, ..RING }),
+        Self::Ring(Depth { reads: 32, registered: true, cache: Cache::Around, ..RING }),
     ];
 
-    const fn mapping(access: Access) -> ReadMethod {
-        ReadMethod::Mapping { access, copied: false }
+    const fn mapping(access: Access) -> Self {
+        Self::Mapping { access, copied: false }
     }
 
     pub(super) fn name(self) -> String {
         match self {
-            ReadMethod::Pread => "pread".to_owned(),
-            ReadMethod::Preadv { pooled: true } => format!("preadv, {BUFFERS} pooled buffers"),
-            ReadMethod::Preadv { .. } => format!("preadv, {BUFFERS} new buffers a call"),
-            ReadMethod::Mapping { access, .. } => {
+            Self::Pread => "pread".to_owned(),
+            Self::Preadv { pooled: true } => format!("preadv, {BUFFERS} pooled buffers"),
+            Self::Preadv { .. } => format!("preadv, {BUFFERS} new buffers a call"),
+            Self::Mapping { access, .. } => {
                 let what = match access {
                     Access::Random => ", no read-ahead",
                     Access::Usual => "",
@@ -125,7 +125,7 @@ impl ReadMethod {
                 };
                 format!("mmap{what}")
             }
-            ReadMethod::Ring(depth) => {
+            Self::Ring(depth) => {
                 let registered = if depth.registered { ", registered" } else { "" };
                 let together = if depth.together { ", all at once" } else { "" };
                 let polled = if depth.polled { ", SQPOLL" } else { "" };
@@ -140,40 +140,40 @@ impl ReadMethod {
     }
 
     /// The same way such that all bytes are seen.
-    pub(super) fn checked(self) -> ReadMethod {
+    pub(super) fn checked(self) -> Self {
         match self {
-            ReadMethod::Mapping { access, .. } => ReadMethod::Mapping { access, copied: true },
+            Self::Mapping { access, .. } => Self::Mapping { access, copied: true },
             other => other,
         }
     }
 
     pub(super) fn is_mapping(self) -> bool {
-        matches!(self, ReadMethod::Mapping { .. })
+        matches!(self, Self::Mapping { .. })
     }
 
     pub(super) fn is_huge(self) -> bool {
-        matches!(self, ReadMethod::Mapping { access: Access::Huge, .. })
+        matches!(self, Self::Mapping { access: Access::Huge, .. })
     }
 
     pub(super) fn needs_ring(self) -> bool {
-        matches!(self, ReadMethod::Ring(_))
+        matches!(self, Self::Ring(_))
     }
 
     pub(super) fn drops(self) -> bool {
-        matches!(self, ReadMethod::Ring(Depth { cache: Cache::Drop, .. }))
+        matches!(self, Self::Ring(Depth { cache: Cache::Drop, .. }))
     }
 
     pub(super) fn is_direct(self) -> bool {
-        matches!(self, ReadMethod::Ring(Depth { cache: Cache::Around, .. }))
+        matches!(self, Self::Ring(Depth { cache: Cache::Around, .. }))
     }
 
     /// Prepares reads of blocks of this size: buffers and rings are made before the clock starts.
     /// Mappings are not, because some of them read during their creation.
     pub(super) fn ready(self, file: &Arc<File>, block_bytes: usize) -> io::Result<Reader> {
         let means = match self {
-            ReadMethod::Pread | ReadMethod::Preadv { .. } => Means::Buffer(touched(block_bytes)),
-            ReadMethod::Mapping { access, copied } => Means::Map { access, copied },
-            ReadMethod::Ring(depth) => Means::Ring(Box::new(RingMeans::new(file, block_bytes, depth)?)),
+            Self::Pread | Self::Preadv { .. } => Means::Buffer(touched(block_bytes)),
+            Self::Mapping { access, copied } => Means::Map { access, copied },
+            Self::Ring(depth) => Means::Ring(Box::new(RingMeans::new(file, block_bytes, depth)?)),
         };
         Ok(Reader { way: self, file: Arc::clone(file), means })
     }
@@ -215,7 +215,7 @@ impl Reader {
 }
 
 impl RingMeans {
-    fn new(file: &Arc<File>, block_bytes: usize, depth: Depth) -> io::Result<RingMeans> {
+    fn new(file: &Arc<File>, block_bytes: usize, depth: Depth) -> io::Result<Self> {
         let mode = if depth.polled { Mode::Polled { idle_ms: 10 } } else { Mode::Deferred };
         let mut ring = Ring::new(&RingOptions { mode, ..RingOptions::default() })?;
         let pool = BufferPool::new(block_bytes, depth.reads)?;
@@ -231,7 +231,7 @@ impl RingMeans {
         }
         let caching = if depth.cache == Cache::Drop { Caching::Drop } else { Caching::Keep };
         let at_once = if depth.together { usize::from(depth.reads) } else { 1 };
-        Ok(RingMeans { ring, at_once, pool, target, caching })
+        Ok(Self { ring, at_once, pool, target, caching })
     }
 }
 

@@ -28,24 +28,24 @@ const EPOCH_AT: usize = 12;
 const PIPE_BYTES: usize = 1 << 20;
 
 impl ReceiveMethod {
-    pub(super) const ALL: [ReceiveMethod; 4] = [
-        ReceiveMethod::Buffer { checked: true },
-        ReceiveMethod::Buffer { checked: false },
-        ReceiveMethod::Splice { checked: true },
-        ReceiveMethod::Splice { checked: false },
+    pub(super) const ALL: [Self; 4] = [
+        Self::Buffer { checked: true },
+        Self::Buffer { checked: false },
+        Self::Splice { checked: true },
+        Self::Splice { checked: false },
     ];
 
     pub(super) fn name(self) -> &'static str {
         match self {
-            ReceiveMethod::Buffer { checked: true } => "read, check, write",
-            ReceiveMethod::Buffer { checked: false } => "read, write",
-            ReceiveMethod::Splice { checked: true } => "splice, read back, check",
-            ReceiveMethod::Splice { checked: false } => "splice",
+            Self::Buffer { checked: true } => "read, check, write",
+            Self::Buffer { checked: false } => "read, write",
+            Self::Splice { checked: true } => "splice, read back, check",
+            Self::Splice { checked: false } => "splice",
         }
     }
 
     pub(super) fn splices(self) -> bool {
-        matches!(self, ReceiveMethod::Splice { .. })
+        matches!(self, Self::Splice { .. })
     }
 }
 
@@ -73,14 +73,13 @@ pub(super) struct Taker<'a> {
 impl<'a> Taker<'a> {
     /// # Errors
     /// There is no pipe.
-    pub(super) fn new(way: ReceiveMethod, socket: &'a TcpStream, file: &'a File) -> io::Result<Taker<'a>> {
-        let pipe = match way.splices() {
-            true => {
-                let pipe = rustix::pipe::pipe()?;
-                rustix::pipe::fcntl_setpipe_size(&pipe.1, PIPE_BYTES)?;
-                Some(pipe)
-            }
-            false => None,
+    pub(super) fn new(way: ReceiveMethod, socket: &'a TcpStream, file: &'a File) -> io::Result<Self> {
+        let pipe = if way.splices() {
+            let pipe = rustix::pipe::pipe()?;
+            rustix::pipe::fcntl_setpipe_size(&pipe.1, PIPE_BYTES)?;
+            Some(pipe)
+        } else {
+            None
         };
         Ok(Taker { way, socket, file, buffer: Vec::new(), pipe, end: 0, calls: 0 })
     }

@@ -38,7 +38,7 @@ impl Kafka {
     ///
     /// # Errors
     /// In words, why there is no such thing here.
-    pub(super) fn start(bench: &Bench, libs: &Path, log: &File) -> Result<Kafka, String> {
+    pub(super) fn start(bench: &Bench, libs: &Path, log: &File) -> Result<Self, String> {
         let source = bench.dir().join("FileRecordsSearch.java");
         std::fs::write(&source, PROGRAM)
             .map_err(|error| format!("cannot write {}: {error}", source.display()))?;
@@ -53,7 +53,7 @@ impl Kafka {
         let (Some(orders), Some(answers)) = (child.stdin.take(), child.stdout.take()) else {
             return Err("java has no standard streams".to_owned());
         };
-        let mut kafka = Kafka { child, orders, answers: BufReader::new(answers) };
+        let mut kafka = Self { child, orders, answers: BufReader::new(answers) };
         let mut ready = String::new();
         match kafka.answers.read_line(&mut ready) {
             Ok(_) if ready.trim_end() == "ready" => Ok(kafka),

@@ -52,19 +52,17 @@ const REFERENCED: [(&str, How); 3] = [
 
 impl TransferMethod {
     /// All of them, those that copy first.
-    pub(super) fn all() -> Vec<TransferMethod> {
-        let of =
-            |path: Path| move |step_bytes: usize| TransferMethod { kind: Kind::Engine(path), step_bytes };
-        let mut ways: Vec<TransferMethod> = BUFFERS.into_iter().map(of(Path::ReadWrite)).collect();
+    pub(super) fn all() -> Vec<Self> {
+        let of = |path: Path| move |step_bytes: usize| Self { kind: Kind::Engine(path), step_bytes };
+        let mut ways: Vec<Self> = BUFFERS.into_iter().map(of(Path::ReadWrite)).collect();
         ways.push(of(Path::MmapWrite)(1 << 20));
         ways.extend(
-            REFERENCED
-                .map(|(_, how)| TransferMethod { kind: Kind::Memory(how), step_bytes: REFERENCED_BYTES }),
+            REFERENCED.map(|(_, how)| Self { kind: Kind::Memory(how), step_bytes: REFERENCED_BYTES }),
         );
         ways.push(of(Path::Sendfile)(64 << 10));
         ways.extend(PIPES.into_iter().map(of(Path::Splice)));
-        ways.push(TransferMethod { kind: Kind::UserTls, step_bytes: 128 << 10 });
-        ways.push(TransferMethod { kind: Kind::KernelTls, step_bytes: 1 << 20 });
+        ways.push(Self { kind: Kind::UserTls, step_bytes: 128 << 10 });
+        ways.push(Self { kind: Kind::KernelTls, step_bytes: 1 << 20 });
         ways
     }
 
@@ -202,14 +200,14 @@ impl Sender {
     /// Sends the start of the file, and waits whenever the socket is full.
     pub(super) fn send(&mut self, len: u64) -> Result<(), LabError> {
         match self {
-            Sender::Engine(engine, _, source) => source.send(engine, len),
-            Sender::Memory(sender) => sender.send(len).map_err(LabError::step("cannot send the file")),
+            Self::Engine(engine, _, source) => source.send(engine, len),
+            Self::Memory(sender) => sender.send(len).map_err(LabError::step("cannot send the file")),
         }
     }
 
     pub(super) fn tally(&self, way: TransferMethod) -> Tally {
         match self {
-            Sender::Engine(_, counters, ..) => {
+            Self::Engine(_, counters, ..) => {
                 let seen = counters.snapshot();
                 Tally {
                     calls: Path::ALL.iter().map(|path| seen.calls(*path)).sum(),
@@ -217,7 +215,7 @@ impl Sender {
                     copies: seen.copied(),
                 }
             }
-            Sender::Memory(sender) => Tally {
+            Self::Memory(sender) => Tally {
                 calls: sender.calls(),
                 by_way: sender.sent_bytes(),
                 // Each byte was read into a buffer.

@@ -24,10 +24,10 @@ pub(super) struct Mixed {
 }
 
 impl Mixed {
-    pub(super) fn new(load: &Load, socket: Socket) -> io::Result<Mixed> {
+    pub(super) fn new(load: &Load, socket: Socket) -> io::Result<Self> {
         let ring = Ring::new(&RingOptions::default())?;
         let outbox = Outbox::new(Arc::clone(&socket));
-        Ok(Mixed { socket, ring, outbox, counters: Counters::default(), pieces: pieces(load, 0) })
+        Ok(Self { socket, ring, outbox, counters: Counters::default(), pieces: pieces(load, 0) })
     }
 
     /// System calls so far.

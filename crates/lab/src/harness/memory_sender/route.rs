@@ -32,7 +32,7 @@ const THERE: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);
 
 impl Stage {
     /// Sets the route up, in the namespaces of this process, with the receiver on a processor.
-    pub(crate) fn new(route: Route, receiver_cpu: Option<usize>) -> Result<Stage, LabError> {
+    pub(crate) fn new(route: Route, receiver_cpu: Option<usize>) -> Result<Self, LabError> {
         let receiver = match route {
             Route::Loopback => {
                 let mut peer = Peer::spawn(program_by(&[])?)?;
@@ -45,7 +45,7 @@ impl Stage {
                 None
             }
         };
-        Ok(Stage { receiver })
+        Ok(Self { receiver })
     }
 
     /// A connection for this number of bytes, in these parts.

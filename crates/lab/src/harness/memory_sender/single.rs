@@ -46,7 +46,7 @@ enum Transport {
 }
 
 impl Single {
-    pub(super) fn new(load: &Load, socket: Socket) -> io::Result<Single> {
+    pub(super) fn new(load: &Load, socket: Socket) -> io::Result<Self> {
         let room = u16::try_from(BUFFERED_BYTES / load.bytes.max(1)).unwrap_or(BUFFERS);
         let pool = BufferPool::new(load.bytes, room.clamp(2, BUFFERS))?;
         for buffer in std::iter::from_fn(|| pool.take()).collect::<Vec<_>>().iter_mut() {
@@ -65,11 +65,11 @@ impl Single {
                 Transport::Ring(Box::new(ring))
             }
         };
-        Ok(Single { socket, messages: Messages { pool, file: None }, way, calls: 0 })
+        Ok(Self { socket, messages: Messages { pool, file: None }, way, calls: 0 })
     }
 
     /// The same with messages read from a file.
-    pub(super) fn reading(mut self, file: Arc<File>) -> Single {
+    pub(super) fn reading(mut self, file: Arc<File>) -> Self {
         self.messages.file = Some(file);
         self
     }

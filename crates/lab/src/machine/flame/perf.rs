@@ -33,27 +33,27 @@ const LOOK: Duration = Duration::from_millis(1);
 impl Perf {
     /// Starts perf to sample stacks, with its files in `dir`; none if it is not available or not
     /// permitted.
-    pub(super) fn sampling(dir: &Path) -> Option<Perf> {
+    pub(super) fn sampling(dir: &Path) -> Option<Self> {
         let frequency = FREQUENCY.to_string();
         let what = ["record", "--quiet", "-e", "cpu-clock", "-g", "-F", &frequency];
-        Perf::start(dir, std::process::id(), &what)
+        Self::start(dir, std::process::id(), &what)
     }
 
     /// The same of another process, whose frames are found by its unwinding tables: it may have
     /// been built without frame pointers.
-    pub(super) fn sampling_other(dir: &Path, pid: u32) -> Option<Perf> {
+    pub(super) fn sampling_other(dir: &Path, pid: u32) -> Option<Self> {
         let frequency = FREQUENCY.to_string();
         let what = ["record", "--quiet", "-e", "cpu-clock", "--call-graph", "dwarf,8192", "-F", &frequency];
-        Perf::start(dir, pid, &what)
+        Self::start(dir, pid, &what)
     }
 
     /// The same to count system calls by their tracepoints.
-    pub(super) fn counting(dir: &Path, calls: &[&str]) -> Option<Perf> {
+    pub(super) fn counting(dir: &Path, calls: &[&str]) -> Option<Self> {
         let tracepoints: Vec<String> = calls.iter().map(|call| format!("{TRACEPOINT}{call}")).collect();
-        Perf::start(dir, std::process::id(), &["stat", "-x,", "-e", &tracepoints.join(",")])
+        Self::start(dir, std::process::id(), &["stat", "-x,", "-e", &tracepoints.join(",")])
     }
 
-    fn start(dir: &Path, pid: u32, what: &[&str]) -> Option<Perf> {
+    fn start(dir: &Path, pid: u32, what: &[&str]) -> Option<Self> {
         let (orders, answers, data) = (dir.join("orders"), dir.join("answers"), dir.join("data"));
         for path in [&orders, &answers] {
             rustix::fs::mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).ok()?;
@@ -68,15 +68,14 @@ impl Perf {
         command.arg(format!("--control=fifo:{},{}", orders.display(), answers.display()));
         command.arg("-p").arg(pid.to_string()).arg("-o").arg(&data);
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().ok()?;
-        let mut perf = Perf { child, data, orders: order_file, answers: answer_file };
+        let mut perf = Self { child, data, orders: order_file, answers: answer_file };
         // The first answer comes when perf has attached itself. perf that may not look has ended by
         // then.
-        match perf.order("disable") {
-            true => Some(perf),
-            false => {
-                perf.end();
-                None
-            }
+        if perf.order("disable") {
+            Some(perf)
+        } else {
+            perf.end();
+            None
         }
     }
 

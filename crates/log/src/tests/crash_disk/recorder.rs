@@ -100,8 +100,8 @@ struct State {
 impl Recorder {
     /// Records what happens below `root`. What is there already is said first, as if it had just
     /// been written and synced.
-    pub fn new(root: &Path) -> Recorder {
-        let recorder = Recorder {
+    pub fn new(root: &Path) -> Self {
+        let recorder = Self {
             root: root.to_owned(),
             state: Mutex::default(),
             held: Mutex::default(),
@@ -270,9 +270,10 @@ impl Disk for Recorder {
             Ok((state.number(path, is_new)?, is_new))
         };
         let ops = |&(file, is_new): &(usize, bool)| {
-            let begin = match is_new {
-                true => Op::Create { path: self.relative(path), file },
-                false => Op::Truncate { file, len: 0 },
+            let begin = if is_new {
+                Op::Create { path: self.relative(path), file }
+            } else {
+                Op::Truncate { file, len: 0 }
             };
             let write = (!bytes.is_empty()).then(|| Op::Write { file, position: 0, bytes: bytes.to_vec() });
             [begin].into_iter().chain(write).collect()

@@ -80,15 +80,15 @@ enum NameChange {
 }
 
 impl Default for World {
-    fn default() -> World {
-        World::new()
+    fn default() -> Self {
+        Self::new()
     }
 }
 
 impl World {
     /// An empty directory.
-    pub fn new() -> World {
-        World { files: HashMap::new(), dirs: vec![Names::default()] }
+    pub fn new() -> Self {
+        Self { files: HashMap::new(), dirs: vec![Names::default()] }
     }
 
     /// Does one change.
@@ -192,8 +192,8 @@ impl World {
 impl Change {
     fn apply(&self, bytes: &mut Vec<u8>) {
         match self {
-            Change::Truncate(len) => bytes.resize(*len, 0),
-            Change::Write(position, part) => {
+            Self::Truncate(len) => bytes.resize(*len, 0),
+            Self::Write(position, part) => {
                 let end = position + part.len();
                 if bytes.len() < end {
                     bytes.resize(end, 0);
@@ -204,8 +204,8 @@ impl Change {
     }
 
     /// The part of it that reached the device.
-    fn torn(&self, random: &mut StdRng) -> Change {
-        let Change::Write(position, bytes) = self else { return self.clone() };
+    fn torn(&self, random: &mut StdRng) -> Self {
+        let Self::Write(position, bytes) = self else { return self.clone() };
         let mut bytes = bytes.clone();
         let at = random.random_range(0..=bytes.len());
         match random.random_range(0..3) {
@@ -213,7 +213,7 @@ impl Change {
             1 => bytes[at..].fill(0),
             _ => bytes[..at].fill(0),
         }
-        Change::Write(*position, bytes)
+        Self::Write(*position, bytes)
     }
 }
 
@@ -242,9 +242,9 @@ impl Contents {
 impl NameChange {
     fn apply(&self, names: &mut BTreeMap<OsString, Node>) {
         match self {
-            NameChange::Set(name, node) => drop(names.insert(name.clone(), *node)),
-            NameChange::Unset(name) => drop(names.remove(name)),
-            NameChange::Move(from, to, node) => {
+            Self::Set(name, node) => drop(names.insert(name.clone(), *node)),
+            Self::Unset(name) => drop(names.remove(name)),
+            Self::Move(from, to, node) => {
                 names.remove(from);
                 names.insert(to.clone(), *node);
             }

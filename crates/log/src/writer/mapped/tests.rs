@@ -24,8 +24,8 @@ struct Kit {
 }
 
 impl Kit {
-    fn new() -> Kit {
-        Kit { dir: tempdir().unwrap(), disk: Arc::default() }
+    fn new() -> Self {
+        Self { dir: tempdir().unwrap(), disk: Arc::default() }
     }
 
     fn open(&self, segment_bytes: u32, clean: bool) -> (Writer, OpenReport) {

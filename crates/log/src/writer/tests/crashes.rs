@@ -18,8 +18,8 @@ struct History {
 }
 
 impl History {
-    fn from(start: i64) -> History {
-        History { start, batches: Vec::new() }
+    fn from(start: i64) -> Self {
+        Self { start, batches: Vec::new() }
     }
 
     fn end(&self) -> i64 {
@@ -40,9 +40,9 @@ impl History {
     }
 
     /// The same log without what lies at `offset` and behind it.
-    fn cut(&self, offset: i64) -> History {
+    fn cut(&self, offset: i64) -> Self {
         let is_before = |batch: &&Vec<u8>| BatchView::parse(batch).unwrap().last_offset() < offset;
-        History { start: self.start, batches: self.batches.iter().take_while(is_before).cloned().collect() }
+        Self { start: self.start, batches: self.batches.iter().take_while(is_before).cloned().collect() }
     }
 
     /// True if these bytes, which begin at `start`, are a beginning of it.

@@ -48,10 +48,8 @@ fn records_whose_header_keeps_back_their_times_are_found_in_logs_of_earlier_vers
         assert!(batch::correct_max_timestamp(&mut hiding, said));
         append_at(&mut writer, hiding, NOW_MS);
         for opened_anew in [false, true] {
-            let partition = match opened_anew {
-                false => writer.partition().clone(),
-                true => kit.open(0).partition().clone(),
-            };
+            let partition =
+                if opened_anew { kit.open(0).partition().clone() } else { writer.partition().clone() };
             let at = |time| partition.offset_for_timestamp(time).unwrap().map(|found| found.offset);
             assert_eq!((at(0), at(said.max(0))), (Some(0), Some(0)), "{said}");
             if said == -1 {

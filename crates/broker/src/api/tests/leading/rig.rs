@@ -49,12 +49,12 @@ pub(super) struct Rig {
 
 impl Rig {
     /// A broker that leads partition 0 of topic `t`, with both brokers in sync.
-    pub(super) fn start() -> Rig {
-        Rig::start_with(&[])
+    pub(super) fn start() -> Self {
+        Self::start_with(&[])
     }
 
     /// As [`Rig::start`], with more settings.
-    pub(super) fn start_with(settings: &[&str]) -> Rig {
+    pub(super) fn start_with(settings: &[&str]) -> Self {
         let home = tempfile::tempdir().unwrap();
         let mut flags = vec![format!("log.dirs={}", home.path().display())];
         flags.extend(settings.iter().map(|setting| (*setting).to_owned()));
@@ -66,7 +66,7 @@ impl Rig {
         let (image, node) = (Image::clone(&broker.metadata().image()), broker.node_id());
         let requests = broker.stats().recorder();
         let service = Rc::new(Service { broker: broker.clone(), stop: Stop::new(), large: None, requests });
-        let mut rig = Rig { broker, node, image, service, runtime, _home: home };
+        let mut rig = Self { broker, node, image, service, runtime, _home: home };
         let other = RegisterBrokerRecord {
             broker_id: OTHER,
             broker_epoch: OTHER_EPOCH,

@@ -135,7 +135,7 @@ fn read(partition: &Partition) -> Result<Found, String> {
 }
 
 impl Batch {
-    fn of(view: &BatchView<'_>) -> Result<Batch, String> {
+    fn of(view: &BatchView<'_>) -> Result<Self, String> {
         let mut records = Vec::new();
         for record in batch::records(view.bytes()).map_err(|error| error.to_string())? {
             let record = record.map_err(|error| error.to_string())?;
@@ -145,7 +145,7 @@ impl Batch {
         }
         let marker =
             if view.is_control() { EndMarker::parse(view.bytes()).map(|end| end.marker) } else { None };
-        Ok(Batch {
+        Ok(Self {
             base: view.base_offset(),
             last: view.last_offset(),
             epoch: view.leader_epoch(),

@@ -54,59 +54,59 @@ pub(super) enum Event {
 
 impl Event {
     /// Every one. What is missing here is never drawn, which the compiler finds.
-    pub(super) const ALL: [Event; 19] = [
-        Event::Produce,
-        Event::Retry,
-        Event::Commit,
-        Event::Abort,
-        Event::LeaveOpen,
-        Event::CommitOffset,
-        Event::Create,
-        Event::Delete,
-        Event::Recreate,
-        Event::Grow,
-        Event::Configure,
-        Event::KeepHouse,
-        Event::Flush,
-        Event::ExpireByAge,
-        Event::ExpireBySize,
-        Event::DeleteRecords,
-        Event::Compact,
-        Event::Restart,
-        Event::Die,
+    pub(super) const ALL: [Self; 19] = [
+        Self::Produce,
+        Self::Retry,
+        Self::Commit,
+        Self::Abort,
+        Self::LeaveOpen,
+        Self::CommitOffset,
+        Self::Create,
+        Self::Delete,
+        Self::Recreate,
+        Self::Grow,
+        Self::Configure,
+        Self::KeepHouse,
+        Self::Flush,
+        Self::ExpireByAge,
+        Self::ExpireBySize,
+        Self::DeleteRecords,
+        Self::Compact,
+        Self::Restart,
+        Self::Die,
     ];
 
     /// Its frequency, in a steady life and in one of short segments.
     fn weight(self, is_short: bool) -> u32 {
         let (steady, short) = match self {
-            Event::Produce => (45, 36),
-            Event::Retry => (0, 3),
-            Event::Commit => (6, 7),
-            Event::Abort => (4, 5),
-            Event::LeaveOpen => (2, 3),
-            Event::CommitOffset => (12, 7),
-            Event::Create => (3, 4),
-            Event::Delete => (2, 2),
-            Event::Recreate => (0, 3),
-            Event::Grow => (2, 2),
-            Event::Configure => (3, 2),
-            Event::KeepHouse => (7, 7),
-            Event::Flush => (0, 3),
-            Event::ExpireByAge => (0, 4),
-            Event::ExpireBySize => (0, 4),
-            Event::DeleteRecords => (4, 4),
-            Event::Compact => (4, 5),
-            Event::Restart => (4, 3),
-            Event::Die => (2, 3),
+            Self::Produce => (45, 36),
+            Self::Retry => (0, 3),
+            Self::Commit => (6, 7),
+            Self::Abort => (4, 5),
+            Self::LeaveOpen => (2, 3),
+            Self::CommitOffset => (12, 7),
+            Self::Create => (3, 4),
+            Self::Delete => (2, 2),
+            Self::Recreate => (0, 3),
+            Self::Grow => (2, 2),
+            Self::Configure => (3, 2),
+            Self::KeepHouse => (7, 7),
+            Self::Flush => (0, 3),
+            Self::ExpireByAge => (0, 4),
+            Self::ExpireBySize => (0, 4),
+            Self::DeleteRecords => (4, 4),
+            Self::Compact => (4, 5),
+            Self::Restart => (4, 3),
+            Self::Die => (2, 3),
         };
         if is_short { short } else { steady }
     }
 
     /// One of them by chance.
-    pub(super) fn draw(is_short: bool, random: &mut StdRng) -> Event {
-        let total = Event::ALL.iter().map(|event| event.weight(is_short)).sum();
+    pub(super) fn draw(is_short: bool, random: &mut StdRng) -> Self {
+        let total = Self::ALL.iter().map(|event| event.weight(is_short)).sum();
         let mut rest = random.random_range(0..total);
-        let chosen = Event::ALL.iter().find(|event| {
+        let chosen = Self::ALL.iter().find(|event| {
             let weight = event.weight(is_short);
             let is_it = rest < weight;
             rest = rest.saturating_sub(weight);
@@ -180,7 +180,7 @@ impl Happened {
         }
     }
 
-    pub(super) fn add(&mut self, other: &Happened) {
+    pub(super) fn add(&mut self, other: &Self) {
         other.events.iter().for_each(|(event, count)| *self.events.entry(*event).or_default() += count);
         other.sights.iter().for_each(|(sight, count)| *self.sights.entry(*sight).or_default() += count);
     }

@@ -70,18 +70,18 @@ pub(super) enum Policy {
 
 impl Policy {
     pub(super) fn deletes(self) -> bool {
-        self != Policy::Compact
+        self != Self::Compact
     }
 
     pub(super) fn compacts(self) -> bool {
-        self != Policy::Delete
+        self != Self::Delete
     }
 
     pub(super) fn name(self) -> &'static str {
         match self {
-            Policy::Delete => "delete",
-            Policy::Compact => "compact",
-            Policy::Both => "compact,delete",
+            Self::Delete => "delete",
+            Self::Compact => "compact",
+            Self::Both => "compact,delete",
         }
     }
 }

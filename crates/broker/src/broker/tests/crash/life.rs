@@ -58,14 +58,14 @@ pub(in crate::broker::tests) struct Ways {
 
 impl Ways {
     /// Nothing but that acknowledgements wait for the device.
-    pub(in crate::broker::tests) fn durable() -> Ways {
-        Ways { durable: true, ..Ways::default() }
+    pub(in crate::broker::tests) fn durable() -> Self {
+        Self { durable: true, ..Self::default() }
     }
 
-    pub(super) fn of(seed: u64) -> Ways {
+    pub(super) fn of(seed: u64) -> Self {
         let is_set = |bit: u32| seed >> bit & 1 == 1;
         let short = is_set(3);
-        Ways {
+        Self {
             durable: is_set(0),
             mapped: is_set(2),
             // The largest has room for more than one window of a mapping.
@@ -95,8 +95,8 @@ pub(in crate::broker::tests) struct Incarnation {
 
 impl Incarnation {
     /// Opens a broker and waits until all of it is recovered.
-    pub(super) fn open(disk: Arc<dyn Disk>, dir: &Path, ways: Ways) -> Result<Incarnation, String> {
-        let now = Incarnation::begin(disk, dir, ways)?;
+    pub(super) fn open(disk: Arc<dyn Disk>, dir: &Path, ways: Ways) -> Result<Self, String> {
+        let now = Self::begin(disk, dir, ways)?;
         let recovery = now.broker.replicas().recovery();
         assert!(recovery.wait(Duration::from_secs(60)), "{:?}", recovery.progress());
         now.shorten_segments();
@@ -108,14 +108,14 @@ impl Incarnation {
         disk: Arc<dyn Disk>,
         dir: &Path,
         ways: Ways,
-    ) -> Result<Incarnation, String> {
+    ) -> Result<Self, String> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         let entered = runtime.enter();
         let background = if ways.threads { Background::new(beside) } else { Background::default() };
         let broker = Broker::open_on((disk, background), config(dir, ways), &[]);
         let broker = broker.map_err(|error| error.to_string())?;
         drop(entered);
-        Ok(Incarnation { broker, ways, local: LocalSet::new(), runtime })
+        Ok(Self { broker, ways, local: LocalSet::new(), runtime })
     }
 
     pub(in crate::broker::tests) fn run<T>(&self, work: impl Future<Output = T>) -> T {
@@ -194,9 +194,9 @@ const OLD_MS: i64 = 20 * 86_400_000;
 
 impl Life {
     /// Lives to the end, which is no clean one.
-    pub(super) fn of(dir: &Path, seed: u64, ways: Ways, steps: usize) -> Life {
+    pub(super) fn of(dir: &Path, seed: u64, ways: Ways, steps: usize) -> Self {
         let recorder = Arc::new(Recorder::new(dir));
-        let mut life = Life {
+        let mut life = Self {
             recorder,
             facts: Facts::default(),
             dir: dir.to_owned(),
@@ -272,7 +272,7 @@ impl Life {
     }
 
     /// Does something, and notes between which changes.
-    fn span<T>(&mut self, act: impl FnOnce(&mut Life) -> T) -> (T, Span) {
+    fn span<T>(&mut self, act: impl FnOnce(&mut Self) -> T) -> (T, Span) {
         let began = self.recorder.count();
         let done = act(self);
         (done, Span { began, acknowledged: self.recorder.count() })

@@ -40,7 +40,7 @@ pub(crate) struct Forger<S = TcpStream> {
 
 impl<S: Read + Write> Forger<S> {
     /// Shakes hands; `config` has to allow that secrets are taken out.
-    pub(crate) fn new(config: Arc<ClientConfig>, mut socket: S) -> io::Result<Forger<S>> {
+    pub(crate) fn new(config: Arc<ClientConfig>, mut socket: S) -> io::Result<Self> {
         let host = "localhost".try_into().map_err(io::Error::other)?;
         let mut tls = UnbufferedClientConnection::new(config, host).map_err(io::Error::other)?;
         let (mut incoming, mut outgoing) = (Vec::new(), Vec::new());
@@ -75,7 +75,7 @@ impl<S: Read + Write> Forger<S> {
         let suite = tls.negotiated_cipher_suite();
         let ((sent, tx), (received, rx)) = (secrets.tx, secrets.rx);
         let (sealer, opener) = (sealer(suite, tx), opener(suite, rx));
-        Ok(Forger { socket, tls, sealer, opener, numbers: [sent, received], incoming })
+        Ok(Self { socket, tls, sealer, opener, numbers: [sent, received], incoming })
     }
 
     /// Bytes of a record of this kind on the wire.

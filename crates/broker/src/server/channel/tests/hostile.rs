@@ -200,9 +200,10 @@ fn new_keys_are_answered_with_new_keys_also_in_the_middle_of_an_answer() {
             assert!(fetched_by(&mut client, "t", |_| {}).0 == expected, "{suite:?}");
         }
         let by = |now: &levada_io::Snapshot, path| now.bytes(path) - before.bytes(path);
-        let path = match offload == "auto" && caps.kernel_tls.works() && caps.tls_suites.rekeys {
-            true => Path::Splice,
-            false => Path::UserTls,
+        let path = if offload == "auto" && caps.kernel_tls.works() && caps.tls_suites.rekeys {
+            Path::Splice
+        } else {
+            Path::UserTls
         };
         rig.await_count(|now| by(now, path) >= 21 * expected.len() as u64);
     }
@@ -264,10 +265,11 @@ fn a_gigabyte_with_resets_at_random_is_whole_and_leaves_nothing_behind() {
         records(levada_wire::decode_response::<FetchResponse>(answer.clone(), FETCH).unwrap().1) == expected
     );
     let caps = rig.server().broker.transfers().caps().clone();
-    let suites: Vec<CipherSuite> = match caps.kernel_tls.works() {
+    let suites: Vec<CipherSuite> = if caps.kernel_tls.works() {
         // Suites that the kernel supports.
-        true => SUITES.into_iter().filter(|suite| !is_13(*suite) || caps.tls_suites.rekeys).collect(),
-        false => SUITES.to_vec(),
+        SUITES.into_iter().filter(|suite| !is_13(*suite) || caps.tls_suites.rekeys).collect()
+    } else {
+        SUITES.to_vec()
     };
     let (mut whole, mut resets, mut before, mut seed) = (0, 0_u64, 0, 0x9e37_79b9_7f4a_7c15_u64);
     let mut random = |below: usize| {

@@ -98,11 +98,10 @@ fn brokers_on_ports_of_one_host_have_cookies_of_their_own() {
 /// The number of fields in a form or in a query, or the status of the refusal.
 fn fields_of(method: Method, text: &str) -> Result<usize, StatusCode> {
     let builder = Request::builder().method(&method).header("host", "127.0.0.1:9644");
-    let request = match method == Method::POST {
-        true => {
-            builder.header("content-type", "application/x-www-form-urlencoded").body(text.to_owned().into())
-        }
-        false => builder.uri(format!("/topics?{text}")).body(axum::body::Body::empty()),
+    let request = if method == Method::POST {
+        builder.header("content-type", "application/x-www-form-urlencoded").body(text.to_owned().into())
+    } else {
+        builder.uri(format!("/topics?{text}")).body(axum::body::Body::empty())
     };
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let read = runtime.block_on(fields(request.unwrap()));

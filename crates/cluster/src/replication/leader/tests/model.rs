@@ -65,14 +65,14 @@ struct Model {
 }
 
 impl Model {
-    fn new() -> Model {
+    fn new() -> Self {
         let truth = LedRegistration {
             leader_epoch: 1,
             partition_epoch: 0,
             replicas: NODES.to_vec(),
             isr: NODES.to_vec(),
         };
-        Model {
+        Self {
             leader: Leader::new(1, LIMITS, &truth, LedLog { log_end: 0, high_watermark: 0 }, 0),
             log_end: 0,
             followers: [0; 2],

@@ -96,34 +96,34 @@ pub(super) enum Trick {
 }
 
 impl Accident {
-    fn draw(random: &mut StdRng, loses: bool) -> Accident {
+    fn draw(random: &mut StdRng, loses: bool) -> Self {
         let node = random.random_range(1..5);
         let ms = random.random_range(50..1_500);
         match random.random_range(0..27) {
-            0..3 => Accident::Kill { node, down_ms: ms },
-            3 | 4 if loses => Accident::Lose { node, is_torn: random.random_bool(0.5), down_ms: ms },
-            3 | 4 => Accident::Kill { node, down_ms: ms },
-            5..7 => Accident::Stop { node, down_ms: ms },
-            7..9 => Accident::Pause { node, ms },
+            0..3 => Self::Kill { node, down_ms: ms },
+            3 | 4 if loses => Self::Lose { node, is_torn: random.random_bool(0.5), down_ms: ms },
+            3 | 4 => Self::Kill { node, down_ms: ms },
+            5..7 => Self::Stop { node, down_ms: ms },
+            7..9 => Self::Pause { node, ms },
             9..12 => {
                 // Between a node and the controller, or between two nodes.
                 match random.random_range(0..3) {
-                    0 => Accident::Cut { from: 0, to: node, ms },
-                    1 => Accident::Cut { from: node, to: 0, ms },
-                    _ => Accident::Cut { from: node % 4 + 1, to: node, ms },
+                    0 => Self::Cut { from: 0, to: node, ms },
+                    1 => Self::Cut { from: node, to: 0, ms },
+                    _ => Self::Cut { from: node % 4 + 1, to: node, ms },
                 }
             }
-            12..14 => Accident::Isolate { node, ms },
-            14 => Accident::Slow { ms },
-            15 => Accident::Strike { ms: 600 + ms / 2 },
+            12..14 => Self::Isolate { node, ms },
+            14 => Self::Slow { ms },
+            15 => Self::Strike { ms: 600 + ms / 2 },
             16 => {
                 let out = random.random_range(1..5);
-                Accident::Reassign { target: (1..5).filter(|id| *id != out).collect() }
+                Self::Reassign { target: (1..5).filter(|id| *id != out).collect() }
             }
-            17 => Accident::Delete,
-            18 | 19 => Accident::Deafen { ms: 1_000 + ms / 2 },
-            20 => Accident::Merge { ms },
-            21 => Accident::Corrupt { ms },
+            17 => Self::Delete,
+            18 | 19 => Self::Deafen { ms: 1_000 + ms / 2 },
+            20 => Self::Merge { ms },
+            21 => Self::Corrupt { ms },
             22..26 => {
                 let trick = match random.random_range(0..5) {
                     0 => Trick::LateFetch,
@@ -132,9 +132,9 @@ impl Accident {
                     3 => Trick::Unheard,
                     _ => Trick::Collision,
                 };
-                Accident::Trick { trick, ms: 600 + ms / 2 }
+                Self::Trick { trick, ms: 600 + ms / 2 }
             }
-            _ => Accident::Checkpoint { node, flushes: random.random_bool(0.5) },
+            _ => Self::Checkpoint { node, flushes: random.random_bool(0.5) },
         }
     }
 }

@@ -75,7 +75,7 @@ impl Controller {
         min_isr: usize,
         elects_unclean: bool,
         replicas: &[i32],
-    ) -> Controller {
+    ) -> Self {
         let partition = Registered {
             leader: -1,
             leader_epoch: 0,
@@ -83,7 +83,7 @@ impl Controller {
             replicas: replicas.to_vec(),
             isr: replicas.to_vec(),
         };
-        Controller {
+        Self {
             mutation,
             min_isr,
             elects_unclean,

@@ -104,10 +104,10 @@ fn memory() -> TempDir {
 }
 
 impl Node {
-    pub(super) fn new(id: i32, segment_bytes: u32) -> Node {
+    pub(super) fn new(id: i32, segment_bytes: u32) -> Self {
         let home = memory();
         let recorder = Arc::new(Recorder::new(home.path()));
-        Node {
+        Self {
             id,
             home,
             recorder,

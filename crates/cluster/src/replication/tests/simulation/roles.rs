@@ -45,8 +45,8 @@ fn log_end(partition: &Partition) -> LogEnd {
 impl Role {
     pub(super) fn name(&self) -> String {
         match self {
-            Role::Idle => "idle".to_owned(),
-            Role::Leads(leads) => {
+            Self::Idle => "idle".to_owned(),
+            Self::Leads(leads) => {
                 let pending = leads.machine.is_change_pending();
                 format!(
                     "leads {} isr {:?} pending {pending}",
@@ -54,7 +54,7 @@ impl Role {
                     leads.machine.isr()
                 )
             }
-            Role::Follows(follows) => format!("follows {} in {}", follows.leader, follows.leader_epoch),
+            Self::Follows(follows) => format!("follows {} in {}", follows.leader, follows.leader_epoch),
         }
     }
 }

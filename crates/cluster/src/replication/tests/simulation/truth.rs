@@ -113,11 +113,12 @@ impl Truth {
     /// A log begins no later than records were deleted.
     pub(super) fn check_start(&self, node: i32, partition: &Partition) -> Result<(), String> {
         let (start, deleted) = (partition.log_start(), self.deleted_end);
-        match start > deleted {
-            true => Err(format!(
+        if start > deleted {
+            Err(format!(
                 "invariant 9: the log of node {node} begins at {start}, records were deleted up to {deleted}"
-            )),
-            false => Ok(()),
+            ))
+        } else {
+            Ok(())
         }
     }
 

@@ -219,14 +219,14 @@ pub(super) struct Sim {
 }
 
 impl Sim {
-    pub(super) fn new(seed: u64, accidents: &[(i64, Accident)], mutation: Option<Mutation>) -> Sim {
+    pub(super) fn new(seed: u64, accidents: &[(i64, Accident)], mutation: Option<Mutation>) -> Self {
         let mut random = StdRng::seed_from_u64(seed);
         let min_isr = if random.random_bool(0.7) { 2 } else { 1 };
         let elects_unclean = random.random_bool(0.1);
         // Of several segments, those that survive a loss of power need not be a prefix of the log.
         let rolls = random.random_bool(0.7);
         let segment_bytes = if rolls { 1_500 } else { 1 << 20 };
-        let mut sim = Sim {
+        let mut sim = Self {
             now_ms: 0,
             queue: BTreeMap::new(),
             order: 0,
@@ -765,22 +765,22 @@ impl Event {
     /// The node that stands still while it is paused.
     fn node(&self) -> Option<i32> {
         match self {
-            Event::Deliver { to, .. } => (1..FIRST_CLIENT).contains(to).then_some(*to),
-            Event::Answer { node, .. }
-            | Event::Append { node, .. }
-            | Event::Count { node, .. }
-            | Event::Tick(node)
-            | Event::Task { node, .. }
-            | Event::FetchTimeout { node, .. }
-            | Event::AlterTimeout { node, .. }
-            | Event::Stop { node, .. } => Some(*node),
-            Event::Client(_) | Event::Accident(_) | Event::Begin(_) => None,
+            Self::Deliver { to, .. } => (1..FIRST_CLIENT).contains(to).then_some(*to),
+            Self::Answer { node, .. }
+            | Self::Append { node, .. }
+            | Self::Count { node, .. }
+            | Self::Tick(node)
+            | Self::Task { node, .. }
+            | Self::FetchTimeout { node, .. }
+            | Self::AlterTimeout { node, .. }
+            | Self::Stop { node, .. } => Some(*node),
+            Self::Client(_) | Self::Accident(_) | Self::Begin(_) => None,
         }
     }
 }
 
 impl Figures {
-    pub(super) fn add(&mut self, other: Figures) {
+    pub(super) fn add(&mut self, other: Self) {
         self.events += other.events;
         self.acknowledged += other.acknowledged;
         self.elections += other.elections;

@@ -44,9 +44,9 @@ impl AsFd for Connection {
 }
 
 impl Connection {
-    fn new(stream: TcpStream) -> io::Result<Connection> {
+    fn new(stream: TcpStream) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
-        Ok(Connection { stream, topic: 0, rest: Spliced::default() })
+        Ok(Self { stream, topic: 0, rest: Spliced::default() })
     }
 
     /// Takes a request, or sends more of the answer.

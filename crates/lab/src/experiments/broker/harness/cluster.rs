@@ -70,7 +70,7 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
-    pub(crate) fn start(bench: &Bench, systems: &Systems) -> Result<Cluster, LabError> {
+    pub(crate) fn start(bench: &Bench, systems: &Systems) -> Result<Self, LabError> {
         let controller = Node::new(bench, systems, System::Kafka)?.anywhere();
         let voters = format!("1@{}", controller.address());
         let listener = format!("CONTROLLER://{}", controller.address());
@@ -88,7 +88,7 @@ impl Cluster {
             let started = starting.into_iter().map(|(id, node)| Ok((id, joined(node.join())?)));
             started.collect::<Result<BTreeMap<i32, Node>, LabError>>()
         })?;
-        Ok(Cluster { brokers, _controller: controller })
+        Ok(Self { brokers, _controller: controller })
     }
 
     /// Brokers of a variant.

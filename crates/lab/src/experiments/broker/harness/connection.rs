@@ -45,7 +45,7 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    pub(crate) fn open(address: SocketAddr) -> Result<Connection, LabError> {
+    pub(crate) fn open(address: SocketAddr) -> Result<Self, LabError> {
         let what = format!("cannot connect to {address}");
         let opened = TcpStream::connect_timeout(&address, TIMEOUT).and_then(|stream| {
             stream.set_nodelay(true)?;
@@ -53,7 +53,7 @@ impl Connection {
             Ok(stream)
         });
         let stream = opened.map_err(LabError::step(what))?;
-        Ok(Connection { stream, buffer: Vec::new(), start: 0, end: 0, scratch: Vec::new(), low_water: 1 })
+        Ok(Self { stream, buffer: Vec::new(), start: 0, end: 0, scratch: Vec::new(), low_water: 1 })
     }
 
     /// Sends a frame, its length included.

@@ -14,10 +14,10 @@ pub(crate) struct Scrape {
 
 impl Scrape {
     /// Reads the metrics; empty for a broker without such an address.
-    pub(crate) fn of(address: Option<SocketAddr>) -> Result<Scrape, LabError> {
-        let Some(address) = address else { return Ok(Scrape::default()) };
+    pub(crate) fn of(address: Option<SocketAddr>) -> Result<Self, LabError> {
+        let Some(address) = address else { return Ok(Self::default()) };
         let text = ask(address).map_err(LabError::step(format!("cannot read http://{address}/metrics")))?;
-        Ok(Scrape { text })
+        Ok(Self { text })
     }
 
     /// The sum of all samples of a family; none if there is no such family.
@@ -31,7 +31,7 @@ impl Scrape {
     }
 
     /// Growth of a family since then.
-    pub(crate) fn growth(&self, before: &Scrape, family: &str) -> Option<f64> {
+    pub(crate) fn growth(&self, before: &Self, family: &str) -> Option<f64> {
         Some(self.sum(family)? - before.sum(family)?)
     }
 }

@@ -33,8 +33,8 @@ impl System {
     /// The name in tables.
     pub fn label(self) -> &'static str {
         match self {
-            System::Levada => "levada",
-            System::Kafka => "kafka",
+            Self::Levada => "levada",
+            Self::Kafka => "kafka",
         }
     }
 }
@@ -68,7 +68,7 @@ const KNOCK: Duration = Duration::from_micros(500);
 
 impl Node {
     /// A broker that does not run yet, on an empty directory of the bench.
-    pub(crate) fn new(bench: &Bench, systems: &Systems, system: System) -> Result<Node, LabError> {
+    pub(crate) fn new(bench: &Bench, systems: &Systems, system: System) -> Result<Self, LabError> {
         let home = tempfile::Builder::new().prefix(system.label()).tempdir_in(bench.dir());
         let home = home.map_err(LabError::file("cannot make a directory in", bench.dir()))?;
         let [kafka, controller, http] = free_addresses()?;
@@ -81,26 +81,26 @@ impl Node {
             pinned: true,
             settings: Vec::new(),
         };
-        Ok(Node { system, plan, child: None })
+        Ok(Self { system, plan, child: None })
     }
 
     /// Lets it use all processors instead of the sender's alone.
     #[must_use]
-    pub(crate) fn anywhere(mut self) -> Node {
+    pub(crate) fn anywhere(mut self) -> Self {
         self.plan.pinned = false;
         self
     }
 
     /// Adds a setting to the common ones.
     #[must_use]
-    pub(crate) fn with(mut self, key: &'static str, value: &str) -> Node {
+    pub(crate) fn with(mut self, key: &'static str, value: &str) -> Self {
         self.plan.settings.push((key, value.to_owned()));
         self
     }
 
     /// Opens a second listener, with TLS 1.3 by one suite that all have. This process encrypts, not
     /// the kernel.
-    pub(crate) fn sealed(mut self, identity: &Path) -> Result<(Node, SocketAddr), LabError> {
+    pub(crate) fn sealed(mut self, identity: &Path) -> Result<(Self, SocketAddr), LabError> {
         let [address] = free_addresses()?;
         let mut listeners = format!("PLAINTEXT://{},SSL://{address}", self.plan.kafka);
         match self.system {

@@ -48,9 +48,9 @@ pub(super) fn metrics() -> [Metric; 5] {
 }
 
 impl CatchUp {
-    pub(super) fn new(bench: &Bench) -> CatchUp {
+    pub(super) fn new(bench: &Bench) -> Self {
         let bytes = bench.scale().choose(4 << 20, 128 << 20, 512 << 20, 4 << 30);
-        CatchUp { bytes, backlogs: BTreeMap::new() }
+        Self { bytes, backlogs: BTreeMap::new() }
     }
 
     pub(super) fn bytes(&self) -> u64 {

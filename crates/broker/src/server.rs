@@ -142,7 +142,7 @@ impl Server {
     ///
     /// # Errors
     /// If an address is taken, the data directory is damaged or in use, or threads cannot be made.
-    pub fn start(config: BrokerConfig) -> Result<Server, StartError> {
+    pub fn start(config: BrokerConfig) -> Result<Self, StartError> {
         let (listeners, http_socket) = sockets(&config)?;
         let bound =
             |socket: &TcpListener| socket.local_addr().map_err(|source| StartError::Runtime { source });
@@ -178,9 +178,10 @@ impl Server {
             .map(|index| shard::start(index, (broker.clone(), stop.clone()), handover.clone(), pulse.clone()))
             .collect::<Result<_, _>>()?;
         let inboxes: Vec<_> = shards.iter().map(|shard| shard.inbox.clone()).collect();
-        let handshakes = match open.iter().any(|listener| listener.protocol.has_tls()) {
-            true => Some(handshakes::start(broker.clone(), inboxes.clone(), stop.clone())?),
-            false => None,
+        let handshakes = if open.iter().any(|listener| listener.protocol.has_tls()) {
+            Some(handshakes::start(broker.clone(), inboxes.clone(), stop.clone())?)
+        } else {
+            None
         };
         let handshake_inbox = handshakes.as_ref().map(|thread| thread.inbox.clone());
         let duties = admin::Duties {
@@ -195,7 +196,7 @@ impl Server {
         let admin = admin::start(runtime, duties)?;
         let follower = following.map(|following| follower::start(following, (handle, accepting)));
         let follower = follower.transpose()?;
-        Ok(Server {
+        Ok(Self {
             broker,
             stop,
             kafka_addresses,
