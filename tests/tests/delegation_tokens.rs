@@ -33,7 +33,7 @@ struct Token {
 }
 
 impl Rig {
-    fn start() -> Rig {
+    fn start() -> Self {
         let shape = Shape { controllers: 1, kafka: 1, levada: 1, discovery: Discovery::BootstrapServers };
         let mut cluster = Cluster::new(shape);
         let mut listen = |(id, name)| (id, cluster.node_mut(id).listen(name, "SASL_PLAINTEXT"));
@@ -66,7 +66,7 @@ impl Rig {
         let allow = "AclCommand --add --allow-principal";
         tools.run(&format!("{allow} User:alice --operation create --operation describe --topic hers"));
         tools.run(&format!("{allow} User:root --operation CreateTokens --user-principal User:alice"));
-        Rig { cluster, clients }
+        Self { cluster, clients }
     }
 
     /// A file with the login of a user.

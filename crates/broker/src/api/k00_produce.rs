@@ -30,8 +30,8 @@ use std::time::{Duration, Instant};
 use bytes::BytesMut;
 use levada_io::Piece;
 use levada_log::batch::{self, BatchError, BatchView, CheckedBatch, MAX_EXPANDED, TimestampRange};
-use levada_log::{Append, Appended};
 use levada_log::compress::{CompressError, Compression};
+use levada_log::{Append, Appended};
 use levada_wire::Uuid;
 use levada_wire::messages::StrBytes;
 use levada_wire::produce::{
@@ -40,15 +40,15 @@ use levada_wire::produce::{
 use tokio::time::Instant as TokioInstant;
 
 use crate::api::leaders::Leaders;
-use crate::api::{Context, RequestError, Reply, text};
-use crate::transaction::Membership;
+use crate::api::{Context, Reply, RequestError, text};
 use crate::clock::now_ms;
 use crate::config::{TimestampType, TopicConfig};
 use crate::error_code::{ErrorCode, Failure};
-use crate::replica::lane::Submitted;
-use crate::replica::Partition;
 use crate::quota::Used;
+use crate::replica::Partition;
+use crate::replica::lane::Submitted;
 use crate::security::acl::{Operation, ResourceType};
+use crate::transaction::Membership;
 use crate::txn::TxnError;
 use crate::txn::request::{ProducerIdentity, Protocol};
 
@@ -216,7 +216,8 @@ async fn submit(
     let Some(transactional_id) = &envelope.transactional_id else {
         return Err(ErrorCode::TransactionalIdAuthorizationFailed.into());
     };
-    let producer = ProducerIdentity { producer_id: batch.producer_id(), producer_epoch: batch.producer_epoch() };
+    let producer =
+        ProducerIdentity { producer_id: batch.producer_id(), producer_epoch: batch.producer_epoch() };
     let epoch_bump = context.version() >= EPOCH_BUMP_VERSION_MIN;
     append.transaction_version = if epoch_bump { 2 } else { 0 };
     let claim = Membership {
@@ -310,7 +311,9 @@ fn acceptable(
         return Err(ErrorCode::InvalidRequiredAcks.into());
     }
     let config = partition.config();
-    if envelope.acks == ACKS_ALL && let Some(in_sync) = partition.shortage() {
+    if envelope.acks == ACKS_ALL
+        && let Some(in_sync) = partition.shortage()
+    {
         let text = format!(
             "The size of the current ISR is {in_sync}, insufficient to satisfy the min.isr requirement of {} for partition {}",
             config.min_insync_replicas,
@@ -319,12 +322,16 @@ fn acceptable(
         return Err(Failure::new(ErrorCode::NotEnoughReplicas, text));
     }
     let Some(records) = records.filter(|records| !records.is_empty()) else {
-        let text = format!("Produce requests with version {version} must have exactly one record batch per partition");
+        let text = format!(
+            "Produce requests with version {version} must have exactly one record batch per partition"
+        );
         return Err(Failure::new(ErrorCode::InvalidRecord, text));
     };
     let size_bytes = BatchView::parse(&records)?.size_bytes();
     if size_bytes < records.len() {
-        let text = format!("Produce requests with version {version} are only allowed to contain exactly one record batch per partition");
+        let text = format!(
+            "Produce requests with version {version} are only allowed to contain exactly one record batch per partition"
+        );
         return Err(Failure::new(ErrorCode::InvalidRecord, text));
     }
     if size_bytes as u64 > u64::from(config.max_message_bytes) {
@@ -368,7 +375,10 @@ fn permitted(version: i16, partition: &Partition, batch: &BatchView<'_>) -> Resu
         return Err(Failure::new(ErrorCode::InvalidRecord, text));
     }
     if batch.is_control() {
-        return Err(Failure::new(ErrorCode::InvalidRecord, "Clients are not allowed to write control records"));
+        return Err(Failure::new(
+            ErrorCode::InvalidRecord,
+            "Clients are not allowed to write control records",
+        ));
     }
     if version < ZSTD_VERSION_MIN && batch.compression()? == Compression::Zstd {
         let text = "Produce requests with version lower than 7 are not allowed to use ZStandard compression";
@@ -399,9 +409,13 @@ async fn finish(index: i32, started: Started) -> ProducedPartition {
     }
     let log_start_offset = partition.map_or(-1, |partition| partition.log().log_start());
     match result {
-        Ok(Appended { base_offset, log_append_time_ms, .. }) => {
-            ProducedPartition { index, base_offset, log_append_time_ms, log_start_offset, ..ProducedPartition::default() }
-        }
+        Ok(Appended { base_offset, log_append_time_ms, .. }) => ProducedPartition {
+            index,
+            base_offset,
+            log_append_time_ms,
+            log_start_offset,
+            ..ProducedPartition::default()
+        },
         Err(Rejected { failure, errors }) => ProducedPartition {
             index,
             error_code: failure.code.code(),

@@ -32,19 +32,21 @@ use std::time::Duration;
 use bytes::BytesMut;
 use levada_io::{Extent, Piece};
 use levada_log::{ReadError, Slice};
-use levada_wire::fetch::{AbortedTransaction, EpochEnd, FetchPartition, FetchRequest, FetchResponse, FetchedPartition, FetchedTopic};
+use levada_wire::fetch::{
+    AbortedTransaction, EpochEnd, FetchPartition, FetchRequest, FetchResponse, FetchedPartition, FetchedTopic,
+};
 use levada_wire::gather::{self, HoleLen};
 use levada_wire::messages::StrBytes;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::api::leaders::Leaders;
-use crate::api::{Context, RequestError, Reply};
+use crate::api::{Context, Reply, RequestError};
 use crate::blocking::off_shard;
 use crate::error_code::ErrorCode;
 use crate::replica::Partition;
-use crate::security::acl::Operation;
 use crate::request_memory::UNCOUNTED_BYTES;
+use crate::security::acl::Operation;
 
 mod once;
 mod reader;
@@ -267,7 +269,8 @@ struct Limits {
 impl Limits {
     fn new(context: &Context, request: &FetchRequest) -> Self {
         let reader = Reader::of(request, context.version());
-        let mut bytes_max = request.max_bytes.max(0).unsigned_abs().min(context.broker().config().fetch_max_bytes);
+        let mut bytes_max =
+            request.max_bytes.max(0).unsigned_abs().min(context.broker().config().fetch_max_bytes);
         if !reader.is_follower() {
             bytes_max = bytes_max.min(context.broker().quotas().answer_bytes_max(context.client()));
         }
@@ -302,7 +305,8 @@ fn resolve(context: &Context, request: &FetchRequest) -> Arc<Vec<Target>> {
         };
         for wanted in &topic.partitions {
             let partition = permitted.and_then(|()| context.partition(key, wanted.index));
-            let preferred = partition.as_ref().ok().and_then(|partition| nearest(context, request, partition, wanted));
+            let preferred =
+                partition.as_ref().ok().and_then(|partition| nearest(context, request, partition, wanted));
             targets.push(Target { wanted: wanted.clone(), partition, preferred });
         }
     }
@@ -347,7 +351,8 @@ struct Look {
 
 impl Look {
     fn at(targets: &[Target], limits: &Limits, read: Read) -> Result<Self, Cold> {
-        let mut look = Self { partitions: Vec::with_capacity(targets.len()), bytes: 0, urgent: targets.is_empty() };
+        let mut look =
+            Self { partitions: Vec::with_capacity(targets.len()), bytes: 0, urgent: targets.is_empty() };
         for target in targets {
             let found = target.partition.clone().map_err(Failed::from);
             let fetched = found.and_then(|partition| look.read(target, &partition, (limits, read)));
@@ -388,7 +393,8 @@ impl Look {
         fetched.preferred_read_replica = target.preferred.unwrap_or(fetched.preferred_read_replica);
         // Before the read: later appends do not make a follower late, and the follower can have
         // this high watermark.
-        let (upto, leader_end, high_watermark) = (limits.reader.upto(log), log.log_end(), log.high_watermark());
+        let (upto, leader_end, high_watermark) =
+            (limits.reader.upto(log), log.log_end(), log.high_watermark());
         if wanted.last_fetched_epoch >= 0 {
             fetched.diverging_epoch = diverging(log, wanted)?;
         }
@@ -397,7 +403,8 @@ impl Look {
         } else {
             let left = u64::from(limits.bytes_max).saturating_sub(self.bytes);
             let max_bytes = u64::from(wanted.max_bytes.max(0).unsigned_abs()).min(left);
-            let max_bytes = u32::try_from(max_bytes).expect("bounded by a partition's limit, which is 32 bits");
+            let max_bytes =
+                u32::try_from(max_bytes).expect("bounded by a partition's limit, which is 32 bits");
             let mut slice = read(log, wanted.fetch_offset, max_bytes, upto, self.bytes == 0)?;
             if slice.extent.is_some() && limits.reader.is_held_back(partition) {
                 (slice.extent, slice.sealed) = (None, false);
@@ -413,7 +420,8 @@ impl Look {
                 limits.reader.take_position(partition, wanted, (leader_epoch, leader_end))?;
             }
         }
-        fetched.high_watermark = if limits.reader.is_follower() { high_watermark } else { log.high_watermark() };
+        fetched.high_watermark =
+            if limits.reader.is_follower() { high_watermark } else { log.high_watermark() };
         fetched.last_stable_offset = log.last_stable();
         fetched.log_start_offset = log.log_start();
         Ok(fetched)

@@ -78,7 +78,9 @@ fn repeated(asked: Vec<ListOffsetsPartition>) -> (Vec<ListOffsetsPartition>, BTr
 /// The peer that sends the request.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Reader {
-    Consumer { committed_only: bool },
+    Consumer {
+        committed_only: bool,
+    },
     /// Another broker, or a tool that compares replicas: the end is that of the log.
     Replica,
 }
@@ -117,8 +119,7 @@ async fn look_up(
         Reader::Consumer { committed_only: false } => log.high_watermark(),
     };
     // After an election the leader does not have the high watermark of its predecessor yet.
-    let is_uncertain =
-        reader != Reader::Replica && partition.led().is_some_and(|led| led.is_before_epoch());
+    let is_uncertain = reader != Reader::Replica && partition.led().is_some_and(|led| led.is_before_epoch());
     let found = match asked.timestamp {
         LATEST if is_uncertain => return Err(unavailable(context)),
         LATEST => return Ok((end, -1, log.latest_epoch())),
@@ -127,9 +128,13 @@ async fn look_up(
             return Ok((start, -1, log.epoch_at(start)));
         }
         LATEST_TIERED | EARLIEST_PENDING_UPLOAD => return Ok(NOTHING),
-        MAX_TIMESTAMP => broker.replicas().search(&partition, levada_log::Partition::max_timestamp_offset).await?,
+        MAX_TIMESTAMP => {
+            broker.replicas().search(&partition, levada_log::Partition::max_timestamp_offset).await?
+        }
         timestamp if timestamp < 0 => return Err(ErrorCode::UnsupportedVersion),
-        timestamp => broker.replicas().search(&partition, move |log| log.offset_for_timestamp(timestamp)).await?,
+        timestamp => {
+            broker.replicas().search(&partition, move |log| log.offset_for_timestamp(timestamp)).await?
+        }
     };
     if is_uncertain && found.is_none_or(|found| found.offset >= end) {
         return Err(unavailable(context));

@@ -94,7 +94,9 @@ fn all(context: &Context, image: &Image) -> Vec<MetadataResponseTopic> {
 
 async fn some(context: &Context, asked: &[MetadataRequestTopic], create: bool) -> Vec<MetadataResponseTopic> {
     let version = context.version();
-    if version < BY_ID_VERSION_MIN && asked.iter().any(|topic| topic.name.is_none() || !topic.topic_id.is_zero()) {
+    if version < BY_ID_VERSION_MIN
+        && asked.iter().any(|topic| topic.name.is_none() || !topic.topic_id.is_zero())
+    {
         return asked.iter().map(|topic| refuse(context, topic, ErrorCode::InvalidRequest)).collect();
     }
     let broker = context.broker();
@@ -167,7 +169,8 @@ fn refuse(context: &Context, asked: &MetadataRequestTopic, error: ErrorCode) -> 
     if context.version() < BY_ID_VERSION_MIN && topic.name.is_none() {
         topic.name = Some("".into());
     }
-    topic.is_internal = context.version() >= 1 && topic.name.as_ref().is_some_and(|name| is_internal(name.as_str()));
+    topic.is_internal =
+        context.version() >= 1 && topic.name.as_ref().is_some_and(|name| is_internal(name.as_str()));
     topic
 }
 

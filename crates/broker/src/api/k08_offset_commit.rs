@@ -11,7 +11,9 @@
 
 use levada_wire::Uuid;
 use levada_wire::messages::offset_commit_request::OffsetCommitRequestTopic;
-use levada_wire::messages::offset_commit_response::{OffsetCommitResponsePartition, OffsetCommitResponseTopic};
+use levada_wire::messages::offset_commit_response::{
+    OffsetCommitResponsePartition, OffsetCommitResponseTopic,
+};
 use levada_wire::messages::{OffsetCommitRequest, OffsetCommitResponse};
 
 use crate::api::merged::merge;
@@ -45,7 +47,11 @@ pub(crate) async fn answer(context: &Context, request: OffsetCommitRequest) -> O
                     retention_ms: Some(request.retention_time_ms).filter(|retention_ms| *retention_ms >= 0),
                     topics: commits,
                 };
-                commits::codes(context.broker().coordinators().groups().ask(question).await, count, error_code)
+                commits::codes(
+                    context.broker().coordinators().groups().ask(question).await,
+                    count,
+                    error_code,
+                )
             }
         };
         tell(&mut answered, codes);
@@ -68,7 +74,8 @@ fn sort_out(
     let named = || message!(OffsetCommitResponseTopic { topic_id: topic_id, name: topic.name.clone() });
     let (mut here, mut missing) = (named(), named());
     let stored_id = if by_id { topic_id } else { context.topic_id(topic.name.as_str()) };
-    let mut commit = CommitTopic { name: name.clone().unwrap_or_default(), topic_id: stored_id, partitions: Vec::new() };
+    let mut commit =
+        CommitTopic { name: name.clone().unwrap_or_default(), topic_id: stored_id, partitions: Vec::new() };
     let may_read_topic = |name: &str| context.may(Operation::Read, ResourceType::Topic, name);
     let forbidden = match &name {
         _ if !may_read => Some(ErrorCode::GroupAuthorizationFailed),
@@ -77,7 +84,8 @@ fn sort_out(
     };
     for partition in topic.partitions {
         let index = partition.partition_index;
-        let known = name.as_deref().is_some_and(|name| context.broker().metadata().has_partition(name, index));
+        let known =
+            name.as_deref().is_some_and(|name| context.broker().metadata().has_partition(name, index));
         if known && forbidden.is_none() {
             commit.partitions.push(CommitPartition {
                 index,

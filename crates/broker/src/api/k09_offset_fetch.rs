@@ -18,8 +18,8 @@ use std::collections::{HashMap, HashSet};
 use levada_wire::Uuid;
 use levada_wire::messages::offset_fetch_request::{OffsetFetchRequestGroup, OffsetFetchRequestTopics};
 use levada_wire::messages::offset_fetch_response::{
-    OffsetFetchResponseGroup, OffsetFetchResponsePartition, OffsetFetchResponsePartitions, OffsetFetchResponseTopic,
-    OffsetFetchResponseTopics,
+    OffsetFetchResponseGroup, OffsetFetchResponsePartition, OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopic, OffsetFetchResponseTopics,
 };
 use levada_wire::messages::{OffsetFetchRequest, OffsetFetchResponse, StrBytes};
 
@@ -63,7 +63,8 @@ pub(crate) async fn answer(context: &Context, request: OffsetFetchRequest) -> Of
 
 /// Bytes of memory that a group's answer takes until it is sent.
 fn size(group: &OffsetFetchResponseGroup) -> usize {
-    let metadata = |partition: &OffsetFetchResponsePartitions| partition.metadata.as_ref().map_or(0, StrBytes::len);
+    let metadata =
+        |partition: &OffsetFetchResponsePartitions| partition.metadata.as_ref().map_or(0, StrBytes::len);
     let partitions = |topic: &OffsetFetchResponseTopics| {
         let one = |partition| size_of::<OffsetFetchResponsePartitions>() + metadata(partition);
         topic.partitions.iter().map(one).sum::<usize>()
@@ -71,7 +72,9 @@ fn size(group: &OffsetFetchResponseGroup) -> usize {
     let topic = |topic: &OffsetFetchResponseTopics| {
         size_of::<OffsetFetchResponseTopics>() + topic.name.len() + partitions(topic)
     };
-    size_of::<OffsetFetchResponseGroup>() + group.group_id.len() + group.topics.iter().map(topic).sum::<usize>()
+    size_of::<OffsetFetchResponseGroup>()
+        + group.group_id.len()
+        + group.topics.iter().map(topic).sum::<usize>()
 }
 
 async fn one_group(context: &Context, request: OffsetFetchRequest) -> OffsetFetchResponse {
@@ -100,7 +103,8 @@ async fn one_group(context: &Context, request: OffsetFetchRequest) -> OffsetFetc
     } else {
         (Vec::new(), ErrorCode::GroupAuthorizationFailed.code())
     };
-    let mut topics: Vec<_> = fetched.into_iter().filter(|one| may_see(context, &one.name)).map(old_topic).collect();
+    let mut topics: Vec<_> =
+        fetched.into_iter().filter(|one| may_see(context, &one.name)).map(old_topic).collect();
     if error == 0 {
         let refused = |topic| refused_topic(topic, ErrorCode::TopicAuthorizationFailed.code());
         topics.extend(forbidden.into_iter().map(refused));

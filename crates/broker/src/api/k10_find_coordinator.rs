@@ -15,8 +15,8 @@ use levada_wire::messages::{FindCoordinatorRequest, FindCoordinatorResponse, Str
 use crate::api::access::forbidden;
 use crate::api::nodes::{NodeEndpoint, Nodes};
 use crate::api::{Context, text};
-use crate::machine::partition_for;
 use crate::error_code::{ErrorCode, Failure};
+use crate::machine::partition_for;
 use crate::metadata::image::Image;
 use crate::replica::{OFFSETS_TOPIC, TRANSACTIONS_TOPIC};
 use crate::security::acl::{Operation, ResourceType};
@@ -58,11 +58,7 @@ pub(crate) async fn answer(context: &Context, request: FindCoordinatorRequest) -
     response
 }
 
-fn show(
-    context: &Context,
-    key: StrBytes,
-    found: Result<NodeEndpoint<'_>, Failure>,
-) -> Coordinator {
+fn show(context: &Context, key: StrBytes, found: Result<NodeEndpoint<'_>, Failure>) -> Coordinator {
     let (node_id, host, port, failure) = match found {
         Ok(node) => (node.broker.broker_id, text(node.host), i32::from(node.port), None),
         Err(failure) => (-1, text(""), -1, Some(failure)),

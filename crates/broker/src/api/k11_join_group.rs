@@ -66,7 +66,11 @@ fn join(context: &Context, request: JoinGroupRequest) -> JoinRequest {
         client_host: format!("/{}", context.info.peer.ip().to_canonical()),
         session_timeout_ms: request.session_timeout_ms,
         // Version 0 has only one timeout.
-        rebalance_timeout_ms: if version == 0 { request.session_timeout_ms } else { request.rebalance_timeout_ms },
+        rebalance_timeout_ms: if version == 0 {
+            request.session_timeout_ms
+        } else {
+            request.rebalance_timeout_ms
+        },
         protocol_type: request.protocol_type.into_string(),
         protocols: request.protocols.into_iter().map(protocol).collect(),
         nonce: uuid::Uuid::new_v4().as_u128(),

@@ -45,7 +45,8 @@ pub(crate) async fn answer(context: &Context, request: DescribeGroupsRequest) ->
 }
 
 fn show(context: &Context, found: coordinator::DescribedGroup) -> DescribedGroup {
-    let hidden = found.error == Some(GroupError::GroupIdNotFound) && context.version() < NOT_FOUND_VERSION_MIN;
+    let hidden =
+        found.error == Some(GroupError::GroupIdNotFound) && context.version() < NOT_FOUND_VERSION_MIN;
     let error = found.error.filter(|_| !hidden);
     let mut shown = message!(DescribedGroup {
         error_code: error_code(error),

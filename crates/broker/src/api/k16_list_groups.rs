@@ -24,19 +24,21 @@ pub(crate) async fn answer(context: &Context, request: ListGroupsRequest) -> Lis
     let visible = |id: &str| all || context.might(Operation::Describe, ResourceType::Group, id);
     for listed in context.broker().coordinators().groups().view_all(|coordinator| coordinator.list(&filter)) {
         match listed {
-            Ok(groups) => response.groups.extend(groups.into_iter().filter(|one| visible(&one.group_id)).map(|group| {
-                let mut shown = message!(ListedGroup {
-                    group_id: text(group.group_id),
-                    protocol_type: text(group.protocol_type),
-                });
-                if context.version() >= STATE_VERSION_MIN {
-                    shown.group_state = group.state.into();
-                }
-                if context.version() >= TYPE_VERSION_MIN {
-                    shown.group_type = group.group_type.into();
-                }
-                shown
-            })),
+            Ok(groups) => {
+                response.groups.extend(groups.into_iter().filter(|one| visible(&one.group_id)).map(|group| {
+                    let mut shown = message!(ListedGroup {
+                        group_id: text(group.group_id),
+                        protocol_type: text(group.protocol_type),
+                    });
+                    if context.version() >= STATE_VERSION_MIN {
+                        shown.group_state = group.state.into();
+                    }
+                    if context.version() >= TYPE_VERSION_MIN {
+                        shown.group_type = group.group_type.into();
+                    }
+                    shown
+                }))
+            }
             Err(error) => response.error_code = error_code(Some(error)),
         }
     }

@@ -67,8 +67,7 @@ fn offered(controller: Option<&dyn ActiveController>) -> Vec<ApiVersion> {
         let theirs = theirs.and_then(|controller| controller.versions(api.key));
         let (theirs_min, theirs_max) = theirs.map_or((api.min, api.max), RangeInclusive::into_inner);
         let (min, max) = (api.min.max(theirs_min), api.max.min(theirs_max));
-        let version =
-            || message!(ApiVersion { api_key: api.key as i16, min_version: min, max_version: max });
+        let version = || message!(ApiVersion { api_key: api.key as i16, min_version: min, max_version: max });
         (min <= max).then(version)
     });
     offered.collect()

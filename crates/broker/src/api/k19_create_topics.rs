@@ -51,15 +51,21 @@ pub(crate) async fn answer(context: &Context, request: CreateTopicsRequest) -> C
     // A name that came twice was refused, and is answered once.
     let mut answered = HashSet::new();
     let first = |(name, _): &(StrBytes, _)| answered.insert(name.clone());
-    let results = names.into_iter().zip(created).filter(first).map(|(name, created)| match created {
-        Ok(created) => {
-            if !validate_only {
-                log_change!(context, "topic created", topic = name.as_str(), partitions = created.partitions,);
+    let results =
+        names.into_iter().zip(created).filter(first).map(|(name, created)| match created {
+            Ok(created) => {
+                if !validate_only {
+                    log_change!(
+                        context,
+                        "topic created",
+                        topic = name.as_str(),
+                        partitions = created.partitions,
+                    );
+                }
+                show(context, name, &created)
             }
-            show(context, name, &created)
-        }
-        Err(failure) => refuse(context, name, failure),
-    });
+            Err(failure) => refuse(context, name, failure),
+        });
     message!(CreateTopicsResponse { throttle_time_ms: throttle_time_ms, topics: results.collect() })
 }
 

@@ -13,8 +13,8 @@ use crate::api::Context;
 use crate::api::changes::log_change;
 use crate::error_code::ErrorCode;
 use crate::security::acl::{Operation, ResourceType};
+use crate::txn::request::{InitRequest, ProducerIdentity};
 use crate::txn::{TxnError, TxnState};
-use crate::txn::request::{ProducerIdentity, InitRequest};
 
 /// From this version on, a fenced producer gets PRODUCER_FENCED.
 const FENCED_VERSION_MIN: i16 = 4;

@@ -11,7 +11,10 @@ use crate::api::Context;
 use crate::error_code::ErrorCode;
 use crate::security::acl::{Operation, ResourceType};
 
-pub(crate) async fn answer(context: &Context, request: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse {
+pub(crate) async fn answer(
+    context: &Context,
+    request: OffsetForLeaderEpochRequest,
+) -> OffsetForLeaderEpochResponse {
     let replica = context.might_cluster(Operation::ClusterAction);
     let topics = request.topics.into_iter().map(|topic| {
         let name = topic.topic.as_str();
@@ -28,7 +31,11 @@ pub(crate) async fn answer(context: &Context, request: OffsetForLeaderEpochReque
     message!(OffsetForLeaderEpochResponse { topics: topics.collect() })
 }
 
-fn look_up(context: &Context, topic: &str, asked: &OffsetForLeaderPartition) -> Result<EpochEndOffset, ErrorCode> {
+fn look_up(
+    context: &Context,
+    topic: &str,
+    asked: &OffsetForLeaderPartition,
+) -> Result<EpochEndOffset, ErrorCode> {
     let partition = context.broker().replicas().partition(topic, asked.partition)?;
     partition.check_leader(asked.current_leader_epoch)?;
     let (leader_epoch, end_offset) = partition.log().epoch_end_offset(asked.leader_epoch);

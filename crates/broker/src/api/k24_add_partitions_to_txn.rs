@@ -26,7 +26,10 @@ const EPOCH_BUMP_VERSION_MIN: i16 = 5;
 /// From this version on, a fenced producer gets PRODUCER_FENCED.
 const FENCED_VERSION_MIN: i16 = 2;
 
-pub(crate) async fn answer(context: &Context, request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnResponse {
+pub(crate) async fn answer(
+    context: &Context,
+    request: AddPartitionsToTxnRequest,
+) -> AddPartitionsToTxnResponse {
     let mut response = AddPartitionsToTxnResponse::default();
     if context.version() < BATCHED_VERSION_MIN {
         let transaction = message!(AddPartitionsToTxnTransaction {
@@ -120,7 +123,8 @@ async fn ask(context: &Context, transaction: &AddPartitionsToTxnTransaction) -> 
             }));
         }
     }
-    let question = (transaction.transactional_id.as_str().to_owned(), *producer_id, *producer_epoch, partitions);
+    let question =
+        (transaction.transactional_id.as_str().to_owned(), *producer_id, *producer_epoch, partitions);
     let answered = if transaction.verify_only {
         verify(context, question).await
     } else {

@@ -43,5 +43,7 @@ pub(crate) async fn answer(context: &Context, request: AddOffsetsToTxnRequest) -
         FENCED_VERSION_MIN.. => error,
         _ => error.before_fencing(),
     });
-    message!(AddOffsetsToTxnResponse { error_code: added.map_or_else(ErrorCode::from, |()| ErrorCode::None).code() })
+    message!(AddOffsetsToTxnResponse {
+        error_code: added.map_or_else(ErrorCode::from, |()| ErrorCode::None).code()
+    })
 }

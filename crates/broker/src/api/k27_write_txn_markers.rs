@@ -75,7 +75,13 @@ async fn write(
             let written = one.await.unwrap_or(Err(ErrorCode::UnknownServerError));
             if written.is_ok() && !end.commit && !is_of_a_coordinator(context) {
                 let (topic, producer_id) = (topic.name.as_str(), end.producer.id);
-                log_change!(context, "transaction aborted in a partition", topic, partition = index, producer_id,);
+                log_change!(
+                    context,
+                    "transaction aborted in a partition",
+                    topic,
+                    partition = index,
+                    producer_id,
+                );
             }
             let error = written.map_or_else(told, |()| ErrorCode::None);
             partitions.push(message!(WritableTxnMarkerPartitionResult {

@@ -20,12 +20,12 @@ use levada_wire::messages::{TxnOffsetCommitRequest, TxnOffsetCommitResponse};
 
 use crate::api::merged::merge;
 use crate::api::{Context, commits};
-use crate::transaction::Membership;
 use crate::error_code::ErrorCode;
 use crate::group::request::{CommitPartition, CommitTopic, TxnCommitRequest};
 use crate::group::{GroupError, Producer};
 use crate::replica::{OFFSETS_TOPIC, Partition};
 use crate::security::acl::{Operation, ResourceType};
+use crate::transaction::Membership;
 use crate::txn::TxnError;
 use crate::txn::request::{ProducerIdentity, Protocol};
 
@@ -36,7 +36,10 @@ const EPOCH_BUMP_VERSION_MIN: i16 = 5;
 /// From this version on, clients abort the transaction after this error.
 const ABORTABLE_VERSION_MIN: i16 = 4;
 
-pub(crate) async fn answer(context: &Context, mut request: TxnOffsetCommitRequest) -> TxnOffsetCommitResponse {
+pub(crate) async fn answer(
+    context: &Context,
+    mut request: TxnOffsetCommitRequest,
+) -> TxnOffsetCommitResponse {
     let (mut refused, mut answered, mut commits) = (Vec::new(), Vec::new(), Vec::new());
     let (id, group) = (request.transactional_id.as_str(), request.group_id.as_str());
     let forbidden = if !context.may(Operation::Write, ResourceType::TransactionalId, id) {
@@ -73,7 +76,10 @@ async fn commit(context: &Context, request: TxnOffsetCommitRequest, commits: Vec
     }
     let claim = Membership {
         transactional_id: request.transactional_id.as_str(),
-        producer: ProducerIdentity { producer_id: request.producer_id, producer_epoch: request.producer_epoch },
+        producer: ProducerIdentity {
+            producer_id: request.producer_id,
+            producer_epoch: request.producer_epoch,
+        },
         protocol: match context.version() {
             EPOCH_BUMP_VERSION_MIN.. => Protocol::EpochBump,
             _ => Protocol::Classic,
@@ -107,7 +113,10 @@ async fn commit(context: &Context, request: TxnOffsetCommitRequest, commits: Vec
 /// The partition that the group's positions go to.
 fn offsets_partition(context: &Context, group_id: &str) -> Option<Arc<Partition>> {
     let broker = context.broker();
-    broker.replicas().partitions().by_name(OFFSETS_TOPIC, broker.coordinators().groups().partition_of(group_id)?)
+    broker
+        .replicas()
+        .partitions()
+        .by_name(OFFSETS_TOPIC, broker.coordinators().groups().partition_of(group_id)?)
 }
 
 /// Error code, for a client of this version, for a transaction without the group's partition.

@@ -96,7 +96,8 @@ fn wanted<'a>(
 ) -> impl Iterator<Item = &'a Described> {
     let keys = resource.configuration_keys.iter().flatten().map(|key| key.as_str());
     let keys: HashSet<&str> = keys.collect();
-    let chosen: Vec<bool> = described.iter().map(|one| keys.is_empty() || keys.contains(&*one.name)).collect();
+    let chosen: Vec<bool> =
+        described.iter().map(|one| keys.is_empty() || keys.contains(&*one.name)).collect();
     described.iter().zip(chosen).filter_map(|(one, is_chosen)| is_chosen.then_some(one))
 }
 

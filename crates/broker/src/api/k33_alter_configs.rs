@@ -10,7 +10,7 @@ use levada_wire::messages::alter_configs_request::AlterConfigsResource;
 use levada_wire::messages::alter_configs_response::AlterConfigsResourceResponse;
 use levada_wire::messages::{AlterConfigsRequest, AlterConfigsResponse, StrBytes};
 
-use crate::api::configurable::{self, ResourceKeys, ResourceAnswer};
+use crate::api::configurable::{self, ResourceAnswer, ResourceKeys};
 use crate::api::{Context, Decoded, text};
 use crate::controller::ConfigChanges;
 use crate::error_code::Failure;
@@ -30,7 +30,11 @@ impl Decoded for AlterConfigs {
         let keep = |resource: AlterConfigsResource| {
             let first = configs.len();
             configs.extend(resource.configs.into_iter().map(|one| (one.name, one.value)));
-            ResourceKeys { kind: resource.resource_type, name: resource.resource_name, configs: first..configs.len() }
+            ResourceKeys {
+                kind: resource.resource_type,
+                name: resource.resource_name,
+                configs: first..configs.len(),
+            }
         };
         let (resources, validate_only) =
             levada_wire::decode_each::<AlterConfigsRequest, _, _>(body, version, keep)?;
@@ -68,7 +72,6 @@ fn changes(
         return Err(configurable::invalid(format!("Unknown resource type {}", resource.kind)));
     }
     let values = configs.iter();
-    let values =
-        values.map(|(key, value)| (key.as_str().to_owned(), value.as_deref().map(str::to_owned)));
+    let values = values.map(|(key, value)| (key.as_str().to_owned(), value.as_deref().map(str::to_owned)));
     Ok(Some((target, values.collect())))
 }

@@ -15,8 +15,8 @@ use levada_wire::messages::{DescribeLogDirsRequest, DescribeLogDirsResponse};
 
 use crate::api::{Context, text};
 use crate::error_code::ErrorCode;
-use crate::replica::{MoveView, Partition};
 use crate::replica::data_dir::DataDir;
+use crate::replica::{MoveView, Partition};
 use crate::security::acl::Operation;
 
 const VOLUME_VERSION_MIN: i16 = 4;

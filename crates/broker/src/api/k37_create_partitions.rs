@@ -19,9 +19,9 @@ pub(crate) async fn answer(context: &Context, request: CreatePartitionsRequest) 
     let may = |name: &str| context.may(Operation::Alter, ResourceType::Topic, name);
     let (topics, forbidden): (Vec<_>, Vec<_>) =
         request.topics.into_iter().partition(|topic| may(topic.name.as_str()));
-    let forbidden = forbidden.into_iter().map(|topic| {
-        (topic.name.into_string(), Err(Failure::from(ErrorCode::TopicAuthorizationFailed)))
-    });
+    let forbidden = forbidden
+        .into_iter()
+        .map(|topic| (topic.name.into_string(), Err(Failure::from(ErrorCode::TopicAuthorizationFailed))));
     let topics = topics.into_iter().map(|topic| MorePartitions {
         topic: topic.name.into_string(),
         count: topic.count,
@@ -29,8 +29,7 @@ pub(crate) async fn answer(context: &Context, request: CreatePartitionsRequest) 
     });
     let quota = context.mutation_quota(STRICT_QUOTA_VERSION_MIN);
     let (topics, validate_only) = (topics.collect(), request.validate_only);
-    let created =
-        context.broker().controller().create_partitions(topics, quota.clone(), validate_only).await;
+    let created = context.broker().controller().create_partitions(topics, quota.clone(), validate_only).await;
     let throttle_time_ms = context.mute_for(quota.wait());
     let image = context.broker().metadata().image();
     let results = created.into_iter().chain(forbidden).map(|(name, created)| {

@@ -6,9 +6,9 @@
 
 use levada_wire::messages::{CreateDelegationTokenRequest, CreateDelegationTokenResponse};
 
+use crate::api::Context;
 use crate::api::forwarding::{self, Refusable};
 use crate::api::tokens::{self, Principal};
-use crate::api::Context;
 use crate::error_code::ErrorCode;
 use crate::security::acl::{Operation, ResourceType};
 use crate::security::delegation::USER;
@@ -57,10 +57,10 @@ fn check(
     if owner != requester && !context.may(Operation::CreateTokens, ResourceType::User, &owner.text()) {
         return Err(ErrorCode::DelegationTokenAuthorizationFailed);
     }
-    match request.renewers.iter().all(|renewer| renewer.principal_type.as_str() == USER) {
-        true => Ok(()),
-        false => Err(ErrorCode::InvalidPrincipalType),
+    if request.renewers.iter().any(|renewer| renewer.principal_type.as_str() != USER) {
+        return Err(ErrorCode::InvalidPrincipalType);
     }
+    Ok(())
 }
 
 /// The answer to a request without a token; owner and requester are named.

@@ -49,8 +49,8 @@ pub(crate) async fn answer(
                 || context.might(Operation::DescribeTokens, ResourceType::User, &token.owner)
         })
     });
-    let described =
-        shown.filter_map(|token| Some(describe(token, access.token_hmac(&token.token_id)?, context.version())));
+    let described = shown
+        .filter_map(|token| Some(describe(token, access.token_hmac(&token.token_id)?, context.version())));
     message!(DescribeDelegationTokenResponse { tokens: described.collect() })
 }
 

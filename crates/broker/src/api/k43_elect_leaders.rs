@@ -36,7 +36,8 @@ pub(crate) async fn answer(context: &Context, request: ElectLeadersRequest) -> E
     let results = match request.topic_partitions {
         None => {
             let all = image.topics().iter();
-            all.map(|topic| message!(ReplicaElectionResult { topic: StrBytes::from(&**topic.name()) })).collect()
+            all.map(|topic| message!(ReplicaElectionResult { topic: StrBytes::from(&**topic.name()) }))
+                .collect()
         }
         Some(asked) => {
             let mut sentences = Sentences::default();
@@ -70,7 +71,11 @@ fn elect(
     message!(ReplicaElectionResult { partition_result: results, topic: asked.topic })
 }
 
-fn refuse_all(request: ElectLeadersRequest, error: ErrorCode, why: Option<Cow<'static, str>>) -> ElectLeadersResponse {
+fn refuse_all(
+    request: ElectLeadersRequest,
+    error: ErrorCode,
+    why: Option<Cow<'static, str>>,
+) -> ElectLeadersResponse {
     let code = error.code();
     let (why, mut sentences) = (why.map(text), Sentences::default());
     let results = request.topic_partitions.unwrap_or_default().into_iter().map(|asked| {

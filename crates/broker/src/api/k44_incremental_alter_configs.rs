@@ -17,7 +17,7 @@ use levada_wire::messages::incremental_alter_configs_response::AlterConfigsResou
 use levada_wire::messages::{IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse, StrBytes};
 
 use crate::api::changes::log_change;
-use crate::api::configurable::{self, ResourceKeys, ResourceAnswer};
+use crate::api::configurable::{self, ResourceAnswer, ResourceKeys};
 use crate::api::{Context, Decoded, text};
 use crate::controller::ConfigChanges;
 use crate::error_code::{ErrorCode, Failure};
@@ -47,7 +47,11 @@ impl Decoded for IncrementalAlterConfigs {
         let keep = |resource: AlterConfigsResource| {
             let first = configs.len();
             configs.extend(resource.configs.into_iter().map(config));
-            ResourceKeys { kind: resource.resource_type, name: resource.resource_name, configs: first..configs.len() }
+            ResourceKeys {
+                kind: resource.resource_type,
+                name: resource.resource_name,
+                configs: first..configs.len(),
+            }
         };
         let (resources, validate_only) =
             levada_wire::decode_each::<IncrementalAlterConfigsRequest, _, _>(body, version, keep)?;
@@ -55,10 +59,14 @@ impl Decoded for IncrementalAlterConfigs {
     }
 }
 
-pub(crate) async fn answer(context: &Context, request: IncrementalAlterConfigs) -> IncrementalAlterConfigsResponse {
+pub(crate) async fn answer(
+    context: &Context,
+    request: IncrementalAlterConfigs,
+) -> IncrementalAlterConfigsResponse {
     let validate_only = request.validate_only;
-    let changes =
-        |asked: &ResourceKeys| changes(context, asked, &request.configs[asked.configs.clone()], validate_only);
+    let changes = |asked: &ResourceKeys| {
+        changes(context, asked, &request.configs[asked.configs.clone()], validate_only)
+    };
     let resources = request.resources;
     let responses =
         configurable::alter(context, resources, changes, validate_only, ConfigChanges::Single).await;
@@ -84,8 +92,7 @@ fn changes(
 ) -> Result<Option<(ConfigResource, Vec<AlterConfig>)>, Failure> {
     let null = |operation: i8, value: &Option<StrBytes>| operation != DELETE && value.is_none();
     let keys = configs.iter();
-    let keys: Vec<_> =
-        keys.map(|(key, operation, value)| (key.as_str(), null(*operation, value))).collect();
+    let keys: Vec<_> = keys.map(|(key, operation, value)| (key.as_str(), null(*operation, value))).collect();
     let target = configurable::resource(context, resource.named(), &keys)?;
     if target.kind == ResourceKind::BrokerLogger {
         return change_levels(context, configs, validate_only).map(|()| None);

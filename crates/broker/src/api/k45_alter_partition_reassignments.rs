@@ -7,7 +7,9 @@ use levada_wire::messages::alter_partition_reassignments_request::ReassignablePa
 use levada_wire::messages::alter_partition_reassignments_response::{
     ReassignablePartitionResponse, ReassignableTopicResponse,
 };
-use levada_wire::messages::{AlterPartitionReassignmentsRequest, AlterPartitionReassignmentsResponse, StrBytes};
+use levada_wire::messages::{
+    AlterPartitionReassignmentsRequest, AlterPartitionReassignmentsResponse, StrBytes,
+};
 
 use crate::api::access::forbidden;
 use crate::api::{Context, Sentences, text};

@@ -4,7 +4,9 @@
 //! without a position is not an error; a missing partition is. Groups with members of another
 //! protocol than `consumer` are refused as a whole, because the topics that they use are unknown.
 
-use levada_wire::messages::offset_delete_response::{OffsetDeleteResponsePartition, OffsetDeleteResponseTopic};
+use levada_wire::messages::offset_delete_response::{
+    OffsetDeleteResponsePartition, OffsetDeleteResponseTopic,
+};
 use levada_wire::messages::{OffsetDeleteRequest, OffsetDeleteResponse, StrBytes};
 
 use crate::api::merged::merge;
@@ -28,7 +30,8 @@ pub(crate) async fn answer(context: &Context, request: OffsetDeleteRequest) -> O
         let indexes = topic.partitions.iter().map(|partition| partition.partition_index);
         let may = context.may(Operation::Read, ResourceType::Topic, name);
         let (here, missing): (Vec<_>, Vec<_>) = indexes.partition(|index| may && exists(*index));
-        let error = if may { ErrorCode::UnknownTopicOrPartition } else { ErrorCode::TopicAuthorizationFailed };
+        let error =
+            if may { ErrorCode::UnknownTopicOrPartition } else { ErrorCode::TopicAuthorizationFailed };
         if !here.is_empty() {
             known.push((name.to_owned(), here));
         }
@@ -47,8 +50,7 @@ pub(crate) async fn answer(context: &Context, request: OffsetDeleteRequest) -> O
         show(text(topic.name), codes)
     });
     let key = |topic: &OffsetDeleteResponseTopic| topic.name.clone();
-    let topics =
-        merge(refused, deleted.collect(), key, |one, other| one.partitions.extend(other.partitions));
+    let topics = merge(refused, deleted.collect(), key, |one, other| one.partitions.extend(other.partitions));
     message!(OffsetDeleteResponse { topics: topics })
 }
 

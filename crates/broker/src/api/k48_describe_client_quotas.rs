@@ -39,12 +39,19 @@ pub(crate) async fn answer(
     });
     let entries = asked.map(|(entity, limits)| {
         let parts = entity.iter().map(|(kind, name)| {
-            message!(EntityData { entity_type: kind.as_str().into(), entity_name: name.as_deref().map(StrBytes::from) })
+            message!(EntityData {
+                entity_type: kind.as_str().into(),
+                entity_name: name.as_deref().map(StrBytes::from)
+            })
         });
-        let values = limits.iter().map(|(key, value)| message!(ValueData { key: key.as_str().into(), value: *value }));
+        let values =
+            limits.iter().map(|(key, value)| message!(ValueData { key: key.as_str().into(), value: *value }));
         message!(EntryData { entity: parts.collect(), values: values.collect() })
     });
-    message!(DescribeClientQuotasResponse { entries: Some(entries.collect()), error_message: Some("".into()) })
+    message!(DescribeClientQuotasResponse {
+        entries: Some(entries.collect()),
+        error_message: Some("".into())
+    })
 }
 
 fn check(components: &[ComponentData]) -> Result<(), Failure> {
@@ -65,13 +72,19 @@ fn check(components: &[ComponentData]) -> Result<(), Failure> {
         match (component.match_type, &component.match_) {
             (EXACT, Some(_)) | (DEFAULT | ANY, None) => {}
             (EXACT, None) => {
-                return invalid("Request specified MATCH_TYPE_EXACT, but set match string to null.".to_owned());
+                return invalid(
+                    "Request specified MATCH_TYPE_EXACT, but set match string to null.".to_owned(),
+                );
             }
             (DEFAULT, Some(_)) => {
-                return invalid("Request specified MATCH_TYPE_DEFAULT, but also specified a match string.".to_owned());
+                return invalid(
+                    "Request specified MATCH_TYPE_DEFAULT, but also specified a match string.".to_owned(),
+                );
             }
             (ANY, Some(_)) => {
-                return invalid("Request specified MATCH_TYPE_SPECIFIED, but also specified a match string.".to_owned());
+                return invalid(
+                    "Request specified MATCH_TYPE_SPECIFIED, but also specified a match string.".to_owned(),
+                );
             }
             (other, _) => return invalid(format!("Unknown match type {other}")),
         }

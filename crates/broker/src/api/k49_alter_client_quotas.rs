@@ -52,7 +52,10 @@ pub(crate) async fn answer(context: &Context, request: AlterClientQuotas) -> Alt
 /// The change of an entity's limits.
 pub(super) fn alteration(entry: alter_client_quotas_request::EntryData) -> AlterQuota {
     let parts = entry.entity.iter().map(|part| {
-        (part.entity_type.as_str().to_owned(), part.entity_name.as_ref().map(StrBytes::as_str).map(str::to_owned))
+        (
+            part.entity_type.as_str().to_owned(),
+            part.entity_name.as_ref().map(StrBytes::as_str).map(str::to_owned),
+        )
     });
     let changes = entry.ops.iter().map(|op| (op.key.as_str().to_owned(), (!op.remove).then_some(op.value)));
     AlterQuota { entity: parts.collect(), changes: changes.collect() }
@@ -60,7 +63,10 @@ pub(super) fn alteration(entry: alter_client_quotas_request::EntryData) -> Alter
 
 fn show(entity: &QuotaEntity, outcome: Result<(), Failure>) -> EntryData {
     let parts = entity.iter().map(|(kind, name)| {
-        message!(EntityData { entity_type: kind.as_str().into(), entity_name: name.as_deref().map(StrBytes::from) })
+        message!(EntityData {
+            entity_type: kind.as_str().into(),
+            entity_name: name.as_deref().map(StrBytes::from)
+        })
     });
     let mut entry = message!(EntryData { entity: parts.collect(), error_message: None });
     if let Err(failure) = outcome {

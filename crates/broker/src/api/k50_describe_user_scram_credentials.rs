@@ -24,7 +24,10 @@ pub(crate) async fn answer(
 ) -> DescribeUserScramCredentialsResponse {
     if !context.may_cluster(Operation::Describe) {
         let error_code = ErrorCode::ClusterAuthorizationFailed.code();
-        return message!(DescribeUserScramCredentialsResponse { error_code: error_code, error_message: None });
+        return message!(DescribeUserScramCredentialsResponse {
+            error_code: error_code,
+            error_message: None
+        });
     }
     let image = context.broker().metadata().image();
     let asked = request.users.filter(|users| !users.is_empty());
@@ -61,8 +64,5 @@ fn describe(image: &Image, user: StrBytes, twice: bool) -> DescribeUserScramCred
     let infos = credentials.iter().map(|(mechanism, credential)| {
         message!(CredentialInfo { mechanism: *mechanism, iterations: credential.iterations })
     });
-    message!(DescribeUserScramCredentialsResult {
-        user: user,
-        credential_infos: infos.collect(),
-    })
+    message!(DescribeUserScramCredentialsResult { user: user, credential_infos: infos.collect() })
 }

@@ -20,10 +20,10 @@ pub(crate) async fn answer(
     context: &Context,
     request: AlterUserScramCredentialsRequest,
 ) -> AlterUserScramCredentialsResponse {
-    let deletions = request.deletions.into_iter().map(|one| AlterCredential::Delete {
-        user: one.name.into_string(),
-        mechanism: one.mechanism,
-    });
+    let deletions = request
+        .deletions
+        .into_iter()
+        .map(|one| AlterCredential::Delete { user: one.name.into_string(), mechanism: one.mechanism });
     let upsertions = request.upsertions.into_iter().map(|one| AlterCredential::Set {
         user: one.name.into_string(),
         mechanism: one.mechanism,

@@ -7,8 +7,12 @@ use std::ops::Range;
 
 use bytes::Bytes;
 use levada_wire::DecodeError;
-use levada_wire::messages::describe_quorum_response::{Listener, Node, PartitionData, ReplicaState, TopicData};
-use levada_wire::messages::{DescribeQuorumRequest, DescribeQuorumResponse, StrBytes, describe_quorum_request};
+use levada_wire::messages::describe_quorum_response::{
+    Listener, Node, PartitionData, ReplicaState, TopicData,
+};
+use levada_wire::messages::{
+    DescribeQuorumRequest, DescribeQuorumResponse, StrBytes, describe_quorum_request,
+};
 
 use crate::api::access::forbidden;
 use crate::api::{Context, Decoded, Sentences, text};

@@ -53,9 +53,8 @@ pub(crate) async fn answer(context: &Context, request: UpdateFeaturesRequest) ->
         }
         Err(failure) => {
             let why = failure.message.unwrap_or_default();
-            let sentence = format!(
-                "The update failed for all features since the following feature had an error: {why}"
-            );
+            let sentence =
+                format!("The update failed for all features since the following feature had an error: {why}");
             message!(UpdateFeaturesResponse {
                 error_code: failure.code.code(),
                 error_message: Some(text(sentence)),

@@ -23,7 +23,11 @@ pub(crate) async fn answer(context: &Context, request: DescribeClusterRequest) -
     let broker = context.broker();
     let asked = request.endpoint_type;
     if asked != BROKERS && asked != CONTROLLERS {
-        return refuse(context, ErrorCode::UnsupportedEndpointType, format!("Unsupported endpoint type {asked}"));
+        return refuse(
+            context,
+            ErrorCode::UnsupportedEndpointType,
+            format!("Unsupported endpoint type {asked}"),
+        );
     }
     if asked == CONTROLLERS && broker.controller().is_remote() {
         let text = "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER";

@@ -17,7 +17,10 @@ use crate::metadata::controller::check_topic_name;
 use crate::metadata::image::Image;
 use crate::security::acl::{Operation, ResourceType};
 
-pub(crate) async fn answer(context: &Context, request: DescribeProducersRequest) -> DescribeProducersResponse {
+pub(crate) async fn answer(
+    context: &Context,
+    request: DescribeProducersRequest,
+) -> DescribeProducersResponse {
     let image = context.broker().metadata().image();
     let mut described: HashMap<StrBytes, HashSet<i32>> = HashMap::new();
     let mut sentences = Sentences::default();

@@ -25,7 +25,11 @@ pub(crate) async fn answer(
             let error_code = ErrorCode::TransactionalIdAuthorizationFailed.code();
             return message!(TransactionState { transactional_id: id, error_code: error_code });
         }
-        let described = context.broker().coordinators().txns().view(id.as_str(), |coordinator| coordinator.describe(id.as_str()));
+        let described = context
+            .broker()
+            .coordinators()
+            .txns()
+            .view(id.as_str(), |coordinator| coordinator.describe(id.as_str()));
         let mut state = message!(TransactionState { transactional_id: id });
         match described.unwrap_or(Err(TxnError::NotCoordinator)) {
             Ok(mut described) => {
@@ -49,10 +53,9 @@ fn show(described: Described, state: &mut TransactionState) {
     for one in described.partitions {
         match state.topics.last_mut() {
             Some(topic) if topic.topic.as_str() == one.topic => topic.partitions.push(one.partition),
-            _ => state.topics.push(message!(TopicData {
-                topic: text(one.topic),
-                partitions: vec![one.partition],
-            })),
+            _ => state
+                .topics
+                .push(message!(TopicData { topic: text(one.topic), partitions: vec![one.partition] })),
         }
     }
 }

@@ -12,11 +12,11 @@ use levada_wire::messages::{ListTransactionsRequest, ListTransactionsResponse};
 use crate::api::{Context, text};
 use crate::blocking::off_shard;
 use crate::clock::now_ms;
-use crate::pattern::whole;
 use crate::error_code::ErrorCode;
+use crate::pattern::whole;
 use crate::security::acl::{Operation, ResourceType};
-use crate::txn::coordinator::{ListFilter, Listing, is_state};
 use crate::txn::TxnError;
+use crate::txn::coordinator::{ListFilter, Listing, is_state};
 
 const DURATION_VERSION_MIN: i16 = 1;
 
@@ -27,7 +27,8 @@ pub(crate) async fn answer(context: &Context, request: ListTransactionsRequest) 
             let unknown = states(&request).into_iter().filter(|state| !is_state(state));
             response.unknown_state_filters = unknown.map(Into::into).collect();
             for listing in listings {
-                let visible = |id: &str| context.might(Operation::Describe, ResourceType::TransactionalId, id);
+                let visible =
+                    |id: &str| context.might(Operation::Describe, ResourceType::TransactionalId, id);
                 let listed = listing.transactions.into_iter().filter(|one| visible(&one.transactional_id));
                 response.transaction_states.extend(listed.map(|listed| {
                     message!(TransactionState {
@@ -57,7 +58,8 @@ async fn list(context: &Context, request: &ListTransactionsRequest) -> Result<Ve
     let matches = pattern.map(|pattern| move |id: &str| pattern.is_match(id));
     // One unknown name represents all unknown state names: each coordinator gets a copy of the
     // filter.
-    let (known, unknown): (Vec<&str>, Vec<&str>) = states(request).into_iter().partition(|state| is_state(state));
+    let (known, unknown): (Vec<&str>, Vec<&str>) =
+        states(request).into_iter().partition(|state| is_state(state));
     let producer_ids: BTreeSet<i64> = request.producer_id_filters.iter().copied().collect();
     let filter = ListFilter {
         states: known.into_iter().chain(unknown.into_iter().take(1)).map(str::to_owned).collect(),
@@ -66,7 +68,8 @@ async fn list(context: &Context, request: &ListTransactionsRequest) -> Result<Ve
         pattern: matches.as_ref().map(|matches| matches as &dyn Fn(&str) -> bool),
     };
     let now = now_ms();
-    let listings = context.broker().coordinators().txns().view_all(|coordinator| coordinator.list(&filter, now));
+    let listings =
+        context.broker().coordinators().txns().view_all(|coordinator| coordinator.list(&filter, now));
     listings.into_iter().collect::<Result<_, TxnError>>().map_err(ErrorCode::from)
 }
 

@@ -22,9 +22,9 @@ use levada_wire::messages::{ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbea
 use crate::api::{Context, text};
 use crate::blocking::off_shard;
 use crate::error_code::{ErrorCode, error_code};
-use crate::group::{ASSIGNORS, GroupError};
 use crate::group::records::Partitions;
 use crate::group::request::ConsumerHeartbeatRequest;
+use crate::group::{ASSIGNORS, GroupError};
 use crate::metadata::features::GROUP_VERSION;
 use crate::metadata::uuid;
 use crate::pattern;
@@ -71,7 +71,11 @@ fn explanation(error: GroupError, assignor: Option<StrBytes>) -> Option<String> 
         GroupError::NotCoordinator | GroupError::CoordinatorNotAvailable => None,
         GroupError::UnsupportedAssignor => {
             let asked = assignor.unwrap_or_default();
-            Some(format!("assignor {} is not supported; supported are: {}", asked.as_str(), ASSIGNORS.join(", ")))
+            Some(format!(
+                "assignor {} is not supported; supported are: {}",
+                asked.as_str(),
+                ASSIGNORS.join(", ")
+            ))
         }
         error => Some(error.to_string()),
     }
@@ -130,10 +134,7 @@ fn heartbeat(context: &Context, request: ConsumerGroupHeartbeatRequest) -> Consu
 
 fn assignment(assigned: Partitions) -> Assignment {
     let topics = assigned.into_iter().map(|(topic, partitions)| {
-        message!(TopicPartitions {
-            topic_id: topic,
-            partitions: partitions.into_iter().collect(),
-        })
+        message!(TopicPartitions { topic_id: topic, partitions: partitions.into_iter().collect() })
     });
     message!(Assignment { topic_partitions: topics.collect() })
 }

@@ -33,9 +33,8 @@ pub(crate) async fn answer(
     request: ConsumerGroupDescribeRequest,
 ) -> ConsumerGroupDescribeResponse {
     if !are_served(context) {
-        let refuse = |id| {
-            message!(DescribedGroup { group_id: id, error_code: ErrorCode::UnsupportedVersion.code() })
-        };
+        let refuse =
+            |id| message!(DescribedGroup { group_id: id, error_code: ErrorCode::UnsupportedVersion.code() });
         return message!(ConsumerGroupDescribeResponse {
             groups: request.group_ids.into_iter().map(refuse).collect(),
         });
@@ -69,8 +68,9 @@ fn permitted_view(context: &Context, group: DescribedGroup) -> DescribedGroup {
         let topics = topics.flat_map(|assignment| &assignment.topic_partitions);
         topics.map(|topic| topic.topic_name.as_str().to_owned()).collect::<Vec<_>>()
     };
-    let subscribed =
-        |member: &Member| member.subscribed_topic_names.iter().map(|name| name.as_str().to_owned()).collect::<Vec<_>>();
+    let subscribed = |member: &Member| {
+        member.subscribed_topic_names.iter().map(|name| name.as_str().to_owned()).collect::<Vec<_>>()
+    };
     let topics: BTreeSet<String> =
         group.members.iter().flat_map(|member| [assigned(member), subscribed(member)].concat()).collect();
     if topics.iter().all(|topic| context.might(Operation::Describe, ResourceType::Topic, topic)) {
@@ -85,9 +85,10 @@ fn permitted_view(context: &Context, group: DescribedGroup) -> DescribedGroup {
 }
 
 fn describe(context: &Context, group_id: &str) -> DescribedGroup {
-    let found = context.broker().coordinators().groups().view(group_id, |coordinator| {
-        (coordinator.describe_consumer(group_id), coordinator.knows(group_id))
-    });
+    let found =
+        context.broker().coordinators().groups().view(group_id, |coordinator| {
+            (coordinator.describe_consumer(group_id), coordinator.knows(group_id))
+        });
     let refused = |code: i16, message: Option<String>| {
         message!(DescribedGroup {
             group_id: group_id.into(),

@@ -41,7 +41,9 @@ pub(crate) async fn answer(
         }
     };
     let (names, forbidden): (BTreeSet<&str>, BTreeSet<&str>) = names.into_iter().partition(visible);
-    if cursor.is_some_and(|(name, index)| index < 0 || !all && !names.contains(name) && !forbidden.contains(name)) {
+    if cursor
+        .is_some_and(|(name, index)| index < 0 || !all && !names.contains(name) && !forbidden.contains(name))
+    {
         return refuse_all(&request);
     }
     let partitions_max = context.broker().config().request_partitions_max;
@@ -106,7 +108,8 @@ impl Page {
             Some(topic) => {
                 shown.topic_id = topic.id();
                 shown.is_internal = is_internal(name);
-                shown.partitions = partitions(&Nodes::of(context, image), (context, topic), first).take(self.left).collect();
+                shown.partitions =
+                    partitions(&Nodes::of(context, image), (context, topic), first).take(self.left).collect();
                 self.left -= shown.partitions.len();
                 next = shown.partitions.last().map(|last| last.partition_index + 1);
                 next = next.filter(|next| topic.partition(*next).is_some());
@@ -120,7 +123,8 @@ impl Page {
     }
 
     fn end(&mut self, name: &str, index: i32) {
-        self.response.next_cursor = Some(message!(Cursor { topic_name: name.into(), partition_index: index }));
+        self.response.next_cursor =
+            Some(message!(Cursor { topic_name: name.into(), partition_index: index }));
     }
 }
 

@@ -183,9 +183,10 @@ impl AuthGate {
             SaslOutcome::Reply(bytes) => AuthStep::Answer(bytes),
             SaslOutcome::Done { reply, identity, expires_ms } => {
                 broker.stats().authentication(listener, identity.mechanism.name(), "success");
-                self.session = Rc::new(match identity.by_token {
-                    true => Session::by_token(&identity.user, address),
-                    false => Session::new(&identity.user, address),
+                self.session = Rc::new(if identity.by_token {
+                    Session::by_token(&identity.user, address)
+                } else {
+                    Session::new(&identity.user, address)
                 });
                 broker.access().audit().entered(&self.session, listener, identity.mechanism.name());
                 let is_again = exchange.is_again();

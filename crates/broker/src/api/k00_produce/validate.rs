@@ -51,7 +51,10 @@ pub(super) fn judge(
         wrong += 1;
         if errors.len() < RECORD_ERRORS_MAX {
             let message = if keyless {
-                format!("Compacted topic cannot accept message without key in topic partition {}", partition())
+                format!(
+                    "Compacted topic cannot accept message without key in topic partition {}",
+                    partition()
+                )
             } else if clock.refuses(timestamp) {
                 clock.complain(timestamp, record.offset_delta)
             } else {

@@ -10,7 +10,9 @@ use levada_wire::messages::StrBytes;
 use crate::api::{Context, TOPIC_ID_VERSION_MIN};
 use crate::clock::steady_ms;
 use crate::error_code::ErrorCode;
-use crate::fetch_session::{SessionRequest, Continued, PartitionKey, SessionPlan, PartitionState, SessionTopic};
+use crate::fetch_session::{
+    Continued, PartitionKey, PartitionState, SessionPlan, SessionRequest, SessionTopic,
+};
 
 /// Treatment of the response.
 pub(super) enum After {
@@ -78,8 +80,7 @@ pub(super) fn postpone<H>(after: &After, response: &mut FetchResponse<H>) {
 
 fn prune<H: HoleLen>(continued: &Continued, response: &mut FetchResponse<H>) {
     let answered = response.topics.iter().flat_map(|topic| &topic.partitions).map(seen);
-    let answered: Vec<_> =
-        continued.wanted.iter().map(|(key, _)| key.clone()).zip(answered).collect();
+    let answered: Vec<_> = continued.wanted.iter().map(|(key, _)| key.clone()).zip(answered).collect();
     match continued.finish(&answered) {
         Ok(told) => {
             let mut told = told.into_iter();

@@ -13,7 +13,8 @@ fn the_same_question_is_answered_once() {
             configuration_keys: keys.map(|key| vec![key.into()]),
         })
     };
-    let asked = vec![ask("a", None), ask("b", None), ask("a", None), ask("a", Some("k")), ask("a", Some("k"))];
+    let asked =
+        vec![ask("a", None), ask("b", None), ask("a", None), ask("a", Some("k")), ask("a", Some("k"))];
     assert_eq!(distinct(asked), [ask("a", None), ask("b", None), ask("a", Some("k"))]);
 }
 

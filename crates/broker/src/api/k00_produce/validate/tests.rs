@@ -48,7 +48,11 @@ fn records_are_refused_for_what_their_topic_demands() {
     check(&old, &[(NOW_MS, true), (NOW_MS - 1001, true)], Err((ErrorCode::InvalidTimestamp, &[1])));
     let compacted = [("cleanup.policy", "compact")];
     check(&compacted, &[(NOW_MS, true)], Ok(()));
-    check(&compacted, &[(NOW_MS, false), (NOW_MS, true), (NOW_MS, false)], Err((ErrorCode::InvalidRecord, &[0, 2])));
+    check(
+        &compacted,
+        &[(NOW_MS, false), (NOW_MS, true), (NOW_MS, false)],
+        Err((ErrorCode::InvalidRecord, &[0, 2])),
+    );
     check(&compacted, &[(NOW_MS, false), (late, true)], Err((ErrorCode::InvalidTimestamp, &[0, 1])));
 }
 
@@ -117,7 +121,10 @@ fn a_header_that_keeps_back_the_latest_time_gets_no_record_in() {
         assert_eq!(rejected.errors.iter().map(|error| error.batch_index).collect::<Vec<_>>(), [1], "{said}");
     }
     let batch = saying(batch_of(&[(NOW_MS, true)]), i64::MAX);
-    assert!(judge(&checked(&batch), &config(&[]), || "t-0".to_owned(), NOW_MS).is_ok(), "its records are of now");
+    assert!(
+        judge(&checked(&batch), &config(&[]), || "t-0".to_owned(), NOW_MS).is_ok(),
+        "its records are of now"
+    );
 }
 
 #[test]
@@ -129,7 +136,8 @@ fn a_client_does_not_stamp_for_the_broker() {
         let config = config(&[("message.timestamp.type", kind)]);
         let rejected = judge(&checked(&batch), &config, || "t-0".to_owned(), NOW_MS).unwrap_err();
         assert_eq!(rejected.failure.code, ErrorCode::InvalidTimestamp, "{kind}");
-        let said: Vec<_> = rejected.errors.iter().map(|error| error.message.as_ref().unwrap().as_str()).collect();
+        let said: Vec<_> =
+            rejected.errors.iter().map(|error| error.message.as_ref().unwrap().as_str()).collect();
         let expected = "Invalid timestamp type in message DefaultRecord(offset=0, timestamp=1700000000000, key=3 bytes, \
                         value=-1 bytes). Producer should not set timestamp type to LogAppendTime.";
         assert_eq!((said[0], said.len()), (expected, 2), "{kind}");
