@@ -3,10 +3,10 @@
 use std::fs::{self, File};
 use std::io;
 
-use rustix::fs::{CWD, FileType, Mode, mknodat};
+use rustix::fs::{CWD, FileType, FlockOperation, Mode, fcntl_lock, mknodat};
 use tempfile::TempDir;
 
-use super::{Disk, ReadFiles, RealDisk, exposed, lock, lock_to_read};
+use super::{Disk, ReadFiles, ReadLock, RealDisk, exposed, lock, lock_to_read};
 
 #[test]
 fn a_file_of_absurd_length_is_refused_and_not_read() {
@@ -84,4 +84,27 @@ fn credentials_that_everybody_can_read_are_found() {
     assert_eq!(exposed(home.path()).unwrap(), Some(bootstrap));
     chmod(home.path(), 0o750);
     assert_eq!(exposed(home.path()).unwrap(), None);
+}
+
+/// Kafka takes a lock of this kind. It is the process's, which loses it when it closes any file
+/// that is open on the same path.
+#[test]
+fn a_directory_that_a_process_of_java_uses_is_taken() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join(".lock");
+    let of_java = File::options().create(true).truncate(false).write(true).open(&path).unwrap();
+    let lock_of_java = || fcntl_lock(&of_java, FlockOperation::NonBlockingLockExclusive);
+    lock_of_java().unwrap();
+    assert!(lock(&path).unwrap().is_none());
+    lock_of_java().unwrap();
+    assert!(matches!(lock_to_read(&path).unwrap(), ReadLock::Taken));
+
+    let held = lock(&path).unwrap().unwrap();
+    assert!(lock_of_java().is_err());
+    assert!(matches!(lock_to_read(&path).unwrap(), ReadLock::Taken));
+    drop(held);
+    let ReadLock::Held(held) = lock_to_read(&path).unwrap() else { panic!("the directory is free") };
+    assert!(lock_of_java().is_err());
+    drop(held);
+    lock_of_java().unwrap();
 }
