@@ -145,6 +145,7 @@ fn format_first(
         users,
         limits: config.metadata_log,
         others: None,
+        other_dirs: Vec::new(),
     };
     Ok(Store::format(&options, now_ms)?)
 }

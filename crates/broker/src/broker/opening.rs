@@ -102,9 +102,10 @@ impl Broker {
         let dirs = DataDirs::open((disk.clone(), background), &config)?;
         let dir = dirs.first().configured().to_owned();
         let others: Vec<&Path> = dirs.iter().map(DataDir::configured).filter(|other| *other != dir).collect();
-        let others = Store::check_others(&*disk, (&dir, config.node_id), &others)?;
-        let mut options = store_options(&config, disk.clone(), dir);
-        options.others = (!dirs.has_closed()).then_some(others);
+        let ids = Store::check_others(&*disk, (&dir, config.node_id), &others)?;
+        let other_dirs = others.into_iter().map(Path::to_owned).collect();
+        let mut options = StoreOptions { other_dirs, ..store_options(&config, disk.clone(), dir.clone()) };
+        options.others = (!dirs.has_closed()).then_some(ids);
         let (store, report) = Store::open(&options, now_ms())?;
         dirs.identify(|path| Store::adopt(&*disk, path, store.identity()).map_err(OpenError::from))?;
         // Only now: a directory that was refused is as it was.
@@ -281,6 +282,7 @@ fn store_options(config: &BrokerConfig, disk: Arc<dyn Disk>, dir: PathBuf) -> St
         users: Vec::new(),
         limits: config.metadata_log,
         others: None,
+        other_dirs: Vec::new(),
     }
 }
 

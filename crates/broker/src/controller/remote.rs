@@ -15,8 +15,10 @@ use levada_wire::api::controller;
 use levada_wire::messages::{CreateTopicsRequest, CreateTopicsResponse, create_topics_request};
 use parking_lot::Mutex;
 
+use crate::clock::steady_ms;
 use crate::cluster::{ClusterMembership, Forwarded};
 use crate::error_code::ErrorCode;
+use crate::log_pace::LogPace;
 use crate::security::Session;
 
 #[cfg(test)]
@@ -96,6 +98,9 @@ pub(crate) struct Remote {
     active: Arc<dyn ActiveController>,
     /// Names of topics whose creation is under way.
     creating: Arc<Mutex<HashSet<String>>>,
+    /// Lines about topics that were not created: a client that waits for one asks many times a
+    /// second.
+    failures: Arc<LogPace>,
 }
 
 /// A topic that is created because a client needs it.
@@ -103,7 +108,7 @@ pub(super) type CreatableTopic = create_topics_request::CreatableTopic;
 
 impl Remote {
     pub(super) fn new(active: Arc<dyn ActiveController>) -> Self {
-        Self { active, creating: Arc::default() }
+        Self { active, creating: Arc::default(), failures: Arc::default() }
     }
 
     /// The connection to the controller.
@@ -128,7 +133,8 @@ impl Remote {
             return;
         }
         let names: Vec<String> = topics.iter().map(|topic| topic.name.as_str().to_owned()).collect();
-        let under_way = UnderWay { creating: self.creating.clone(), names };
+        let (creating, failures) = (self.creating.clone(), self.failures.clone());
+        let under_way = UnderWay { creating, names, failures };
         let mut request = CreateTopicsRequest::default();
         request.topics = topics;
         request.timeout_ms = timeout_ms;
@@ -147,6 +153,7 @@ impl Remote {
 struct UnderWay {
     creating: Arc<Mutex<HashSet<String>>>,
     names: Vec<String>,
+    failures: Arc<LogPace>,
 }
 
 impl UnderWay {
@@ -155,10 +162,12 @@ impl UnderWay {
         let response = match answer {
             Ok(response) => response,
             Err(error) => {
+                let Some(left_out) = self.failures.admit(steady_ms()) else { return };
                 let (topic, others) = (&self.names[0], self.names.len() - 1);
                 tracing::warn!(
                     topic,
                     others,
+                    left_out,
                     error = error.name(),
                     "the controller has not answered the creation of a topic; the broker asks again when a client does"
                 );
@@ -173,13 +182,16 @@ impl UnderWay {
                 tracing::info!(topic = name, partitions = topic.num_partitions, "topic created");
             } else if !is_there(code) {
                 failed += 1;
-                if failed == 1 {
+                if failed == 1
+                    && let Some(left_out) = self.failures.admit(steady_ms())
+                {
                     let error = ErrorCode::of_code(code).map_or("unknown", ErrorCode::name);
                     let reason = topic.error_message.as_deref();
                     tracing::warn!(
                         topic = name,
                         error,
                         reason,
+                        left_out,
                         "the controller refuses to create a topic automatically"
                     );
                 }

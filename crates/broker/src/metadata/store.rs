@@ -67,6 +67,8 @@ pub struct StoreOptions {
     /// Ids of the node's other log directories; `None` if some are not known, since they cannot be
     /// read.
     pub others: Option<Vec<Uuid>>,
+    /// The node's other log directories.
+    pub other_dirs: Vec<PathBuf>,
 }
 
 /// The contents of the metadata log, and the right to change them. One per process and directory.
@@ -152,6 +154,9 @@ impl Store {
         report.epoch = epoch;
         let is_new = loaded.replay.image().features().is_empty();
         report.unused = is_new;
+        if is_new {
+            refuse_partitions(&path, options)?;
+        }
         let mut store = Self {
             disk: disk.clone(),
             identity,
@@ -310,6 +315,16 @@ fn check_unformatted(disk: &dyn Disk, dir: &Path) -> Result<(), StoreError> {
     if format::is_used(disk, dir) { Err(StoreError::Unidentified { dir: dir.to_owned() }) } else { Ok(()) }
 }
 
+/// Refuses directories with partitions of topics whose metadata is lost: a new cluster would not
+/// have the topics.
+fn refuse_partitions(log: &Path, options: &StoreOptions) -> Result<(), StoreError> {
+    let mut dirs = std::iter::once(&options.dir).chain(&options.other_dirs);
+    match dirs.find_map(|dir| format::partition_with_log(&*options.disk, dir)) {
+        Some(partition) => Err(StoreError::Lost { log: log.to_owned(), partition }),
+        None => Ok(()),
+    }
+}
+
 fn check_owner(
     dir: &Path,
     identity: &MetaProperties,
@@ -397,6 +412,19 @@ pub enum StoreError {
         dir: PathBuf,
         /// The other directory.
         other: PathBuf,
+    },
+    /// There are partitions, but no metadata of any topic.
+    #[error(
+        "{} has no records, but {} does: the metadata of the topics is lost; restore the metadata log from a copy, \
+         or move the directories of all partitions away to begin a new cluster",
+        log.display(),
+        partition.display()
+    )]
+    Lost {
+        /// The directory of the metadata log.
+        log: PathBuf,
+        /// A directory of a partition.
+        partition: PathBuf,
     },
     /// The directory has logs but no `meta.properties`.
     #[error(

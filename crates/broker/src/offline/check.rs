@@ -76,7 +76,7 @@ pub fn check(dir: &Path, all: &[PathBuf], watch: &(dyn Fn(u64, u64) + Sync)) -> 
             None => examiner.note_directory(&path),
         }
     }
-    examiner.look_at_metadata(&identity, all);
+    examiner.look_at_metadata(&identity, &work, all);
     examiner.find_missing(&identity, &work, all);
     let partitions = examiner.partitions(&work, watch)?;
     let Examiner { clean, findings, .. } = examiner;
@@ -145,7 +145,12 @@ impl<'a> Examiner<'a> {
         }
     }
 
-    fn look_at_metadata(&mut self, identity: &MetaProperties, all: &[PathBuf]) {
+    fn look_at_metadata(
+        &mut self,
+        identity: &MetaProperties,
+        work: &[(PathBuf, TopicPartition)],
+        all: &[PathBuf],
+    ) {
         let Some(contents) = inspect(&RealDisk, self.dir) else {
             self.image = elsewhere(self.dir, all).map(|contents| contents.image);
             if self.image.is_none() {
@@ -163,6 +168,12 @@ impl<'a> Examiner<'a> {
         for objection in objections(&contents.image, identity, Some(&other_ids(self.dir, all))) {
             let next = "until then the broker does not start on this directory";
             self.find(Severity::Damage, self.dir, objection, next);
+        }
+        let partition = work.iter().find(|(_, key)| key.0 != METADATA_TOPIC);
+        if contents.image.features().is_empty() && partition.is_some() {
+            let next = "restore it from a copy: until then the broker does not start on this directory";
+            let what = "has no records, although there are partitions: the metadata of the topics is lost";
+            return self.find(Severity::Damage, &self.dir.join(METADATA_DIR), what, next);
         }
         self.image = Some(contents.image);
     }

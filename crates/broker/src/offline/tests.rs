@@ -33,6 +33,7 @@ fn with_records(dir: &Path, records: Vec<Record>) {
         users: Vec::new(),
         limits: StoreLimits::default(),
         others: None,
+        other_dirs: Vec::new(),
     };
     let (mut store, _) = Store::open(&options, 0).unwrap();
     store.update(0, |_, _| Decision { records, outcome: () }).unwrap();
@@ -72,6 +73,7 @@ fn a_cluster_begins_with_the_users_that_it_was_formatted_with() {
         users: Vec::new(),
         limits: StoreLimits::default(),
         others: None,
+        other_dirs: Vec::new(),
     };
     let (store, _) = Store::open(&options, 0).unwrap();
     assert!(store.image().credentials().find("alice", 2).is_some());

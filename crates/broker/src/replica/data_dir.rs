@@ -392,20 +392,32 @@ impl DataDir {
         let failed = |source| DataDirError::Unusable { path: self.path.clone(), source };
         for disk::DirEntry { path, kind } in self.disk.list(&self.path).map_err(failed)? {
             let Some(name) = path.file_name().and_then(|name| name.to_str()) else { continue };
-            if name.ends_with(DELETED) {
-                let found = Found::of(path.clone(), DELETED).map(|found| found.key);
-                if found.is_some_and(|key| known(&key.0, key.1) && is_kept(&key)) {
-                    continue;
-                }
-                self.disk.remove_dir(&path).map_err(failed)?;
+            if kind != Kind::Dir {
                 continue;
             }
-            match partition_of(name).filter(|(topic, index)| !known(topic, *index)) {
-                Some((topic, index)) if kind == Kind::Dir => self.set_aside(&path, topic, index)?,
-                _ => {}
+            if let Some(Found { key, .. }) = Found::of(path.clone(), DELETED) {
+                if !(known(&key.0, key.1) && is_kept(&key)) {
+                    self.disk.remove_dir(&path).map_err(failed)?;
+                }
+            } else if let Some((topic, index)) =
+                partition_of(name).filter(|(topic, index)| !known(topic, *index))
+                && self.holds_partition(&path)
+            {
+                self.set_aside(&path, topic, index)?;
             }
         }
         Ok(())
+    }
+
+    /// True if a directory has files of a partition, or none. Directories of others may have names
+    /// like those of partitions.
+    fn holds_partition(&self, path: &Path) -> bool {
+        let files = self.disk.list(path).unwrap_or_default();
+        let is_own = |file: &disk::DirEntry| {
+            file.path.ends_with(PartitionMetadata::FILE_NAME)
+                || file.path.extension().is_some_and(|end| end == "log")
+        };
+        files.is_empty() || files.iter().any(is_own)
     }
 
     /// Replaces a checkpoint, unless it has these offsets already: a broker with nothing to do

@@ -97,13 +97,23 @@ fn voter(options: &StoreOptions, identity: &MetaProperties) -> Voter {
 /// True if `dir` contains logs with data: the metadata log, or partitions. Files of an interrupted
 /// [`format()`] do not count and are overwritten.
 pub(super) fn is_used(disk: &dyn Disk, dir: &Path) -> bool {
+    logs(disk, dir).next().is_some()
+}
+
+/// A partition of a topic in `dir` that has a log with data.
+pub(crate) fn partition_with_log(disk: &dyn Disk, dir: &Path) -> Option<PathBuf> {
+    logs(disk, dir).find(|path| !path.ends_with(METADATA_DIR))
+}
+
+/// Directories in `dir` with the names of partitions that have logs with data.
+fn logs<'a>(disk: &'a dyn Disk, dir: &Path) -> impl Iterator<Item = PathBuf> + use<'a> {
     let is_partition = |entry: &DirEntry| {
         let index =
             entry.path.file_name().and_then(|name| name.to_str()?.rsplit_once('-')?.1.parse::<u32>().ok());
         entry.kind == Kind::Dir && index.is_some()
     };
-    let entries = disk.list(dir).unwrap_or_default();
-    entries.iter().filter(|entry| is_partition(entry)).any(|entry| has_log(disk, &entry.path))
+    let entries = disk.list(dir).unwrap_or_default().into_iter();
+    entries.filter(is_partition).map(|entry| entry.path).filter(|path| has_log(disk, path))
 }
 
 fn has_log(disk: &dyn Disk, dir: &Path) -> bool {

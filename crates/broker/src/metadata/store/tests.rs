@@ -3,7 +3,7 @@
 mod large;
 mod shortened;
 
-use std::fs;
+use std::fs::{self, File};
 
 use levada_log::batch::BatchView;
 use levada_log::checkpoint::Rights;
@@ -54,6 +54,7 @@ fn options(dir: &Path) -> StoreOptions {
         users: Vec::new(),
         limits: StoreLimits::default(),
         others: Some(Vec::new()),
+        other_dirs: Vec::new(),
     }
 }
 
@@ -491,4 +492,29 @@ fn written_versions(path: &Path, begin: i64) -> Vec<(u16, u16)> {
     })
     .unwrap();
     found
+}
+
+#[test]
+fn partitions_without_metadata_of_any_topic_are_no_new_cluster() {
+    let (dir, other) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    drop(open(dir.path()));
+    let log = dir.path().join("__cluster_metadata-0/00000000000000000000.log");
+    let file = File::options().write(true).open(log).unwrap();
+    file.set_len(50).unwrap();
+    drop(open(dir.path()));
+    // The start after the loss is a new cluster, as long as there is nothing to lose.
+    file.set_len(50).unwrap();
+    for home in [other.path(), dir.path()] {
+        let partition = home.join("t-0");
+        fs::create_dir(&partition).unwrap();
+        let options = || StoreOptions { other_dirs: vec![other.path().to_owned()], ..options(dir.path()) };
+        drop(Store::open(&options(), 1_000).unwrap());
+        file.set_len(50).unwrap();
+        fs::write(partition.join("00000000000000000000.log"), b"records").unwrap();
+        for _ in 0..2 {
+            let refused = Store::open(&options(), 1_000).unwrap_err().to_string();
+            assert!(refused.contains(&partition.display().to_string()), "{refused}");
+        }
+        fs::remove_dir_all(&partition).unwrap();
+    }
 }
