@@ -258,13 +258,17 @@ impl DataDir {
 
     /// The partitions that have a directory here.
     pub(super) fn partitions(&self) -> Result<Vec<TopicPartition>, DataDirError> {
-        let failed = |source| DataDirError::Unusable { path: self.path.clone(), source };
-        let entries = self.disk.list(&self.path).map_err(failed)?;
-        let named = entries.iter().filter(|entry| entry.kind == Kind::Dir).filter_map(|entry| {
-            let (topic, index) = partition_of(entry.path.file_name()?.to_str()?)?;
+        let named = self.subdirectories()?.into_iter().filter_map(|path| {
+            let (topic, index) = partition_of(path.file_name()?.to_str()?)?;
             Some((topic.to_owned(), index))
         });
         Ok(named.collect())
+    }
+
+    fn subdirectories(&self) -> Result<Vec<PathBuf>, DataDirError> {
+        let failed = |source| DataDirError::Unusable { path: self.path.clone(), source };
+        let entries = self.disk.list(&self.path).map_err(failed)?.into_iter();
+        Ok(entries.filter(|entry| entry.kind == Kind::Dir).map(|entry| entry.path).collect())
     }
 
     /// The id of the topic whose partition the directory holds.
@@ -285,10 +289,7 @@ impl DataDir {
 
     /// Directories of partitions whose names end so, after an id.
     pub(super) fn found(&self, suffix: &str) -> Result<Vec<Found>, DataDirError> {
-        let failed = |source| DataDirError::Unusable { path: self.path.clone(), source };
-        let entries = self.disk.list(&self.path).map_err(failed)?;
-        let named = entries.into_iter().filter(|entry| entry.kind == Kind::Dir);
-        Ok(named.filter_map(|entry| Found::of(entry.path, suffix)).collect())
+        Ok(self.subdirectories()?.into_iter().filter_map(|path| Found::of(path, suffix)).collect())
     }
 
     /// A new name for the copy of a partition's log that is on its way here.
@@ -374,8 +375,7 @@ impl DataDir {
         Ok(())
     }
 
-    /// Renames a deleted partition's directory and returns the new path, for removal: the next
-    /// start removes it after a crash.
+    /// Renames a deleted partition's directory, for removal; the next start removes it otherwise.
     pub(super) fn mark_deleted(&self, topic: &str, index: i32) -> io::Result<PathBuf> {
         let doomed = self.path.join(aside(topic, index, DELETED));
         self.disk.rename(&self.partition(topic, index), &doomed)?;
@@ -390,17 +390,13 @@ impl DataDir {
         is_kept: impl Fn(&TopicPartition) -> bool,
     ) -> Result<(), DataDirError> {
         let failed = |source| DataDirError::Unusable { path: self.path.clone(), source };
-        for disk::DirEntry { path, kind } in self.disk.list(&self.path).map_err(failed)? {
-            let Some(name) = path.file_name().and_then(|name| name.to_str()) else { continue };
-            if kind != Kind::Dir {
-                continue;
-            }
+        for path in self.subdirectories()? {
+            let own = path.file_name().and_then(|name| partition_of(name.to_str()?));
             if let Some(Found { key, .. }) = Found::of(path.clone(), DELETED) {
                 if !(known(&key.0, key.1) && is_kept(&key)) {
                     self.disk.remove_dir(&path).map_err(failed)?;
                 }
-            } else if let Some((topic, index)) =
-                partition_of(name).filter(|(topic, index)| !known(topic, *index))
+            } else if let Some((topic, index)) = own.filter(|(topic, index)| !known(topic, *index))
                 && self.holds_partition(&path)
             {
                 self.set_aside(&path, topic, index)?;
@@ -409,15 +405,11 @@ impl DataDir {
         Ok(())
     }
 
-    /// True if a directory has files of a partition, or none. Directories of others may have names
-    /// like those of partitions.
+    /// True if a directory has files of a partition, or none. Others may have such names too.
     fn holds_partition(&self, path: &Path) -> bool {
         let files = self.disk.list(path).unwrap_or_default();
-        let is_own = |file: &disk::DirEntry| {
-            file.path.ends_with(PartitionMetadata::FILE_NAME)
-                || file.path.extension().is_some_and(|end| end == "log")
-        };
-        files.is_empty() || files.iter().any(is_own)
+        let mut names = files.iter().filter_map(|file| file.path.file_name()?.to_str());
+        files.is_empty() || names.any(|name| name == PartitionMetadata::FILE_NAME || name.ends_with(".log"))
     }
 
     /// Replaces a checkpoint, unless it has these offsets already: a broker with nothing to do

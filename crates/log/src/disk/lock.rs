@@ -1,7 +1,7 @@
 //! The lock that keeps two processes out of one data directory.
 //!
-//! It consists of two locks of the same file, which do not know of each other. The lock of all its
-//! bytes, which belongs to the open file, excludes Kafka: Java locks bytes too. The lock of the file
+//! It consists of two locks of one file, which do not know of each other. The lock of its bytes,
+//! which belongs to the open file, excludes Kafka: Java locks bytes too. The lock of the file
 //! (`flock`) excludes shell scripts.
 
 use std::fs::File;

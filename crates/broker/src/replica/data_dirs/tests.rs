@@ -78,6 +78,30 @@ fn of_two_topics_of_one_name_the_deleted_one_is_set_aside() {
 }
 
 #[test]
+fn directories_of_others_are_left_alone() {
+    let home = tempfile::tempdir().unwrap();
+    for (path, file) in [
+        ("a/backup-2024", "notes.txt"),
+        ("a/to-delete", "notes.txt"),
+        ("a/gone-0", "00000000000000000000.log"),
+        ("a/gone-1.0123456789abcdef0123456789abcdef-delete", "00000000000000000000.log"),
+    ] {
+        std::fs::create_dir_all(home.path().join(path)).unwrap();
+        std::fs::write(home.path().join(path).join(file), b"bytes").unwrap();
+    }
+    std::fs::create_dir_all(home.path().join("b")).unwrap();
+    let dirs = open(&home, &["a", "b"]).unwrap();
+    dirs.quarantine_strays(|_, _| None).unwrap();
+    let entries = std::fs::read_dir(home.path().join("a")).unwrap();
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<String> = names.filter(|name| !name.starts_with('.')).collect();
+    names.sort();
+    assert_eq!(names[..1], ["backup-2024"]);
+    assert!(names[1].starts_with("gone-0.") && names[1].ends_with("-stray"), "{names:?}");
+    assert_eq!(names[2..], ["to-delete"]);
+}
+
+#[test]
 fn a_directory_that_cannot_be_used_is_left_out_unless_it_has_the_metadata() {
     let home = tempfile::tempdir().unwrap();
     std::fs::write(home.path().join("b"), "no directory").unwrap();
