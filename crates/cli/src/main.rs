@@ -5,6 +5,7 @@ mod acl;
 mod api;
 mod bench;
 mod cert;
+mod client_properties;
 mod cluster;
 mod colour;
 mod completions;
