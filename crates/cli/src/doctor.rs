@@ -10,6 +10,7 @@ use serde::Serialize;
 use crate::{
     cluster::BrokerArgs,
     failure::Failure,
+    http::Address,
     output::{self, Format, FormatArgs},
 };
 
@@ -41,6 +42,9 @@ pub(crate) struct Args {
     /// HTTP address of that broker
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:9644", requires = "live")]
     http: String,
+    /// File with the levada.http.token of that broker [env: LEVADA_HTTP_TOKEN, the token itself]
+    #[arg(long, value_name = "FILE", requires = "live")]
+    http_token_file: Option<PathBuf>,
     /// Check the cluster of --brokers: features, topics, groups and replicas
     #[arg(long, conflicts_with_all = ["dir", "live"])]
     cluster: bool,
@@ -111,7 +115,8 @@ struct Capability {
 
 pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
     if args.live {
-        return live::run(&args.http, args.format.format, out);
+        let address = Address::new(&args.http, args.http_token_file.as_deref())?;
+        return live::run(&address, args.format.format, out);
     }
     if args.cluster {
         return if args.watch {

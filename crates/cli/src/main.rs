@@ -19,6 +19,7 @@ mod files;
 mod group;
 mod health;
 mod hints;
+mod http;
 mod interrupt;
 mod kafka_error;
 mod lab;
