@@ -38,6 +38,7 @@ use crate::{
   levada produce clicks -k '\\t' < pairs.tsv
   levada produce clicks -p 0 -z zstd -H source=import < clicks.txt
   tail -F app.log | levada produce logs
+  levada topic create copy -p 12        at least the partitions of clicks, for the next line
   levada consume clicks -e --output json | levada produce copy --input json")]
 pub(crate) struct Args {
     /// Name of the topic
