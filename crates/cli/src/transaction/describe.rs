@@ -34,7 +34,7 @@ pub(super) struct Description {
     coordinator: i32,
     producer_id: i64,
     pub(super) producer_epoch: i16,
-    state: String,
+    pub(super) state: String,
     timeout_ms: i32,
     /// Of a transaction that is open.
     started_ms: Option<i64>,
