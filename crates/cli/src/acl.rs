@@ -14,7 +14,7 @@ use levada_wire::{
     },
 };
 
-use self::entry::{Row, operation, principal};
+use self::entry::{Row, check_effect, operation, principal};
 use crate::{
     cluster::{Cluster, ClusterCommand},
     failure::Failure,
@@ -205,6 +205,7 @@ impl Change {
 
     fn add(&self, cluster: &mut Cluster, out: &mut dyn Write) -> Result<(), Failure> {
         let entries = self.entries()?;
+        entries.iter().try_for_each(|entry| check_effect(entry.resource_type, entry.operation))?;
         let mut request = CreateAclsRequest::default();
         request.creations = entries.iter().map(creation).collect();
         let response = cluster.ask(&request)?;
@@ -242,9 +243,16 @@ impl Remove {
             kafka_error::needing(checked, "alter", "--cluster")?;
             removed += result.matching_acls.len() as u64;
         }
-        let said = format!("removed {}", counted(removed, "entry", "entries"));
-        let outcome = if removed > 0 { Outcome::Done } else { Outcome::Unchanged };
-        outcomes.add(("acl", &principal), outcome, &said);
+        if removed == 0 {
+            let failure = Failure::with_next(
+                format!("{what}: there is no such entry"),
+                format!("levada acl list --principal '{principal}' shows the entries of {principal}"),
+            );
+            outcomes.fail(("acl", &principal), failure);
+        } else {
+            let said = format!("removed {}", counted(removed, "entry", "entries"));
+            outcomes.add(("acl", &principal), Outcome::Done, &said);
+        }
         outcomes.end(out)
     }
 }
