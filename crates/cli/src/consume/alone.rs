@@ -6,7 +6,7 @@ use super::{Args, Offsets, fetcher::Fetcher, limit::Limit, sink::Sink, start::St
 use crate::{
     cluster::{Cluster, Outage},
     failure::Failure,
-    interrupt,
+    interrupt, output,
 };
 
 /// Interval between checks for new partitions, and for new topics that match a pattern.
@@ -56,7 +56,8 @@ pub(super) fn run(
             Ok(()) => outage.over(),
             Err(failure) => {
                 reading.is_stale = true;
-                outage.bear(&mut reading.cluster, failure, &interrupt::is_asked)?;
+                let is_over = || interrupt::is_asked() || output::stdout_is_closed();
+                outage.bear(&mut reading.cluster, failure, &is_over)?;
             }
         }
     }
@@ -65,7 +66,9 @@ pub(super) fn run(
 
 impl Reading<'_> {
     fn is_done(&self, sink: &Sink<'_>) -> bool {
-        sink.is_done() || self.ends.as_ref().is_some_and(|ends| self.fetcher.has_reached(ends))
+        sink.is_done()
+            || output::stdout_is_closed()
+            || self.ends.as_ref().is_some_and(|ends| self.fetcher.has_reached(ends))
     }
 
     fn step(&mut self, sink: &mut Sink<'_>) -> Result<(), Failure> {
