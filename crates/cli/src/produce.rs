@@ -139,8 +139,14 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
 }
 
 fn feed(args: &Args, batches: &mut Batches<'_>, bar: &ProgressBar) -> Result<(), Failure> {
-    let mut lines = Lines::stdin();
     let mut reader = Reader::new(args);
+    let ended = feed_lines(&mut reader, batches, bar);
+    reader.warn();
+    ended.map_err(|failure| reader.explained(failure))
+}
+
+fn feed_lines(reader: &mut Reader<'_>, batches: &mut Batches<'_>, bar: &ProgressBar) -> Result<(), Failure> {
+    let mut lines = Lines::stdin();
     loop {
         if lines.would_wait() {
             batches.flush()?;
@@ -157,9 +163,7 @@ fn feed(args: &Args, batches: &mut Batches<'_>, bar: &ProgressBar) -> Result<(),
         }
         bar.set_position(batches.acknowledged_bytes());
     }
-    batches.flush()?;
-    reader.warn();
-    Ok(())
+    batches.flush()
 }
 
 /// A bar on stderr if people watch and records do not come from their keyboard.

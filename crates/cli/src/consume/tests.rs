@@ -67,6 +67,11 @@ fn ends_are_offsets_and_times() {
     for text in ["-1", "@", "latest", "99999999999999999999"] {
         text.parse::<Until>().expect_err(text);
     }
+    let times = "after the @, expected a time such as 2026-11-21T06:30:00Z, 2026-11-21 or";
+    for text in ["@foo", "@2026-11-21T06:30:00Z+99"] {
+        assert!(text.parse::<Until>().unwrap_err().starts_with(times), "{text}");
+        assert!(text.parse::<Start>().unwrap_err().starts_with(times), "{text}");
+    }
     assert!(Limit::new(true, None).is_due() && !Limit::new(false, None).is_due());
     assert!(!Limit::new(false, Some(Until::Time(i64::MAX))).is_due(), "a time to come");
     assert!(Limit::new(false, Some(Until::Time(0))).is_due());
