@@ -35,7 +35,12 @@ const ROWS: &[Row] = &[
         "there is no such topic or partition",
         Some("levada topic list shows all topics, levada topic create creates one"),
     ),
-    Row(5, "LEADER_NOT_AVAILABLE", "the partition has no leader yet", Some("retry in a moment")),
+    Row(
+        5,
+        "LEADER_NOT_AVAILABLE",
+        "the partition has no leader",
+        Some("retry in a moment; levada cluster health lists partitions without a leader"),
+    ),
     Row(6, "NOT_LEADER_OR_FOLLOWER", "another broker leads the partition", Some("retry in a moment")),
     Row(7, "REQUEST_TIMED_OUT", "the broker did not finish in time", None),
     Row(
