@@ -57,7 +57,11 @@ pub(super) fn run(
             Err(failure) => {
                 reading.is_stale = true;
                 let is_over = || interrupt::is_asked() || output::stdout_is_closed();
-                outage.bear(&mut reading.cluster, failure, &is_over)?;
+                let borne = outage.bear(&mut reading.cluster, failure, &is_over);
+                // Without a reader of the output the broker is not needed any more.
+                if !output::stdout_is_closed() {
+                    borne?;
+                }
             }
         }
     }
