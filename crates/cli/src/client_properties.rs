@@ -157,7 +157,7 @@ pub(crate) fn check_names<'a>(
     };
     let all: Vec<String> = unknown.iter().map(shown).collect();
     Ok((!all.is_empty())
-        .then(|| format!("{source}: {} has no effect; levada reads {READ}", all.join(" and "))))
+        .then(|| format!("{source}: without effect: {}; levada reads {READ}", all.join(", "))))
 }
 
 /// TLS and SASL of a security.protocol.

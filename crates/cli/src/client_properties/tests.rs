@@ -22,7 +22,7 @@ fn a_misspelt_property_of_the_login_is_an_error() {
 fn other_names_are_warned_of_unless_kafkas_admin_client_has_them() {
     let warning = |keys: &[&str]| check_names("f", keys.iter().copied()).unwrap();
     assert_eq!(warning(&["security.protocol", "ssl.protocol", "request.timeout.ms"]), None);
-    let expected = "f: ssl.keystore.chain (the nearest is ssl.keystore.key) and group.id has no effect; \
+    let expected = "f: without effect: ssl.keystore.chain (the nearest is ssl.keystore.key), group.id; \
                     levada reads security.protocol, sasl.* and ssl.*";
     assert_eq!(warning(&["ssl.keystore.chain", "group.id"]).as_deref(), Some(expected));
 }
