@@ -6,23 +6,17 @@ use std::io::Write;
 
 use clap::Subcommand;
 use levada_broker::security::acl::{Acl, CLUSTER_NAME, Operation, PatternType, Permission, ResourceType};
-use levada_wire::{
-    StrBytes,
-    messages::{
-        CreateAclsRequest, DeleteAclsRequest, DescribeAclsRequest, create_acls_request::AclCreation,
-        delete_acls_request::DeleteAclsFilter,
-    },
-};
+use levada_wire::StrBytes;
+use levada_wire::messages::create_acls_request::AclCreation;
+use levada_wire::messages::delete_acls_request::DeleteAclsFilter;
+use levada_wire::messages::{CreateAclsRequest, DeleteAclsRequest, DescribeAclsRequest};
 
 use self::entry::{Row, check_effect, operation, principal};
-use crate::{
-    cluster::{Cluster, ClusterCommand},
-    failure::Failure,
-    kafka_error,
-    outcomes::{Outcome, Outcomes},
-    output::{self, Format, FormatArgs, counted},
-    question,
-};
+use crate::cluster::{Cluster, ClusterCommand};
+use crate::failure::Failure;
+use crate::outcomes::{Outcome, Outcomes};
+use crate::output::{self, Format, FormatArgs, counted};
+use crate::{kafka_error, question};
 
 /// List, add and remove entries of access control
 #[derive(Debug, Subcommand)]

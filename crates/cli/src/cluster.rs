@@ -6,31 +6,26 @@ mod login;
 mod offsets;
 mod outage;
 
-use std::{
-    collections::BTreeMap,
-    env,
-    net::TcpStream,
-    path::PathBuf,
-    thread,
-    time::{Duration, Instant},
-};
+use std::collections::BTreeMap;
+use std::net::TcpStream;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+use std::{env, thread};
 
 use clap::Subcommand;
-use levada_wire::{
-    Client, ClientError, ClientOptions, StrBytes, Uuid,
-    messages::{
-        KafkaRequest, MetadataRequest, MetadataResponse, RequestResponsePair,
-        metadata_request::MetadataRequestTopic, metadata_response::MetadataResponseTopic,
-    },
-};
+use levada_wire::messages::metadata_request::MetadataRequestTopic;
+use levada_wire::messages::metadata_response::MetadataResponseTopic;
+use levada_wire::messages::{KafkaRequest, MetadataRequest, MetadataResponse, RequestResponsePair};
+use levada_wire::{Client, ClientError, ClientOptions, StrBytes, Uuid};
 
+pub(crate) use self::coordinator::Coordinated;
 use self::login::Login;
-pub(crate) use self::{
-    coordinator::Coordinated,
-    offsets::{EARLIEST, FoundOffset, Isolation, LATEST, MAX_TIMESTAMP, TopicPartition},
-    outage::Outage,
-};
-use crate::{failure::Failure, kafka_error, output::counted, profile::Profiles};
+pub(crate) use self::offsets::{EARLIEST, FoundOffset, Isolation, LATEST, MAX_TIMESTAMP, TopicPartition};
+pub(crate) use self::outage::Outage;
+use crate::failure::Failure;
+use crate::kafka_error;
+use crate::output::counted;
+use crate::profile::Profiles;
 
 // Arguments of a noun whose verbs all need a cluster: the verb, and the cluster. Not a doc comment:
 // clap would print it in place of the help of the noun.

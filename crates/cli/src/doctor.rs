@@ -1,18 +1,20 @@
 //! `levada doctor`: the transfer paths that this kernel, this container and this file system
 //! support, and for the others the reason and a remedy. `cluster` checks a cluster instead.
 
-use std::{collections::BTreeMap, io::Write, path::PathBuf};
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::PathBuf;
 
 use levada_broker::config;
-use levada_io::{Caps, Path, Thresholds, probe::Support, thresholds::CalibrationError};
+use levada_io::probe::Support;
+use levada_io::thresholds::CalibrationError;
+use levada_io::{Caps, Path, Thresholds};
 use serde::Serialize;
 
-use crate::{
-    cluster::BrokerArgs,
-    failure::Failure,
-    http::Address,
-    output::{self, Format, FormatArgs},
-};
+use crate::cluster::BrokerArgs;
+use crate::failure::Failure;
+use crate::http::Address;
+use crate::output::{self, Format, FormatArgs};
 
 mod cluster;
 mod live;

@@ -10,7 +10,8 @@ use levada_files::{
     Address, CacheRule, Config, LogFormat, LogOptions, SEND_TIME, Server, Signals, SiteOptions, TlsOptions,
 };
 
-use crate::{failure::Failure, logging};
+use crate::failure::Failure;
+use crate::logging;
 
 /// Serve a directory over HTTP until SIGTERM or SIGINT
 ///

@@ -7,21 +7,18 @@ use std::path::PathBuf;
 
 use clap::Subcommand;
 use indicatif::HumanBytes;
-use levada_wire::messages::{
-    DescribeLogDirsRequest, MetadataResponse, metadata_response::MetadataResponsePartition,
-};
+use levada_wire::messages::metadata_response::MetadataResponsePartition;
+use levada_wire::messages::{DescribeLogDirsRequest, MetadataResponse};
 use serde::Serialize;
 
 use self::brokers::Brokers;
 pub(crate) use self::brokers::describe;
-use crate::{
-    cluster::{Cluster, ClusterCommand},
-    failure::Failure,
-    http::Address,
-    kafka_error,
-    output::{self, Format, FormatArgs},
-    topic::TopicSizes,
-};
+use crate::cluster::{Cluster, ClusterCommand};
+use crate::failure::Failure;
+use crate::http::Address;
+use crate::kafka_error;
+use crate::output::{self, Format, FormatArgs};
+use crate::topic::TopicSizes;
 
 /// Show the cluster, and whether it is well
 #[derive(Debug, Subcommand)]

@@ -7,19 +7,15 @@ mod index;
 mod report;
 mod snapshot;
 
-use std::{
-    fs,
-    io::Write,
-    path::{Path, PathBuf},
-};
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
 
-use crate::{
-    failure::Failure,
-    log_dump::report::{Report, Verdict},
-    output::{Format, FormatArgs},
-};
+use crate::failure::Failure;
+use crate::log_dump::report::{Report, Verdict};
+use crate::output::{Format, FormatArgs};
 
 /// Read files of a data directory
 #[derive(Debug, clap::Args)]
@@ -39,8 +35,8 @@ enum Verb {
 ///
 /// Reads segments (.log), indexes (.index, .timeindex, .txnindex), producer snapshots (.snapshot),
 /// checkpoints, partition.metadata, meta.properties and quorum-state. With --records, records of
-/// internal topics are decoded. Exit code 1 if a file is damaged or cannot be read. Works on the files of a Kafka
-/// broker too.
+/// internal topics are decoded. Exit code 1 if a file is damaged or cannot be read. Works on the
+/// files of a Kafka broker too.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   levada log dump levada-data/clicks-0/00000000000000000000.log

@@ -40,7 +40,8 @@ mod topic;
 mod transaction;
 mod user;
 
-use std::{io::Write, process::ExitCode};
+use std::io::Write;
+use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 

@@ -1,20 +1,16 @@
 //! Output of results: aligned columns for people, JSON for programs, always on stdout.
 
-use std::{
-    fs::File,
-    io::{self, BufWriter, IsTerminal as _, Write},
-    os::fd::{AsFd, BorrowedFd},
-};
+use std::fs::File;
+use std::io::{self, BufWriter, IsTerminal as _, Write};
+use std::os::fd::{AsFd, BorrowedFd};
 
 use clap::ValueEnum;
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::Serialize;
 
-use crate::{
-    colour::{self, Style},
-    failure::Failure,
-};
+use crate::colour::{self, Style};
+use crate::failure::Failure;
 
 /// The form of a result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]

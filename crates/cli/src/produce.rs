@@ -7,24 +7,20 @@ mod partitioner;
 mod producer;
 mod record;
 
-use std::{
-    io::{self, IsTerminal},
-    time::{Duration, Instant},
-};
+use std::io::{self, IsTerminal};
+use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
 use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressStyle};
 use levada_log::compress::Compression;
 
 pub(crate) use self::batches::{check, request};
-use crate::{
-    cluster::{BrokerArgs, Cluster},
-    escapes,
-    failure::Failure,
-    kafka_error,
-    produce::{batches::Batches, lines::Lines, record::Reader},
-    time,
-};
+use crate::cluster::{BrokerArgs, Cluster};
+use crate::failure::Failure;
+use crate::produce::batches::Batches;
+use crate::produce::lines::Lines;
+use crate::produce::record::Reader;
+use crate::{escapes, kafka_error, time};
 
 /// Produce records, one from each line of stdin
 ///

@@ -3,19 +3,20 @@
 
 mod store;
 
-use std::{collections::BTreeMap, fs, io::Write, path::PathBuf};
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Write;
+use std::path::PathBuf;
 
 use clap::Subcommand;
 use levada_broker::config::parse_properties;
 use serde_json::json;
 
 pub(crate) use self::store::{Profile, Profiles};
-use crate::{
-    client_properties::{self, Name},
-    failure::Failure,
-    output::{self, Format, FormatArgs},
-    question,
-};
+use crate::client_properties::{self, Name};
+use crate::failure::Failure;
+use crate::output::{self, Format, FormatArgs};
+use crate::question;
 
 /// Name clusters, with their brokers and client properties
 ///

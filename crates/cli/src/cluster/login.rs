@@ -1,25 +1,21 @@
 //! Authentication of the command line: `--command-config` with Kafka's client properties, TLS and
 //! SASL.
 
-use std::{env, fs, net::TcpStream, path::Path, sync::Once};
+use std::net::TcpStream;
+use std::path::Path;
+use std::sync::Once;
+use std::{env, fs};
 
-use levada_broker::{
-    config::{Property, parse_properties},
-    keystore::{ClientTls, SslSettings},
-    security::{
-        jaas::Jaas,
-        login::{LoginFault, SaslLogin},
-        sasl::Mechanism,
-    },
-};
-use levada_wire::{
-    Client, ClientOptions, StrBytes,
-    messages::{SaslAuthenticateRequest, SaslHandshakeRequest},
-};
+use levada_broker::config::{Property, parse_properties};
+use levada_broker::keystore::{ClientTls, SslSettings};
+use levada_broker::security::jaas::Jaas;
+use levada_broker::security::login::{LoginFault, SaslLogin};
+use levada_broker::security::sasl::Mechanism;
+use levada_wire::messages::{SaslAuthenticateRequest, SaslHandshakeRequest};
+use levada_wire::{Client, ClientOptions, StrBytes};
 
-use crate::client_properties;
 use crate::failure::Failure;
-use crate::kafka_error;
+use crate::{client_properties, kafka_error};
 
 /// Credentials of the command line, and its trusted authorities.
 #[derive(Clone, Debug, Default)]

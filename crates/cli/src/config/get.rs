@@ -4,17 +4,13 @@ use std::io::Write;
 
 use serde::Serialize;
 
-use super::{
-    quota,
-    target::{Kind, Target},
-};
-use crate::{
-    cluster::{BrokerArgs, Cluster},
-    failure::Failure,
-    hints,
-    output::{self, Format, FormatArgs},
-    settings::{self, Setting},
-};
+use super::quota;
+use super::target::{Kind, Target};
+use crate::cluster::{BrokerArgs, Cluster};
+use crate::failure::Failure;
+use crate::hints;
+use crate::output::{self, Format, FormatArgs};
+use crate::settings::{self, Setting};
 
 /// Print settings of topics, brokers, groups and clients of a running cluster
 ///

@@ -1,15 +1,14 @@
 //! `levada config show`: the configuration that `levada serve` would run with, and where each value
 //! comes from.
 
-use std::{io::Write, path::PathBuf};
+use std::io::Write;
+use std::path::PathBuf;
 
 use levada_broker::config::{BrokerConfig, ConfigErrors, Described, HIDDEN, Note, Origin, Sources};
 use serde_json::json;
 
-use crate::{
-    failure::Failure,
-    output::{self, Format, FormatArgs},
-};
+use crate::failure::Failure;
+use crate::output::{self, Format, FormatArgs};
 
 /// Print the configuration that `levada serve` would use with the same options, environment and
 /// file

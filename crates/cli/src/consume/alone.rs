@@ -2,12 +2,15 @@
 
 use std::time::{Duration, Instant};
 
-use super::{Args, Offsets, fetcher::Fetcher, limit::Limit, sink::Sink, start::Start, topics::Wanted};
-use crate::{
-    cluster::{Cluster, Outage},
-    failure::Failure,
-    interrupt, output,
-};
+use super::fetcher::Fetcher;
+use super::limit::Limit;
+use super::sink::Sink;
+use super::start::Start;
+use super::topics::Wanted;
+use super::{Args, Offsets};
+use crate::cluster::{Cluster, Outage};
+use crate::failure::Failure;
+use crate::{interrupt, output};
 
 /// Interval between checks for new partitions, and for new topics that match a pattern.
 const LOOK: Duration = Duration::from_secs(5);

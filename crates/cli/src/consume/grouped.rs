@@ -2,21 +2,17 @@
 
 use std::collections::BTreeSet;
 
-use super::{
-    Args, Offsets, Topics,
-    alone::AWAY_LIMIT,
-    fetcher::Fetcher,
-    limit::Limit,
-    member::{Member, is_healed_by_a_heartbeat},
-    sink::Sink,
-    topics::Wanted,
-};
-use crate::{
-    cluster::{Cluster, Outage, TopicPartition},
-    failure::Failure,
-    group::{offsets, state},
-    interrupt, kafka_error, output,
-};
+use super::alone::AWAY_LIMIT;
+use super::fetcher::Fetcher;
+use super::limit::Limit;
+use super::member::{Member, is_healed_by_a_heartbeat};
+use super::sink::Sink;
+use super::topics::Wanted;
+use super::{Args, Offsets, Topics};
+use crate::cluster::{Cluster, Outage, TopicPartition};
+use crate::failure::Failure;
+use crate::group::{offsets, state};
+use crate::{interrupt, kafka_error, output};
 
 struct Reading<'a> {
     args: &'a Args,

@@ -3,11 +3,9 @@
 use std::str::FromStr;
 
 use super::{Offsets, Topics, start};
-use crate::{
-    cluster::{Cluster, Isolation, LATEST},
-    failure::Failure,
-    time,
-};
+use crate::cluster::{Cluster, Isolation, LATEST};
+use crate::failure::Failure;
+use crate::time;
 
 /// Value of `--until`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

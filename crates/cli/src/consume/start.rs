@@ -3,11 +3,9 @@
 use std::str::FromStr;
 
 use super::{Offsets, Topics};
-use crate::{
-    cluster::{Cluster, EARLIEST, Isolation, LATEST},
-    failure::{Cause, Failure},
-    kafka_error, time,
-};
+use crate::cluster::{Cluster, EARLIEST, Isolation, LATEST};
+use crate::failure::{Cause, Failure};
+use crate::{kafka_error, time};
 
 /// Value of `-o`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,14 +5,12 @@ use levada_log::batch::{BatchView, Builder, EndMarker, Header, Marker, Record};
 use levada_wire::messages::fetch_response::AbortedTransaction;
 use serde_json::json;
 
-use super::{
-    Offsets,
-    aborted::Aborted,
-    format::{Shown, Template},
-    limit::{Limit, Until, nearer},
-    start::{Start, before_end, in_range, or_end},
-    topics::Wanted,
-};
+use super::Offsets;
+use super::aborted::Aborted;
+use super::format::{Shown, Template};
+use super::limit::{Limit, Until, nearer};
+use super::start::{Start, before_end, in_range, or_end};
+use super::topics::Wanted;
 
 #[test]
 fn starts_are_words_offsets_distances_and_times() {

@@ -1,20 +1,16 @@
 //! `levada doctor --live`: throughput of a running broker by path, each second, from its
 //! `/metrics`.
 
-use std::{
-    collections::BTreeMap,
-    io::{IsTerminal, Write, stdout},
-    time::{Duration, Instant},
-};
+use std::collections::BTreeMap;
+use std::io::{IsTerminal, Write, stdout};
+use std::time::{Duration, Instant};
 
 use indicatif::HumanBytes;
 use serde::Serialize;
 
-use crate::{
-    failure::Failure,
-    http::Address,
-    output::{self, Format},
-};
+use crate::failure::Failure;
+use crate::http::Address;
+use crate::output::{self, Format};
 
 /// Between two looks.
 const PERIOD: Duration = Duration::from_secs(1);

@@ -2,10 +2,8 @@
 
 use std::fs;
 
-use levada_log::{
-    batch::{Builder, EndMarker, Marker},
-    compress::Compression,
-};
+use levada_log::batch::{Builder, EndMarker, Marker};
+use levada_log::compress::Compression;
 use tempfile::TempDir;
 
 use super::*;

@@ -2,8 +2,10 @@
 
 use std::borrow::Cow;
 
-use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
-use serde::{Deserialize, Deserializer, de::IgnoredAny};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Deserializer};
 
 use super::record::{Header, Record};
 

@@ -4,13 +4,10 @@ use std::borrow::Cow;
 
 use levada_log::batch::{BatchView, Builder};
 
-use super::{
-    Args, json,
-    lines::Lines,
-    producer::Producer,
-    record::{Reader, Record, split_key},
-    separator,
-};
+use super::lines::Lines;
+use super::producer::Producer;
+use super::record::{Reader, Record, split_key};
+use super::{Args, json, separator};
 use crate::failure::{Cause, Failure};
 use crate::kafka_error;
 

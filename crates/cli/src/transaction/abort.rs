@@ -1,25 +1,20 @@
 //! `levada transaction abort`: ends a transaction through its coordinator or, if no coordinator has
 //! it, in one partition.
 
-use std::{io::Write, thread, time::Duration, time::Instant};
+use std::io::Write;
+use std::thread;
+use std::time::{Duration, Instant};
 
-use levada_wire::{
-    StrBytes,
-    messages::{
-        InitProducerIdRequest, InitProducerIdResponse, WriteTxnMarkersRequest,
-        write_txn_markers_request::{WritableTxnMarker, WritableTxnMarkerTopic},
-    },
-};
+use levada_wire::StrBytes;
+use levada_wire::messages::write_txn_markers_request::{WritableTxnMarker, WritableTxnMarkerTopic};
+use levada_wire::messages::{InitProducerIdRequest, InitProducerIdResponse, WriteTxnMarkersRequest};
 
 use super::{describe, producers};
-use crate::{
-    cluster::{Cluster, Coordinated},
-    failure::Failure,
-    kafka_error,
-    outcomes::{Outcome, Outcomes},
-    output::FormatArgs,
-    question,
-};
+use crate::cluster::{Cluster, Coordinated};
+use crate::failure::Failure;
+use crate::outcomes::{Outcome, Outcomes};
+use crate::output::FormatArgs;
+use crate::{kafka_error, question};
 
 /// Abort a transaction
 ///

@@ -2,16 +2,14 @@
 
 use std::io::Write;
 
-use levada_wire::{StrBytes, messages::DescribeTransactionsRequest};
+use levada_wire::StrBytes;
+use levada_wire::messages::DescribeTransactionsRequest;
 use serde::Serialize;
 
-use crate::{
-    cluster::{Cluster, Coordinated},
-    failure::Failure,
-    kafka_error,
-    output::{self, FormatArgs},
-    time,
-};
+use crate::cluster::{Cluster, Coordinated};
+use crate::failure::Failure;
+use crate::output::{self, FormatArgs};
+use crate::{kafka_error, time};
 
 /// Describe transactional ids: producer, state, how long the transaction has been open, its
 /// partitions
