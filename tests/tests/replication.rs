@@ -5,10 +5,10 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use levada_tests::cluster::{Cluster, Discovery, KAFKA, LEVADA, LIMIT, Shape};
+use levada_tests::cluster::{Cluster, Discovery, KAFKA, LEVADA, LIMIT, Shape, Tools};
 use levada_tests::pki::{Authority, Flaw};
 use levada_tests::raw::{self, Batch, Connection};
-use levada_tests::{Tool, await_some, cluster::Tools};
+use levada_tests::{Tool, await_some};
 
 const NONE: i16 = 0;
 const ALL: i16 = -1;

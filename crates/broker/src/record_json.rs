@@ -3,7 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use base64::{Engine as _, engine::general_purpose::STANDARD};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use levada_log::checkpoint::id_text;
 use levada_wire::Uuid;

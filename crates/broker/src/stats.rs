@@ -1,11 +1,9 @@
 //! Counters of connections, requests and bytes since the start, in relaxed atomics that hot paths
 //! may update.
 
-use std::{
-    collections::BTreeMap,
-    sync::atomic::{AtomicU64, Ordering},
-    time::SystemTime,
-};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::SystemTime;
 
 use self::clients::Clients;
 pub(crate) use self::clients::{Authentication, ListenerCounts, NamedClient, OpenConnection};

@@ -18,48 +18,34 @@ pub use self::membership::{FollowingState, MembershipState};
 pub use self::metrics::{GroupState, GroupStates, Lag, LogState, TransactionStates, UpkeepState};
 pub(crate) use self::process::resident_bytes;
 pub use self::readiness::Readiness;
-pub use crate::{
-    replay::ReplayStats,
-    replica::{CleanerStats, RecoveryProgress, ReplicationState, Work},
-    stats::Stats,
-};
+pub use crate::replay::ReplayStats;
+pub use crate::replica::{CleanerStats, RecoveryProgress, ReplicationState, Work};
+pub use crate::stats::Stats;
 
-use std::{
-    io,
-    net::{IpAddr, SocketAddr, TcpListener, ToSocketAddrs},
-    rc::Rc,
-    sync::Arc,
-    thread,
-    time::Duration,
-};
+use std::net::{IpAddr, SocketAddr, TcpListener, ToSocketAddrs};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+use std::{io, thread};
 
-use axum::{
-    Router,
-    extract::{RawQuery, Request, State},
-    http::{HeaderMap, StatusCode, header, uri::Authority},
-    middleware::{self, Next},
-    response::{IntoResponse, Response},
-    routing,
-};
-use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
-use hyper::{
-    server::conn::http1,
-    service::{Service as _, service_fn},
-};
-use hyper_util::{
-    rt::{TokioIo, TokioTimer},
-    service::TowerToHyperService,
-};
-use tokio::{
-    sync::{Semaphore, oneshot},
-    task::LocalSet,
-};
+use axum::extract::{RawQuery, Request, State};
+use axum::http::uri::Authority;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use axum::{Router, routing};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use hyper::server::conn::http1;
+use hyper::service::{Service as _, service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::sync::{Semaphore, oneshot};
+use tokio::task::LocalSet;
 
-use self::{
-    metrics::Form,
-    scrape::{ScrapeError, Scrapes},
-    stall::StallGuard,
-};
+use self::metrics::Form;
+use self::scrape::{ScrapeError, Scrapes};
+use self::stall::StallGuard;
 use crate::config::{HostPort, Secret};
 use crate::descriptors;
 use crate::tasks::{caught, guarded, spawn_restarted};

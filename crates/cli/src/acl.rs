@@ -6,23 +6,17 @@ use std::io::Write;
 
 use clap::Subcommand;
 use levada_broker::security::acl::{Acl, CLUSTER_NAME, Operation, PatternType, Permission, ResourceType};
-use levada_wire::{
-    StrBytes,
-    messages::{
-        CreateAclsRequest, DeleteAclsRequest, DescribeAclsRequest, create_acls_request::AclCreation,
-        delete_acls_request::DeleteAclsFilter,
-    },
-};
+use levada_wire::StrBytes;
+use levada_wire::messages::create_acls_request::AclCreation;
+use levada_wire::messages::delete_acls_request::DeleteAclsFilter;
+use levada_wire::messages::{CreateAclsRequest, DeleteAclsRequest, DescribeAclsRequest};
 
-use self::entry::{Row, operation, principal};
-use crate::{
-    cluster::{Cluster, ClusterCommand},
-    failure::Failure,
-    kafka_error,
-    outcomes::{Outcome, Outcomes},
-    output::{self, Format, FormatArgs, counted},
-    question,
-};
+use self::entry::{Row, check_effect, operation, principal};
+use crate::cluster::{Cluster, ClusterCommand};
+use crate::failure::Failure;
+use crate::outcomes::{Outcome, Outcomes};
+use crate::output::{self, Format, FormatArgs, counted};
+use crate::{kafka_error, question};
 
 /// List, add and remove entries of access control
 #[derive(Debug, Subcommand)]
@@ -205,6 +199,7 @@ impl Change {
 
     fn add(&self, cluster: &mut Cluster, out: &mut dyn Write) -> Result<(), Failure> {
         let entries = self.entries()?;
+        entries.iter().try_for_each(|entry| check_effect(entry.resource_type, entry.operation))?;
         let mut request = CreateAclsRequest::default();
         request.creations = entries.iter().map(creation).collect();
         let response = cluster.ask(&request)?;
@@ -242,9 +237,16 @@ impl Remove {
             kafka_error::needing(checked, "alter", "--cluster")?;
             removed += result.matching_acls.len() as u64;
         }
-        let said = format!("removed {}", counted(removed, "entry", "entries"));
-        let outcome = if removed > 0 { Outcome::Done } else { Outcome::Unchanged };
-        outcomes.add(("acl", &principal), outcome, &said);
+        if removed == 0 {
+            let failure = Failure::with_next(
+                format!("{what}: there is no such entry"),
+                format!("levada acl list --principal '{principal}' shows the entries of {principal}"),
+            );
+            outcomes.fail(("acl", &principal), failure);
+        } else {
+            let said = format!("removed {}", counted(removed, "entry", "entries"));
+            outcomes.add(("acl", &principal), Outcome::Done, &said);
+        }
         outcomes.end(out)
     }
 }

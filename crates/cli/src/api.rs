@@ -2,17 +2,13 @@
 
 use std::io::{self, Read, Write};
 
-use levada_wire::{
-    Client,
-    json::{JsonApi, JsonError},
-};
+use levada_wire::Client;
+use levada_wire::json::{JsonApi, JsonError};
 use serde_json::{Value, json};
 
-use crate::{
-    cluster::{BrokerArgs, Cluster},
-    failure::Failure,
-    output::{self, Format, FormatArgs, NOTHING},
-};
+use crate::cluster::{BrokerArgs, Cluster};
+use crate::failure::Failure;
+use crate::output::{self, Format, FormatArgs, NOTHING};
 
 /// Send one request of Kafka's protocol, and print the answer as it is
 ///

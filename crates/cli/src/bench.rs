@@ -9,18 +9,16 @@ mod produce;
 mod reader;
 mod report;
 
-use std::{io::Write, time::Duration};
+use std::io::Write;
+use std::time::Duration;
 
 use clap::Subcommand;
 use serde_json::{Value, json};
 
-use crate::{
-    cluster::{Cluster, ClusterCommand},
-    failure::Failure,
-    interrupt,
-    output::FormatArgs,
-    time,
-};
+use crate::cluster::{Cluster, ClusterCommand};
+use crate::failure::Failure;
+use crate::output::FormatArgs;
+use crate::{interrupt, time};
 
 /// Measure throughput and latency of a broker
 #[derive(Debug, Subcommand)]

@@ -6,31 +6,26 @@ mod login;
 mod offsets;
 mod outage;
 
-use std::{
-    collections::BTreeMap,
-    env,
-    net::TcpStream,
-    path::PathBuf,
-    thread,
-    time::{Duration, Instant},
-};
+use std::collections::BTreeMap;
+use std::net::TcpStream;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+use std::{env, thread};
 
 use clap::Subcommand;
-use levada_wire::{
-    Client, ClientError, ClientOptions, StrBytes, Uuid,
-    messages::{
-        KafkaRequest, MetadataRequest, MetadataResponse, RequestResponsePair,
-        metadata_request::MetadataRequestTopic,
-    },
-};
+use levada_wire::messages::metadata_request::MetadataRequestTopic;
+use levada_wire::messages::metadata_response::MetadataResponseTopic;
+use levada_wire::messages::{KafkaRequest, MetadataRequest, MetadataResponse, RequestResponsePair};
+use levada_wire::{Client, ClientError, ClientOptions, StrBytes, Uuid};
 
+pub(crate) use self::coordinator::Coordinated;
 use self::login::Login;
-pub(crate) use self::{
-    coordinator::Coordinated,
-    offsets::{EARLIEST, FoundOffset, Isolation, LATEST, MAX_TIMESTAMP, TopicPartition},
-    outage::Outage,
-};
-use crate::{failure::Failure, kafka_error, profile::Profiles};
+pub(crate) use self::offsets::{EARLIEST, FoundOffset, Isolation, LATEST, MAX_TIMESTAMP, TopicPartition};
+pub(crate) use self::outage::Outage;
+use crate::failure::Failure;
+use crate::kafka_error;
+use crate::output::counted;
+use crate::profile::Profiles;
 
 // Arguments of a noun whose verbs all need a cluster: the verb, and the cluster. Not a doc comment:
 // clap would print it in place of the help of the noun.
@@ -243,20 +238,32 @@ impl Cluster {
             let response = self.metadata(Some(&[name]), create)?;
             let topic = response.topics.into_iter().next();
             let topic = topic.ok_or_else(|| Failure::new(format!("no metadata for topic {name}")))?;
-            let code = match topic.error_code {
-                0 => topic.partitions.iter().map(|one| one.error_code).find(|code| *code != 0).unwrap_or(0),
-                code => code,
-            };
+            let (code, what) = fault(name, &topic);
             let coming = code == LEADER_NOT_AVAILABLE || (create && code == kafka_error::UNKNOWN_TOPIC);
             if coming && started.elapsed() < COMING_WAIT {
                 thread::sleep(COMING_POLL);
                 continue;
             }
-            let checked = kafka_error::check(code, &format!("topic {name}"), None);
+            let checked = kafka_error::check(code, &what, None);
             kafka_error::needing(checked, "describe", &format!("--topic {name}"))?;
             let leaders = topic.partitions.iter().map(|one| (one.partition_index, one.leader_id)).collect();
             return Ok(Topic { name: name.to_owned(), id: topic.topic_id, leaders });
         }
+    }
+}
+
+/// The error code of a topic or of its first partition with one, and the name of either.
+fn fault(name: &str, topic: &MetadataResponseTopic) -> (i16, String) {
+    let mut faulty = topic.partitions.iter().filter(|one| one.error_code != 0);
+    match (topic.error_code, faulty.next()) {
+        (0, Some(first)) => {
+            let others = match faulty.count() {
+                0 => String::new(),
+                count => format!(" and {}", counted(count as u64, "other partition", "other partitions")),
+            };
+            (first.error_code, format!("{name}/{}{others}", first.partition_index))
+        }
+        (code, _) => (code, format!("topic {name}")),
     }
 }
 
@@ -305,4 +312,30 @@ fn with_port(address: &str) -> String {
         None => address.contains(':'),
     };
     if has_port { address.to_owned() } else { format!("{address}:9092") }
+}
+
+#[cfg(test)]
+mod tests {
+    use levada_wire::messages::metadata_response::MetadataResponsePartition;
+
+    use super::*;
+
+    #[test]
+    fn a_partition_without_a_leader_is_named() {
+        fn check(topic: i16, partitions: &[i16], expected: (i16, &str)) {
+            let mut answer = MetadataResponseTopic::default();
+            answer.error_code = topic;
+            for (index, code) in (0..).zip(partitions) {
+                let mut partition = MetadataResponsePartition::default();
+                (partition.partition_index, partition.error_code) = (index, *code);
+                answer.partitions.push(partition);
+            }
+            let (code, what) = fault("pay", &answer);
+            assert_eq!((code, what.as_str()), expected);
+        }
+        check(0, &[0, 0], (0, "topic pay"));
+        check(0, &[0, 5], (5, "pay/1"));
+        check(0, &[0, 5, 5, 5], (5, "pay/1 and 2 other partitions"));
+        check(3, &[], (3, "topic pay"));
+    }
 }

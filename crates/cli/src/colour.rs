@@ -1,10 +1,8 @@
 //! Colours: only on a terminal, and not if `NO_COLOR` or `TERM=dumb` is set.
 
-use std::{
-    env,
-    io::{IsTerminal, stderr, stdout},
-    sync::atomic::{AtomicBool, Ordering},
-};
+use std::env;
+use std::io::{IsTerminal, stderr, stdout};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A way to set words off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

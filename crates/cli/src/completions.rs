@@ -5,7 +5,8 @@ use std::io::Write;
 use clap::CommandFactory;
 use clap_complete::{Shell, generate};
 
-use crate::{Cli, failure::Failure};
+use crate::Cli;
+use crate::failure::Failure;
 
 /// Print a completion script for a shell
 #[derive(Debug, clap::Args)]

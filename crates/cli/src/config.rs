@@ -12,7 +12,8 @@ use std::io::Write;
 use clap::Subcommand;
 
 pub(crate) use self::show::SourceArgs;
-use crate::{cluster::Cluster, failure::Failure};
+use crate::cluster::Cluster;
+use crate::failure::Failure;
 
 /// Show and change configuration
 #[derive(Debug, clap::Args)]

@@ -11,25 +11,20 @@ mod sink;
 mod start;
 mod topics;
 
-use std::{collections::BTreeMap, io::Write};
+use std::collections::BTreeMap;
+use std::io::Write;
 
 use clap::ValueEnum;
 use regex::bytes::Regex;
 
-pub(crate) use self::{
-    fetcher::{asked_partition, asked_topic, split_batch},
-    start::Start,
-};
-use crate::{
-    cluster::{BrokerArgs, Cluster, Isolation, Topic, TopicPartition},
-    consume::{
-        format::Template,
-        limit::{Limit, Until},
-        sink::Sink,
-        topics::Wanted,
-    },
-    failure::Failure,
-};
+pub(crate) use self::fetcher::{asked_partition, asked_topic, split_batch};
+pub(crate) use self::start::Start;
+use crate::cluster::{BrokerArgs, Cluster, Isolation, Topic, TopicPartition};
+use crate::consume::format::Template;
+use crate::consume::limit::{Limit, Until};
+use crate::consume::sink::Sink;
+use crate::consume::topics::Wanted;
+use crate::failure::Failure;
 
 /// An offset for each partition.
 pub(crate) type Offsets = BTreeMap<TopicPartition, i64>;

@@ -3,6 +3,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, IsTerminal, Write};
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -129,7 +130,10 @@ impl Source {
                 Failure::Usage(format!("{} does not end in a file name", self.path.display()))
             })?);
         }
-        let Ok(there) = fs::metadata(&path) else { return Ok(path) };
+        let Ok(there) = fs::metadata(&path) else {
+            let is_directory = asked.as_os_str().as_bytes().ends_with(b"/");
+            return if is_directory { Err(no_directory(asked)) } else { Ok(path) };
+        };
         if (there.dev(), there.ino()) == self.identity {
             return Err(Failure::new(format!(
                 "{} and {} are the same file",
@@ -157,6 +161,14 @@ impl Source {
             CopyError::Read { .. } | CopyError::Write { .. } => Failure::new(what),
         }
     }
+}
+
+fn no_directory(path: &Path) -> Failure {
+    let shown = path.display();
+    Failure::with_next(
+        format!("there is no directory {shown}"),
+        format!("mkdir {shown}, or another destination"),
+    )
 }
 
 /// The copy until it is complete: a file next to the destination, removed unless it is kept.

@@ -1,17 +1,20 @@
 //! `levada doctor`: the transfer paths that this kernel, this container and this file system
 //! support, and for the others the reason and a remedy. `cluster` checks a cluster instead.
 
-use std::{collections::BTreeMap, io::Write, path::PathBuf};
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::PathBuf;
 
 use levada_broker::config;
-use levada_io::{Caps, Path, Thresholds, probe::Support, thresholds::CalibrationError};
+use levada_io::probe::Support;
+use levada_io::thresholds::CalibrationError;
+use levada_io::{Caps, Path, Thresholds};
 use serde::Serialize;
 
-use crate::{
-    cluster::BrokerArgs,
-    failure::Failure,
-    output::{self, Format, FormatArgs},
-};
+use crate::cluster::BrokerArgs;
+use crate::failure::Failure;
+use crate::http::Address;
+use crate::output::{self, Format, FormatArgs};
 
 mod cluster;
 mod live;
@@ -41,6 +44,9 @@ pub(crate) struct Args {
     /// HTTP address of that broker
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:9644", requires = "live")]
     http: String,
+    /// File with the levada.http.token of that broker [env: LEVADA_HTTP_TOKEN, the token itself]
+    #[arg(long, value_name = "FILE", requires = "live")]
+    http_token_file: Option<PathBuf>,
     /// Check the cluster of --brokers: features, topics, groups and replicas
     #[arg(long, conflicts_with_all = ["dir", "live"])]
     cluster: bool,
@@ -111,7 +117,8 @@ struct Capability {
 
 pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
     if args.live {
-        return live::run(&args.http, args.format.format, out);
+        let address = Address::new(&args.http, args.http_token_file.as_deref())?;
+        return live::run(&address, args.format.format, out);
     }
     if args.cluster {
         return if args.watch {

@@ -1,9 +1,13 @@
 //! Failure of a command: the cause, the next step, and the exit code.
 
-use std::{io, process::ExitCode};
+use std::io;
+use std::process::ExitCode;
 
-use levada_broker::{config::ConfigErrors, server::StartError, web::WebError};
-use levada_wire::{ClientError, frame::FrameError};
+use levada_broker::config::ConfigErrors;
+use levada_broker::server::StartError;
+use levada_broker::web::WebError;
+use levada_wire::ClientError;
+use levada_wire::frame::FrameError;
 
 use crate::colour::{self, Style};
 

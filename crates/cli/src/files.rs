@@ -10,7 +10,8 @@ use levada_files::{
     Address, CacheRule, Config, LogFormat, LogOptions, SEND_TIME, Server, Signals, SiteOptions, TlsOptions,
 };
 
-use crate::{failure::Failure, logging};
+use crate::failure::Failure;
+use crate::logging;
 
 /// Serve a directory over HTTP until SIGTERM or SIGINT
 ///
@@ -94,9 +95,10 @@ pub(crate) struct Args {
     /// Number of serving threads [default: the number of cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     shards: Option<u16>,
-    /// Maximum number of connections; further connections wait
-    #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..))]
-    max_connections: u32,
+    /// Maximum number of connections; further connections wait [default: 100000, or as many as the
+    /// limit of open files permits]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    max_connections: Option<u32>,
     /// Maximum number of connections from one address; further connections are closed
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..))]
     max_connections_per_address: u32,
@@ -163,7 +165,7 @@ fn config(args: Args) -> Config {
         metrics: args.metrics,
         access_log: args.access_log.map(|path| LogOptions { path, form }),
         shards: args.shards.map(usize::from),
-        connections_max: usize::try_from(args.max_connections).unwrap_or(usize::MAX),
+        connections_max: args.max_connections.map(|count| usize::try_from(count).unwrap_or(usize::MAX)),
         connections_per_address_max: usize::try_from(args.max_connections_per_address).unwrap_or(usize::MAX),
         send_time: SEND_TIME,
         grace: Duration::from_secs(args.grace.into()),

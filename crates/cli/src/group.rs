@@ -15,10 +15,8 @@ use std::io::Write;
 use clap::Subcommand;
 
 pub(crate) use self::list::{ListedGroup, list_of_brokers};
-use crate::{
-    cluster::{Cluster, ClusterCommand},
-    failure::Failure,
-};
+use crate::cluster::{Cluster, ClusterCommand};
+use crate::failure::Failure;
 
 /// List, describe, reset, export and delete groups of consumers
 #[derive(Debug, Subcommand)]

@@ -3,23 +3,22 @@
 mod brokers;
 
 use std::io::Write;
+use std::path::PathBuf;
 
 use clap::Subcommand;
 use indicatif::HumanBytes;
-use levada_wire::messages::{
-    DescribeLogDirsRequest, MetadataResponse, metadata_response::MetadataResponsePartition,
-};
+use levada_wire::messages::metadata_response::MetadataResponsePartition;
+use levada_wire::messages::{DescribeLogDirsRequest, MetadataResponse};
 use serde::Serialize;
 
 use self::brokers::Brokers;
 pub(crate) use self::brokers::describe;
-use crate::{
-    cluster::{Cluster, ClusterCommand},
-    failure::Failure,
-    kafka_error,
-    output::{self, Format, FormatArgs},
-    topic::TopicSizes,
-};
+use crate::cluster::{Cluster, ClusterCommand};
+use crate::failure::Failure;
+use crate::http::Address;
+use crate::kafka_error;
+use crate::output::{self, Format, FormatArgs};
+use crate::topic::TopicSizes;
 
 /// Show the cluster, and whether it is well
 #[derive(Debug, Subcommand)]
@@ -54,6 +53,9 @@ pub(crate) struct Health {
     /// Check /healthz of one broker at its levada.http.listen instead
     #[arg(long, value_name = "HOST:PORT", conflicts_with_all = ["brokers", "command_config"])]
     http: Option<String>,
+    /// File with the levada.http.token of that broker [env: LEVADA_HTTP_TOKEN, the token itself]
+    #[arg(long, value_name = "FILE", requires = "http")]
+    http_token_file: Option<PathBuf>,
     #[command(flatten)]
     format: FormatArgs,
 }
@@ -94,12 +96,9 @@ struct Problem {
     what: String,
 }
 
-/// Seconds that an answer of `/healthz` may take.
-const HTTP_TIMEOUT_SECONDS: u64 = 5;
-
 pub(crate) fn run(args: ClusterCommand<Verb>, out: &mut dyn Write) -> Result<(), Failure> {
-    if let Verb::Health(Health { http: Some(address), format }) = &args.verb {
-        return alive(address)?.tell(format.format, out);
+    if let Verb::Health(Health { http: Some(address), http_token_file, format }) = &args.verb {
+        return alive(&Address::new(address, http_token_file.as_deref())?)?.tell(format.format, out);
     }
     let mut cluster = Cluster::connect(&args.brokers)?;
     match args.verb {
@@ -169,17 +168,12 @@ impl Health {
 }
 
 /// The verdict of a broker's `/healthz`. It needs neither a Kafka listener nor a login.
-fn alive(address: &str) -> Result<Verdict, Failure> {
-    let url = format!("http://{address}/healthz");
-    let answer = minreq::get(&url).with_timeout(HTTP_TIMEOUT_SECONDS).send().map_err(|error| {
-        let next = "start a broker, or name its levada.http.listen with --http";
-        Failure::with_next(format!("cannot read {url}: {error}"), next)
-    })?;
-    if answer.status_code == 200 {
+fn alive(address: &Address<'_>) -> Result<Verdict, Failure> {
+    let answer = address.get("/healthz")?;
+    if answer.status == 200 {
         return Ok(Verdict { healthy: true, problems: Vec::new() });
     }
-    let said = answer.as_str().unwrap_or_default().trim();
-    let what = format!("/healthz returned {}: {said}", answer.status_code);
+    let what = format!("/healthz returned {}: {}", answer.status, answer.text.trim());
     Ok(Verdict {
         healthy: false,
         problems: vec![Problem { broker: None, topic: None, partition: None, what }],

@@ -15,7 +15,10 @@ const NAMES: [(&str, &str); 5] = [
 ];
 
 /// Options of Kafka's tools, with the equivalent here.
-const ELSEWHERE: [(&[&str], &str); 8] = [
+const ELSEWHERE: [(&[&str], &str); 10] = [
+    // Kcat, rpk and Kafka's tools; some commands have the short option for something else.
+    (&["-t"], "a topic is named without an option: levada consume clicks, levada produce clicks"),
+    (&["-g"], "--group NAME (-G NAME) of levada consume; elsewhere a group is named without an option"),
     (&["--topic"], "a topic is named without an option: levada consume clicks, levada topic describe clicks"),
     (&["--group"], "a group is named without an option: levada group describe readers"),
     (
@@ -53,6 +56,12 @@ pub(crate) fn as_options(mut arguments: Vec<OsString>) -> Vec<OsString> {
     arguments.remove(1);
     arguments.push(option.into());
     arguments
+}
+
+/// The name that was probably meant: at most a third of its letters differ.
+pub(crate) fn nearest<'a>(unknown: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let distances = known.map(|name| (strsim::damerau_levenshtein(unknown, name), name));
+    distances.min().filter(|(distance, name)| distance * 3 <= name.len()).map(|(_, name)| name)
 }
 
 /// The same error of the command line; for an option of Kafka's with the tip what to do instead.
@@ -112,6 +121,19 @@ mod tests {
             said.contains("'server.properties'") && said.contains("tip: a file needs an option"),
             "{said}"
         );
+    }
+
+    #[test]
+    fn short_options_of_other_clients_are_told_of_ours() {
+        for (line, expected) in [
+            ("levada consume -t pay", "levada consume clicks"),
+            ("levada consume pay -g x", "-G NAME"),
+            ("levada produce -t pay", "levada produce clicks"),
+        ] {
+            let error = Cli::try_parse_from(line.split(' ')).unwrap_err();
+            let said = translated(error).to_string();
+            assert!(said.contains(expected), "{line}: {said}");
+        }
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 use levada_broker::config::TOPIC_KEYS;
 
 use crate::failure::{Cause, Failure};
+use crate::hints;
 
 /// The code of a topic or partition that does not exist.
 pub(crate) const UNKNOWN_TOPIC: i16 = 3;
@@ -14,6 +15,8 @@ pub(crate) const UNKNOWN_TOPIC: i16 = 3;
 pub(crate) const TOPIC_ALREADY_EXISTS: i16 = 36;
 /// The code of an offset outside the log.
 pub(crate) const OFFSET_OUT_OF_RANGE: i16 = 1;
+/// The code of a record that its topic does not take, such as one without a key.
+pub(crate) const INVALID_RECORD: i16 = 87;
 /// The code of a topic to which access is refused.
 pub(crate) const TOPIC_AUTHORIZATION_FAILED: i16 = 29;
 /// The code of a group that does not exist.
@@ -32,7 +35,12 @@ const ROWS: &[Row] = &[
         "there is no such topic or partition",
         Some("levada topic list shows all topics, levada topic create creates one"),
     ),
-    Row(5, "LEADER_NOT_AVAILABLE", "the partition has no leader yet", Some("retry in a moment")),
+    Row(
+        5,
+        "LEADER_NOT_AVAILABLE",
+        "the partition has no leader",
+        Some("retry in a moment; levada cluster health lists partitions without a leader"),
+    ),
     Row(6, "NOT_LEADER_OR_FOLLOWER", "another broker leads the partition", Some("retry in a moment")),
     Row(7, "REQUEST_TIMED_OUT", "the broker did not finish in time", None),
     Row(
@@ -247,11 +255,17 @@ fn next(code: i16, what: &str, row: Option<&Row>) -> Option<String> {
                 .to_owned(),
         );
     }
+    if code == INVALID_TOPIC && what.contains("internal topic") {
+        return Some("another topic: only the broker itself writes to an internal topic".to_owned());
+    }
     if code == INVALID_CONFIG
         && let Some((_, unknown)) = what.split_once("Unknown topic config name: ")
     {
         let unknown = unknown.split_whitespace().next().unwrap_or_default();
         return Some(match nearest_topic_key(unknown) {
+            Some(known) if known == unknown => format!(
+                "the same key as a setting of the brokers, or a broker without controllers of Kafka: those know no {unknown}"
+            ),
             Some(nearest) => format!("{nearest}; levada topic describe NAME --all lists every key"),
             None => "levada topic describe NAME --all lists every key".to_owned(),
         });
@@ -259,11 +273,10 @@ fn next(code: i16, what: &str, row: Option<&Row>) -> Option<String> {
     row.and_then(|row| row.3).map(str::to_owned)
 }
 
-/// The key of a topic that was probably meant: at most a third of its letters differ.
+/// The key of a topic that was probably meant.
 fn nearest_topic_key(unknown: &str) -> Option<&'static str> {
     let keys = TOPIC_KEYS.iter().map(|topic| topic.key.name);
-    let nearest = keys.min_by_key(|key| strsim::damerau_levenshtein(unknown, key))?;
-    (strsim::damerau_levenshtein(unknown, nearest) * 3 <= nearest.len()).then_some(nearest)
+    hints::nearest(unknown, keys)
 }
 
 /// User of this process's requests, if the command line has the name.

@@ -8,11 +8,11 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use levada_lab::copy::Copies;
 use levada_lab::read::Reads;
 use levada_lab::receive::Receives;
-use levada_lab::record::Recorder;
+use levada_lab::record::{self, Line, Recorder};
 use levada_lab::search::Searches;
 use levada_lab::send::{Mixed, Sends};
 use levada_lab::transfer::Transfers;
-use levada_lab::{Bench, Experiment, Interrupt, LabError, Limits, Method, Scale, summary};
+use levada_lab::{Bench, Case, Experiment, Interrupt, LabError, Limits, Method, Scale, summary};
 
 use crate::failure::Failure;
 use crate::output::{self, Format, FormatArgs};
@@ -215,6 +215,9 @@ fn measure(
 ) -> Result<(), Failure> {
     let mut session = Session::begin(args)?;
     let ended = makers.iter().try_for_each(|maker| session.run(|bench| maker(bench, kafka_libs)));
+    if ended.is_ok() {
+        session.check_only(args)?;
+    }
     session.end(args, out)?;
     ended.map_err(Failure::from)
 }
@@ -224,6 +227,42 @@ struct Session {
     bench: Bench,
     method: Method,
     recorder: Recorder,
+    only: Only,
+}
+
+/// Cases of `--only`.
+#[derive(Debug, Default)]
+struct Only {
+    text: Option<String>,
+    /// True once an experiment had such a case.
+    is_found: bool,
+    /// Cases of the experiments without such a case.
+    others: Vec<String>,
+}
+
+impl Only {
+    /// True if the experiment with these cases is to be run.
+    fn wants(&mut self, cases: &[Case]) -> bool {
+        let Some(text) = &self.text else { return true };
+        let names: Vec<String> = cases.iter().map(|case| format!("{} {}", case.group, case.name)).collect();
+        if names.iter().any(|name| name.contains(text)) {
+            self.is_found = true;
+            return true;
+        }
+        self.others.extend(names);
+        false
+    }
+
+    /// Fails if no experiment had such a case.
+    fn check(&self) -> Result<(), Failure> {
+        match &self.text {
+            Some(text) if !self.is_found && !self.others.is_empty() => Err(Failure::Usage(format!(
+                "--only {text}: no case contains this text; the cases are\n  {}",
+                self.others.join("\n  ")
+            ))),
+            _ => Ok(()),
+        }
+    }
 }
 
 impl Session {
@@ -242,7 +281,8 @@ impl Session {
         let path = args.record.clone().map_or_else(default_record, Ok)?;
         let mut recorder = Recorder::create(&path)?;
         recorder.run(&bench, method.limits(), method.seed())?;
-        Ok(Self { bench, method, recorder })
+        let only = Only { text: args.only.clone(), ..Only::default() };
+        Ok(Self { bench, method, recorder, only })
     }
 
     /// Gives the following experiments other limits, unless rounds were requested.
@@ -257,7 +297,21 @@ impl Session {
         maker: impl for<'a> FnOnce(&'a Bench) -> Result<Box<dyn Experiment + 'a>, LabError>,
     ) -> Result<(), LabError> {
         let mut experiment = maker(&self.bench)?;
+        if !self.only.wants(&experiment.cases()) {
+            return Ok(());
+        }
         self.method.run(experiment.as_mut(), &mut self.recorder)
+    }
+
+    /// Fails if `--only` has left out every case, and removes the new record, which is empty.
+    fn check_only(&self, args: &RunArgs) -> Result<(), Failure> {
+        self.only.check().inspect_err(|_| {
+            self.finish();
+            if let (None, Some(path)) = (&args.record, self.recorder.path()) {
+                // An empty record that stays does no harm.
+                let _ = std::fs::remove_file(path);
+            }
+        })
     }
 
     /// Prints the results so far, also after a failed experiment, and writes the report if the
@@ -344,6 +398,17 @@ fn default_record() -> Result<PathBuf, Failure> {
     Ok(state.join(Path::new("levada/lab")).join(format!("{now}.{}.jsonl", std::process::id())))
 }
 
+/// The lines of a record that an argument names.
+fn read_record(path: &Path) -> Result<Vec<Line>, Failure> {
+    record::read(path).map_err(|error| match error {
+        LabError::File { .. } => Failure::with_next(
+            error.to_string(),
+            "a record of levada lab: --record FILE names one, by default they are in ~/.local/state/levada/lab",
+        ),
+        other => other.into(),
+    })
+}
+
 impl From<LabError> for Failure {
     fn from(error: LabError) -> Self {
         let what = error.to_string();
@@ -352,5 +417,36 @@ impl From<LabError> for Failure {
             LabError::File { .. } => Self::with_next(what, "name another place with --dir or --record"),
             _ => Self::new(what),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_that_no_case_contains_is_an_error_with_the_cases() {
+        let cases = [Case::new("1 GiB", "splice"), Case::new("1 GiB", "sendfile")];
+        let only = |text: &str| Only { text: Some(text.to_owned()), ..Only::default() };
+        let mut one = only("zzz");
+        assert!(!one.wants(&cases));
+        let failure = one.check().unwrap_err();
+        assert!(failure.line().ends_with("the cases are\n  1 GiB splice\n  1 GiB sendfile"), "{failure:?}");
+        // Of several experiments, one has to have such a case.
+        assert!(one.wants(&[Case::new("zzz", "a")]));
+        one.check().unwrap();
+        let mut group = only("GiB s");
+        assert!(group.wants(&cases));
+        group.check().unwrap();
+        assert!(Only::default().wants(&[]));
+    }
+
+    #[test]
+    fn a_record_that_is_not_there_gets_advice_about_records() {
+        let Failure::Failed { what, next, .. } = read_record(Path::new("/nosuch.jsonl")).unwrap_err() else {
+            panic!("another failure");
+        };
+        assert!(what.contains("/nosuch.jsonl"), "{what}");
+        assert!(next.is_some_and(|next| next.starts_with("a record of levada lab")));
     }
 }

@@ -7,19 +7,15 @@ mod index;
 mod report;
 mod snapshot;
 
-use std::{
-    fs,
-    io::Write,
-    path::{Path, PathBuf},
-};
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
 
-use crate::{
-    failure::Failure,
-    log_dump::report::{Report, Verdict},
-    output::{Format, FormatArgs},
-};
+use crate::failure::Failure;
+use crate::log_dump::report::{Report, Verdict};
+use crate::output::{Format, FormatArgs};
 
 /// Read files of a data directory
 #[derive(Debug, clap::Args)]
@@ -39,8 +35,8 @@ enum Verb {
 ///
 /// Reads segments (.log), indexes (.index, .timeindex, .txnindex), producer snapshots (.snapshot),
 /// checkpoints, partition.metadata, meta.properties and quorum-state. With --records, records of
-/// internal topics are decoded. Exit code 1 if a file is damaged. Works on the files of a Kafka
-/// broker too.
+/// internal topics are decoded. Exit code 1 if a file is damaged or cannot be read. Works on the
+/// files of a Kafka broker too.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   levada log dump levada-data/clicks-0/00000000000000000000.log
@@ -64,12 +60,22 @@ struct Dump {
 pub(crate) fn run(args: Args, out: &mut dyn Write) -> Result<(), Failure> {
     let Verb::Dump(dump) = args.verb;
     let mut damaged = false;
+    let mut failures = Vec::new();
     for file in &dump.files {
         let mut report = Report::new(out, dump.format.format == Format::Json, dump.quiet);
-        let verdict = dump_file(file, dump.records, &mut report)?;
+        let verdict = match dump_file(file, dump.records, &mut report) {
+            Ok(verdict) => verdict,
+            Err(failure @ Failure::Failed { .. }) => {
+                failures.push(failure);
+                continue;
+            }
+            Err(other) => return Err(other),
+        };
         damaged |= matches!(verdict, Verdict::Damaged { .. });
         report.verdict(file, &verdict)?;
     }
+    out.flush()?;
+    Failure::all(failures)?;
     if damaged { Err(Failure::Told) } else { Ok(()) }
 }
 

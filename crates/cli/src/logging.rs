@@ -3,32 +3,26 @@
 //! Text of peers in a line of the log is escaped here, in one place: no value can begin a new line
 //! or control a terminal.
 
-use std::{
-    fmt, io,
-    path::Path,
-    str::FromStr,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-};
+use std::path::Path;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::{fmt, io};
 
-use levada_broker::{
-    loggers::{self, LogLevel, LogLevels},
-    security::audit::TARGET as AUDIT,
-};
-use tracing::{Metadata, field::Field, level_filters::LevelFilter};
-use tracing_subscriber::{
-    Layer, Registry,
-    field::MakeExt,
-    filter::{Targets, filter_fn},
-    fmt::format::{Writer, debug_fn},
-    layer::SubscriberExt,
-    reload,
-    util::SubscriberInitExt,
-};
+use levada_broker::loggers::{self, LogLevel, LogLevels};
+use levada_broker::security::audit::TARGET as AUDIT;
+use tracing::Metadata;
+use tracing::field::Field;
+use tracing::level_filters::LevelFilter;
+use tracing_subscriber::field::MakeExt;
+use tracing_subscriber::filter::{Targets, filter_fn};
+use tracing_subscriber::fmt::format::{Writer, debug_fn};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{Layer, Registry, reload};
 
-use crate::{colour, failure::Failure};
+use crate::colour;
+use crate::failure::Failure;
 
 mod sink;
 #[cfg(test)]

@@ -5,6 +5,7 @@ mod acl;
 mod api;
 mod bench;
 mod cert;
+mod client_properties;
 mod cluster;
 mod colour;
 mod completions;
@@ -18,6 +19,7 @@ mod files;
 mod group;
 mod health;
 mod hints;
+mod http;
 mod interrupt;
 mod kafka_error;
 mod lab;
@@ -38,7 +40,8 @@ mod topic;
 mod transaction;
 mod user;
 
-use std::{io::Write, process::ExitCode};
+use std::io::Write;
+use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use clap::CommandFactory;
 use clap_mangen::Man;
 
-use crate::{Cli, failure::Failure};
+use crate::Cli;
+use crate::failure::Failure;
 
 /// Print the manual page, or write the pages of all commands to a directory
 #[derive(Debug, clap::Args)]

@@ -1,18 +1,16 @@
 //! `levada offsets`: first and last offsets of partitions, and offsets at a point in time.
 
-use std::{collections::BTreeMap, io::Write};
+use std::collections::BTreeMap;
+use std::io::Write;
 
 use serde::Serialize;
 
-use crate::{
-    cluster::{
-        BrokerArgs, Cluster, EARLIEST, FoundOffset, Isolation, LATEST, MAX_TIMESTAMP, Topic, TopicPartition,
-    },
-    failure::Failure,
-    kafka_error,
-    output::{self, Format, FormatArgs},
-    time,
+use crate::cluster::{
+    BrokerArgs, Cluster, EARLIEST, FoundOffset, Isolation, LATEST, MAX_TIMESTAMP, Topic, TopicPartition,
 };
+use crate::failure::Failure;
+use crate::output::{self, Format, FormatArgs};
+use crate::{kafka_error, time};
 
 /// Print the offsets of partitions: the earliest, the latest, of the latest timestamp, at a time
 ///

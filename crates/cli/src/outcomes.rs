@@ -4,11 +4,9 @@ use std::io::Write;
 
 use serde::Serialize;
 
-use crate::{
-    failure::{Cause, Failure},
-    kafka_error,
-    output::{self, Format, FormatArgs},
-};
+use crate::failure::{Cause, Failure};
+use crate::kafka_error;
+use crate::output::{self, Format, FormatArgs};
 
 /// The outcome of one change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

@@ -1,19 +1,16 @@
 //! Output of results: aligned columns for people, JSON for programs, always on stdout.
 
-use std::{
-    fs::File,
-    io::{self, BufWriter, IsTerminal as _, Write},
-    os::fd::AsFd,
-};
+use std::fs::File;
+use std::io::{self, BufWriter, IsTerminal as _, Write};
+use std::os::fd::{AsFd, BorrowedFd};
 
 use clap::ValueEnum;
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::Serialize;
 
-use crate::{
-    colour::{self, Style},
-    failure::Failure,
-};
+use crate::colour::{self, Style};
+use crate::failure::Failure;
 
 /// The form of a result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -38,6 +35,19 @@ pub(crate) struct FormatArgs {
 pub(crate) fn stdout() -> io::Result<BufWriter<File>> {
     let file = File::from(io::stdout().as_fd().try_clone_to_owned()?);
     Ok(BufWriter::with_capacity(256 * 1024, file))
+}
+
+/// True once the reader of stdout has closed its pipe, as `head` does: nothing that this process
+/// prints can arrive.
+pub(crate) fn stdout_is_closed() -> bool {
+    has_no_reader(io::stdout().as_fd())
+}
+
+fn has_no_reader(fd: BorrowedFd<'_>) -> bool {
+    const AT_ONCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
+    let mut polled = [PollFd::from_borrowed_fd(fd, PollFlags::empty())];
+    let found = poll(&mut polled, Some(&AT_ONCE)).is_ok_and(|count| count > 0);
+    found && polled[0].revents().intersects(PollFlags::ERR | PollFlags::HUP)
 }
 
 /// Text of an empty cell.
@@ -168,6 +178,15 @@ pub(crate) fn printable(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_pipe_without_a_reader_is_seen_without_a_write() {
+        let (reader, writer) = io::pipe().unwrap();
+        assert!(!has_no_reader(writer.as_fd()));
+        drop(reader);
+        assert!(has_no_reader(writer.as_fd()));
+        assert!(!has_no_reader(tempfile::tempfile().unwrap().as_fd()), "a file has no reader to lose");
+    }
 
     #[test]
     fn bytes_are_escaped_where_they_are_no_text() {

@@ -7,24 +7,20 @@ mod partitioner;
 mod producer;
 mod record;
 
-use std::{
-    io::{self, IsTerminal},
-    time::{Duration, Instant},
-};
+use std::io::{self, IsTerminal};
+use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
 use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressStyle};
 use levada_log::compress::Compression;
 
 pub(crate) use self::batches::{check, request};
-use crate::{
-    cluster::{BrokerArgs, Cluster},
-    escapes,
-    failure::Failure,
-    kafka_error,
-    produce::{batches::Batches, lines::Lines, record::Reader},
-    time,
-};
+use crate::cluster::{BrokerArgs, Cluster};
+use crate::failure::Failure;
+use crate::produce::batches::Batches;
+use crate::produce::lines::Lines;
+use crate::produce::record::Reader;
+use crate::{escapes, kafka_error, time};
 
 /// Produce records, one from each line of stdin
 ///
@@ -38,6 +34,7 @@ use crate::{
   levada produce clicks -k '\\t' < pairs.tsv
   levada produce clicks -p 0 -z zstd -H source=import < clicks.txt
   tail -F app.log | levada produce logs
+  levada topic create copy -p 12        at least the partitions of clicks, for the next line
   levada consume clicks -e --output json | levada produce copy --input json")]
 pub(crate) struct Args {
     /// Name of the topic
@@ -138,8 +135,14 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
 }
 
 fn feed(args: &Args, batches: &mut Batches<'_>, bar: &ProgressBar) -> Result<(), Failure> {
-    let mut lines = Lines::stdin();
     let mut reader = Reader::new(args);
+    let ended = feed_lines(&mut reader, batches, bar);
+    reader.warn();
+    ended.map_err(|failure| reader.explained(failure))
+}
+
+fn feed_lines(reader: &mut Reader<'_>, batches: &mut Batches<'_>, bar: &ProgressBar) -> Result<(), Failure> {
+    let mut lines = Lines::stdin();
     loop {
         if lines.would_wait() {
             batches.flush()?;
@@ -156,9 +159,7 @@ fn feed(args: &Args, batches: &mut Batches<'_>, bar: &ProgressBar) -> Result<(),
         }
         bar.set_position(batches.acknowledged_bytes());
     }
-    batches.flush()?;
-    reader.warn();
-    Ok(())
+    batches.flush()
 }
 
 /// A bar on stderr if people watch and records do not come from their keyboard.

@@ -3,18 +3,20 @@
 
 mod store;
 
-use std::{collections::BTreeMap, fs, io::Write, path::PathBuf};
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Write;
+use std::path::PathBuf;
 
 use clap::Subcommand;
 use levada_broker::config::parse_properties;
 use serde_json::json;
 
 pub(crate) use self::store::{Profile, Profiles};
-use crate::{
-    failure::Failure,
-    output::{self, Format, FormatArgs},
-    question,
-};
+use crate::client_properties::{self, Name};
+use crate::failure::Failure;
+use crate::output::{self, Format, FormatArgs};
+use crate::question;
 
 /// Name clusters, with their brokers and client properties
 ///
@@ -133,8 +135,11 @@ impl Create {
             let text = fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
             let found = parse_properties(&text)
                 .map_err(|error| wrong(format!("line {}: {}", error.line, error.reason)))?;
+            let names = found.iter().map(|property| property.key.as_str());
+            client_properties::check_names(&format!("--command-config {shown}"), names)
+                .map_err(Failure::Usage)?;
             let (known, others): (Vec<_>, Vec<_>) =
-                found.into_iter().partition(|property| store::is_known(&property.key));
+                found.into_iter().partition(|property| Name::of(&property.key) == Name::Read);
             for property in others {
                 eprintln!("note: {} is not a setting of a login; the profile omits it", property.key);
             }
@@ -206,7 +211,7 @@ impl Show {
             )
         })?;
         let profile = profiles.profile(name)?;
-        let shown = |key: &str, value: &str| (!store::is_secret(key)).then(|| value.to_owned());
+        let shown = |key: &str, value: &str| (!client_properties::is_secret(key)).then(|| value.to_owned());
         if self.format.format == Format::Json {
             let properties: BTreeMap<&String, Option<String>> =
                 profile.properties.iter().map(|(key, value)| (key, shown(key, value))).collect();

@@ -7,7 +7,9 @@ use indicatif::{HumanBytes, ProgressBar, ProgressStyle};
 use levada_broker::descriptors;
 use levada_broker::server::{Recovery, RecoveryProgress, Server, Signals};
 
-use crate::{config::SourceArgs, failure::Failure, logging};
+use crate::config::SourceArgs;
+use crate::failure::Failure;
+use crate::logging;
 
 /// Serve Kafka clients until SIGTERM or SIGINT
 ///

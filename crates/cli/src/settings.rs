@@ -2,18 +2,16 @@
 //! value.
 
 use levada_broker::config::{without_effect, without_effect_on_broker};
-use levada_wire::{
-    StrBytes,
-    messages::{
-        DescribeConfigsRequest, IncrementalAlterConfigsRequest,
-        describe_configs_request::DescribeConfigsResource,
-        describe_configs_response::DescribeConfigsResourceResult,
-        incremental_alter_configs_request::{AlterConfigsResource, AlterableConfig},
-    },
-};
+use levada_wire::StrBytes;
+use levada_wire::messages::describe_configs_request::DescribeConfigsResource;
+use levada_wire::messages::describe_configs_response::DescribeConfigsResourceResult;
+use levada_wire::messages::incremental_alter_configs_request::{AlterConfigsResource, AlterableConfig};
+use levada_wire::messages::{DescribeConfigsRequest, IncrementalAlterConfigsRequest};
 use serde::Serialize;
 
-use crate::{cluster::Cluster, failure::Failure, kafka_error, output, time};
+use crate::cluster::Cluster;
+use crate::failure::Failure;
+use crate::{kafka_error, output, time};
 
 /// Kinds of resources with settings, numbered as in DescribeConfigs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,18 +5,15 @@ mod format;
 mod info;
 mod scram;
 
-use std::{
-    io::{self, Write},
-    path::PathBuf,
-};
+use std::io::{self, Write};
+use std::path::PathBuf;
 
 use clap::Subcommand;
-use levada_broker::{
-    metadata::store::StoreError,
-    offline::{self, DataDirError, StorageError},
-};
+use levada_broker::metadata::store::StoreError;
+use levada_broker::offline::{self, DataDirError, StorageError};
 
-use crate::{config::SourceArgs, failure::Failure};
+use crate::config::SourceArgs;
+use crate::failure::Failure;
 
 /// Format, inspect and check a data directory
 #[derive(Debug, clap::Args)]

@@ -9,26 +9,20 @@ use std::io::Write;
 
 use clap::Subcommand;
 use indicatif::HumanBytes;
-use levada_wire::{
-    StrBytes,
-    messages::{
-        CreateTopicsRequest, DeleteTopicsRequest, create_topics_request::CreatableTopic,
-        create_topics_request::CreatableTopicConfig, delete_topics_request::DeleteTopicState,
-        metadata_response::MetadataResponseTopic,
-    },
-};
+use levada_wire::StrBytes;
+use levada_wire::messages::create_topics_request::{CreatableTopic, CreatableTopicConfig};
+use levada_wire::messages::delete_topics_request::DeleteTopicState;
+use levada_wire::messages::metadata_response::MetadataResponseTopic;
+use levada_wire::messages::{CreateTopicsRequest, DeleteTopicsRequest};
 use serde_json::json;
 
 pub(crate) use self::sizes::TopicSizes;
-use crate::{
-    cluster::{Cluster, ClusterCommand},
-    failure::{Cause, Failure},
-    kafka_error,
-    outcomes::{Outcome, Outcomes},
-    output::{self, Format, FormatArgs},
-    question,
-    settings::{self, Resource},
-};
+use crate::cluster::{Cluster, ClusterCommand};
+use crate::failure::{Cause, Failure};
+use crate::outcomes::{Outcome, Outcomes};
+use crate::output::{self, Format, FormatArgs};
+use crate::settings::{self, Resource};
+use crate::{kafka_error, question};
 
 /// Create, list, describe, change, trim and delete topics
 #[derive(Debug, Subcommand)]

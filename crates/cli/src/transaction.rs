@@ -11,10 +11,8 @@ use std::io::Write;
 
 use clap::Subcommand;
 
-use crate::{
-    cluster::{Cluster, ClusterCommand},
-    failure::Failure,
-};
+use crate::cluster::{Cluster, ClusterCommand};
+use crate::failure::Failure;
 
 /// List, describe and abort transactions
 #[derive(Debug, Subcommand)]

@@ -2,30 +2,24 @@
 
 mod password;
 
-use std::{io::Write, path::PathBuf};
+use std::io::Write;
+use std::path::PathBuf;
 
 use clap::Subcommand;
-use levada_broker::security::{
-    nonce,
-    scram::{self, ScramMechanism},
+use levada_broker::security::nonce;
+use levada_broker::security::scram::{self, ScramMechanism};
+use levada_wire::StrBytes;
+use levada_wire::messages::alter_user_scram_credentials_request::{
+    ScramCredentialDeletion, ScramCredentialUpsertion,
 };
-use levada_wire::{
-    StrBytes,
-    messages::{
-        AlterUserScramCredentialsRequest, DescribeUserScramCredentialsRequest,
-        alter_user_scram_credentials_request::{ScramCredentialDeletion, ScramCredentialUpsertion},
-    },
-};
+use levada_wire::messages::{AlterUserScramCredentialsRequest, DescribeUserScramCredentialsRequest};
 use serde::Serialize;
 
-use crate::{
-    cluster::{BrokerArgs, Cluster, ClusterCommand},
-    failure::Failure,
-    kafka_error,
-    outcomes::Outcomes,
-    output::{self, Format, FormatArgs},
-    question,
-};
+use crate::cluster::{BrokerArgs, Cluster, ClusterCommand};
+use crate::failure::Failure;
+use crate::outcomes::Outcomes;
+use crate::output::{self, Format, FormatArgs};
+use crate::{kafka_error, question};
 
 /// List users with passwords for SCRAM, set and delete them
 #[derive(Debug, Subcommand)]

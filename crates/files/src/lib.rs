@@ -42,7 +42,7 @@ mod tls;
 
 pub use access_log::{LogFormat, LogOptions};
 pub use listen::Address;
-pub use server::{Config, SEND_TIME, Server, StartError};
+pub use server::{CONNECTIONS_MAX, Config, SEND_TIME, Server, StartError};
 pub use signals::{Signal, Signals};
 pub use site::{CacheRule, SiteError, SiteOptions};
 pub use stats::Stats;

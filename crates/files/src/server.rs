@@ -44,8 +44,9 @@ pub struct Config {
     pub access_log: Option<LogOptions>,
     /// Threads that serve; as many as there are cores if not given.
     pub shards: Option<usize>,
-    /// Connections at most.
-    pub connections_max: usize,
+    /// Connections at most; `None` permits [`CONNECTIONS_MAX`], or fewer if the limit of open files
+    /// permits fewer.
+    pub connections_max: Option<usize>,
     /// Connections of one address at most.
     pub connections_per_address_max: usize,
     /// Time that a client may take nothing of an answer until its connection ends, normally
@@ -54,6 +55,9 @@ pub struct Config {
     /// Time that answers under way have to finish when the server stops.
     pub grace: Duration,
 }
+
+/// Connections at most by default.
+pub const CONNECTIONS_MAX: usize = 100_000;
 
 /// Time that a client may take nothing of an answer.
 pub const SEND_TIME: Duration = Duration::from_secs(60);
@@ -172,13 +176,15 @@ impl Server {
         let cores = || std::thread::available_parallelism().map_or(1, usize::from);
         let count = config.shards.unwrap_or_else(cores).max(1);
         let places = Places::of(descriptors(), count, site.load().options().precompressed);
-        let (possible, asked) = (places.connections, config.connections_max);
-        if possible < asked {
-            tracing::warn!(
+        let possible = places.connections;
+        let wanted = config.connections_max.unwrap_or(CONNECTIONS_MAX);
+        match config.connections_max {
+            Some(configured) if possible < configured => tracing::warn!(
                 possible,
-                asked,
+                configured,
                 "the limit of open files permits fewer connections; raise `ulimit -n`"
-            );
+            ),
+            _ => tracing::debug!(possible, wanted, "connections that the limit of open files permits"),
         }
         let counters = Arc::new(Counters::default());
         let shared = Arc::new(Shared {
@@ -188,7 +194,7 @@ impl Server {
             caps: Caps::probe(),
             warmer: Warmer::new(WarmerLimits::default(), counters.clone()),
             counters,
-            connections: ConnectionLimits::new(possible.min(asked), config.connections_per_address_max),
+            connections: ConnectionLimits::new(possible.min(wanted), config.connections_per_address_max),
             operator_connections: ConnectionLimits::new(OPERATOR_CONNECTIONS, OPERATOR_CONNECTIONS),
             proxy_protocol: config.proxy_protocol,
             stop: Stop::new(),

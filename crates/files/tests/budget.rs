@@ -39,7 +39,7 @@ fn a_hot_small_file_costs_no_allocation() {
         metrics: None,
         access_log: None,
         shards: Some(1),
-        connections_max: 10,
+        connections_max: Some(10),
         connections_per_address_max: 10,
         send_time: SEND_TIME,
         grace: Duration::from_secs(1),

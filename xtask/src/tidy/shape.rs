@@ -1,6 +1,6 @@
 //! Small enough to see whole: a paragraph at the head of each file, limits on the length of files,
-//! functions and comment lines and on parameters, comments with a subject, and no `unwrap` outside
-//! tests.
+//! functions and comment lines and on parameters, comments with a subject, one `use` for each
+//! module, and no `unwrap` outside tests.
 
 use proc_macro2::{TokenStream, TokenTree};
 use syn::spanned::Spanned;
@@ -167,6 +167,15 @@ impl<'ast> Visit<'ast> for Shapes<'_> {
         self.within(is_test_item(&item.attrs), |shapes| visit::visit_item_mod(shapes, item));
     }
 
+    fn visit_item_use(&mut self, item: &'ast syn::ItemUse) {
+        if let Some(line) = path_in_group(&item.tree) {
+            self.complain(
+                line,
+                "one `use` for each module: a group has names, no paths or groups".to_string(),
+            );
+        }
+    }
+
     fn visit_item_fn(&mut self, item: &'ast syn::ItemFn) {
         self.function(&item.sig, item.span());
         self.within(is_test_item(&item.attrs), |shapes| visit::visit_item_fn(shapes, item));
@@ -201,6 +210,19 @@ impl<'ast> Visit<'ast> for Shapes<'_> {
             self.unwrap(line);
         }
         visit::visit_macro(self, item);
+    }
+}
+
+/// Line of the first path or group inside a group.
+fn path_in_group(tree: &syn::UseTree) -> Option<usize> {
+    match tree {
+        syn::UseTree::Path(path) => path_in_group(&path.tree),
+        syn::UseTree::Group(group) => {
+            let mut inner = group.items.iter();
+            let found = inner.find(|one| matches!(one, syn::UseTree::Path(_) | syn::UseTree::Group(_)));
+            found.map(|one| one.span().start().line)
+        }
+        _ => None,
     }
 }
 

@@ -75,6 +75,14 @@ fn comments_begin_with_a_subject_or_a_verb() {
 }
 
 #[test]
+fn a_use_names_one_module() {
+    accepted(RS, "//! A.\nuse a::b::{self, c, d as e};\npub(crate) use a::*;\nuse {a, b};\n");
+    refused(RS, "//! A.\nuse a::{b::c, d};\n", 2, "one `use` for each module");
+    refused(RS, "//! A.\nuse a::{\n    b,\n    c::{d, e},\n};\n", 4, "one `use` for each module");
+    refused("tests/tests/a.rs", "//! A.\nfn a() {\n    use a::{b::c, d};\n}\n", 3, "one `use`");
+}
+
+#[test]
 fn comments_end_at_100_columns() {
     let comment = |columns: usize| format!("//! A.\n// a {}\n", "b".repeat(columns - 5));
     refused(RS, &comment(101), 2, "101 columns");
@@ -372,7 +380,7 @@ fn modules_that_use_each_other_are_refused() {
 
     let round = [
         ("a.rs", "mod deep;\n"),
-        ("a/deep.rs", "use crate::{c::C, std_like};\n"),
+        ("a/deep.rs", "use crate::{c, std_like};\n"),
         ("b/mod.rs", "use super::a;\n"),
         ("c.rs", "fn c() { print!(\"{}\", crate::b::B); }\n"),
     ];

@@ -5,13 +5,12 @@ use std::net::{IpAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::key::words;
+use super::listener::{self, ListenerKeys, ListenerLimits};
+use super::security::{Secret, SecurityConfig};
 use super::{
     ClusterConfig, ConfigError, ConfigErrors, HostPort, Listener, ReplayCache, Settings, Sources,
-    TopicConfig, cluster,
-    key::words,
-    listener::{self, ListenerKeys, ListenerLimits},
-    prefix,
-    security::{Secret, SecurityConfig},
+    TopicConfig, cluster, prefix,
 };
 use crate::metadata::store::StoreLimits;
 

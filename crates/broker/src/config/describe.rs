@@ -4,14 +4,10 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{
-    BrokerConfig, ConfigKey, ConfigType, Dynamic, Origin, Settings,
-    dynamic::known,
-    foreign,
-    kafka::{ConfigScope, kafka_key, kafka_keys},
-    prefix,
-    table::{BROKER_KEYS, TOPIC_KEYS, TopicConfigKey, broker_key},
-};
+use super::dynamic::known;
+use super::kafka::{ConfigScope, kafka_key, kafka_keys};
+use super::table::{BROKER_KEYS, TOPIC_KEYS, TopicConfigKey, broker_key};
+use super::{BrokerConfig, ConfigKey, ConfigType, Dynamic, Origin, Settings, foreign, prefix};
 
 /// The origin of a value in Kafka's terms, numbered as in DescribeConfigs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

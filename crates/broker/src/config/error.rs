@@ -1,6 +1,7 @@
 //! Errors in a configuration, with the origin of the invalid value.
 
-use std::{fmt, io, path::PathBuf};
+use std::path::PathBuf;
+use std::{fmt, io};
 
 /// The origin of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]

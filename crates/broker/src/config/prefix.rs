@@ -3,7 +3,8 @@
 
 use std::borrow::Cow;
 
-use super::{key::ConfigKey, table::broker_key};
+use super::key::ConfigKey;
+use super::table::broker_key;
 
 const PREFIX: &str = "listener.name.";
 

@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use ureq::http::Uri;
 
-use super::{BrokerConfig, HIDDEN, Listener, Settings, key::words, prefix::prefixed};
+use super::key::words;
+use super::prefix::prefixed;
+use super::{BrokerConfig, HIDDEN, Listener, Settings};
 use crate::security::authorizer::AuthorizerConfig;
 use crate::security::jaas::Jaas;
 use crate::security::oauth::{KeySource, OauthConfig};

@@ -1,22 +1,17 @@
 //! The layers of configuration: flags over environment over file over default. Every value is
 //! validated and keeps its origin. All errors are reported together.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fmt, fs,
-    path::PathBuf,
-};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::{fmt, fs};
 
-use super::{
-    ConfigError, ConfigErrors, Dynamic, Origin,
-    dynamic::DynamicLayers,
-    error::name_of,
-    foreign::{self, Foreign},
-    kafka::kafka_key,
-    key::HIDDEN,
-    prefix, properties,
-    table::{BROKER_KEYS, TOPIC_KEYS, broker_key},
-};
+use super::dynamic::DynamicLayers;
+use super::error::name_of;
+use super::foreign::{self, Foreign};
+use super::kafka::kafka_key;
+use super::key::HIDDEN;
+use super::table::{BROKER_KEYS, TOPIC_KEYS, broker_key};
+use super::{ConfigError, ConfigErrors, Dynamic, Origin, prefix, properties};
 
 /// The origin of a configuration.
 #[derive(Clone, Debug, Default)]

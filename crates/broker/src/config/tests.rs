@@ -1,7 +1,8 @@
 //! Tests of the configuration: precedence, file syntax, errors, a stock file of Kafka's,
 //! descriptions.
 
-use std::{collections::BTreeMap, fs};
+use std::collections::BTreeMap;
+use std::fs;
 
 use super::*;
 

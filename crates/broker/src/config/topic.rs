@@ -3,12 +3,10 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use super::{
-    BrokerConfig, ConfigError, Origin, Settings, ThrottledReplicas,
-    key::words,
-    sources::nearest,
-    table::{TOPIC_KEYS, TopicConfigKey, topic_key},
-};
+use super::key::words;
+use super::sources::nearest;
+use super::table::{TOPIC_KEYS, TopicConfigKey, topic_key};
+use super::{BrokerConfig, ConfigError, Origin, Settings, ThrottledReplicas};
 
 /// Settings of a topic's logs, checked.
 #[derive(Clone, Debug, PartialEq)]

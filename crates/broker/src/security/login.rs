@@ -3,7 +3,8 @@
 
 use std::fmt;
 
-use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 
 use super::nonce;
 use super::sasl::Mechanism;

@@ -1,16 +1,12 @@
 //! The text of `/metrics`, generated from the broker's atomics for each scrape.
 
-use std::{
-    fmt,
-    sync::Arc,
-    time::{SystemTime, UNIX_EPOCH},
-};
+use std::fmt;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use prometheus_client::{
-    collector::Collector,
-    encoding::{DescriptorEncoder, text},
-    registry::Registry,
-};
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, text};
+use prometheus_client::registry::Registry;
 
 mod catalogue;
 mod cluster;
@@ -23,7 +19,8 @@ use self::exposition::Families;
 pub(super) use self::exposition::Form;
 pub use self::groups::{GroupState, GroupStates, Lag, TransactionStates};
 pub use self::topics::{LogState, UpkeepState};
-use super::{CleanerStats, RecoveryProgress, ReplayStats, Source, Work, process::Process};
+use super::process::Process;
+use super::{CleanerStats, RecoveryProgress, ReplayStats, Source, Work};
 
 /// The text of one scrape; with `topics`, of single topics, partitions and groups as well.
 pub(super) fn render(source: Arc<dyn Source>, form: Form, topics: bool) -> Result<String, fmt::Error> {

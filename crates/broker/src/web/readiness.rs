@@ -1,9 +1,7 @@
 //! `/readyz`: reports if clients can be sent to this broker, and if not, why.
 
-use axum::{
-    http::{StatusCode, header},
-    response::{IntoResponse, Response},
-};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
 use serde_json::json;
 
 use super::MembershipState;

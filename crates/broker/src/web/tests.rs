@@ -1,14 +1,10 @@
 //! Tests of the HTTP address over real sockets.
 
-use std::{
-    io::{Read, Write},
-    net::TcpStream,
-    sync::{
-        Mutex,
-        atomic::{AtomicBool, AtomicU64, Ordering},
-    },
-    time::{Duration, UNIX_EPOCH},
-};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, UNIX_EPOCH};
 
 use levada_wire::ApiKey;
 

@@ -4,6 +4,8 @@ use levada_broker::security::acl::{Operation, PatternType, Permission, ResourceT
 use levada_wire::messages::describe_acls_response::DescribeAclsResource;
 use serde::Serialize;
 
+use crate::failure::Failure;
+
 /// Printed form of an entry.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]
 pub(super) struct Row {
@@ -58,6 +60,39 @@ fn word(name: &str) -> String {
     name.to_lowercase().replace('_', "-")
 }
 
+/// Operations other than ALL that requests ask for on resources of this type, as `kafka-acls` has
+/// them, and Delete on the cluster, for which DeleteTopics asks.
+fn operations(kind: ResourceType) -> &'static [Operation] {
+    use Operation::{
+        Alter, AlterConfigs, ClusterAction, Create, CreateTokens, Delete, Describe, DescribeConfigs,
+        DescribeTokens, IdempotentWrite, Read, TwoPhaseCommit, Write,
+    };
+    match kind {
+        ResourceType::Topic => &[Read, Write, Create, Delete, Alter, Describe, DescribeConfigs, AlterConfigs],
+        ResourceType::Group => &[Read, Delete, Describe, DescribeConfigs, AlterConfigs],
+        ResourceType::Cluster => {
+            &[Create, Delete, Alter, Describe, ClusterAction, DescribeConfigs, AlterConfigs, IdempotentWrite]
+        }
+        ResourceType::TransactionalId => &[Write, Describe, TwoPhaseCommit],
+        ResourceType::DelegationToken => &[Describe],
+        ResourceType::User => &[CreateTokens, DescribeTokens],
+    }
+}
+
+/// Fails for an operation that no request asks for on resources of this type.
+pub(super) fn check_effect(kind: ResourceType, operation: Operation) -> Result<(), Failure> {
+    let known = operations(kind);
+    if operation == Operation::All || known.contains(&operation) {
+        return Ok(());
+    }
+    let words: Vec<String> = known.iter().chain([&Operation::All]).map(|one| word(one.name())).collect();
+    let (operation, kind) = (word(operation.name()), word(kind.name()).replace('-', " "));
+    Err(Failure::Usage(format!(
+        "no request asks for {operation} on a {kind}; the operations on a {kind} are {}",
+        words.join(", ")
+    )))
+}
+
 /// An operation by its word.
 pub(super) fn operation(text: &str) -> Result<Operation, String> {
     let found =
@@ -86,5 +121,30 @@ mod tests {
         assert_eq!(principal("alice"), "User:alice");
         assert_eq!(principal("User:CN=a"), "User:CN=a");
         assert_eq!(principal("*"), "User:*");
+    }
+
+    #[test]
+    fn operations_without_effect_are_refused_and_those_of_the_documentation_are_not() {
+        let failure = check_effect(ResourceType::Cluster, Operation::Write).unwrap_err();
+        assert_eq!(
+            failure.line(),
+            "no request asks for write on a cluster; the operations on a cluster are create, delete, alter, \
+             describe, cluster-action, describe-configs, alter-configs, idempotent-write, all"
+        );
+        let page = include_str!("../../../../docs/operating/authorization.md");
+        let (mut checked, lower) = (0, |text: &str| text.to_lowercase().replace(['_', ' ', '-'], ""));
+        for line in page.lines() {
+            let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+            let [_, key, _, asked, on, ..] = cells[..] else { continue };
+            if key.parse::<u16>().is_err() {
+                continue;
+            }
+            let kind = ResourceType::ALL.iter().find(|kind| lower(kind.name()) == lower(on));
+            let operation = Operation::ALL.iter().find(|known| lower(known.name()) == lower(asked));
+            let done = check_effect(*kind.expect(line), *operation.expect(line));
+            assert!(done.is_ok(), "{line}: {done:?}");
+            checked += 1;
+        }
+        assert!(checked > 80, "the page has {checked} questions");
     }
 }

@@ -1,20 +1,18 @@
 //! `levada bench consume`: all partitions of a topic, from their start, again and again.
 
-use std::{collections::BTreeMap, io::Write, time::Instant};
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::time::Instant;
 
 use serde_json::json;
 
-use super::{
-    Extent,
-    meter::{Done, Job, Meter},
-    produce::by_leader,
-    reader::{Reader, allowed},
-    report::Report,
-};
-use crate::{
-    cluster::{Cluster, EARLIEST, FoundOffset, Isolation, LATEST},
-    failure::Failure,
-};
+use super::Extent;
+use super::meter::{Done, Job, Meter};
+use super::produce::by_leader;
+use super::reader::{Reader, allowed};
+use super::report::Report;
+use crate::cluster::{Cluster, EARLIEST, FoundOffset, Isolation, LATEST};
+use crate::failure::Failure;
 
 /// Longest wait of a broker for records; there are always some.
 const WAIT_MS: i32 = 100;

@@ -1,33 +1,26 @@
 //! `levada bench latency`: single records by a schedule, from the moment each was due to its
 //! acknowledgement and to its consumer.
 
-use std::{
-    collections::BTreeMap,
-    io::Write,
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicBool, AtomicU64, Ordering},
-    },
-    time::{Duration, Instant},
-};
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
-use levada_log::{batch, compress::Compression};
+use levada_log::batch;
+use levada_log::compress::Compression;
 use serde_json::json;
 
-use super::{
-    Extent,
-    load::{Records, Schedule},
-    meter::{self, Done, Job, Meter},
-    pipeline::{Pipeline, allowed, until},
-    reader::{self, Fetched, Reader},
-    report::Report,
-};
-use crate::{
-    cluster::{Cluster, Isolation, LATEST, Topic},
-    failure::Failure,
-    produce::Acks,
-};
+use super::Extent;
+use super::load::{Records, Schedule};
+use super::meter::{self, Done, Job, Meter};
+use super::pipeline::{Pipeline, allowed, until};
+use super::reader::{self, Fetched, Reader};
+use super::report::Report;
+use crate::cluster::{Cluster, Isolation, LATEST, Topic};
+use crate::failure::Failure;
+use crate::produce::Acks;
 
 /// Longest wait of the broker for the next record.
 const WAIT_MS: i32 = 100;

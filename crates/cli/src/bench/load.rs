@@ -3,9 +3,11 @@
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use levada_log::{batch::Builder, compress::Compression};
+use levada_log::batch::Builder;
+use levada_log::compress::Compression;
 
-use crate::{failure::Failure, time};
+use crate::failure::Failure;
+use crate::time;
 
 /// Times at even distances, independent of the answers.
 #[derive(Clone, Copy, Debug)]

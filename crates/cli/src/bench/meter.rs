@@ -1,22 +1,19 @@
 //! The counts and latencies of a measurement, its limits, and its progress.
 
-use std::{
-    convert::Infallible,
-    sync::{
-        Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, AtomicU64, Ordering},
-        mpsc::{self, Receiver, RecvTimeoutError, Sender},
-    },
-    thread,
-    time::{Duration, Instant},
-};
+use std::convert::Infallible;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 use indicatif::{HumanBytes, HumanCount};
 use rustix::time::{ClockId, clock_gettime};
 
 use super::Extent;
-use crate::{failure::Failure, interrupt};
+use crate::failure::Failure;
+use crate::interrupt;
 
 /// Latencies are kept in microseconds with three digits; a longer one counts as an hour.
 const LONGEST_US: u64 = 3_600_000_000;

@@ -1,22 +1,19 @@
 //! A connection on which produce requests leave without waiting for the answers to earlier ones.
 
-use std::{
-    collections::VecDeque,
-    net::TcpStream,
-    time::{Duration, Instant},
-};
+use std::collections::VecDeque;
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use levada_wire::{Client, messages::ProduceRequest};
+use levada_wire::Client;
+use levada_wire::messages::ProduceRequest;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::meter::{Done, Meter};
-use crate::{
-    cluster::{Cluster, Topic},
-    failure::Failure,
-    kafka_error,
-    produce::{self, Acks},
-};
+use crate::cluster::{Cluster, Topic};
+use crate::failure::Failure;
+use crate::kafka_error;
+use crate::produce::{self, Acks};
 
 /// The longest wait between two checks of the limits of the measurement.
 pub(super) const LOOK: Duration = Duration::from_millis(50);

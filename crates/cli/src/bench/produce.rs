@@ -1,26 +1,20 @@
 //! `levada bench produce`: batches for all partitions of a topic, as fast as the broker accepts
 //! them or at a rate.
 
-use std::{
-    collections::BTreeMap,
-    io::Write,
-    time::{Duration, Instant},
-};
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use super::{
-    Extent,
-    load::{Records, Schedule},
-    meter::{Done, Job, Meter},
-    pipeline::{LOOK, Pipeline, allowed, until},
-    report::Report,
-};
-use crate::{
-    cluster::{Cluster, Topic},
-    failure::Failure,
-    produce::{Acks, Codec},
-};
+use super::Extent;
+use super::load::{Records, Schedule};
+use super::meter::{Done, Job, Meter};
+use super::pipeline::{LOOK, Pipeline, allowed, until};
+use super::report::Report;
+use crate::cluster::{Cluster, Topic};
+use crate::failure::Failure;
+use crate::produce::{Acks, Codec};
 
 /// Requests without an answer on a connection, where no rate is given: as many as Kafka's producers
 /// have.

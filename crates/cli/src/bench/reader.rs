@@ -4,14 +4,13 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use levada_log::batch::{BatchError, BatchView};
-use levada_wire::{Client, messages::FetchRequest};
+use levada_wire::Client;
+use levada_wire::messages::FetchRequest;
 
-use crate::{
-    cluster::{Cluster, Topic},
-    consume::{asked_partition, asked_topic, split_batch},
-    failure::Failure,
-    kafka_error,
-};
+use crate::cluster::{Cluster, Topic};
+use crate::consume::{asked_partition, asked_topic, split_batch};
+use crate::failure::Failure;
+use crate::kafka_error;
 
 /// Epoch of a fetch outside a session.
 const NO_SESSION: i32 = -1;

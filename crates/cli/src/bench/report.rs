@@ -8,11 +8,9 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::meter::Measured;
-use crate::{
-    cluster::Topic,
-    failure::Failure,
-    output::{self, Format},
-};
+use crate::cluster::Topic;
+use crate::failure::Failure;
+use crate::output::{self, Format};
 
 /// Above this part of one processor, the client may be the limit.
 const BUSY: f64 = 0.8;

@@ -2,11 +2,9 @@
 
 use std::time::Instant;
 
-use super::{
-    load::{Records, Schedule},
-    meter::{Done, Meter},
-    *,
-};
+use super::load::{Records, Schedule};
+use super::meter::{Done, Meter};
+use super::*;
 
 fn extent(records: Option<u64>, warm_up: i64) -> Extent {
     Extent { records, duration: None, warm_up, format: FormatArgs::default() }

@@ -1,11 +1,14 @@
 //! Finding the broker that coordinates a group or a transactional id.
 
-use std::{thread, time::Instant};
+use std::thread;
+use std::time::Instant;
 
-use levada_wire::{StrBytes, messages::FindCoordinatorRequest};
+use levada_wire::StrBytes;
+use levada_wire::messages::FindCoordinatorRequest;
 
 use super::{COMING_POLL, COMING_WAIT, Cluster, address};
-use crate::{failure::Failure, kafka_error};
+use crate::failure::Failure;
+use crate::kafka_error;
 
 /// Kinds of coordinators, numbered as in FindCoordinator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

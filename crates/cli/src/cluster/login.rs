@@ -1,23 +1,21 @@
 //! Authentication of the command line: `--command-config` with Kafka's client properties, TLS and
 //! SASL.
 
-use std::{env, fs, net::TcpStream, path::Path};
+use std::net::TcpStream;
+use std::path::Path;
+use std::sync::Once;
+use std::{env, fs};
 
-use levada_broker::{
-    config::{Property, parse_properties},
-    keystore::{ClientTls, SslSettings},
-    security::{
-        jaas::Jaas,
-        login::{LoginFault, SaslLogin},
-        sasl::Mechanism,
-    },
-};
-use levada_wire::{
-    Client, ClientOptions, StrBytes,
-    messages::{SaslAuthenticateRequest, SaslHandshakeRequest},
-};
+use levada_broker::config::{Property, parse_properties};
+use levada_broker::keystore::{ClientTls, SslSettings};
+use levada_broker::security::jaas::Jaas;
+use levada_broker::security::login::{LoginFault, SaslLogin};
+use levada_broker::security::sasl::Mechanism;
+use levada_wire::messages::{SaslAuthenticateRequest, SaslHandshakeRequest};
+use levada_wire::{Client, ClientOptions, StrBytes};
 
-use crate::{failure::Failure, kafka_error};
+use crate::failure::Failure;
+use crate::{client_properties, kafka_error};
 
 /// Credentials of the command line, and its trusted authorities.
 #[derive(Clone, Debug, Default)]
@@ -30,9 +28,16 @@ pub(crate) struct Login {
 const TOKEN: &str = "LEVADA_OAUTHBEARER_TOKEN";
 
 impl Login {
-    /// Reads a file with Kafka's client properties; properties not about security are ignored.
+    /// Reads a file with Kafka's client properties. Names that have no effect cause a warning, once
+    /// a process.
     pub(crate) fn load(path: &Path) -> Result<Self, Failure> {
+        static WARNING: Once = Once::new();
         let properties = properties(path)?;
+        let names = properties.iter().map(|property| property.key.as_str());
+        let warning = client_properties::check_names(&format!("--command-config {}", path.display()), names);
+        if let Some(warning) = warning.map_err(Failure::Usage)? {
+            WARNING.call_once(|| eprintln!("warning: {warning}"));
+        }
         let value = |key: &str| {
             properties.iter().rev().find(|property| property.key == key).map(|property| property.value.trim())
         };
@@ -45,14 +50,7 @@ impl Login {
         value: impl Fn(&str) -> Option<&'a str> + Copy + 'a,
     ) -> Result<Self, Failure> {
         let wrong = |what: &str| Failure::Usage(format!("{source}: {what}"));
-        let protocol = value("security.protocol").unwrap_or("PLAINTEXT").to_uppercase();
-        let (has_tls, has_sasl) = match protocol.as_str() {
-            "PLAINTEXT" => (false, false),
-            "SSL" => (true, false),
-            "SASL_PLAINTEXT" => (false, true),
-            "SASL_SSL" => (true, true),
-            _ => return Err(wrong("security.protocol must be PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL")),
-        };
+        let (has_tls, has_sasl) = client_properties::protocol(value("security.protocol")).map_err(wrong)?;
         let tls = || {
             ClientTls::load(&SslSettings::new(source.to_owned(), value))
                 .map_err(|error| Failure::Usage(error.to_string()))
@@ -107,9 +105,7 @@ fn credentials<'a>(
     value: impl Fn(&str) -> Option<&'a str>,
     wrong: impl Fn(&str) -> Failure,
 ) -> Result<SaslLogin, Failure> {
-    let mechanism = value("sasl.mechanism").and_then(Mechanism::from_name);
-    let mechanism = mechanism
-        .ok_or_else(|| wrong("sasl.mechanism must be PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER"))?;
+    let mechanism = client_properties::mechanism(value("sasl.mechanism")).map_err(&wrong)?;
     if mechanism == Mechanism::OauthBearer {
         let secret = token(value, env::var(TOKEN).ok()).map_err(|error| wrong(&error))?;
         return Ok(SaslLogin::new(mechanism, String::new(), secret));

@@ -1,18 +1,17 @@
 //! Offsets by time: ListOffsets requests to the leaders of partitions.
 
-use std::{collections::BTreeMap, thread, time::Instant};
+use std::collections::BTreeMap;
+use std::thread;
+use std::time::Instant;
 
-use levada_wire::{
-    StrBytes,
-    messages::{
-        ListOffsetsRequest,
-        list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic},
-        list_offsets_response::ListOffsetsPartitionResponse,
-    },
-};
+use levada_wire::StrBytes;
+use levada_wire::messages::ListOffsetsRequest;
+use levada_wire::messages::list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic};
+use levada_wire::messages::list_offsets_response::ListOffsetsPartitionResponse;
 
 use super::{COMING_POLL, COMING_WAIT, Cluster, LEADER_NOT_AVAILABLE, Topic};
-use crate::{failure::Failure, kafka_error};
+use crate::failure::Failure;
+use crate::kafka_error;
 
 /// Timestamp for the end of the log.
 pub(crate) const LATEST: i64 = -1;

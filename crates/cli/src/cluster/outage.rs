@@ -1,16 +1,12 @@
 //! Retries across a restart of the broker: the time between a broken connection and the next
 //! response.
 
-use std::{
-    thread,
-    time::{Duration, Instant},
-};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use super::Cluster;
-use crate::{
-    failure::{Cause, Failure},
-    kafka_error,
-};
+use crate::failure::{Cause, Failure};
+use crate::kafka_error;
 
 /// Pauses between two attempts: the first and the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);

@@ -2,17 +2,13 @@
 
 use std::io::Write;
 
-use super::{
-    quota::{self, Limit},
-    target::{Kind, Target},
-};
-use crate::{
-    cluster::{BrokerArgs, Cluster},
-    failure::Failure,
-    outcomes::{Outcome, Outcomes},
-    output::FormatArgs,
-    settings::{self, Change},
-};
+use super::quota::{self, Limit};
+use super::target::{Kind, Target};
+use crate::cluster::{BrokerArgs, Cluster};
+use crate::failure::Failure;
+use crate::outcomes::{Outcome, Outcomes};
+use crate::output::FormatArgs;
+use crate::settings::{self, Change};
 
 /// Set keys of a topic, broker, group or client; all of them or none
 ///

@@ -4,16 +4,13 @@ use std::io::Write;
 
 use serde::Serialize;
 
-use super::{
-    quota,
-    target::{Kind, Target},
-};
-use crate::{
-    cluster::{BrokerArgs, Cluster},
-    failure::Failure,
-    output::{self, Format, FormatArgs},
-    settings::{self, Setting},
-};
+use super::quota;
+use super::target::{Kind, Target};
+use crate::cluster::{BrokerArgs, Cluster};
+use crate::failure::Failure;
+use crate::hints;
+use crate::output::{self, Format, FormatArgs};
+use crate::settings::{self, Setting};
 
 /// Print settings of topics, brokers, groups and clients of a running cluster
 ///
@@ -57,8 +54,8 @@ struct Answer {
 
 impl Get {
     pub(super) fn run(&self, cluster: &mut Cluster, out: &mut dyn Write) -> Result<(), Failure> {
-        let answers = self.ask(cluster)?;
-        self.check_keys(&answers)?;
+        let answers = self.ask(cluster, &self.keys)?;
+        self.check_keys(cluster, &answers)?;
         if self.format.format == Format::Json {
             return output::json(out, &answers);
         }
@@ -81,7 +78,7 @@ impl Get {
         output::table(out, &[name, &settings::HEADER].concat(), rows)
     }
 
-    fn ask(&self, cluster: &mut Cluster) -> Result<Vec<Answer>, Failure> {
+    fn ask(&self, cluster: &mut Cluster, keys: &[String]) -> Result<Vec<Answer>, Failure> {
         let kind = self.kind.word();
         let target = self.name.as_deref().map(|name| self.kind.named(name)).transpose()?;
         let resources = match target {
@@ -92,7 +89,7 @@ impl Get {
         };
         let mut answers = Vec::new();
         for resource in resources {
-            let mut settings = settings::describe(cluster, &resource, &self.keys)?;
+            let mut settings = settings::describe(cluster, &resource, keys)?;
             settings.retain(|setting| self.all || !self.keys.is_empty() || !setting.is_default());
             if self.name.is_some() || !settings.is_empty() {
                 answers.push(Answer { kind, name: resource.word().to_owned(), settings });
@@ -111,18 +108,18 @@ impl Get {
     }
 
     /// A key that nothing has is a mistake that must not look like an empty answer.
-    fn check_keys(&self, answers: &[Answer]) -> Result<(), Failure> {
+    fn check_keys(&self, cluster: &mut Cluster, answers: &[Answer]) -> Result<(), Failure> {
         let known = |key: &String| answers.iter().flat_map(|one| &one.settings).any(|one| one.key == *key);
-        match self.keys.iter().find(|key| !known(key)) {
-            Some(key) => Err(Failure::with_next(
-                format!(
-                    "{} {} has no setting {key}",
-                    self.kind.word(),
-                    self.name.as_deref().unwrap_or_default()
-                ),
-                "use --all to list every setting",
-            )),
-            None => Ok(()),
-        }
+        let Some(key) = self.keys.iter().find(|key| !known(key)) else { return Ok(()) };
+        let what =
+            format!("{} {} has no setting {key}", self.kind.word(), self.name.as_deref().unwrap_or_default());
+        // The list is only for the advice: the failure is reported without it too.
+        let all = self.ask(cluster, &[]).unwrap_or_default();
+        let names = all.iter().flat_map(|one| &one.settings).map(|one| one.key.as_str());
+        let next = match hints::nearest(key, names) {
+            Some(nearest) => format!("{nearest}; --all lists every setting"),
+            None => "use --all to list every setting".to_owned(),
+        };
+        Err(Failure::with_next(what, next))
     }
 }

@@ -1,23 +1,19 @@
 //! Quotas: limits of clients, by user, client id and address.
 
-use std::{fmt, str::FromStr};
+use std::fmt;
+use std::str::FromStr;
 
-use levada_wire::{
-    StrBytes,
-    messages::{
-        AlterClientQuotasRequest, DescribeClientQuotasRequest,
-        alter_client_quotas_request::{EntityData, EntryData, OpData},
-        describe_client_quotas_request::ComponentData,
-        describe_client_quotas_response,
-    },
+use levada_wire::StrBytes;
+use levada_wire::messages::alter_client_quotas_request::{EntityData, EntryData, OpData};
+use levada_wire::messages::describe_client_quotas_request::ComponentData;
+use levada_wire::messages::{
+    AlterClientQuotasRequest, DescribeClientQuotasRequest, describe_client_quotas_response,
 };
 
-use crate::{
-    cluster::Cluster,
-    failure::Failure,
-    kafka_error,
-    settings::{Change, Setting},
-};
+use crate::cluster::Cluster;
+use crate::failure::Failure;
+use crate::kafka_error;
+use crate::settings::{Change, Setting};
 
 /// Entity of a limit: Kafka's entity types, each with a name or, without one, for all that have
 /// none.

@@ -1,15 +1,14 @@
 //! `levada config show`: the configuration that `levada serve` would run with, and where each value
 //! comes from.
 
-use std::{io::Write, path::PathBuf};
+use std::io::Write;
+use std::path::PathBuf;
 
-use levada_broker::config::{BrokerConfig, ConfigErrors, Described, HIDDEN, Origin, Sources};
+use levada_broker::config::{BrokerConfig, ConfigErrors, Described, HIDDEN, Note, Origin, Sources};
 use serde_json::json;
 
-use crate::{
-    failure::Failure,
-    output::{self, Format, FormatArgs},
-};
+use crate::failure::Failure;
+use crate::output::{self, Format, FormatArgs};
 
 /// Print the configuration that `levada serve` would use with the same options, environment and
 /// file
@@ -55,7 +54,7 @@ impl SourceArgs {
     pub(crate) fn load(&self) -> Result<BrokerConfig, Failure> {
         let config = self.read()?;
         for note in config.settings().notes() {
-            eprintln!("note: {} ({}) has no effect: {}", note.key, note.origin, note.text);
+            eprintln!("note: {}", shown_note(note));
         }
         Ok(config)
     }
@@ -72,6 +71,16 @@ impl SourceArgs {
             lenient: self.lenient,
         };
         BrokerConfig::load(&sources)
+    }
+}
+
+/// A setting without effect, and why. The name of a variable stands for its origin too.
+fn shown_note(note: &Note) -> String {
+    match &note.origin {
+        origin @ Origin::Environment(variable) if *variable == note.key => {
+            format!("{origin} has no effect: {}", note.text)
+        }
+        origin => format!("{} ({origin}) has no effect: {}", note.key, note.text),
     }
 }
 
@@ -113,6 +122,22 @@ fn shown(row: &Described) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_note_names_a_variable_once() {
+        let environment = vec![("LEVADA_NUM_PARTITON".to_owned(), "3".to_owned())];
+        let sources = Sources { environment, ..Sources::flags(["ssl.cipher=x"]) };
+        let config = BrokerConfig::load(&Sources { lenient: true, ..sources }).unwrap();
+        let shown: Vec<String> = config.settings().notes().iter().map(shown_note).collect();
+        assert!(
+            shown.iter().any(|note| note.starts_with("environment LEVADA_NUM_PARTITON has no effect: ")),
+            "{shown:?}"
+        );
+        assert!(
+            shown.iter().any(|note| note.starts_with("ssl.cipher (flag -o) has no effect: ")),
+            "{shown:?}"
+        );
+    }
 
     #[test]
     fn changed_values_are_shown_with_their_origin() {

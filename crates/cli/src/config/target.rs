@@ -5,12 +5,10 @@ use clap::ValueEnum;
 use levada_wire::messages::ListConfigResourcesRequest;
 
 use super::quota::Entity;
-use crate::{
-    cluster::Cluster,
-    failure::Failure,
-    kafka_error,
-    settings::{self, Resource},
-};
+use crate::cluster::Cluster;
+use crate::failure::Failure;
+use crate::kafka_error;
+use crate::settings::{self, Resource};
 
 /// The kinds of things that have settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -2,12 +2,15 @@
 
 use std::time::{Duration, Instant};
 
-use super::{Args, Offsets, fetcher::Fetcher, limit::Limit, sink::Sink, start::Start, topics::Wanted};
-use crate::{
-    cluster::{Cluster, Outage},
-    failure::Failure,
-    interrupt,
-};
+use super::fetcher::Fetcher;
+use super::limit::Limit;
+use super::sink::Sink;
+use super::start::Start;
+use super::topics::Wanted;
+use super::{Args, Offsets};
+use crate::cluster::{Cluster, Outage};
+use crate::failure::Failure;
+use crate::{interrupt, output};
 
 /// Interval between checks for new partitions, and for new topics that match a pattern.
 const LOOK: Duration = Duration::from_secs(5);
@@ -56,7 +59,12 @@ pub(super) fn run(
             Ok(()) => outage.over(),
             Err(failure) => {
                 reading.is_stale = true;
-                outage.bear(&mut reading.cluster, failure, &interrupt::is_asked)?;
+                let is_over = || interrupt::is_asked() || output::stdout_is_closed();
+                let borne = outage.bear(&mut reading.cluster, failure, &is_over);
+                // Without a reader of the output the broker is not needed any more.
+                if !output::stdout_is_closed() {
+                    borne?;
+                }
             }
         }
     }
@@ -65,7 +73,9 @@ pub(super) fn run(
 
 impl Reading<'_> {
     fn is_done(&self, sink: &Sink<'_>) -> bool {
-        sink.is_done() || self.ends.as_ref().is_some_and(|ends| self.fetcher.has_reached(ends))
+        sink.is_done()
+            || output::stdout_is_closed()
+            || self.ends.as_ref().is_some_and(|ends| self.fetcher.has_reached(ends))
     }
 
     fn step(&mut self, sink: &mut Sink<'_>) -> Result<(), Failure> {

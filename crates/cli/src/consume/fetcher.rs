@@ -1,24 +1,23 @@
 //! Fetches from the partitions' leaders and hands out records in order, each once.
 
-use std::{collections::BTreeMap, thread, time::Duration};
+use std::collections::BTreeMap;
+use std::thread;
+use std::time::Duration;
 
 use bytes::Bytes;
 use levada_log::batch::{self, BatchError, BatchView};
-use levada_wire::{
-    StrBytes,
-    messages::{
-        FetchRequest, FetchResponse,
-        fetch_request::{FetchPartition, FetchTopic},
-        fetch_response::{FetchableTopicResponse, PartitionData},
-    },
-};
+use levada_wire::StrBytes;
+use levada_wire::messages::fetch_request::{FetchPartition, FetchTopic};
+use levada_wire::messages::fetch_response::{FetchableTopicResponse, PartitionData};
+use levada_wire::messages::{FetchRequest, FetchResponse};
 
-use super::{Offsets, Topics, aborted::Aborted, format::Shown, sink::Sink, start};
-use crate::{
-    cluster::{Cluster, EARLIEST, Isolation, LATEST, Topic, TopicPartition},
-    failure::Failure,
-    kafka_error,
-};
+use super::aborted::Aborted;
+use super::format::Shown;
+use super::sink::Sink;
+use super::{Offsets, Topics, start};
+use crate::cluster::{Cluster, EARLIEST, Isolation, LATEST, Topic, TopicPartition};
+use crate::failure::Failure;
+use crate::kafka_error;
 
 /// Version from which Fetch names topics by id.
 const BY_ID: i16 = 13;

@@ -1,12 +1,15 @@
 //! Format of a printed record: `%` fields and `\` escapes, compiled once; or JSON.
 
-use std::{io::Write, str::FromStr};
+use std::io::Write;
+use std::str::FromStr;
 
-use base64::{Engine, engine::general_purpose::STANDARD};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use levada_log::batch::Record;
 use serde_json::{Map, Value, json};
 
-use crate::{escapes::escape, failure::Failure};
+use crate::escapes::escape;
+use crate::failure::Failure;
 
 /// A record with its place.
 pub(super) struct Shown<'a> {

@@ -2,21 +2,17 @@
 
 use std::collections::BTreeSet;
 
-use super::{
-    Args, Offsets, Topics,
-    alone::AWAY_LIMIT,
-    fetcher::Fetcher,
-    limit::Limit,
-    member::{Member, is_healed_by_a_heartbeat},
-    sink::Sink,
-    topics::Wanted,
-};
-use crate::{
-    cluster::{Cluster, Outage, TopicPartition},
-    failure::Failure,
-    group::{offsets, state},
-    interrupt, kafka_error,
-};
+use super::alone::AWAY_LIMIT;
+use super::fetcher::Fetcher;
+use super::limit::Limit;
+use super::member::{Member, is_healed_by_a_heartbeat};
+use super::sink::Sink;
+use super::topics::Wanted;
+use super::{Args, Offsets, Topics};
+use crate::cluster::{Cluster, Outage, TopicPartition};
+use crate::failure::Failure;
+use crate::group::{offsets, state};
+use crate::{interrupt, kafka_error, output};
 
 struct Reading<'a> {
     args: &'a Args,
@@ -94,6 +90,7 @@ impl Reading<'_> {
     fn is_done(&self, sink: &Sink<'_>) -> bool {
         let has_some = !self.fetcher.positions().is_empty();
         sink.is_done()
+            || output::stdout_is_closed()
             || self.has_nothing_to_read
             || (has_some && self.ends.as_ref().is_some_and(|ends| self.fetcher.has_reached(ends)))
     }
@@ -203,11 +200,12 @@ impl Reading<'_> {
             return Ok(());
         }
         self.is_stale = true;
-        let borne = outage.bear(&mut self.cluster, failure, &interrupt::is_asked);
+        let is_over = || interrupt::is_asked() || output::stdout_is_closed();
+        let borne = outage.bear(&mut self.cluster, failure, &is_over);
         self.member.hurry();
         // A requested stop ends the loop, and needs the broker only if there is something to
         // commit.
-        if interrupt::is_asked() { Ok(()) } else { borne }
+        if is_over() { Ok(()) } else { borne }
     }
 
     /// Leaves the group. Fails if positions were not committed: other members will print those

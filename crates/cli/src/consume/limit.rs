@@ -3,11 +3,9 @@
 use std::str::FromStr;
 
 use super::{Offsets, Topics, start};
-use crate::{
-    cluster::{Cluster, Isolation, LATEST},
-    failure::Failure,
-    time,
-};
+use crate::cluster::{Cluster, Isolation, LATEST};
+use crate::failure::Failure;
+use crate::time;
 
 /// Value of `--until`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,16 +17,16 @@ pub(super) enum Until {
 }
 
 impl FromStr for Until {
-    type Err = &'static str;
+    type Err = String;
 
-    fn from_str(text: &str) -> Result<Self, &'static str> {
+    fn from_str(text: &str) -> Result<Self, String> {
         const EXPECTED: &str = "expected an offset or @TIME";
         match text.strip_prefix('@') {
-            Some(time) => time::moment(time).map(Self::Time).map_err(|_| EXPECTED),
+            Some(time) => time::moment(time).map(Self::Time).map_err(|forms| format!("after the @, {forms}")),
             None if text.bytes().all(|byte| byte.is_ascii_digit()) => {
-                text.parse().map(Self::Offset).map_err(|_| EXPECTED)
+                text.parse().map(Self::Offset).map_err(|_| EXPECTED.to_owned())
             }
-            None => Err(EXPECTED),
+            None => Err(EXPECTED.to_owned()),
         }
     }
 }

@@ -1,27 +1,23 @@
 //! This process as a member of a group by KIP-848: the coordinator decides which partitions it
 //! reads.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::{Duration, Instant},
-};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
 
 use levada_broker::security::nonce;
-use levada_wire::{
-    StrBytes, Uuid,
-    messages::{
-        ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse, RequestResponsePair,
-        consumer_group_heartbeat_request::TopicPartitions, consumer_group_heartbeat_response::Assignment,
-    },
+use levada_wire::messages::consumer_group_heartbeat_request::TopicPartitions;
+use levada_wire::messages::consumer_group_heartbeat_response::Assignment;
+use levada_wire::messages::{
+    ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse, RequestResponsePair,
 };
+use levada_wire::{StrBytes, Uuid};
 
-use super::{Offsets, topics::Wanted};
-use crate::{
-    cluster::{Cluster, Coordinated, TopicPartition},
-    failure::{Cause, Failure},
-    group::offsets::{self, Seat},
-    kafka_error,
-};
+use super::Offsets;
+use super::topics::Wanted;
+use crate::cluster::{Cluster, Coordinated, TopicPartition};
+use crate::failure::{Cause, Failure};
+use crate::group::offsets::{self, Seat};
+use crate::kafka_error;
 
 /// Version from which a heartbeat can carry a regular expression.
 const WITH_EXPRESSION: i16 = 1;

@@ -4,8 +4,10 @@ use std::io::Write;
 
 use levada_log::batch::Record;
 
-use super::{Args, Form, format::Shown};
-use crate::{failure::Failure, interrupt, output};
+use super::format::Shown;
+use super::{Args, Form};
+use crate::failure::Failure;
+use crate::{interrupt, output};
 
 /// The end of the way of a record.
 pub(super) struct Sink<'a> {

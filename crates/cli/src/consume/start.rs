@@ -3,11 +3,9 @@
 use std::str::FromStr;
 
 use super::{Offsets, Topics};
-use crate::{
-    cluster::{Cluster, EARLIEST, Isolation, LATEST},
-    failure::{Cause, Failure},
-    kafka_error, time,
-};
+use crate::cluster::{Cluster, EARLIEST, Isolation, LATEST};
+use crate::failure::{Cause, Failure};
+use crate::{kafka_error, time};
 
 /// Value of `-o`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,15 +20,15 @@ pub(crate) enum Start {
 }
 
 impl FromStr for Start {
-    type Err = &'static str;
+    type Err = String;
 
-    fn from_str(text: &str) -> Result<Self, &'static str> {
+    fn from_str(text: &str) -> Result<Self, String> {
         const EXPECTED: &str = "expected earliest, latest, an offset, -N or @TIME";
         let number = |digits: &str| {
             if digits.bytes().all(|byte| byte.is_ascii_digit()) {
-                digits.parse::<i64>().map_err(|_| EXPECTED)
+                digits.parse::<i64>().map_err(|_| EXPECTED.to_owned())
             } else {
-                Err(EXPECTED)
+                Err(EXPECTED.to_owned())
             }
         };
         match text {
@@ -38,7 +36,9 @@ impl FromStr for Start {
             "latest" | "end" => Ok(Self::Latest),
             _ => match text.split_at_checked(1) {
                 Some(("-", rest)) => number(rest).map(Self::BeforeEnd),
-                Some(("@", rest)) => time::moment(rest).map(Self::Time).map_err(|_| EXPECTED),
+                Some(("@", rest)) => {
+                    time::moment(rest).map(Self::Time).map_err(|forms| format!("after the @, {forms}"))
+                }
                 _ => number(text).map(Self::Offset),
             },
         }

@@ -5,14 +5,12 @@ use levada_log::batch::{BatchView, Builder, EndMarker, Header, Marker, Record};
 use levada_wire::messages::fetch_response::AbortedTransaction;
 use serde_json::json;
 
-use super::{
-    Offsets,
-    aborted::Aborted,
-    format::{Shown, Template},
-    limit::{Limit, Until, nearer},
-    start::{Start, before_end, in_range, or_end},
-    topics::Wanted,
-};
+use super::Offsets;
+use super::aborted::Aborted;
+use super::format::{Shown, Template};
+use super::limit::{Limit, Until, nearer};
+use super::start::{Start, before_end, in_range, or_end};
+use super::topics::Wanted;
 
 #[test]
 fn starts_are_words_offsets_distances_and_times() {
@@ -66,6 +64,11 @@ fn ends_are_offsets_and_times() {
     assert_eq!("@1700000000000".parse(), Ok(Until::Time(1_700_000_000_000)));
     for text in ["-1", "@", "latest", "99999999999999999999"] {
         text.parse::<Until>().expect_err(text);
+    }
+    let times = "after the @, expected a time such as 2026-11-21T06:30:00Z, 2026-11-21 or";
+    for text in ["@foo", "@2026-11-21T06:30:00Z+99"] {
+        assert!(text.parse::<Until>().unwrap_err().starts_with(times), "{text}");
+        assert!(text.parse::<Start>().unwrap_err().starts_with(times), "{text}");
     }
     assert!(Limit::new(true, None).is_due() && !Limit::new(false, None).is_due());
     assert!(!Limit::new(false, Some(Until::Time(i64::MAX))).is_due(), "a time to come");

@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use regex::Regex;
 
 use super::Topics;
-use crate::{cluster::Cluster, failure::Failure, kafka_error};
+use crate::cluster::Cluster;
+use crate::failure::Failure;
+use crate::kafka_error;
 
 /// The topics of the command line.
 #[derive(Debug)]

@@ -104,3 +104,13 @@ fn a_copy_that_fails_leaves_nothing() {
     refused(&Args { force: true, ..args(&from, &from) }, "are the same file");
     assert_eq!(names(dir.path()), ["from"]);
 }
+
+#[test]
+fn a_missing_directory_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let from = dir.path().join("from");
+    fs::write(&from, "x").unwrap();
+    let missing = dir.path().join("nosuch/");
+    refused(&args(&from, &missing), &format!("there is no directory {}", missing.display()));
+    assert_eq!(names(dir.path()), ["from"]);
+}

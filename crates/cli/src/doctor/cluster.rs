@@ -6,16 +6,15 @@ mod facts;
 mod file;
 mod progress;
 
-use std::{io::Write, path::Path};
+use std::io::Write;
+use std::path::Path;
 
 use serde::Serialize;
 
 use self::facts::Facts;
-use crate::{
-    cluster::{BrokerArgs, Cluster},
-    failure::Failure,
-    output::{self, Format},
-};
+use crate::cluster::{BrokerArgs, Cluster};
+use crate::failure::Failure;
+use crate::output::{self, Format};
 
 pub(super) use self::progress::run as watch;
 

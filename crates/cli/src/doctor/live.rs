@@ -1,25 +1,19 @@
 //! `levada doctor --live`: throughput of a running broker by path, each second, from its
 //! `/metrics`.
 
-use std::{
-    collections::BTreeMap,
-    io::{IsTerminal, Write, stdout},
-    time::{Duration, Instant},
-};
+use std::collections::BTreeMap;
+use std::io::{IsTerminal, Write, stdout};
+use std::time::{Duration, Instant};
 
 use indicatif::HumanBytes;
 use serde::Serialize;
 
-use crate::{
-    failure::Failure,
-    output::{self, Format},
-};
+use crate::failure::Failure;
+use crate::http::Address;
+use crate::output::{self, Format};
 
 /// Between two looks.
 const PERIOD: Duration = Duration::from_secs(1);
-
-/// Time that an answer may take.
-const TIMEOUT_SECONDS: u64 = 5;
 
 /// Clears a terminal from its upper left corner on.
 const CLEAR: &str = "\x1b[H\x1b[J";
@@ -48,7 +42,7 @@ struct Moved {
 }
 
 /// Prints samples until it is interrupted.
-pub(super) fn run(address: &str, format: Format, out: &mut dyn Write) -> Result<(), Failure> {
+pub(super) fn run(address: &Address<'_>, format: Format, out: &mut dyn Write) -> Result<(), Failure> {
     let (mut before, mut at) = (read(address)?, Instant::now());
     loop {
         std::thread::sleep(PERIOD);
@@ -62,7 +56,7 @@ pub(super) fn run(address: &str, format: Format, out: &mut dyn Write) -> Result<
                 if stdout().is_terminal() {
                     write!(out, "{CLEAR}")?;
                 }
-                print(out, address, &sample)?;
+                print(out, address.shown(), &sample)?;
             }
         }
         out.flush()?;
@@ -72,19 +66,16 @@ pub(super) fn run(address: &str, format: Format, out: &mut dyn Write) -> Result<
 /// Samples by name and label, as the text has them.
 type Counters = BTreeMap<String, u64>;
 
-fn read(address: &str) -> Result<Counters, Failure> {
-    let url = format!("http://{address}/metrics");
+fn read(address: &Address<'_>) -> Result<Counters, Failure> {
+    let answer = address.get("/metrics")?;
     let failed = |why: String| {
         let next = "start a broker, or name its levada.http.listen with --http";
-        Failure::with_next(format!("cannot read {url}: {why}"), next)
+        Failure::with_next(format!("cannot read {}: {why}", answer.url), next)
     };
-    let request = minreq::get(&url).with_timeout(TIMEOUT_SECONDS);
-    let answer = request.send().map_err(|error| failed(error.to_string()))?;
-    if answer.status_code != 200 {
-        return Err(failed(format!("status {}", answer.status_code)));
+    if answer.status != 200 {
+        return Err(failed(format!("status {}", answer.status)));
     }
-    let text = answer.as_str().map_err(|error| failed(error.to_string()))?;
-    let counters = parse(text);
+    let counters = parse(&answer.text);
     if counters.is_empty() {
         return Err(failed("no counters of transfers there; is it a Levada?".to_owned()));
     }

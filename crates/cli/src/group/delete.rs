@@ -2,17 +2,15 @@
 
 use std::io::Write;
 
-use levada_wire::{StrBytes, messages::DeleteGroupsRequest};
+use levada_wire::StrBytes;
+use levada_wire::messages::DeleteGroupsRequest;
 
 use super::offsets;
-use crate::{
-    cluster::{Cluster, Coordinated, TopicPartition},
-    failure::{Cause, Failure},
-    kafka_error,
-    outcomes::{Outcome, Outcomes},
-    output::{FormatArgs, counted},
-    question,
-};
+use crate::cluster::{Cluster, Coordinated, TopicPartition};
+use crate::failure::{Cause, Failure};
+use crate::outcomes::{Outcome, Outcomes};
+use crate::output::{FormatArgs, counted};
+use crate::{kafka_error, question};
 
 /// Delete groups without members, or their offsets of some topics
 #[derive(Debug, clap::Args)]

@@ -1,22 +1,16 @@
 //! `levada group describe`: state, members, and the lag of each partition.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    io::Write,
-};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write;
 
 use serde::Serialize;
 
-use super::{
-    offsets::{self, Committed},
-    state::{self, Group, Member},
-};
-use crate::{
-    cluster::{Cluster, FoundOffset, Isolation, LATEST, TopicPartition},
-    failure::Failure,
-    kafka_error,
-    output::{self, FormatArgs},
-};
+use super::offsets::{self, Committed};
+use super::state::{self, Group, Member};
+use crate::cluster::{Cluster, FoundOffset, Isolation, LATEST, TopicPartition};
+use crate::failure::Failure;
+use crate::kafka_error;
+use crate::output::{self, FormatArgs};
 
 /// Describe groups: state, members, committed offsets and lag
 ///

@@ -1,26 +1,20 @@
 //! `levada group export` and `levada group import`: committed offsets as CSV, in the form of
 //! Kafka's `kafka-consumer-groups`, or as JSON.
 
-use std::{
-    collections::BTreeMap,
-    fs,
-    io::{self, Read as _, Write},
-    path::{Path, PathBuf},
-};
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, Read as _, Write};
+use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
-use super::{
-    offsets,
-    reset::{self, Goal, Plan},
-};
-use crate::{
-    cluster::{Cluster, Topic, TopicPartition},
-    failure::Failure,
-    kafka_error,
-    output::{self, FormatArgs},
-};
+use super::offsets;
+use super::reset::{self, Goal, Plan};
+use crate::cluster::{Cluster, Topic, TopicPartition};
+use crate::failure::Failure;
+use crate::kafka_error;
+use crate::output::{self, FormatArgs};
 
 /// Longest file that is taken for one with offsets.
 const FILE_BYTES_MAX: u64 = 64 << 20;

@@ -2,19 +2,16 @@
 
 use std::io::Write;
 
-use levada_wire::{
-    StrBytes,
-    messages::{ConsumerGroupHeartbeatRequest, LeaveGroupRequest, leave_group_request::MemberIdentity},
-};
+use levada_wire::StrBytes;
+use levada_wire::messages::leave_group_request::MemberIdentity;
+use levada_wire::messages::{ConsumerGroupHeartbeatRequest, LeaveGroupRequest};
 
 use super::state::{self, Group, Member};
-use crate::{
-    cluster::{Cluster, Coordinated},
-    failure::Failure,
-    kafka_error,
-    outcomes::{Outcome, Outcomes},
-    output::FormatArgs,
-};
+use crate::cluster::{Cluster, Coordinated};
+use crate::failure::Failure;
+use crate::kafka_error;
+use crate::outcomes::{Outcome, Outcomes};
+use crate::output::FormatArgs;
 
 /// The epoch of a member of a consumer group that leaves.
 const LEAVING: i32 = -1;

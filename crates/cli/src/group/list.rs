@@ -2,15 +2,14 @@
 
 use std::io::Write;
 
-use levada_wire::{StrBytes, messages::ListGroupsRequest};
+use levada_wire::StrBytes;
+use levada_wire::messages::ListGroupsRequest;
 use serde::Serialize;
 
-use crate::{
-    cluster::Cluster,
-    failure::Failure,
-    kafka_error,
-    output::{self, Format, FormatArgs},
-};
+use crate::cluster::Cluster;
+use crate::failure::Failure;
+use crate::kafka_error;
+use crate::output::{self, Format, FormatArgs};
 
 /// List groups
 #[derive(Debug, clap::Args)]

@@ -2,21 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use levada_wire::{
-    StrBytes,
-    messages::{
-        OffsetCommitRequest, OffsetDeleteRequest, OffsetFetchRequest,
-        offset_commit_request::{OffsetCommitRequestPartition, OffsetCommitRequestTopic},
-        offset_delete_request::{OffsetDeleteRequestPartition, OffsetDeleteRequestTopic},
-        offset_fetch_request::OffsetFetchRequestGroup,
-    },
-};
+use levada_wire::StrBytes;
+use levada_wire::messages::offset_commit_request::{OffsetCommitRequestPartition, OffsetCommitRequestTopic};
+use levada_wire::messages::offset_delete_request::{OffsetDeleteRequestPartition, OffsetDeleteRequestTopic};
+use levada_wire::messages::offset_fetch_request::OffsetFetchRequestGroup;
+use levada_wire::messages::{OffsetCommitRequest, OffsetDeleteRequest, OffsetFetchRequest};
 
-use crate::{
-    cluster::{Cluster, Coordinated, TopicPartition},
-    failure::Failure,
-    kafka_error,
-};
+use crate::cluster::{Cluster, Coordinated, TopicPartition};
+use crate::failure::Failure;
+use crate::kafka_error;
 
 /// From version 10 on topics have ids in place of names, which topics that were deleted no longer
 /// have.

@@ -1,21 +1,18 @@
 //! `levada group reset`: changes committed offsets while no member consumes. Shows the plan, and
 //! carries it out with `--execute`.
 
-use std::{collections::BTreeMap, io::Write, str::FromStr};
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::str::FromStr;
 
 use serde::Serialize;
 
-use super::{
-    offsets::{self, Committed, Seat},
-    state,
-};
-use crate::{
-    cluster::{Cluster, EARLIEST, Isolation, LATEST, Topic, TopicPartition},
-    failure::Failure,
-    kafka_error,
-    output::{self, Format, FormatArgs},
-    time,
-};
+use super::offsets::{self, Committed, Seat};
+use super::state;
+use crate::cluster::{Cluster, EARLIEST, Isolation, LATEST, Topic, TopicPartition};
+use crate::failure::Failure;
+use crate::output::{self, Format, FormatArgs};
+use crate::{kafka_error, time};
 
 /// Move the committed offsets of a group without members
 ///

@@ -2,23 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use levada_wire::{
-    StrBytes,
-    messages::{
-        ConsumerGroupDescribeRequest, DescribeGroupsRequest,
-        consumer_group_describe_response::{self, DescribedGroup},
-        decode_consumer_protocol_assignment, decode_consumer_protocol_subscription, describe_groups_response,
-    },
-    primitives::DecodeLimits,
+use levada_wire::StrBytes;
+use levada_wire::messages::consumer_group_describe_response::{self, DescribedGroup};
+use levada_wire::messages::{
+    ConsumerGroupDescribeRequest, DescribeGroupsRequest, decode_consumer_protocol_assignment,
+    decode_consumer_protocol_subscription, describe_groups_response,
 };
+use levada_wire::primitives::DecodeLimits;
 use serde::Serialize;
 
 use super::list;
-use crate::{
-    cluster::{Cluster, Coordinated, TopicPartition},
-    failure::Failure,
-    kafka_error,
-};
+use crate::cluster::{Cluster, Coordinated, TopicPartition};
+use crate::failure::Failure;
+use crate::kafka_error;
 
 /// A group and its members.
 #[derive(Clone, Debug, Serialize)]

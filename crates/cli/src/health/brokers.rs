@@ -1,19 +1,16 @@
 //! `levada cluster brokers`: the brokers of the cluster, with what each of them holds.
 
-use std::{collections::BTreeMap, io::Write};
+use std::collections::BTreeMap;
+use std::io::Write;
 
-use levada_wire::messages::{
-    DescribeClusterRequest, DescribeClusterResponse, MetadataResponse,
-    describe_cluster_response::DescribeClusterBroker,
-};
+use levada_wire::messages::describe_cluster_response::DescribeClusterBroker;
+use levada_wire::messages::{DescribeClusterRequest, DescribeClusterResponse, MetadataResponse};
 use serde::Serialize;
 
-use crate::{
-    cluster::{self, Cluster},
-    failure::Failure,
-    kafka_error,
-    output::{self, Format, FormatArgs},
-};
+use crate::cluster::{self, Cluster};
+use crate::failure::Failure;
+use crate::kafka_error;
+use crate::output::{self, Format, FormatArgs};
 
 /// List the brokers: address, rack, state, and the partitions that each of them leads and holds
 #[derive(Debug, clap::Args)]

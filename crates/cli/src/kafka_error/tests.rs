@@ -29,6 +29,9 @@ fn a_misspelt_key_of_a_topic_gets_the_nearest_one() {
     let step = |key: &str| next_step(check(40, "create topic t", Some(&said(key))).unwrap_err());
     assert_eq!(step("retention.sm"), "retention.ms; levada topic describe NAME --all lists every key");
     assert_eq!(step("colour"), "levada topic describe NAME --all lists every key");
+    // Kafka's controllers do not know this key of Levada.
+    let refused = step("levada.ack.durability");
+    assert!(refused.starts_with("the same key as a setting of the brokers"), "{refused}");
 }
 
 #[test]
@@ -37,6 +40,9 @@ fn names_that_collide_are_no_wrong_characters() {
     let step = next_step(check(17, "create topic a.b", Some(said)).unwrap_err());
     assert!(step.contains("a.b and a_b exclude each other"), "{step}");
     assert!(next_step(check(17, "create topic a b", None).unwrap_err()).contains("a-z A-Z 0-9"));
+    let said = "Cannot append to internal topic __consumer_offsets";
+    let step = next_step(check(17, "produce to __consumer_offsets/0", Some(said)).unwrap_err());
+    assert!(step.starts_with("another topic"), "{step}");
 }
 
 #[test]

@@ -47,6 +47,9 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
     let mut session = Session::begin(&args.run)?;
     session.limit(&args.run, calibrate::limits);
     let ended = calibrate::EXPERIMENTS.iter().try_for_each(|maker| session.run(maker));
+    if ended.is_ok() {
+        session.check_only(&args.run)?;
+    }
     session.finish();
     ended?;
     let lines = session.recorder.lines();

@@ -5,9 +5,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use levada_lab::claims::{self, PICTURES, Picture};
-use levada_lab::record::{self, Line};
+use levada_lab::record::Line;
 use levada_lab::report;
 
+use super::read_record;
 use crate::failure::Failure;
 
 /// Records, and the place of the result.
@@ -22,7 +23,7 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
-    let records = args.records.iter().map(|path| record::read(path)).collect::<Result<Vec<_>, _>>()?;
+    let records = args.records.iter().map(|path| read_record(path)).collect::<Result<Vec<_>, _>>()?;
     let kept = claims::kept(&records);
     for (experiment, lines) in &kept {
         write(&args.docs.join(format!("lab/runs/{experiment}.jsonl")), &json(lines))?;

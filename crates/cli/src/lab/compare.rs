@@ -4,8 +4,9 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use levada_lab::compare::{self, Compared, ComparisonVerdict, LEAST_CHANGE, LEAST_SHARED_CHANGE};
-use levada_lab::record::{self, Line};
+use levada_lab::record::Line;
 
+use super::read_record;
 use crate::failure::Failure;
 use crate::output::{self, Format, FormatArgs, NOTHING};
 
@@ -21,7 +22,7 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
-    let (before, after) = (record::read(&args.before)?, record::read(&args.after)?);
+    let (before, after) = (read_record(&args.before)?, read_record(&args.after)?);
     let compared = compare::of(&before, &after);
     if compared.is_empty() {
         return Err(Failure::with_next(

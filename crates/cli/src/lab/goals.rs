@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
-use levada_lab::{goals, record, report};
+use levada_lab::{goals, report};
 
 use super::claims::{json, write};
+use super::read_record;
 use crate::failure::Failure;
 
 /// Records, and the place of the result.
@@ -19,7 +20,7 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
-    let records = args.records.iter().map(|path| record::read(path)).collect::<Result<Vec<_>, _>>()?;
+    let records = args.records.iter().map(|path| read_record(path)).collect::<Result<Vec<_>, _>>()?;
     let kept = goals::kept(&records);
     for (experiment, lines) in &kept {
         write(&args.docs.join(format!("performance/runs/{experiment}.jsonl")), &json(lines))?;

@@ -2,8 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use levada_lab::record::{self, Line};
+use levada_lab::record::Line;
 
+use super::read_record;
 use crate::failure::Failure;
 
 /// A record, and the place of the page.
@@ -17,7 +18,7 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
-    let lines = record::read(&args.record)?;
+    let lines = read_record(&args.record)?;
     let beside = || args.record.with_extension("html");
     write(&lines, &args.out.clone().unwrap_or_else(beside))
 }

@@ -72,6 +72,9 @@ pub(super) fn run<S>(
             break;
         }
     }
+    if ended.is_ok() {
+        session.check_only(&args.run)?;
+    }
     session.end(&args.run, out)?;
     ended.map_err(Failure::from)
 }

@@ -8,15 +8,10 @@ use levada_log::check::{Batches, Next};
 use levada_log::disk::RealDisk;
 use serde_json::{Value, json};
 
-use super::{
-    base_offset,
-    report::{Report, Verdict},
-    unreadable,
-};
-use crate::{
-    failure::Failure,
-    output::{counted, printable},
-};
+use super::report::{Report, Verdict};
+use super::{base_offset, unreadable};
+use crate::failure::Failure;
+use crate::output::{counted, printable};
 
 /// Findings in a segment so far.
 #[derive(Default)]

@@ -4,7 +4,8 @@
 use serde_json::{Value, json};
 
 use super::report::{Report, Verdict};
-use crate::{failure::Failure, output::counted};
+use crate::failure::Failure;
+use crate::output::counted;
 
 /// Lines of `topic partition offset`, after a version and a count.
 pub(super) fn dump_offsets(text: &str, report: &mut Report<'_>) -> Result<Verdict, Failure> {

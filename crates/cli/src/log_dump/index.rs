@@ -1,18 +1,17 @@
 //! Indexes: entries of fixed size in ascending order, checked against their segment.
 
-use std::{collections::BTreeMap, path::Path};
+use std::collections::BTreeMap;
+use std::path::Path;
 
 use levada_log::batch::BatchView;
 use levada_log::check::{Batches, Next};
 use levada_log::disk::RealDisk;
 use serde_json::{Value, json};
 
-use super::{
-    base_offset, bytes,
-    report::{Report, Verdict},
-    unreadable,
-};
-use crate::{failure::Failure, output::counted};
+use super::report::{Report, Verdict};
+use super::{base_offset, bytes, unreadable};
+use crate::failure::Failure;
+use crate::output::counted;
 
 const OFFSET_ENTRY: usize = 8;
 const TIME_ENTRY: usize = 12;

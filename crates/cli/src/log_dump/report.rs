@@ -1,14 +1,13 @@
 //! The format of a dump: a line per entry, with ordered fields, and a verdict at the end.
 
-use std::{io::Write, path::Path};
+use std::io::Write;
+use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
-use crate::{
-    colour::{self, Style},
-    failure::Failure,
-    output,
-};
+use crate::colour::{self, Style};
+use crate::failure::Failure;
+use crate::output;
 
 /// Destination of the findings.
 pub(super) struct Report<'a> {

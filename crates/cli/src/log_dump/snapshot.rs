@@ -4,11 +4,10 @@ use std::path::Path;
 
 use serde_json::json;
 
-use super::{
-    bytes,
-    report::{Report, Verdict},
-};
-use crate::{failure::Failure, output::counted};
+use super::bytes;
+use super::report::{Report, Verdict};
+use crate::failure::Failure;
+use crate::output::counted;
 
 const HEADER: usize = 10;
 const CHECKED_FROM: usize = 6;

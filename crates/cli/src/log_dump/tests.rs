@@ -2,10 +2,8 @@
 
 use std::fs;
 
-use levada_log::{
-    batch::{Builder, EndMarker, Marker},
-    compress::Compression,
-};
+use levada_log::batch::{Builder, EndMarker, Marker};
+use levada_log::compress::Compression;
 use tempfile::TempDir;
 
 use super::*;
@@ -266,4 +264,18 @@ fn json_is_one_object_a_line() {
     assert_eq!(objects.len(), 4);
     assert_eq!(objects[0]["check"], "ok");
     assert_eq!((&objects[3]["kind"], &objects[3]["sound"]), (&"verdict".into(), &true.into()));
+}
+
+#[test]
+fn a_missing_file_does_not_stop_the_dump_of_the_next() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join(LOG), segment()).unwrap();
+    let files = ["00000000000000000009.log", LOG].map(|name| dir.path().join(name)).to_vec();
+    let format = FormatArgs { format: Format::Table };
+    let verb = Verb::Dump(Dump { files, records: false, quiet: true, format });
+    let mut out = Vec::new();
+    let failure = run(Args { verb }, &mut out).unwrap_err();
+    assert!(matches!(failure, Failure::Told), "exit code 1: {failure:?}");
+    let text = String::from_utf8(out).unwrap();
+    assert!(text.contains(&format!("{LOG}: sound")), "{text}");
 }

@@ -5,22 +5,18 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use levada_log::batch::Builder;
-use levada_wire::{
-    StrBytes,
-    messages::{
-        ProduceRequest, ProduceResponse,
-        produce_request::{PartitionProduceData, TopicProduceData},
-    },
-};
+use levada_wire::StrBytes;
+use levada_wire::messages::produce_request::{PartitionProduceData, TopicProduceData};
+use levada_wire::messages::{ProduceRequest, ProduceResponse};
 
-use super::{Acks, Args, partitioner::partition_of, producer::Producer, record::Record};
-use crate::{
-    cluster::{Cluster, Outage, Topic},
-    failure::{Cause, Failure},
-    kafka_error,
-    output::counted,
-    time,
-};
+use super::partitioner::partition_of;
+use super::producer::Producer;
+use super::record::Record;
+use super::{Acks, Args};
+use crate::cluster::{Cluster, Outage, Topic};
+use crate::failure::{Cause, Failure};
+use crate::output::counted;
+use crate::{kafka_error, time};
 
 /// Version from which Produce names topics by id.
 const BY_ID: i16 = 13;

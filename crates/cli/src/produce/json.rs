@@ -2,8 +2,10 @@
 
 use std::borrow::Cow;
 
-use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
-use serde::{Deserialize, Deserializer, de::IgnoredAny};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Deserializer};
 
 use super::record::{Header, Record};
 
@@ -44,7 +46,7 @@ fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<S
 /// The record of a line. Only `"value": null` makes a tombstone: a misspelt or missing field is an
 /// error.
 pub(super) fn record(line: &[u8]) -> Result<Record<'static>, String> {
-    let line: Line = serde_json::from_slice(line).map_err(|error| error.to_string())?;
+    let line: Line = serde_json::from_slice(line).map_err(|error| shown(&error))?;
     if line.value.is_none() && line.value_base64.is_none() {
         return Err("there is no value; a tombstone has \"value\": null".to_owned());
     }
@@ -59,6 +61,16 @@ pub(super) fn record(line: &[u8]) -> Result<Record<'static>, String> {
         timestamp_ms: line.timestamp_ms,
         partition: line.partition,
     })
+}
+
+/// The error with its column alone: the text is one line of the input.
+fn shown(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    let place = format!(" at line {} column {}", error.line(), error.column());
+    match text.strip_suffix(&place) {
+        Some(text) => format!("{text} at column {}", error.column()),
+        None => text,
+    }
 }
 
 fn bytes(

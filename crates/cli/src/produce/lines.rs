@@ -1,9 +1,7 @@
 //! Lines of stdin, with a check if reading the next one would block.
 
-use std::{
-    io::{self, BufRead, BufReader, StdinLock},
-    os::fd::AsFd,
-};
+use std::io::{self, BufRead, BufReader, StdinLock};
+use std::os::fd::AsFd;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 

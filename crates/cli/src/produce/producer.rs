@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 use levada_log::batch::Builder;
 use levada_wire::messages::InitProducerIdRequest;
 
-use crate::{cluster::Cluster, failure::Failure, kafka_error};
+use crate::cluster::Cluster;
+use crate::failure::Failure;
+use crate::kafka_error;
 
 /// The id of one who has none.
 const NONE: i64 = -1;

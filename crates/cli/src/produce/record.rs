@@ -3,7 +3,9 @@
 use std::borrow::Cow;
 
 use super::{Args, Input, Separator, json};
-use crate::failure::Failure;
+use crate::failure::{Cause, Failure};
+use crate::kafka_error;
+use crate::output::counted;
 
 /// Key and value of a header.
 pub(super) type Header<'l> = (Cow<'l, [u8]>, Option<Cow<'l, [u8]>>);
@@ -56,6 +58,27 @@ impl<'a> Reader<'a> {
         self.lines += 1;
         self.with_separator += u64::from(key.is_some());
         Record { key: key.map(Cow::Borrowed), value: Some(Cow::Borrowed(value)), ..Record::default() }
+    }
+
+    /// The same failure. A refusal of records without a key gets the advice for this form of lines.
+    pub(super) fn explained(&self, failure: Failure) -> Failure {
+        let lacking = self.lines - self.with_separator;
+        let next = match (self.input, self.separator) {
+            (Input::Json, _) => "a compacted topic needs keys: a field \"key\" in each line".to_owned(),
+            (Input::Text, Some(separator)) if lacking > 0 => {
+                let (lines, text) = (counted(self.lines, "line", "lines"), &separator.text);
+                format!(
+                    "lines of the form KEY{text}VALUE, or another --key-separator: {lacking} of {lines} have no {text:?}"
+                )
+            }
+            (Input::Text, _) => return failure,
+        };
+        match failure {
+            Failure::Failed { what, cause: cause @ Cause::Code(kafka_error::INVALID_RECORD), .. } => {
+                Failure::with_next(what, next).because(cause)
+            }
+            other => other,
+        }
     }
 
     /// Prints a note if a separator was given and no line had it.

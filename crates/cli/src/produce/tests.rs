@@ -4,13 +4,12 @@ use std::borrow::Cow;
 
 use levada_log::batch::{BatchView, Builder};
 
-use super::{
-    json,
-    lines::Lines,
-    producer::Producer,
-    record::{Record, split_key},
-    separator,
-};
+use super::lines::Lines;
+use super::producer::Producer;
+use super::record::{Reader, Record, split_key};
+use super::{Args, json, separator};
+use crate::failure::{Cause, Failure};
+use crate::kafka_error;
 
 #[test]
 fn lines_lose_their_end_and_nothing_else() {
@@ -79,6 +78,39 @@ fn a_line_of_json_that_is_not_understood_is_no_tombstone() {
     check(r#"{"value_base64":"?"}"#, "value_base64 is not base64");
     check(r#"{"value":"v","headers":[{"value":"v"}]}"#, "a header has no key");
     check("", "EOF");
+    check(r#"{"key":"k","vaule":"v"}"#, "at column 18");
+    let message = json::record(br#"{"value":{"a":1}}"#).unwrap_err();
+    assert!(!message.contains("line"), "the caller adds the number of the line: {message}");
+}
+
+#[test]
+fn a_refusal_of_records_without_a_key_counts_the_lines_without_the_separator() {
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: Args,
+    }
+    fn check(words: &[&str], lines: &[&str], expected: &str) {
+        let words = ["produce", "clicks"].iter().chain(words);
+        let args = Line::try_parse_from(words).unwrap().args;
+        let mut reader = Reader::new(&args);
+        for line in lines {
+            reader.read(line.as_bytes(), 1).unwrap();
+        }
+        let failure = kafka_error::check(87, "produce to clicks/0", None).unwrap_err();
+        let Failure::Failed { next, cause, .. } = reader.explained(failure) else {
+            panic!("another failure")
+        };
+        assert_eq!((cause, next.as_deref()), (Cause::Code(87), Some(expected)));
+    }
+    check(&[], &["a"], "a compacted topic needs keys: --key-separator");
+    let lacking = "lines of the form KEY|VALUE, or another --key-separator: 2 of 3 lines have no \"|\"";
+    check(&["-k", "|"], &["a", "b|c", "d"], lacking);
+    check(&["-k", "|"], &["b|c"], "a compacted topic needs keys: --key-separator");
+    let json = "a compacted topic needs keys: a field \"key\" in each line";
+    check(&["--input", "json"], &[r#"{"value":"v"}"#], json);
 }
 
 #[test]

@@ -1,15 +1,14 @@
 //! The file of the profiles: TOML, for its owner alone.
 
-use std::{
-    collections::BTreeMap,
-    env, fs,
-    io::{self, Write as _},
-    os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _},
-    path::{Path, PathBuf},
-};
+use std::collections::BTreeMap;
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::{env, fs};
 
 use serde::{Deserialize, Serialize};
 
+use crate::client_properties::{self, Name};
 use crate::failure::Failure;
 
 /// Longest file that is read.
@@ -17,27 +16,6 @@ const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// Permissions of anyone but the owner.
 const OF_OTHERS: u32 = 0o077;
-
-/// The client properties that the command line reads, and true for those that hold a secret.
-const PROPERTIES: [(&str, bool); 17] = [
-    ("sasl.jaas.config", true),
-    ("sasl.mechanism", false),
-    ("sasl.oauthbearer.token.endpoint.url", false),
-    ("security.protocol", false),
-    ("ssl.cipher.suites", false),
-    ("ssl.enabled.protocols", false),
-    ("ssl.endpoint.identification.algorithm", false),
-    ("ssl.key.password", true),
-    ("ssl.keystore.certificate.chain", false),
-    ("ssl.keystore.key", true),
-    ("ssl.keystore.location", false),
-    ("ssl.keystore.password", true),
-    ("ssl.keystore.type", false),
-    ("ssl.truststore.certificates", false),
-    ("ssl.truststore.location", false),
-    ("ssl.truststore.password", true),
-    ("ssl.truststore.type", false),
-];
 
 /// A cluster by name.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -65,16 +43,6 @@ pub(crate) struct Profiles {
     content: Content,
 }
 
-/// True for a client property that a profile may hold.
-pub(super) fn is_known(key: &str) -> bool {
-    PROPERTIES.iter().any(|(known, _)| *known == key)
-}
-
-/// True for a client property whose value is not shown.
-pub(super) fn is_secret(key: &str) -> bool {
-    PROPERTIES.iter().any(|(known, secret)| *known == key && *secret)
-}
-
 /// Makes the path of a store independent of the working directory.
 pub(super) fn make_absolute(key: &str, value: &mut String) {
     if key.ends_with(".location")
@@ -94,12 +62,47 @@ impl Profile {
         if self.brokers.trim().is_empty() {
             return Err(Failure::Usage(format!("profile {name}: brokers is empty: expected HOST:PORT")));
         }
-        let Some(key) = self.properties.keys().find(|key| !is_known(key)) else { return Ok(()) };
-        let nearest = PROPERTIES.iter().min_by_key(|(known, _)| strsim::damerau_levenshtein(key, known));
-        let nearest = nearest.map_or("", |(known, _)| known);
-        let what = format!("profile {name}: unknown client property {key}; the nearest is {nearest}");
-        Err(Failure::Usage(what))
+        for key in self.properties.keys() {
+            let hint = match Name::of(key) {
+                Name::Read => continue,
+                Name::Misspelt(nearest) | Name::Unknown(Some(nearest)) => format!("the nearest is {nearest}"),
+                Name::Omitted | Name::Unknown(None) => {
+                    format!("a profile has {}", client_properties::READ)
+                }
+            };
+            return Err(Failure::Usage(format!("profile {name}: unknown client property {key}; {hint}")));
+        }
+        Ok(())
     }
+
+    /// Checks the values that a new profile must not have wrong: addresses, protocol and mechanism.
+    fn check_values(&self, name: &str) -> Result<(), Failure> {
+        let wrong = |what: &str| Failure::Usage(format!("profile {name}: {what}"));
+        for address in self.brokers.split(',').map(str::trim).filter(|address| !address.is_empty()) {
+            check_address(address).map_err(|what| wrong(&format!("broker {address}: {what}")))?;
+        }
+        let value = |key: &str| self.properties.get(key).map(|value| value.trim());
+        let (_, has_sasl) = client_properties::protocol(value("security.protocol")).map_err(wrong)?;
+        if has_sasl || value("sasl.mechanism").is_some() {
+            client_properties::mechanism(value("sasl.mechanism")).map_err(wrong)?;
+        }
+        Ok(())
+    }
+}
+
+/// Checks `HOST`, `HOST:PORT` or the same with an IPv6 address in brackets.
+fn check_address(address: &str) -> Result<(), &'static str> {
+    const EXPECTED: &str = "expected HOST:PORT with a port from 1 to 65535, such as localhost:9092";
+    if address.contains('/') {
+        return Err("expected HOST:PORT alone, without http:// or a path");
+    }
+    let (host, port) = match address.rsplit_once(']') {
+        Some((host, "")) => (host, None),
+        Some((host, port)) => (host, Some(port.strip_prefix(':').ok_or(EXPECTED)?)),
+        None => address.split_once(':').map_or((address, None), |(host, port)| (host, Some(port))),
+    };
+    let is_port = |port: &str| port.parse().is_ok_and(|port: u16| port > 0);
+    if host.is_empty() || !port.is_none_or(is_port) { Err(EXPECTED) } else { Ok(()) }
 }
 
 impl Profiles {
@@ -141,6 +144,7 @@ impl Profiles {
     /// Adds a profile; one of that name must not exist.
     pub(super) fn create(&mut self, name: &str, profile: Profile) -> Result<(), Failure> {
         profile.check(name)?;
+        profile.check_values(name)?;
         if self.content.profiles.contains_key(name) {
             return Err(Failure::with_next(
                 format!("profile {name} exists"),

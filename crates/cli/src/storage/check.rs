@@ -1,9 +1,7 @@
 //! `levada storage check`: verifies a stopped data directory, partition by partition.
 
-use std::{
-    io::{self, IsTerminal, Write},
-    sync::OnceLock,
-};
+use std::io::{self, IsTerminal, Write};
+use std::sync::OnceLock;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use levada_broker::offline::{self, PartitionVerdict, Report};
@@ -11,11 +9,9 @@ use levada_log::check::{Finding, Severity};
 use serde_json::{Value, json};
 
 use super::DirectoryArgs;
-use crate::{
-    colour::{self, Style},
-    failure::Failure,
-    output::{self, Format, FormatArgs, counted},
-};
+use crate::colour::{self, Style};
+use crate::failure::Failure;
+use crate::output::{self, Format, FormatArgs, counted};
 
 /// Check every batch of a stopped data directory, and the files derived from the batches
 ///

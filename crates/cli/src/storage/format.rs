@@ -1,18 +1,15 @@
 //! `levada storage format`: formats a data directory before the first start.
 
-use std::{
-    io::Write,
-    time::{SystemTime, UNIX_EPOCH},
-};
+use std::io::Write;
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use levada_broker::{
-    metadata::records::UserScramCredentialRecord,
-    offline::{self, Formatted},
-};
+use levada_broker::metadata::records::UserScramCredentialRecord;
+use levada_broker::offline::{self, Formatted};
 use levada_log::checkpoint::id_text;
 
 use super::scram;
-use crate::{config::SourceArgs, failure::Failure};
+use crate::config::SourceArgs;
+use crate::failure::Failure;
 
 /// Format the data directories: their identities and the first records of a cluster
 ///

@@ -1,16 +1,15 @@
 //! `levada storage info`: overview of a data directory.
 
-use std::{collections::BTreeMap, io::Write};
+use std::collections::BTreeMap;
+use std::io::Write;
 
 use levada_broker::offline::{self, StorageError, StoredPartition};
 use levada_log::checkpoint::id_text;
 use serde_json::{Value, json};
 
 use super::DirectoryArgs;
-use crate::{
-    failure::Failure,
-    output::{self, Format, FormatArgs, NOTHING},
-};
+use crate::failure::Failure;
+use crate::output::{self, Format, FormatArgs, NOTHING};
 
 /// Show the contents of a data directory: identity, state, topics and their sizes
 ///

@@ -2,20 +2,17 @@
 
 use std::io::Write;
 
-use levada_wire::{
-    StrBytes,
-    messages::{CreatePartitionsRequest, create_partitions_request::CreatePartitionsTopic},
-};
+use levada_wire::StrBytes;
+use levada_wire::messages::CreatePartitionsRequest;
+use levada_wire::messages::create_partitions_request::CreatePartitionsTopic;
 
 use super::TIMEOUT_MS;
-use crate::{
-    cluster::Cluster,
-    failure::Failure,
-    kafka_error,
-    outcomes::{Outcome, Outcomes},
-    output::FormatArgs,
-    settings::{self, Change, Resource},
-};
+use crate::cluster::Cluster;
+use crate::failure::Failure;
+use crate::kafka_error;
+use crate::outcomes::{Outcome, Outcomes};
+use crate::output::FormatArgs;
+use crate::settings::{self, Change, Resource};
 
 /// Change topics: add partitions, change settings
 ///

@@ -1,21 +1,18 @@
 //! `levada topic describe`: partitions with their leaders and offsets, and the topic's settings.
 
-use std::{collections::BTreeMap, io::Write};
+use std::collections::BTreeMap;
+use std::io::Write;
 
 use levada_broker::config::durability_label;
-use levada_wire::{
-    Uuid,
-    messages::metadata_response::{MetadataResponsePartition, MetadataResponseTopic},
-};
+use levada_wire::Uuid;
+use levada_wire::messages::metadata_response::{MetadataResponsePartition, MetadataResponseTopic};
 use serde_json::{Value, json};
 
-use crate::{
-    cluster::{Cluster, EARLIEST, LATEST, Topic},
-    failure::Failure,
-    kafka_error,
-    output::{self, FormatArgs},
-    settings::{self, Resource, Setting},
-};
+use crate::cluster::{Cluster, EARLIEST, LATEST, Topic};
+use crate::failure::Failure;
+use crate::kafka_error;
+use crate::output::{self, FormatArgs};
+use crate::settings::{self, Resource, Setting};
 
 /// Describe topics: partitions, leaders, offsets, settings
 #[derive(Debug, clap::Args)]

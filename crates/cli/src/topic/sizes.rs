@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use levada_wire::messages::{
-    DescribeLogDirsRequest, DescribeLogDirsResponse, metadata_response::MetadataResponseTopic,
-};
+use levada_wire::messages::metadata_response::MetadataResponseTopic;
+use levada_wire::messages::{DescribeLogDirsRequest, DescribeLogDirsResponse};
 
-use crate::{cluster::Cluster, failure::Failure, kafka_error};
+use crate::cluster::Cluster;
+use crate::failure::Failure;
+use crate::kafka_error;
 
 const CLUSTER_AUTHORIZATION_FAILED: i16 = 31;
 

@@ -1,25 +1,19 @@
 //! `levada topic trim`: deletes the oldest records of partitions.
 
-use std::{collections::BTreeMap, io::Write};
+use std::collections::BTreeMap;
+use std::io::Write;
 
-use levada_wire::{
-    StrBytes,
-    messages::{
-        DeleteRecordsRequest,
-        delete_records_request::{DeleteRecordsPartition, DeleteRecordsTopic},
-    },
-};
+use levada_wire::StrBytes;
+use levada_wire::messages::DeleteRecordsRequest;
+use levada_wire::messages::delete_records_request::{DeleteRecordsPartition, DeleteRecordsTopic};
 use serde::Serialize;
 
 use super::TIMEOUT_MS;
-use crate::{
-    cluster::{Cluster, Isolation, Topic, TopicPartition},
-    consume::Start,
-    failure::Failure,
-    kafka_error,
-    output::{self, Format, FormatArgs},
-    question,
-};
+use crate::cluster::{Cluster, Isolation, Topic, TopicPartition};
+use crate::consume::Start;
+use crate::failure::Failure;
+use crate::output::{self, Format, FormatArgs};
+use crate::{kafka_error, question};
 
 /// Delete the oldest records of a topic
 ///

@@ -1,25 +1,20 @@
 //! `levada transaction abort`: ends a transaction through its coordinator or, if no coordinator has
 //! it, in one partition.
 
-use std::{io::Write, thread, time::Duration, time::Instant};
+use std::io::Write;
+use std::thread;
+use std::time::{Duration, Instant};
 
-use levada_wire::{
-    StrBytes,
-    messages::{
-        InitProducerIdRequest, InitProducerIdResponse, WriteTxnMarkersRequest,
-        write_txn_markers_request::{WritableTxnMarker, WritableTxnMarkerTopic},
-    },
-};
+use levada_wire::StrBytes;
+use levada_wire::messages::write_txn_markers_request::{WritableTxnMarker, WritableTxnMarkerTopic};
+use levada_wire::messages::{InitProducerIdRequest, InitProducerIdResponse, WriteTxnMarkersRequest};
 
 use super::{describe, producers};
-use crate::{
-    cluster::{Cluster, Coordinated},
-    failure::Failure,
-    kafka_error,
-    outcomes::{Outcome, Outcomes},
-    output::FormatArgs,
-    question,
-};
+use crate::cluster::{Cluster, Coordinated};
+use crate::failure::Failure;
+use crate::outcomes::{Outcome, Outcomes};
+use crate::output::FormatArgs;
+use crate::{kafka_error, question};
 
 /// Abort a transaction
 ///
@@ -80,12 +75,12 @@ impl Abort {
         match (&self.id, &self.topic, self.partition) {
             (Some(id), ..) => {
                 // Reports an id that does not exist; a request for an epoch would create it.
-                describe::describe(cluster, id)?;
+                let state = describe::describe(cluster, id)?.state;
                 let what = format!("abort the transaction of {id} and fence its producer");
                 self.question.ask(&what, NOTHING_ABORTED)?;
                 abort_id(cluster, id)?;
-                let said = format!("aborted the open transaction of {id} and fenced its producer");
-                outcomes.add(("transaction", id), Outcome::Done, &said);
+                let (outcome, said) = ended(id, &state);
+                outcomes.add(("transaction", id), outcome, &said);
             }
             (None, Some(topic), Some(partition)) => {
                 let producer = self.abort_in(cluster, topic, partition)?;
@@ -134,6 +129,16 @@ impl Abort {
     }
 }
 
+/// The outcome for an id that was in this state.
+fn ended(id: &str, state: &str) -> (Outcome, String) {
+    if state == "Ongoing" {
+        (Outcome::Done, format!("aborted the open transaction of {id} and fenced its producer"))
+    } else {
+        let said = format!("no transaction of {id} was open (state {state}); fenced its producer");
+        (Outcome::Unchanged, said)
+    }
+}
+
 fn write_marker(
     cluster: &mut Cluster,
     leader: i32,
@@ -179,5 +184,19 @@ fn abort_id(cluster: &mut Cluster, id: &str) -> Result<(), Failure> {
         let checked =
             kafka_error::check(response.error_code, &format!("abort the transaction of {id}"), None);
         return kafka_error::needing(checked, "write", &format!("--transactional-id {id}"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_abort_without_an_open_transaction_says_so() {
+        let (outcome, said) = ended("pay", "Ongoing");
+        assert_eq!((outcome, said.starts_with("aborted ")), (Outcome::Done, true), "{said}");
+        let (outcome, said) = ended("pay", "CompleteAbort");
+        assert_eq!(outcome, Outcome::Unchanged);
+        assert_eq!(said, "no transaction of pay was open (state CompleteAbort); fenced its producer");
     }
 }

@@ -2,16 +2,14 @@
 
 use std::io::Write;
 
-use levada_wire::{StrBytes, messages::DescribeTransactionsRequest};
+use levada_wire::StrBytes;
+use levada_wire::messages::DescribeTransactionsRequest;
 use serde::Serialize;
 
-use crate::{
-    cluster::{Cluster, Coordinated},
-    failure::Failure,
-    kafka_error,
-    output::{self, FormatArgs},
-    time,
-};
+use crate::cluster::{Cluster, Coordinated};
+use crate::failure::Failure;
+use crate::output::{self, FormatArgs};
+use crate::{kafka_error, time};
 
 /// Describe transactional ids: producer, state, how long the transaction has been open, its
 /// partitions
@@ -34,7 +32,7 @@ pub(super) struct Description {
     coordinator: i32,
     producer_id: i64,
     pub(super) producer_epoch: i16,
-    state: String,
+    pub(super) state: String,
     timeout_ms: i32,
     /// Of a transaction that is open.
     started_ms: Option<i64>,

@@ -1,23 +1,19 @@
 //! `levada transaction hanging`: transactions that are open in partitions and that no coordinator
 //! will end.
 
-use std::{collections::BTreeMap, io::Write};
+use std::collections::BTreeMap;
+use std::io::Write;
 
 use levada_wire::messages::ListTransactionsRequest;
 use serde::Serialize;
 
-use super::{
-    describe::{self, Description},
-    list,
-    producers::{self, Open},
-};
-use crate::{
-    cluster::Cluster,
-    failure::Failure,
-    kafka_error,
-    output::{self, Format, FormatArgs},
-    time,
-};
+use super::describe::{self, Description};
+use super::list;
+use super::producers::{self, Open};
+use crate::cluster::Cluster;
+use crate::failure::Failure;
+use crate::output::{self, Format, FormatArgs};
+use crate::{kafka_error, time};
 
 /// Find transactions that no coordinator will end
 ///

@@ -2,16 +2,14 @@
 
 use std::io::Write;
 
-use levada_wire::{StrBytes, messages::ListTransactionsRequest};
+use levada_wire::StrBytes;
+use levada_wire::messages::ListTransactionsRequest;
 use serde::Serialize;
 
-use crate::{
-    cluster::Cluster,
-    failure::Failure,
-    kafka_error,
-    output::{self, Format, FormatArgs},
-    time,
-};
+use crate::cluster::Cluster;
+use crate::failure::Failure;
+use crate::output::{self, Format, FormatArgs};
+use crate::{kafka_error, time};
 
 /// List transactional ids and the states of their transactions
 #[derive(Debug, clap::Args)]

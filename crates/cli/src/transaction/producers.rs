@@ -2,16 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use levada_wire::{
-    StrBytes,
-    messages::{DescribeProducersRequest, describe_producers_request::TopicRequest},
-};
+use levada_wire::StrBytes;
+use levada_wire::messages::DescribeProducersRequest;
+use levada_wire::messages::describe_producers_request::TopicRequest;
 
-use crate::{
-    cluster::{Cluster, Topic},
-    failure::Failure,
-    kafka_error,
-};
+use crate::cluster::{Cluster, Topic};
+use crate::failure::Failure;
+use crate::kafka_error;
 
 /// A transaction that is open in a partition.
 #[derive(Clone, Debug, PartialEq, Eq)]

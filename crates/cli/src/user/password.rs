@@ -1,10 +1,8 @@
 //! A password from a file, or from the terminal without echo.
 
-use std::{
-    fs::File,
-    io::{self, BufRead, BufReader, IsTerminal, Read},
-    path::Path,
-};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, IsTerminal, Read};
+use std::path::Path;
 
 use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
 

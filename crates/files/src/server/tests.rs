@@ -61,7 +61,7 @@ fn plain(home: &FilePath) -> Config {
         metrics: None,
         access_log: None,
         shards: Some(1),
-        connections_max: 100,
+        connections_max: Some(100),
         connections_per_address_max: 100,
         send_time: SEND_TIME,
         grace: Duration::from_secs(1),
@@ -276,7 +276,7 @@ fn the_address_for_operators_answers_when_all_connections_are_taken() {
     let home = tempfile::TempDir::new().unwrap();
     std::fs::create_dir(home.path().join("root")).unwrap();
     let metrics = Some(Address::Tcp("127.0.0.1".to_owned(), 0));
-    let server = Server::start(Config { metrics, connections_max: 1, ..plain(home.path()) }).unwrap();
+    let server = Server::start(Config { metrics, connections_max: Some(1), ..plain(home.path()) }).unwrap();
     let mut only = TcpStream::connect(server.addresses()[0].to_string()).unwrap();
     only.write_all(b"OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
     assert!(read(&mut only, &mut [0; 1]) == 1, "it has its place");
@@ -313,7 +313,7 @@ fn a_connection_beyond_the_limit_waits_for_a_place() {
     let home = tempfile::TempDir::new().unwrap();
     std::fs::create_dir(home.path().join("root")).unwrap();
     std::fs::write(home.path().join("root/small"), "a small file").unwrap();
-    let server = Server::start(Config { connections_max: 1, ..plain(home.path()) }).unwrap();
+    let server = Server::start(Config { connections_max: Some(1), ..plain(home.path()) }).unwrap();
     let open = || TcpStream::connect(server.addresses()[0].to_string()).unwrap();
     let (mut first, mut second) = (open(), open());
     second.write_all(b"GET /small HTTP/1.0\r\n\r\n").unwrap();
@@ -365,7 +365,7 @@ fn a_client_that_takes_nothing_loses_its_connection_to_another_one() {
     file.set_len(FILE_BYTES).unwrap();
     std::fs::write(home.path().join("root/small"), "a small file").unwrap();
     let send_time = Duration::from_millis(300);
-    let server = Server::start(Config { send_time, connections_max: 1, ..plain(home.path()) }).unwrap();
+    let server = Server::start(Config { send_time, connections_max: Some(1), ..plain(home.path()) }).unwrap();
     let connect = || TcpStream::connect(server.addresses()[0].to_string()).unwrap();
     let begun = std::time::Instant::now();
     let mut slow = connect();

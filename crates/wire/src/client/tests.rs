@@ -4,7 +4,8 @@ use std::net::{SocketAddr, TcpListener};
 use std::thread::JoinHandle;
 
 use super::*;
-use crate::messages::{HeartbeatRequest, HeartbeatResponse, api_versions_response::ApiVersion};
+use crate::messages::api_versions_response::ApiVersion;
+use crate::messages::{HeartbeatRequest, HeartbeatResponse};
 use crate::{ApiKey, RequestHeader, encode_response};
 
 /// Reaction of a listener to the next request.

@@ -8,7 +8,8 @@ use levada_wire::ApiKey;
 use levada_wire::api::APIS;
 
 use crate::api::access::{QUESTIONS, Question};
-use crate::api::{IN_CLUSTER, SERVED, k18_api_versions::SHOWN_FEATURES};
+use crate::api::k18_api_versions::SHOWN_FEATURES;
+use crate::api::{IN_CLUSTER, SERVED};
 use crate::metadata::features::FEATURES;
 use crate::security::acl::ResourceType;
 

@@ -1,6 +1,7 @@
 //! The tables in `docs/operating/configuration.md` are made from the table of keys.
 
-use std::{fs, path::Path};
+use std::fs;
+use std::path::Path;
 
 use super::*;
 

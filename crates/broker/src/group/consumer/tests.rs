@@ -10,7 +10,8 @@ use crate::group::config::{ConsumerConfig, GroupConfig, OwnSetting, OwnSettings}
 use crate::group::coordinator::{Coordinator, DescribedConsumerGroup, ListFilter};
 use crate::group::error::GroupError;
 use crate::group::event::Event;
-use crate::group::records::{Partitions, tests::golden};
+use crate::group::records::Partitions;
+use crate::group::records::tests::golden;
 use crate::group::request::{
     CommitRequest, ConsumerBeat, ConsumerHeartbeatRequest, DeleteRequest, FetchRequest, JoinRequest,
     OffsetDeleteRequest,

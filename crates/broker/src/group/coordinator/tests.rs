@@ -14,7 +14,8 @@ use crate::clock::Now;
 use crate::group::config::GroupConfig;
 use crate::group::error::GroupError;
 use crate::group::event::{Action, Event, Outcome, Payload, Ticket};
-use crate::group::records::{OffsetKey, OffsetValue, Record, tests::golden};
+use crate::group::records::tests::golden;
+use crate::group::records::{OffsetKey, OffsetValue, Record};
 use crate::group::request::{
     CommitPartition, CommitRequest, CommitTopic, DeleteRequest, FetchRequest, FetchTopic, JoinRequest,
     LeaveRequest,

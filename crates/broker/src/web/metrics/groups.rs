@@ -1,8 +1,10 @@
 //! Groups with their lag, and transactions.
 
-use std::{collections::BTreeMap, fmt};
+use std::collections::BTreeMap;
+use std::fmt;
 
-use super::{catalogue, exposition::Families};
+use super::catalogue;
+use super::exposition::Families;
 
 /// The groups for which `/metrics` has room.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -1,7 +1,8 @@
 //! The list of metrics in `docs/operating/monitoring.md` is made from the catalogue, and both forms
 //! of the text follow their rules.
 
-use std::{fs, path::Path};
+use std::fs;
+use std::path::Path;
 
 use prometheus_client::metrics::MetricType;
 

@@ -1,9 +1,16 @@
 //! Topics and the logs of their partitions: traffic, sizes, offsets; and the upkeep of all logs.
 
-use std::{borrow::Cow, collections::BTreeMap, fmt, sync::Arc};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
 
-use super::{catalogue, catalogue::Family, exposition::Families, requests::buckets};
-use crate::{replica::TrafficTotals, stats::Durations};
+use super::catalogue;
+use super::catalogue::Family;
+use super::exposition::Families;
+use super::requests::buckets;
+use crate::replica::TrafficTotals;
+use crate::stats::Durations;
 
 /// Maximum number of topics and partitions with separate series, in the order of names. Further
 /// ones are counted.

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use levada_broker::metadata::features::{FEATURES, LOWEST_OF_MEMBERS, METADATA_VERSION};
 use levada_wire::messages::metadata_response::{MetadataResponsePartition, MetadataResponseTopic};
 
-use super::{Check, facts::Facts};
+use super::Check;
+use super::facts::Facts;
 use crate::output;
 
 /// Names that a line has at most.

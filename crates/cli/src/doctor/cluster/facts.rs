@@ -2,22 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use levada_wire::{
-    StrBytes,
-    messages::{
-        ApiVersionsRequest, ApiVersionsResponse, DescribeConfigsRequest, ListGroupsRequest,
-        describe_cluster_response::DescribeClusterBroker, describe_configs_request::DescribeConfigsResource,
-        metadata_response::MetadataResponseTopic,
-    },
+use levada_wire::StrBytes;
+use levada_wire::messages::describe_cluster_response::DescribeClusterBroker;
+use levada_wire::messages::describe_configs_request::DescribeConfigsResource;
+use levada_wire::messages::metadata_response::MetadataResponseTopic;
+use levada_wire::messages::{
+    ApiVersionsRequest, ApiVersionsResponse, DescribeConfigsRequest, ListGroupsRequest,
 };
 
-use crate::{
-    cluster::Cluster,
-    failure::Failure,
-    group::{self, ListedGroup},
-    health, kafka_error,
-    settings::Kind,
-};
+use crate::cluster::Cluster;
+use crate::failure::Failure;
+use crate::group::{self, ListedGroup};
+use crate::settings::Kind;
+use crate::{health, kafka_error};
 
 /// Topics of one DescribeConfigs.
 const TOPICS_PER_REQUEST: usize = 500;

@@ -3,12 +3,12 @@
 
 use std::path::Path;
 
-use levada_broker::{
-    config::{BrokerConfig, Sources},
-    offline, tls,
-};
+use levada_broker::config::{BrokerConfig, Sources};
+use levada_broker::{offline, tls};
 
-use super::{Check, checks::some, facts::Facts};
+use super::Check;
+use super::checks::some;
+use super::facts::Facts;
 use crate::output;
 
 /// Checks of a file.

@@ -1,27 +1,21 @@
 //! `levada doctor --cluster --watch`: replicas in sync of each broker, each second, until all
 //! brokers serve and all replicas are in sync.
 
-use std::{
-    collections::BTreeMap,
-    io::{IsTerminal, Write, stdout},
-    time::Duration,
-};
+use std::collections::BTreeMap;
+use std::io::{IsTerminal, Write, stdout};
+use std::time::Duration;
 
 use indicatif::HumanBytes;
-use levada_wire::messages::{
-    DescribeLogDirsRequest,
-    describe_cluster_response::DescribeClusterBroker,
-    describe_log_dirs_request::DescribableLogDirTopic,
-    metadata_response::{MetadataResponsePartition, MetadataResponseTopic},
-};
+use levada_wire::messages::DescribeLogDirsRequest;
+use levada_wire::messages::describe_cluster_response::DescribeClusterBroker;
+use levada_wire::messages::describe_log_dirs_request::DescribableLogDirTopic;
+use levada_wire::messages::metadata_response::{MetadataResponsePartition, MetadataResponseTopic};
 use serde::Serialize;
 
-use crate::{
-    cluster::{BrokerArgs, Cluster, Outage},
-    failure::Failure,
-    health,
-    output::{self, Format},
-};
+use crate::cluster::{BrokerArgs, Cluster, Outage};
+use crate::failure::Failure;
+use crate::health;
+use crate::output::{self, Format};
 
 /// Between two samples.
 const PERIOD: Duration = Duration::from_secs(1);

@@ -2,22 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use levada_wire::{
-    StrBytes,
-    messages::{
-        ApiVersionsResponse,
-        api_versions_response::{FinalizedFeatureKey, SupportedFeatureKey},
-        describe_cluster_response::DescribeClusterBroker,
-        metadata_response::{MetadataResponsePartition, MetadataResponseTopic},
-    },
-};
+use levada_wire::StrBytes;
+use levada_wire::messages::ApiVersionsResponse;
+use levada_wire::messages::api_versions_response::{FinalizedFeatureKey, SupportedFeatureKey};
+use levada_wire::messages::describe_cluster_response::DescribeClusterBroker;
+use levada_wire::messages::metadata_response::{MetadataResponsePartition, MetadataResponseTopic};
 
-use super::{
-    Check, Report, Verdict, checks,
-    facts::{Facts, TopicSettings},
-    file, print,
-    progress::Sample,
-};
+use super::facts::{Facts, TopicSettings};
+use super::progress::Sample;
+use super::{Check, Report, Verdict, checks, file, print};
 use crate::group::ListedGroup;
 
 fn broker(id: i32, is_fenced: bool) -> DescribeClusterBroker {

@@ -68,3 +68,27 @@ fn unknown_keys_are_errors_that_repeat_no_secret() {
     check("[profiles.p]\nbrokers = secret", "line 2: the syntax");
     check("\n[profiles]\np = \"secret\"", "line 3: the syntax");
 }
+
+#[test]
+fn a_profile_with_a_wrong_address_protocol_or_mechanism_is_not_created() {
+    fn check(brokers: &str, properties: &[(&str, &str)], expected: Option<&str>) {
+        let mut profiles = Profiles { path: None, content: Content::default() };
+        let one = Profile { brokers: brokers.to_owned(), ..profile(properties) };
+        match (profiles.create("p", one), expected) {
+            (Ok(()), None) => {}
+            (Err(failure), Some(expected)) => assert!(failure.line().contains(expected), "{failure:?}"),
+            (done, expected) => panic!("{brokers} {properties:?}: {done:?} instead of {expected:?}"),
+        }
+    }
+    for brokers in ["localhost", "a:1, b:65535,", "[::1]:9092", "[::1]"] {
+        check(brokers, &[], None);
+    }
+    for address in ["127.0.0.1:99999", "a:0", "a:", ":9092", "[::1]9092", "[::1]:x"] {
+        check(&format!("b:9092,{address}"), &[], Some(&format!("broker {address}: expected HOST:PORT")));
+    }
+    check("http://a:9092", &[], Some("without http://"));
+    check("a", &[("security.protocol", "sasl_ssl"), ("sasl.mechanism", "PLAIN")], None);
+    check("a", &[("security.protocol", "TLS")], Some("security.protocol must be"));
+    check("a", &[("security.protocol", "SASL_SSL")], Some("sasl.mechanism must be"));
+    check("a", &[("sasl.mechanism", "GSSAPI")], Some("sasl.mechanism must be"));
+}

@@ -1,12 +1,10 @@
 //! Tests of sizes that are incomplete.
 
-use levada_wire::{
-    StrBytes,
-    messages::{
-        describe_log_dirs_response::{DescribeLogDirsPartition, DescribeLogDirsResult, DescribeLogDirsTopic},
-        metadata_response::MetadataResponsePartition,
-    },
+use levada_wire::StrBytes;
+use levada_wire::messages::describe_log_dirs_response::{
+    DescribeLogDirsPartition, DescribeLogDirsResult, DescribeLogDirsTopic,
 };
+use levada_wire::messages::metadata_response::MetadataResponsePartition;
 
 use super::*;
 

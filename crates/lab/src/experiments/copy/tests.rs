@@ -2,8 +2,9 @@
 
 use super::*;
 use crate::method::limits::Scale;
+use crate::record::Recorder;
 use crate::tests::tiny;
-use crate::{Limits, Method, record::Recorder, summary};
+use crate::{Limits, Method, summary};
 
 fn bench() -> Bench {
     Bench::new(&std::env::temp_dir(), Scale::Tiny).unwrap()

@@ -6,8 +6,9 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use rand::RngExt;
 use rand::rngs::StdRng;
-use rand::{RngExt, seq::IndexedRandom};
+use rand::seq::IndexedRandom;
 
 use super::Op;
 
