@@ -198,8 +198,7 @@ impl ClusterMembership {
 
     /// Notes that the metadata is in force up to the last record of this image.
     pub(crate) fn applied(&self, image: &Image) {
-        self.shared.applied_time_ms.fetch_max(image.timestamp_ms(), Ordering::Relaxed);
-        self.shared.applied.fetch_max(image.offset(), Ordering::Release);
+        self.shared.applied(image);
     }
 
     /// Counts a publication of an image, which has taken this long; it is not whole if a part of

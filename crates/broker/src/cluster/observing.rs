@@ -20,7 +20,7 @@ use super::setbacks::Setbacks;
 use super::status::Shared;
 use crate::clock::steady_ms;
 use crate::metadata::image::{Image, Position, Replay};
-use crate::metadata::records;
+use crate::metadata::records::{self, Record};
 
 /// Follows the log until the end of the membership.
 pub(super) struct Observation {
@@ -32,10 +32,11 @@ pub(super) struct Observation {
     state: Replay,
     /// The state that a snapshot builds.
     fresh: Option<Replay>,
-    /// True if the state has changed since it was published.
+    /// True if the state has changed since it was published. Records of an idle cluster, two a
+    /// second, only move its position.
     is_dirty: bool,
-    /// True if the state was complete once.
-    has_published: bool,
+    /// Offset of the image that was published last; none until the state was complete once.
+    published: Option<i64>,
     setbacks: Setbacks,
     events: EventSender,
     requests: Sender<RequestInput>,
@@ -79,7 +80,7 @@ impl Observation {
             state,
             fresh: None,
             is_dirty: false,
-            has_published: false,
+            published: None,
             setbacks: Setbacks::default(),
             events,
             requests,
@@ -176,7 +177,7 @@ impl Observation {
             }
             ObserverAction::SnapshotRecords(records) => {
                 if let Some(fresh) = &mut self.fresh {
-                    records.iter().try_for_each(|record| push(fresh, record))?;
+                    records.iter().try_for_each(|record| push(fresh, record).map(|_| ()))?;
                 }
             }
             ObserverAction::SnapshotEnds(id) => {
@@ -207,10 +208,11 @@ impl Observation {
     }
 
     fn apply(&mut self, committed: &Committed) -> Result<(), End> {
-        committed.records.iter().try_for_each(|record| push(&mut self.state, record))?;
+        for record in &committed.records {
+            self.is_dirty |= push(&mut self.state, record)?;
+        }
         // Control records and marks of transactions have their own offsets.
         skip_to(&mut self.state, committed.through);
-        self.is_dirty = true;
         Ok(())
     }
 
@@ -230,16 +232,19 @@ impl Observation {
             self.requests.send(RequestInput::Controller(controller)).map_err(|_| End::Asked)?;
         }
         let is_complete = self.observer.published().offset >= self.observer.high_watermark();
-        if self.is_dirty && (self.has_published || is_complete) {
-            (self.is_dirty, self.has_published) = (false, true);
+        if self.is_dirty && (self.published.is_some() || is_complete) {
             let image = self.state.image().clone();
+            (self.is_dirty, self.published) = (false, Some(image.offset()));
             self.events.send(ClusterEvent::Image(image)).map_err(|_| End::Asked)?;
+        } else if let Some(published) = self.published.filter(|_| !self.is_dirty) {
+            self.shared.passed(published, self.state.image());
         }
         Ok(())
     }
 }
 
-fn push(state: &mut Replay, record: &MetadataRecord) -> Result<(), End> {
+/// Applies a record; false if the record only moves the position.
+fn push(state: &mut Replay, record: &MetadataRecord) -> Result<bool, End> {
     let position = Position { offset: record.offset, epoch: record.epoch, timestamp_ms: record.timestamp_ms };
     let unreadable = |error: &dyn std::fmt::Display| {
         End::Fatal(format!(
@@ -248,7 +253,9 @@ fn push(state: &mut Replay, record: &MetadataRecord) -> Result<(), End> {
         ))
     };
     let (decoded, _) = records::decode(record.value.clone()).map_err(|error| unreadable(&error))?;
-    state.push(decoded, position).map_err(|error| unreadable(&error))
+    let is_change = !matches!(decoded, Record::NoOp(_));
+    state.push(decoded, position).map_err(|error| unreadable(&error))?;
+    Ok(is_change)
 }
 
 /// Passes all records in front of this position. The time of the last record stays.

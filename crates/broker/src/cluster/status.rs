@@ -12,6 +12,7 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::clock::{now_ms, steady_ms};
 use crate::config::LiveConfig;
+use crate::metadata::image::Image;
 use crate::stats::{Durations, SharedDurations};
 
 /// The membership as operators see it.
@@ -156,6 +157,20 @@ impl Shared {
         state.controller = controller.cloned();
         self.news.notify_all();
         true
+    }
+
+    /// Notes that the metadata is in force up to the last record of this image.
+    pub(super) fn applied(&self, image: &Image) {
+        self.applied_time_ms.fetch_max(image.timestamp_ms(), Ordering::Relaxed);
+        self.applied.fetch_max(image.offset(), Ordering::Release);
+    }
+
+    /// Notes the same of an image that differs from a published one in its position only, once that
+    /// one is in force. Nothing is published, and no other thread wakes.
+    pub(super) fn passed(&self, published: i64, image: &Image) {
+        if self.applied.load(Ordering::Acquire) >= published {
+            self.applied(image);
+        }
     }
 
     /// Records that all contents of an answer of the leader are applied.

@@ -19,9 +19,9 @@ use crate::replica::{Partition, Replicas};
 const FLUSHES_MS: i64 = 5_000;
 const FLUSHES_MIN_MS: i64 = 50;
 
-/// Rounds in which the files of each idle log are looked for once. A look costs more than the rest
-/// of a round, and an idle log has nothing new to lose.
-const LOOKS: usize = 6;
+/// Rounds in which the files of each idle log are looked for once: two minutes. A look costs more
+/// than the rest of a round, and an idle log has nothing new to lose.
+const LOOKS: usize = 24;
 
 /// Logs that are closed at the same time. Each waits for several syncs of the device, which
 /// completes those of many files together.
