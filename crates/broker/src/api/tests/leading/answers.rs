@@ -1,0 +1,102 @@
+//! Answers to requests that are at fault, as Kafka gives them.
+
+use std::net::Ipv4Addr;
+
+use levada_log::batch::Builder;
+use levada_wire::ApiKey;
+use levada_wire::messages::WriteTxnMarkersRequest;
+use levada_wire::messages::write_txn_markers_request::{WritableTxnMarker, WritableTxnMarkerTopic};
+
+use super::rig::{Produced, Rig};
+use crate::api::{Context, k27_write_txn_markers};
+use crate::config::Protocol;
+use crate::error_code::ErrorCode;
+use crate::security::Session;
+
+const ACKS: (i16, i32) = (1, 0);
+
+fn context(rig: &Rig, api: ApiKey, version: i16) -> Context {
+    let session = Session::anonymous(Ipv4Addr::LOCALHOST.into());
+    rig.context_of((api, version), (Protocol::Plaintext, session))
+}
+
+#[test]
+fn a_marker_without_a_producer_does_not_reach_the_log() {
+    let rig = Rig::start();
+    let context = context(&rig, ApiKey::WriteTxnMarkers, 1);
+    for (producer_id, producer_epoch) in [(-1, 0), (-1, -1), (5, -1), (-7, 3)] {
+        let topic =
+            |name: &str| message!(WritableTxnMarkerTopic { name: name.into(), partition_indexes: vec![0] });
+        let marker = message!(WritableTxnMarker {
+            producer_id: producer_id,
+            producer_epoch: producer_epoch,
+            topics: vec![topic("t"), topic("none")],
+        });
+        let request = message!(WriteTxnMarkersRequest { markers: vec![marker] });
+        let answer = rig.run(k27_write_txn_markers::answer(&context, request));
+        let errors = answer.markers[0].topics.iter().map(|topic| topic.partitions[0].error_code);
+        let expected = [ErrorCode::UnknownServerError, ErrorCode::UnknownTopicOrPartition];
+        assert_eq!(errors.collect::<Vec<_>>(), expected.map(ErrorCode::code), "{producer_id}");
+    }
+    assert_eq!(rig.partition().log().log_end(), 0);
+}
+
+/// A batch of one record of this time.
+fn batch(builder: Builder, timestamp: i64) -> Vec<u8> {
+    let mut builder = builder;
+    builder.push(timestamp, None, Some(b"value"));
+    builder.build().unwrap().to_vec()
+}
+
+#[test]
+fn a_refusal_has_the_logs_start_if_the_log_has_judged_the_batch() {
+    let rig = Rig::start();
+    rig.run(async {
+        let good = batch(Builder::new(), 5);
+        let mut corrupt = good.clone();
+        corrupt[20] ^= 1;
+        let mut elsewhere = good.clone();
+        elsewhere[7] = 3;
+        let huge = {
+            let mut builder = Builder::new();
+            builder.push(0, None, Some(&vec![0; 2 << 20]));
+            builder.build().unwrap().to_vec()
+        };
+        let two = [good.clone(), good.clone()].concat();
+        let cases = [
+            (2, &good[..], ErrorCode::InvalidRequiredAcks, -1),
+            (1, &[], ErrorCode::InvalidRecord, -1),
+            (1, &two, ErrorCode::InvalidRecord, -1),
+            (1, &corrupt, ErrorCode::CorruptMessage, -1),
+            (1, &huge, ErrorCode::MessageTooLarge, -1),
+            (1, &elsewhere, ErrorCode::InvalidRecord, 0),
+        ];
+        for (acks, records, error, log_start_offset) in cases {
+            let produced = rig.produce_bytes((acks, 0), records).await;
+            let expected = Produced {
+                error_code: error.code(),
+                base_offset: -1,
+                log_append_time_ms: -1,
+                log_start_offset,
+            };
+            assert_eq!(produced, expected);
+        }
+        let produced = rig.produce_bytes(ACKS, &[&good[..], b"stray"].concat()).await;
+        assert_eq!((produced.error_code, produced.base_offset), (0, 0));
+        let stored = rig.partition().log().size_bytes();
+        assert_eq!(stored, good.len() as u64, "stray bytes are not stored");
+    });
+}
+
+#[test]
+fn a_duplicate_is_answered_with_the_newest_time_of_the_batch() {
+    let rig = Rig::start();
+    rig.run(async {
+        let records = batch(Builder::new().producer(7, 0, 0), 1_234);
+        for log_append_time_ms in [-1, 1_234, 1_234] {
+            let expected =
+                Produced { error_code: 0, base_offset: 0, log_append_time_ms, log_start_offset: 0 };
+            assert_eq!(rig.produce_bytes(ACKS, &records).await, expected);
+        }
+    });
+}
