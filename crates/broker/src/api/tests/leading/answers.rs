@@ -3,12 +3,13 @@
 use std::net::Ipv4Addr;
 
 use levada_log::batch::Builder;
-use levada_wire::ApiKey;
-use levada_wire::messages::WriteTxnMarkersRequest;
+use levada_wire::messages::list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic};
 use levada_wire::messages::write_txn_markers_request::{WritableTxnMarker, WritableTxnMarkerTopic};
+use levada_wire::messages::{ListOffsetsRequest, MetadataRequest, WriteTxnMarkersRequest};
+use levada_wire::{ApiKey, Uuid};
 
 use super::rig::{Produced, Rig};
-use crate::api::{Context, k27_write_txn_markers};
+use crate::api::{Context, k02_list_offsets, k03_metadata, k27_write_txn_markers};
 use crate::config::Protocol;
 use crate::error_code::ErrorCode;
 use crate::security::Session;
@@ -99,4 +100,62 @@ fn a_duplicate_is_answered_with_the_newest_time_of_the_batch() {
             assert_eq!(rig.produce_bytes(ACKS, &records).await, expected);
         }
     });
+}
+
+#[test]
+fn a_topic_that_list_offsets_names_twice_is_answered_once() {
+    let rig = Rig::start();
+    let context = context(&rig, ApiKey::ListOffsets, 7);
+    let topic = |name: &str, indexes: &[i32]| {
+        let partitions = indexes.iter().map(|index| {
+            message!(ListOffsetsPartition {
+                partition_index: *index,
+                current_leader_epoch: -1,
+                timestamp: -2,
+            })
+        });
+        message!(ListOffsetsTopic { name: name.into(), partitions: partitions.collect() })
+    };
+    let topics = vec![topic("t", &[0]), topic("none", &[0]), topic("t", &[1, 0]), topic("empty", &[])];
+    let request = message!(ListOffsetsRequest { replica_id: -1, topics: topics });
+    let answer = rig.run(k02_list_offsets::answer(&context, request));
+    let found = answer.topics.iter().map(|topic| {
+        let partitions = topic.partitions.iter().map(|one| (one.partition_index, one.error_code));
+        (topic.name.as_str(), partitions.collect::<Vec<_>>())
+    });
+    let (invalid, unknown) = (ErrorCode::InvalidRequest.code(), ErrorCode::UnknownTopicOrPartition.code());
+    let expected = [("t", vec![(0, invalid), (1, unknown)]), ("none", vec![(0, unknown)])];
+    assert_eq!(found.collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn a_negative_leader_epoch_of_a_fetch_is_none() {
+    let rig = Rig::start();
+    for current_leader_epoch in [-1, -5, i32::MIN] {
+        let mut request = rig.fetch_of(-1, 0);
+        request.topics[0].partitions[0].current_leader_epoch = current_leader_epoch;
+        assert_eq!(rig.run(rig.fetch(request)).error_code, 0, "{current_leader_epoch}");
+    }
+}
+
+#[test]
+fn the_topics_of_coordinators_are_internal() {
+    let mut rig = Rig::start();
+    let names = ["__consumer_offsets", "__share_group_state", "__transaction_state"];
+    for (id, name) in (1..).zip(names) {
+        rig.create_alone(Uuid::from_bytes([id; 16]), name);
+    }
+    let context = context(&rig, ApiKey::Metadata, 9);
+    let request = message!(MetadataRequest { topics: None });
+    let answer = rig.run(k03_metadata::answer(&context, request));
+    let mut internal: Vec<_> = answer
+        .topics
+        .iter()
+        .filter(|topic| topic.is_internal)
+        .filter_map(|topic| topic.name.clone())
+        .collect();
+    internal.sort();
+    assert_eq!(internal, names.map(Into::into));
+    let share = rig.broker.replicas().partition(names[1], 0).unwrap();
+    assert!(share.is_internal(), "clients may not produce to it");
 }
