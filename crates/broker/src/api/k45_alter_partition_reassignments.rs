@@ -29,6 +29,8 @@ pub(crate) async fn answer(
     }
     let image = context.broker().metadata().image();
     let mut sentences = Sentences::default();
+    // Kafka's word for a request that has no topics.
+    let nothing = request.topics.is_empty().then(StrBytes::default);
     let responses = request.topics.into_iter().map(|topic| {
         let name = topic.name.as_str();
         // One sentence for all partitions of a topic that does not exist: the name may be long.
@@ -51,7 +53,7 @@ pub(crate) async fn answer(
         message!(ReassignableTopicResponse { partitions: partitions, name: topic.name })
     });
     let mut response =
-        message!(AlterPartitionReassignmentsResponse { responses: responses.collect(), error_message: None });
+        message!(AlterPartitionReassignmentsResponse { responses: responses.collect(), error_message: nothing });
     if context.version() >= FACTOR_VERSION_MIN {
         response.allow_replication_factor_change = request.allow_replication_factor_change;
     }
