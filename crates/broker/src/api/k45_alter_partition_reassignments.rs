@@ -12,6 +12,7 @@ use levada_wire::messages::{
 };
 
 use crate::api::access::forbidden;
+use crate::api::forwarding::Refusable;
 use crate::api::{Context, Sentences, text};
 use crate::error_code::{ErrorCode, Failure};
 use crate::metadata::controller::check_replicas;
@@ -26,6 +27,9 @@ pub(crate) async fn answer(
 ) -> AlterPartitionReassignmentsResponse {
     if !context.may_cluster(Operation::Alter) {
         return refuse_all(context, request);
+    }
+    if request.timeout_ms <= 0 && !request.topics.is_empty() {
+        return request.refuse_late(context.version());
     }
     let image = context.broker().metadata().image();
     let mut sentences = Sentences::default();

@@ -3,13 +3,26 @@
 use std::net::Ipv4Addr;
 
 use levada_log::batch::Builder;
+use levada_wire::messages::alter_partition_reassignments_request::{
+    ReassignablePartition, ReassignableTopic,
+};
+use levada_wire::messages::create_partitions_request::CreatePartitionsTopic;
+use levada_wire::messages::create_topics_request::CreatableTopic;
+use levada_wire::messages::delete_topics_request::DeleteTopicState;
+use levada_wire::messages::elect_leaders_request::TopicPartitions;
 use levada_wire::messages::list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic};
 use levada_wire::messages::write_txn_markers_request::{WritableTxnMarker, WritableTxnMarkerTopic};
-use levada_wire::messages::{ListOffsetsRequest, MetadataRequest, WriteTxnMarkersRequest};
+use levada_wire::messages::{
+    AlterPartitionReassignmentsRequest, CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsRequest,
+    ElectLeadersRequest, ListOffsetsRequest, MetadataRequest, WriteTxnMarkersRequest,
+};
 use levada_wire::{ApiKey, Uuid};
 
 use super::rig::{Produced, Rig};
-use crate::api::{Context, k02_list_offsets, k03_metadata, k27_write_txn_markers};
+use crate::api::{
+    Context, k02_list_offsets, k03_metadata, k19_create_topics, k20_delete_topics, k27_write_txn_markers,
+    k37_create_partitions, k43_elect_leaders, k45_alter_partition_reassignments,
+};
 use crate::config::Protocol;
 use crate::error_code::ErrorCode;
 use crate::security::Session;
@@ -158,4 +171,49 @@ fn the_topics_of_coordinators_are_internal() {
     assert_eq!(internal, names.map(Into::into));
     let share = rig.broker.replicas().partition(names[1], 0).unwrap();
     assert!(share.is_internal(), "clients may not produce to it");
+}
+
+#[test]
+fn a_request_that_leaves_no_time_changes_nothing() {
+    let rig = Rig::start();
+    let late = ErrorCode::RequestTimedOut.code();
+    let (partitions, replicas) = (vec![0], vec![rig.node]);
+    for timeout_ms in [0, -1] {
+        let creation = |name: &str| message!(CreatableTopic { name: name.into(), num_partitions: 1 });
+        let create = |topics| {
+            let request = message!(CreateTopicsRequest { topics: topics, timeout_ms: timeout_ms });
+            let answer = rig.run(k19_create_topics::answer(&context(&rig, ApiKey::CreateTopics, 7), request));
+            let topics = answer.topics;
+            topics.into_iter().map(|topic| topic.error_code).collect::<Vec<_>>()
+        };
+        assert_eq!(create(vec![creation("a"), creation("b"), creation("b")]), [late; 3]);
+
+        let by_name = |name: &str| message!(DeleteTopicState { name: Some(name.into()) });
+        let request = message!(DeleteTopicsRequest { topics: vec![by_name("t")], timeout_ms: timeout_ms });
+        let answer = rig.run(k20_delete_topics::answer(&context(&rig, ApiKey::DeleteTopics, 6), request));
+        assert_eq!(answer.responses[0].error_code, late);
+
+        let more = message!(CreatePartitionsTopic { name: "t".into(), count: 2, assignments: None });
+        let request = message!(CreatePartitionsRequest { topics: vec![more], timeout_ms: timeout_ms });
+        let answer =
+            rig.run(k37_create_partitions::answer(&context(&rig, ApiKey::CreatePartitions, 3), request));
+        assert_eq!(answer.results[0].error_code, late);
+
+        let topic = message!(TopicPartitions { topic: "t".into(), partitions: partitions.clone() });
+        let request =
+            message!(ElectLeadersRequest { topic_partitions: Some(vec![topic]), timeout_ms: timeout_ms });
+        let answer = rig.run(k43_elect_leaders::answer(&context(&rig, ApiKey::ElectLeaders, 2), request));
+        assert_eq!(answer.replica_election_results[0].partition_result[0].error_code, late);
+        assert_eq!(answer.error_code, late);
+
+        let partition =
+            message!(ReassignablePartition { partition_index: 0, replicas: Some(replicas.clone()) });
+        let topic = message!(ReassignableTopic { name: "t".into(), partitions: vec![partition] });
+        let request =
+            message!(AlterPartitionReassignmentsRequest { topics: vec![topic], timeout_ms: timeout_ms });
+        let api = ApiKey::AlterPartitionReassignments;
+        let answer = rig.run(k45_alter_partition_reassignments::answer(&context(&rig, api, 1), request));
+        assert_eq!(answer.error_code, late);
+    }
+    assert_eq!(rig.broker.metadata().image().topics().iter().count(), 1);
 }
