@@ -3,8 +3,8 @@
 //! The offset of a point in time, or of the log's start (-2), its end (-1; for read_committed the
 //! last stable offset), its newest timestamp (-3, version 7), or of tiered storage (-4 local start,
 //! -5 last tiered, -6 earliest pending upload), which a log without tiers answers with its own
-//! start and with -1. A topic that the request names twice is answered once; a partition that it names
-//! twice gets one error.
+//! start and with -1. A topic that the request names twice is answered once; a partition that it
+//! names twice gets one error.
 //!
 //! Other brokers, and tools that compare replicas, get the log end instead of the high watermark.
 //! After an election, until the high watermark has reached the beginning of the leader epoch, its

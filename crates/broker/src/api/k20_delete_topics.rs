@@ -1,8 +1,8 @@
 //! DeleteTopics (key 20), versions 1–6.
 //!
 //! Deletes topics by name, or from version 6 on by id, unless `delete.topic.enable` forbids it. The
-//! partitions leave service at once; their files are removed in the background. With a timeout of 0 or
-//! less nothing is deleted (REQUEST_TIMED_OUT, as of Kafka's controllers).
+//! partitions leave service at once; their files are removed in the background. With a timeout of 0
+//! or less nothing is deleted (REQUEST_TIMED_OUT, as of Kafka's controllers).
 //! `controller_mutation_rate` counts the partitions; from version 5 on a topic beyond it is
 //! refused, before that its client is muted.
 
@@ -66,7 +66,7 @@ pub(crate) async fn answer(context: &Context, request: DeleteTopicsRequest) -> D
     message!(DeleteTopicsResponse { throttle_time_ms: throttle_time_ms, responses: results.collect() })
 }
 
-/// True if a key names a topic in one way, and once: otherwise no controller is needed to refuse all.
+/// True if a key names a topic in one way, and once: otherwise the broker itself refuses all keys.
 fn names_one(keys: &[TopicKey]) -> bool {
     let mut times: HashMap<&TopicKey, usize> = HashMap::new();
     keys.iter().for_each(|key| *times.entry(key).or_default() += 1);

@@ -57,8 +57,8 @@ pub(crate) async fn answer(context: &Context, request: CreatePartitionsRequest) 
     message!(CreatePartitionsResponse { throttle_time_ms: throttle_time_ms, results: results.collect() })
 }
 
-/// True if the request names a topic once that the client may grow: otherwise no controller is needed
-/// to refuse all.
+/// True if the request names a topic once that the client may grow: otherwise the broker itself
+/// refuses all topics.
 fn names_one(topics: &[CreatePartitionsTopic], permitted: &[bool]) -> bool {
     let mut times: HashMap<&StrBytes, usize> = HashMap::new();
     topics.iter().for_each(|topic| *times.entry(&topic.name).or_default() += 1);

@@ -85,8 +85,8 @@ impl BrokerConfig {
     }
 
     /// Every broker key that Kafka describes, those of our own, and what else was set, in order of
-    /// name. The keys of the authorizer are shown as in Kafka, whose broker does not know them: only
-    /// if they are set, and without their values, which name the administrators.
+    /// name. The keys of the authorizer are shown as in Kafka, whose broker does not know them:
+    /// only if they are set, and without their values, which name the administrators.
     pub fn describe_as_kafka(&self) -> Vec<Described> {
         let is_hidden = |name| {
             OF_AUTHORIZER.contains(&name)

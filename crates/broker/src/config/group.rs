@@ -180,8 +180,14 @@ fn is_duration(text: &str) -> bool {
         let Some(sum) = sum else { return false };
         seconds = Some(sum);
     }
-    let is_negative = found.name("sign").is_some_and(|sign| sign.as_str() == "-");
-    seconds.is_some_and(|seconds| if is_negative { seconds <= 0 } else { seconds >= 0 })
+    let Some(seconds) = seconds else { return false };
+    let starts_with_minus = |part| found.name(part).is_some_and(|part| part.as_str().starts_with('-'));
+    let has_fraction =
+        found.name("fraction").is_some_and(|digits| digits.as_str().contains(|one| one != '0'));
+    // In halves of a second, which is enough for the sign.
+    let fraction = i128::from(has_fraction) * if starts_with_minus("seconds") { -1 } else { 1 };
+    let halves = 2 * i128::from(seconds) + fraction;
+    if starts_with_minus("sign") { halves <= 0 } else { halves >= 0 }
 }
 
 /// The parts of a duration.
@@ -190,7 +196,7 @@ static DURATION: LazyLock<Regex> = LazyLock::new(|| {
     let days = format!("(?:(?<days>{number})D)?");
     let hours = format!("(?:(?<hours>{number})H)?");
     let minutes = format!("(?:(?<minutes>{number})M)?");
-    let seconds = format!("(?:(?<seconds>{number})(?:[.,][0-9]{{0,9}})?S)?");
+    let seconds = format!("(?:(?<seconds>{number})(?:[.,](?<fraction>[0-9]{{0,9}}))?S)?");
     let expression = format!(r"(?i)\A(?<sign>[-+]?)P{days}(?:T{hours}{minutes}{seconds})?\z");
     Regex::new(&expression).expect("the expression is valid")
 });

@@ -552,6 +552,39 @@ fn dynamic_changes_are_refused_in_kafkas_words() {
 }
 
 #[test]
+fn starts_of_share_groups_are_checked_in_kafkas_words() {
+    let broker = BrokerConfig::default();
+    let group = |name: &str, value: &str| check_group(&broker, &own(&[(name, value)])).err();
+    let durations = ["P1D", "PT0S", "p1dt2h3m4.5s", "PT2H-1M", "-PT-5S", "PT1,S", "P1DT2M"];
+    let durations = durations.map(|duration| format!("by_duration:{duration}"));
+    for start in durations.iter().map(String::as_str).chain(["earliest", "latest"]) {
+        assert_eq!(group("share.auto.offset.reset", start), None, "{start}");
+    }
+    let durations = [
+        "",
+        "P",
+        "PT",
+        "P1DT",
+        "PT-5S",
+        "PT-0.5S",
+        "-PT0.5S",
+        "-P1D",
+        "P1Y",
+        "PT99999999999999999999S",
+        "1D",
+    ];
+    let durations = durations.map(|duration| format!("by_duration:{duration}"));
+    for start in durations.iter().map(String::as_str).chain(["zz", "none", "by_duration", "Latest", ""]) {
+        let expected = format!(
+            "Invalid value {start} for configuration share.auto.offset.reset: Invalid value `{start}` for configuration \
+             share.auto.offset.reset. The value must be either 'earliest', 'latest' or of the format \
+             'by_duration:<PnDTnHnMn.nS>'."
+        );
+        assert_eq!(group("share.auto.offset.reset", start).unwrap(), expected);
+    }
+}
+
+#[test]
 fn groups_and_subscriptions_are_checked_in_kafkas_words() {
     let broker = BrokerConfig::default();
     let group = |name: &str, value: &str| check_group(&broker, &own(&[(name, value)])).err();
@@ -565,21 +598,6 @@ fn groups_and_subscriptions_are_checked_in_kafkas_words() {
         "share.heartbeat.interval.ms must be less than or equal to group.share.max.heartbeat.interval.ms"
     );
     assert_eq!(group("retention.ms", "5").unwrap(), "Unknown group config name: retention.ms");
-    let durations = ["P1D", "PT0S", "p1dt2h3m4.5s", "PT2H-1M", "-PT-5S", "PT1,S", "P1DT2M"];
-    let durations = durations.map(|duration| format!("by_duration:{duration}"));
-    for start in durations.iter().map(String::as_str).chain(["earliest", "latest"]) {
-        assert_eq!(group("share.auto.offset.reset", start), None, "{start}");
-    }
-    let durations = ["", "P", "PT", "P1DT", "PT-5S", "-P1D", "P1Y", "PT99999999999999999999S", "1D"];
-    let durations = durations.map(|duration| format!("by_duration:{duration}"));
-    for start in durations.iter().map(String::as_str).chain(["zz", "none", "by_duration", "Latest", ""]) {
-        let expected = format!(
-            "Invalid value {start} for configuration share.auto.offset.reset: Invalid value `{start}` for configuration \
-             share.auto.offset.reset. The value must be either 'earliest', 'latest' or of the format \
-             'by_duration:<PnDTnHnMn.nS>'."
-        );
-        assert_eq!(group("share.auto.offset.reset", start).unwrap(), expected);
-    }
     let wide =
         ["group.consumer.min.session.timeout.ms=1000", "group.consumer.max.heartbeat.interval.ms=60000"];
     let wide = BrokerConfig::load(&Sources::flags(wide)).unwrap();

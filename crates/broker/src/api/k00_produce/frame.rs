@@ -1,5 +1,5 @@
-//! The one batch in a partition's records, found by Kafka's rules: bytes after the batch that begin no
-//! other whole batch are left out, and records that end within their first batch have none.
+//! The one batch in a partition's records, found by Kafka's rules: bytes after the batch that begin
+//! no other whole batch are left out, and records that end within their first batch have none.
 
 use bytes::BytesMut;
 use levada_log::batch::{self, BatchError, BatchView, PREFIX_LEN};
