@@ -82,7 +82,9 @@ impl From<ReadError> for ErrorCode {
 impl From<BatchError> for Failure {
     fn from(error: BatchError) -> Self {
         let code = match &error {
-            BatchError::Crc { .. } | BatchError::Truncated { .. } => ErrorCode::CorruptMessage,
+            BatchError::Crc { .. } | BatchError::Length(_) | BatchError::Truncated { .. } => {
+                ErrorCode::CorruptMessage
+            }
             BatchError::Magic { .. } => ErrorCode::UnsupportedForMessageFormat,
             _ => ErrorCode::InvalidRecord,
         };

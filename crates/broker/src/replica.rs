@@ -22,7 +22,7 @@ use parking_lot::Mutex;
 use crate::config::LiveConfig;
 use crate::error_code::ErrorCode;
 use crate::metadata::Metadata;
-use crate::metadata::controller::TOPIC_NAME_BYTES_MAX;
+use crate::metadata::controller::{TOPIC_NAME_BYTES_MAX, is_internal};
 
 mod cleaner;
 mod compaction;
@@ -66,7 +66,7 @@ pub(crate) use self::lease::Lease;
 pub(crate) use self::moves::MoveView;
 use self::moves::Moves;
 pub(crate) use self::partition::{
-    OFFSETS_TOPIC, Partition, PartitionIdentity, Partitions, TRANSACTIONS_TOPIC, TopicPartition, is_internal,
+    OFFSETS_TOPIC, Partition, PartitionIdentity, Partitions, TRANSACTIONS_TOPIC, TopicPartition,
 };
 use self::replication::Replication;
 pub use self::replication::ReplicationState;

@@ -307,12 +307,17 @@ impl Transactions {
     /// in it become valid, or void.
     ///
     /// # Errors
-    /// The log's or the group coordinator's: the marker has not been written.
+    /// The log's or the group coordinator's, or `UnknownServerError` for a negative producer id or
+    /// epoch, as in Kafka: the marker has not been written.
     pub(crate) async fn write_marker(
         &self,
         partition: &Arc<Partition>,
         end: EndTxnRequest,
     ) -> Result<(), ErrorCode> {
+        // A control batch without a producer ends no transaction, and stays in the log.
+        if end.producer.id < 0 || end.producer.epoch < 0 {
+            return Err(ErrorCode::UnknownServerError);
+        }
         let mut alone = partition.transactions().write().await;
         *alone += 1;
         if partition.topic() == OFFSETS_TOPIC {

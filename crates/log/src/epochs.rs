@@ -60,9 +60,10 @@ impl Epochs {
         debug_assert!(self.entries.windows(2).all(in_order), "epochs out of order: {:?}", self.entries);
     }
 
-    /// The latest epoch not above the requested one, with its end offset; (-1, -1) if unknown.
+    /// The latest epoch not above the requested one, with its end offset; (-1, -1) if unknown. An
+    /// epoch before all others, as in Kafka also a negative one, ends where the first begins.
     pub(crate) fn end_offset(&self, epoch: i32, log_end: i64) -> (i32, i64) {
-        if epoch < 0 {
+        if epoch == -1 {
             return (-1, -1);
         }
         if epoch == self.latest() {

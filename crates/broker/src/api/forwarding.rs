@@ -45,6 +45,15 @@ pub(super) trait Refusable: KafkaRequest {
 
     /// The answer of a version that refuses all entries.
     fn refuse(self, version: i16, failure: &Failure) -> Self::Answer;
+
+    /// The answer of Kafka's controllers to a request that leaves them no time: they change
+    /// nothing.
+    fn refuse_late(self, version: i16) -> Self::Answer
+    where
+        Self: Sized,
+    {
+        self.refuse(version, &ErrorCode::RequestTimedOut.into())
+    }
 }
 
 /// Declares the forwarded APIs: those that a broker without a cluster answers by itself, and those

@@ -52,6 +52,7 @@ use crate::transaction::Membership;
 use crate::txn::TxnError;
 use crate::txn::request::{ProducerIdentity, Protocol};
 
+mod frame;
 mod validate;
 
 /// Clients below this version cannot read zstd back.
@@ -83,11 +84,34 @@ const ADMIN_CLIENT: &str = "__admin_client";
 struct Rejected {
     failure: Failure,
     errors: Vec<RecordError>,
+    /// True if Kafka refuses the request before its log sees the batch.
+    is_unseen: bool,
 }
 
 impl<F: Into<Failure>> From<F> for Rejected {
     fn from(failure: F) -> Self {
-        Self { failure: failure.into(), errors: Vec::new() }
+        Self { failure: failure.into(), errors: Vec::new(), is_unseen: false }
+    }
+}
+
+impl Rejected {
+    fn unseen(failure: impl Into<Failure>) -> Self {
+        Self { is_unseen: true, ..Self::from(failure) }
+    }
+
+    /// True if the answer has the log's start: Kafka's does if its log has judged the batch, but
+    /// for these errors.
+    fn tells_log_start(&self) -> bool {
+        let is_silent = matches!(
+            self.failure.code,
+            ErrorCode::CorruptMessage
+                | ErrorCode::KafkaStorageError
+                | ErrorCode::MessageTooLarge
+                | ErrorCode::NotLeaderOrFollower
+                | ErrorCode::RecordListTooLarge
+                | ErrorCode::UnknownTopicOrPartition
+        );
+        !self.is_unseen && !is_silent
     }
 }
 
@@ -162,7 +186,7 @@ async fn start(
             context.broker().stats().produced(bytes);
             match submit(context, envelope, &partition, append).await {
                 Ok(submitted) => Started::Submitted(partition, submitted, bytes),
-                Err(failure) => Started::Refused(Some(partition), failure.into()),
+                Err(failure) => Started::Refused(Some(partition), Rejected::unseen(failure)),
             }
         }
         Err(rejected) => Started::Refused(Some(partition), rejected),
@@ -306,9 +330,9 @@ fn acceptable(
     envelope: &Envelope,
     partition: &Partition,
     records: Option<BytesMut>,
-) -> Result<BytesMut, Failure> {
+) -> Result<BytesMut, Rejected> {
     if !matches!(envelope.acks, -1..=1) {
-        return Err(ErrorCode::InvalidRequiredAcks.into());
+        return Err(Rejected::unseen(ErrorCode::InvalidRequiredAcks));
     }
     let config = partition.config();
     if envelope.acks == ACKS_ALL
@@ -319,28 +343,17 @@ fn acceptable(
             config.min_insync_replicas,
             partition.name()
         );
-        return Err(Failure::new(ErrorCode::NotEnoughReplicas, text));
+        return Err(Failure::new(ErrorCode::NotEnoughReplicas, text).into());
     }
-    let Some(records) = records.filter(|records| !records.is_empty()) else {
-        let text = format!(
-            "Produce requests with version {version} must have exactly one record batch per partition"
-        );
-        return Err(Failure::new(ErrorCode::InvalidRecord, text));
-    };
-    let size_bytes = BatchView::parse(&records)?.size_bytes();
-    if size_bytes < records.len() {
-        let text = format!(
-            "Produce requests with version {version} are only allowed to contain exactly one record batch per partition"
-        );
-        return Err(Failure::new(ErrorCode::InvalidRecord, text));
-    }
+    let records = frame::only_batch(version, records.unwrap_or_default()).map_err(Rejected::unseen)?;
+    let size_bytes = records.len();
     if size_bytes as u64 > u64::from(config.max_message_bytes) {
         let text = format!(
             "The record batch size in the append to {} is {size_bytes} bytes which exceeds the maximum configured value of {}.",
             partition.name(),
             config.max_message_bytes
         );
-        return Err(Failure::new(ErrorCode::MessageTooLarge, text));
+        return Err(Failure::new(ErrorCode::MessageTooLarge, text).into());
     }
     Ok(records)
 }
@@ -365,24 +378,22 @@ fn examine(
 }
 
 /// Refuses batches that are well formed, but that a client may not produce.
-fn permitted(version: i16, partition: &Partition, batch: &BatchView<'_>) -> Result<(), Failure> {
+fn permitted(version: i16, partition: &Partition, batch: &BatchView<'_>) -> Result<(), Rejected> {
     if batch.base_offset() != 0 {
         let text = format!(
             "The baseOffset of the record batch in the append to {} should be 0, but it is {}",
             partition.name(),
             batch.base_offset()
         );
-        return Err(Failure::new(ErrorCode::InvalidRecord, text));
+        return Err(Failure::new(ErrorCode::InvalidRecord, text).into());
     }
     if batch.is_control() {
-        return Err(Failure::new(
-            ErrorCode::InvalidRecord,
-            "Clients are not allowed to write control records",
-        ));
+        let text = "Clients are not allowed to write control records";
+        return Err(Failure::new(ErrorCode::InvalidRecord, text).into());
     }
-    if version < ZSTD_VERSION_MIN && batch.compression()? == Compression::Zstd {
+    if version < ZSTD_VERSION_MIN && batch.compression().map_err(Failure::from)? == Compression::Zstd {
         let text = "Produce requests with version lower than 7 are not allowed to use ZStandard compression";
-        return Err(Failure::new(ErrorCode::UnsupportedCompressionType, text));
+        return Err(Rejected::unseen(Failure::new(ErrorCode::UnsupportedCompressionType, text)));
     }
     Ok(())
 }
@@ -407,7 +418,8 @@ async fn finish(index: i32, started: Started) -> ProducedPartition {
     if let (Some(partition), Err(_)) = (&partition, &result) {
         partition.traffic().produce_failed();
     }
-    let log_start_offset = partition.map_or(-1, |partition| partition.log().log_start());
+    let tells = result.as_ref().map_or_else(Rejected::tells_log_start, |_| true);
+    let log_start_offset = partition.filter(|_| tells).map_or(-1, |partition| partition.log().log_start());
     match result {
         Ok(Appended { base_offset, log_append_time_ms, .. }) => ProducedPartition {
             index,
@@ -416,7 +428,7 @@ async fn finish(index: i32, started: Started) -> ProducedPartition {
             log_start_offset,
             ..ProducedPartition::default()
         },
-        Err(Rejected { failure, errors }) => ProducedPartition {
+        Err(Rejected { failure, errors, .. }) => ProducedPartition {
             index,
             error_code: failure.code.code(),
             record_errors: errors,

@@ -3,7 +3,8 @@
 //! The offset of a point in time, or of the log's start (-2), its end (-1; for read_committed the
 //! last stable offset), its newest timestamp (-3, version 7), or of tiered storage (-4 local start,
 //! -5 last tiered, -6 earliest pending upload), which a log without tiers answers with its own
-//! start and with -1. A partition that the request names twice gets one error.
+//! start and with -1. A topic that the request names twice is answered once; a partition that it
+//! names twice gets one error.
 //!
 //! Other brokers, and tools that compare replicas, get the log end instead of the high watermark.
 //! After an election, until the high watermark has reached the beginning of the leader epoch, its
@@ -12,11 +13,11 @@
 //! Times are looked for on a thread that may wait, a few at once: a search reads from the disk and
 //! expands a batch.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
-use levada_wire::messages::list_offsets_request::ListOffsetsPartition;
+use levada_wire::messages::list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic};
 use levada_wire::messages::list_offsets_response::{ListOffsetsPartitionResponse, ListOffsetsTopicResponse};
-use levada_wire::messages::{ListOffsetsRequest, ListOffsetsResponse};
+use levada_wire::messages::{ListOffsetsRequest, ListOffsetsResponse, StrBytes};
 
 use crate::api::Context;
 use crate::error_code::ErrorCode;
@@ -44,35 +45,55 @@ pub(crate) async fn answer(context: &Context, request: ListOffsetsRequest) -> Li
         _ => Reader::Replica,
     };
     let mut topics = Vec::with_capacity(request.topics.len());
-    for topic in request.topics {
-        let (once, twice) = repeated(topic.partitions);
+    for topic in gathered(request.topics) {
         let name = topic.name.as_str();
         let may = context.may(Operation::Describe, ResourceType::Topic, name);
-        let mut partitions = Vec::with_capacity(once.len());
-        for asked in &once {
+        let mut partitions = Vec::with_capacity(topic.once.len());
+        for asked in &topic.once {
             let found = match () {
                 () if !may => Err(ErrorCode::TopicAuthorizationFailed),
-                () if twice.contains(&asked.partition_index) => Err(ErrorCode::InvalidRequest),
+                () if topic.twice.contains(&asked.partition_index) => Err(ErrorCode::InvalidRequest),
                 () => look_up(context, name, asked, reader).await,
             };
             partitions.push(show(context, asked.partition_index, found));
         }
-        topics.push(message!(ListOffsetsTopicResponse { name: topic.name, partitions: partitions }));
+        if !may || !partitions.is_empty() {
+            topics.push(message!(ListOffsetsTopicResponse { name: topic.name, partitions: partitions }));
+        }
     }
     message!(ListOffsetsResponse { topics: topics })
 }
 
-/// Each partition once, and the partitions that the request repeats.
-fn repeated(asked: Vec<ListOffsetsPartition>) -> (Vec<ListOffsetsPartition>, BTreeSet<i32>) {
-    let (mut once, mut seen, mut twice) = (Vec::with_capacity(asked.len()), BTreeSet::new(), BTreeSet::new());
-    for partition in asked {
-        if seen.insert(partition.partition_index) {
-            once.push(partition);
-        } else {
-            twice.insert(partition.partition_index);
+/// The partitions of a topic, from all its entries in the request.
+struct AskedTopic {
+    name: StrBytes,
+    /// Each partition once.
+    once: Vec<ListOffsetsPartition>,
+    seen: BTreeSet<i32>,
+    /// The partitions that the request repeats.
+    twice: BTreeSet<i32>,
+}
+
+/// Each topic once.
+fn gathered(topics: Vec<ListOffsetsTopic>) -> Vec<AskedTopic> {
+    let mut gathered: Vec<AskedTopic> = Vec::with_capacity(topics.len());
+    let mut places: HashMap<StrBytes, usize> = HashMap::new();
+    for topic in topics {
+        let place = *places.entry(topic.name.clone()).or_insert(gathered.len());
+        if place == gathered.len() {
+            let (seen, twice) = (BTreeSet::new(), BTreeSet::new());
+            gathered.push(AskedTopic { name: topic.name, once: Vec::new(), seen, twice });
+        }
+        let into = &mut gathered[place];
+        for partition in topic.partitions {
+            if into.seen.insert(partition.partition_index) {
+                into.once.push(partition);
+            } else {
+                into.twice.insert(partition.partition_index);
+            }
         }
     }
-    (once, twice)
+    gathered
 }
 
 /// The peer that sends the request.

@@ -24,9 +24,8 @@ use crate::api::changes::log_change;
 use crate::api::nodes::{NodeEndpoint, Nodes};
 use crate::api::{Context, text};
 use crate::error_code::ErrorCode;
-use crate::metadata::controller::check_topic_name;
+use crate::metadata::controller::{check_topic_name, is_internal};
 use crate::metadata::image::{Image, Topic};
-use crate::replica::is_internal;
 use crate::security::acl::{Operation, ResourceType};
 
 /// Names may be null and ids are honoured from this version on; 10 and 11 carry ids but may not use

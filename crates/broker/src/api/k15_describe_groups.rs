@@ -56,7 +56,8 @@ fn show(context: &Context, found: coordinator::DescribedGroup) -> DescribedGroup
         protocol_data: text(found.protocol_data),
     });
     if error == Some(GroupError::GroupIdNotFound) {
-        shown.error_message = Some(text(sentence(format!("Group {} not found.", shown.group_id.as_str()))));
+        let what = if found.is_consumer { "is not a classic group" } else { "not found" };
+        shown.error_message = Some(text(sentence(format!("Group {} {what}.", shown.group_id.as_str()))));
     }
     for member in found.members {
         shown.members.push(message!(DescribedGroupMember {

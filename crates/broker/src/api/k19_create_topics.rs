@@ -2,8 +2,9 @@
 //!
 //! Creates each topic or refuses it; the answer leaves when the metadata log is flushed and the
 //! partitions accept appends. From version 5 on it holds the topic's configuration, from 7 on its
-//! id. With `validate_only` nothing is created. `controller_mutation_rate` counts the partitions;
-//! from version 6 on a topic beyond it is refused, before that its client is muted.
+//! id. With `validate_only` nothing is created, nor with a timeout of 0 or less (REQUEST_TIMED_OUT,
+//! as of Kafka's controllers). `controller_mutation_rate` counts the partitions; from version 6 on
+//! a topic beyond it is refused, before that its client is muted.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -13,6 +14,7 @@ use levada_wire::messages::create_topics_response::{CreatableTopicConfigs, Creat
 use levada_wire::messages::{CreateTopicsRequest, CreateTopicsResponse, StrBytes};
 
 use crate::api::changes::log_change;
+use crate::api::forwarding::Refusable;
 use crate::api::{Context, text};
 use crate::error_code::{ErrorCode, Failure};
 use crate::metadata::controller::{CreatedTopic, METADATA_TOPIC, NewTopic};
@@ -34,6 +36,10 @@ pub(crate) async fn answer(context: &Context, request: CreateTopicsRequest) -> C
             && !context.may(Operation::Create, ResourceType::Topic, name.as_str())
     };
     let forbidden: Vec<bool> = names.iter().map(forbidden).collect();
+    let mut asked = names.iter().zip(&forbidden);
+    if request.timeout_ms <= 0 && asked.any(|(name, forbidden)| !forbidden && !repeated.contains(name)) {
+        return request.refuse_late(context.version());
+    }
     let permitted = request.topics.into_iter().zip(&forbidden).filter(|(_, forbidden)| !**forbidden);
     let topics = permitted.map(|(topic, _)| new_topic(topic)).collect();
     let validate_only = request.validate_only;

@@ -1,9 +1,12 @@
 //! DeleteTopics (key 20), versions 1–6.
 //!
 //! Deletes topics by name, or from version 6 on by id, unless `delete.topic.enable` forbids it. The
-//! partitions leave service at once; their files are removed in the background.
+//! partitions leave service at once; their files are removed in the background. With a timeout of 0
+//! or less nothing is deleted (REQUEST_TIMED_OUT, as of Kafka's controllers).
 //! `controller_mutation_rate` counts the partitions; from version 5 on a topic beyond it is
 //! refused, before that its client is muted.
+
+use std::collections::HashMap;
 
 use levada_wire::Uuid;
 use levada_wire::messages::delete_topics_request::DeleteTopicState;
@@ -11,6 +14,7 @@ use levada_wire::messages::delete_topics_response::DeletableTopicResult;
 use levada_wire::messages::{DeleteTopicsRequest, DeleteTopicsResponse, StrBytes};
 
 use crate::api::changes::log_change;
+use crate::api::forwarding::Refusable;
 use crate::api::{Context, text};
 use crate::error_code::{ErrorCode, Failure};
 use crate::metadata::controller::{DeletedTopic, TopicKey};
@@ -21,6 +25,7 @@ const MESSAGE_VERSION_MIN: i16 = 5;
 const STRICT_QUOTA_VERSION_MIN: i16 = 5;
 
 pub(crate) async fn answer(context: &Context, request: DeleteTopicsRequest) -> DeleteTopicsResponse {
+    let late = (request.timeout_ms <= 0).then(|| request.clone());
     let keys: Vec<TopicKey> = if context.version() >= BY_ID_VERSION_MIN {
         let by_either = |topic: DeleteTopicState| TopicKey {
             name: topic.name.map(StrBytes::into_string),
@@ -31,6 +36,9 @@ pub(crate) async fn answer(context: &Context, request: DeleteTopicsRequest) -> D
         let by_name = |name: StrBytes| TopicKey { name: Some(name.into_string()), topic_id: Uuid::ZERO };
         request.topic_names.into_iter().map(by_name).collect()
     };
+    if let Some(request) = late.filter(|_| context.broker().config().delete_topics && names_one(&keys)) {
+        return request.refuse_late(context.version());
+    }
     let (permitted, mut refused) = sort_out(context, keys);
     let quota = context.mutation_quota(STRICT_QUOTA_VERSION_MIN);
     refused.extend(context.broker().controller().delete_topics(permitted, quota.clone()).await);
@@ -56,6 +64,13 @@ pub(crate) async fn answer(context: &Context, request: DeleteTopicsRequest) -> D
         result
     });
     message!(DeleteTopicsResponse { throttle_time_ms: throttle_time_ms, responses: results.collect() })
+}
+
+/// True if a key names a topic in one way, and once: otherwise the broker itself refuses all keys.
+fn names_one(keys: &[TopicKey]) -> bool {
+    let mut times: HashMap<&TopicKey, usize> = HashMap::new();
+    keys.iter().for_each(|key| *times.entry(key).or_default() += 1);
+    times.into_iter().any(|(key, times)| times == 1 && key.name.is_some() == key.topic_id.is_zero())
 }
 
 /// Result of the deletion of one topic.
@@ -98,5 +113,21 @@ fn unexplained(code: ErrorCode) -> Option<&'static str> {
         ErrorCode::UnknownTopicId => Some("This server does not host this topic ID."),
         ErrorCode::TopicAuthorizationFailed => Some("Topic authorization failed."),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn controllers_are_needed_for_a_key_that_comes_once_and_names_a_topic_in_one_way() {
+        let key = |name: Option<&str>, topic_id| TopicKey { name: name.map(str::to_owned), topic_id };
+        let id = Uuid::from_bytes([3; 16]);
+        assert!(names_one(&[key(Some("a"), Uuid::ZERO)]) && names_one(&[key(None, id)]));
+        let (both, neither) = (key(Some("a"), id), key(None, Uuid::ZERO));
+        let twice = key(Some("b"), Uuid::ZERO);
+        assert!(!names_one(&[both.clone(), neither.clone(), twice.clone(), twice.clone()]));
+        assert!(names_one(&[both, neither, twice.clone(), twice, key(None, id)]));
     }
 }

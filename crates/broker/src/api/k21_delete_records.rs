@@ -19,9 +19,10 @@ use crate::api::Context;
 use crate::api::changes::log_change;
 use crate::blocking::off_shard;
 use crate::error_code::{ErrorCode, Failure};
+use crate::metadata::controller::is_internal;
 use crate::replica::lane::SubmitError;
 use crate::replica::led::Led;
-use crate::replica::{Replicas, is_internal};
+use crate::replica::Replicas;
 use crate::security::acl::{Operation, ResourceType};
 
 /// Value for "unknown" in an answer.

@@ -2,7 +2,8 @@
 //!
 //! Ends producers' transactions in partitions of this broker: used by a coordinator on another
 //! broker, and by an administrator who aborts a hanging transaction. The coordinators of this
-//! broker write their markers without it.
+//! broker write their markers without it. A marker of a negative producer id or epoch is refused
+//! with UNKNOWN_SERVER_ERROR, as in Kafka.
 
 use levada_wire::messages::write_txn_markers_request::WritableTxnMarkerTopic;
 use levada_wire::messages::write_txn_markers_response::{
@@ -83,7 +84,7 @@ async fn write(
                     producer_id,
                 );
             }
-            let error = written.map_or_else(told, |()| ErrorCode::None);
+            let error = written.map_or_else(|error| told(error, end.producer), |()| ErrorCode::None);
             partitions.push(message!(WritableTxnMarkerPartitionResult {
                 partition_index: index,
                 error_code: error.code(),
@@ -96,8 +97,10 @@ async fn write(
 /// The error in the answer to the coordinator. Kafka's coordinators abandon a transaction, and
 /// leave it open, on an error that they do not expect. As in Kafka, a group coordinator that is not
 /// ready counts as a leader that is not ready.
-fn told(error: ErrorCode) -> ErrorCode {
+fn told(error: ErrorCode, producer: Producer) -> ErrorCode {
     match error {
+        // No coordinator has such a producer: it is an administrator who asks.
+        ErrorCode::UnknownServerError if producer.id < 0 || producer.epoch < 0 => error,
         ErrorCode::UnknownTopicOrPartition
         | ErrorCode::NotLeaderOrFollower
         | ErrorCode::NotEnoughReplicas

@@ -5,7 +5,7 @@
 
 use levada_wire::messages::create_acls_request::AclCreation;
 use levada_wire::messages::create_acls_response::AclCreationResult;
-use levada_wire::messages::{CreateAclsRequest, CreateAclsResponse};
+use levada_wire::messages::{CreateAclsRequest, CreateAclsResponse, StrBytes};
 
 use crate::api::access::forbidden;
 use crate::api::changes::Before;
@@ -35,7 +35,7 @@ pub(crate) async fn answer(context: &Context, request: CreateAclsRequest) -> Cre
         Before::acls(context, added.iter(), true);
     }
     let results = failures.into_iter().map(|failure| {
-        let mut result = message!(AclCreationResult { error_message: None });
+        let mut result = message!(AclCreationResult { error_message: Some(StrBytes::default()) });
         if let Some(failure) = failure.or_else(|| created.clone().err()) {
             result.error_code = failure.code.code();
             result.error_message = failure.message.map(text);
@@ -59,9 +59,12 @@ pub(super) fn check(creation: &AclCreation) -> Result<Acl, Failure> {
         return Err(invalid("Invalid empty resource name".to_owned()));
     }
     let principal = creation.principal.as_str();
-    if !principal.split_once(':').is_some_and(|(kind, name)| !kind.is_empty() && !name.is_empty()) {
-        let text = format!("expected a string in format principalType:principalName but got {principal}");
-        return Err(invalid(text));
+    // As in Kafka, a kind or a name may be empty: such an entry is for no principal of this broker.
+    if !principal.contains(':') {
+        return Err(invalid(format!(
+            "Could not parse principal from `{principal}` (no colon is present separating the principal type from the \
+             principal name)"
+        )));
     }
     let unknown = |what: &str| invalid(format!("Invalid {what} {}", what_any(what, creation)));
     Ok(Acl {
@@ -90,5 +93,36 @@ fn what_any(what: &str, creation: &AclCreation) -> &'static str {
         (_, 1) => "ANY",
         ("patternType", 2) => "MATCH",
         _ => "UNKNOWN",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_principal_has_a_colon() {
+        let creation = |principal: &str| {
+            message!(AclCreation {
+                resource_type: ResourceType::Topic.code(),
+                resource_name: "t".into(),
+                resource_pattern_type: PatternType::Literal.code(),
+                principal: principal.into(),
+                host: "*".into(),
+                operation: Operation::Read.code(),
+                permission_type: Permission::Allow.code(),
+            })
+        };
+        for principal in ["User:a", "User:", ":x", ":", "Group:a:b"] {
+            assert_eq!(check(&creation(principal)).unwrap().principal, principal);
+        }
+        for principal in ["bad", ""] {
+            let refused = check(&creation(principal)).unwrap_err();
+            let expected = format!(
+                "Could not parse principal from `{principal}` (no colon is present separating the principal type from \
+                 the principal name)"
+            );
+            assert_eq!((refused.code, refused.message.unwrap()), (ErrorCode::InvalidRequest, expected.into()));
+        }
     }
 }

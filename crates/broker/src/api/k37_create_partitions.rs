@@ -1,13 +1,18 @@
 //! CreatePartitions (key 37), versions 0–3.
 //!
-//! Adds partitions to topics; with `validate_only` only says what would happen.
+//! Adds partitions to topics; with `validate_only` only says what would happen. With a timeout of 0
+//! or less nothing is added (REQUEST_TIMED_OUT, as of Kafka's controllers).
 //! `controller_mutation_rate` counts them; in version 3 a topic beyond it is refused, before that
 //! its client is muted.
 
+use std::collections::HashMap;
+
+use levada_wire::messages::create_partitions_request::CreatePartitionsTopic;
 use levada_wire::messages::create_partitions_response::CreatePartitionsTopicResult;
-use levada_wire::messages::{CreatePartitionsRequest, CreatePartitionsResponse};
+use levada_wire::messages::{CreatePartitionsRequest, CreatePartitionsResponse, StrBytes};
 
 use crate::api::changes::log_change;
+use crate::api::forwarding::Refusable;
 use crate::api::{Context, text};
 use crate::error_code::{ErrorCode, Failure};
 use crate::metadata::controller::MorePartitions;
@@ -17,8 +22,13 @@ const STRICT_QUOTA_VERSION_MIN: i16 = 3;
 
 pub(crate) async fn answer(context: &Context, request: CreatePartitionsRequest) -> CreatePartitionsResponse {
     let may = |name: &str| context.may(Operation::Alter, ResourceType::Topic, name);
+    let permitted: Vec<bool> = request.topics.iter().map(|topic| may(topic.name.as_str())).collect();
+    if request.timeout_ms <= 0 && names_one(&request.topics, &permitted) {
+        return request.refuse_late(context.version());
+    }
+    let mut permitted = permitted.into_iter();
     let (topics, forbidden): (Vec<_>, Vec<_>) =
-        request.topics.into_iter().partition(|topic| may(topic.name.as_str()));
+        request.topics.into_iter().partition(|_| permitted.next() == Some(true));
     let forbidden = forbidden
         .into_iter()
         .map(|topic| (topic.name.into_string(), Err(Failure::from(ErrorCode::TopicAuthorizationFailed))));
@@ -45,4 +55,12 @@ pub(crate) async fn answer(context: &Context, request: CreatePartitionsRequest) 
         result
     });
     message!(CreatePartitionsResponse { throttle_time_ms: throttle_time_ms, results: results.collect() })
+}
+
+/// True if the request names a topic once that the client may grow: otherwise the broker itself
+/// refuses all topics.
+fn names_one(topics: &[CreatePartitionsTopic], permitted: &[bool]) -> bool {
+    let mut times: HashMap<&StrBytes, usize> = HashMap::new();
+    topics.iter().for_each(|topic| *times.entry(&topic.name).or_default() += 1);
+    topics.iter().zip(permitted).any(|(topic, permitted)| *permitted && times.get(&topic.name) == Some(&1))
 }

@@ -11,6 +11,7 @@ use levada_wire::messages::elect_leaders_response::{PartitionResult, ReplicaElec
 use levada_wire::messages::{ElectLeadersRequest, ElectLeadersResponse, StrBytes};
 
 use crate::api::access::forbidden;
+use crate::api::forwarding::Refusable;
 use crate::api::{Context, Sentences, text};
 use crate::error_code::{ErrorCode, Failure};
 use crate::metadata::image::{Image, Topic};
@@ -23,6 +24,10 @@ pub(crate) async fn answer(context: &Context, request: ElectLeadersRequest) -> E
     if !context.may_cluster(Operation::Alter) {
         let forbidden = forbidden(ErrorCode::ClusterAuthorizationFailed);
         return refuse_all(request, forbidden.code, forbidden.message);
+    }
+    let asks = request.topic_partitions.as_ref().is_none_or(|topics| !topics.is_empty());
+    if request.timeout_ms <= 0 && asks {
+        return request.refuse_late(context.version());
     }
     let unclean = match request.election_type {
         PREFERRED => false,

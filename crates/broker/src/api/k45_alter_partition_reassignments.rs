@@ -12,6 +12,7 @@ use levada_wire::messages::{
 };
 
 use crate::api::access::forbidden;
+use crate::api::forwarding::Refusable;
 use crate::api::{Context, Sentences, text};
 use crate::error_code::{ErrorCode, Failure};
 use crate::metadata::controller::check_replicas;
@@ -27,8 +28,13 @@ pub(crate) async fn answer(
     if !context.may_cluster(Operation::Alter) {
         return refuse_all(context, request);
     }
+    if request.timeout_ms <= 0 && !request.topics.is_empty() {
+        return request.refuse_late(context.version());
+    }
     let image = context.broker().metadata().image();
     let mut sentences = Sentences::default();
+    // Kafka's word for a request that has no topics.
+    let nothing = request.topics.is_empty().then(StrBytes::default);
     let responses = request.topics.into_iter().map(|topic| {
         let name = topic.name.as_str();
         // One sentence for all partitions of a topic that does not exist: the name may be long.
@@ -51,7 +57,7 @@ pub(crate) async fn answer(
         message!(ReassignableTopicResponse { partitions: partitions, name: topic.name })
     });
     let mut response =
-        message!(AlterPartitionReassignmentsResponse { responses: responses.collect(), error_message: None });
+        message!(AlterPartitionReassignmentsResponse { responses: responses.collect(), error_message: nothing });
     if context.version() >= FACTOR_VERSION_MIN {
         response.allow_replication_factor_change = request.allow_replication_factor_change;
     }

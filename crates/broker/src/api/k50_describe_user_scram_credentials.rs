@@ -24,9 +24,14 @@ pub(crate) async fn answer(
 ) -> DescribeUserScramCredentialsResponse {
     if !context.may_cluster(Operation::Describe) {
         let error_code = ErrorCode::ClusterAuthorizationFailed.code();
+        // As in Kafka, an entry without a name for each user of the request.
+        let refused =
+            message!(DescribeUserScramCredentialsResult { error_code: error_code, error_message: None });
+        let results = vec![refused; request.users.map_or(0, |users| users.len())];
         return message!(DescribeUserScramCredentialsResponse {
             error_code: error_code,
-            error_message: None
+            error_message: None,
+            results: results,
         });
     }
     let image = context.broker().metadata().image();

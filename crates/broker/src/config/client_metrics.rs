@@ -1,6 +1,9 @@
 //! Configuration of client metrics subscriptions. Like a Kafka without a metrics plug-in, the
 //! broker stores them and requests no metrics from clients.
 
+use regex_syntax::ast::ErrorKind;
+use regex_syntax::ast::parse::Parser;
+
 use super::Origin;
 use super::describe::{ConfigSource, Described, Synonym};
 use super::dynamic::Values;
@@ -57,7 +60,28 @@ pub(crate) fn check_client_metrics(values: &Values) -> Result<(), Wrong> {
 
 fn is_pattern(pattern: &str) -> bool {
     let parts: Vec<&str> = pattern.split('=').collect();
-    matches!(&parts[..], [name, value] if MATCHED.contains(&name.trim()) && !value.is_empty())
+    matches!(
+        &parts[..],
+        [name, value] if MATCHED.contains(&name.trim()) && !value.is_empty() && is_expression(value.trim())
+    )
+}
+
+/// False if the text is no regular expression in Java either. Java's syntax has more than the
+/// parser knows, which counts as valid: no expression is ever used here.
+fn is_expression(text: &str) -> bool {
+    let Err(error) = Parser::new().parse(text) else { return true };
+    !matches!(
+        error.kind(),
+        ErrorKind::ClassUnclosed
+            | ErrorKind::ClassRangeInvalid
+            | ErrorKind::EscapeUnexpectedEof
+            | ErrorKind::GroupUnclosed
+            | ErrorKind::GroupUnopened
+            | ErrorKind::RepetitionCountDecimalEmpty
+            | ErrorKind::RepetitionCountInvalid
+            | ErrorKind::RepetitionCountUnclosed
+            | ErrorKind::RepetitionMissing
+    )
 }
 
 /// Every key of a subscription with these settings.

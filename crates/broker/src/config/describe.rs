@@ -66,6 +66,9 @@ pub struct Synonym {
     pub source: ConfigSource,
 }
 
+/// Keys that Kafka's authorizer reads, and that Kafka's broker does not know.
+const OF_AUTHORIZER: [&str; 2] = ["super.users", "allow.everyone.if.no.acl.found"];
+
 /// True if the value of a broker key must not be shown: it is a password, or the key is unknown.
 pub(crate) fn is_sensitive(name: &str) -> bool {
     known(name).is_none_or(ConfigKey::is_secret)
@@ -78,14 +81,22 @@ impl BrokerConfig {
     }
 
     /// Every broker key that Kafka describes, those of our own, and what else was set, in order of
-    /// name.
+    /// name. The keys of the authorizer are shown as in Kafka, whose broker does not know them:
+    /// only if they are set, and without their values, which name the administrators.
     pub fn describe_as_kafka(&self) -> Vec<Described> {
-        let is_hidden = |name| kafka_key(name).is_some_and(|known| known.level != ConfigScope::Public);
+        let is_hidden = |name| {
+            OF_AUTHORIZER.contains(&name)
+                || kafka_key(name).is_some_and(|known| known.level != ConfigScope::Public)
+        };
         let served = BROKER_KEYS.iter().map(|key| key.name);
         let served = served.filter(|name| !is_hidden(name) || self.settings().explicit(name).is_some());
         let public =
             kafka_keys().filter(|known| known.level == ConfigScope::Public).map(|known| known.key.name);
-        self.describe_those(served.chain(public))
+        let mut rows = self.describe_those(served.chain(public));
+        for row in rows.iter_mut().filter(|row| OF_AUTHORIZER.contains(&&*row.name)) {
+            (row.kind, row.sensitive, row.doc) = (ConfigType::Unknown, true, "");
+        }
+        rows
     }
 
     fn describe_those(&self, names: impl Iterator<Item = &'static str>) -> Vec<Described> {

@@ -29,6 +29,18 @@ impl DynamicLayers {
     }
 }
 
+const CLEANERS: &str = "log.cleaner.threads";
+
+/// Numbers of threads. A value that is unset means all cores here, and has no bounds.
+const THREADS: [&str; 6] = [
+    CLEANERS,
+    "background.threads",
+    "num.io.threads",
+    "num.network.threads",
+    "num.recovery.threads.per.data.dir",
+    "num.replica.fetchers",
+];
+
 impl BrokerConfig {
     /// This configuration with other dynamic layers: `own` of this broker, `cluster` of all. Values
     /// that the table does not allow, left by other software, are logged and count as not set.
@@ -79,7 +91,41 @@ impl BrokerConfig {
         let DynamicLayers { own, cluster } = self.settings().dynamic();
         let (own, cluster) = if whole_cluster { (own, values) } else { (values, cluster) };
         let changed = self.with_dynamic(own, cluster).map_err(|errors| errors.to_string())?;
-        changed.check_assignment_intervals()
+        changed.check_assignment_intervals()?;
+        self.check_threads(&changed)
+    }
+
+    /// Refuses numbers of threads far from those in force, as Kafka does, whose pools change by
+    /// steps.
+    fn check_threads(&self, changed: &Self) -> Result<(), String> {
+        let number = |config: &Self, name| config.settings().text(name)?.trim().parse::<i64>().ok();
+        for name in THREADS {
+            let (Some(old), Some(new)) = (number(self, name), number(changed, name)) else { continue };
+            let (few, many) = (new < old / 2, old > 0 && new > old * 2);
+            let why = match name {
+                _ if !few && !many => continue,
+                CLEANERS if few => {
+                    format!("Log cleaner threads cannot be reduced to less than half the current value {old}")
+                }
+                CLEANERS => {
+                    format!(
+                        "Log cleaner threads cannot be increased to more than double the current value {old}"
+                    )
+                }
+                _ => {
+                    let bound = if few { "be at least half" } else { "not be greater than double" };
+                    format!(
+                        "Dynamic thread count update validation failed for {name}={new}, value should {bound} the \
+                         current value {old}"
+                    )
+                }
+            };
+            return Err(format!(
+                "Invalid value org.apache.kafka.common.config.ConfigException: {why} for configuration Invalid dynamic \
+                 configuration"
+            ));
+        }
+        Ok(())
     }
 
     /// Checks keys without effect against each other, as Kafka does.

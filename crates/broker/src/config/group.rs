@@ -1,5 +1,9 @@
 //! Configuration of single groups: Kafka's keys, their bounds, and the broker keys behind them.
 
+use std::sync::LazyLock;
+
+use regex::Regex;
+
 use super::describe::{ConfigSource, Described, Synonym, layers};
 use super::dynamic::Values;
 use super::key::{ConfigKey, Valid, boolean, int, string};
@@ -66,6 +70,8 @@ macro_rules! member_keys {
 const MEMBER_KEYS: [[GroupKey; 3]; 3] =
     [member_keys!("consumer"), member_keys!("share"), member_keys!("streams")];
 
+const OFFSET_RESET: &str = "share.auto.offset.reset";
+
 const OTHER_KEYS: [GroupKey; 8] = [
     bounded(
         int("share.record.lock.duration.ms", "Time for which a consumer holds an acquired record.")
@@ -97,10 +103,7 @@ const OTHER_KEYS: [GroupKey; 8] = [
             ("group.share.max.partition.max.record.locks", 4_000),
         ],
     ),
-    free(
-        string("share.auto.offset.reset", "Start of a share group without offsets.").default("latest"),
-        "share.auto.offset.reset",
-    ),
+    free(string(OFFSET_RESET, "Start of a share group without offsets.").default("latest"), OFFSET_RESET),
     free(
         string("share.isolation.level", "Isolation level of share groups.")
             .default("read_uncommitted")
@@ -141,6 +144,7 @@ pub(crate) fn check_group(broker: &BrokerConfig, values: &Values) -> Result<(), 
     let mut set = keys().filter_map(|known| Some((known, values.get(known.key.name)?)));
     set.try_for_each(|(known, value)| match known.key.refusal(value) {
         Some(refusal) => Err(refusal),
+        None if known.key.name == OFFSET_RESET => check_offset_reset(value.trim()),
         None => check_bounds(broker, known, value),
     })?;
     let number = |name| broker.group_number(name, values);
@@ -150,6 +154,52 @@ pub(crate) fn check_group(broker: &BrokerConfig, values: &Values) -> Result<(), 
         Err(format!("{SESSION_TIMEOUT_MS} must be greater than {HEARTBEAT_INTERVAL_MS}"))
     }
 }
+
+/// Checks the start of a share group; the error is Kafka's sentence.
+fn check_offset_reset(value: &str) -> Result<(), String> {
+    if ["earliest", "latest"].contains(&value) || value.strip_prefix("by_duration:").is_some_and(is_duration)
+    {
+        return Ok(());
+    }
+    Err(format!(
+        "Invalid value {value} for configuration {OFFSET_RESET}: Invalid value `{value}` for configuration \
+         {OFFSET_RESET}. The value must be either 'earliest', 'latest' or of the format 'by_duration:<PnDTnHnMn.nS>'."
+    ))
+}
+
+/// True if the text is a duration as in `P1DT2H3M4.5S` that is not negative. Each part may have a
+/// sign, and so may the whole.
+fn is_duration(text: &str) -> bool {
+    let Some(found) = DURATION.captures(text).filter(|_| !text.ends_with(['T', 't'])) else { return false };
+    let parts = [("days", 86_400), ("hours", 3_600), ("minutes", 60), ("seconds", 1)];
+    let mut seconds: Option<i64> = None;
+    for (part, unit) in parts {
+        let Some(number) = found.name(part) else { continue };
+        let Ok(number) = number.as_str().parse::<i64>() else { return false };
+        let sum = number.checked_mul(unit).and_then(|part| seconds.unwrap_or(0).checked_add(part));
+        let Some(sum) = sum else { return false };
+        seconds = Some(sum);
+    }
+    let Some(seconds) = seconds else { return false };
+    let starts_with_minus = |part| found.name(part).is_some_and(|part| part.as_str().starts_with('-'));
+    let has_fraction =
+        found.name("fraction").is_some_and(|digits| digits.as_str().contains(|one| one != '0'));
+    // In halves of a second, which is enough for the sign.
+    let fraction = i128::from(has_fraction) * if starts_with_minus("seconds") { -1 } else { 1 };
+    let halves = 2 * i128::from(seconds) + fraction;
+    if starts_with_minus("sign") { halves <= 0 } else { halves >= 0 }
+}
+
+/// The parts of a duration.
+static DURATION: LazyLock<Regex> = LazyLock::new(|| {
+    let number = "[-+]?[0-9]+";
+    let days = format!("(?:(?<days>{number})D)?");
+    let hours = format!("(?:(?<hours>{number})H)?");
+    let minutes = format!("(?:(?<minutes>{number})M)?");
+    let seconds = format!("(?:(?<seconds>{number})(?:[.,](?<fraction>[0-9]{{0,9}}))?S)?");
+    let expression = format!(r"(?i)\A(?<sign>[-+]?)P{days}(?:T{hours}{minutes}{seconds})?\z");
+    Regex::new(&expression).expect("the expression is valid")
+});
 
 fn check_bounds(broker: &BrokerConfig, known: &GroupKey, value: &str) -> Result<(), String> {
     let (Some([least, most]), Ok(value)) = (known.bounds, value.trim().parse::<i64>()) else { return Ok(()) };

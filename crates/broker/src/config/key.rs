@@ -258,7 +258,7 @@ impl ConfigKey {
         }
     }
 
-    fn allows_word(&self, word: &str) -> bool {
+    pub(super) fn allows_word(&self, word: &str) -> bool {
         match self.valid {
             Valid::OneOf(words) | Valid::SomeOf(words) => words.contains(&word),
             _ => true,

@@ -520,6 +520,69 @@ fn dynamic_changes_are_refused_in_kafkas_words() {
     let shred =
         "Invalid value shred for configuration log.cleanup.policy: String must be one of: compact, delete";
     check(false, &[("log.cleanup.policy", "delete,shred")], Err(shred));
+    let empty = "Configuration 'log.cleanup.policy' values must not be empty.";
+    check(false, &[("log.cleanup.policy", "delete,")], Err(empty));
+    check(false, &[("log.cleanup.policy", ",shred")], Err(empty));
+    let shred =
+        "Invalid value shred for configuration log.cleanup.policy: String must be one of: compact, delete";
+    check(false, &[("log.cleanup.policy", "shred,")], Err(shred));
+    let suites = "Configuration 'ssl.cipher.suites' values must not be empty.";
+    check(false, &[("listener.name.plaintext.ssl.cipher.suites", "x,")], Err(suites));
+    for policy in ["delete, compact", "delete,delete", ""] {
+        check(false, &[("log.cleanup.policy", policy)], Ok(()));
+    }
+    for (name, value, why) in [
+        ("num.io.threads", "17", "not be greater than double the current value 8"),
+        ("num.io.threads", "3", "be at least half the current value 8"),
+        ("num.network.threads", "7", "not be greater than double the current value 3"),
+        ("num.replica.fetchers", "3", "not be greater than double the current value 1"),
+        ("background.threads", "21", "not be greater than double the current value 10"),
+    ] {
+        let expected = format!(
+            "Invalid value org.apache.kafka.common.config.ConfigException: Dynamic thread count update validation \
+             failed for {name}={value}, value should {why} for configuration Invalid dynamic configuration"
+        );
+        check(false, &[(name, value)], Err(&expected));
+        check(true, &[(name, value)], Err(&expected));
+    }
+    check(false, &[("num.io.threads", "16"), ("num.recovery.threads.per.data.dir", "64")], Ok(()));
+    let cleaners = "Invalid value org.apache.kafka.common.config.ConfigException: Log cleaner threads cannot be \
+                    increased to more than double the current value 1 for configuration Invalid dynamic configuration";
+    check(false, &[("log.cleaner.threads", "3")], Err(cleaners));
+    check(false, &[("log.cleaner.threads", "2")], Ok(()));
+}
+
+#[test]
+fn starts_of_share_groups_are_checked_in_kafkas_words() {
+    let broker = BrokerConfig::default();
+    let group = |name: &str, value: &str| check_group(&broker, &own(&[(name, value)])).err();
+    let durations = ["P1D", "PT0S", "p1dt2h3m4.5s", "PT2H-1M", "-PT-5S", "PT1,S", "P1DT2M"];
+    let durations = durations.map(|duration| format!("by_duration:{duration}"));
+    for start in durations.iter().map(String::as_str).chain(["earliest", "latest"]) {
+        assert_eq!(group("share.auto.offset.reset", start), None, "{start}");
+    }
+    let durations = [
+        "",
+        "P",
+        "PT",
+        "P1DT",
+        "PT-5S",
+        "PT-0.5S",
+        "-PT0.5S",
+        "-P1D",
+        "P1Y",
+        "PT99999999999999999999S",
+        "1D",
+    ];
+    let durations = durations.map(|duration| format!("by_duration:{duration}"));
+    for start in durations.iter().map(String::as_str).chain(["zz", "none", "by_duration", "Latest", ""]) {
+        let expected = format!(
+            "Invalid value {start} for configuration share.auto.offset.reset: Invalid value `{start}` for configuration \
+             share.auto.offset.reset. The value must be either 'earliest', 'latest' or of the format \
+             'by_duration:<PnDTnHnMn.nS>'."
+        );
+        assert_eq!(group("share.auto.offset.reset", start).unwrap(), expected);
+    }
 }
 
 #[test]
@@ -554,6 +617,17 @@ fn groups_and_subscriptions_are_checked_in_kafkas_words() {
     };
     assert_eq!(subscription("match", "client_id=a,client_source_port=.*"), None);
     assert_eq!(subscription("match", "xx").unwrap(), (40, "Illegal client matching pattern: xx".to_owned()));
+    for pattern in
+        ["client_id=[", "client_id=(a", "client_id=a)", "client_id=*", "client_id=a\\", "client_id=a{x"]
+    {
+        let refused = subscription("match", pattern).unwrap();
+        assert_eq!(refused, (40, format!("Illegal client matching pattern: {pattern}")));
+    }
+    for pattern in ["client_id=a++", r"client_id=(?!a)b\Z", r"client_id=(a)\1\Q[\E"] {
+        assert_eq!(subscription("match", pattern), None, "{pattern} is one of Java's");
+    }
+    let empty = "Configuration 'metrics' values must not be empty.";
+    assert_eq!(subscription("metrics", "a.,").unwrap(), (40, empty.to_owned()));
     let interval = "Invalid value 1 for interval.ms, interval must be between 100 and 3600000 (1 hour)";
     assert_eq!(subscription("interval.ms", "1").unwrap(), (42, interval.to_owned()));
     assert_eq!(subscription("foo", "1").unwrap().0, 42);

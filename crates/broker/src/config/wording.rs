@@ -8,6 +8,9 @@ use super::key::{ConfigKey, ConfigType, Valid, words};
 impl ConfigKey {
     /// The reason why `value` is not allowed, or `None` if it is.
     pub(crate) fn refusal(&self, value: &str) -> Option<String> {
+        if self.has_empty_item(value) {
+            return Some(format!("Configuration '{}' values must not be empty.", self.name));
+        }
         if self.normalise(value).is_some() {
             return None;
         }
@@ -17,6 +20,16 @@ impl ConfigKey {
             self.name,
             self.demand(value)
         ))
+    }
+
+    /// True if the first item of a list that is not allowed is an empty one. A blank value has no
+    /// items.
+    fn has_empty_item(&self, value: &str) -> bool {
+        if self.kind != ConfigType::List || self.valid == Valid::Replicas || value.trim().is_empty() {
+            return false;
+        }
+        let mut items = value.split(',').map(str::trim);
+        items.find(|item| item.is_empty() || !self.allows_word(item)).is_some_and(str::is_empty)
     }
 
     /// Kafka names the first item of a list that is not allowed, else the whole value.

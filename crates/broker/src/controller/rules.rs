@@ -32,9 +32,7 @@ impl ConfigRules for BrokerConfig {
         let kind = match resource {
             ResourceKind::Topic => topic_key(key).map(|topic| topic.key.kind),
             ResourceKind::Broker => broker_kind(key),
-            ResourceKind::ClientMetrics => {
-                Some(ConfigType::List).filter(|_| ["match", "metrics"].contains(&key))
-            }
+            // As in Kafka, whose controllers do not know the types of other keys.
             _ => None,
         };
         kind.map(|kind| kind == ConfigType::List)
@@ -100,4 +98,19 @@ fn invalid_config(message: String) -> Refusal {
 
 fn invalid_request(message: String) -> Refusal {
     Refusal { reason: Reason::InvalidRequest, message: Some(message.into()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_are_extended_in_topics_and_brokers_only() {
+        let broker = BrokerConfig::default();
+        assert_eq!(broker.is_list(ResourceKind::Topic, "cleanup.policy"), Some(true));
+        assert_eq!(broker.is_list(ResourceKind::Broker, "log.cleanup.policy"), Some(true));
+        for key in ["match", "metrics", "interval.ms"] {
+            assert_eq!(broker.is_list(ResourceKind::ClientMetrics, key), None, "{key}");
+        }
+    }
 }

@@ -9,12 +9,13 @@ use std::sync::Arc;
 use levada_wire::Uuid;
 use tokio::runtime::Handle;
 
+use crate::metadata::controller::is_internal;
 use crate::metadata::image::{ConfigResource, Image, Topic};
 use crate::publishing::Publisher;
 use crate::replica::last_shutdown::{LastShutdown, PartitionAtShutdown};
 use crate::replica::log_config::{log_config, topic_config};
 use crate::replica::opening::Missing;
-use crate::replica::{Leadership, Partition, Recovery, is_internal};
+use crate::replica::{Leadership, Partition, Recovery};
 
 /// A thread of the recovery has ended, also by a panic.
 struct ThreadDone<'a>(&'a Recovery);

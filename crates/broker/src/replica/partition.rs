@@ -15,6 +15,7 @@ use tokio::sync::RwLock;
 use crate::clock;
 use crate::config::TopicConfig;
 use crate::error_code::ErrorCode;
+use crate::metadata::controller::is_internal;
 use crate::replica::durability::Syncs;
 use crate::replica::lane::{AppendLane, Backlog, RepeatedWarning, Submitted};
 use crate::replica::leadership::Leadership;
@@ -35,11 +36,6 @@ pub(crate) const TRANSACTIONS_TOPIC: &str = "__transaction_state";
 
 /// Topic and index of a partition, as checkpoints name it.
 pub(crate) type TopicPartition = (String, i32);
-
-/// True if clients may only read `topic`.
-pub(crate) fn is_internal(topic: &str) -> bool {
-    topic == OFFSETS_TOPIC || topic == TRANSACTIONS_TOPIC
-}
 
 /// One partition.
 pub(crate) struct Partition {

@@ -16,7 +16,15 @@ fn epochs(entries: &[(i32, i64)]) -> Epochs {
 #[test]
 fn an_epoch_ends_where_the_next_begins() {
     let known = epochs(&[(2, 10), (5, 20)]);
-    let cases = [(-1, (-1, -1)), (0, (0, 10)), (2, (2, 20)), (4, (2, 20)), (5, (5, 33)), (6, (-1, -1))];
+    let cases = [
+        (-2, (-2, 10)),
+        (-1, (-1, -1)),
+        (0, (0, 10)),
+        (2, (2, 20)),
+        (4, (2, 20)),
+        (5, (5, 33)),
+        (6, (-1, -1)),
+    ];
     for (asked, expected) in cases {
         assert_eq!(known.end_offset(asked, 33), expected, "{asked}");
     }

@@ -53,7 +53,8 @@ pub struct Appended {
     pub base_offset: i64,
     /// Its last offset.
     pub last_offset: i64,
-    /// The broker's timestamp, -1 if the producer's counts.
+    /// The broker's timestamp, -1 if the producer's counts; for a duplicate, the newest timestamp
+    /// of the original.
     pub log_append_time_ms: i64,
     /// The first offset of the log.
     pub log_start: i64,
@@ -209,7 +210,8 @@ impl Writer {
             return Ok(Appended {
                 base_offset: written.base_offset(),
                 last_offset: written.last_offset,
-                log_append_time_ms: if stamped { written.timestamp } else { NO_TIMESTAMP },
+                // As in Kafka, with the times of clients too: the newest time of the batch.
+                log_append_time_ms: written.timestamp,
                 log_start,
                 duplicate: true,
             });

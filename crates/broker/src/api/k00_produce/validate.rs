@@ -83,7 +83,7 @@ fn reject(errors: Vec<RecordError>, wrong: usize, late: bool) -> Rejected {
         );
         Failure::new(ErrorCode::InvalidRecord, text)
     };
-    Rejected { failure, errors }
+    Rejected { errors, ..Rejected::from(failure) }
 }
 
 /// Kafka's sentence about a record of a batch that claims to have the broker's time.

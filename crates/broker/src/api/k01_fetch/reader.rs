@@ -43,7 +43,8 @@ impl Reader {
 
     /// Checks that this broker may answer for the partition.
     pub(super) fn check(self, partition: &Partition, wanted: &FetchPartition) -> Result<(), ErrorCode> {
-        let known = wanted.current_leader_epoch;
+        // As in Kafka, any negative epoch is none.
+        let known = wanted.current_leader_epoch.max(-1);
         match self {
             Self::Follower { id, .. } => partition.check_follower(id, known),
             Self::Consumer { any_replica: true, .. } => partition.check_replica(known),

@@ -20,6 +20,7 @@ use crate::metadata::records::{ConfigRecord, PartitionChangeRecord, Record, Regi
 use crate::replica::Partition;
 use crate::replica::lane::Submitted;
 
+mod answers;
 mod coordinators;
 mod rig;
 mod tokens;

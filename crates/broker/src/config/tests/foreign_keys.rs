@@ -155,6 +155,22 @@ fn kafkas_dynamic_keys_without_effect_are_checked_kept_and_shown() {
 }
 
 #[test]
+fn the_authorizers_keys_are_shown_without_their_values_and_only_if_they_are_set() {
+    let names = |config: &BrokerConfig| {
+        let rows = config.describe_as_kafka();
+        let rows =
+            rows.iter().filter(|row| ["super.users", "allow.everyone.if.no.acl.found"].contains(&&*row.name));
+        rows.map(|row| (row.name.to_string(), row.sensitive, row.read_only, row.kind)).collect::<Vec<_>>()
+    };
+    assert_eq!(names(&BrokerConfig::default()), []);
+    let config = BrokerConfig::load(&Sources::flags(["super.users=User:alice"])).unwrap();
+    assert_eq!(names(&config), [("super.users".to_owned(), true, true, ConfigType::Unknown)]);
+    let own = config.describe();
+    let own = own.iter().find(|row| row.name == "super.users").unwrap();
+    assert_eq!((own.value.as_deref(), own.sensitive), (Some("User:alice"), false), "on the machine itself");
+}
+
+#[test]
 fn changes_of_keys_without_effect_are_refused_as_kafka_refuses_them() {
     fn check(whole_cluster: bool, name: &str, value: &str, expected: &str) {
         let checked = BrokerConfig::default().check_dynamic(whole_cluster, &own(&[(name, value)]));

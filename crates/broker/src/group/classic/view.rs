@@ -39,6 +39,7 @@ impl ClassicGroup {
         });
         DescribedGroup {
             error: None,
+            is_consumer: false,
             group_id: self.id.clone(),
             state: self.state.name(),
             protocol_type: self.protocol_type.clone().unwrap_or_default(),

@@ -185,6 +185,9 @@ fn the_first_member_gets_everything_and_the_second_its_half_once_it_is_free() {
     let told = ok(&mut rig, beat("a", 2));
     let kept = told.assigned.unwrap();
     assert_eq!(told.member_epoch, 2, "not before it has given up");
+    let shown = group(&rig).members.remove(0);
+    assert_eq!(shown.assigned, parts("t", &[0, 1, 2, 3]), "with what it has yet to give up");
+    assert_eq!(shown.target, kept);
     assert_eq!(ok(&mut rig, beat("b", 3)).assigned, None, "not free yet");
     let all = parts("t", &[0, 1, 2, 3]);
     assert_eq!(ok(&mut rig, owning("a", 2, &all)).member_epoch, 2, "still has them");

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{ConsumerGroup, Member};
+use super::{ConsumerGroup, Member, partitions_of};
 use crate::group::coordinator::{DescribedConsumer, DescribedConsumerGroup, ListedGroup};
 use crate::group::error::GroupError;
 use crate::group::records::Partitions;
@@ -51,7 +51,11 @@ impl ConsumerGroup {
 
     fn described_member(&self, id: &str, member: &Member) -> DescribedConsumer {
         let metadata = &member.metadata;
-        let assigned = member.current.assigned.iter();
+        // As in Kafka, with the partitions that the member has yet to give up.
+        let mut assigned = Partitions::new();
+        for (topic, index) in partitions_of(&member.current) {
+            assigned.entry(topic).or_default().insert(index);
+        }
         DescribedConsumer {
             member_id: id.to_owned(),
             instance_id: metadata.instance_id.clone(),
@@ -61,7 +65,7 @@ impl ConsumerGroup {
             client_host: metadata.client_host.clone(),
             topics: metadata.topics.iter().cloned().collect(),
             regex: metadata.regex.clone(),
-            assigned: assigned.map(|(topic, held)| (*topic, held.keys().copied().collect())).collect(),
+            assigned,
             target: self.targets.get(id).cloned().unwrap_or_else(Partitions::new),
             is_classic: metadata.classic.is_some(),
         }

@@ -104,6 +104,8 @@ pub struct ListedGroup {
 pub struct DescribedGroup {
     /// None: the group exists.
     pub error: Option<GroupError>,
+    /// True if there is a consumer group of that name: it is no classic group, and `Dead`.
+    pub is_consumer: bool,
     /// The group.
     pub group_id: String,
     /// As in [`ListedGroup::state`], or `Dead`.
@@ -195,7 +197,7 @@ impl Coordinator {
     pub fn describe(&self, group_id: &str) -> DescribedGroup {
         let group =
             self.serving().and_then(|()| self.groups.get(group_id).ok_or(GroupError::GroupIdNotFound));
-        group.map_or_else(|error| absent(group_id, error), ClassicGroup::described)
+        group.map_or_else(|error| self.absent(group_id, error), ClassicGroup::described)
     }
 
     /// One consumer group with its members.
@@ -212,23 +214,24 @@ impl Coordinator {
         self.groups.contains_key(group_id) || self.consumers.contains_key(group_id)
     }
 
+    fn absent(&self, group_id: &str, error: GroupError) -> DescribedGroup {
+        let dead = error == GroupError::GroupIdNotFound;
+        DescribedGroup {
+            error: Some(error),
+            is_consumer: dead && self.consumers.contains_key(group_id),
+            group_id: group_id.to_owned(),
+            state: if dead { State::Dead.name() } else { "" },
+            protocol_type: String::new(),
+            protocol_data: String::new(),
+            members: Vec::new(),
+        }
+    }
+
     fn serving(&self) -> Result<(), GroupError> {
         match self.phase {
             Phase::Serving => Ok(()),
             Phase::Loading => Err(GroupError::CoordinatorLoadInProgress),
             Phase::Unloaded => Err(GroupError::NotCoordinator),
         }
-    }
-}
-
-fn absent(group_id: &str, error: GroupError) -> DescribedGroup {
-    let dead = error == GroupError::GroupIdNotFound;
-    DescribedGroup {
-        error: Some(error),
-        group_id: group_id.to_owned(),
-        state: if dead { State::Dead.name() } else { "" },
-        protocol_type: String::new(),
-        protocol_data: String::new(),
-        members: Vec::new(),
     }
 }

@@ -263,10 +263,13 @@ fn nothing_is_placed_while_the_broker_is_fenced() {
     );
 }
 
+const ALREADY_SUPPLIED: &str = "The provided topic name maps to an ID that was already supplied.";
+
 #[test]
 fn topics_are_deleted_by_name_or_id_but_not_twice() {
     let image = image();
-    let (alpha, beta) = (image.topic("alpha").unwrap().id(), image.topic("beta").unwrap().id());
+    let id = |name: &str| image.topic(name).unwrap().id();
+    let (alpha, beta, dotted) = (id("alpha"), id("beta"), id("al.pha"));
     let key = |name: Option<&str>, topic_id| TopicKey { name: name.map(str::to_owned), topic_id };
     let unknown = Uuid::from_bytes([9; 16]);
     let keys = [
@@ -279,26 +282,38 @@ fn topics_are_deleted_by_name_or_id_but_not_twice() {
         key(Some("al.pha"), Uuid::ZERO),
         key(Some("al.pha"), Uuid::ZERO),
         key(Some("beta"), Uuid::ZERO),
+        key(None, dotted),
     ];
     let decision = delete_topics(&image, &keys, &|_| true);
     let outcome: Vec<&Result<DeletedTopic, Refusal>> =
         decision.outcome.iter().map(|(_, outcome)| outcome).collect();
     assert_eq!(outcome.len(), 8);
     assert_eq!(outcome[0].as_ref().unwrap().topic_id, alpha);
-    assert_eq!(outcome[1].as_ref().unwrap().name, "beta");
-    refused(outcome[2], Reason::UnknownTopic, "");
-    refused(outcome[3], Reason::UnknownTopicId, "");
-    refused(outcome[4], Reason::InvalidRequest, "Neither topic name nor id were specified.");
-    refused(outcome[5], Reason::InvalidRequest, "You may not specify both topic name and topic id.");
-    refused(outcome[6], Reason::InvalidRequest, "Duplicate topic name.");
-    refused(
-        outcome[7],
-        Reason::InvalidRequest,
-        "The provided topic name maps to an ID that was already supplied.",
-    );
+    refused(outcome[1], Reason::UnknownTopic, "");
+    refused(outcome[2], Reason::UnknownTopicId, "");
+    refused(outcome[3], Reason::InvalidRequest, "Neither topic name nor id were specified.");
+    refused(outcome[4], Reason::InvalidRequest, "You may not specify both topic name and topic id.");
+    refused(outcome[5], Reason::InvalidRequest, "Duplicate topic name.");
+    assert_eq!(decision.outcome[6].0, key(Some("beta"), beta), "the name and the id have one entry");
+    refused(outcome[6], Reason::InvalidRequest, ALREADY_SUPPLIED);
+    assert_eq!(outcome[7].as_ref().unwrap().name, "al.pha");
     let after = apply(&image, &decision.records);
-    assert_eq!(after.topics().iter().map(|topic| &**topic.name()).collect::<Vec<_>>(), ["al.pha"]);
+    assert_eq!(after.topics().iter().map(|topic| &**topic.name()).collect::<Vec<_>>(), ["beta"]);
     assert_eq!(after.configs(&ConfigResource::topic("alpha")), None);
+}
+
+#[test]
+fn a_name_whose_id_comes_twice_is_refused_as_well() {
+    let image = image();
+    let beta = image.topic("beta").unwrap().id();
+    let by_id = TopicKey { name: None, topic_id: beta };
+    let by_name = TopicKey { name: Some("beta".to_owned()), topic_id: Uuid::ZERO };
+    let decision = delete_topics(&image, &[by_id.clone(), by_name, by_id.clone()], &|_| true);
+    assert_eq!(decision.outcome.len(), 2);
+    assert_eq!(decision.outcome[0].0, by_id);
+    refused(&decision.outcome[0].1, Reason::InvalidRequest, "Duplicate topic id.");
+    refused(&decision.outcome[1].1, Reason::InvalidRequest, ALREADY_SUPPLIED);
+    assert_eq!(decision.records, []);
 }
 
 #[test]

@@ -244,40 +244,37 @@ pub struct DeletedTopic {
 }
 
 /// Deletes topics; outcomes are in the order of `keys`, without those that name a topic a second
-/// time.
+/// time. A topic that is named by id and by name is not deleted, and has one outcome.
 pub fn delete_topics(
     image: &Image,
     keys: &[TopicKey],
     permit: Permit<'_>,
 ) -> Decision<Vec<(TopicKey, Result<DeletedTopic, Refusal>)>> {
     let repeated = duplicates(keys);
-    // A name and an id may refer to the same topic: the later of the two is refused.
-    let mut taken: HashSet<Uuid> = HashSet::new();
+    let by_id = keys.iter().filter(|key| key.name.is_none() && !key.topic_id.is_zero());
+    let ids: HashSet<Uuid> = by_id.map(|key| key.topic_id).collect();
+    let by_name = keys.iter().filter(|key| key.topic_id.is_zero() && !repeated.contains(key));
+    let names: HashSet<&str> = by_name.filter_map(|key| key.name.as_deref()).collect();
+    let mut seen = HashSet::new();
     let mut decision = Decision::nothing(Vec::new());
-    // Ids come first, as in Kafka, so that it is the name that is refused.
-    let (by_id, by_name): (Vec<&TopicKey>, Vec<&TopicKey>) = keys.iter().partition(|key| key.name.is_none());
-    let mut outcomes: HashMap<&TopicKey, Result<DeletedTopic, Refusal>> = HashMap::new();
-    for key in by_id.into_iter().chain(by_name) {
-        if outcomes.contains_key(key) {
-            continue;
-        }
-        let outcome = if repeated.contains(key) { Err(repeated_key(key)) } else { find(image, key) };
-        let outcome = outcome.and_then(|topic| {
-            if taken.insert(topic.topic_id) {
+    for key in keys.iter().filter(|key| seen.insert(*key)) {
+        let found = if repeated.contains(key) { Err(repeated_key(key)) } else { find(image, key) };
+        let outcome = match found {
+            // The entry of the name answers for both.
+            Ok(topic) if key.name.is_none() && names.contains(topic.name.as_str()) => continue,
+            Ok(topic) if key.name.is_some() && ids.contains(&topic.topic_id) => {
+                let message = "The provided topic name maps to an ID that was already supplied.";
+                let both = TopicKey { topic_id: topic.topic_id, ..key.clone() };
+                decision.outcome.push((both, Err(Refusal::new(Reason::InvalidRequest, message))));
+                continue;
+            }
+            found => found.and_then(|topic| {
                 check_quota(permit, topic.partitions.len())?;
                 decision.records.push(Record::from(RemoveTopicRecord { topic_id: topic.topic_id }));
-                return Ok(topic);
-            }
-            let message = "The provided topic name maps to an ID that was already supplied.";
-            Err(Refusal::new(Reason::InvalidRequest, message))
-        });
-        outcomes.insert(key, outcome);
-    }
-    for key in keys {
-        // The first mention takes the outcome along.
-        if let Some(outcome) = outcomes.remove(key) {
-            decision.outcome.push((key.clone(), outcome));
-        }
+                Ok(topic)
+            }),
+        };
+        decision.outcome.push((key.clone(), outcome));
     }
     decision
 }

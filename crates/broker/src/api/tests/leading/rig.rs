@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 use std::rc::Rc;
 use std::sync::{Arc, OnceLock};
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::{Buf, BufMut, Bytes, BytesMut};
 use levada_io::Piece;
 use levada_log::batch::Builder;
 use levada_wire::fetch::{FetchPartition, FetchRequest, FetchResponse, FetchTopic, FetchedPartition};
@@ -45,6 +45,15 @@ pub(super) struct Rig {
     service: Rc<Service>,
     runtime: Runtime,
     _home: tempfile::TempDir,
+}
+
+/// The answer for the partition of a produced batch.
+#[derive(Debug, PartialEq)]
+pub(super) struct Produced {
+    pub(super) error_code: i16,
+    pub(super) base_offset: i64,
+    pub(super) log_append_time_ms: i64,
+    pub(super) log_start_offset: i64,
 }
 
 impl Rig {
@@ -178,20 +187,29 @@ impl Rig {
     pub(super) async fn produce(&self, acks: i16, timeout_ms: i32) -> (i16, i64) {
         let mut batch = Builder::new();
         batch.push(0, None, Some(b"value"));
-        let records = batch.build().unwrap();
+        let produced = self.produce_bytes((acks, timeout_ms), &batch.build().unwrap()).await;
+        (produced.error_code, produced.base_offset)
+    }
+
+    /// Produces these bytes.
+    pub(super) async fn produce_bytes(&self, (acks, timeout_ms): (i16, i32), records: &[u8]) -> Produced {
         let mut frame = BytesMut::new();
         // Key, version, no correlation id, no client id, no transactional id.
-        [0, 8, 0, 0, -1, -1, acks].into_iter().for_each(|field| frame.put_i16(field));
+        [0, 7, 0, 0, -1, -1, acks].into_iter().for_each(|field| frame.put_i16(field));
         frame.put_i32(timeout_ms);
         // One topic with its name, one partition with its index.
         frame.put_slice(b"\0\0\0\x01\0\x01t\0\0\0\x01\0\0\0\0");
         frame.put_i32(i32::try_from(records.len()).unwrap());
-        frame.put_slice(&records);
-        let answer = self.ask(frame).await;
+        frame.put_slice(records);
+        let mut answer = self.ask(frame).await;
         // Correlation id, one topic with its name, one partition with its index.
-        let at = 4 + 4 + 3 + 4 + 4;
-        let error = i16::from_be_bytes(answer[at..at + 2].try_into().unwrap());
-        (error, i64::from_be_bytes(answer[at + 2..at + 10].try_into().unwrap()))
+        answer.advance(4 + 4 + 3 + 4 + 4);
+        Produced {
+            error_code: answer.get_i16(),
+            base_offset: answer.get_i64(),
+            log_append_time_ms: answer.get_i64(),
+            log_start_offset: answer.get_i64(),
+        }
     }
 
     /// A fetch of the other broker from this offset, in the present leader epoch.

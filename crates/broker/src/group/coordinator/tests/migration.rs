@@ -72,6 +72,8 @@ fn mixed(rig: &mut Rig) -> (String, i32) {
     assert_eq!(told.assigned.unwrap()[&id_of("t")].len(), 2);
     assert_eq!(rig.heartbeat(&old, joined.generation), Ok(()));
     assert_eq!(rig.coordinator.describe_consumer(GROUP).unwrap().state, "Stable");
+    let is_consumer = |group: &str| rig.coordinator.describe(group).is_consumer;
+    assert!(is_consumer(GROUP) && !is_consumer("none"), "DescribeGroups says which of the two it is");
     (old, joined.generation)
 }
 

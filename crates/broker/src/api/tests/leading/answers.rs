@@ -1,0 +1,219 @@
+//! Answers to requests that are at fault, as Kafka gives them.
+
+use std::net::Ipv4Addr;
+
+use levada_log::batch::Builder;
+use levada_wire::messages::alter_partition_reassignments_request::{
+    ReassignablePartition, ReassignableTopic,
+};
+use levada_wire::messages::create_partitions_request::CreatePartitionsTopic;
+use levada_wire::messages::create_topics_request::CreatableTopic;
+use levada_wire::messages::delete_topics_request::DeleteTopicState;
+use levada_wire::messages::elect_leaders_request::TopicPartitions;
+use levada_wire::messages::list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic};
+use levada_wire::messages::write_txn_markers_request::{WritableTxnMarker, WritableTxnMarkerTopic};
+use levada_wire::messages::{
+    AlterPartitionReassignmentsRequest, CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsRequest,
+    ElectLeadersRequest, ListOffsetsRequest, MetadataRequest, WriteTxnMarkersRequest,
+};
+use levada_wire::{ApiKey, Uuid};
+
+use super::rig::{Produced, Rig};
+use crate::api::{
+    Context, k02_list_offsets, k03_metadata, k19_create_topics, k20_delete_topics, k27_write_txn_markers,
+    k37_create_partitions, k43_elect_leaders, k45_alter_partition_reassignments,
+};
+use crate::config::Protocol;
+use crate::error_code::ErrorCode;
+use crate::security::Session;
+
+const ACKS: (i16, i32) = (1, 0);
+
+fn context(rig: &Rig, api: ApiKey, version: i16) -> Context {
+    let session = Session::anonymous(Ipv4Addr::LOCALHOST.into());
+    rig.context_of((api, version), (Protocol::Plaintext, session))
+}
+
+#[test]
+fn a_marker_without_a_producer_does_not_reach_the_log() {
+    let rig = Rig::start();
+    let context = context(&rig, ApiKey::WriteTxnMarkers, 1);
+    for (producer_id, producer_epoch) in [(-1, 0), (-1, -1), (5, -1), (-7, 3)] {
+        let topic =
+            |name: &str| message!(WritableTxnMarkerTopic { name: name.into(), partition_indexes: vec![0] });
+        let marker = message!(WritableTxnMarker {
+            producer_id: producer_id,
+            producer_epoch: producer_epoch,
+            topics: vec![topic("t"), topic("none")],
+        });
+        let request = message!(WriteTxnMarkersRequest { markers: vec![marker] });
+        let answer = rig.run(k27_write_txn_markers::answer(&context, request));
+        let errors = answer.markers[0].topics.iter().map(|topic| topic.partitions[0].error_code);
+        let expected = [ErrorCode::UnknownServerError, ErrorCode::UnknownTopicOrPartition];
+        assert_eq!(errors.collect::<Vec<_>>(), expected.map(ErrorCode::code), "{producer_id}");
+    }
+    assert_eq!(rig.partition().log().log_end(), 0);
+}
+
+/// A batch of one record of this time.
+fn batch(builder: Builder, timestamp: i64) -> Vec<u8> {
+    let mut builder = builder;
+    builder.push(timestamp, None, Some(b"value"));
+    builder.build().unwrap().to_vec()
+}
+
+#[test]
+fn a_refusal_has_the_logs_start_if_the_log_has_judged_the_batch() {
+    let rig = Rig::start();
+    rig.run(async {
+        let good = batch(Builder::new(), 5);
+        let mut corrupt = good.clone();
+        corrupt[20] ^= 1;
+        let mut elsewhere = good.clone();
+        elsewhere[7] = 3;
+        let huge = {
+            let mut builder = Builder::new();
+            builder.push(0, None, Some(&vec![0; 2 << 20]));
+            builder.build().unwrap().to_vec()
+        };
+        let two = [good.clone(), good.clone()].concat();
+        let cases = [
+            (2, &good[..], ErrorCode::InvalidRequiredAcks, -1),
+            (1, &[], ErrorCode::InvalidRecord, -1),
+            (1, &two, ErrorCode::InvalidRecord, -1),
+            (1, &corrupt, ErrorCode::CorruptMessage, -1),
+            (1, &huge, ErrorCode::MessageTooLarge, -1),
+            (1, &elsewhere, ErrorCode::InvalidRecord, 0),
+        ];
+        for (acks, records, error, log_start_offset) in cases {
+            let produced = rig.produce_bytes((acks, 0), records).await;
+            let expected = Produced {
+                error_code: error.code(),
+                base_offset: -1,
+                log_append_time_ms: -1,
+                log_start_offset,
+            };
+            assert_eq!(produced, expected);
+        }
+        let produced = rig.produce_bytes(ACKS, &[&good[..], b"stray"].concat()).await;
+        assert_eq!((produced.error_code, produced.base_offset), (0, 0));
+        let stored = rig.partition().log().size_bytes();
+        assert_eq!(stored, good.len() as u64, "stray bytes are not stored");
+    });
+}
+
+#[test]
+fn a_duplicate_is_answered_with_the_newest_time_of_the_batch() {
+    let rig = Rig::start();
+    rig.run(async {
+        let records = batch(Builder::new().producer(7, 0, 0), 1_234);
+        for log_append_time_ms in [-1, 1_234, 1_234] {
+            let expected =
+                Produced { error_code: 0, base_offset: 0, log_append_time_ms, log_start_offset: 0 };
+            assert_eq!(rig.produce_bytes(ACKS, &records).await, expected);
+        }
+    });
+}
+
+#[test]
+fn a_topic_that_list_offsets_names_twice_is_answered_once() {
+    let rig = Rig::start();
+    let context = context(&rig, ApiKey::ListOffsets, 7);
+    let topic = |name: &str, indexes: &[i32]| {
+        let partitions = indexes.iter().map(|index| {
+            message!(ListOffsetsPartition {
+                partition_index: *index,
+                current_leader_epoch: -1,
+                timestamp: -2,
+            })
+        });
+        message!(ListOffsetsTopic { name: name.into(), partitions: partitions.collect() })
+    };
+    let topics = vec![topic("t", &[0]), topic("none", &[0]), topic("t", &[1, 0]), topic("empty", &[])];
+    let request = message!(ListOffsetsRequest { replica_id: -1, topics: topics });
+    let answer = rig.run(k02_list_offsets::answer(&context, request));
+    let found = answer.topics.iter().map(|topic| {
+        let partitions = topic.partitions.iter().map(|one| (one.partition_index, one.error_code));
+        (topic.name.as_str(), partitions.collect::<Vec<_>>())
+    });
+    let (invalid, unknown) = (ErrorCode::InvalidRequest.code(), ErrorCode::UnknownTopicOrPartition.code());
+    let expected = [("t", vec![(0, invalid), (1, unknown)]), ("none", vec![(0, unknown)])];
+    assert_eq!(found.collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn a_negative_leader_epoch_of_a_fetch_is_none() {
+    let rig = Rig::start();
+    for current_leader_epoch in [-1, -5, i32::MIN] {
+        let mut request = rig.fetch_of(-1, 0);
+        request.topics[0].partitions[0].current_leader_epoch = current_leader_epoch;
+        assert_eq!(rig.run(rig.fetch(request)).error_code, 0, "{current_leader_epoch}");
+    }
+}
+
+#[test]
+fn the_topics_of_coordinators_are_internal() {
+    let mut rig = Rig::start();
+    let names = ["__consumer_offsets", "__share_group_state", "__transaction_state"];
+    for (id, name) in (1..).zip(names) {
+        rig.create_alone(Uuid::from_bytes([id; 16]), name);
+    }
+    let context = context(&rig, ApiKey::Metadata, 9);
+    let request = message!(MetadataRequest { topics: None });
+    let answer = rig.run(k03_metadata::answer(&context, request));
+    let mut internal: Vec<_> = answer
+        .topics
+        .iter()
+        .filter(|topic| topic.is_internal)
+        .filter_map(|topic| topic.name.clone())
+        .collect();
+    internal.sort();
+    assert_eq!(internal, names.map(Into::into));
+    let share = rig.broker.replicas().partition(names[1], 0).unwrap();
+    assert!(share.is_internal(), "clients may not produce to it");
+}
+
+#[test]
+fn a_request_that_leaves_no_time_changes_nothing() {
+    let rig = Rig::start();
+    let late = ErrorCode::RequestTimedOut.code();
+    let (partitions, replicas) = (vec![0], vec![rig.node]);
+    for timeout_ms in [0, -1] {
+        let creation = |name: &str| message!(CreatableTopic { name: name.into(), num_partitions: 1 });
+        let create = |topics| {
+            let request = message!(CreateTopicsRequest { topics: topics, timeout_ms: timeout_ms });
+            let answer = rig.run(k19_create_topics::answer(&context(&rig, ApiKey::CreateTopics, 7), request));
+            let topics = answer.topics;
+            topics.into_iter().map(|topic| topic.error_code).collect::<Vec<_>>()
+        };
+        assert_eq!(create(vec![creation("a"), creation("b"), creation("b")]), [late; 3]);
+
+        let by_name = |name: &str| message!(DeleteTopicState { name: Some(name.into()) });
+        let request = message!(DeleteTopicsRequest { topics: vec![by_name("t")], timeout_ms: timeout_ms });
+        let answer = rig.run(k20_delete_topics::answer(&context(&rig, ApiKey::DeleteTopics, 6), request));
+        assert_eq!(answer.responses[0].error_code, late);
+
+        let more = message!(CreatePartitionsTopic { name: "t".into(), count: 2, assignments: None });
+        let request = message!(CreatePartitionsRequest { topics: vec![more], timeout_ms: timeout_ms });
+        let answer =
+            rig.run(k37_create_partitions::answer(&context(&rig, ApiKey::CreatePartitions, 3), request));
+        assert_eq!(answer.results[0].error_code, late);
+
+        let topic = message!(TopicPartitions { topic: "t".into(), partitions: partitions.clone() });
+        let request =
+            message!(ElectLeadersRequest { topic_partitions: Some(vec![topic]), timeout_ms: timeout_ms });
+        let answer = rig.run(k43_elect_leaders::answer(&context(&rig, ApiKey::ElectLeaders, 2), request));
+        assert_eq!(answer.replica_election_results[0].partition_result[0].error_code, late);
+        assert_eq!(answer.error_code, late);
+
+        let partition =
+            message!(ReassignablePartition { partition_index: 0, replicas: Some(replicas.clone()) });
+        let topic = message!(ReassignableTopic { name: "t".into(), partitions: vec![partition] });
+        let request =
+            message!(AlterPartitionReassignmentsRequest { topics: vec![topic], timeout_ms: timeout_ms });
+        let api = ApiKey::AlterPartitionReassignments;
+        let answer = rig.run(k45_alter_partition_reassignments::answer(&context(&rig, api, 1), request));
+        assert_eq!(answer.error_code, late);
+    }
+    assert_eq!(rig.broker.metadata().image().topics().iter().count(), 1);
+}
