@@ -16,7 +16,7 @@ pub use requests::{
     waiting_fetch,
 };
 pub use responses::{
-    Joined, broker_ids, fetch_error, joined, listed_offset, produce_error, sync_error, topic_error,
+    Joined, broker_ids, fetch_error, joined, leaders, listed_offset, produce_error, sync_error, topic_error,
 };
 
 const LIMIT: Duration = Duration::from_secs(20);
@@ -193,6 +193,11 @@ impl<'a> Decoder<'a> {
     /// Reads from a response frame.
     pub fn new(response: &'a [u8]) -> Self {
         Decoder { rest: response }
+    }
+
+    /// `INT8`, or `BOOLEAN`.
+    pub fn i8(&mut self) -> i8 {
+        i8::from_be_bytes([self.take(1)[0]])
     }
 
     /// `INT16`.

@@ -40,6 +40,7 @@ fn a_broker_of_a_cluster_leads_what_it_has_alone() {
     let mut cluster = Cluster::new(shape);
     cluster.start();
     clients_reach_a_partition_here_through_any_broker(&cluster);
+    a_new_topic_has_leaders_as_soon_as_it_is_seen(&cluster);
     the_console_and_the_metrics_show_the_cluster(&cluster);
     a_cordoned_directory_gets_no_new_replica(&cluster);
     what_was_acknowledged_survives_crashes_under_load(&mut cluster);
@@ -60,6 +61,20 @@ fn clients_reach_a_partition_here_through_any_broker(cluster: &Cluster) {
     let said = consumer.args(["--from-beginning", "--max-messages", "20", "--timeout-ms", "60000"]).run();
     assert_eq!(said.stdout.lines().count(), 20, "{}", said.stdout);
     cluster.assert_no_errors();
+}
+
+/// Some clients keep a partition without a leader in mind for seconds. The broker makes the files
+/// of a hundred partitions meanwhile.
+fn a_new_topic_has_leaders_as_soon_as_it_is_seen(cluster: &Cluster) {
+    let address = cluster.node(LEVADA).address();
+    let mut connection = Connection::open(address);
+    let created = Connection::open(address).call(&raw::create_topic("seen", 100));
+    assert_eq!(raw::topic_error(&created), NONE);
+    let leaders = await_some("the topic is seen", LIMIT, || {
+        raw::leaders(&connection.call(&raw::metadata("seen", false)))
+    });
+    assert_eq!(leaders.len(), 100);
+    assert!(leaders.iter().all(|(error, leader)| *error == NONE && *leader >= 0), "{leaders:?}");
 }
 
 fn the_console_and_the_metrics_show_the_cluster(cluster: &Cluster) {

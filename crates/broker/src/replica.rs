@@ -23,6 +23,7 @@ use crate::config::LiveConfig;
 use crate::error_code::ErrorCode;
 use crate::metadata::Metadata;
 use crate::metadata::controller::{TOPIC_NAME_BYTES_MAX, is_internal};
+use crate::metadata::image::Topic;
 
 mod cleaner;
 mod compaction;
@@ -167,6 +168,17 @@ impl Replicas {
     /// All partitions that are served.
     pub(crate) fn partitions(&self) -> &Partitions {
         &self.partitions
+    }
+
+    /// The partitions of a topic for which clients may come to this broker, if it leads them. In a
+    /// cluster, an image is visible before its partitions are open. As in Kafka, clients see their
+    /// leader by then: some clients keep a partition without a leader in mind for seconds.
+    pub(crate) fn online<'a>(&'a self, topic: &'a Topic) -> impl Fn(i32) -> bool + 'a {
+        let online = self.partitions.online(topic.id());
+        let is_opening = |index| {
+            self.lease.is_some() && self.unopened.lock().unserved_reason(topic.name(), index).is_none()
+        };
+        move |index| online(index).unwrap_or_else(|| is_opening(index))
     }
 
     /// True if the partition serves, or will as soon as its log is checked.

@@ -76,7 +76,31 @@ pub fn sync_error(response: &[u8]) -> i16 {
 
 /// Ids of the brokers in an answer of [`metadata`](super::metadata).
 pub fn broker_ids(response: &[u8]) -> Vec<i32> {
+    brokers(&mut Decoder::new(response))
+}
+
+/// Errors and leaders of the partitions of the topic in an answer of [`metadata`](super::metadata);
+/// none if the broker does not know the topic.
+pub fn leaders(response: &[u8]) -> Option<Vec<(i16, i32)>> {
     let mut decoder = Decoder::new(response);
+    brokers(&mut decoder);
+    let (_cluster, _controller, _topics) = (decoder.nullable_string(), decoder.i32(), decoder.i32());
+    let (error, _name, _internal) = (decoder.i16(), decoder.string(), decoder.i8());
+    let count = decoder.i32();
+    let mut partition = || {
+        let (error, _index, leader) = (decoder.i16(), decoder.i32(), decoder.i32());
+        for _replicas_and_isr in 0..2 {
+            for _id in 0..decoder.i32() {
+                decoder.i32();
+            }
+        }
+        (error, leader)
+    };
+    let found = (0..count).map(|_| partition()).collect();
+    (error == 0).then_some(found)
+}
+
+fn brokers(decoder: &mut Decoder<'_>) -> Vec<i32> {
     assert_eq!((decoder.i32(), decoder.i32()), (7, 0), "correlation id, throttling");
     let count = decoder.i32();
     let mut broker = || {

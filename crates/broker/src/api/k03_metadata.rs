@@ -175,7 +175,7 @@ fn refuse(context: &Context, asked: &MetadataRequestTopic, error: ErrorCode) -> 
 
 fn show(context: &Context, nodes: &Nodes<'_>, topic: &Arc<Topic>) -> MetadataResponseTopic {
     let version = context.version();
-    let is_online = context.broker().replicas().partitions().online(topic.id());
+    let is_online = context.broker().replicas().online(topic);
     let partitions = topic.partitions().map(|(index, partition)| {
         let online = is_online(index);
         let mut shown = message!(MetadataResponsePartition {

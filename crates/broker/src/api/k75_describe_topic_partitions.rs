@@ -128,12 +128,12 @@ impl Page {
     }
 }
 
-fn partitions(
-    nodes: &Nodes<'_>,
-    (context, topic): (&Context, &Topic),
+fn partitions<'a>(
+    nodes: &'a Nodes<'_>,
+    (context, topic): (&'a Context, &'a Topic),
     first: i32,
-) -> impl Iterator<Item = DescribeTopicPartitionsResponsePartition> {
-    let is_online = context.broker().replicas().partitions().online(topic.id());
+) -> impl Iterator<Item = DescribeTopicPartitionsResponsePartition> + 'a {
+    let is_online = context.broker().replicas().online(topic);
     topic.partitions().filter(move |(index, _)| *index >= first).map(move |(index, partition)| {
         let online = is_online(index);
         let leader_id = nodes.leader(partition, online);

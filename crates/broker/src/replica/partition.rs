@@ -389,12 +389,12 @@ impl Partitions {
         self.tables.load().by_id.values().flat_map(|topic| topic.iter().cloned()).collect()
     }
 
-    /// The partitions of a topic that are served and whose storage works.
-    pub(crate) fn online(&self, topic_id: Uuid) -> impl Fn(i32) -> bool {
+    /// The partitions of a topic that are served: true if their storage works.
+    pub(super) fn online(&self, topic_id: Uuid) -> impl Fn(i32) -> Option<bool> {
         let topic = self.tables.load().by_id.get(&topic_id).cloned();
         move |index| {
             let partition = topic.as_ref().and_then(|topic| pick(topic, index));
-            partition.is_some_and(|partition| !partition.log().is_offline())
+            partition.map(|partition| !partition.log().is_offline())
         }
     }
 
