@@ -227,7 +227,7 @@ impl Context {
             let rule = self.broker().access().decide(&self.session, (**operation, kind, name));
             rule.is_none_or(|rule| rule.allows())
         };
-        supported(kind).iter().filter(allowed).fold(0, |bits, operation| bits | 1 << operation.code())
+        kind.operations().iter().filter(allowed).fold(0, |bits, operation| bits | 1 << operation.code())
     }
 
     /// Permitted operations on the cluster, if the client may see them.
@@ -257,23 +257,5 @@ impl Context {
             "{} asks for {operation} on {kind}, which QUESTIONS does not have",
             self.header.api
         );
-    }
-}
-
-/// The operations that there are on a kind of resource.
-fn supported(kind: ResourceType) -> &'static [Operation] {
-    use Operation::{
-        Alter, AlterConfigs, ClusterAction, Create, CreateTokens, Delete, Describe, DescribeConfigs,
-        DescribeTokens, IdempotentWrite, Read, TwoPhaseCommit, Write,
-    };
-    match kind {
-        ResourceType::Topic => &[Read, Write, Create, Delete, Alter, Describe, DescribeConfigs, AlterConfigs],
-        ResourceType::Group => &[Read, Delete, Describe, DescribeConfigs, AlterConfigs],
-        ResourceType::Cluster => {
-            &[Create, ClusterAction, DescribeConfigs, AlterConfigs, IdempotentWrite, Alter, Describe]
-        }
-        ResourceType::TransactionalId => &[Describe, Write, TwoPhaseCommit],
-        ResourceType::DelegationToken => &[Describe],
-        ResourceType::User => &[CreateTokens, DescribeTokens],
     }
 }

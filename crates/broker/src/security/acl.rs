@@ -100,6 +100,26 @@ codes! {
     }
 }
 
+impl ResourceType {
+    /// The operations that there are on such a resource, other than ALL.
+    pub fn operations(self) -> &'static [Operation] {
+        use Operation::{
+            Alter, AlterConfigs, ClusterAction, Create, CreateTokens, Delete, Describe, DescribeConfigs,
+            DescribeTokens, IdempotentWrite, Read, TwoPhaseCommit, Write,
+        };
+        match self {
+            Self::Topic => &[Read, Write, Create, Delete, Alter, Describe, DescribeConfigs, AlterConfigs],
+            Self::Group => &[Read, Delete, Describe, DescribeConfigs, AlterConfigs],
+            Self::Cluster => {
+                &[Create, ClusterAction, DescribeConfigs, AlterConfigs, IdempotentWrite, Alter, Describe]
+            }
+            Self::TransactionalId => &[Describe, Write, TwoPhaseCommit],
+            Self::DelegationToken => &[Describe],
+            Self::User => &[CreateTokens, DescribeTokens],
+        }
+    }
+}
+
 /// One entry: who may or may not do what, from where.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct Acl {

@@ -62,21 +62,11 @@ fn word(name: &str) -> String {
 
 /// Operations other than ALL that requests ask for on resources of this type, as `kafka-acls` has
 /// them, and Delete on the cluster, for which DeleteTopics asks.
-fn operations(kind: ResourceType) -> &'static [Operation] {
-    use Operation::{
-        Alter, AlterConfigs, ClusterAction, Create, CreateTokens, Delete, Describe, DescribeConfigs,
-        DescribeTokens, IdempotentWrite, Read, TwoPhaseCommit, Write,
-    };
-    match kind {
-        ResourceType::Topic => &[Read, Write, Create, Delete, Alter, Describe, DescribeConfigs, AlterConfigs],
-        ResourceType::Group => &[Read, Delete, Describe, DescribeConfigs, AlterConfigs],
-        ResourceType::Cluster => {
-            &[Create, Delete, Alter, Describe, ClusterAction, DescribeConfigs, AlterConfigs, IdempotentWrite]
-        }
-        ResourceType::TransactionalId => &[Write, Describe, TwoPhaseCommit],
-        ResourceType::DelegationToken => &[Describe],
-        ResourceType::User => &[CreateTokens, DescribeTokens],
-    }
+fn operations(kind: ResourceType) -> Vec<Operation> {
+    let further = (kind == ResourceType::Cluster).then_some(Operation::Delete);
+    let mut all: Vec<Operation> = kind.operations().iter().copied().chain(further).collect();
+    all.sort_by_key(|one| one.code());
+    all
 }
 
 /// Fails for an operation that no request asks for on resources of this type.
