@@ -6,7 +6,7 @@ use std::io::{self, IoSliceMut, Read};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use rustix::fs::{MemfdFlags, Mode as Permissions, OFlags};
@@ -174,9 +174,11 @@ impl Caps {
         }
     }
 
-    /// [`Caps::probe_in`] the system's directory for temporary files.
+    /// [`Caps::probe_in`] the system's directory for temporary files, by the first call of the
+    /// process; later calls return the same.
     pub fn probe() -> Self {
-        Self::probe_in(&std::env::temp_dir())
+        static CAPS: LazyLock<Caps> = LazyLock::new(|| Caps::probe_in(&std::env::temp_dir()));
+        CAPS.clone()
     }
 
     /// Every capability with its name, in a fixed order.
