@@ -48,6 +48,14 @@ const _: () = assert!(SWEEP > HEADER_LEN, "a window has room for a header");
 /// The timestamp of a segment whose time index has not been read yet.
 const UNKNOWN: i64 = i64::MIN;
 
+/// True if all bytes are zero: the first is, and each equals the next, as one call of memcmp finds.
+pub(crate) fn is_zero(bytes: &[u8]) -> bool {
+    match bytes {
+        [] => true,
+        [first, rest @ ..] => *first == 0 && *rest == bytes[..rest.len()],
+    }
+}
+
 /// A file of batches from `base` on, and its indexes.
 #[derive(Debug)]
 pub(crate) struct Segment {

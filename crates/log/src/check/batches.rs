@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::batch::{BatchView, HEADER_LEN, MAGIC, PREFIX_LEN, check_stored};
 use crate::disk::Disk;
+use crate::segment::is_zero;
 
 /// Bytes read at once.
 const CHUNK: usize = 1 << 20;
@@ -73,7 +74,7 @@ impl<'a> Batches<'a> {
     pub fn next_batch(&mut self) -> io::Result<Next<'_>> {
         let (at, left) = (self.position, self.len - self.position);
         let header = self.read(at, HEADER_LEN)?;
-        if header.iter().all(|byte| *byte == 0) {
+        if is_zero(header) {
             return self.zeros();
         }
         let size = match header.first_chunk::<HEADER_LEN>().map(BatchView::parse_header) {
@@ -104,7 +105,7 @@ impl<'a> Batches<'a> {
             if bytes.is_empty() {
                 return Ok(Next::End { unused: self.len - self.position });
             }
-            if bytes.iter().any(|byte| *byte != 0) {
+            if !is_zero(bytes) {
                 return Ok(Next::Broken("zeros where a batch should be, data behind them".to_owned()));
             }
             at += bytes.len() as u64;

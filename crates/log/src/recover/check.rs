@@ -9,7 +9,7 @@ use crate::disk::{At, Disk};
 use crate::index::{Aborted, TimeIndex};
 use crate::producers::Producers;
 use crate::progress::Progress;
-use crate::segment::{Built, Head, SWEEP, Scan, Segment};
+use crate::segment::{Built, Head, SWEEP, Scan, Segment, is_zero};
 use crate::{LogConfig, LogError, ReadError};
 
 /// Index entries of one segment that are collected at most.
@@ -171,11 +171,13 @@ impl Recovery<'_> {
         let (file, mut from, mut chunk) = (segment.file(disk)?, position, vec![0; batch::HEADER_LEN]);
         loop {
             let read = disk.read_at(file, segment.path(), &mut chunk, from).at("read", segment.path())?;
-            if read == 0 || chunk[..read].iter().any(|byte| *byte != 0) {
+            if read == 0 || !is_zero(&chunk[..read]) {
                 return Ok(read == 0);
             }
             from += read as u64;
-            chunk.resize(SWEEP, 0);
+            if chunk.len() < SWEEP {
+                chunk = vec![0; SWEEP];
+            }
         }
     }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use tempfile::{TempDir, tempdir};
 
+use super::is_zero;
 use crate::batch::Builder;
 use crate::disk::faulty::FaultyDisk;
 use crate::{Append, LogConfig, OpenOptions, ReadError, Writer};
@@ -218,4 +219,19 @@ fn who_does_not_wait_does_not_search_a_segment_without_its_index() {
     assert!(matches!(found, Err(ReadError::Cold)), "{found:?}");
     assert!(disk.take_read_bytes() < 3 * u64::from(INTERVAL));
     assert_eq!(writer.partition().read(5, 1, 1500, true).unwrap().base_offset, 3);
+}
+
+#[test]
+fn zeros_are_told_from_any_other_bytes() {
+    let check = |bytes: &[u8], zero: bool| assert_eq!(is_zero(bytes), zero, "{bytes:?}");
+    check(&[], true);
+    check(&[0], true);
+    check(&[0; 100], true);
+    check(&[7], false);
+    check(&[7; 100], false);
+    for at in [0, 1, 50, 98, 99] {
+        let mut bytes = [0; 100];
+        bytes[at] = 1;
+        check(&bytes, false);
+    }
 }
