@@ -3,6 +3,7 @@
 //! [`run`] runs a list of jobs side by side, prints each one's output as a whole when it has ended,
 //! and sums up.
 
+mod child;
 mod idle;
 mod queue;
 mod runner;

@@ -1,16 +1,16 @@
 //! Runs jobs side by side. Each one's output goes to a file and is printed as a whole when the job
 //! has ended.
 
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
+use super::child::Child;
 use super::idle::Idle;
 use super::queue::Queue;
 use super::verdict::Verdict;
-use super::{Company, Job, Then, Times};
+use super::{Company, Job, Then};
 
 /// The pause after which the running jobs are named although none has ended.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
@@ -19,7 +19,7 @@ const SILENCE_MAX: Duration = Duration::from_secs(30);
 const MEASURE: Duration = Duration::from_secs(3);
 
 /// Lines of the final table.
-const SLOWEST: usize = 15;
+const SLOWEST: usize = 30;
 
 /// Messages of Cargo's to programs: they are read, not printed.
 const MESSAGE: &str = "{\"reason\":";
@@ -53,6 +53,8 @@ struct Ended {
     /// The first output, if that measurement failed and was repeated.
     first: Option<PathBuf>,
     took: Duration,
+    /// Processor time.
+    used: Duration,
 }
 
 /// A job that has ended, for the summary.
@@ -60,6 +62,7 @@ struct Record {
     name: String,
     verdict: Verdict,
     took: Duration,
+    used: Duration,
     failure: Option<String>,
     first: Option<PathBuf>,
     again: String,
@@ -131,13 +134,15 @@ impl Runner {
             let output = self.folder.join(file_name(&name));
             let (sender, path, since) = (self.ended.0.clone(), output.clone(), Instant::now());
             std::thread::spawn(move || {
-                let mut result = execute(&mut command, times, &path);
+                let mut child = Child::new(&mut command, times, &path);
+                let mut result = child.execute();
                 let mut first = None;
                 if company == Company::Alone && result.is_err() {
-                    (result, first) = measure_again(&mut command, times, &path);
+                    (result, first) = child.measure_again();
                 }
+                let (failure, took, used) = (result.err(), since.elapsed(), child.used());
                 // The runner waits for every job that it has started.
-                let _ = sender.send(Ended { index, failure: result.err(), first, took: since.elapsed() });
+                let _ = sender.send(Ended { index, failure, first, took, used });
             });
             self.running.push((index, Running { name, again, then, since, output }));
         }
@@ -145,7 +150,7 @@ impl Runner {
 
     /// Prints a job's output, adds the jobs that follow from it, and frees its place.
     fn take(&mut self, ended: Ended) {
-        let Ended { index, mut failure, first, took } = ended;
+        let Ended { index, mut failure, first, took, used } = ended;
         let position = self.running.iter().position(|(running, _)| *running == index);
         let (_, job) = self.running.swap_remove(position.expect("only running jobs end"));
         let output = fs::read(&job.output).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
@@ -161,7 +166,7 @@ impl Runner {
         }
         let verdict = Verdict::new(&output, failure.is_none());
         self.queue.finish(index, failure.is_none());
-        let record = Record { name: job.name, verdict, took, failure, first, again: job.again };
+        let record = Record { name: job.name, verdict, took, used, failure, first, again: job.again };
         self.print(&record, &output);
         self.printed = Instant::now();
         // The end of a job changes the load: the earlier share does not apply to the next jobs.
@@ -199,11 +204,15 @@ impl Runner {
 
     fn close(mut self) -> Result<(), String> {
         self.records.sort_by_key(|record| std::cmp::Reverse(record.took));
-        println!("\nThe jobs that took longest:");
+        println!("\nThe jobs that took longest, and the processor time of their processes:");
+        let line = |took: Duration, used: Duration, name: &str| {
+            println!("{:>8.1} s {:>8.1} s  {name}", took.as_secs_f64(), used.as_secs_f64());
+        };
         for record in self.records.iter().take(SLOWEST) {
-            println!("{:>8.1} s  {}", record.took.as_secs_f64(), record.name);
+            line(record.took, record.used, &record.name);
         }
-        println!("{:>8.1} s  all of {}", self.began.elapsed().as_secs_f64(), self.records.len());
+        let used = self.records.iter().map(|record| record.used).sum();
+        line(self.began.elapsed(), used, &format!("all of {}", self.records.len()));
         if let Some(share) = self.whole.share() {
             println!("The processors were idle for {:.0} % of the time.", share * 100.0);
         }
@@ -240,56 +249,8 @@ impl Record {
         let passed = if passed > 0 { format!(", {passed} passed") } else { String::new() };
         let failed = if failed > 0 { format!(", {failed} failed") } else { String::new() };
         let times = if self.first.is_some() { ", measured twice" } else { "" };
-        format!("{}: {word}{passed}{failed}{times}, {:.1} s", self.name, self.took.as_secs_f64())
-    }
-}
-
-/// Runs a failed measurement once more, because the machine may have been busy. The first output
-/// moves to another file, whose path is returned.
-fn measure_again(
-    command: &mut Command,
-    times: Times,
-    output: &Path,
-) -> (Result<(), String>, Option<PathBuf>) {
-    let first = output.with_extension("first.txt");
-    if let Err(error) = fs::rename(output, &first) {
-        return (Err(format!("{}: {error}", first.display())), None);
-    }
-    (execute(command, times, output), Some(first))
-}
-
-/// Runs a command with its output in a file, once and then again until the time is over or it
-/// fails.
-fn execute(command: &mut Command, times: Times, output: &Path) -> Result<(), String> {
-    let failed = |error| format!("{}: {error}", output.display());
-    let file = File::create(output).map_err(failed)?;
-    let began = Instant::now();
-    loop {
-        let copies = file.try_clone().and_then(|out| Ok((out, file.try_clone()?)));
-        let (out, errors) = copies.map_err(failed)?;
-        execute_once(command.stdin(Stdio::null()).stdout(out).stderr(errors), times.limit())?;
-        if began.elapsed() >= times.lasts {
-            return Ok(());
-        }
-    }
-}
-
-fn execute_once(command: &mut Command, limit: Duration) -> Result<(), String> {
-    let name = command.get_program().to_string_lossy().into_owned();
-    let mut child = command.spawn().map_err(|error| format!("{name}: {error}"))?;
-    let began = Instant::now();
-    loop {
-        match child.try_wait().map_err(|error| format!("{name}: {error}"))? {
-            Some(status) if status.success() => return Ok(()),
-            Some(status) => return Err(status.to_string()),
-            None if began.elapsed() > limit => {
-                // The process may be ending at this moment.
-                let _ = child.kill();
-                let _ = child.wait();
-                return Err(format!("did not end within {} minutes", limit.as_secs() / 60));
-            }
-            None => std::thread::sleep(Duration::from_millis(50)),
-        }
+        let (took, used) = (self.took.as_secs_f64(), self.used.as_secs_f64());
+        format!("{}: {word}{passed}{failed}{times}, {took:.1} s, processors {used:.1} s", self.name)
     }
 }
 
