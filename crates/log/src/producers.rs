@@ -334,6 +334,7 @@ impl Producers {
         if self.known.len() < self.known.capacity() / 4 {
             self.known.shrink_to_fit();
         }
+        debug_assert!(self.open.values().all(|id| self.known.contains_key(id)), "open transactions stay");
         before - self.known.len()
     }
 

@@ -42,5 +42,13 @@ pub(super) fn groups(
     if !group.is_empty() {
         groups.push(group);
     }
+    debug_assert!(is_partition(&groups, segments.len()), "a segment is in one group: {groups:?}");
     Ok(groups)
+}
+
+/// True if the groups, one after the other, are all of `count` segments.
+fn is_partition(groups: &[Range<usize>], count: usize) -> bool {
+    let starts = groups.iter().map(|group| group.start).chain([count]);
+    let ends = [0].into_iter().chain(groups.iter().map(|group| group.end));
+    starts.eq(ends) && groups.iter().all(|group| !group.is_empty())
 }

@@ -25,6 +25,7 @@ impl KeyMap {
         let needed = (records as f64 / load_factor).ceil() + 1.0;
         let slots = (memory_bytes / size_of::<Slot>()).min(needed as usize).max(2);
         let limit = ((slots as f64 * load_factor) as usize).max(1);
+        assert!(limit < slots, "a search ends at an empty slot: {limit} of {slots} may be used");
         let hashers = [RandomState::new(), RandomState::new()];
         Self { slots: vec![[0; 3]; slots], used: 0, limit, latest: -1, hashers }
     }
