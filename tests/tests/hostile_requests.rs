@@ -369,15 +369,31 @@ fn is_debug() -> bool {
     paths::binary().components().any(|part| part.as_os_str() == "debug")
 }
 
-/// Cases to measure of an API: all shapes of its newest version; a client without rights is asked
-/// after before most of them matter. Of the other versions, the shape that took most of the
-/// processor. A build without optimisation is tried with a few shapes alone.
+/// True if all shapes are measured: for the page, and in a soak. Otherwise the telling ones are, and
+/// those that the page names.
+fn is_thorough() -> bool {
+    ["LEVADA_BLESS", "LEVADA_HOSTILE_WORLD"].iter().any(|name| std::env::var_os(name).is_some())
+}
+
+/// The part of the page about an API: it names the shapes that cost most when all were measured.
+fn recorded(key: i16) -> String {
+    let text = fs::read_to_string(page()).expect("the page");
+    let of_api = format!(" ({key}) |");
+    text.lines().filter(|line| line.contains(&of_api)).collect()
+}
+
+/// Cases to measure of an API: the shapes of its newest version, only the telling ones of a client
+/// without rights, who is refused before the others matter. Of the other versions, the shape that
+/// took most of the processor. A build without optimisation is tried with a few shapes alone.
 fn measure_api(target: &mut Target, who: Who, of_api: &[Layout]) -> Worst {
     let newest = of_api.last().expect("a layout");
-    let few = is_debug() || who == Who::Stranger;
+    let only_newest = is_debug() || who == Who::Stranger;
+    let recorded = if is_thorough() || only_newest { String::new() } else { recorded(newest.key) };
     let mut sent = HashSet::new();
     let (mut worst, mut costliest) = (Worst::default(), None);
-    let is_chosen = |shape: &Shape| (!few || shape.is_telling()) && spares_the_controller(newest.key, shape);
+    let is_all = is_thorough() && !only_newest;
+    let is_costly = |shape: &Shape| shape.is_telling() || recorded.contains(&format!(": {shape} |"));
+    let is_chosen = |shape: &Shape| (is_all || is_costly(shape)) && spares_the_controller(newest.key, shape);
     for shape in shapes(newest).into_iter().filter(is_chosen) {
         // Without arrays or strings, several shapes are the same request.
         if sent.insert(shape.request(newest, *newest.versions.end())) {
@@ -390,7 +406,7 @@ fn measure_api(target: &mut Target, who: Who, of_api: &[Layout]) -> Worst {
         }
     }
     let costliest = costliest.expect("a shape");
-    for layout in of_api.iter().filter(|_| !few) {
+    for layout in of_api.iter().filter(|_| !only_newest) {
         for version in layout.versions.clone().filter(|version| version != newest.versions.end()) {
             worst.measure(target, who, layout, (version, &costliest));
         }
