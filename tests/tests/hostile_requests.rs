@@ -369,8 +369,8 @@ fn is_debug() -> bool {
     paths::binary().components().any(|part| part.as_os_str() == "debug")
 }
 
-/// True if all shapes are measured: for the page, and in a soak. Otherwise the telling ones are, and
-/// those that the page names.
+/// True if all shapes are measured: for the page, and in a soak. Otherwise the telling ones are,
+/// and those that the page names.
 fn is_thorough() -> bool {
     ["LEVADA_BLESS", "LEVADA_HOSTILE_WORLD"].iter().any(|name| std::env::var_os(name).is_some())
 }
