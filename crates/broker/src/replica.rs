@@ -196,6 +196,11 @@ impl Replicas {
         })
     }
 
+    /// True if the partition's log could not be opened, or its directory has failed.
+    pub(crate) fn is_unopened(&self, topic: &str, index: i32) -> bool {
+        self.unopened.lock().unserved_reason(topic, index) == Some(UnservedReason::Failed)
+    }
+
     /// True if the partition's log is being checked, or will be.
     pub(crate) fn is_recovering(&self, topic: &str, index: i32) -> bool {
         self.unopened.lock().unserved_reason(topic, index) == Some(UnservedReason::Recovering)
@@ -268,10 +273,11 @@ impl Replicas {
     /// deletes the topic: later the name may be another topic's.
     pub(crate) fn mark_deleted(&self, partitions: &[Arc<Partition>]) -> Vec<PathBuf> {
         let mut marked = Vec::with_capacity(partitions.len());
+        let mut was_compacted = false;
         for partition in partitions {
             drop(partition.lane().take_writer());
             let key = (partition.topic().to_owned(), partition.index());
-            self.cleaner.forget(&key);
+            was_compacted |= self.cleaner.forget(&key);
             match self.dirs.mark_deleted(&key) {
                 None => {}
                 Some(Ok(dir)) => marked.push(dir),
@@ -279,6 +285,10 @@ impl Replicas {
                     tracing::warn!(partition = partition.name(), %error, "cannot remove the files of a deleted partition");
                 }
             }
+        }
+        if was_compacted {
+            // A new topic of that name has not been compacted.
+            self.store_cleaner_checkpoint();
         }
         marked
     }
@@ -295,6 +305,9 @@ impl Replicas {
     pub(crate) fn mark_unserved_deleted(&self, topic: &str, index: i32) -> Option<PathBuf> {
         let key = (topic.to_owned(), index);
         self.unopened.lock().forget(&key);
+        if self.cleaner.forget(&key) {
+            self.store_cleaner_checkpoint();
+        }
         match self.dirs.mark_deleted_if_found(&key)? {
             Ok(dir) => Some(dir),
             Err(error) => {

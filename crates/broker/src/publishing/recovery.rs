@@ -80,7 +80,9 @@ impl Publisher {
                     partition = key.1,
                     "partition offline: its recovery panicked; the broker retries every few seconds"
                 );
-                self.replicas.unopened().lock().note(&key, left.of(&key));
+                let mut unopened = self.replicas.unopened().lock();
+                let left = unopened.of(&key);
+                unopened.note(&key, left);
             }
             let (topic, index) = (&key.0, key.1);
             let is_served = self.replicas.partitions().by_name(topic, index).is_some();
@@ -109,7 +111,7 @@ impl Publisher {
                     opened.configure(config.clone(), log_config(&broker, &config));
                     opened.lead(Leadership::of(registered, broker.node_id));
                     // The other side reports a failure.
-                    let _ = self.serve(vec![opened], |key| left.of(key));
+                    let _ = self.serve(vec![opened]);
                 }
                 None => self.discard_recovered(opened, image),
             }

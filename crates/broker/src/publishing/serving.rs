@@ -72,11 +72,12 @@ impl Publisher {
 
     /// Retries to open partitions that could not be opened.
     pub(crate) fn open_unopened(&self) {
-        let left = self.replicas.unopened().lock().clone();
-        if left.failed() == 0 {
+        if self.replicas.unopened().lock().failed() == 0 {
             return;
         }
         let changed = self.metadata.hold(|image| {
+            // Topics do not change meanwhile: the offsets are those of the same topics.
+            let left = self.replicas.unopened().lock().clone();
             let missing = self.replicas.missing(image, image.topics().iter().map(|topic| topic.id()));
             let is_wanted = |key: &TopicPartition| {
                 missing.iter().any(|one| one.is(key)) || self.replicas.is_in_failed_directory(key)
@@ -97,18 +98,14 @@ impl Publisher {
         left: impl Fn(&TopicPartition) -> PartitionAtShutdown + Sync,
     ) -> Result<(), LogError> {
         let (opened, failure) = self.replicas.open(missing, &left);
-        let served = self.serve(opened, left);
+        let served = self.serve(opened);
         failure.map_or(served, Err)
     }
 
     /// Puts opened partitions into service: those that this node leads of `__consumer_offsets` and
     /// `__transaction_state` get their coordinators, and those that another node leads follow it.
-    pub(super) fn serve(
-        &self,
-        opened: Vec<Partition>,
-        left: impl Fn(&TopicPartition) -> PartitionAtShutdown,
-    ) -> Result<(), LogError> {
-        let served = self.replicas.enter(opened, left)?;
+    pub(super) fn serve(&self, opened: Vec<Partition>) -> Result<(), LogError> {
+        let served = self.replicas.enter(opened)?;
         let led = served.iter().filter(|partition| partition.leadership().is_leader());
         // All of them are loading before the first is loaded.
         let loads: Vec<Load> = led.filter_map(|partition| self.coordinators.begin(partition)).collect();
@@ -163,9 +160,15 @@ impl Publisher {
         let removed = self.replicas.partitions().remove(topic.id);
         self.unfollow(&removed);
         self.coordinators.resign(&topic.name);
+        let is_unopened = |index: &&i32| self.replicas.is_unopened(&topic.name, **index);
+        let unopened = topic.partitions.iter().filter(is_unopened);
+        // Of a log that is being checked, the thread that checks it removes the directory.
+        let mut doomed: Vec<PathBuf> =
+            unopened.filter_map(|index| self.replicas.mark_unserved_deleted(&topic.name, *index)).collect();
         topic.partitions.iter().for_each(|index| self.replicas.forget_failed(&topic.name, *index));
         // Includes partitions not in service yet: recovery checks their logs, or cannot open them.
         self.coordinators.partitions_deleted(&[(topic.name.clone(), topic.partitions.clone())]);
-        self.replicas.mark_deleted(&removed)
+        doomed.extend(self.replicas.mark_deleted(&removed));
+        doomed
     }
 }

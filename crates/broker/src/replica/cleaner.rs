@@ -120,11 +120,11 @@ impl Cleaner {
         self.book.lock().uncleanable.insert(key.clone());
     }
 
-    /// Drops a partition whose topic has been deleted.
-    pub(crate) fn forget(&self, key: &TopicPartition) {
+    /// Drops a partition whose topic has been deleted; true if it had a checkpoint.
+    pub(crate) fn forget(&self, key: &TopicPartition) -> bool {
         let mut book = self.book.lock();
-        book.checkpoints.remove(key);
         book.uncleanable.remove(key);
+        book.checkpoints.remove(key).is_some()
     }
 
     /// Counts bytes read or written and waits as `bytes_per_second` requires; `false` once the

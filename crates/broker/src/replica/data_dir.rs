@@ -18,9 +18,14 @@ use levada_wire::Uuid;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use crate::metadata::controller::{METADATA_TOPIC, check_topic_name};
 use crate::replica::TopicPartition;
 use crate::replica::last_shutdown::{DirectoryAtShutdown, Offsets};
+
+mod names;
+
+pub(super) use self::names::Found;
+use self::names::aside;
+pub(crate) use self::names::partition_of;
 
 /// Kafka's name for the lock file, so that Kafka and Levada keep out of each other's way.
 pub(crate) const LOCK_FILE: &str = ".lock";
@@ -90,9 +95,6 @@ impl DataDirError {
         matches!(self, Self::Unusable { .. } | Self::Log(LogError::Io { .. }))
     }
 }
-
-/// Longest name that Linux's file systems take, bytes.
-const NAME_MAX: usize = 255;
 
 /// An open data directory.
 pub(crate) struct DataDir {
@@ -320,13 +322,35 @@ impl DataDir {
         self.path.join(format!("{topic}-{index}"))
     }
 
-    /// Moves a directory that belongs to an older topic of the same name out of the way.
-    pub(super) fn displace_stale(&self, topic: &str, index: i32, topic_id: Uuid) -> Result<(), LogError> {
+    /// Moves a directory that belongs to an older topic of the same name out of the way; true if
+    /// there was one.
+    pub(super) fn displace_stale(&self, topic: &str, index: i32, topic_id: Uuid) -> Result<bool, LogError> {
         let dir = self.partition(topic, index);
         match PartitionMetadata::load(&*self.disk, &dir)? {
-            Some(found) if found.topic_id != topic_id.to_bytes() => self.set_aside(&dir, topic, index),
-            _ => Ok(()),
+            Some(found) if found.topic_id != topic_id.to_bytes() => {
+                self.set_aside(&dir, topic, index).map(|()| true)
+            }
+            _ => Ok(false),
         }
+    }
+
+    /// Removes a partition from the checkpoints. The caller sees to it that no other thread stores
+    /// them.
+    pub(super) fn forget_offsets(&self, key: &TopicPartition) -> Result<(), LogError> {
+        let mut stored = self.stored.lock();
+        for which in [
+            OffsetCheckpoint::RecoveryPoint,
+            OffsetCheckpoint::Replication,
+            OffsetCheckpoint::LogStart,
+            OffsetCheckpoint::Cleaner,
+        ] {
+            let mut offsets = checkpoint(&*self.disk, which, &self.path);
+            if offsets.remove(key).is_some() {
+                stored.remove(which.file_name());
+                which.store(&*self.disk, &self.path, &offsets)?;
+            }
+        }
+        Ok(())
     }
 
     pub(super) fn set_aside(&self, dir: &Path, topic: &str, index: i32) -> Result<(), LogError> {
@@ -351,6 +375,12 @@ impl DataDir {
     /// True if the partition has a directory.
     pub(super) fn has_partition(&self, topic: &str, index: i32) -> bool {
         self.disk.len(&self.partition(topic, index)).is_ok()
+    }
+
+    /// True if the partition has no directory for certain.
+    pub(super) fn lacks_partition(&self, topic: &str, index: i32) -> bool {
+        let found = self.disk.len(&self.partition(topic, index));
+        found.is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
     }
 
     /// A partition's directory was made: [`DataDir::sync_names`] has something to wait for.
@@ -446,25 +476,6 @@ impl DataDir {
     }
 }
 
-/// A directory whose name has a suffix and an id.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Found {
-    pub(super) key: TopicPartition,
-    /// The id: 32 digits, the same for both directories of a log that moves.
-    pub(super) unique: String,
-    pub(super) path: PathBuf,
-}
-
-impl Found {
-    fn of(path: PathBuf, suffix: &str) -> Option<Self> {
-        let (name, unique) = path.file_name()?.to_str()?.strip_suffix(suffix)?.rsplit_once('.')?;
-        let is_id = unique.len() == 32 && unique.bytes().all(|byte| byte.is_ascii_hexdigit());
-        let (topic, index) = partition_of(name).filter(|_| is_id)?;
-        let (key, unique) = ((topic.to_owned(), index), unique.to_owned());
-        Some(Self { key, unique, path })
-    }
-}
-
 /// An unreadable checkpoint is ignored, as in Kafka: without a recovery point the whole log is
 /// verified, without a start offset the log begins with its first segment.
 fn checkpoint(disk: &dyn Disk, which: OffsetCheckpoint, dir: &Path) -> Offsets {
@@ -472,23 +483,6 @@ fn checkpoint(disk: &dyn Disk, which: OffsetCheckpoint, dir: &Path) -> Offsets {
         tracing::warn!(%error, "ignored a damaged checkpoint; logs are checked in full, or begin with their first segment");
         Offsets::new()
     })
-}
-
-/// `name` of topic `t` and partition 3 is `t-3`; none for names that are not of a partition, or of
-/// the metadata log.
-pub(crate) fn partition_of(name: &str) -> Option<(&str, i32)> {
-    let (topic, index) = name.rsplit_once('-')?;
-    let index = index.parse().ok()?;
-    (check_topic_name(topic).is_ok() && topic != METADATA_TOPIC).then_some((topic, index))
-}
-
-/// A name that no partition has, unique for each call, as Kafka forms it; topics may have the
-/// longest name that fits a directory, so theirs is cut.
-fn aside(topic: &str, index: i32, suffix: &str) -> String {
-    let unique = ::uuid::Uuid::new_v4().simple().to_string();
-    let room = NAME_MAX - unique.len() - suffix.len() - index.to_string().len() - 2;
-    let topic = &topic[..topic.len().min(room)];
-    format!("{topic}-{index}.{unique}{suffix}")
 }
 
 /// Takes the lock that keeps two processes out of one directory; it is held for as long as the file

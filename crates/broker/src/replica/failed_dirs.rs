@@ -39,12 +39,7 @@ impl Replicas {
     pub(crate) fn abandon(&self, partition: &Partition) {
         let log = partition.log();
         log.abandon();
-        let left = PartitionAtShutdown {
-            clean: false,
-            recovery_point: log.recovery_point(),
-            log_start: log.log_start(),
-            high_watermark: log.high_watermark(),
-        };
+        let left = PartitionAtShutdown::of(log);
         self.unopened.lock().note(&(partition.topic().to_owned(), partition.index()), left);
         self.partitions.remove_one(partition.topic_id(), partition.index());
         drop(partition.lane().take_writer());

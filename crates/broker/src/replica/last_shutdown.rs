@@ -43,6 +43,23 @@ pub(crate) struct PartitionAtShutdown {
     pub(crate) high_watermark: i64,
 }
 
+impl PartitionAtShutdown {
+    /// State in which an open log is left without a close.
+    pub(crate) fn of(log: &levada_log::Partition) -> Self {
+        Self {
+            clean: false,
+            recovery_point: log.recovery_point(),
+            log_start: log.log_start(),
+            high_watermark: log.high_watermark(),
+        }
+    }
+
+    /// True if a checkpoint has the partition beyond the start of a new log.
+    pub(super) fn has_offsets(&self) -> bool {
+        self.recovery_point > 0 || self.log_start > 0 || self.high_watermark > 0
+    }
+}
+
 impl LastShutdown {
     pub(super) fn new(dirs: Vec<DirectoryAtShutdown>, homes: HashMap<TopicPartition, usize>) -> Self {
         let broker_epoch = dirs.first().and_then(|first| first.broker_epoch);
@@ -145,6 +162,13 @@ impl UnservedPartitions {
     /// The log will be recovered.
     pub(crate) fn expect(&mut self, key: TopicPartition, left: PartitionAtShutdown) {
         self.0.insert(key, (left, UnservedReason::Recovering));
+    }
+
+    /// The log begins as a new one.
+    pub(super) fn reset(&mut self, key: &TopicPartition) {
+        if let Some((left, _)) = self.0.get_mut(key) {
+            *left = PartitionAtShutdown::default();
+        }
     }
 
     pub(crate) fn forget(&mut self, key: &TopicPartition) {

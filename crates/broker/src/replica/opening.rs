@@ -9,6 +9,7 @@ use levada_wire::Uuid;
 use crate::clock::now_ms;
 use crate::config::{CleanupPolicy, TopicConfig};
 use crate::metadata::image::{ConfigResource, Image};
+use crate::replica::data_dir::DataDir;
 use crate::replica::last_shutdown::PartitionAtShutdown;
 use crate::replica::log_config::{log_config, topic_config};
 use crate::replica::{Leadership, Partition, PartitionIdentity, Replicas, TopicPartition};
@@ -108,8 +109,8 @@ impl Replicas {
         left: impl Fn(&TopicPartition) -> PartitionAtShutdown,
     ) -> Result<Partition, LogError> {
         let key = one.key();
-        let left = left(&key);
-        let opened = self.try_open(one, left);
+        let mut left = left(&key);
+        let opened = self.try_open(one, &mut left);
         if let Err(error) = &opened
             && self.unopened.lock().note(&key, left)
         {
@@ -118,33 +119,33 @@ impl Replicas {
         opened
     }
 
-    fn try_open(&self, one: Missing, left: PartitionAtShutdown) -> Result<Partition, LogError> {
+    /// Opens one partition. If its directory is new, `left` becomes the state of a new partition.
+    fn try_open(&self, one: Missing, left: &mut PartitionAtShutdown) -> Result<Partition, LogError> {
         let key = one.key();
         let Missing { identity, config, directory } = one;
         let (topic, index) = (identity.topic.clone(), identity.index);
         let broker = self.config.load();
         let cordoned = |dir: &Path| broker.cluster.as_ref().is_some_and(|cluster| cluster.cordoned.has(dir));
         let dir = self.dirs.home(&key, directory, cordoned)?;
-        // The leader epochs of a follower's log come from its batches alone.
-        let led = Some(&identity.leadership).filter(|leadership| leadership.is_leader());
-        let options = OpenOptions {
-            config: log_config(&broker, &config),
-            leader_epoch: led.map_or(-1, |leadership| leadership.leader_epoch()),
-            recovery_point: left.recovery_point,
-            log_start: left.log_start,
-            high_watermark: Some(left.high_watermark),
-            gapless_from: self.gapless_from(&identity, config.cleanup_policy),
-            clean: left.clean,
-            disk: dir.disk().clone(),
-            checked_bytes: self.recovery.checked_bytes(),
-            background: dir.background().clone(),
-            watch: dir.watch(),
-            ..OpenOptions::new(dir.partition(&topic, index))
-        };
-        let adopted = dir.displace_stale(&topic, index, identity.topic_id);
-        let adopted = adopted.and_then(|()| self.dirs.adopt_copy(dir, &key, (identity.topic_id, directory)));
-        let opened = adopted.and_then(|()| {
+        let placed = self.place(dir, &key, (identity.topic_id, directory), left);
+        let opened = placed.and_then(|()| {
             let is_new = !dir.has_partition(&topic, index);
+            // The leader epochs of a follower's log come from its batches alone.
+            let led = Some(&identity.leadership).filter(|leadership| leadership.is_leader());
+            let options = OpenOptions {
+                config: log_config(&broker, &config),
+                leader_epoch: led.map_or(-1, |leadership| leadership.leader_epoch()),
+                recovery_point: left.recovery_point,
+                log_start: left.log_start,
+                high_watermark: Some(left.high_watermark),
+                gapless_from: self.gapless_from(&identity, config.cleanup_policy),
+                clean: left.clean,
+                disk: dir.disk().clone(),
+                checked_bytes: self.recovery.checked_bytes(),
+                background: dir.background().clone(),
+                watch: dir.watch(),
+                ..OpenOptions::new(dir.partition(&topic, index))
+            };
             let opened = Writer::open(options, now_ms());
             if is_new {
                 dir.note_new_name();
@@ -162,9 +163,36 @@ impl Replicas {
             tracing::warn!(partition = %format_args!("{topic}-{index}"), ?cut, "truncated a torn batch at the end of the log");
         }
         // A process that ended between a truncation and its note left a checkpoint beyond the end.
-        self.cleaner.lower(&key, writer.partition().log_end());
+        if self.cleaner.lower(&key, writer.partition().log_end()) {
+            self.store_cleaner_checkpoint();
+        }
         let partition = Partition::new(identity, writer, config, self.upkeep.clone());
         Ok(partition.leased(self.lease.clone()).replicated(self.replication.clone()))
+    }
+
+    /// Makes the partition's directory the one of its topic. Checkpoints name a partition by its
+    /// topic's name: if the directory was another topic's, or is missing, their offsets are not
+    /// the partition's, and `left` becomes the state of a new one. Otherwise its log would begin
+    /// at an offset that the topic does not have yet.
+    fn place(
+        &self,
+        dir: &DataDir,
+        key: &TopicPartition,
+        (topic_id, recorded): (Uuid, Uuid),
+        left: &mut PartitionAtShutdown,
+    ) -> Result<(), LogError> {
+        let was_displaced = dir.displace_stale(&key.0, key.1, topic_id)?;
+        self.dirs.adopt_copy(dir, key, (topic_id, recorded))?;
+        if (was_displaced || dir.lacks_partition(&key.0, key.1)) && left.has_offsets() {
+            // Before there is a directory: no start after a crash finds it with the offsets.
+            let mut stored_marks = self.storing_checkpoint.lock();
+            *stored_marks = None;
+            self.unopened.lock().reset(key);
+            self.cleaner.forget(key);
+            dir.forget_offsets(key)?;
+            *left = PartitionAtShutdown::default();
+        }
+        Ok(())
     }
 
     /// The offset from which missing offsets are no work of compaction, if the log has to end where
@@ -180,11 +208,7 @@ impl Replicas {
     /// # Errors
     /// The names of new directories are not on the device: no partition in the directory around
     /// them is served, and opening is tried again. If another one is served, there is no error.
-    pub(crate) fn enter(
-        &self,
-        mut opened: Vec<Partition>,
-        left: impl Fn(&TopicPartition) -> PartitionAtShutdown,
-    ) -> Result<Vec<Arc<Partition>>, LogError> {
+    pub(crate) fn enter(&self, mut opened: Vec<Partition>) -> Result<Vec<Arc<Partition>>, LogError> {
         // Were the names of new directories lost, records that are on the device would be lost with
         // them.
         let mut failure = None;
@@ -196,8 +220,8 @@ impl Replicas {
             if let Err(error) = dir.sync_names() {
                 dir.report(&error);
                 let held_back = opened.extract_if(.., |one| is_here(one));
-                held_back.map(|one| key_of(&one)).for_each(|key| {
-                    self.unopened.lock().note(&key, left(&key));
+                held_back.for_each(|one| {
+                    self.unopened.lock().note(&key_of(&one), PartitionAtShutdown::of(one.log()));
                 });
                 failure = Some(error);
             }

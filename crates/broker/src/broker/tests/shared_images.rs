@@ -4,7 +4,9 @@ use std::sync::{Arc, mpsc};
 
 use levada_log::Append;
 use levada_log::batch::Builder;
+use levada_log::checkpoint::OffsetCheckpoint;
 use levada_log::crash_disk::Recorder;
+use levada_log::disk::RealDisk;
 use levada_wire::Uuid;
 use tempfile::TempDir;
 
@@ -17,10 +19,13 @@ use crate::metadata::image::{Image, Position};
 use crate::metadata::records::{
     LEADER_UNCHANGED, PartitionChangeRecord, PartitionRecord, Record, RemoveTopicRecord, TopicRecord,
 };
-use crate::replica::OFFSETS_TOPIC;
+use crate::replica::last_shutdown::PartitionAtShutdown;
+use crate::replica::{OFFSETS_TOPIC, Partition};
 
 const TOPIC: Uuid = Uuid::from_bytes([7; 16]);
 const OFFSETS: Uuid = Uuid::from_bytes([8; 16]);
+/// A later topic with the name of the first.
+const NAMESAKE: Uuid = Uuid::from_bytes([10; 16]);
 pub(super) const OTHER: i32 = 9;
 
 /// A broker that is given images, as if controllers elsewhere had sent them.
@@ -69,16 +74,21 @@ impl Member {
     }
 
     fn create(&mut self, topic_id: Uuid, name: &str, replicas: &[i32]) {
-        let topic = TopicRecord { name: name.to_owned(), topic_id };
-        let partition = PartitionRecord {
-            topic_id,
-            partition_id: 0,
-            replicas: replicas.to_vec(),
-            isr: replicas.to_vec(),
-            leader: replicas[0],
-            ..PartitionRecord::default()
-        };
-        self.publish(&[topic.into(), partition.into()]);
+        self.publish(&creation(topic_id, name, replicas));
+    }
+
+    /// A partition whose log is [2, 3).
+    fn partition_that_begins_later(&mut self) -> Arc<Partition> {
+        self.create(TOPIC, "t", &[self.node]);
+        (0..3).for_each(|offset| assert_eq!(self.write("t"), Ok(offset)));
+        let partition = self.now.broker.replicas().partition("t", 0).unwrap();
+        self.now.broker.replicas().delete_records(&partition, 2).unwrap();
+        self.now.broker.replicas().store_checkpoints();
+        partition
+    }
+
+    fn checkpoint(&self, which: OffsetCheckpoint) -> Option<i64> {
+        which.load(&RealDisk, self.home.path()).unwrap().get(&("t".to_owned(), 0)).copied()
     }
 
     fn elect(&mut self, topic_id: Uuid, leader: i32) {
@@ -144,6 +154,20 @@ impl Member {
     }
 }
 
+/// A topic of one partition; all replicas are in sync, and the first leads.
+fn creation(topic_id: Uuid, name: &str, replicas: &[i32]) -> [Record; 2] {
+    let topic = TopicRecord { name: name.to_owned(), topic_id };
+    let partition = PartitionRecord {
+        topic_id,
+        partition_id: 0,
+        replicas: replicas.to_vec(),
+        isr: replicas.to_vec(),
+        leader: replicas[0],
+        ..PartitionRecord::default()
+    };
+    [topic.into(), partition.into()]
+}
+
 /// Gives a partition other replicas; all of them are in sync, and the first leads.
 pub(super) fn reassignment((topic_id, partition_id): (Uuid, i32), replicas: &[i32]) -> Record {
     let change = PartitionChangeRecord {
@@ -203,6 +227,45 @@ fn a_topic_that_another_broker_led_is_forgotten_when_it_is_deleted() {
     member.publish(&[RemoveTopicRecord { topic_id: TOPIC }.into()]);
     assert_eq!(member.write("t"), Err(ErrorCode::UnknownTopicOrPartition));
     assert!(member.now.broker.replicas().unopened().lock().is_empty());
+}
+
+#[test]
+fn a_topic_that_was_created_again_while_the_broker_was_down_begins_at_zero() {
+    let mut member = Member::start();
+    let node = member.node;
+    drop(member.partition_that_begins_later());
+    let replicas = member.now.broker.replicas();
+    let removed = replicas.partitions().remove(TOPIC);
+    let left = PartitionAtShutdown { clean: true, ..PartitionAtShutdown::of(removed[0].log()) };
+    assert_eq!((left.log_start, left.high_watermark), (2, 3));
+    drop(removed[0].lane().take_writer());
+    // Only the later topic is in the first image that the next process gets.
+    member.note(&[RemoveTopicRecord { topic_id: TOPIC }.into()]);
+    member.note(&creation(NAMESAKE, "t", &[OTHER, node]));
+    let replicas = member.now.broker.replicas();
+    let missing = replicas.missing(&member.image, [NAMESAKE].into_iter());
+    let (opened, failure) = replicas.open(missing, &|_| left);
+    assert!(failure.is_none(), "{failure:?}");
+    let log = opened[0].log();
+    assert_eq!((log.log_start(), log.log_end(), log.high_watermark()), (0, 0, 0));
+    assert!(member.directories().iter().any(|name| name.ends_with("-stray")), "{:?}", member.directories());
+    // A crash before the next checkpoints does not bring the offsets back.
+    let all = [OffsetCheckpoint::LogStart, OffsetCheckpoint::RecoveryPoint, OffsetCheckpoint::Replication];
+    assert_eq!(all.map(|which| member.checkpoint(which)), [None; 3]);
+}
+
+#[test]
+fn a_topic_that_is_deleted_while_its_log_is_offline_leaves_no_offsets_to_its_namesake() {
+    let mut member = Member::start();
+    let node = member.node;
+    let partition = member.partition_that_begins_later();
+    member.now.broker.replicas().abandon(&partition);
+    member.publish(&[RemoveTopicRecord { topic_id: TOPIC }.into()]);
+    assert!(member.now.broker.replicas().unopened().lock().is_empty());
+    assert_eq!(member.directories(), Vec::<String>::new());
+    member.create(NAMESAKE, "t", &[node]);
+    let log = member.now.broker.replicas().partition("t", 0).unwrap().shared_log();
+    assert_eq!((log.log_start(), log.log_end(), log.high_watermark()), (0, 0, 0));
 }
 
 #[test]
