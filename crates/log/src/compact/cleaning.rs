@@ -57,6 +57,8 @@ pub struct Counts {
 #[derive(Debug)]
 pub struct Cleaning {
     job: Job,
+    /// Truncations of the log before this began.
+    cuts: u64,
     segments: Arc<Vec<Arc<Segment>>>,
     keys: KeyMap,
     groups: VecDeque<Range<usize>>,
@@ -71,6 +73,8 @@ impl Cleaning {
     /// A failing disk, or bytes that are no intact batch.
     pub fn begin(job: Job, throttle: Throttle<'_>) -> Result<Self, CleanError> {
         let DirtySection { first_dirty, end, .. } = job.dirt;
+        // Before anything is read: values that a truncation removes replace nothing.
+        let cuts = job.partition.cuts();
         // Values that are learnt here replace earlier values permanently: if a power loss took
         // them, a key would have no value. They count by the markers of their transactions, which
         // may be in the active segment.
@@ -79,7 +83,7 @@ impl Cleaning {
         let records = end.saturating_sub(first_dirty).max(0).cast_unsigned();
         let keys = KeyMap::new(job.memory_bytes, job.load_factor, records);
         let (groups, transactions, counts) = (VecDeque::new(), Transactions::default(), Counts::default());
-        let mut cleaning = Self { job, segments, keys, groups, transactions, counts };
+        let mut cleaning = Self { job, cuts, segments, keys, groups, transactions, counts };
         cleaning.learn(throttle)?;
         let upto = end.min(cleaning.end());
         let upto = cleaning.segments.partition_point(|segment| segment.base() < upto);
@@ -207,7 +211,7 @@ impl Cleaning {
         let snapshots = recover::snapshots_in(&*partition.disk, &partition.dir(), base..end)?;
         let producers = self.producers_at(base, producers)?;
         let cleaned = output.finish(&self.transactions.take_kept(), producers, modified)?;
-        Ok(Cleaned { old, snapshots, ..cleaned })
+        Ok(Cleaned { old, snapshots, cuts: self.cuts, ..cleaned })
     }
 
     /// The snapshot of producers where a group begins, as it may stay: without transactions that

@@ -24,6 +24,8 @@ pub struct Cleaned {
     pub(crate) old: Vec<Arc<Segment>>,
     /// Snapshots of producers that go with them.
     pub(crate) snapshots: Vec<PathBuf>,
+    /// Truncations of the log before the compaction began.
+    pub(crate) cuts: u64,
 }
 
 impl Cleaned {
@@ -140,6 +142,7 @@ impl<'a> Output<'a> {
             max_timestamp: self.progress.latest.timestamp,
             old: Vec::new(),
             snapshots: Vec::new(),
+            cuts: 0,
         })
     }
 

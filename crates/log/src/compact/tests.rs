@@ -229,6 +229,21 @@ fn what_is_not_in_the_log_any_more_is_not_replaced() {
 }
 
 #[test]
+fn a_truncation_of_later_values_keeps_the_earlier_ones() {
+    let (dir, _, mut writer) = log(3);
+    let mut job = job(writer.partition(), 1 << 20);
+    // A group for each segment.
+    job.config.segment_bytes = 1;
+    let mut cleaning = Cleaning::begin(job, GO_ON).unwrap();
+    writer.truncate(12, 0).unwrap();
+    let cleaned = cleaning.next_segment(&writer.last_records(), GO_ON).unwrap().unwrap();
+    assert_eq!((cleaned.base, cleaned.old.len()), (0, 1));
+    assert!(writer.replace(cleaned).unwrap().is_none());
+    assert_eq!(offsets(writer.partition()), (0..12).collect::<Vec<_>>());
+    assert!(!names(dir.path()).iter().any(|name| name.ends_with(".cleaned")));
+}
+
+#[test]
 fn a_damaged_batch_is_not_written_anew() {
     let (dir, _, writer) = log(2);
     let path = dir.path().join("00000000000000000008.log");

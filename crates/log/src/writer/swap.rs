@@ -53,8 +53,12 @@ impl Writer {
     }
 
     /// Puts a compacted segment in place; returns the files of the replaced segments, `None` if
-    /// these segments of the log have changed: then the result is discarded. Renames at most a few
-    /// hundred files; a flush makes the names durable.
+    /// these segments of the log have changed, or the log was truncated since the compaction began:
+    /// then the result is discarded. Renames at most a few hundred files; a flush makes the names
+    /// durable.
+    ///
+    /// A truncation may have removed the later value for which a record was taken out, also from a
+    /// segment that is not among the replaced ones.
     ///
     /// In this order, so that a crash leaves one or the other: the new files are renamed to
     /// `.swap`, and after the last of these renames the next opening continues from here; the old
@@ -65,7 +69,8 @@ impl Writer {
     /// finishes the work.
     pub fn replace(&mut self, cleaned: Cleaned) -> Result<Option<Retired>, LogError> {
         let mut segments = Vec::clone(&self.partition.segments.load());
-        let place = place(&segments, &cleaned.old).filter(|_| !self.partition.is_offline());
+        let is_intact = !self.partition.is_offline() && self.partition.cuts() == cleaned.cuts;
+        let place = place(&segments, &cleaned.old).filter(|_| is_intact);
         let Some(at) = place else { return cleaned.discard().map(|()| None) };
         if let Err(error) = self.announce(&cleaned) {
             return self.retreat(cleaned).and(Err(error));
