@@ -16,6 +16,8 @@ pub(crate) struct Leadership {
     partition_epoch: i32,
     replicas: Vec<i32>,
     isr: Vec<i32>,
+    /// No other replica is known to have as many records as this node.
+    has_the_most: bool,
     /// This node is to lead, and could not store the beginning of the leader epoch.
     is_unstored: bool,
 }
@@ -30,6 +32,7 @@ impl Leadership {
             partition_epoch: partition.partition_epoch,
             replicas: partition.replicas.clone(),
             isr: partition.isr.clone(),
+            has_the_most: has_the_most(partition, node_id),
             is_unstored: false,
         }
     }
@@ -62,9 +65,9 @@ impl Leadership {
     /// replicas may have them. A leader keeps its records, because its followers would copy the
     /// truncation. So does the last replica in sync of a compacted topic: Kafka's followers begin
     /// segments after gaps that their leader's compaction has left.
-    pub(crate) fn ends_at_holes(&self, node_id: i32, is_compacted: bool) -> bool {
-        let has_the_most = is_compacted && self.isr == [node_id];
-        self.is_replicated() && !self.is_leader() && !has_the_most
+    pub(crate) fn ends_at_holes(&self, is_compacted: bool) -> bool {
+        let keeps_gaps = is_compacted && self.has_the_most;
+        self.is_replicated() && !self.is_leader() && !keeps_gaps
     }
 
     /// True if no other replica must have the appended records, now or later.
@@ -121,6 +124,14 @@ impl Leadership {
             _ => Ok(()),
         }
     }
+}
+
+/// True if the node is the last replica in sync. With eligible leader replicas (KIP-966) the list
+/// of replicas in sync is empty while the last one is offline, and that replica is in the list of
+/// eligible leaders, or of the last known ones.
+fn has_the_most(partition: &PartitionRegistration, node_id: i32) -> bool {
+    let lists = [&partition.isr, &partition.eligible_leader_replicas, &partition.last_known_elr];
+    lists.into_iter().find(|list| !list.is_empty()).is_some_and(|list| *list == [node_id])
 }
 
 #[cfg(test)]

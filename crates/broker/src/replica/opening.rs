@@ -199,7 +199,7 @@ impl Replicas {
     /// some are: two logs that end at the same offset of the same epoch must be equal.
     fn gapless_from(&self, identity: &PartitionIdentity, policy: CleanupPolicy) -> Option<i64> {
         let key = (identity.topic.to_string(), identity.index);
-        let ends = identity.leadership.ends_at_holes(self.node_id, policy.compact);
+        let ends = identity.leadership.ends_at_holes(policy.compact);
         ends.then(|| self.cleaner.checkpoint(&key).unwrap_or(0))
     }
 

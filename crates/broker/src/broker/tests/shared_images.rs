@@ -17,7 +17,8 @@ use crate::group::GroupError;
 use crate::group::request::{CommitPartition, CommitRequest, CommitTopic, FetchRequest};
 use crate::metadata::image::{Image, Position};
 use crate::metadata::records::{
-    LEADER_UNCHANGED, PartitionChangeRecord, PartitionRecord, Record, RemoveTopicRecord, TopicRecord,
+    ConfigRecord, LEADER_UNCHANGED, PartitionChangeRecord, PartitionRecord, Record, RemoveTopicRecord,
+    TopicRecord,
 };
 use crate::replica::last_shutdown::PartitionAtShutdown;
 use crate::replica::{OFFSETS_TOPIC, Partition};
@@ -89,6 +90,22 @@ impl Member {
 
     fn checkpoint(&self, which: OffsetCheckpoint) -> Option<i64> {
         which.load(&RealDisk, self.home.path()).unwrap().get(&("t".to_owned(), 0)).copied()
+    }
+
+    /// Takes a topic out of service as the end of the process does.
+    fn leave(&self, topic_id: Uuid) -> PartitionAtShutdown {
+        let removed = self.now.broker.replicas().partitions().remove(topic_id);
+        drop(removed[0].lane().take_writer());
+        PartitionAtShutdown::of(removed[0].log())
+    }
+
+    /// The partition of a topic in the next image, opened after this shutdown.
+    fn reopen(&self, topic_id: Uuid, left: PartitionAtShutdown) -> Partition {
+        let replicas = self.now.broker.replicas();
+        let missing = replicas.missing(&self.image, [topic_id].into_iter());
+        let (mut opened, failure) = replicas.open(missing, &|_| left);
+        assert!(failure.is_none(), "{failure:?}");
+        opened.pop().unwrap()
     }
 
     fn elect(&mut self, topic_id: Uuid, leader: i32) {
@@ -234,19 +251,13 @@ fn a_topic_that_was_created_again_while_the_broker_was_down_begins_at_zero() {
     let mut member = Member::start();
     let node = member.node;
     drop(member.partition_that_begins_later());
-    let replicas = member.now.broker.replicas();
-    let removed = replicas.partitions().remove(TOPIC);
-    let left = PartitionAtShutdown { clean: true, ..PartitionAtShutdown::of(removed[0].log()) };
+    let left = PartitionAtShutdown { clean: true, ..member.leave(TOPIC) };
     assert_eq!((left.log_start, left.high_watermark), (2, 3));
-    drop(removed[0].lane().take_writer());
     // Only the later topic is in the first image that the next process gets.
     member.note(&[RemoveTopicRecord { topic_id: TOPIC }.into()]);
     member.note(&creation(NAMESAKE, "t", &[OTHER, node]));
-    let replicas = member.now.broker.replicas();
-    let missing = replicas.missing(&member.image, [NAMESAKE].into_iter());
-    let (opened, failure) = replicas.open(missing, &|_| left);
-    assert!(failure.is_none(), "{failure:?}");
-    let log = opened[0].log();
+    let opened = member.reopen(NAMESAKE, left);
+    let log = opened.log();
     assert_eq!((log.log_start(), log.log_end(), log.high_watermark()), (0, 0, 0));
     assert!(member.directories().iter().any(|name| name.ends_with("-stray")), "{:?}", member.directories());
     // A crash before the next checkpoints does not bring the offsets back.
@@ -266,6 +277,39 @@ fn a_topic_that_is_deleted_while_its_log_is_offline_leaves_no_offsets_to_its_nam
     member.create(NAMESAKE, "t", &[node]);
     let log = member.now.broker.replicas().partition("t", 0).unwrap().shared_log();
     assert_eq!((log.log_start(), log.log_end(), log.high_watermark()), (0, 0, 0));
+}
+
+#[test]
+fn the_last_eligible_leader_of_a_compacted_topic_opens_with_what_follows_a_gap() {
+    for (is_last, log_end) in [(false, 1), (true, 3)] {
+        let mut member = Member::start();
+        let node = member.node;
+        member.create(TOPIC, "t", &[node]);
+        let compact = ConfigRecord {
+            resource_type: 2,
+            resource_name: "t".to_owned(),
+            name: "cleanup.policy".to_owned(),
+            value: Some("compact".to_owned()),
+        };
+        member.publish(&[compact.into()]);
+        let partition = member.now.broker.replicas().partition("t", 0).unwrap();
+        for offset in 0..3 {
+            assert_eq!(member.write("t"), Ok(offset));
+            partition.lane().with_writer(|writer| writer.roll(0)).unwrap().unwrap();
+        }
+        let left = PartitionAtShutdown { recovery_point: 0, ..member.leave(TOPIC) };
+        std::fs::remove_file(member.home.path().join("t-0/00000000000000000001.log")).unwrap();
+        let change = PartitionChangeRecord {
+            topic_id: TOPIC,
+            replicas: Some(vec![OTHER, node]),
+            isr: Some(Vec::new()),
+            leader: -1,
+            eligible_leader_replicas: Some(vec![if is_last { node } else { OTHER }]),
+            ..PartitionChangeRecord::default()
+        };
+        member.note(&[change.into()]);
+        assert_eq!(member.reopen(TOPIC, left).log().log_end(), log_end, "last: {is_last}");
+    }
 }
 
 #[test]

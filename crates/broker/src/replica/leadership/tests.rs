@@ -44,10 +44,8 @@ fn only_a_later_partition_epoch_follows() {
 fn the_last_replica_in_sync_of_a_compacted_topic_keeps_what_follows_a_gap() {
     let replica = |leader, isr: &[i32]| {
         let (isr, replicas) = (isr.to_vec(), vec![1, 2]);
-        Leadership::of(
-            &PartitionRegistration { leader, isr, replicas, ..PartitionRegistration::default() },
-            1,
-        )
+        let partition = PartitionRegistration { leader, isr, replicas, ..PartitionRegistration::default() };
+        Leadership::of(&partition, 1)
     };
     for (leader, isr, compacted, ends) in [
         (1, &[1, 2][..], false, false),
@@ -57,6 +55,32 @@ fn the_last_replica_in_sync_of_a_compacted_topic_keeps_what_follows_a_gap() {
         (-1, &[1], false, true),
         (-1, &[1], true, false),
     ] {
-        assert_eq!(replica(leader, isr).ends_at_holes(1, compacted), ends, "{leader} {isr:?} {compacted}");
+        assert_eq!(replica(leader, isr).ends_at_holes(compacted), ends, "{leader} {isr:?} {compacted}");
+    }
+}
+
+#[test]
+fn the_last_eligible_leader_of_a_compacted_topic_keeps_what_follows_a_gap() {
+    for (isr, elr, last_known, ends) in [
+        (&[][..], &[1][..], &[][..], false),
+        (&[], &[], &[1], false),
+        (&[], &[1], &[2], false),
+        (&[], &[1, 2], &[], true),
+        (&[], &[2], &[1], true),
+        (&[], &[], &[2], true),
+        (&[2], &[1], &[1], true),
+        (&[], &[], &[], true),
+    ] {
+        let partition = PartitionRegistration {
+            leader: -1,
+            replicas: vec![1, 2],
+            isr: isr.to_vec(),
+            eligible_leader_replicas: elr.to_vec(),
+            last_known_elr: last_known.to_vec(),
+            ..PartitionRegistration::default()
+        };
+        let replica = Leadership::of(&partition, 1);
+        assert_eq!(replica.ends_at_holes(true), ends, "{isr:?} {elr:?} {last_known:?}");
+        assert!(replica.ends_at_holes(false), "not compacted: {isr:?} {elr:?} {last_known:?}");
     }
 }
