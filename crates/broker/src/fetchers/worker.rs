@@ -238,7 +238,10 @@ impl Follow {
                 Task::Locate(bound) => self.locate(&task, *bound),
                 other => match self.partitions.get(&task.partition) {
                     None => Outcome::Superseded,
-                    Some(partition) => self.rooms.replicas.carry_out(partition, task.leader_epoch, other),
+                    Some(partition) => {
+                        let decided_in = (task.leader_epoch, task.end);
+                        self.rooms.replicas.carry_out(partition, decided_in, other)
+                    }
                 },
             };
             next = self.fetcher.done(&task, outcome, steady_ms());

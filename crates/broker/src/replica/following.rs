@@ -3,10 +3,10 @@
 
 use std::sync::Arc;
 
-use levada_cluster::replication::apply::apply;
+use levada_cluster::replication::apply::{Attempt, apply, log_end};
 use levada_cluster::replication::fetcher::PartitionKey;
 use levada_cluster::replication::follower::{LogEnd, Outcome, Task};
-use levada_log::AppendError;
+use levada_log::{AppendError, Writer};
 
 use crate::clock::now_ms;
 use crate::replica::{Partition, Replicas};
@@ -31,27 +31,33 @@ impl Replicas {
         follows.then(|| FollowStart {
             partition,
             leader_epoch,
-            end: LogEnd { offset: log.log_end(), epoch: log.latest_epoch() },
+            end: log_end(&log),
             high_watermark: log.high_watermark(),
         })
     }
 
-    /// Does a task of a follower, if the partition is still served and follows in this leader
-    /// epoch. A partition of the same name that was opened since has another log. Blocks on the
-    /// disk.
-    pub(crate) fn carry_out(&self, partition: &Partition, leader_epoch: i32, task: &Task) -> Outcome {
-        let log = partition.log();
-        let (high_watermark, log_end) = (log.high_watermark(), log.log_end());
-        let applied =
-            match partition.follow(leader_epoch, |writer| apply(writer, task, leader_epoch, now_ms())) {
-                None => return Outcome::Superseded,
-                Some(Ok(applied)) => applied,
-                Some(Err(error)) => return self.failed(partition, &error),
-            };
-        if applied.end.offset < log_end {
+    /// Does a task of a follower, if the partition is still served, follows in this leader epoch,
+    /// and ends where the task was decided: while the number of fetchers changes, two threads may
+    /// have tasks for one log. A partition of the same name that was opened since has another log.
+    /// Blocks on the disk.
+    pub(crate) fn carry_out(
+        &self,
+        partition: &Partition,
+        (leader_epoch, end): (i32, LogEnd),
+        task: &Task,
+    ) -> Outcome {
+        let high_watermark = partition.log().high_watermark();
+        let work = |writer: &mut Writer| apply(writer, task, leader_epoch, end, now_ms());
+        let applied = match partition.follow(leader_epoch, work) {
+            None => return Outcome::Superseded,
+            Some(Ok(Attempt::Moved(end))) => return Outcome::Moved(end),
+            Some(Ok(Attempt::Applied(applied))) => applied,
+            Some(Err(error)) => return self.failed(partition, &error),
+        };
+        if applied.end.offset < end.offset {
             // Before anything is appended there.
             self.lower_cleaner_checkpoint(partition, applied.end.offset);
-            tell_of_truncation(partition, (log_end, applied.end.offset), high_watermark);
+            tell_of_truncation(partition, (end.offset, applied.end.offset), high_watermark);
         }
         let retired = applied.discarded.map_or(Ok(()), |discarded| self.retire(partition, discarded));
         if let Err(error) = retired {
@@ -82,7 +88,7 @@ impl Replicas {
         match (error, is_offline) {
             (AppendError::LeaderEpoch { .. }, _) => Outcome::Superseded,
             (_, true) => Outcome::Offline,
-            (_, false) => Outcome::Damaged(LogEnd { offset: log.log_end(), epoch: log.latest_epoch() }),
+            (_, false) => Outcome::Damaged(log_end(log)),
         }
     }
 }

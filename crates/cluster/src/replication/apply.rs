@@ -15,8 +15,24 @@ pub struct Applied {
     pub retired: Option<Retired>,
 }
 
-/// Does a task on the log. The caller has seen to it that the log still follows in `leader_epoch`,
-/// and keeps it so until this returns. [`Task::Locate`] is a request, and does nothing here.
+/// Result of an attempt to do a task.
+#[derive(Debug)]
+pub enum Attempt {
+    /// The task is done.
+    Applied(Applied),
+    /// The log ends here, and not where the task was decided: nothing was done.
+    Moved(LogEnd),
+}
+
+/// End of a log.
+pub fn log_end(log: &levada_log::Partition) -> LogEnd {
+    LogEnd { offset: log.log_end(), epoch: log.latest_epoch() }
+}
+
+/// Does a task on the log if the log still ends at `decided_at`: another thread may have changed
+/// the log since the task was decided. The caller has seen to it that the log still follows in
+/// `leader_epoch`, and keeps it so until this returns. [`Task::Locate`] is a request, and does
+/// nothing here.
 ///
 /// # Errors
 /// Batches that are damaged or do not continue the log, or a failing disk.
@@ -24,8 +40,17 @@ pub fn apply(
     writer: &mut Writer,
     task: &Task,
     leader_epoch: i32,
+    decided_at: LogEnd,
     now_ms: i64,
-) -> Result<Applied, AppendError> {
+) -> Result<Attempt, AppendError> {
+    let end = log_end(writer.partition());
+    if end != decided_at {
+        return Ok(Attempt::Moved(end));
+    }
+    change(writer, task, leader_epoch, now_ms).map(Attempt::Applied)
+}
+
+fn change(writer: &mut Writer, task: &Task, leader_epoch: i32, now_ms: i64) -> Result<Applied, AppendError> {
     let log = writer.partition().clone();
     let (mut discarded, mut retired) = (None, None);
     match task {
@@ -51,6 +76,5 @@ pub fn apply(
         Task::Restart(offset) => retired = Some(writer.restart_at(*offset, now_ms)?),
         Task::Locate(_) => {}
     }
-    let end = LogEnd { offset: log.log_end(), epoch: log.latest_epoch() };
-    Ok(Applied { end, discarded, retired })
+    Ok(Applied { end: log_end(&log), discarded, retired })
 }

@@ -60,6 +60,8 @@ pub struct FetcherTask {
     pub partition: PartitionKey,
     /// The leader epoch in which the log must still follow.
     pub leader_epoch: i32,
+    /// The end that the log must still have.
+    pub end: LogEnd,
     /// The work.
     pub task: Task,
     turn: u64,
@@ -119,7 +121,7 @@ impl Fetcher {
         self.order.insert(turn, partition);
         self.next_place += 1;
         self.partitions.insert(partition, Followed { follower, place: turn, turn });
-        task.map(|task| FetcherTask { partition, leader_epoch, task, turn })
+        task.map(|task| FetcherTask { partition, leader_epoch, end, task, turn })
     }
 
     /// Follows a partition no more.
@@ -259,7 +261,8 @@ impl Fetcher {
 
 impl Followed {
     fn task(&self, partition: PartitionKey, task: Task) -> FetcherTask {
-        FetcherTask { partition, leader_epoch: self.follower.leader_epoch(), task, turn: self.turn }
+        let (leader_epoch, end) = (self.follower.leader_epoch(), self.follower.end());
+        FetcherTask { partition, leader_epoch, end, task, turn: self.turn }
     }
 }
 

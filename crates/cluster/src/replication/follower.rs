@@ -40,7 +40,8 @@ pub enum Bound {
 }
 
 /// Work of the driver for a partition. It is done only while the partition still follows in the
-/// leader epoch that [`Follower::leader_epoch`] had.
+/// leader epoch that [`Follower::leader_epoch`] had, and while the log ends where [`Follower::end`]
+/// was: otherwise a late task could replace what another thread has appended since.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Task {
     /// Append these batches, which may be none, then take over the marks.
@@ -72,6 +73,8 @@ pub enum Outcome {
     /// The task has failed: the batches are damaged or do not continue the log, or the disk took
     /// none or only the first of them. The log ends here.
     Damaged(LogEnd),
+    /// The log ends here, and not where the task was decided: nothing was done.
+    Moved(LogEnd),
     /// The storage has failed.
     Offline,
     /// The partition does not follow in this leader epoch any more, so nothing was done.
@@ -139,6 +142,11 @@ impl Follower {
     /// The leader epoch that is followed.
     pub fn leader_epoch(&self) -> i32 {
         self.leader_epoch
+    }
+
+    /// The end of the log, as far as this machine has its outcomes.
+    pub fn end(&self) -> LogEnd {
+        self.end
     }
 
     /// Number of records up to the leader's high watermark; none before the first answer.
@@ -261,6 +269,12 @@ impl Follower {
             (Outcome::Offline, _) => {
                 self.errors += 1;
                 self.halt = Some(Halt::Offline);
+                None
+            }
+            // Another thread is at work on the log, and will be told to stop.
+            (Outcome::Moved(end), _) => {
+                self.end = end;
+                self.delay(retry_ms);
                 None
             }
             // The driver is about to get the replacement.

@@ -5,7 +5,8 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use bytes::Bytes;
-use levada_cluster::replication::follower::{Outcome, Task};
+use levada_cluster::replication::apply::log_end;
+use levada_cluster::replication::follower::{LeaderMarks, LogEnd, Outcome, Task};
 use levada_log::Append;
 use levada_log::batch::Builder;
 use levada_wire::Uuid;
@@ -430,10 +431,41 @@ fn a_task_for_a_removed_replica_leaves_its_successor_alone() {
     rig.publish(&[replicas(&[OTHER, node])]);
     let (successor, restart) = (rig.partition(), Task::Restart(5));
     let epoch = successor.leadership().leader_epoch();
-    let carry_out = |partition: &Partition| rig.broker.replicas().carry_out(partition, epoch, &restart);
+    let end = log_end(successor.log());
+    let carry_out =
+        |partition: &Partition| rig.broker.replicas().carry_out(partition, (epoch, end), &restart);
     assert_eq!(carry_out(&removed), Outcome::Superseded);
     assert_eq!(successor.log().log_end(), 0);
     assert!(matches!(carry_out(&successor), Outcome::Done(end) if end.offset == 5));
+}
+
+/// The number of fetchers changes, and the thread that has a partition no longer is late.
+#[test]
+fn a_task_that_was_decided_for_another_end_of_the_log_changes_nothing() {
+    let mut rig = Rig::start();
+    rig.run(async {
+        for offset in 0..3 {
+            assert_eq!(rig.produce(1, LONG_MS).await, (OK, offset));
+        }
+    });
+    let (leader, isr) = (OTHER, Some(vec![OTHER]));
+    rig.publish(&[PartitionChangeRecord { leader, isr, ..change(TOPIC) }.into()]);
+    let partition = rig.partition();
+    let (epoch, end) = (partition.leadership().leader_epoch(), log_end(partition.log()));
+    let carry_out = |end, task: &Task| rig.broker.replicas().carry_out(&partition, (epoch, end), task);
+    let mut batch = Builder::new().base_offset(50).leader_epoch(epoch);
+    batch.push(0, None, Some(b"behind a gap"));
+    let marks = LeaderMarks { high_watermark: 60, log_start: 0 };
+    let append = Task::Append { records: batch.build().unwrap().freeze(), marks };
+    let earlier = [LogEnd { offset: 2, ..end }, LogEnd { epoch: end.epoch - 1, ..end }];
+    for task in [Task::Restart(50), Task::Truncate(0), append] {
+        for decided_at in earlier {
+            assert_eq!(carry_out(decided_at, &task), Outcome::Moved(end), "{task:?}");
+        }
+        assert_eq!(log_end(partition.log()), end, "{task:?}");
+        assert_eq!(partition.log().log_start(), 0);
+    }
+    assert!(matches!(carry_out(end, &Task::Truncate(1)), Outcome::Done(end) if end.offset == 1));
 }
 
 /// Records that are appended after a truncation were not compacted.
@@ -452,7 +484,8 @@ fn a_truncation_takes_the_checkpoint_of_compaction_back() {
     rig.publish(&[PartitionChangeRecord { leader, isr, ..change(TOPIC) }.into()]);
     let epoch = rig.partition().leadership().leader_epoch();
     let truncate = Task::Truncate(1);
-    let done = rig.broker.replicas().carry_out(&rig.partition(), epoch, &truncate);
+    let end = log_end(rig.partition().log());
+    let done = rig.broker.replicas().carry_out(&rig.partition(), (epoch, end), &truncate);
     assert!(matches!(done, Outcome::Done(end) if end.offset == 1), "{done:?}");
     assert_eq!(cleaner(&rig), Some(1));
 }

@@ -1,6 +1,6 @@
 //! A partition whose leader changes.
 
-use levada_cluster::replication::apply::apply;
+use levada_cluster::replication::apply::{Applied, Attempt, apply, log_end};
 use levada_cluster::replication::follower::{LeaderMarks, Task};
 use levada_log::batch::Builder;
 use levada_log::{AppendError, OpenOptions};
@@ -85,13 +85,14 @@ fn records_are_shown_at_once_only_while_no_other_replica_is_in_sync() {
 /// Applies what the leader sent in answer to a fetch of this epoch: a record and its high
 /// watermark. The end of the log and the high watermark then; none if nothing was done.
 fn replicate(partition: &Arc<Partition>, asked_in: i32, batch_epoch: i32) -> Option<(i64, i64)> {
-    let end = partition.log().log_end();
+    let decided_at = log_end(partition.log());
+    let end = decided_at.offset;
     let mut batch = Builder::new().base_offset(end).leader_epoch(batch_epoch);
     batch.push(1_000, None, Some(b"value"));
     let marks = LeaderMarks { high_watermark: end + 1, log_start: 0 };
     let task = Task::Append { records: batch.build().unwrap().freeze(), marks };
-    let applied = partition.follow(asked_in, |writer| apply(writer, &task, asked_in, 1_000))?;
-    let end = applied.unwrap().end;
+    let attempt = partition.follow(asked_in, |writer| apply(writer, &task, asked_in, decided_at, 1_000))?;
+    let Attempt::Applied(Applied { end, .. }) = attempt.unwrap() else { panic!("nobody else appends") };
     Some((end.offset, partition.log().high_watermark()))
 }
 

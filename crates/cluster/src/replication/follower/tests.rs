@@ -78,6 +78,19 @@ fn an_append_that_fails_half_way_is_continued_where_the_log_ends() {
 }
 
 #[test]
+fn a_log_that_another_thread_has_changed_is_fetched_from_its_present_end() {
+    let (mut follower, end) = (follower(5, 3), LogEnd { offset: 8, epoch: 4 });
+    let task = follower.answered(follower.wanted(0).unwrap(), answer(0), RETRY_MS).unwrap();
+    assert_eq!(follower.done(&task, Outcome::Moved(end), RETRY_MS), None);
+    assert_eq!((follower.end(), follower.errors(), follower.delayed_until()), (end, 0, Some(RETRY_MS)));
+    assert_eq!(follower.wanted(RETRY_MS), Some(Asked { leader_epoch: 9, offset: 8, last_epoch: 4 }));
+    // A truncation that was decided for the end before is not taken for one of this log.
+    let shorter = LogEnd { offset: 2, epoch: 3 };
+    assert_eq!(follower.done(&Task::Truncate(4), Outcome::Moved(shorter), RETRY_MS), None);
+    assert_eq!(follower.end(), shorter);
+}
+
+#[test]
 fn an_answer_to_another_question_does_not_count() {
     let asked = follower(5, 3).wanted(0).unwrap();
     let others =

@@ -483,13 +483,18 @@ impl Sim {
         let now_ms = self.now_ms;
         let in_any = self.is_mutated(Mutation::AppendsInAnyEpoch);
         let restarts = self.is_mutated(Mutation::RestartsWhenOutOfRange);
+        // Faults that are made on purpose leave the machine with another end than the log's.
+        let is_sound = self.mutation.is_none();
         let Some(process) = self.process(id, incarnation) else { return Ok(()) };
         let is_current = process.follows().is_some_and(|follows| follows.leader_epoch == task.leader_epoch);
         let leads = process.leads().is_some();
+        let end = process.log.as_ref().map(|log| log_end(log.partition()));
         let outcome = if process.log.is_none() || !is_current && (leads || !in_any) {
             Outcome::Superseded
         } else if let Task::Locate(bound) = task.task {
             self.locate(id, task.leader_epoch, bound)
+        } else if let Some(end) = end.filter(|end| is_sound && *end != task.end) {
+            Outcome::Moved(end)
         } else {
             self.change_log(id, &task)?
         };
