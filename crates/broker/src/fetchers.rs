@@ -6,6 +6,7 @@
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -51,6 +52,8 @@ struct Totals {
 struct State {
     workers: BTreeMap<WorkerId, Worker>,
     placed: HashMap<PartitionKey, WorkerId>,
+    /// Partitions whose thread could not be started, with their leaders.
+    pending: HashMap<PartitionKey, i32>,
     /// Workers without partitions, which end.
     ending: Vec<Worker>,
     is_stopped: bool,
@@ -78,23 +81,19 @@ impl Fetchers {
             return;
         }
         let id = (leader, thread_of(&partition, threads));
-        let is_placed = state.placed.get(&partition) == Some(&id);
-        if !is_placed {
-            state.forget(&partition);
+        state.follow(partition, id, || Worker::start((self.rooms.clone(), self.totals.clone()), id));
+    }
+
+    /// Has the partitions whose thread could not be started follow their leaders, up to the first
+    /// whose thread cannot be started either. Once in a round of housekeeping.
+    pub(crate) fn retry(&self) {
+        let pending = self.state.lock().pending.clone();
+        for (partition, leader) in pending {
+            self.follow(partition, leader);
+            if self.state.lock().pending.contains_key(&partition) {
+                return;
+            }
         }
-        let worker = match state.workers.entry(id) {
-            Entry::Occupied(running) => running.into_mut(),
-            Entry::Vacant(vacant) => match Worker::start((self.rooms.clone(), self.totals.clone()), id) {
-                Ok(worker) => vacant.insert(worker),
-                Err(error) => {
-                    tracing::error!(%error, leader, "cannot start a thread that follows another broker");
-                    return;
-                }
-            },
-        };
-        worker.tell(Command::Follow(partition));
-        worker.partitions += usize::from(!is_placed);
-        state.placed.insert(partition, id);
     }
 
     /// Stops following the leader of a partition.
@@ -125,6 +124,7 @@ impl Fetchers {
             let mut state = self.state.lock();
             state.is_stopped = true;
             state.placed.clear();
+            state.pending.clear();
             let mut workers = std::mem::take(&mut state.ending);
             workers.extend(std::mem::take(&mut state.workers).into_values());
             workers
@@ -141,7 +141,35 @@ impl Drop for Fetchers {
 }
 
 impl State {
+    /// Places a partition on a thread, which is started if there is none.
+    fn follow(&mut self, partition: PartitionKey, id: WorkerId, start: impl FnOnce() -> io::Result<Worker>) {
+        let is_placed = self.placed.get(&partition) == Some(&id);
+        if !is_placed {
+            self.forget(&partition);
+        }
+        let worker = match self.workers.entry(id) {
+            Entry::Occupied(running) => running.into_mut(),
+            Entry::Vacant(vacant) => match start() {
+                Ok(worker) => vacant.insert(worker),
+                Err(error) => {
+                    let leader = id.0;
+                    // One line for all partitions.
+                    if self.pending.is_empty() {
+                        tracing::error!(%error, leader, "cannot start a thread that follows another broker; the broker retries every few seconds");
+                    }
+                    self.pending.insert(partition, leader);
+                    return;
+                }
+            },
+        };
+        worker.tell(Command::Follow(partition));
+        worker.partitions += usize::from(!is_placed);
+        self.placed.insert(partition, id);
+        self.pending.remove(&partition);
+    }
+
     fn forget(&mut self, partition: &PartitionKey) {
+        self.pending.remove(partition);
         let Some(id) = self.placed.remove(partition) else { return };
         let Some(worker) = self.workers.get_mut(&id) else { return };
         worker.partitions -= 1;

@@ -12,9 +12,10 @@ type Work = fn(&Broker);
 
 /// The rooms, in this order. A room that panics runs again in the next round, and does not delay
 /// the others.
-const ROOMS: [(&str, Work); 10] = [
+const ROOMS: [(&str, Work); 11] = [
     ("upkeep of logs", |broker| broker.replicas.keep_logs()),
     ("opening of partitions", |broker| broker.publisher.open_unopened()),
+    ("threads that follow other brokers", |broker| broker.publisher.follow_pending()),
     ("leader epochs not stored", |broker| broker.publisher.lead_unstored()),
     ("records of directories", |broker| broker.controller.record_directories()),
     ("checkpoints", |broker| broker.replicas.store_checkpoints()),

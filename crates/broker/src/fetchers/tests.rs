@@ -111,3 +111,20 @@ fn the_partitions_of_a_topic_are_spread_over_the_threads() {
     let used = |threads| (0..12).map(|index| thread_of(&(TOPIC, index), threads)).collect::<BTreeSet<_>>();
     assert_eq!([1, 3, 4].map(|threads| used(threads).len()), [1, 3, 4]);
 }
+
+#[test]
+fn a_thread_that_could_not_be_started_is_started_with_the_next_attempt() {
+    let (mut state, partition, id) = (State::default(), (TOPIC, 0), (7, 0));
+    let fails = || Err(io::Error::from(io::ErrorKind::WouldBlock));
+    state.follow(partition, id, fails);
+    assert_eq!(state.pending, HashMap::from([(partition, 7)]));
+    assert!(state.placed.is_empty() && state.workers.is_empty());
+    state.follow(partition, id, || Ok(Worker::idle()));
+    assert!(state.pending.is_empty());
+    assert_eq!((state.placed.get(&partition), state.workers[&id].partitions), (Some(&id), 1));
+    // Another leader, whose thread cannot be started either; then none.
+    state.follow(partition, (8, 0), fails);
+    assert_eq!((state.pending.get(&partition), state.workers.len()), (Some(&8), 0));
+    state.forget(&partition);
+    assert!(state.pending.is_empty());
+}

@@ -93,6 +93,13 @@ impl Worker {
         Ok(Self { shared, cutoff, thread, partitions: 0 })
     }
 
+    /// A thread without work.
+    #[cfg(test)]
+    pub(super) fn idle() -> Self {
+        let (shared, cutoff) = (Arc::<Shared>::default(), Cutoff::default());
+        Self { shared, cutoff, thread: thread::spawn(|| ()), partitions: 0 }
+    }
+
     pub(super) fn tell(&self, command: Command) {
         self.shared.tell(command);
     }

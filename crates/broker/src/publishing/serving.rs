@@ -144,6 +144,14 @@ impl Publisher {
         }
     }
 
+    /// Retries to follow leaders whose threads could not be started.
+    pub(crate) fn follow_pending(&self) {
+        if let Some(fetchers) = &self.fetchers {
+            // The leaders do not change meanwhile.
+            self.metadata.hold(|_| fetchers.retry());
+        }
+    }
+
     /// Stops the fetchers of partitions that have left this broker.
     pub(super) fn unfollow(&self, partitions: &[Arc<Partition>]) {
         for (fetchers, partition) in
