@@ -455,7 +455,7 @@ impl Partition {
         self.report_failure(error);
     }
 
-    /// Takes the log out of use: its directory has failed.
+    /// Takes the log out of use: its directory has failed, or its content is unknown.
     pub fn abandon(&self) {
         self.offline.store(true, Ordering::Release);
     }

@@ -49,6 +49,7 @@ impl Replicas {
         let high_watermark = partition.log().high_watermark();
         let work = |writer: &mut Writer| apply(writer, task, leader_epoch, end, now_ms());
         let applied = match partition.follow(leader_epoch, work) {
+            None if partition.log().is_offline() => return Outcome::Offline,
             None => return Outcome::Superseded,
             Some(Ok(Attempt::Moved(end))) => return Outcome::Moved(end),
             Some(Ok(Attempt::Applied(applied))) => applied,

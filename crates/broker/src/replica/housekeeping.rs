@@ -164,7 +164,11 @@ fn close_logs(partitions: &[Arc<Partition>], failed: impl Fn(&Partition) + Sync)
     let next = AtomicUsize::new(0);
     let work = || {
         while let Some(partition) = partitions.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let Some(writer) = partition.lane().take_writer() else { continue };
+            let Some(writer) = partition.lane().take_writer() else {
+                // A write has panicked. Deleted partitions are not served any more.
+                failed(partition);
+                continue;
+            };
             if let Err(error) = writer.close() {
                 tracing::error!(partition = partition.name(), %error, "cannot close the log cleanly");
                 failed(partition);

@@ -28,7 +28,7 @@ pub(crate) type AppendResult = Result<Appended, AppendError>;
 /// The lane of one partition. Shared by all shards.
 pub(crate) struct AppendLane {
     queue: Mutex<Queue>,
-    /// None once the log is closed or deleted.
+    /// None once the log is closed or deleted, or a write has panicked.
     writer: Mutex<Option<Writer>>,
     log: Arc<levada_log::Partition>,
     storage_warning: RepeatedWarning,
@@ -247,7 +247,7 @@ impl AppendLane {
             }
             queue.busy = true;
         }
-        let _broken = PoisonOnPanic(self);
+        let _broken = BrokenOnPanic(self);
         let mut own = self.write(&mut [append], now_ms);
         wrote();
         let left = self.drain(now_ms, wrote);
@@ -257,7 +257,7 @@ impl AppendLane {
     /// Writes the backlog, group by group, until it is empty or other connections should get a
     /// turn. Only for the thread that got the backlog.
     pub(crate) fn drain(&self, now_ms: i64, wrote: impl Fn()) -> Backlog {
-        let _broken = PoisonOnPanic(self);
+        let _broken = BrokenOnPanic(self);
         for _ in 0..GROUPS_PER_TURN {
             let group: Vec<Job> = {
                 let mut queue = self.queue.lock();
@@ -323,8 +323,17 @@ impl AppendLane {
         writer.as_mut().map(work)
     }
 
+    /// As [`AppendLane::with_writer`], but `work` also runs without a writer. Then nothing is
+    /// appended any more.
+    pub(crate) fn with_writer_if_any<T>(&self, work: impl FnOnce(Option<&mut Writer>) -> T) -> T {
+        let mut writer = self.writer.lock();
+        let _hold = WriterHold::begin(self, Work::Housekeeping);
+        work(writer.as_mut())
+    }
+
     /// As [`AppendLane::with_writer`], for batches of a leader: the duration counts as appending.
     pub(crate) fn replicate<T>(&self, work: impl FnOnce(&mut Writer) -> T) -> Option<T> {
+        let _broken = OfflineOnPanic(self);
         let mut writer = self.writer.lock();
         let _hold = WriterHold::begin(self, Work::Append);
         writer.as_mut().map(work)
@@ -375,14 +384,27 @@ impl Drop for WriterHold<'_> {
     }
 }
 
-/// If a write panics, the content of the log is unknown: the log goes offline, and its waiters get
-/// an error.
-struct PoisonOnPanic<'a>(&'a AppendLane);
+/// If a write panics, the content of the log is unknown: the log goes offline. Lives longer than
+/// the lock of the writer.
+struct OfflineOnPanic<'a>(&'a AppendLane);
 
-impl Drop for PoisonOnPanic<'_> {
+impl Drop for OfflineOnPanic<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
+            self.0.log.abandon();
             drop(self.0.take_writer());
+            tracing::error!(log = %self.0.log.dir().display(), "partition offline: a write to its log panicked; restart the broker to recover the log");
+        }
+    }
+}
+
+/// The same for the thread that has the turn: the waiters of the lane get an error.
+struct BrokenOnPanic<'a>(&'a AppendLane);
+
+impl Drop for BrokenOnPanic<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            drop(OfflineOnPanic(self.0));
             let mut queue = self.0.queue.lock();
             queue.busy = false;
             queue.waiting.clear();

@@ -183,9 +183,9 @@ impl Partition {
     }
 
     /// Applies a later leadership; an earlier one changes nothing. Appends that were checked before
-    /// are refused, and waiters check again.
+    /// are refused, and waiters check again. A log without a writer does not lead.
     pub(crate) fn lead(&self, next: Leadership) {
-        self.lane.with_writer(|writer| {
+        self.lane.with_writer_if_any(|writer| {
             if next.follows(&self.leadership.load()) {
                 tracing::debug!(
                     partition = self.name(),
@@ -194,7 +194,11 @@ impl Partition {
                     replicas = ?next.replicas(),
                     "leadership changed"
                 );
-                let (next, failure) = take_role(writer, next);
+                let (next, failure) = match writer {
+                    Some(writer) => take_role(writer, next),
+                    None if next.is_leader() => (next.unstored(), None),
+                    None => (next, None),
+                };
                 self.note_attempt(&next, failure.as_ref());
                 self.follow_leadership(&next);
                 self.leadership.store(Arc::new(next));

@@ -1,6 +1,7 @@
 //! Requests to a broker that leads a partition of two replicas: the test is the other broker.
 
 use std::future::Future;
+use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::time::Duration;
 
@@ -437,6 +438,25 @@ fn a_task_for_a_removed_replica_leaves_its_successor_alone() {
     assert_eq!(carry_out(&removed), Outcome::Superseded);
     assert_eq!(successor.log().log_end(), 0);
     assert!(matches!(carry_out(&successor), Outcome::Done(end) if end.offset == 5));
+}
+
+#[test]
+fn a_partition_whose_append_has_panicked_gives_its_leadership_up() {
+    let mut rig = Rig::start();
+    rig.run(async { assert_eq!(rig.produce(1, LONG_MS).await, (OK, 0)) });
+    let (node, partition) = (rig.node, rig.partition());
+    let mut batch = Builder::new();
+    batch.push(0, None, None);
+    let append = Append::client(batch.build().unwrap());
+    let panics = AssertUnwindSafe(|| partition.lane().submit(append, 0, || panic!("on purpose")));
+    assert!(std::panic::catch_unwind(panics).is_err());
+    assert!(partition.led().is_some(), "the metadata has nothing else yet");
+    rig.publish(&[PartitionChangeRecord { leader: OTHER, ..change(TOPIC) }.into()]);
+    assert!(!partition.leadership().is_leader() && partition.led().is_none());
+    assert_eq!(partition.leadership().leader(), OTHER);
+    rig.publish(&[PartitionChangeRecord { leader: node, ..change(TOPIC) }.into()]);
+    assert!(partition.leadership().is_unstored() && partition.led().is_none());
+    assert_eq!(partition.check_leader(-1), Err(ErrorCode::NotLeaderOrFollower));
 }
 
 /// The number of fetchers changes, and the thread that has a partition no longer is late.

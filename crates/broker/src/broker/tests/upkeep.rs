@@ -155,3 +155,19 @@ fn a_panic_in_one_room_keeps_no_other_from_its_turn() {
     assert!(written(), "checkpoints come after the room that panics");
     disk.break_down(None);
 }
+
+#[test]
+fn a_panic_during_an_append_takes_the_log_offline_and_leaves_no_mark_of_a_clean_stop() {
+    let home = directory();
+    let disk = Arc::new(Recorder::new(home.path()));
+    let (now, partition) = begin_on(disk.clone(), &home, Ways::default());
+    append(&now, &partition, Builder::new(), (1, 1));
+    disk.break_down(Some("t-0"));
+    let failing = AssertUnwindSafe(|| append(&now, &partition, Builder::new(), (2, 2)));
+    assert!(std::panic::catch_unwind(failing).is_err());
+    disk.break_down(None);
+    assert!(partition.log().is_offline());
+    assert_eq!(now.broker.replicas().offline(), 1);
+    now.broker.close();
+    assert!(!home.path().join(".kafka_cleanshutdown").exists());
+}

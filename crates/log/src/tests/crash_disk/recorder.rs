@@ -83,7 +83,7 @@ pub struct Recorder {
     /// Writes to a log in a directory of this name find the disk full.
     full: Mutex<Option<&'static str>>,
     refused: AtomicUsize,
-    /// Listing a directory of this name, or a sync of a file in it, panics.
+    /// Listing a directory of this name, or a write or sync of a file in it, panics.
     broken: Mutex<Option<&'static str>>,
 }
 
@@ -155,8 +155,8 @@ impl Recorder {
         self.refused.load(Ordering::Relaxed)
     }
 
-    /// Lets everybody panic who lists a directory of this name or syncs a file in it, or nobody any
-    /// more.
+    /// Lets everybody panic who lists a directory of this name, or writes or syncs a file in it, or
+    /// nobody any more.
     pub fn break_down(&self, name: Option<&'static str>) {
         *self.broken.lock() = name;
     }
@@ -286,6 +286,7 @@ impl Disk for Recorder {
             self.refused.fetch_add(1, Ordering::Relaxed);
             return Err(io::ErrorKind::StorageFull.into());
         }
+        path.parent().into_iter().for_each(|dir| self.panic_if_broken(dir));
         let bytes: Vec<u8> = parts.iter().flat_map(|part| part.iter().copied()).collect();
         let write = |state: &mut State| {
             RealDisk.write_at(file, path, parts, at)?;
@@ -343,6 +344,7 @@ impl Disk for Recorder {
     }
 
     fn write_mapped(&self, map: &mut WriteMap, path: &Path, bytes: &[u8], at: u64) -> io::Result<()> {
+        path.parent().into_iter().for_each(|dir| self.panic_if_broken(dir));
         let do_it = |state: &mut State| {
             RealDisk.write_mapped(map, path, bytes, at)?;
             // Without a name, in a directory that is to go, the bytes are in the file all the same,
