@@ -325,11 +325,16 @@ impl Transactions {
             let (groups, at) = (self.coordinators.groups(), Some(partition.index()));
             return Ok(groups.ask_at(at, end, GroupError::CoordinatorNotAvailable).await?);
         }
+        // In this order, as a change of the leadership stores `led` first. A marker of another leader
+        // epoch than that of `led` is refused: nothing would wait for its replicas.
+        let leader_epoch = partition.leadership().leader_epoch();
+        partition.check_leader(leader_epoch)?;
         let led = partition.led();
         if led.as_ref().is_some_and(|led| led.shortage().is_some()) {
             return Err(ErrorCode::NotEnoughReplicas);
         }
-        let append = end.append(now_ms()).expect("a batch of one small record can be built");
+        let marker = end.append(now_ms()).expect("a batch of one small record can be built");
+        let append = Append { leader_epoch, ..marker };
         // A batch that came before the marker is in the log would find the transaction open, and
         // open it again behind the marker.
         let submitted = partition.append(append, now_ms()).committed(led, || Instant::now() + MARKER_WAIT);

@@ -76,9 +76,11 @@ pub(crate) async fn answer(context: &Context, request: DeleteRecordsRequest) -> 
 fn delete(replicas: &Replicas, topic: &str, asked: DeleteRecordsPartition) -> Deleted {
     let partition = match replicas.partition(topic, asked.partition_index) {
         Ok(_) if is_internal(topic) => Err(ErrorCode::InvalidTopic),
-        other => other,
+        Ok(partition) => partition.check_leader(-1).map(|()| partition),
+        Err(error) => Err(error),
     };
-    // Before the deletion, so that the loss of the leadership during it is noticed.
+    // After the check, since a change of the leadership stores `led` before the rest. Before the
+    // deletion, so that the loss of the leadership during it is noticed.
     let led = partition.as_ref().ok().and_then(|partition| partition.led());
     let result = partition.and_then(|partition| replicas.delete_records(&partition, asked.offset));
     Deleted { asked, result, led }

@@ -1,5 +1,6 @@
 //! Images of a cluster with other brokers: leaders change, replicas come and leave.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 
 use levada_log::Append;
@@ -13,15 +14,15 @@ use tempfile::TempDir;
 use super::crash::directory;
 use super::crash::life::{Incarnation, Ways};
 use crate::error_code::ErrorCode;
-use crate::group::GroupError;
-use crate::group::request::{CommitPartition, CommitRequest, CommitTopic, FetchRequest};
+use crate::group::request::{CommitPartition, CommitRequest, CommitTopic, EndTxnRequest, FetchRequest};
+use crate::group::{GroupError, Producer};
 use crate::metadata::image::{Image, Position};
 use crate::metadata::records::{
     ConfigRecord, LEADER_UNCHANGED, PartitionChangeRecord, PartitionRecord, Record, RemoveTopicRecord,
     TopicRecord,
 };
 use crate::replica::last_shutdown::PartitionAtShutdown;
-use crate::replica::{OFFSETS_TOPIC, Partition};
+use crate::replica::{Leadership, OFFSETS_TOPIC, Partition};
 
 const TOPIC: Uuid = Uuid::from_bytes([7; 16]);
 const OFFSETS: Uuid = Uuid::from_bytes([8; 16]);
@@ -377,4 +378,52 @@ fn records_of_a_partition_that_is_led_elsewhere_are_not_deleted_here() {
     let deleted = member.now.broker.replicas().delete_records(&partition, 1);
     assert_eq!(deleted, Err(ErrorCode::NotLeaderOrFollower));
     assert_eq!(partition.log().log_start(), 0);
+}
+
+/// The broker acknowledged such a marker as soon as it was in its own log: the transaction ended
+/// although no other replica had the marker.
+#[test]
+fn a_marker_is_refused_while_this_node_begins_to_lead() {
+    const EPOCHS: &str = "t-0/leader-epoch-checkpoint.tmp";
+    let home = directory();
+    let disk = Arc::new(Recorder::new(home.path()));
+    let now = Incarnation::begin(disk.clone(), home.path(), Ways::default()).unwrap();
+    let mut member = Member::of(now, home);
+    let node = member.node;
+    member.create(TOPIC, "t", &[OTHER, node]);
+    let partition = member.now.broker.replicas().partition("t", 0).unwrap();
+    let elected = PartitionChangeRecord {
+        topic_id: TOPIC,
+        partition_id: 0,
+        leader: node,
+        ..PartitionChangeRecord::default()
+    };
+    member.note(&[elected.into()]);
+    let leadership = Leadership::of(member.image.topic("t").unwrap().partition(0).unwrap(), node);
+    let is_answered = AtomicBool::new(false);
+    disk.hold(Some(EPOCHS));
+    let written = std::thread::scope(|scope| {
+        scope.spawn(|| partition.lead(leadership));
+        while !member.home.path().join(EPOCHS).exists() {
+            std::thread::yield_now();
+        }
+        scope.spawn(|| {
+            // A marker that gets into the lane waits for the writer, which the change holds.
+            while !is_answered.load(Ordering::SeqCst) && !partition.lane().is_busy() {
+                std::thread::yield_now();
+            }
+            disk.hold(None);
+        });
+        let end = EndTxnRequest {
+            producer: Producer { id: 1, epoch: 0 },
+            coordinator_epoch: 0,
+            commit: true,
+            transaction_version: 0,
+        };
+        let written = member.now.run(member.now.broker.transactions().write_marker(&partition, end));
+        is_answered.store(true, Ordering::SeqCst);
+        written
+    });
+    assert_eq!(written, Err(ErrorCode::NotLeaderOrFollower));
+    assert_eq!((partition.check_leader(-1), partition.log().log_end()), (Ok(()), 0));
 }

@@ -134,15 +134,22 @@ impl Recorder {
         self.state.lock().ops.push(Op::SyncDir { path: dir });
     }
 
-    /// Lets everybody wait who lists a directory of this name, or nobody any more.
+    /// Lets everybody wait who lists a directory of this name or syncs a file of it, or nobody any
+    /// more.
     pub fn hold(&self, name: Option<&'static str>) {
         self.hold_each(name.as_slice());
     }
 
-    /// Lets everybody wait who lists a directory of one of these names that has files.
+    /// Lets everybody wait who lists a directory of one of these names that has files, or syncs a
+    /// file of one of these names.
     pub fn hold_each(&self, names: &[&'static str]) {
         *self.held.lock() = names.to_vec();
         self.let_go.notify_all();
+    }
+
+    fn wait_while_held(&self, path: &Path) {
+        let is_held = |held: &mut Vec<&str>| held.iter().any(|name| path.ends_with(name));
+        self.let_go.wait_while(&mut self.held.lock(), |held| is_held(held));
     }
 
     /// Lets the disk be full for the log in a directory of this name, or for none any more.
@@ -244,9 +251,8 @@ impl State {
 impl ReadFiles for Recorder {
     fn list(&self, dir: &Path) -> io::Result<Vec<DirEntry>> {
         self.panic_if_broken(dir);
-        let is_held = |held: &mut Vec<&str>| held.iter().any(|name| dir.ends_with(name));
         if !RealDisk.list(dir)?.is_empty() {
-            self.let_go.wait_while(&mut self.held.lock(), |held| is_held(held));
+            self.wait_while_held(dir);
         }
         RealDisk.list(dir)
     }
@@ -366,6 +372,7 @@ impl Disk for Recorder {
     }
 
     fn sync_file(&self, path: &Path) -> io::Result<()> {
+        self.wait_while_held(path);
         self.change(|state| state.number(path, false), |file| vec![Op::Sync { file: *file }]).map(drop)
     }
 
