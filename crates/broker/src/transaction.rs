@@ -32,8 +32,9 @@ mod verification;
 use self::markers::{RemoteMarker, RemoteMarkers};
 use self::verification::{Question, RemoteVerification};
 
-/// Longest wait of a marker for the replicas in sync, as Kafka's `request.timeout.ms`.
-const MARKER_WAIT: Duration = Duration::from_secs(30);
+/// Longest wait of a marker for the replicas in sync, as Kafka's `request.timeout.ms`. The write of a
+/// request for markers begins within the same time.
+pub(crate) const MARKER_WAIT: Duration = Duration::from_secs(30);
 
 /// Pause before a marker is retried.
 const MARKER_BACKOFF: Duration = Duration::from_millis(100);
@@ -297,28 +298,35 @@ impl Transactions {
             // Offline: the transaction ends there once the partition is back.
             Err(_) => return MarkerResult::Failed,
         };
-        match self.write_marker(&partition, end).await {
+        match self.write_marker(&partition, end, Instant::now() + MARKER_WAIT).await {
             Ok(()) => MarkerResult::Written,
             Err(error) => failed(&partition, error),
         }
     }
 
     /// Ends a producer's transaction in one partition of this broker; offsets that were committed
-    /// in it become valid, or void.
+    /// in it become valid, or void. The write begins before `until`.
     ///
     /// # Errors
     /// The log's or the group coordinator's, or `UnknownServerError` for a negative producer id or
-    /// epoch, as in Kafka: the marker has not been written.
+    /// epoch, as in Kafka: the marker has not been written. `RequestTimedOut` if the write could not
+    /// begin in time, or if the replicas did not have the marker in time.
     pub(crate) async fn write_marker(
         &self,
         partition: &Arc<Partition>,
         end: EndTxnRequest,
+        until: Instant,
     ) -> Result<(), ErrorCode> {
         // A control batch without a producer ends no transaction, and stays in the log.
         if end.producer.id < 0 || end.producer.epoch < 0 {
             return Err(ErrorCode::UnknownServerError);
         }
         let mut alone = partition.transactions().write().await;
+        // The coordinator may have repeated the marker, and the producer begun its next transaction,
+        // which this marker would end.
+        if Instant::now() >= until {
+            return Err(ErrorCode::RequestTimedOut);
+        }
         *alone += 1;
         if partition.topic() == OFFSETS_TOPIC {
             // The coordinator writes the marker itself: its memory follows its log.

@@ -5,11 +5,13 @@
 //! broker write their markers without it. A marker of a negative producer id or epoch is refused
 //! with UNKNOWN_SERVER_ERROR, as in Kafka.
 
-use levada_wire::messages::write_txn_markers_request::WritableTxnMarkerTopic;
+use levada_wire::messages::write_txn_markers_request::WritableTxnMarker;
 use levada_wire::messages::write_txn_markers_response::{
     WritableTxnMarkerPartitionResult, WritableTxnMarkerResult, WritableTxnMarkerTopicResult,
 };
-use levada_wire::messages::{WriteTxnMarkersRequest, WriteTxnMarkersResponse};
+use levada_wire::messages::{StrBytes, WriteTxnMarkersRequest, WriteTxnMarkersResponse};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use crate::api::Context;
 use crate::api::changes::log_change;
@@ -17,37 +19,49 @@ use crate::error_code::ErrorCode;
 use crate::group::Producer;
 use crate::group::request::EndTxnRequest;
 use crate::security::acl::Operation;
+use crate::transaction::MARKER_WAIT;
 
-/// Markers that are written at the same time.
-const AT_ONCE: usize = 64;
+/// Markers of one request that are being written at the same time; each one has a task.
+const AT_ONCE: usize = 4096;
 
 pub(crate) async fn answer(context: &Context, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse {
-    let mut response = WriteTxnMarkersResponse::default();
     let may = context.might_cluster(Operation::Alter) || context.may_cluster(Operation::ClusterAction);
-    for marker in request.markers {
-        let mut written = message!(WritableTxnMarkerResult { producer_id: marker.producer_id });
+    let codes = if may {
+        write(context, &request.markers).await
+    } else {
+        vec![ErrorCode::ClusterAuthorizationFailed; targets(&request.markers).count()]
+    };
+    let mut codes = codes.into_iter();
+    let markers = request.markers.into_iter().map(|marker| {
+        let topics = marker.topics.into_iter().map(|topic| {
+            let partitions = topic.partition_indexes.iter().zip(&mut codes).map(|(index, error)| {
+                message!(WritableTxnMarkerPartitionResult {
+                    partition_index: *index,
+                    error_code: error.code(),
+                })
+            });
+            let partitions = partitions.collect();
+            message!(WritableTxnMarkerTopicResult { partitions: partitions, name: topic.name })
+        });
+        let topics = topics.collect();
+        message!(WritableTxnMarkerResult { producer_id: marker.producer_id, topics: topics })
+    });
+    message!(WriteTxnMarkersResponse { markers: markers.collect() })
+}
+
+/// Each partition of each marker, in the order of the request.
+fn targets(markers: &[WritableTxnMarker]) -> impl Iterator<Item = (EndTxnRequest, &StrBytes, i32)> {
+    markers.iter().flat_map(|marker| {
         let end = EndTxnRequest {
             producer: Producer { id: marker.producer_id, epoch: marker.producer_epoch },
             coordinator_epoch: marker.coordinator_epoch,
             commit: marker.transaction_result,
             transaction_version: u8::try_from(marker.transaction_version).unwrap_or(0),
         };
-        for topic in marker.topics {
-            written.topics.push(if may { write(context, end, topic).await } else { refuse(topic) });
-        }
-        response.markers.push(written);
-    }
-    response
-}
-
-fn refuse(topic: WritableTxnMarkerTopic) -> WritableTxnMarkerTopicResult {
-    let partitions = topic.partition_indexes.iter().map(|index| {
-        message!(WritableTxnMarkerPartitionResult {
-            partition_index: *index,
-            error_code: ErrorCode::ClusterAuthorizationFailed.code(),
+        marker.topics.iter().flat_map(move |topic| {
+            topic.partition_indexes.iter().map(move |index| (end, &topic.name, *index))
         })
-    });
-    message!(WritableTxnMarkerTopicResult { partitions: partitions.collect(), name: topic.name })
+    })
 }
 
 /// True if the coordinator of another broker has sent the request, which is no event: such a client
@@ -57,41 +71,45 @@ fn is_of_a_coordinator(context: &Context) -> bool {
     context.broker().membership().is_some() && (id.parse::<i32>().is_ok() || id.starts_with("broker-"))
 }
 
-/// Writes a marker into the partitions, many at the same time: each waits for the replicas in sync.
-async fn write(
-    context: &Context,
-    end: EndTxnRequest,
-    topic: WritableTxnMarkerTopic,
-) -> WritableTxnMarkerTopicResult {
-    let mut partitions = Vec::with_capacity(topic.partition_indexes.len());
-    for indexes in topic.partition_indexes.chunks(AT_ONCE) {
-        let mut under_way = Vec::with_capacity(indexes.len());
-        for index in indexes {
-            let partition = context.broker().replicas().partition(topic.name.as_str(), *index);
-            let transactions = context.broker().transactions().clone();
-            let write = async move { transactions.write_marker(&partition?, end).await };
-            under_way.push((*index, tokio::task::spawn_local(write)));
+/// Writes markers, and returns the error code of each, in the order of the request. As in Kafka, no
+/// marker waits until another one is replicated: only the answer does.
+async fn write(context: &Context, markers: &[WritableTxnMarker]) -> Vec<ErrorCode> {
+    let until = Instant::now() + MARKER_WAIT;
+    // A task that panics leaves its code.
+    let mut codes = vec![ErrorCode::NotLeaderOrFollower; targets(markers).count()];
+    let mut under_way = JoinSet::new();
+    for (place, (end, topic, index)) in targets(markers).enumerate() {
+        if under_way.len() == AT_ONCE
+            && let Some(Ok((place, code))) = under_way.join_next().await
+        {
+            codes[place] = code;
         }
-        for (index, one) in under_way {
-            let written = one.await.unwrap_or(Err(ErrorCode::UnknownServerError));
-            if written.is_ok() && !end.commit && !is_of_a_coordinator(context) {
-                let (topic, producer_id) = (topic.name.as_str(), end.producer.id);
-                log_change!(
-                    context,
-                    "transaction aborted in a partition",
-                    topic,
-                    partition = index,
-                    producer_id,
-                );
-            }
-            let error = written.map_or_else(|error| told(error, end.producer), |()| ErrorCode::None);
-            partitions.push(message!(WritableTxnMarkerPartitionResult {
-                partition_index: index,
-                error_code: error.code(),
-            }));
+        let partition = context.broker().replicas().partition(topic.as_str(), index);
+        let transactions = context.broker().transactions().clone();
+        // Tasks begin in this order, and so markers for one partition get in line in it.
+        under_way.spawn_local(async move {
+            let written = async { transactions.write_marker(&partition?, end, until).await };
+            (place, written.await.map_or_else(|error| told(error, end.producer), |()| ErrorCode::None))
+        });
+    }
+    while let Some(ended) = under_way.join_next().await {
+        if let Ok((place, code)) = ended {
+            codes[place] = code;
         }
     }
-    message!(WritableTxnMarkerTopicResult { name: topic.name, partitions: partitions })
+    if !is_of_a_coordinator(context) {
+        for ((end, topic, partition), code) in targets(markers).zip(&codes) {
+            log_abort(context, (end, *code), (topic.as_str(), partition));
+        }
+    }
+    codes
+}
+
+fn log_abort(context: &Context, (end, code): (EndTxnRequest, ErrorCode), (topic, partition): (&str, i32)) {
+    if code == ErrorCode::None && !end.commit {
+        let producer_id = end.producer.id;
+        log_change!(context, "transaction aborted in a partition", topic, partition, producer_id,);
+    }
 }
 
 /// The error in the answer to the coordinator. Kafka's coordinators abandon a transaction, and

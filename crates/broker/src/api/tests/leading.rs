@@ -26,6 +26,7 @@ mod answers;
 mod coordinators;
 mod rig;
 mod tokens;
+mod transactions;
 
 use rig::{OTHER, OTHER_EPOCH, Rig, TOPIC, change};
 

@@ -10,6 +10,7 @@ use levada_log::crash_disk::Recorder;
 use levada_log::disk::RealDisk;
 use levada_wire::Uuid;
 use tempfile::TempDir;
+use tokio::time::Instant;
 
 use super::crash::directory;
 use super::crash::life::{Incarnation, Ways};
@@ -23,6 +24,7 @@ use crate::metadata::records::{
 };
 use crate::replica::last_shutdown::PartitionAtShutdown;
 use crate::replica::{Leadership, OFFSETS_TOPIC, Partition};
+use crate::transaction::MARKER_WAIT;
 
 const TOPIC: Uuid = Uuid::from_bytes([7; 16]);
 const OFFSETS: Uuid = Uuid::from_bytes([8; 16]);
@@ -420,7 +422,8 @@ fn a_marker_is_refused_while_this_node_begins_to_lead() {
             commit: true,
             transaction_version: 0,
         };
-        let written = member.now.run(member.now.broker.transactions().write_marker(&partition, end));
+        let until = Instant::now() + MARKER_WAIT;
+        let written = member.now.run(member.now.broker.transactions().write_marker(&partition, end, until));
         is_answered.store(true, Ordering::SeqCst);
         written
     });

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use levada_log::batch::{self, BatchView, EndMarker, Marker};
+use tokio::time::Instant;
 
 use super::facts::{BatchFact, Facts, TopicFact};
 use super::life::{Incarnation, copier, settle};
@@ -12,6 +13,7 @@ use crate::group::Producer;
 use crate::group::request::{EndTxnRequest, FetchRequest};
 use crate::metadata::image::ConfigResource;
 use crate::replica::{OFFSETS_TOPIC, Partition};
+use crate::transaction::MARKER_WAIT;
 use crate::txn::TxnState;
 use crate::txn::coordinator::ListFilter;
 
@@ -527,7 +529,8 @@ fn end_hanging(now: &Incarnation, partition: &Arc<Partition>, ongoing: &BTreeSet
             commit: false,
             transaction_version: 0,
         };
-        let written = now.run(now.broker.transactions().write_marker(partition, end));
+        let until = Instant::now() + MARKER_WAIT;
+        let written = now.run(now.broker.transactions().write_marker(partition, end, until));
         written.map_err(|error| format!("{}: {state:?} is not ended: {error:?}", partition.name()))?;
     }
     Ok(())
