@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use levada_log::Append;
+use levada_log::{Append, Writer};
 use tokio::sync::RwLockReadGuard;
 use tokio::time::Instant;
 
@@ -107,10 +107,12 @@ impl Transactions {
     ) -> Result<Submitted, TxnError> {
         let ProducerIdentity { producer_id, producer_epoch } = claim.producer;
         let held = partition.transactions().read().await;
-        let is_open = partition
-            .lane()
-            .with_writer(|writer| writer.has_open_transaction(producer_id, producer_epoch))
-            .unwrap_or(false);
+        let has_records = || {
+            let look = |writer: &mut Writer| writer.has_open_transaction(producer_id, producer_epoch);
+            partition.lane().with_writer(look).unwrap_or(false)
+        };
+        // A marker of a coordinator's own partition may still be in the lane.
+        let is_open = partition.topic() != OFFSETS_TOPIC && has_records();
         if is_open {
             return Ok(partition.append(append, now_ms()));
         }
@@ -329,9 +331,12 @@ impl Transactions {
         }
         *alone += 1;
         if partition.topic() == OFFSETS_TOPIC {
-            // The coordinator writes the marker itself: its memory follows its log.
+            // The coordinator writes the marker itself: its memory follows its log. Later commits get
+            // behind the marker in the lane.
             let (groups, at) = (self.coordinators.groups(), Some(partition.index()));
-            return Ok(groups.ask_at(at, end, GroupError::CoordinatorNotAvailable).await?);
+            let written = groups.submit_at(at, end, GroupError::CoordinatorNotAvailable);
+            drop(alone);
+            return Ok(written.await?);
         }
         // In this order, as a change of the leadership stores `led` first. A marker of another leader
         // epoch than that of `led` is refused: nothing would wait for its replicas.

@@ -138,24 +138,35 @@ impl<M: Machine> Host<M> {
     /// Sends a request to the coordinator of its key and waits for the answer without a limit.
     /// Without a partition for the key the request is refused.
     pub(crate) async fn ask<R: Request<M> + Keyed>(&self, request: R) -> R::Answer {
-        let index = self.partition_of(request.key());
-        self.ask_at(index, request, M::NOT_COORDINATOR).await
+        self.submit(request).await
     }
 
-    /// Sends a request to the coordinator of partition `index`, as [`Host::ask`]; `refusal` is the
-    /// error while the coordinator does not serve.
-    pub(crate) async fn ask_at<R: Request<M>>(
+    /// As [`Host::ask`]. The coordinator has the request when this returns, and only the answer is
+    /// waited for.
+    pub(crate) fn submit<R: Request<M> + Keyed>(
+        &self,
+        request: R,
+    ) -> impl Future<Output = R::Answer> + use<M, R> {
+        let index = self.partition_of(request.key());
+        self.submit_at(index, request, M::NOT_COORDINATOR)
+    }
+
+    /// Sends a request to the coordinator of partition `index`, as [`Host::submit`]; `refusal` is the
+    /// error while the coordinator does not serve. Records of a request that does not wait for
+    /// others have their place in the partition's lane when this returns.
+    pub(crate) fn submit_at<R: Request<M>>(
         &self,
         index: Option<i32>,
         request: R,
         refusal: M::Error,
-    ) -> R::Answer {
+    ) -> impl Future<Output = R::Answer> + use<M, R> {
         let refused = request.refused(refusal);
         let slot = index.and_then(|index| self.slots.at(index));
-        let Some(answer) = slot.and_then(|slot| slot.ask(|ticket| request.event(ticket))) else {
-            return refused;
-        };
-        answer.await.ok().and_then(R::answer).unwrap_or(refused)
+        let answer = slot.and_then(|slot| slot.ask(|ticket| request.event(ticket)));
+        async move {
+            let Some(answer) = answer else { return refused };
+            answer.await.ok().and_then(R::answer).unwrap_or(refused)
+        }
     }
 
     /// Reads the coordinator of `key`; none if its partition is not served.

@@ -56,7 +56,7 @@ async fn committed_after(rig: &Rig, passing: &[GroupError]) -> Result<i64, Group
 }
 
 /// Waits until the coordinator serves.
-async fn served(rig: &Rig) {
+pub(super) async fn served(rig: &Rig) {
     let passing = [GroupError::NotCoordinator, GroupError::CoordinatorLoadInProgress];
     while rig.broker.coordinators().groups().view("group", |_| ()).is_none()
         || committed(rig).await.is_err_and(|error| passing.contains(&error))

@@ -5,15 +5,18 @@ use levada_wire::messages::write_txn_markers_request::{WritableTxnMarker, Writab
 use levada_wire::{ApiKey, Uuid};
 use tokio::time::Instant;
 
+use super::coordinators::served;
 use super::rig::Rig;
-use super::{OK, begun};
+use super::{LONG, OK, begun};
 use crate::api::{Context, k27_write_txn_markers};
 use crate::config::Protocol;
 use crate::error_code::ErrorCode;
 use crate::group::Producer;
 use crate::group::request::EndTxnRequest;
+use crate::replica::OFFSETS_TOPIC;
 use crate::security::Session;
 
+const OFFSETS: Uuid = Uuid::from_bytes([9; 16]);
 const ALONE: Uuid = Uuid::from_bytes([10; 16]);
 
 /// Turns after which everything has been done that waits for no other broker.
@@ -79,5 +82,25 @@ fn a_marker_that_has_waited_for_its_turn_for_too_long_is_not_written() {
         drop(held);
         assert_eq!(write.await, Err(ErrorCode::RequestTimedOut));
         assert_eq!(partition.log().log_end(), 0);
+    });
+}
+
+/// Commits of offsets, and markers of other transactions, waited until the marker was replicated.
+#[test]
+fn a_marker_of_offsets_keeps_others_out_only_until_it_is_in_the_lane() {
+    let mut rig = Rig::start();
+    rig.create(OFFSETS, OFFSETS_TOPIC);
+    rig.run(async {
+        served(&rig).await;
+        let partition = rig.broker.replicas().partition(OFFSETS_TOPIC, 0).unwrap();
+        let until = Instant::now() + LONG;
+        let mut first = Box::pin(rig.broker.transactions().write_marker(&partition, end(1), until));
+        assert_eq!(begun(&mut first).await, None);
+        assert!(partition.transactions().try_read().is_ok(), "commits of offsets do not wait");
+        let mut second = Box::pin(rig.broker.transactions().write_marker(&partition, end(2), until));
+        assert_eq!(begun(&mut second).await, None);
+        assert_eq!(partition.log().log_end(), 2);
+        assert_eq!(rig.follow_in(OFFSETS, 2).await.error_code, OK);
+        assert_eq!((first.await, second.await), (Ok(()), Ok(())));
     });
 }
