@@ -6,7 +6,9 @@
 //! transactions in one request, also to verify only that the transactions cover the partitions;
 //! their answers name an error for each partition.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
+use std::pin::Pin;
+use std::time::{Duration, Instant};
 
 use levada_wire::messages::add_partitions_to_txn_request::AddPartitionsToTxnTransaction;
 use levada_wire::messages::add_partitions_to_txn_response::{
@@ -26,6 +28,12 @@ const EPOCH_BUMP_VERSION_MIN: i16 = 5;
 /// From this version on, a fenced producer gets PRODUCER_FENCED.
 const FENCED_VERSION_MIN: i16 = 2;
 
+/// Transactions of one request whose answers are waited for at the same time.
+const AT_ONCE: usize = 1024;
+
+/// Time after which a request with many transactions yields the shard.
+const TURN: Duration = Duration::from_millis(1);
+
 pub(crate) async fn answer(
     context: &Context,
     request: AddPartitionsToTxnRequest,
@@ -38,24 +46,53 @@ pub(crate) async fn answer(
             producer_epoch: request.v3_and_below_producer_epoch,
             topics: request.v3_and_below_topics,
         });
-        response.results_by_topic_v3_and_below = add(context, transaction).await.topic_results;
+        response.results_by_topic_v3_and_below = begin(context, transaction).await.topic_results;
         return response;
     }
     if !context.may_cluster(Operation::ClusterAction) {
         response.error_code = ErrorCode::ClusterAuthorizationFailed.code();
         return response;
     }
+    // As in Kafka, no transaction waits until the records of another one are replicated: only the
+    // answer does.
+    let (mut begun, mut turn) = (VecDeque::new(), Instant::now());
     for transaction in request.transactions {
-        response.results_by_transaction.push(add(context, transaction).await);
+        if begun.len() == AT_ONCE
+            && let Some(first) = begun.pop_front()
+        {
+            response.results_by_transaction.push(first.await);
+        }
+        begun.push_back(begin(context, transaction));
+        if turn.elapsed() > TURN {
+            tokio::task::yield_now().await;
+            turn = Instant::now();
+        }
+    }
+    for next in begun {
+        response.results_by_transaction.push(next.await);
     }
     response
 }
 
-async fn add(context: &Context, transaction: AddPartitionsToTxnTransaction) -> AddPartitionsToTxnResult {
-    let codes = match refusals(context, &transaction) {
-        Some(codes) => codes,
-        None => ask(context, &transaction).await,
+/// Sends the request about a transaction to its coordinator. Only the answer is waited for.
+fn begin(
+    context: &Context,
+    transaction: AddPartitionsToTxnTransaction,
+) -> impl Future<Output = AddPartitionsToTxnResult> + use<> {
+    let asked = match refusals(context, &transaction) {
+        Some(codes) => Err(codes),
+        None => Ok(ask(context, &transaction)),
     };
+    async move {
+        let codes = match asked {
+            Ok(asked) => asked.await,
+            Err(refused) => refused,
+        };
+        result(transaction, codes)
+    }
+}
+
+fn result(transaction: AddPartitionsToTxnTransaction, codes: Vec<ErrorCode>) -> AddPartitionsToTxnResult {
     let mut codes = codes.into_iter();
     let results = transaction.topics.into_iter().map(|topic| {
         let results = topic.partitions.iter().zip(&mut codes).map(|(index, code)| {
@@ -108,9 +145,12 @@ fn may_write(context: &Context, topic: &str) -> bool {
     !is_internal(topic) && context.may(Operation::Write, ResourceType::Topic, topic)
 }
 
-/// Requests the coordinator to add partitions that all exist. Returns one code for each partition
-/// of the request; a repeated partition is requested once.
-async fn ask(context: &Context, transaction: &AddPartitionsToTxnTransaction) -> Vec<ErrorCode> {
+/// Requests the coordinator to add partitions that all exist. The answer has one code for each
+/// partition of the request; a repeated partition is requested once.
+fn ask(
+    context: &Context,
+    transaction: &AddPartitionsToTxnTransaction,
+) -> impl Future<Output = Vec<ErrorCode>> + use<> {
     let AddPartitionsToTxnTransaction { producer_id, producer_epoch, topics, .. } = transaction;
     let (mut places, mut partitions) = (HashMap::new(), Vec::new());
     let mut asked = Vec::new();
@@ -125,37 +165,42 @@ async fn ask(context: &Context, transaction: &AddPartitionsToTxnTransaction) -> 
     }
     let question =
         (transaction.transactional_id.as_str().to_owned(), *producer_id, *producer_epoch, partitions);
-    let answered = if transaction.verify_only {
-        verify(context, question).await
-    } else {
-        let protocol = match context.version() {
-            EPOCH_BUMP_VERSION_MIN.. => Protocol::EpochBump,
-            _ => Protocol::Classic,
-        };
-        extend(context, question, protocol).await.map(|()| vec![ErrorCode::None; places.len()])
-    };
-    match answered {
-        Ok(codes) => asked.into_iter().map(|place| codes[place]).collect(),
-        Err(error) => vec![error; asked.len()],
+    let answer =
+        if transaction.verify_only { verify(context, question) } else { extend(context, question) };
+    async move {
+        match answer.await {
+            Ok(codes) => asked.into_iter().map(|place| codes[place]).collect(),
+            Err(error) => vec![error; asked.len()],
+        }
     }
 }
 
 /// Transactional id, producer id and epoch, partitions.
 type PartitionsToAdd = (String, i64, i16, Vec<TopicPartition>);
 
-async fn extend(context: &Context, asked: PartitionsToAdd, protocol: Protocol) -> Result<(), ErrorCode> {
+/// One code for each of the partitions, or the error of all.
+type Answer = Pin<Box<dyn Future<Output = Result<Vec<ErrorCode>, ErrorCode>>>>;
+
+fn extend(context: &Context, asked: PartitionsToAdd) -> Answer {
     let (transactional_id, producer_id, producer_epoch, partitions) = asked;
+    let (version, count) = (context.version(), partitions.len());
+    let protocol = if version >= EPOCH_BUMP_VERSION_MIN { Protocol::EpochBump } else { Protocol::Classic };
     let request = AddRequest { transactional_id, producer_id, producer_epoch, protocol, partitions };
-    let added = context.broker().coordinators().txns().ask(request).await;
-    added.map_err(|error| match context.version() {
-        FENCED_VERSION_MIN.. => error.into(),
-        _ => error.before_fencing().into(),
+    let added = context.broker().coordinators().txns().submit(request);
+    Box::pin(async move {
+        added.await.map(|()| vec![ErrorCode::None; count]).map_err(|error| match version {
+            FENCED_VERSION_MIN.. => error.into(),
+            _ => error.before_fencing().into(),
+        })
     })
 }
 
-async fn verify(context: &Context, asked: PartitionsToAdd) -> Result<Vec<ErrorCode>, ErrorCode> {
+fn verify(context: &Context, asked: PartitionsToAdd) -> Answer {
     let (transactional_id, producer_id, producer_epoch, partitions) = asked;
     let request = VerifyRequest { transactional_id, producer_id, producer_epoch, partitions };
-    let errors = context.broker().coordinators().txns().ask(request).await?;
-    Ok(errors.into_iter().map(|error| error.map_or(ErrorCode::None, Into::into)).collect())
+    let verified = context.broker().coordinators().txns().submit(request);
+    Box::pin(async move {
+        let errors = verified.await?;
+        Ok(errors.into_iter().map(|error| error.map_or(ErrorCode::None, Into::into)).collect())
+    })
 }

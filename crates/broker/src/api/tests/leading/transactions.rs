@@ -1,21 +1,33 @@
 //! Markers and transactions while the follower of one partition does not fetch.
 
-use levada_wire::messages::WriteTxnMarkersRequest;
+use std::sync::Arc;
+
+use levada_log::Append;
+use levada_log::batch::Builder;
+use levada_wire::messages::add_partitions_to_txn_request::{
+    AddPartitionsToTxnTopic, AddPartitionsToTxnTransaction,
+};
 use levada_wire::messages::write_txn_markers_request::{WritableTxnMarker, WritableTxnMarkerTopic};
+use levada_wire::messages::{AddPartitionsToTxnRequest, WriteTxnMarkersRequest};
 use levada_wire::{ApiKey, Uuid};
 use tokio::time::Instant;
 
 use super::coordinators::served;
-use super::rig::Rig;
+use super::rig::{OTHER, Rig, change};
 use super::{LONG, OK, begun};
-use crate::api::{Context, k27_write_txn_markers};
+use crate::api::{Context, k24_add_partitions_to_txn, k27_write_txn_markers};
+use crate::clock::now_ms;
 use crate::config::Protocol;
 use crate::error_code::ErrorCode;
 use crate::group::Producer;
 use crate::group::request::EndTxnRequest;
-use crate::replica::OFFSETS_TOPIC;
+use crate::metadata::records::{PartitionChangeRecord, PartitionRecord, TopicRecord};
+use crate::replica::{OFFSETS_TOPIC, Partition, TRANSACTIONS_TOPIC};
 use crate::security::Session;
+use crate::txn::TxnState;
+use crate::txn::records::{Record, Value};
 
+const STATES: Uuid = Uuid::from_bytes([8; 16]);
 const OFFSETS: Uuid = Uuid::from_bytes([9; 16]);
 const ALONE: Uuid = Uuid::from_bytes([10; 16]);
 
@@ -102,5 +114,90 @@ fn a_marker_of_offsets_keeps_others_out_only_until_it_is_in_the_lane() {
         assert_eq!(partition.log().log_end(), 2);
         assert_eq!(rig.follow_in(OFFSETS, 2).await.error_code, OK);
         assert_eq!((first.await, second.await), (Ok(()), Ok(())));
+    });
+}
+
+/// Two partitions of `__transaction_state`, of which the first has a follower, and a transactional
+/// id in each.
+fn with_transactional_ids(rig: &mut Rig) -> ([String; 2], [Arc<Partition>; 2]) {
+    let partition = |partition_id, replicas: &[i32]| PartitionRecord {
+        topic_id: STATES,
+        partition_id,
+        replicas: replicas.to_vec(),
+        isr: replicas.to_vec(),
+        leader: replicas[0],
+        ..PartitionRecord::default()
+    };
+    let topic = TopicRecord { name: TRANSACTIONS_TOPIC.to_owned(), topic_id: STATES };
+    let (node, mut names) = (rig.node, (0..).map(|number| format!("id{number}")));
+    rig.publish(&[topic.into(), partition(0, &[node, OTHER]).into(), partition(1, &[node]).into()]);
+    let txns = rig.broker.coordinators().txns();
+    let ids = [0, 1].map(|index| names.find(|id| txns.partition_of(id) == Some(index)).unwrap());
+    let logs = [0, 1].map(|index| rig.broker.replicas().partition(TRANSACTIONS_TOPIC, index).unwrap());
+    rig.run(async {
+        for (producer_id, (id, log)) in (1..).zip(ids.iter().zip(&logs)) {
+            let value = Value {
+                producer_id,
+                previous_producer_id: -1,
+                next_producer_id: -1,
+                producer_epoch: 0,
+                timeout_ms: 60_000,
+                state: TxnState::Empty,
+                topics: None,
+                last_update_ms: now_ms(),
+                start_ms: -1,
+                client_version: 0,
+            };
+            let record = Record::Transaction(id.clone(), Some(value)).encode().unwrap();
+            let mut batch = Builder::new();
+            batch.push(now_ms(), Some(&record.key), record.value.as_deref());
+            log.append(Append::coordinator(batch.build().unwrap()), now_ms()).wait().await.unwrap();
+        }
+        assert_eq!(rig.follow_in(STATES, 1).await.error_code, OK);
+    });
+    // The coordinators load again.
+    let elected =
+        |partition_id| PartitionChangeRecord { partition_id, leader: node, ..change(STATES) }.into();
+    rig.publish(&[elected(0), elected(1)]);
+    rig.run(async {
+        let txns = rig.broker.coordinators().txns();
+        while !ids.iter().all(|id| txns.view(id, |one| one.describe(id).is_ok()).unwrap_or(false)) {
+            assert_eq!(rig.follow_in(STATES, 1).await.error_code, OK);
+            tokio::task::yield_now().await;
+        }
+    });
+    (ids, logs)
+}
+
+#[test]
+fn a_transaction_waits_for_no_other_transaction_of_its_request() {
+    let mut rig = Rig::start();
+    let (ids, logs) = with_transactional_ids(&mut rig);
+    let transactions = (1..).zip(&ids).map(|(producer_id, id)| {
+        let mut topic = AddPartitionsToTxnTopic::default();
+        (topic.name, topic.partitions) = ("t".into(), vec![0]);
+        let mut transaction = AddPartitionsToTxnTransaction::default();
+        (transaction.transactional_id, transaction.producer_id) = (id.as_str().into(), producer_id);
+        transaction.topics = vec![topic];
+        transaction
+    });
+    let mut request = AddPartitionsToTxnRequest::default();
+    request.transactions = transactions.collect();
+    let context = context(&rig, ApiKey::AddPartitionsToTxn, 4);
+    rig.run(async {
+        let mut answer = Box::pin(k24_add_partitions_to_txn::answer(&context, request));
+        for _ in 0..TURNS {
+            assert!(begun(&mut answer).await.is_none(), "the follower of one partition has no record");
+            tokio::task::yield_now().await;
+        }
+        assert_eq!([logs[0].log().log_end(), logs[1].log().log_end()], [2, 2]);
+        assert_eq!(rig.follow_in(STATES, 2).await.error_code, OK);
+        let answer = answer.await;
+        let code = |at: usize| {
+            let result = &answer.results_by_transaction[at];
+            let partition = &result.topic_results[0].results_by_partition[0];
+            (result.transactional_id.as_str(), partition.partition_error_code)
+        };
+        assert_eq!([code(0), code(1)], [(ids[0].as_str(), OK), (ids[1].as_str(), OK)]);
     });
 }
