@@ -1,12 +1,12 @@
 //! Pending appends to the log, and their continuations.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::Coordinator;
 use crate::group::classic::ClassicGroup;
 use crate::group::error::GroupError;
 use crate::group::event::{Action, Outcome, Payload, Producer};
-use crate::group::records::Record;
+use crate::group::records::{OffsetKey, Record};
 use crate::group::request::{EndTxnRequest, FetchRequest};
 use crate::group::turn::{AnyGroup, Continuation, PendingWrite};
 use crate::machine::{EncodedRecord, PersistFailure, PersistId, Ticket};
@@ -16,6 +16,8 @@ use crate::machine::{EncodedRecord, PersistFailure, PersistId, Ticket};
 pub(super) struct Appends {
     asked: u64,
     under_way: BTreeMap<PersistId, UnderWay>,
+    /// The appends with offsets, by group. No set is empty.
+    offsets: BTreeMap<String, BTreeSet<PersistId>>,
 }
 
 /// An append, and the driver's report about it.
@@ -39,6 +41,62 @@ enum Part {
 }
 
 impl Appends {
+    fn insert(&mut self, id: PersistId, append: UnderWay) {
+        for key in offset_keys(&append.write) {
+            match self.offsets.get_mut(&key.group_id) {
+                Some(ids) => drop(ids.insert(id)),
+                None => drop(self.offsets.insert(key.group_id.clone(), BTreeSet::from([id]))),
+            }
+        }
+        let before = self.under_way.insert(id, append);
+        assert!(before.is_none(), "an append has a name of its own");
+    }
+
+    /// Takes out the first append if it is reported.
+    fn take_reported(&mut self) -> Option<(UnderWay, Result<i64, PersistFailure>)> {
+        let first = self.under_way.first_entry()?;
+        let result = first.get().reported?;
+        let (id, append) = first.remove_entry();
+        for key in offset_keys(&append.write) {
+            if let Some(ids) = self.offsets.get_mut(&key.group_id) {
+                ids.remove(&id);
+                if ids.is_empty() {
+                    self.offsets.remove(&key.group_id);
+                }
+            }
+        }
+        Some((append, result))
+    }
+
+    /// Takes out all appends.
+    fn take_all(&mut self) -> impl Iterator<Item = UnderWay> + use<> {
+        self.offsets.clear();
+        std::mem::take(&mut self.under_way).into_values()
+    }
+
+    /// True if offsets of the group are being written.
+    pub(super) fn has_offsets(&self, group_id: &str) -> bool {
+        self.offsets.contains_key(group_id)
+    }
+
+    /// The offsets of the group that are being written.
+    pub(super) fn keys_of_group<'a>(&'a self, group_id: &'a str) -> impl Iterator<Item = &'a OffsetKey> {
+        let appends = self.offsets.get(group_id).into_iter().flatten();
+        let appends = appends.filter_map(|id| self.under_way.get(id));
+        appends.flat_map(|append| offset_keys(&append.write)).filter(move |key| key.group_id == group_id)
+    }
+
+    /// The offsets of these partitions that are being written.
+    pub(super) fn keys_of_partitions<'a>(
+        &'a self,
+        gone: &'a [(String, Vec<i32>)],
+    ) -> impl Iterator<Item = &'a OffsetKey> {
+        let is_gone = |key: &&OffsetKey| {
+            gone.iter().any(|(topic, partitions)| key.topic == *topic && partitions.contains(&key.partition))
+        };
+        self.under_way.values().flat_map(|append| offset_keys(&append.write)).filter(is_gone)
+    }
+
     /// The latest append under way.
     pub(super) fn last(&self) -> Option<PersistId> {
         self.under_way.last_key_value().map(|(id, _)| *id)
@@ -87,8 +145,7 @@ impl Coordinator {
     fn ask_for(&mut self, write: PendingWrite, part: Part, payload: Payload) {
         let id = PersistId(self.appends.asked);
         self.appends.asked += 1;
-        let before = self.appends.under_way.insert(id, UnderWay { write, part, reported: None });
-        assert!(before.is_none(), "an append has a name of its own");
+        self.appends.insert(id, UnderWay { write, part, reported: None });
         self.actions.push(Action::Persist(id, payload));
     }
 
@@ -102,10 +159,7 @@ impl Coordinator {
         let Some(append) = self.appends.under_way.get_mut(&id) else { return };
         assert!(append.reported.is_none(), "an append is reported once");
         append.reported = Some(result);
-        while let Some(first) = self.appends.under_way.first_entry()
-            && let Some(result) = first.get().reported
-        {
-            let UnderWay { write, part, .. } = first.remove();
+        while let Some((UnderWay { write, part, .. }, result)) = self.appends.take_reported() {
             self.settle(write, part, result, now_ms);
             if result == Err(PersistFailure::Lost) {
                 // The content of the log is unknown: no request is answered from memory any more.
@@ -125,7 +179,7 @@ impl Coordinator {
     /// became of them.
     pub(super) fn abandon_appends(&mut self) {
         let error = GroupError::NotCoordinator;
-        for append in std::mem::take(&mut self.appends.under_way).into_values() {
+        for append in self.appends.take_all() {
             match append.write.then {
                 Continuation::Reply(ticket, outcome) | Continuation::Deleted(ticket, outcome, _) => {
                     self.reply(ticket, outcome.failed(error));
@@ -188,6 +242,8 @@ impl Coordinator {
             Continuation::Reply(ticket, outcome) => self.reply(ticket, result_of(outcome)),
             Continuation::Deleted(ticket, outcome, deleted) => {
                 self.reply(ticket, result_of(outcome));
+                // A commit that was in the log before the removal has made the group again.
+                deleted.iter().filter(|_| error.is_none()).for_each(|group| self.drop_unused(group.id()));
                 self.restore(deleted, error);
             }
             Continuation::Expired(expired) => self.restore(expired, error),
@@ -236,13 +292,21 @@ impl Coordinator {
         }
     }
 
-    /// A group that was made for a commit which could not be written does not exist either.
+    /// A group that was made for a commit, and has no offset, does not exist: the commit could not
+    /// be written, or was removed.
     fn drop_unused(&mut self, group_id: &str) {
         let simple = self.groups.get(group_id).is_some_and(ClassicGroup::is_simple);
-        if simple && !self.offsets.has_group(group_id) {
+        if simple && !self.offsets.has_group(group_id) && !self.appends.has_offsets(group_id) {
             self.groups.remove(group_id);
         }
     }
+}
+
+fn offset_keys(write: &PendingWrite) -> impl Iterator<Item = &OffsetKey> {
+    write.records.iter().filter_map(|record| match record {
+        Record::Offset(key, _) => Some(key),
+        _ => None,
+    })
 }
 
 fn encode(records: &[Record]) -> Result<Vec<EncodedRecord>, PersistFailure> {

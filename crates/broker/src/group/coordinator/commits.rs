@@ -1,6 +1,8 @@
 //! Offsets: commits (also in transactions), lookups, removals, expiry, and cleanup for deleted
 //! topics.
 
+use std::collections::BTreeSet;
+
 use levada_wire::Uuid;
 
 use super::Coordinator;
@@ -131,6 +133,7 @@ impl Coordinator {
             classic.is_some_and(|group| group.is_subscribed_to(topic))
                 || consumer.is_some_and(|group| group.is_subscribed_to(topic))
         };
+        let being_written: BTreeSet<&OffsetKey> = self.appends.keys_of_group(&request.group_id).collect();
         let mut records = Vec::new();
         let topics = request.topics.into_iter().map(|(name, partitions)| {
             let error = is_in_use(&name).then_some(GroupError::GroupSubscribedToTopic);
@@ -140,7 +143,7 @@ impl Coordinator {
                     topic: name.clone(),
                     partition,
                 });
-                let known = keys.filter(|key| self.offsets.has(key));
+                let known = keys.filter(|key| self.offsets.has(key) || being_written.contains(key));
                 records.extend(known.map(|key| Record::Offset(key, None)));
             }
             let partitions = partitions.into_iter().map(|partition| (partition, error)).collect();
@@ -192,7 +195,10 @@ impl Coordinator {
 
     /// Topics are deleted, and so are their committed offsets.
     pub(super) fn forget_partitions(&mut self, partitions: &[(String, Vec<i32>)], now_ms: i64) {
-        let keys = self.offsets.keys_of_partitions(partitions);
+        let mut keys = self.offsets.keys_of_partitions(partitions);
+        keys.extend(self.appends.keys_of_partitions(partitions).cloned());
+        keys.sort_unstable();
+        keys.dedup();
         for keys in keys.chunks(RECORDS_PER_APPEND) {
             let records = keys.iter().map(|key| Record::Offset(key.clone(), None)).collect();
             self.append(PendingWrite { records, then: Continuation::Nothing }, now_ms);
@@ -235,6 +241,10 @@ impl Coordinator {
     /// The records that remove the group's expired offsets, and the group itself if nothing is left
     /// of it; whether that is so.
     fn expired(&self, group_id: &str, now_ms: i64) -> (Vec<Record>, bool) {
+        if self.appends.has_offsets(group_id) {
+            // The store does not have the newest offsets yet: the next check decides.
+            return (Vec::new(), false);
+        }
         let expired_by = |retention: Option<&Retention<'_>>| {
             let (keys, all) =
                 self.offsets.expired(group_id, retention, now_ms, self.config.offsets_retention_ms);

@@ -109,7 +109,10 @@ impl Coordinator {
         for group_id in request.group_ids {
             let error = self.validate_delete(&group_id).err();
             if error.is_none() {
-                let keys = self.offsets.keys_of_group(&group_id);
+                let mut keys = self.offsets.keys_of_group(&group_id);
+                keys.extend(self.appends.keys_of_group(&group_id).cloned());
+                keys.sort_unstable();
+                keys.dedup();
                 records.extend(keys.into_iter().map(|key| Record::Offset(key, None)));
                 records.extend(self.end_of(&group_id));
                 deleted.extend(self.remove_group(&group_id));

@@ -1,6 +1,7 @@
 //! Offsets, administration, loading and failures of a coordinator.
 
 mod clocks;
+mod in_flight;
 mod listing;
 mod migration;
 mod newer;

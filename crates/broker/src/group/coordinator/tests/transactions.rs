@@ -13,7 +13,7 @@ use crate::machine::PersistFailure;
 
 const PRODUCER: Producer = Producer { id: 7, epoch: 3 };
 
-fn txn_commit(group_id: &str, offset: i64) -> TxnCommitRequest {
+pub(super) fn txn_commit(group_id: &str, offset: i64) -> TxnCommitRequest {
     TxnCommitRequest {
         group_id: group_id.into(),
         member_id: String::new(),
@@ -28,7 +28,7 @@ fn txn_commit(group_id: &str, offset: i64) -> TxnCommitRequest {
     }
 }
 
-fn end(rig: &mut Rig, commit: bool) -> Ticket {
+pub(super) fn end(rig: &mut Rig, commit: bool) -> Ticket {
     let end = EndTxnRequest { producer: PRODUCER, coordinator_epoch: 0, commit, transaction_version: 2 };
     rig.send_event(|ticket| Event::EndTxn(ticket, end))
 }
