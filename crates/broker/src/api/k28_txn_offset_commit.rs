@@ -6,6 +6,10 @@
 //! Up to version 4 the group's partition of `__consumer_offsets` must be part of the transaction
 //! already (AddOffsetsToTxn); from version 5 on (KIP-890) this request makes it so.
 //!
+//! The commit takes no turn behind records of its group that are on their way to the log: it is
+//! checked against the members that are in the log, and appended before this request lets the
+//! transaction's marker in.
+//!
 //! Below version 2 clients do not handle `COORDINATOR_LOAD_IN_PROGRESS`, and get
 //! `COORDINATOR_NOT_AVAILABLE` instead, as in Kafka.
 

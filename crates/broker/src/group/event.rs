@@ -120,8 +120,9 @@ requests! {
     ConsumerHeartbeat(ConsumerHeartbeatRequest) -> ConsumerHeartbeatOutcome, in_turn, refuse;
     /// Offsets are to be stored.
     Commit(CommitRequest) -> CommitOutcome, in_turn, refuse;
-    /// Offsets are to be stored if a transaction commits.
-    TxnCommit(TxnCommitRequest) -> CommitOutcome, in_turn, refuse;
+    /// Offsets are to be stored if a transaction commits. Their records are appended in this step,
+    /// while the caller keeps the transaction's end out of the partition.
+    TxnCommit(TxnCommitRequest) -> CommitOutcome, at_once, refuse;
     /// A transaction has been decided.
     EndTxn(EndTxnRequest) -> EndTxnOutcome, at_once, refuse;
     /// Stored offsets are looked up.

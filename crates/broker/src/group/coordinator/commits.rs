@@ -107,6 +107,10 @@ impl Coordinator {
             if request.generation >= 0 {
                 return Err(GroupError::IllegalGeneration);
             }
+            if self.writing.contains_key(&request.group_id) {
+                // Its first member has founded it.
+                return Ok(());
+            }
             self.found_simple(&request.group_id, now_ms);
         }
         let group = self.groups.get(&request.group_id).ok_or(GroupError::IllegalGeneration)?;

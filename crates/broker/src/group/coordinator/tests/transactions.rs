@@ -6,7 +6,8 @@ use crate::group::consumer::tests::{catalogue, enter};
 use crate::group::error::GroupError;
 use crate::group::event::{Event, Payload, Producer, Ticket};
 use crate::group::request::{
-    CommitPartition, CommitTopic, EndTxnRequest, OffsetDeleteRequest, TxnCommitRequest,
+    CommitPartition, CommitTopic, ConsumerHeartbeatRequest, EndTxnRequest, OffsetDeleteRequest,
+    TxnCommitRequest,
 };
 use crate::group::tests::rig::{GROUP, Rig, commit, config, fetch};
 use crate::machine::PersistFailure;
@@ -176,4 +177,25 @@ fn what_a_group_of_another_protocol_uses_is_unknown() {
     rig.send(join);
     assert_eq!(rig.ask(delete("t")), Err(GroupError::NonEmptyGroup));
     assert_eq!(rig.committed(GROUP, "t"), 5);
+}
+
+#[test]
+fn a_commit_does_not_get_behind_its_transactions_end_while_its_group_is_being_written() {
+    let mut rig = Rig::new(config());
+    rig.step(catalogue(&[("t", 1)]));
+    rig.hold_appends = true;
+    let entered = rig.send(enter("m", &["t"]));
+    // The partition's guard ends when the request is dismissed, and then the marker may come.
+    let committed = rig.send(txn_commit(GROUP, 9));
+    let ended = end(&mut rig, true);
+    let is_commit = |payload: &Payload| matches!(payload, Payload::Transactional(..));
+    let order: Vec<bool> = rig.held.iter().map(|(_, payload)| is_commit(payload)).collect();
+    assert_eq!(order, [false, true, false], "the group, the commit, the marker");
+    rig.finish_appends();
+    assert!(rig.answer::<ConsumerHeartbeatRequest>(entered).unwrap().is_ok());
+    assert!(rig.answer::<TxnCommitRequest>(committed).unwrap().is_ok());
+    assert_eq!(rig.end_txn(ended), Some(Ok(())));
+    rig.hold_appends = false;
+    assert_eq!(stable_offset(&mut rig, GROUP), Ok(9));
+    assert_eq!(rig.coordinator.describe_consumer(GROUP).unwrap().members.len(), 1);
 }
