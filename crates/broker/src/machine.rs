@@ -78,6 +78,9 @@ pub enum Signal {
     /// The records of an [`Action::Persist`] are in the log from this offset on, or were not
     /// appended.
     Persisted(PersistId, Result<i64, PersistFailure>),
+    /// The replicas in sync have not had the records of this [`Action::Persist`] for as long as a
+    /// request may wait. They are not given up: the report of their end follows.
+    Overdue(PersistId),
     /// Every record of the partition has been replayed: serve.
     Loaded,
     /// This broker coordinates no more: answer all requests and forget.
@@ -162,6 +165,10 @@ pub trait Machine: Sized + Send + 'static {
 pub trait Request<M: Machine>: Sized {
     /// The answer.
     type Answer;
+
+    /// True if the host refuses the request after some seconds without an answer. False if the
+    /// request waits for other members.
+    const HAS_LIMIT: bool = true;
 
     /// The event by which the machine is asked.
     fn event(self, ticket: Ticket) -> M::Event;

@@ -8,7 +8,7 @@
 //! A machine serves for one *term*: from the load in one leader epoch until it resigns. Each load
 //! has a new machine, and results of an earlier term are dropped.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -24,6 +24,8 @@ use crate::replica::led::CommitFailure;
 use crate::tasks::{caught, guarded};
 
 mod writes;
+
+use self::writes::ANSWER_WAIT;
 
 /// The coordinators of one kind on this broker.
 pub(crate) struct Host<M: Machine> {
@@ -69,8 +71,8 @@ struct State<M: Machine> {
     is_expected: bool,
     waiting: HashMap<Ticket, oneshot::Sender<M::Outcome>>,
     next_ticket: u64,
-    /// Tickets before this one may have been dismissed: their answers came without the machine.
-    dismissed_before: u64,
+    /// Tickets that the host has answered before the machine.
+    dismissed: HashSet<Ticket>,
 }
 
 impl<M: Machine> Host<M> {
@@ -135,8 +137,9 @@ impl<M: Machine> Host<M> {
         Some(self.slots.count()).filter(|count| *count > 0).map(|count| partition_for(key, count))
     }
 
-    /// Sends a request to the coordinator of its key and waits for the answer without a limit.
-    /// Without a partition for the key the request is refused.
+    /// Sends a request to the coordinator of its key and waits for the answer, up to
+    /// [`ANSWER_WAIT`] if the request [has a limit](Request::HAS_LIMIT). Without a partition for
+    /// the key, and after that time, the request is refused.
     pub(crate) async fn ask<R: Request<M> + Keyed>(&self, request: R) -> R::Answer {
         self.submit(request).await
     }
@@ -162,10 +165,25 @@ impl<M: Machine> Host<M> {
     ) -> impl Future<Output = R::Answer> + use<M, R> {
         let refused = request.refused(refusal);
         let slot = index.and_then(|index| self.slots.at(index));
-        let answer = slot.and_then(|slot| slot.ask(|ticket| request.event(ticket)));
+        let asked = slot.and_then(|slot| {
+            let (ticket, answer) = slot.ask(|ticket| request.event(ticket))?;
+            Some((slot, ticket, answer))
+        });
         async move {
-            let Some(answer) = answer else { return refused };
-            answer.await.ok().and_then(R::answer).unwrap_or(refused)
+            let Some((slot, ticket, mut answer)) = asked else { return refused };
+            let outcome = if R::HAS_LIMIT {
+                match tokio::time::timeout(ANSWER_WAIT, &mut answer).await {
+                    Ok(answer) => answer.ok(),
+                    Err(_) => {
+                        slot.dismiss(ticket);
+                        // The answer may have come in the last moment.
+                        answer.try_recv().ok()
+                    }
+                }
+            } else {
+                answer.await.ok()
+            };
+            outcome.and_then(R::answer).unwrap_or(refused)
         }
     }
 
@@ -293,7 +311,7 @@ impl<M: Machine> Slot<M> {
             is_expected,
             waiting,
             next_ticket: 0,
-            dismissed_before: 0,
+            dismissed: HashSet::new(),
         };
         Self { state: Mutex::new(state), due: Due::never(alarm), jobs }
     }
@@ -305,6 +323,8 @@ impl<M: Machine> Slot<M> {
         self.end_term(&mut state);
         let leader_epoch = partition.leadership().leader_epoch();
         state.machine = machine;
+        // The former machine has no more answers.
+        state.dismissed.clear();
         (state.leader_epoch, state.held, state.is_expected) = (Some(leader_epoch), Some(Vec::new()), true);
         (leader_epoch, state.term)
     }
@@ -374,7 +394,7 @@ impl<M: Machine> Slot<M> {
     fn ask(
         self: &Arc<Self>,
         event: impl FnOnce(Ticket) -> M::Event,
-    ) -> Option<oneshot::Receiver<M::Outcome>> {
+    ) -> Option<(Ticket, oneshot::Receiver<M::Outcome>)> {
         let mut state = self.state.lock();
         if !state.is_open() {
             return None;
@@ -385,7 +405,7 @@ impl<M: Machine> Slot<M> {
         let before = state.waiting.insert(ticket, answer);
         assert!(before.is_none(), "a ticket belongs to one request");
         self.step_locked(&mut state, event(ticket));
-        Some(receiver)
+        Some((ticket, receiver))
     }
 
     /// Ends the term, if there is one, and returns true if the coordinator was loaded.
@@ -429,7 +449,7 @@ impl<M: Machine> Slot<M> {
                 Action::Reply(ticket, outcome) => match state.waiting.remove(&ticket) {
                     // The connection of the request may have closed.
                     Some(answer) => drop(answer.send(outcome)),
-                    None => assert!(ticket.0 < state.dismissed_before, "a ticket is answered once"),
+                    None => assert!(state.dismissed.remove(&ticket), "a ticket is answered once"),
                 },
                 Action::Persist(id, payload) => {
                     if let Some(result) = self.persist(state, id, &payload) {

@@ -183,6 +183,7 @@ impl Coordinator {
             Event::OffsetDelete(ticket, request) => self.delete_offsets(ticket, request, now_ms),
             Event::Delete(ticket, request) => self.delete(ticket, request, now_ms),
             Event::Persisted(id, result) => self.persisted(id, result, now_ms),
+            Event::Overdue(id) => self.overdue(id, now_ms),
             Event::Topics(topics) => self.topics_changed(topics),
             Event::OwnSettings(own) => self.own_settings = own,
             Event::PartitionsDeleted(partitions) => self.forget_partitions(&partitions, now_ms),

@@ -21,7 +21,7 @@ pub use crate::machine::{EncodedRecord, PersistId, Ticket};
 
 /// Makes [`Event`], [`Outcome`] and the implementations of [`Request`] from the table below.
 macro_rules! requests {
-    ($($(#[$doc:meta])* $kind:ident($request:ty) -> $answer:ty, $order:ident, $refuse:expr;)*) => {
+    ($($(#[$doc:meta])* $kind:ident($request:ty) -> $answer:ty, $order:ident, $limit:expr, $refuse:expr;)*) => {
         /// An event for [`Coordinator::step`].
         #[derive(Clone, Debug)]
         pub enum Event {
@@ -30,6 +30,8 @@ macro_rules! requests {
             /// this offset on, or were not appended. One such event must follow each action, in any
             /// order; they take effect in the order of the actions.
             Persisted(PersistId, Result<i64, PersistFailure>),
+            /// This append takes longer than a request may wait.
+            Overdue(PersistId),
             /// Topics were created, deleted or extended. Needed before [`Event::Loaded`], and after
             /// each change.
             Topics(Arc<dyn Topics>),
@@ -85,6 +87,8 @@ macro_rules! requests {
             impl Request<Coordinator> for $request {
                 type Answer = $answer;
 
+                const HAS_LIMIT: bool = $limit;
+
                 fn event(self, ticket: Ticket) -> Event {
                     Event::$kind(ticket, self)
                 }
@@ -105,32 +109,32 @@ macro_rules! requests {
 }
 
 // Kind, request and answer. `in_turn`: the request waits while records of its group are on their
-// way to the log; `at_once`: it does not. At the end, the function that makes the answer of a
-// refused request.
+// way to the log; `at_once`: it does not. Then [`Request::HAS_LIMIT`]. At the end, the function that
+// makes the answer of a refused request.
 requests! {
     /// A member joins the next generation.
-    Join(JoinRequest) -> JoinOutcome, in_turn, JoinOutcome::refusing;
+    Join(JoinRequest) -> JoinOutcome, in_turn, false, JoinOutcome::refusing;
     /// A member requests its assignment, or the leader sends all assignments.
-    Sync(SyncRequest) -> SyncOutcome, in_turn, SyncOutcome::refusing;
+    Sync(SyncRequest) -> SyncOutcome, in_turn, false, SyncOutcome::refusing;
     /// A heartbeat of a member.
-    Heartbeat(HeartbeatRequest) -> HeartbeatOutcome, in_turn, refuse_heartbeat;
+    Heartbeat(HeartbeatRequest) -> HeartbeatOutcome, in_turn, true, refuse_heartbeat;
     /// Members leave, or are removed by an administrator.
-    Leave(LeaveRequest) -> LeaveOutcome, in_turn, refuse;
+    Leave(LeaveRequest) -> LeaveOutcome, in_turn, true, refuse;
     /// A member of a consumer group joins, sends a heartbeat, or leaves.
-    ConsumerHeartbeat(ConsumerHeartbeatRequest) -> ConsumerHeartbeatOutcome, in_turn, refuse;
+    ConsumerHeartbeat(ConsumerHeartbeatRequest) -> ConsumerHeartbeatOutcome, in_turn, true, refuse;
     /// Offsets are to be stored.
-    Commit(CommitRequest) -> CommitOutcome, in_turn, refuse;
+    Commit(CommitRequest) -> CommitOutcome, in_turn, true, refuse;
     /// Offsets are to be stored if a transaction commits. Their records are appended in this step,
     /// while the caller keeps the transaction's end out of the partition.
-    TxnCommit(TxnCommitRequest) -> CommitOutcome, at_once, refuse;
+    TxnCommit(TxnCommitRequest) -> CommitOutcome, at_once, true, refuse;
     /// A transaction has been decided.
-    EndTxn(EndTxnRequest) -> EndTxnOutcome, at_once, refuse;
+    EndTxn(EndTxnRequest) -> EndTxnOutcome, at_once, true, refuse;
     /// Stored offsets are looked up.
-    Fetch(FetchRequest) -> FetchOutcome, at_once, refuse;
+    Fetch(FetchRequest) -> FetchOutcome, at_once, true, refuse;
     /// Stored offsets are to go.
-    OffsetDelete(OffsetDeleteRequest) -> OffsetDeleteOutcome, in_turn, refuse;
+    OffsetDelete(OffsetDeleteRequest) -> OffsetDeleteOutcome, in_turn, true, refuse;
     /// Groups are to be deleted.
-    Delete(DeleteRequest) -> DeleteOutcome, in_turn, refuse_delete;
+    Delete(DeleteRequest) -> DeleteOutcome, in_turn, true, refuse_delete;
 }
 
 fn in_turn(request: &impl Keyed) -> Option<&str> {
@@ -145,6 +149,7 @@ impl From<Signal> for Event {
     fn from(signal: Signal) -> Self {
         match signal {
             Signal::Persisted(id, result) => Self::Persisted(id, result),
+            Signal::Overdue(id) => Self::Overdue(id),
             Signal::Loaded => Self::Loaded,
             Signal::Unload => Self::Unload,
             Signal::Tick => Self::Tick,

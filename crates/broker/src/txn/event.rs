@@ -112,7 +112,8 @@ impl From<Signal> for Event {
             Signal::Persisted(id, result) => Self::Persisted(id, result),
             Signal::Loaded => Self::Loaded,
             Signal::Unload => Self::Unload,
-            Signal::Tick => Self::Tick,
+            // The host refuses requests that wait for too long.
+            Signal::Tick | Signal::Overdue(_) => Self::Tick,
         }
     }
 }

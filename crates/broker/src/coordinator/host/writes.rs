@@ -8,14 +8,14 @@ use levada_log::Append;
 use super::{Slot, State};
 use crate::clock::now_ms;
 use crate::coordinator::replay::stored;
-use crate::machine::{Machine, PersistFailure, PersistId, Signal};
+use crate::machine::{Machine, PersistFailure, PersistId, Signal, Ticket};
 use crate::replica::lane::{SubmitError, Submitted};
 use crate::tasks::caught;
 
-/// Longest wait of a request for the replicas in sync of a coordinator's partition, as Kafka's
+/// Longest wait of a request for its answer, and of the members of a group for its write, as Kafka's
 /// `offsets.commit.timeout.ms`. The coordinator waits for longer: a write that is committed later
 /// takes effect then, as a coordinator that replays the log would have it.
-const COMMIT_WAIT: Duration = Duration::from_secs(5);
+pub(super) const ANSWER_WAIT: Duration = Duration::from_secs(5);
 
 impl<M: Machine> Slot<M> {
     /// Appends a batch; returns the result, or none if a later step reports it.
@@ -43,14 +43,13 @@ impl<M: Machine> Slot<M> {
             Submitted::Done(result) => Some(stored::<M>(partition, result.map_err(SubmitError::Refused))),
             queued => {
                 let (slot, partition, term) = (self.clone(), partition.clone(), state.term);
-                let next_ticket = state.next_ticket;
                 tokio::spawn(async move {
                     let stored_at_last = async {
                         let mut stored_later = Box::pin(queued.wait());
-                        let result = match tokio::time::timeout(COMMIT_WAIT, &mut stored_later).await {
+                        let result = match tokio::time::timeout(ANSWER_WAIT, &mut stored_later).await {
                             Ok(result) => result,
                             Err(_) => {
-                                slot.dismiss(term, next_ticket);
+                                slot.step_in(term, Signal::Overdue(id).into());
                                 stored_later.await
                             }
                         };
@@ -71,18 +70,18 @@ impl<M: Machine> Slot<M> {
     pub(super) fn abandon(&self, term: u64) {
         let mut state = self.state.lock();
         if state.term == term {
-            (state.partition, state.is_expected, state.dismissed_before) = (None, false, state.next_ticket);
-            state.waiting.clear();
+            (state.partition, state.is_expected) = (None, false);
+            let waiting = std::mem::take(&mut state.waiting);
+            state.dismissed.extend(waiting.into_keys());
         }
     }
 
-    /// Refuses the requests before this ticket, one of which waits for a write that takes too long:
-    /// they may be asked again. The write is not given up.
-    fn dismiss(&self, term: u64, before: u64) {
+    /// Refuses a request that has waited for too long. The machine is not told: a write is not given
+    /// up, and a request that waits for its turn still takes it.
+    pub(super) fn dismiss(&self, ticket: Ticket) {
         let mut state = self.state.lock();
-        if state.term == term {
-            state.waiting.retain(|ticket, _| ticket.0 >= before);
-            state.dismissed_before = state.dismissed_before.max(before);
+        if state.waiting.remove(&ticket).is_some() {
+            state.dismissed.insert(ticket);
         }
     }
 }

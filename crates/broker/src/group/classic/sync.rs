@@ -98,6 +98,19 @@ impl ClassicGroup {
         None
     }
 
+    /// The assignment takes too long to be stored. The waiting members may ask again; the assignment
+    /// counts once it is stored.
+    pub(in crate::group) fn assignment_overdue(
+        &mut self,
+        turn: &mut StepContext<'_>,
+        generation: i32,
+        error: GroupError,
+    ) {
+        if self.state == State::CompletingRebalance && generation == self.generation {
+            self.answer_syncs(turn, Some(error));
+        }
+    }
+
     /// No member gets an assignment; waiting members get the error.
     pub(super) fn cancel_assignment(&mut self, turn: &mut StepContext<'_>, error: GroupError) {
         for member in self.members.values_mut() {

@@ -97,9 +97,9 @@ impl Appends {
         self.under_way.values().flat_map(|append| offset_keys(&append.write)).filter(is_gone)
     }
 
-    /// The latest append under way.
-    pub(super) fn last(&self) -> Option<PersistId> {
-        self.under_way.last_key_value().map(|(id, _)| *id)
+    /// The latest append under way with offsets of the group.
+    pub(super) fn last_offsets(&self, group_id: &str) -> Option<PersistId> {
+        self.offsets.get(group_id)?.last().copied()
     }
 
     fn is_settled(&self, id: PersistId) -> bool {
@@ -107,7 +107,7 @@ impl Appends {
     }
 }
 
-/// A lookup that is held until every earlier write is in the log.
+/// A lookup that is held until every earlier commit of its group is in the log.
 #[derive(Debug)]
 pub(super) struct HeldFetch {
     /// The last append to wait for.
@@ -175,6 +175,34 @@ impl Coordinator {
         }
     }
 
+    /// Refuses the members that wait for a write which takes too long. The host refuses requests of
+    /// other kinds.
+    pub(super) fn overdue(&mut self, id: PersistId, now_ms: i64) {
+        let Some(append) = self.appends.under_way.get_mut(&id) else { return };
+        let error = GroupError::NotCoordinator;
+        match &mut append.write.then {
+            Continuation::Draft(draft) => {
+                if let Some((ticket, outcome)) = draft.take_answer() {
+                    self.reply(ticket, outcome.failed(error));
+                }
+            }
+            Continuation::Assign(assignment) => {
+                let (group_id, generation) = (assignment.group_id.clone(), assignment.generation);
+                let (groups, mut turn) = self.turn(now_ms);
+                if let Some(group) = groups.get_mut(&group_id) {
+                    group.assignment_overdue(&mut turn, generation, error);
+                }
+            }
+            // The members of the other writes do not wait for them, or wait for each other.
+            Continuation::Nothing
+            | Continuation::Reply(..)
+            | Continuation::Deleted(..)
+            | Continuation::Expired(_)
+            | Continuation::NewGroup(_)
+            | Continuation::Returned(_) => {}
+        }
+    }
+
     /// Refuses the requests of writes under way: the next coordinator finds out from the log what
     /// became of them.
     pub(super) fn abandon_appends(&mut self) {
@@ -184,8 +212,8 @@ impl Coordinator {
                 Continuation::Reply(ticket, outcome) | Continuation::Deleted(ticket, outcome, _) => {
                     self.reply(ticket, outcome.failed(error));
                 }
-                Continuation::Draft(draft) => {
-                    if let Some((ticket, outcome)) = draft.into_answer() {
+                Continuation::Draft(mut draft) => {
+                    if let Some((ticket, outcome)) = draft.take_answer() {
                         self.reply(ticket, outcome.failed(error));
                     }
                 }

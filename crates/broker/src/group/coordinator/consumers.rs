@@ -472,7 +472,7 @@ impl Coordinator {
 
 impl GroupDraft {
     /// The ticket of the request that waits, and its answer.
-    pub(super) fn into_answer(self) -> Option<(Ticket, Outcome)> {
-        self.answer
+    pub(super) fn take_answer(&mut self) -> Option<(Ticket, Outcome)> {
+        self.answer.take()
     }
 }

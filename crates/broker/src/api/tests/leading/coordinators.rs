@@ -1,11 +1,16 @@
 //! Coordinators whose partitions have two replicas.
 
+use std::time::Duration;
+
+use bytes::Bytes;
 use levada_wire::Uuid;
 
 use super::rig::{Rig, change};
 use super::{OK, begun};
-use crate::group::GroupError;
-use crate::group::request::{CommitPartition, CommitRequest, CommitTopic, FetchRequest};
+use crate::group::request::{
+    CommitPartition, CommitRequest, CommitTopic, FetchRequest, JoinOutcome, JoinRequest, Protocol,
+};
+use crate::group::{GroupError, Visible};
 use crate::metadata::records::PartitionChangeRecord;
 use crate::replica::OFFSETS_TOPIC;
 
@@ -33,12 +38,16 @@ async fn commit(rig: &Rig, offset: i64) -> Result<(), GroupError> {
 }
 
 async fn committed(rig: &Rig) -> Result<i64, GroupError> {
+    fetched(rig, "group", false).await
+}
+
+async fn fetched(rig: &Rig, group_id: &str, require_stable: bool) -> Result<i64, GroupError> {
     let request = FetchRequest {
-        group_id: "group".to_owned(),
+        group_id: group_id.to_owned(),
         member_id: None,
         member_epoch: -1,
         topics: None,
-        require_stable: false,
+        require_stable,
     };
     let fetched = rig.broker.coordinators().groups().ask(request).await?;
     // A group that nobody has used has no topics.
@@ -115,5 +124,45 @@ fn a_coordinator_serves_once_the_records_that_it_has_loaded_are_replicated() {
         assert_eq!(rig.follow_in(OFFSETS, 1).await.error_code, OK);
         let after = committed_after(&rig, &[GroupError::CoordinatorLoadInProgress]).await;
         assert_eq!(after, Ok(3));
+    });
+}
+
+async fn join(rig: &Rig, group_id: &str) -> JoinOutcome {
+    let request = JoinRequest {
+        api_version: 3,
+        group_id: group_id.to_owned(),
+        member_id: String::new(),
+        group_instance_id: None,
+        client_id: "client".to_owned(),
+        client_host: "/127.0.0.1".to_owned(),
+        session_timeout_ms: 10_000,
+        rebalance_timeout_ms: 60_000,
+        protocol_type: "consumer".to_owned(),
+        protocols: vec![Protocol { name: "range".to_owned(), metadata: Bytes::new() }],
+        nonce: 1,
+        visible: Visible::default(),
+    };
+    rig.broker.coordinators().groups().ask(request).await
+}
+
+#[test]
+fn a_write_that_takes_too_long_refuses_its_own_request_alone() {
+    let mut rig = Rig::start_with(&["group.initial.rebalance.delay.ms=60000"]);
+    rig.create(OFFSETS, OFFSETS_TOPIC);
+    rig.run(async {
+        served(&rig).await;
+        let mut join = Box::pin(join(&rig, "other"));
+        assert!(begun(&mut join).await.is_none());
+        assert_eq!(commit(&rig, 3).await, Err(GroupError::NotCoordinator));
+        assert!(begun(&mut join).await.is_none(), "the member waits for others, and for no write");
+        assert_eq!(fetched(&rig, "other", true).await, Ok(-1), "another group's commit is not waited for");
+        // The commit is still under way, and no write of a later request begins.
+        let stable = tokio::time::timeout(Duration::from_secs(30), fetched(&rig, "group", true)).await;
+        assert_eq!(stable, Ok(Err(GroupError::NotCoordinator)));
+        assert_eq!(rig.follow_in(OFFSETS, 2).await.error_code, OK);
+        while committed(&rig).await == Ok(-1) {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(fetched(&rig, "group", true).await, Ok(3));
     });
 }

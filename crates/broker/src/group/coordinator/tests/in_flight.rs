@@ -1,9 +1,14 @@
 //! Removals of offsets, and lookups, while commits are being written.
 
+use crate::group::consumer::tests::{catalogue, enter};
 use crate::group::coordinator::ListFilter;
+use crate::group::error::GroupError;
 use crate::group::event::Event;
-use crate::group::request::{DeleteRequest, OffsetDeleteRequest};
-use crate::group::tests::rig::{GROUP, Rig, commit, config};
+use crate::group::request::{
+    ConsumerHeartbeatRequest, DeleteRequest, FetchRequest, OffsetDeleteRequest, SyncRequest,
+};
+use crate::group::tests::rig::{GROUP, Rig, assignment, commit, config, fetch, sync};
+use crate::machine::PersistId;
 
 use super::transactions::{end, txn_commit};
 
@@ -66,4 +71,52 @@ fn a_deleted_offset_takes_the_commit_that_is_being_written_along() {
         rig.send(OffsetDeleteRequest { group_id: GROUP.into(), topics: vec![("t".into(), vec![0])] });
     });
     assert_eq!(offset, -1);
+}
+
+#[test]
+fn a_stable_lookup_waits_for_no_commit_of_another_group() {
+    let mut rig = Rig::new(config());
+    rig.commit(commit("other", "t", 1)).unwrap();
+    rig.hold_appends = true;
+    rig.send(commit(GROUP, "t", 2));
+    let found = rig.ask(fetch("other", "t", true)).unwrap();
+    assert_eq!(found[0].partitions[0].offset, 1);
+    let own = rig.send(fetch(GROUP, "t", true));
+    assert!(rig.waiting.contains(&own));
+    rig.send(commit("other", "t", 3));
+    assert!(rig.finish_append(None));
+    let found = rig.answer::<FetchRequest>(own).unwrap().unwrap();
+    assert_eq!(found[0].partitions[0].offset, 2);
+}
+
+#[test]
+fn members_that_wait_for_an_assignment_are_refused_when_its_write_takes_too_long() {
+    let mut rig = Rig::new(config());
+    let (member_id, ticket) = rig.enter();
+    let generation = rig.joined(ticket).generation;
+    rig.hold_appends = true;
+    let request = sync(&member_id, generation, std::slice::from_ref(&member_id));
+    let refused = rig.send(request.clone());
+    let id = rig.held[0].0;
+    let (other, commit) = (PersistId(id.0 + 1), rig.send(commit("other", "t", 1)));
+    rig.step(Event::Overdue(other));
+    assert!(rig.waiting.contains(&refused) && rig.waiting.contains(&commit), "the host refuses the commit");
+    rig.step(Event::Overdue(id));
+    assert_eq!(rig.answer::<SyncRequest>(refused).unwrap().error, Some(GroupError::NotCoordinator));
+    let again = rig.send(request);
+    rig.finish_appends();
+    assert_eq!(assignment(rig.answer::<SyncRequest>(again).unwrap()), member_id);
+}
+
+#[test]
+fn a_member_whose_join_is_written_too_slowly_is_refused_once() {
+    let mut rig = Rig::new(config());
+    rig.step(catalogue(&[("t", 4)]));
+    rig.hold_appends = true;
+    let refused = rig.send(enter("a", &["t"]));
+    rig.step(Event::Overdue(rig.held[0].0));
+    let error = rig.answer::<ConsumerHeartbeatRequest>(refused);
+    assert_eq!(error, Some(Err(GroupError::NotCoordinator)));
+    rig.finish_appends();
+    assert_eq!(rig.coordinator.describe_consumer(GROUP).unwrap().members.len(), 1);
 }
