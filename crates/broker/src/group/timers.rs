@@ -8,6 +8,8 @@ pub(super) struct Timers {
     now_ms: i64,
     by_time: BTreeMap<(i64, u64), (TimerKey, Alarm)>,
     by_key: HashMap<TimerKey, (i64, u64)>,
+    /// Alarms that were due and wait for their turn.
+    suspended: HashMap<TimerKey, Alarm>,
     set: u64,
 }
 
@@ -76,10 +78,22 @@ impl Timers {
 
     /// Takes an alarm back; does nothing if it is not set.
     pub(super) fn cancel(&mut self, key: &TimerKey) {
+        self.suspended.remove(key);
         if let Some(at) = self.by_key.remove(key) {
             self.by_time.remove(&at);
             self.give_back();
         }
+    }
+
+    /// Keeps an alarm that was due, until [`Timers::resume`] takes it out, or another call sets or
+    /// cancels it.
+    pub(super) fn suspend(&mut self, key: TimerKey, alarm: Alarm) {
+        self.suspended.insert(key, alarm);
+    }
+
+    /// Takes out a suspended alarm; none if it was set again or cancelled since.
+    pub(super) fn resume(&mut self, key: &TimerKey) -> Option<Alarm> {
+        self.suspended.remove(key)
     }
 
     /// Gives memory back that only a crowd has needed. A table that grows again has at least as
@@ -116,5 +130,6 @@ impl Timers {
     pub(super) fn clear(&mut self) {
         self.by_time.clear();
         self.by_key.clear();
+        self.suspended.clear();
     }
 }

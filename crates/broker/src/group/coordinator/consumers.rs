@@ -21,7 +21,8 @@ pub(super) struct HeldEvents(VecDeque<Held>);
 #[derive(Debug)]
 enum Held {
     Event(Box<Event>),
-    Alarm(TimerKey, Alarm),
+    /// A suspended alarm.
+    Alarm(TimerKey),
 }
 
 /// The draft of a consumer group that is being written.
@@ -111,7 +112,8 @@ impl Coordinator {
     /// As [`Coordinator::hold`], for an alarm that has fired.
     pub(super) fn holds_alarm(&mut self, group_id: &str, key: &TimerKey, alarm: Alarm) -> bool {
         let Some(waiting) = self.writing.get_mut(group_id) else { return false };
-        waiting.0.push_back(Held::Alarm(key.clone(), alarm));
+        waiting.0.push_back(Held::Alarm(key.clone()));
+        self.timers.suspend(key.clone(), alarm);
         true
     }
 
@@ -258,7 +260,12 @@ impl Coordinator {
         while let Some(held) = waiting.pop_front() {
             match held {
                 Held::Event(event) => self.handle(*event, now_ms),
-                Held::Alarm(key, alarm) => self.alarm(key, alarm, now_ms),
+                Held::Alarm(key) => {
+                    // A held heartbeat before it may have set the alarm again.
+                    if let Some(alarm) = self.timers.resume(&key) {
+                        self.alarm(key, alarm, now_ms);
+                    }
+                }
             }
             if let Some(again) = self.writing.get_mut(&group_id) {
                 again.0.append(&mut waiting);

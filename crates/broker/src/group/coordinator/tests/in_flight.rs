@@ -1,6 +1,6 @@
 //! Removals of offsets, and lookups, while commits are being written.
 
-use crate::group::consumer::tests::{catalogue, enter};
+use crate::group::consumer::tests::{beat, catalogue, enter};
 use crate::group::coordinator::ListFilter;
 use crate::group::error::GroupError;
 use crate::group::event::Event;
@@ -119,4 +119,23 @@ fn a_member_whose_join_is_written_too_slowly_is_refused_once() {
     assert_eq!(error, Some(Err(GroupError::NotCoordinator)));
     rig.finish_appends();
     assert_eq!(rig.coordinator.describe_consumer(GROUP).unwrap().members.len(), 1);
+}
+
+#[test]
+fn a_heartbeat_held_before_the_end_of_its_session_keeps_the_member() {
+    let mut rig = Rig::new(config());
+    rig.step(catalogue(&[("t", 4)]));
+    let epoch = rig.ask(enter("a", &["t"])).unwrap().member_epoch;
+    rig.pass(40_000);
+    rig.hold_appends = true;
+    rig.send(enter("b", &["t"]));
+    rig.send(beat("a", epoch));
+    rig.pass(6_000);
+    rig.finish_appends();
+    let members = rig.coordinator.describe_consumer(GROUP).unwrap().members;
+    let members: Vec<&str> = members.iter().map(|member| member.member_id.as_str()).collect();
+    assert_eq!(members, ["a", "b"]);
+    rig.pass(45_000);
+    rig.finish_appends();
+    assert!(rig.coordinator.describe_consumer(GROUP).unwrap().members.is_empty(), "silent since then");
 }
