@@ -50,6 +50,9 @@ pub struct Coordinator {
     consumers: BTreeMap<String, ConsumerGroup>,
     /// Consumer groups that are being written, and the requests that wait for that.
     writing: BTreeMap<String, HeldEvents>,
+    /// Members of the consumer protocol that join classic groups whose assignments are being
+    /// written, by group.
+    upgrades: BTreeMap<String, Vec<Event>>,
     topics: Arc<dyn Topics>,
     /// Settings of single groups in place of the configuration.
     own_settings: Arc<OwnSettings>,
@@ -95,6 +98,7 @@ impl Coordinator {
             groups: BTreeMap::new(),
             consumers: BTreeMap::new(),
             writing: BTreeMap::new(),
+            upgrades: BTreeMap::new(),
             topics: Arc::new(NoTopics),
             own_settings: Arc::default(),
             offsets: OffsetStore::default(),

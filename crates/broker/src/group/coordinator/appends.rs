@@ -18,6 +18,8 @@ pub(super) struct Appends {
     under_way: BTreeMap<PersistId, UnderWay>,
     /// The appends with offsets, by group. No set is empty.
     offsets: BTreeMap<String, BTreeSet<PersistId>>,
+    /// Number of the appends with assignments, by classic group. No number is zero.
+    assignments: BTreeMap<String, usize>,
 }
 
 /// An append, and the driver's report about it.
@@ -48,6 +50,9 @@ impl Appends {
                 None => drop(self.offsets.insert(key.group_id.clone(), BTreeSet::from([id]))),
             }
         }
+        if let Some(group_id) = assigned_group(&append.write) {
+            *self.assignments.entry(group_id.to_owned()).or_default() += 1;
+        }
         let before = self.under_way.insert(id, append);
         assert!(before.is_none(), "an append has a name of its own");
     }
@@ -65,18 +70,32 @@ impl Appends {
                 }
             }
         }
+        if let Some(group_id) = assigned_group(&append.write)
+            && let Some(count) = self.assignments.get_mut(group_id)
+        {
+            *count -= 1;
+            if *count == 0 {
+                self.assignments.remove(group_id);
+            }
+        }
         Some((append, result))
     }
 
     /// Takes out all appends.
     fn take_all(&mut self) -> impl Iterator<Item = UnderWay> + use<> {
         self.offsets.clear();
+        self.assignments.clear();
         std::mem::take(&mut self.under_way).into_values()
     }
 
     /// True if offsets of the group are being written.
     pub(super) fn has_offsets(&self, group_id: &str) -> bool {
         self.offsets.contains_key(group_id)
+    }
+
+    /// True if assignments of the classic group are being written.
+    pub(super) fn has_assignments(&self, group_id: &str) -> bool {
+        self.assignments.contains_key(group_id)
     }
 
     /// The offsets of the group that are being written.
@@ -160,10 +179,14 @@ impl Coordinator {
         assert!(append.reported.is_none(), "an append is reported once");
         append.reported = Some(result);
         while let Some((UnderWay { write, part, .. }, result)) = self.appends.take_reported() {
+            let assigned = assigned_group(&write).map(str::to_owned);
             self.settle(write, part, result, now_ms);
             if result == Err(PersistFailure::Lost) {
                 // The content of the log is unknown: no request is answered from memory any more.
                 return self.unload(now_ms);
+            }
+            if let Some(group_id) = assigned {
+                self.release_upgrades(&group_id, now_ms);
             }
         }
         let (ready, held): (Vec<HeldFetch>, _) = std::mem::take(&mut self.held_fetches)
@@ -327,6 +350,15 @@ impl Coordinator {
         if simple && !self.offsets.has_group(group_id) && !self.appends.has_offsets(group_id) {
             self.groups.remove(group_id);
         }
+    }
+}
+
+/// The classic group whose assignments a write has.
+fn assigned_group(write: &PendingWrite) -> Option<&str> {
+    match &write.then {
+        Continuation::Assign(assignment) => Some(&assignment.group_id),
+        Continuation::Returned(returned) => Some(&returned.group_id),
+        _ => None,
     }
 }
 

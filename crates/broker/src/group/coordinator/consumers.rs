@@ -99,13 +99,25 @@ pub(super) fn invalid(request: &ConsumerHeartbeatRequest) -> Option<GroupError> 
 impl Coordinator {
     /// Holds an event if its group is being written; gives it back otherwise.
     pub(super) fn hold(&mut self, event: Event) -> Option<Event> {
-        let waiting = event.group_id().and_then(|group_id| self.writing.get_mut(group_id));
-        match waiting {
-            Some(waiting) => {
-                waiting.0.push_back(Held::Event(Box::new(event)));
-                None
-            }
-            None => Some(event),
+        let Some(group_id) = event.group_id() else { return Some(event) };
+        if let Some(waiting) = self.writing.get_mut(group_id) {
+            waiting.0.push_back(Held::Event(Box::new(event)));
+            return None;
+        }
+        // A consumer group takes over the assignments of the classic group: those in the log.
+        if matches!(event, Event::ConsumerHeartbeat(..)) && self.appends.has_assignments(group_id) {
+            self.upgrades.entry(group_id.to_owned()).or_default().push(event);
+            return None;
+        }
+        Some(event)
+    }
+
+    /// Handles members that have waited for the assignments of a classic group, unless others are
+    /// being written now.
+    pub(super) fn release_upgrades(&mut self, group_id: &str, now_ms: i64) {
+        if !self.appends.has_assignments(group_id) {
+            let waiting = self.upgrades.remove(group_id).unwrap_or_default();
+            waiting.into_iter().for_each(|event| self.handle(event, now_ms));
         }
     }
 
@@ -467,6 +479,9 @@ impl Coordinator {
 
     /// Refuses held requests; their clients find the coordinator again.
     pub(super) fn abandon_held(&mut self, error: GroupError) {
+        for event in std::mem::take(&mut self.upgrades).into_values().flatten() {
+            self.refuse(&event, error);
+        }
         for (_, waiting) in std::mem::take(&mut self.writing) {
             for held in waiting.0 {
                 if let Held::Event(event) = held {

@@ -7,6 +7,7 @@ use crate::group::consumer::tests::{Catalogue, beat, catalogue, enter, id_of};
 use crate::group::coordinator::ListFilter;
 use crate::group::embedded;
 use crate::group::error::GroupError;
+use crate::group::event::Event;
 use crate::group::records::Partitions;
 use crate::group::request::{
     ConsumerHeartbeatRequest, HeartbeatRequest, JoinOutcome, JoinRequest, SyncRequest,
@@ -286,4 +287,43 @@ fn a_policy_can_forbid_either_way() {
     let joined = rig.ask(JoinRequest { api_version: 3, ..rig.join("") });
     rig.ask(beat("new", -1)).unwrap();
     assert_eq!((joined.error, kind(&rig)), (None, "consumer"), "it stays what it is");
+}
+
+#[test]
+fn a_classic_group_keeps_an_assignment_that_is_written_while_it_becomes_a_consumer_group() {
+    let mut rig = rig();
+    let member_id = rig.member_id();
+    let ticket = rig.send(rig.join(&member_id));
+    let joined = rig.joined(ticket);
+    let topics = Catalogue(BTreeMap::from([("t".to_owned(), 4)]));
+    let all = embedded::assignment(&parts(&[0, 1, 2, 3]), &topics, &protocols(&["range"])[0].metadata);
+    rig.hold_appends = true;
+    let synced = rig.send(SyncRequest {
+        assignments: vec![(member_id.clone(), all.clone())],
+        ..sync(&member_id, joined.generation, &[])
+    });
+    let entered = rig.send(enter("new", &["t"]));
+    assert_eq!(rig.held.len(), 1, "the assignment is written first");
+    rig.finish_appends();
+    assert_eq!(rig.answer::<SyncRequest>(synced).unwrap().assignment, all);
+    let new = rig.answer::<ConsumerHeartbeatRequest>(entered).unwrap().unwrap();
+    assert_eq!(new.assigned, Some(Partitions::new()), "everything still belongs to the other");
+    let members = rig.coordinator.describe_consumer(GROUP).unwrap().members;
+    let old = members.iter().find(|member| member.member_id == member_id).unwrap();
+    assert_eq!(old.assigned, parts(&[0, 1, 2, 3]));
+}
+
+#[test]
+fn a_heartbeat_that_waits_for_an_assignment_is_refused_when_the_coordinator_ends() {
+    let mut rig = rig();
+    let member_id = rig.member_id();
+    let ticket = rig.send(rig.join(&member_id));
+    let joined = rig.joined(ticket);
+    rig.hold_appends = true;
+    rig.send(sync(&member_id, joined.generation, std::slice::from_ref(&member_id)));
+    let entered = rig.send(enter("new", &["t"]));
+    rig.step(Event::Unload);
+    let refused = rig.answer::<ConsumerHeartbeatRequest>(entered).unwrap();
+    assert_eq!(refused, Err(GroupError::NotCoordinator));
+    assert!(rig.waiting.is_empty());
 }
