@@ -64,6 +64,9 @@ struct State<M: Machine> {
     leader_epoch: Option<i32>,
     /// Announcements that came during the load; none while nothing is loaded.
     held: Option<Vec<M::Event>>,
+    /// Changes of the state that the next machine applies once it is loaded; only while the
+    /// partition is expected.
+    after_load: Vec<M::Event>,
     /// The machine's partition, and the leader epoch in which it was loaded; none until then, and
     /// after it is unloaded.
     partition: Option<(Arc<Partition>, i32)>,
@@ -201,6 +204,12 @@ impl<M: Machine> Host<M> {
         states.map(|state| look(&state.machine)).collect()
     }
 
+    /// Steps every coordinator that is loaded. A coordinator whose partition is being recovered or
+    /// loaded gets the event then.
+    pub(crate) fn tell_all_loaded(&self, event: impl Fn() -> M::Event) {
+        self.slots.all().iter().for_each(|slot| slot.tell_loaded(event()));
+    }
+
     /// Steps every coordinator, loaded or not.
     pub(crate) fn tell_all(&self, event: impl Fn() -> M::Event) {
         self.slots.all().iter().for_each(|slot| slot.tell(event()));
@@ -223,7 +232,7 @@ impl<M: Machine> Host<M> {
     /// Takes the mark of [`Host::expect`] back.
     pub(crate) fn give_up(&self, index: i32) {
         if let Some(slot) = self.slots.at(index) {
-            slot.state.lock().is_expected = false;
+            slot.state.lock().expect_no_more();
         }
     }
 
@@ -249,7 +258,7 @@ impl<M: Machine> Host<M> {
         Some(Box::new(move || {
             // A load that has panicked would panic again: the coordinator is not available.
             let loaded = guarded("load of a coordinator", || slot.load(machine, &partition, begun));
-            loaded.map_or_else(|_| slot.state.lock().is_expected = false, |()| tell_if_complete(&slots));
+            loaded.map_or_else(|_| drop(slot.state.lock().expect_no_more()), |()| tell_if_complete(&slots));
         }))
     }
 
@@ -296,6 +305,12 @@ impl<M: Machine> State<M> {
     fn is_open(&self) -> bool {
         self.partition.as_ref().is_some_and(|(partition, _)| partition.has_lease()) || self.is_expected
     }
+
+    /// The partition is neither being recovered nor loaded any more.
+    fn expect_no_more(&mut self) -> Vec<M::Event> {
+        self.is_expected = false;
+        std::mem::take(&mut self.after_load)
+    }
 }
 
 impl<M: Machine> Slot<M> {
@@ -307,6 +322,7 @@ impl<M: Machine> Slot<M> {
             term,
             leader_epoch,
             held,
+            after_load: Vec::new(),
             partition,
             is_expected,
             waiting,
@@ -320,11 +336,15 @@ impl<M: Machine> Slot<M> {
     /// ended.
     fn begin_term(self: &Arc<Self>, machine: M, partition: &Partition) -> (i32, u64) {
         let mut state = self.state.lock();
+        // Between two terms another broker may have led, and changed the state since.
+        let after_load = std::mem::take(&mut state.after_load);
+        let is_first = state.leader_epoch.is_none();
         self.end_term(&mut state);
         let leader_epoch = partition.leadership().leader_epoch();
         state.machine = machine;
         // The former machine has no more answers.
         state.dismissed.clear();
+        state.after_load = if is_first { after_load } else { Vec::new() };
         (state.leader_epoch, state.held, state.is_expected) = (Some(leader_epoch), Some(Vec::new()), true);
         (leader_epoch, state.term)
     }
@@ -372,7 +392,7 @@ impl<M: Machine> Slot<M> {
         if state.term != term {
             return;
         }
-        state.is_expected = false;
+        let after_load = state.expect_no_more();
         let held = state.held.take().unwrap_or_default();
         match replayed {
             Ok(()) => {
@@ -380,6 +400,7 @@ impl<M: Machine> Slot<M> {
                 state.partition = Some((partition.clone(), leader_epoch));
                 held.into_iter().for_each(|event| self.step_locked(&mut state, event));
                 self.step_locked(&mut state, Signal::Loaded.into());
+                after_load.into_iter().for_each(|event| self.step_locked(&mut state, event));
             }
             Err(error) => tracing::error!(
                 partition = partition.name(),
@@ -417,7 +438,8 @@ impl<M: Machine> Slot<M> {
         let was_loaded = state.partition.is_some();
         self.step_locked(state, Signal::Unload.into());
         state.term += 1;
-        (state.leader_epoch, state.held, state.is_expected) = (None, None, false);
+        (state.leader_epoch, state.held) = (None, None);
+        state.expect_no_more();
         was_loaded
     }
 
@@ -439,6 +461,16 @@ impl<M: Machine> Slot<M> {
         match &mut state.held {
             Some(held) => held.push(event),
             None => self.step_locked(&mut state, event),
+        }
+    }
+
+    /// Steps the machine if it is loaded, or keeps the event for the machine that will be.
+    fn tell_loaded(self: &Arc<Self>, event: M::Event) {
+        let mut state = self.state.lock();
+        if state.is_expected {
+            state.after_load.push(event);
+        } else if state.partition.is_some() {
+            self.step_locked(&mut state, event);
         }
     }
 

@@ -70,7 +70,8 @@ impl<M: Machine> Slot<M> {
     pub(super) fn abandon(&self, term: u64) {
         let mut state = self.state.lock();
         if state.term == term {
-            (state.partition, state.is_expected) = (None, false);
+            state.partition = None;
+            state.expect_no_more();
             let waiting = std::mem::take(&mut state.waiting);
             state.dismissed.extend(waiting.into_keys());
         }

@@ -7,6 +7,7 @@ use levada_wire::Uuid;
 
 use super::rig::{Rig, change};
 use super::{OK, begun};
+use crate::coordinator::Load;
 use crate::group::request::{
     CommitPartition, CommitRequest, CommitTopic, FetchRequest, JoinOutcome, JoinRequest, Protocol,
 };
@@ -164,5 +165,43 @@ fn a_write_that_takes_too_long_refuses_its_own_request_alone() {
             tokio::task::yield_now().await;
         }
         assert_eq!(fetched(&rig, "group", true).await, Ok(3));
+    });
+}
+
+/// Deletes topic `t` while the coordinator of its offsets is not loaded yet.
+fn delete_before_the_load(make: impl FnOnce(&Rig) -> Load) {
+    let mut rig = Rig::start();
+    rig.create_alone(OFFSETS, OFFSETS_TOPIC);
+    rig.run(async {
+        served(&rig).await;
+        assert_eq!(commit(&rig, 3).await, Ok(()));
+        let load = make(&rig);
+        load();
+        served(&rig).await;
+        assert_eq!(committed(&rig).await, Ok(-1));
+    });
+}
+
+#[test]
+fn a_topic_deleted_while_a_coordinator_loads_loses_its_offsets() {
+    delete_before_the_load(|rig| {
+        let coordinators = rig.broker.coordinators();
+        let partition = rig.broker.replicas().partition(OFFSETS_TOPIC, 0).unwrap();
+        coordinators.resign_at(OFFSETS_TOPIC, 0);
+        let load = coordinators.begin(&partition).unwrap();
+        coordinators.partitions_deleted(&[("t".to_owned(), vec![0])]);
+        load
+    });
+}
+
+#[test]
+fn a_topic_deleted_while_a_coordinators_log_is_checked_loses_its_offsets() {
+    delete_before_the_load(|rig| {
+        let coordinators = rig.broker.coordinators();
+        let partition = rig.broker.replicas().partition(OFFSETS_TOPIC, 0).unwrap();
+        coordinators.resign_at(OFFSETS_TOPIC, 0);
+        coordinators.expect(&(OFFSETS_TOPIC.to_owned(), 0));
+        coordinators.partitions_deleted(&[("t".to_owned(), vec![0])]);
+        coordinators.begin(&partition).unwrap()
     });
 }
