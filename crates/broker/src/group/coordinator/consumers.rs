@@ -457,16 +457,13 @@ impl Coordinator {
     }
 
     /// A classic member comes into a consumer group without members: the group becomes a classic
-    /// one.
-    pub(super) fn make_room_for_classic(&mut self, group_id: &str, now_ms: i64) -> bool {
-        let Some(group) = self.consumers.get(group_id) else { return true };
-        if group.validate_delete().is_err() {
-            return false;
-        }
+    /// one. No effect if there is no consumer group.
+    pub(super) fn make_room_for_classic(&mut self, group_id: &str, now_ms: i64) {
+        let Some(group) = self.consumers.get(group_id) else { return };
+        debug_assert!(group.validate_delete().is_ok(), "the consumer group has no members");
         let records = group.tombstones();
         let gone = self.remove_group(group_id).into_iter().collect();
         self.append(PendingWrite { records, then: Continuation::Expired(gone) }, now_ms);
-        true
     }
 
     pub(super) fn listed_consumers(&self, filter: &ListFilter) -> Vec<super::ListedGroup> {

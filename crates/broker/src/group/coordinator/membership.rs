@@ -36,7 +36,8 @@ pub(super) fn invalid(event: &Event, config: &GroupConfig) -> Option<GroupError>
 
 impl Coordinator {
     pub(super) fn join(&mut self, ticket: Ticket, request: JoinRequest, now_ms: i64) {
-        if !self.make_room_for_classic(&request.group_id, now_ms) {
+        let consumer = self.consumers.get(&request.group_id);
+        if consumer.is_some_and(|group| group.validate_delete().is_err()) {
             return self.join_consumer_group(ticket, &request, now_ms);
         }
         let is_new = !self.groups.contains_key(&request.group_id);
@@ -44,6 +45,7 @@ impl Coordinator {
             let outcome = JoinOutcome::error(request.member_id, GroupError::UnknownMemberId);
             return self.reply(ticket, Outcome::Join(outcome));
         }
+        self.make_room_for_classic(&request.group_id, now_ms);
         let group_id = request.group_id.clone();
         let (groups, mut turn) = self.turn(now_ms);
         let group = groups.entry(group_id.clone()).or_insert_with(|| ClassicGroup::new(group_id, now_ms));

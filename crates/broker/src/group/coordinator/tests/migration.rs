@@ -10,9 +10,9 @@ use crate::group::error::GroupError;
 use crate::group::event::Event;
 use crate::group::records::Partitions;
 use crate::group::request::{
-    ConsumerHeartbeatRequest, HeartbeatRequest, JoinOutcome, JoinRequest, SyncRequest,
+    CommitRequest, ConsumerHeartbeatRequest, HeartbeatRequest, JoinOutcome, JoinRequest, SyncRequest,
 };
-use crate::group::tests::rig::{GROUP, Rig, config, heartbeat, leave, protocols, sync};
+use crate::group::tests::rig::{GROUP, Rig, commit_as, config, heartbeat, leave, protocols, sync};
 
 fn rig() -> Rig {
     let mut rig = Rig::new(config());
@@ -326,4 +326,15 @@ fn a_heartbeat_that_waits_for_an_assignment_is_refused_when_the_coordinator_ends
     let refused = rig.answer::<ConsumerHeartbeatRequest>(entered).unwrap();
     assert_eq!(refused, Err(GroupError::NotCoordinator));
     assert!(rig.waiting.is_empty());
+}
+
+#[test]
+fn a_join_with_an_unknown_member_id_does_not_end_a_consumer_group_without_members() {
+    let mut rig = rig();
+    let epoch = rig.ask(enter("m", &["t"])).unwrap().member_epoch;
+    rig.commit(CommitRequest { api_version: 9, ..commit_as("m", epoch, 5) }).unwrap();
+    rig.ask(beat("m", -1)).unwrap();
+    let stored = rig.log.len();
+    assert_eq!(rig.ask(rig.join("stale")).error, Some(GroupError::UnknownMemberId));
+    assert_eq!((rig.log.len(), kind(&rig), rig.committed(GROUP, "t")), (stored, "consumer", 5));
 }
