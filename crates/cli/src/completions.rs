@@ -15,7 +15,7 @@ use crate::failure::Failure;
   levada completions zsh > \"${fpath[1]}/_levada\"
   levada completions fish > ~/.config/fish/completions/levada.fish")]
 pub(crate) struct Args {
-    /// The shell
+    /// Shell to generate completions for
     shell: Shell,
 }
 

@@ -88,7 +88,7 @@ pub(crate) struct Args {
     /// Format of a printed record
     #[arg(short, long, value_name = "FORMAT", default_value = "%v\\n", conflicts_with = "output")]
     format: Template,
-    /// Form of the result: text as in --format, or a JSON object a line
+    /// Output format: text as --format says, or one JSON object per line
     #[arg(long, value_name = "FORM", default_value = "text")]
     output: Form,
 }

@@ -146,7 +146,7 @@ fn remedy(address: &str, error: &io::Error) -> &'static str {
         }
         // The standard library has no kind for this error.
         _ if error.to_string().starts_with("failed to lookup") => {
-            "check the name of the host in --brokers: this machine finds no address for it"
+            "check the host name in --brokers: it does not resolve on this machine"
         }
         _ => "start a broker with `levada serve`, or name another with --brokers host:port",
     }
@@ -239,7 +239,7 @@ mod tests {
     #[test]
     fn a_name_without_an_address_is_no_broker_that_is_not_started() {
         let unknown = ("a..b", 9092).to_socket_addrs().unwrap_err();
-        assert!(remedy("a..b:9092", &unknown).contains("finds no address"), "{unknown}");
+        assert!(remedy("a..b:9092", &unknown).contains("does not resolve"), "{unknown}");
         let refused = std::io::ErrorKind::ConnectionRefused.into();
         assert!(remedy("localhost:9092", &refused).contains("levada serve"));
     }

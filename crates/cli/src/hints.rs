@@ -73,7 +73,7 @@ pub(crate) fn translated(mut error: Error) -> Error {
         Some((_, tip)) => (*tip).to_owned(),
         // Kafka's programs take the file without an option.
         None if name.ends_with(".properties") => {
-            "a file needs an option: --config FILE of levada serve, --command-config FILE of its clients"
+            "pass a properties file with an option: `levada serve --config FILE`, or `--command-config FILE` for client commands"
                 .to_owned()
         }
         None => return error,
@@ -118,7 +118,8 @@ mod tests {
         let error = Cli::try_parse_from(["levada", "serve", "server.properties"]).unwrap_err();
         let said = translated(error).to_string();
         assert!(
-            said.contains("'server.properties'") && said.contains("tip: a file needs an option"),
+            said.contains("'server.properties'")
+                && said.contains("tip: pass a properties file with an option"),
             "{said}"
         );
     }

@@ -100,7 +100,7 @@ pub(crate) fn start() -> Logs {
     Logs { audit, audit_filter: audit_handle, lines, asked }
 }
 
-/// The filter of these directives, which have been tried.
+/// Builds the filter from directives that were validated before.
 fn filter(directives: &str) -> Targets {
     targets(directives).unwrap_or_default()
 }

@@ -25,7 +25,7 @@ pub(crate) enum Format {
 /// The option of every command that reads.
 #[derive(Clone, Copy, Debug, Default, clap::Args)]
 pub(crate) struct FormatArgs {
-    /// Form of the result
+    /// Output format
     #[arg(long = "output", value_name = "FORM", default_value = "table", display_order = 100)]
     pub(crate) format: Format,
 }

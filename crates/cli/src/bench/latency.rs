@@ -30,10 +30,10 @@ const STRAGGLERS: Duration = Duration::from_secs(10);
 
 /// Measure the latency of single records
 ///
-/// Records leave one by one by a schedule that does not wait for answers. Latency counts from the
-/// time at which a record was due, so a stall of the broker counts for every record that was due
-/// during the stall. A consumer on a separate connection reads the records; both times come from
-/// the clock of this process.
+/// Sends one record at a time on a fixed schedule, without waiting for responses. Latency counts
+/// from the time at which a record was due, so a stall of the broker counts for every record that
+/// was due during the stall. A consumer on a separate connection reads the records; both times come
+/// from the clock of this process.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   levada bench latency clicks

@@ -31,7 +31,7 @@ pub(crate) struct Export {
     /// Names of the groups
     #[arg(required = true, value_name = "GROUP")]
     groups: Vec<String>,
-    /// Form of the result
+    /// Output format
     #[arg(long, value_name = "FORM", default_value = "csv", display_order = 100)]
     output: Form,
 }
