@@ -191,9 +191,9 @@ impl Experiment for Responses<'_> {
     fn shows(&self) -> String {
         match self.question {
             Question::Extents => {
-                "Up to which size a file range in a response had better be copied.".to_owned()
+                "Largest size of a file range in a response for which a copy costs less.".to_owned()
             }
-            Question::Pipes => "How large a pipe large file ranges should go through.".to_owned(),
+            Question::Pipes => "Best size of the pipe for large file ranges.".to_owned(),
         }
     }
 

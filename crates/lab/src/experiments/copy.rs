@@ -66,10 +66,7 @@ impl Experiment for Copies<'_> {
     }
 
     fn shows(&self) -> String {
-        format!(
-            "What it costs to copy a file of {} MiB, and how many system calls of which length that takes.",
-            self.len >> 20
-        )
+        format!("Cost of copying a file of {} MiB, and number of system calls.", self.len >> 20)
     }
 
     fn metrics(&self) -> Vec<Metric> {

@@ -231,7 +231,7 @@ impl Experiment for Reads<'_> {
 
     fn shows(&self) -> String {
         format!(
-            "How fast a file of {} MiB is read in blocks of {} KiB, and at what cost.",
+            "Throughput and cost of reading a file of {} MiB in blocks of {} KiB.",
             self.len >> 20,
             BLOCK_BYTES >> 10
         )

@@ -137,7 +137,7 @@ impl Experiment for Receives<'_> {
 
     fn shows(&self) -> String {
         format!(
-            "What it costs to bring {} MiB of batches from a socket to the end of a file, through a buffer or spliced past it.",
+            "Cost of moving {} MiB of batches from a socket to the end of a file, through a buffer or by splice.",
             self.bytes >> 20
         )
     }

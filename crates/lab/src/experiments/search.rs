@@ -302,7 +302,7 @@ impl Experiment for Searches {
 
     fn shows(&self) -> String {
         format!(
-            "How the batch of an offset is found behind the position that an index gives; batches of {RECORDS} records of {} bytes.",
+            "Cost of the search for the batch of an offset, from the position that an index gives; batches of {RECORDS} records of {} bytes.",
             VALUE.len()
         )
     }

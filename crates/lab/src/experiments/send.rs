@@ -112,7 +112,7 @@ impl Experiment for Sends<'_> {
     }
 
     fn shows(&self) -> String {
-        "From which size on memory had better be sent by reference, where the kernel copies after all and where it does not."
+        "Smallest size from which sending memory by reference costs less, where the kernel copies nevertheless and where it does not."
             .to_owned()
     }
 
@@ -201,7 +201,7 @@ impl Experiment for Mixed<'_> {
 
     fn shows(&self) -> String {
         format!(
-            "What many pieces of {PIECE_BYTES} bytes do to a send of {} KiB by reference, and what cutting by size and not waiting for memory do about it.",
+            "Cost of many pieces of {PIECE_BYTES} bytes in a send of {} KiB by reference, and effect of cutting by size and of not waiting for memory.",
             BODY_BYTES >> 10
         )
     }

@@ -132,7 +132,7 @@ impl Experiment for Transfers<'_> {
 
     fn shows(&self) -> String {
         format!(
-            "What it costs to send a file of {} MiB over loopback TCP, by each path from file to socket.",
+            "Cost of sending a file of {} MiB over loopback TCP, by each path from file to socket.",
             self.len >> 20
         )
     }

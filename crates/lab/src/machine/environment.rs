@@ -111,7 +111,7 @@ impl Environment {
         {
             let free = free as f64 / 1e9;
             doubts.push(format!(
-                "the host takes free memory back, {free:.0} GB by now: its return costs who touches it; next: turn off the virtual machine's balloon, or its free page reporting"
+                "the host has reclaimed {free:.0} GB of guest memory, and the first access to it is slow; next: turn off the virtual machine's balloon, or its free page reporting"
             ));
         }
         if self.congestion != CONGESTION {

@@ -52,9 +52,9 @@ impl Experiment for Append<'_> {
 
     fn shows(&self) -> String {
         format!(
-            "what Levada pays for records of 1 KiB by batches of several sizes (one connection, acks=1, {IN_FLIGHT} requests under way) if \
-             they get into the log by a vectored write, and by a copy into a mapping; the processor time of whoever prepares mappings is in it, \
-             what the kernel does later to write pages to the device is not"
+            "cost of Levada for records of 1 KiB in batches of several sizes (one connection, acks=1, {IN_FLIGHT} requests in flight), appended \
+             by a vectored write or by a copy into a mapping; includes the processor time of the thread that prepares mappings, and excludes \
+             the kernel's later writeback to the device"
         )
     }
 

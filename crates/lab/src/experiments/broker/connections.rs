@@ -49,7 +49,7 @@ impl Experiment for Connections<'_> {
 
     fn shows(&self) -> String {
         format!(
-            "what each of {} connections costs a broker in memory that has fetched once and is silent",
+            "memory that a broker needs for each of {} connections that have fetched once and are idle",
             self.count
         )
     }

@@ -199,8 +199,8 @@ impl Experiment for Fairness<'_> {
 
     fn shows(&self) -> String {
         format!(
-            "whether {} readers of {SMALL_BYTES} bytes, {PER_SECOND} fetches a second together, wait for one that reads {LARGE_BYTES} \
-             bytes at a time from the same shard; and the same beside a bare loop of epoll and splice that gives each its turn",
+            "latency of {} readers of {SMALL_BYTES} bytes, {PER_SECOND} fetches a second together, with and without another reader of \
+             {LARGE_BYTES} bytes at a time on the same shard; and the same for a bare loop of epoll and splice that gives each its turn",
             self.readers
         )
     }

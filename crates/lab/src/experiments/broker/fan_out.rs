@@ -70,8 +70,8 @@ impl Experiment for FanOut<'_> {
 
     fn shows(&self) -> String {
         format!(
-            "{CONSUMERS} consumers, one after the other, over a log that was on the device only and for which there is memory: what the \
-             device read for all of them, by the length of the log"
+            "rate of {CONSUMERS} consumers, one after the other, of a log that is on the device only and fits into memory; bytes that the \
+             device read for all of them, as a multiple of the length of the log"
         )
     }
 

@@ -129,8 +129,8 @@ impl Experiment for Fetch<'_> {
 
     fn shows(&self) -> String {
         format!(
-            "what a broker pays for records that go out of the page cache to one connection, by requests of several sizes (batches of \
-             {BATCH_LEN} bytes), beside a bare loop of splice, or of read and write where that is less"
+            "cost of a broker for records from the page cache to one connection, by requests of several sizes (batches of {BATCH_LEN} \
+             bytes), compared with a bare loop of splice, or of read and write where that costs less"
         )
     }
 

@@ -226,7 +226,7 @@ impl Experiment for Growth<'_> {
     }
 
     fn shows(&self) -> String {
-        "what a request costs Levada as what surrounds it grows, and as it grows itself; all from the page cache".to_owned()
+        "cost of a request for Levada as the state around it grows, and as the request grows; all from the page cache".to_owned()
     }
 
     fn metrics(&self) -> Vec<Metric> {

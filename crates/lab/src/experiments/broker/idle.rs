@@ -49,7 +49,7 @@ impl Experiment for Idle<'_> {
     }
 
     fn shows(&self) -> String {
-        format!("what a broker with {PARTITIONS} partitions costs while nobody is connected")
+        format!("processor time and memory of a broker with {PARTITIONS} partitions and no connection")
     }
 
     fn metrics(&self) -> Vec<Metric> {

@@ -174,8 +174,8 @@ impl Experiment for Interference<'_> {
     fn shows(&self) -> String {
         let Live { per_second, partitions, .. } = self.live;
         format!(
-            "whether live producers and tail consumers ({per_second} records of {RECORD_LEN} bytes a second to {partitions} partitions) \
-             notice a consumer that replays a backlog from the disk"
+            "latency of live producers and tail consumers ({per_second} records of {RECORD_LEN} bytes a second to {partitions} partitions), \
+             with and without a consumer that replays a backlog from the disk"
         )
     }
 

@@ -148,7 +148,7 @@ impl Experiment for Java<'_> {
 
     fn shows(&self) -> String {
         format!(
-            "what a broker pays for records of {RECORD_LEN} bytes from Kafka's own producer (ProducerPerformance, a process of its own)"
+            "cost of a broker for records of {RECORD_LEN} bytes from Kafka's own producer (ProducerPerformance, in a separate process)"
         )
     }
 

@@ -52,8 +52,8 @@ impl Experiment for Latency<'_> {
     fn shows(&self) -> String {
         let Live { per_second, record_len, .. } = self.live;
         format!(
-            "how long a record of {record_len} bytes takes from when it is due to a consumer that waits for it, at {per_second} a second, one \
-             record a request, acks=1; and what the broker pays for each record"
+            "time of a record of {record_len} bytes from its due time to a waiting consumer, at {per_second} a second, one record per request, \
+             acks=1; and cost of the broker for each record"
         )
     }
 

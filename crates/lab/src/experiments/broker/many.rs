@@ -132,8 +132,8 @@ impl Experiment for Many<'_> {
 
     fn shows(&self) -> String {
         format!(
-            "what a broker pays for single records of {RECORD_LEN} bytes from {} connections to {PARTITIONS} partitions, one request under \
-             way on each, acks=1, beside a bare loop that receives, writes and answers",
+            "cost of a broker for single records of {RECORD_LEN} bytes from {} connections to {PARTITIONS} partitions, one request in flight \
+             on each, acks=1, compared with a bare loop that receives, writes and answers",
             self.connections
         )
     }

@@ -54,7 +54,7 @@ impl Experiment for Parallel {
 
     fn shows(&self) -> String {
         format!(
-            "whether two connections that fetch {FETCH_BYTES} bytes at a time from the page cache get more than one; nothing is pinned"
+            "throughput of two connections that fetch {FETCH_BYTES} bytes at a time from the page cache, compared with one; nothing is pinned"
         )
     }
 

@@ -93,8 +93,8 @@ impl Experiment for Produce<'_> {
 
     fn shows(&self) -> String {
         format!(
-            "what a broker pays for records of 1 KiB that come in by batches of several sizes (one connection, acks=1, {} requests under \
-             way), beside a bare loop that receives, writes and answers",
+            "cost of a broker for records of 1 KiB in batches of several sizes (one connection, acks=1, {} requests in flight), compared with \
+             a bare loop that receives, writes and answers",
             topic::IN_FLIGHT
         )
     }

@@ -134,7 +134,7 @@ impl Experiment for Recovery<'_> {
 
     fn shows(&self) -> String {
         format!(
-            "how long a broker that was killed takes from its launch until it serves its first partition, and all {}, of {} MB; the files are on \
+            "time of a killed broker from its launch until it serves its first partition, and all {}, of {} MB; the files are on \
              the device and out of the page cache before; each system recovers a copy of one directory (a killed Kafka waits for the end of its own session, 9 s, whatever its logs hold)",
             self.partitions,
             self.bytes / 1_000_000

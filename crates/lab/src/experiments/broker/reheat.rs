@@ -130,8 +130,8 @@ impl Experiment for Reheat<'_> {
 
     fn shows(&self) -> String {
         format!(
-            "finished segments in the page cache, of the first of which one byte in {SHARE} was pushed out: what the first and the second pass \
-             of a consumer read from the device, and their rate by that of a pass for which nothing is missing"
+            "bytes that the first and the second pass of a consumer read from the device after one byte in {SHARE} of the first sealed segment \
+             has left the page cache, and the rate of these passes divided by that of a pass without missing pages"
         )
     }
 

@@ -182,9 +182,9 @@ impl Experiment for Replicate<'_> {
 
     fn shows(&self) -> String {
         format!(
-            "what {REPLICAS} brokers pay together for each GB produced with acks=all and {REPLICAS} replicas; how long an acknowledgement takes at \
-             {PER_SECOND} records of {RECORD_LEN} bytes a second; and how fast a new replica copies {} MB that are not in the page cache, and \
-             whether producers ({} records a second) notice it",
+            "total cost of {REPLICAS} brokers for each GB produced with acks=all and {REPLICAS} replicas; latency of an acknowledgement at \
+             {PER_SECOND} records of {RECORD_LEN} bytes a second; speed at which a new replica copies {} MB that are not in the page cache, and \
+             latency of producers ({} records a second) during the copy",
             self.catch_up.bytes() / 1_000_000,
             catch_up::PER_SECOND
         )

@@ -67,7 +67,7 @@ impl Experiment for Start<'_> {
     }
 
     fn shows(&self) -> String {
-        "how long a broker takes from its launch to its first answer, and what it holds then; Kafka's directory is formatted before".to_owned()
+        "time of a broker from its launch to its first answer, and its memory then; Kafka's directory is formatted before".to_owned()
     }
 
     fn metrics(&self) -> Vec<Metric> {

@@ -182,8 +182,8 @@ impl Experiment for TlsFetch<'_> {
 
     fn shows(&self) -> String {
         format!(
-            "what a broker pays for records that go out of the page cache by TLS 1.3 with AES-128-GCM, encrypted in its own process, to one \
-             connection (batches of {BATCH_LEN} bytes), beside a loop of reading, rustls and sending"
+            "cost of a broker for records from the page cache over TLS 1.3 with AES-128-GCM, encrypted in its own process, to one connection \
+             (batches of {BATCH_LEN} bytes), compared with a loop of read, rustls and send"
         )
     }
 

@@ -173,8 +173,8 @@ impl Experiment for Watched<'_> {
 
     fn shows(&self) -> String {
         format!(
-            "what records cost a broker of {} partitions while a page of its console is open and its metrics are scraped every {} s, \
-             and while nobody looks",
+            "cost of records for a broker of {} partitions, with an open page of its console and a scrape of its metrics every {} s, and \
+             without both",
             self.bench.scale().choose(10, 100, 1_000, 1_000),
             SCRAPED_EVERY.as_secs()
         )

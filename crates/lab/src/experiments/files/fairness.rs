@@ -130,8 +130,8 @@ impl Experiment for FilesFairness<'_> {
 
     fn shows(&self) -> String {
         format!(
-            "whether {} readers of 4 KiB, {PER_SECOND} requests a second together, wait for one that downloads a large file from a server of \
-             one worker; and the same beside a bare loop of epoll and splice",
+            "latency of {} readers of 4 KiB, {PER_SECOND} requests a second together, with and without another client that downloads a large \
+             file from the same worker; and the same for a bare loop of epoll and splice",
             self.readers
         )
     }

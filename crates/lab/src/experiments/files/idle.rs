@@ -47,7 +47,7 @@ impl Experiment for FilesIdle<'_> {
 
     fn shows(&self) -> String {
         format!(
-            "what each of {} connections costs a server of files in memory that had one answer and is silent",
+            "memory that a file server needs for each of {} connections that had one response and are idle",
             self.count
         )
     }

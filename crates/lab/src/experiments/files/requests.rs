@@ -115,8 +115,8 @@ impl Experiment for Requests<'_> {
     }
 
     fn shows(&self) -> String {
-        "what a request for a small file in memory costs a server of files with one worker, beside a bare loop that finds the file by its \
-         name and sends bytes that were made beforehand"
+        "cost of a request for a small file in memory, for a file server with one worker, compared with a bare loop that finds the file by \
+         its name and sends bytes that were made beforehand"
             .to_owned()
     }
 

@@ -81,7 +81,7 @@ impl Experiment for Volume<'_> {
     }
 
     fn shows(&self) -> String {
-        "what the bytes of large files cost a server of files with one worker, beside a bare loop of splice"
+        "cost per byte of large files, for a file server with one worker, compared with a bare loop of splice"
             .to_owned()
     }
 

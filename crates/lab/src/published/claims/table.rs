@@ -132,7 +132,7 @@ pub(super) const CLAIMS: &[Claim] = &[
             that: At { experiment: "extents", group: "4K", case: "read_write" },
             times: 1.2,
         },
-        if_so: "Two calls on a pipe cost more than a copy; `levada lab calibrate` finds for each machine up to which size",
+        if_so: "Two calls on a pipe cost more than a copy; `levada lab calibrate` measures this size limit on your machine",
         if_not: "Copies are dear on this machine; `levada lab calibrate` finds where references begin to pay",
     },
     Claim {
