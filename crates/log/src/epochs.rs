@@ -60,8 +60,9 @@ impl Epochs {
         debug_assert!(self.entries.windows(2).all(in_order), "epochs out of order: {:?}", self.entries);
     }
 
-    /// The latest epoch not above the requested one, with its end offset; (-1, -1) if unknown. An
-    /// epoch before all others, as in Kafka also a negative one, ends where the first begins.
+    /// The latest epoch not above the requested one, with its end offset; (-1, -1) if unknown. A
+    /// requested epoch below the first entry ends at the first entry's start offset. As in Kafka
+    /// this includes negative epochs other than -1.
     pub(crate) fn end_offset(&self, epoch: i32, log_end: i64) -> (i32, i64) {
         if epoch == -1 {
             return (-1, -1);

@@ -202,7 +202,7 @@ pub enum AppendError {
     /// A batch of the leader that cannot lie behind the batches of the log: offsets and leader
     /// epochs never go back.
     #[error(
-        "batch of the leader at offset {offset} has leader epoch {epoch}, but the log ends at offset {log_end} in leader epoch {latest}; the leader's log begins at offset {leader_start}"
+        "the leader's batch does not continue this log: it has offset {offset} and leader epoch {epoch}, but the log ends at offset {log_end} in leader epoch {latest} (the leader's log starts at {leader_start})"
     )]
     Order {
         /// The batch's first offset.

@@ -198,8 +198,8 @@ pub(super) fn untold(told: &[Aborted], seen: &[Aborted]) -> Option<Fault> {
     let missing = seen.iter().find(|one| !known.contains(&(one.producer_id, one.last_offset)))?;
     let Aborted { producer_id, first_offset, last_offset, .. } = missing;
     let what = format!(
-        "it lacks the transaction of producer {producer_id} that was aborted at offset {last_offset}: \
-         consumers are shown its records from offset {first_offset} on"
+        "the transaction index has no entry for the transaction of producer {producer_id} aborted at offset \
+         {last_offset}: read_committed consumers receive its records from offset {first_offset}"
     );
     Some(((told.len() * TXN_WIDTH) as u64, what))
 }

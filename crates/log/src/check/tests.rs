@@ -122,7 +122,7 @@ fn damage_is_told_with_its_place() {
     for left in [clean(), crashed(0)] {
         let cut = |bytes: &mut Vec<u8>| bytes[20] ^= 1;
         let finding = finds(left, LAST, cut, Severity::Damage, "checksum");
-        assert!(finding.next.contains("drops the"), "{finding:?}");
+        assert!(finding.next.contains("deletes the last"), "{finding:?}");
     }
     let finding =
         finds(clean(), LAST, |bytes| bytes.truncate(bytes.len() - 1), Severity::Damage, "cut short");
@@ -134,7 +134,7 @@ fn damage_is_told_with_its_place() {
 fn a_torn_tail_is_mended_and_damage_before_intact_batches_is_not() {
     let torn = |bytes: &mut Vec<u8>| bytes.truncate(bytes.len() - 1);
     let finding = finds(crashed(16), LAST, torn, Severity::Mended, "cut short");
-    assert!(finding.next.contains("cuts these"), "{finding:?}");
+    assert!(finding.next.contains("truncates these"), "{finding:?}");
     // The length of the first batch is nonsense; the others are found without it.
     let nonsense = |bytes: &mut Vec<u8>| bytes[8..12].fill(0x7f);
     finds(crashed(16), LAST, nonsense, Severity::Damage, "");

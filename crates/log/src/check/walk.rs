@@ -198,13 +198,13 @@ impl Check<'_> {
             let bytes = len - position;
             if torn {
                 let next =
-                    format!("the next start cuts these {bytes} bytes off: a batch that was being written");
+                    format!("the next start truncates these {bytes} bytes: a batch that was being written");
                 self.find_at(Severity::Mended, &segment.path, place, what.clone(), &next);
             } else if self.is_trusted(segment.at) && !last {
                 self.find_at(Severity::Damage, &segment.path, place, what.clone(), RESTORE);
             } else {
                 let next = format!(
-                    "the next start ends the log here and drops the {bytes} bytes behind it in this file and all later \
+                    "the next start truncates the log here, and deletes the last {bytes} bytes of this file and all later \
                      segments: copy the partition's directory away first, or restore the file"
                 );
                 self.find_at(Severity::Damage, &segment.path, place, what.clone(), &next);

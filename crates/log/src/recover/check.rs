@@ -66,11 +66,11 @@ impl Recovery<'_> {
         let Some(next) = self.segments.get(at).filter(|next| next.base() > end) else { return Ok(()) };
         let (path, missing) = (next.path().display(), next.base() - end);
         if self.options.gapless_from.is_some_and(|from| next.base() > from) {
-            tracing::warn!(%path, from = end, missing, "offsets before this segment are missing, not synced when the machine stopped: the log ends before them, and the replica fetches the rest from its leader");
+            tracing::warn!(%path, from = end, missing, "records before this segment are missing: they were not on the device when the machine stopped. The log is truncated there, and the replica fetches them from the leader");
             return self.cut(at, walked, 0);
         }
         // Compaction leaves gaps as well, but rarely above the recovery point.
-        tracing::warn!(%path, from = end, missing, "offsets before this segment are missing: not synced when the machine stopped, or compacted");
+        tracing::warn!(%path, from = end, missing, "offsets before this segment are missing: their records were not on the device when the machine stopped, or were compacted");
         Ok(())
     }
 

@@ -62,7 +62,7 @@ impl Writer {
         // The segment is whole without them: an index ends in zeroes, a snapshot is made up for by
         // reading more.
         if let Err(error) = rest.and_then(|()| self.snapshot(base)) {
-            tracing::warn!(%error, "cannot trim a sealed segment");
+            tracing::warn!(%error, "cannot finish the roll of a segment (index trim or producer snapshot); the log stays usable, and the next start reads more of it");
         }
         if trusted {
             self.partition.flush_sealed()?;

@@ -301,8 +301,8 @@ fn a_log_that_the_leader_may_have_is_kept_whatever_batch_reaches_over_its_end() 
         assert_eq!(
             text,
             format!(
-                "batch of the leader at offset 2 has leader epoch 2, but the log ends at offset 3 in leader epoch 1; \
-                 the leader's log begins at offset {log_start}"
+                "the leader's batch does not continue this log: it has offset 2 and leader epoch 2, but the log ends \
+                 at offset 3 in leader epoch 1 (the leader's log starts at {log_start})"
             )
         );
         assert_eq!((partition.log_start(), partition.high_watermark(), partition.log_end()), (0, 3, 3));
