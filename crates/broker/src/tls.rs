@@ -181,7 +181,8 @@ impl TlsContext {
         Ok(Self { config: Arc::new(config), rules, names, files: files.collect() })
     }
 
-    /// Names in a peer's certificate, the first of `certificates`; none if it showed none.
+    /// Names in the first certificate of the peer's chain; none if the peer presented no
+    /// certificate.
     ///
     /// # Errors
     /// Errors of `TlsContext::certified_name`.

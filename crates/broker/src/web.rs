@@ -1,5 +1,5 @@
-//! The HTTP address: `/healthz`, `/readyz` and `/metrics` on a separate thread, so that a scrape
-//! never runs on a shard.
+//! The HTTP address: health, metrics and the console, on a separate thread, so that a scrape never
+//! runs on a shard.
 //!
 //! Connections are few, with a limit per request and a total limit. Without a token the server
 //! answers only requests whose Host names this machine, which stops DNS rebinding.

@@ -176,7 +176,7 @@ impl<'b> Head<'_, 'b> {
         self.single(Single::UserAgent)
     }
 
-    /// True if the client waits for a word before it sends the body.
+    /// True if the client waits for `100 Continue` before it sends the body.
     #[must_use]
     pub fn expects_continue(&self) -> bool {
         self.single(Single::Expect).is_some()

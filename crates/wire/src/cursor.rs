@@ -20,7 +20,7 @@ pub(crate) struct Cursor<B> {
 pub(crate) trait Source: AsRef<[u8]> + Sized {
     /// Drops `skip` bytes, then cuts off and returns the next `len`. Both are in range.
     fn cut(&mut self, skip: usize, len: usize) -> Self;
-    /// The same memory as a shared buffer, except that a plain slice is copied.
+    /// Converts to a shared buffer; copies only a plain slice.
     fn into_bytes(self) -> Bytes;
 }
 

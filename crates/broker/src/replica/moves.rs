@@ -43,7 +43,7 @@ struct Move {
     partition: Arc<Partition>,
     /// The directory of the copy.
     future: Found,
-    /// The data directory around it.
+    /// Data directory that contains `future`.
     to: std::path::PathBuf,
     copy: ArcSwapOption<levada_log::Partition>,
     has_begun: AtomicBool,

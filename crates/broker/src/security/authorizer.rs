@@ -13,7 +13,7 @@ use crate::security::acl::{
 #[cfg(test)]
 mod tests;
 
-/// Rules in addition to the entries.
+/// Authorizer settings other than the ACL entries.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AuthorizerConfig {
     /// `super.users`: principals that may do everything.

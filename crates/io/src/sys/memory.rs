@@ -61,7 +61,7 @@ impl Drop for Region {
     }
 }
 
-/// One part of a [`Region`], with one owner. Its address does not change when it is moved.
+/// One part of a [`Region`], with one owner. The memory keeps its address when the `Chunk` moves.
 #[derive(Debug)]
 pub(crate) struct Chunk {
     region: Arc<Region>,

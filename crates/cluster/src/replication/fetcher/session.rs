@@ -44,7 +44,7 @@ pub struct SessionAnswer {
     pub id: i32,
 }
 
-/// Cause for which an answer does not count.
+/// Reason to discard a fetch response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SessionFault {
     /// The leader has refused the request with this error code.

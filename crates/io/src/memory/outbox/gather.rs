@@ -8,10 +8,10 @@ use std::collections::VecDeque;
 
 use crate::memory::MemoryPiece;
 
-/// A piece of no more bytes is tiny.
+/// Largest size of a tiny piece, in bytes.
 pub(super) const TINY: usize = 256;
 
-/// No more bytes become one piece.
+/// Largest size of a combined piece, in bytes.
 const TOGETHER: usize = 64 << 10;
 const _: () = assert!(TINY <= TOGETHER);
 
