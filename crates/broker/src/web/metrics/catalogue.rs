@@ -46,7 +46,7 @@ families! {
     REQUEST_ERRORS Counter "levada_request_errors" ["api", "error"] "Error codes in responses, one for each entry of a response; NONE is success" "kafka.network:type=RequestMetrics,name=ErrorsPerSec,request=*,error=*";
     REQUEST_TOTAL Histogram "levada_request_duration_seconds" ["api"] "Time from the arrival of the request until the socket has taken the response" "kafka.network:type=RequestMetrics,name=TotalTimeMs,request=*";
     REQUEST_LOCAL Histogram "levada_request_local_seconds" ["api"] "Time in which a thread was busy with the request" "kafka.network:type=RequestMetrics,name=LocalTimeMs,request=*";
-    REQUEST_WAITING Histogram "levada_request_waiting_seconds" ["api"] "Time until the response was complete in which the request waited, for records, members or the disk" "kafka.network:type=RequestMetrics,name=RemoteTimeMs,request=*";
+    REQUEST_WAITING Histogram "levada_request_waiting_seconds" ["api"] "Part of the time before the response was complete in which the request waited for records, members or the disk" "kafka.network:type=RequestMetrics,name=RemoteTimeMs,request=*";
     REQUEST_THROTTLED Histogram "levada_request_throttled_seconds" ["api"] "Time for which a quota muted the connection after the response" "kafka.network:type=RequestMetrics,name=ThrottleTimeMs,request=*";
     REQUEST_SENDING Histogram "levada_request_sending_seconds" ["api"] "Time from the complete response until the socket has taken it" "kafka.network:type=RequestMetrics,name=ResponseSendTimeMs,request=*";
     REQUEST_BYTES_HELD Gauge "levada_request_bytes_held" [] "Memory of requests that are being received or answered" "kafka.network:type=SocketServer,name=MemoryPoolUsed";
@@ -78,7 +78,7 @@ families! {
     THROTTLED_BYTES Counter "levada_replication_throttled_bytes" ["side"] "Bytes of replicas that are throttled (*.replication.throttled.replicas): sent as the leader, received as a follower" "kafka.server:type=LeaderReplication, FollowerReplication (byte-rate)";
     OFFLINE Gauge "levada_offline_partitions" [] "Partitions that are offline after a failure of their storage" "kafka.controller:type=KafkaController,name=OfflinePartitionsCount";
     PARTITIONS Gauge "levada_partitions" [] "Partitions on this broker" "kafka.server:type=ReplicaManager,name=PartitionCount";
-    ACKS_DURABILITY_PARTITIONS Gauge "levada_acks_durability_partitions" ["topic", "durability"] "Partitions by topic and by where acknowledged records are: page-cache, or on the device" "";
+    ACKS_DURABILITY_PARTITIONS Gauge "levada_acks_durability_partitions" ["topic", "durability"] "Partitions by topic and by durability of acknowledged records: page-cache or device" "";
     LANE_LONGEST_TURN Gauge "levada_append_lane_hold_seconds_max" ["work"] "Longest time since the start for which the writer of a partition was held" "";
     // Transfer paths.
     TRANSFER_BYTES Counter "levada_transfer_bytes" ["path"] "Bytes that sockets took, by the path that carried them" "";
@@ -134,7 +134,7 @@ families! {
     CLUSTER_HEARTBEAT_AGE Gauge "levada_cluster_heartbeat_age_seconds" [] "Time since a controller answered a heartbeat or a registration" "";
     CLUSTER_FORWARDED Counter "levada_cluster_forwarded_requests" ["result"] "Clients' requests that were sent to the active controller: answered or failed" "kafka.server:type=ForwardingManager,name=RemoteTimeMs";
     FOLLOWER_LAG Gauge "levada_follower_lag_records" ["topic", "partition"] "Records up to the leader's high watermark that this follower does not have; -1 before the leader's first answer" "kafka.server:type=FetcherLagMetrics,name=ConsumerLag,clientId=*,topic=*,partition=*";
-    FOLLOWER_LAG_MAX Gauge "levada_follower_lag_records_max" [] "The largest of these" "kafka.server:type=ReplicaFetcherManager,name=MaxLag,clientId=Replica";
+    FOLLOWER_LAG_MAX Gauge "levada_follower_lag_records_max" [] "Largest `levada_follower_lag_records` of all followed partitions" "kafka.server:type=ReplicaFetcherManager,name=MaxLag,clientId=Replica";
     FETCHER_ERRORS Counter "levada_replica_fetch_errors" [] "Failed fetches from other brokers, and partitions that a leader refused" "";
     FETCHER_BYTES Counter "levada_replica_fetched_bytes" [] "Bytes of records that leaders have sent to this follower" "kafka.server:type=BrokerTopicMetrics,name=ReplicationBytesInPerSec";
     // The process.
