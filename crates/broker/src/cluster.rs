@@ -23,6 +23,7 @@ use levada_cluster::directories::ReplicaKey;
 use levada_cluster::envelope::{self, ForwardedPrincipal, Unwrapped};
 use levada_cluster::lifecycle::{IdentityFault, LifecycleEvent};
 use levada_wire::Uuid;
+use levada_wire::api::ApiKey;
 use levada_wire::api::controller::{self, ControllerApi};
 use levada_wire::messages::RequestResponsePair;
 use parking_lot::Mutex;
@@ -253,6 +254,7 @@ impl ClusterMembership {
         principal: &ForwardedPrincipal,
         client: IpAddr,
     ) -> Forwarded {
+        let api = request.first_chunk().map(|key| i16::from_be_bytes(*key)).and_then(ApiKey::from_wire);
         let envelope = envelope::wrap(request, principal, client);
         let answer = self.request(RequestClass::Forwarded, controller::ENVELOPE, envelope).await;
         let fate = match answer.map(|answer| envelope::unwrap(&answer, correlation_id)) {
@@ -260,7 +262,14 @@ impl ClusterMembership {
             Ok(Unwrapped::CloseConnection) => Forwarded::CloseConnection,
             Ok(Unwrapped::NotController) => Forwarded::Failed(ErrorCode::NotController),
             Ok(Unwrapped::Failed(code)) => {
-                tracing::warn!(code, "the controller has not accepted a forwarded request");
+                let api = api.map_or("unknown", ApiKey::name);
+                let error = ErrorCode::of_code(code).map_or("unknown", ErrorCode::name);
+                tracing::warn!(
+                    api,
+                    code,
+                    error,
+                    "the active controller refused the envelope of a forwarded request"
+                );
                 Forwarded::Failed(ErrorCode::UnknownServerError)
             }
             Err(code) => Forwarded::Failed(code),
@@ -338,8 +347,9 @@ impl Drop for ClusterMembership {
         self.live(LifecycleEvent::Tick);
         self.cutoffs.iter().for_each(Cutoff::close);
         for thread in self.threads.drain(..) {
+            let name = thread.thread().name().unwrap_or_default().to_owned();
             if thread.join().is_err() {
-                tracing::error!("a thread of the membership has panicked");
+                tracing::error!(thread = name, "a thread of the cluster membership has panicked");
             }
         }
     }

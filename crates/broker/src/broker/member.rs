@@ -214,8 +214,8 @@ impl Following {
         let pauses = lease.pauses();
         if pauses != self.pauses {
             tracing::warn!(
-                "the process was stopped for so long that its session (broker.session.timeout.ms after its last heartbeat) \
-                 may have ended; partitions are not served until the metadata was read again"
+                "the process was suspended, and its session (broker.session.timeout.ms) may have expired; partitions are \
+                 unavailable until the broker has read the metadata again; no action is needed"
             );
             self.pauses = pauses;
             self.confirmation.ask(uptime_ms());

@@ -50,7 +50,7 @@ impl Broker {
         if self.replicas.dirs().is_hopeless() {
             let paths: Vec<String> = failed.iter().map(|dir| dir.path.display().to_string()).collect();
             return self.give_up(format!(
-                "log directory {} has failed, and the broker cannot go on without it: check the disk, then start the \
+                "log directory {} has failed, and the broker cannot run without it: check the disk, then start the \
                  broker again",
                 paths.join(", ")
             ));

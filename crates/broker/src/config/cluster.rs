@@ -223,11 +223,14 @@ fn taken<T>(result: Result<T, ConfigError>, errors: &mut Vec<ConfigError>) -> Op
 fn alone(read: &Reader<'_>) -> Vec<ConfigError> {
     let mut errors = Vec::new();
     if !words(read.text(ROLES)).any(|role| role == "broker") {
-        errors.push(read.invalid(ROLES, "a list with broker in it: there is no bare controller".to_owned()));
+        errors.push(read.invalid(
+            ROLES,
+            "a list that contains broker: Levada cannot run as a controller only".to_owned(),
+        ));
     }
     if let Some((_, origin)) = read.0.explicit(TOKEN_KEY).filter(|(key, _)| !key.is_empty()) {
-        let reason = "delegation tokens are served in a cluster of Kafka's controllers only: remove the key and \
-                      give clients users of their own (levada user set)";
+        let reason = "delegation tokens need a cluster of Kafka controllers: remove the key, and create users with \
+                      `levada user set`";
         let (key, value, reason) = (TOKEN_KEY.to_owned(), HIDDEN.to_owned(), reason.to_owned());
         errors.push(ConfigError::Refused { key, value, origin: origin.clone(), reason });
     }

@@ -189,7 +189,10 @@ fn usable(values: &Values) -> Values {
     let mut usable = Values::new();
     for (name, value) in values {
         if is_fixed(name) || prefix::row(name).is_some_and(|key| !may_change(name, key)) {
-            tracing::error!(key = name, "ignored a stored value of a key that changes only with a restart");
+            tracing::error!(
+                key = name,
+                "ignored a stored value: the key changes only with a restart; set it in the configuration file and delete the stored value"
+            );
             continue;
         }
         let Some(key) = known(name) else {
@@ -207,7 +210,8 @@ fn usable(values: &Values) -> Values {
             (None, _) => tracing::error!(
                 key = name,
                 value = key.shown(value),
-                "ignored a stored value that is not allowed"
+                allowed = key.allowed(),
+                "ignored a stored value that is not allowed; alter or delete it"
             ),
         }
     }

@@ -196,7 +196,7 @@ const REFUSED: &[Refusal] = &[
     ),
     refused(
         "transaction.two.phase.commit.enable",
-        "transactions without a time-out are not served: remove the key or set it to false",
+        "two-phase commit is not supported; remove the key or set it to false",
     ),
     // Limits that cannot be set.
     refused("quota.window.num", "quotas are measured over eleven samples: remove the key"),

@@ -196,7 +196,7 @@ fn wrong_settings_say_what_where_and_what_next() {
     check(&["verbose"], "flag -o \"verbose\": expected key=value");
     check(
         &["process.roles=controller"],
-        "process.roles=controller (flag -o): must be a list with broker in it: there is no bare controller",
+        "process.roles=controller (flag -o): must be a list that contains broker: Levada cannot run as a controller only",
     );
     check(&["log.dirs=/a,/a"], "log.dirs=/a,/a (flag -o): must be a list of directories, each once");
     check(

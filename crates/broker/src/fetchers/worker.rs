@@ -42,6 +42,8 @@ pub(super) struct Worker {
     shared: Arc<Shared>,
     cutoff: Cutoff,
     thread: JoinHandle<()>,
+    /// Id of the leader that it follows.
+    leader: i32,
     /// Number of partitions that fall to it.
     pub(super) partitions: usize,
 }
@@ -90,7 +92,7 @@ impl Worker {
         let (name, own) = (format!("fetch-{leader}-{number}"), shared.clone());
         let run = move || own.run(&format!("fetch-{leader}-{number}"), || begin().run());
         let thread = thread::Builder::new().name(name).spawn(run)?;
-        Ok(Self { shared, cutoff, thread, partitions: 0 })
+        Ok(Self { shared, cutoff, thread, leader, partitions: 0 })
     }
 
     /// A thread without work.
@@ -120,8 +122,9 @@ impl Worker {
     }
 
     pub(super) fn join(self) {
+        let name = self.thread.thread().name().unwrap_or_default().to_owned();
         if self.thread.join().is_err() {
-            tracing::error!("a thread that follows another broker has panicked");
+            tracing::error!(thread = name, leader = self.leader, "a replica fetcher thread has panicked");
         }
     }
 }

@@ -122,7 +122,7 @@ impl Store {
 
 fn jks(path: &str) -> String {
     format!(
-        "{path} is a Java key store, which is not read; convert it: keytool -importkeystore -srckeystore {path} -destkeystore {path}.p12 -deststoretype pkcs12"
+        "{path} is a JKS key store; JKS is not supported; convert it: keytool -importkeystore -srckeystore {path} -destkeystore {path}.p12 -deststoretype pkcs12"
     )
 }
 

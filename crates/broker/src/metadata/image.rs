@@ -339,6 +339,6 @@ pub enum ApplyError {
     ProducerIdsBackwards { from: i64, to: i64 },
     #[error("a metadata transaction begins before the previous one has ended")]
     NestedTransaction,
-    #[error("a metadata transaction ends that has not begun")]
+    #[error("metadata log: a record ends a transaction without a BeginTransactionRecord")]
     NoTransaction,
 }

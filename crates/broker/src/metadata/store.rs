@@ -389,7 +389,7 @@ pub enum StoreError {
     },
     /// The directory of the metadata is new, and another one is not.
     #[error(
-        "{} is to hold the metadata log but is not formatted, while {} is; name the directory with __cluster_metadata-0 \
+        "data directory {} is to hold the metadata log but is not formatted, while {} is; name the directory with __cluster_metadata-0 \
          first in log.dirs, or in metadata.log.dir",
         dir.display(),
         other.display()
@@ -415,7 +415,7 @@ pub enum StoreError {
     },
     /// There are partitions, but no metadata of any topic.
     #[error(
-        "{} has no records, but {} does: the metadata of the topics is lost; restore the metadata log from a copy, \
+        "the metadata log {} is empty, but partition {} has records: the metadata of the topics is lost; restore the metadata log from a copy, \
          or move the directories of all partitions away to begin a new cluster",
         log.display(),
         partition.display()
@@ -437,7 +437,7 @@ pub enum StoreError {
     },
     /// The directory of a broker in a cluster has no identity.
     #[error(
-        "{} is not formatted; format it with the id of the cluster (cluster.id in meta.properties of the controllers): \
+        "data directory {} is not formatted; format it with the id of the cluster (cluster.id in meta.properties of the controllers): \
          levada storage format --cluster-id ID, with the configuration of this broker",
         dir.display()
     )]
@@ -448,7 +448,7 @@ pub enum StoreError {
     /// The directory of a broker that is its own controller is offered to a cluster.
     #[error(
         "{} is the directory of a broker that is its own controller; to join a cluster, name an empty directory in \
-         log.dirs, or set process.roles=broker,controller to go on alone",
+         log.dirs, or set process.roles=broker,controller to run without the cluster",
         dir.display()
     )]
     Alone {

@@ -56,7 +56,7 @@ pub enum DataDirError {
     },
     /// Two directories have the same partition.
     #[error(
-        "partition {partition} is both in {} and in {}: a replica was moved between them when one of them failed; \
+        "partition {partition} exists in both {} and {}, probably because one failed during a move; \
          remove the copy in the directory that has failed, or the older one",
         one.display(),
         other.display()

@@ -49,6 +49,11 @@ impl Pulse {
         }
     }
 
+    /// Name of a thread by its number: the shards, then the thread of background work.
+    fn name(&self, thread: usize) -> String {
+        if thread + 1 == self.beats.len() { "admin".to_owned() } else { format!("shard-{thread}") }
+    }
+
     fn counts(&self) -> Vec<u64> {
         self.beats.iter().map(|beats| beats.load(Ordering::Relaxed)).collect()
     }
@@ -64,14 +69,14 @@ impl Watchdog {
         due
     }
 
-    /// True if every thread has given a sign of life since the last call that was true.
-    fn all_alive(&mut self) -> bool {
+    /// The first thread without a sign of life since the last call that returned none.
+    fn silent(&mut self) -> Option<usize> {
         let counts = self.pulse.counts();
-        let alive = counts.iter().zip(&self.seen).all(|(now, seen)| now > seen);
-        if alive {
+        let silent = counts.iter().zip(&self.seen).position(|(now, seen)| now <= seen);
+        if silent.is_none() {
             self.seen = counts;
         }
-        alive
+        silent
     }
 }
 
@@ -98,29 +103,31 @@ impl Supervisor {
         if !watchdog.is_due(now) {
             return;
         }
-        if watchdog.all_alive() {
-            tell(&[NotifyState::Watchdog]);
-        } else {
-            tracing::error!("a thread does not respond; the watchdog gets no notification");
+        match watchdog.silent() {
+            None => notify(&[NotifyState::Watchdog]),
+            Some(thread) => tracing::error!(
+                thread = %watchdog.pulse.name(thread),
+                "a thread does not respond; the watchdog gets no notification; SIGQUIT logs the broker's state and stops it"
+            ),
         }
     }
 
     /// The broker serves, or serves again after a reload.
     pub(super) fn ready(&self) {
-        tell(&[NotifyState::Ready]);
+        notify(&[NotifyState::Ready]);
     }
 
     /// The broker reads its configuration again.
     pub(super) fn reloading(&self) {
         match NotifyState::monotonic_usec_now() {
-            Ok(now) => tell(&[NotifyState::Reloading, now]),
+            Ok(now) => notify(&[NotifyState::Reloading, now]),
             Err(error) => tracing::warn!(%error, "cannot notify the service manager of the reload"),
         }
     }
 
     /// The broker stops.
     pub(super) fn stopping(&self) {
-        tell(&[NotifyState::Stopping]);
+        notify(&[NotifyState::Stopping]);
     }
 }
 
@@ -131,7 +138,7 @@ fn watchdog(threads: usize, limit: Duration, now: Instant) -> Watchdog {
     Watchdog { pause, due: now + pause, pulse, seen: vec![0; threads] }
 }
 
-fn tell(states: &[NotifyState<'_>]) {
+fn notify(states: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(states) {
         tracing::warn!(%error, "cannot notify the service manager (NOTIFY_SOCKET)");
     }

@@ -180,7 +180,7 @@ impl RemoteMarkers {
                 partition,
                 error,
                 left_out,
-                "the leader has not written a transaction marker; unless it is fenced, the broker repeats it"
+                "a partition leader refused a transaction marker; the broker resends it unless the error says that the producer or the coordinator is fenced"
             );
         }
     }

@@ -78,7 +78,7 @@ impl RemoteVerification {
         let mut request = AddPartitionsToTxnRequest::default();
         request.transactions = transactions;
         let answer = peer.and_then(|peer| peer.ask(controller::ADD_PARTITIONS_TO_TXN, |_| request));
-        let answers = answers(answer.as_ref());
+        let answers = answers(node, answer.as_ref());
         for (question, sender) in asked {
             let Question { transactional_id, partition, .. } = question;
             let key = (transactional_id.as_str(), partition.topic.as_str(), partition.partition);
@@ -165,6 +165,7 @@ impl Named {
 
 /// The answer to each question, which is named by transactional id, topic and partition.
 fn answers<'a>(
+    node: i32,
     answer: Option<&'a AddPartitionsToTxnResponse>,
 ) -> impl Fn((&str, &str, i32)) -> Result<(), TxnError> + use<'a> {
     let mut codes = HashMap::new();
@@ -180,8 +181,9 @@ fn answers<'a>(
     let whole = answer.map(|answer| answer.error_code);
     if whole == Some(ErrorCode::ClusterAuthorizationFailed.code()) {
         tracing::warn!(
-            "a transaction coordinator refuses questions of this broker: its principal needs CLUSTER_ACTION on \
-             the cluster; add it to super.users"
+            node,
+            "a transaction coordinator refused AddPartitionsToTxn (CLUSTER_AUTHORIZATION_FAILED): this broker's \
+             principal needs CLUSTER_ACTION on the cluster; add it to super.users"
         );
     }
     move |key| match whole {

@@ -130,7 +130,7 @@ pub(crate) fn start(
 ) -> io::Result<(Router, JoinHandle<()>)> {
     if is_closed(&broker.config()) {
         tracing::warn!(
-            "the console is closed: every listener asks clients for a certificate, the HTTP address for nothing; set levada.http.token to open it"
+            "the console is closed: every listener requires a client certificate, but the HTTP address has no authentication; set levada.http.token"
         );
     }
     let (desk, thread) = Desk::start(broker.clone(), stop)?;

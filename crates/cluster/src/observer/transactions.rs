@@ -275,7 +275,7 @@ pub enum RecordFault {
         offset: i64,
     },
     /// A transaction ends that has not begun.
-    #[error("a metadata transaction ends at offset {offset} that has not begun")]
+    #[error("metadata log: a record ends a transaction at offset {offset} without a BeginTransactionRecord")]
     NotOpen {
         /// Offset of the mark.
         offset: i64,

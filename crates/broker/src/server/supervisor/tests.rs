@@ -9,16 +9,17 @@ use super::watchdog;
 fn the_watchdog_is_told_only_while_every_thread_gives_signs_of_life() {
     let mut watchdog = watchdog(2, Duration::from_secs(10), Instant::now());
     let beat = |thread: usize, pulse: &super::Pulse| pulse.beats[thread].fetch_add(1, Ordering::Relaxed);
-    assert!(!watchdog.all_alive(), "no thread has started");
+    assert_eq!(watchdog.silent(), Some(0), "no thread has started");
     beat(0, &watchdog.pulse);
-    assert!(!watchdog.all_alive(), "one thread has not started");
+    assert_eq!(watchdog.silent(), Some(1), "one thread has not started");
     beat(1, &watchdog.pulse);
-    assert!(watchdog.all_alive());
-    assert!(!watchdog.all_alive(), "nothing since");
+    assert_eq!(watchdog.silent(), None);
+    assert_eq!(watchdog.silent(), Some(0), "nothing since");
     beat(1, &watchdog.pulse);
-    assert!(!watchdog.all_alive(), "thread 0 hangs");
+    assert_eq!(watchdog.silent(), Some(0), "thread 0 hangs");
     beat(0, &watchdog.pulse);
-    assert!(watchdog.all_alive(), "thread 0 goes on");
+    assert_eq!(watchdog.silent(), None, "thread 0 goes on");
+    assert_eq!([0, 1].map(|thread| watchdog.pulse.name(thread)), ["shard-0", "admin"]);
 }
 
 #[test]

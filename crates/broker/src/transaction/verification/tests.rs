@@ -49,13 +49,13 @@ fn an_answer_without_the_partition_is_none() {
     (result.transactional_id, result.topic_results) = ("a".into(), vec![topic]);
     let mut answer = AddPartitionsToTxnResponse::default();
     answer.results_by_transaction = vec![result];
-    assert_eq!(answers(Some(&answer))(("a", "t", 1)), Ok(()));
+    assert_eq!(answers(7, Some(&answer))(("a", "t", 1)), Ok(()));
     for key in [("a", "t", 2), ("b", "t", 1), ("a", "u", 1)] {
-        assert_eq!(answers(Some(&answer))(key), Err(TxnError::CoordinatorNotAvailable));
+        assert_eq!(answers(7, Some(&answer))(key), Err(TxnError::CoordinatorNotAvailable));
     }
-    assert_eq!(answers(None)(("a", "t", 1)), Err(TxnError::CoordinatorNotAvailable));
+    assert_eq!(answers(7, None)(("a", "t", 1)), Err(TxnError::CoordinatorNotAvailable));
     answer.error_code = ErrorCode::ClusterAuthorizationFailed.code();
-    assert_eq!(answers(Some(&answer))(("a", "t", 1)), Err(TxnError::InvalidTxnState));
+    assert_eq!(answers(7, Some(&answer))(("a", "t", 1)), Err(TxnError::InvalidTxnState));
 }
 
 #[test]

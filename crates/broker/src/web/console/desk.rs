@@ -77,7 +77,9 @@ pub(super) enum AskError {
     #[error(transparent)]
     Refused(#[from] RequestError),
     /// The answer exceeds the limit.
-    #[error("the answer has {bytes} bytes; the console reads at most {ANSWER_BYTES_MAX} at once")]
+    #[error(
+        "the answer has {bytes} bytes, and the console reads at most {ANSWER_BYTES_MAX}; use a narrower filter, or the command line"
+    )]
     TooLarge {
         /// Bytes of the answer.
         bytes: u64,

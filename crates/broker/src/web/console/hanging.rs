@@ -69,7 +69,7 @@ pub(super) async fn section(console: &Console, visitor: &Visitor) -> Result<Mark
         }
         @if !hanging.certain && !hanging.held.is_empty() {
             div.notice.warn role="status" {
-                p { "This broker does not have all coordinators of the cluster, so that one of these transactions may be alive. Nothing can be aborted here." }
+                p { "Not every transaction coordinator answered here: one that is on another broker or still loading may end one of these transactions. This page cannot abort them now." }
                 p { "Next: " code { "levada transaction hanging" } " asks every coordinator." }
             }
         }
@@ -205,9 +205,10 @@ async fn abort_in_partition(console: &Console, visitor: &Visitor, fields: &Field
         .ok_or_else(|| Failed::Missing(format!("No such transaction hangs in {name}/{partition} now.")))?;
     if !hanging.certain {
         let sentence = format!(
-            "This broker does not have all coordinators of the cluster; one of them may end the transaction. Next: levada \
-             transaction hanging --topic {name} asks them all, and levada transaction abort --topic {name} -p {partition} \
-             --start-offset {} ends it.",
+            "Not every transaction coordinator answered here: one that is on another broker or still loading may end this \
+             transaction. Check: `levada \
+             transaction hanging --topic {name}`. Abort: `levada transaction abort --topic {name} -p {partition} \
+             --start-offset {}`.",
             found.start,
         );
         let code = ErrorCode::CoordinatorNotAvailable.code();
