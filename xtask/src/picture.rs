@@ -1,5 +1,5 @@
-//! The picture "Levada beside Kafka", drawn from the README's table of figures. `tidy` compares the
-//! file with the table, and `cargo xtask picture` writes it.
+//! The picture that compares Levada with Kafka, drawn from the README's table of figures. `tidy`
+//! compares the file with the table, and `cargo xtask picture` writes it.
 
 use std::fmt::Write;
 use std::fs;
@@ -58,7 +58,7 @@ pub(crate) fn draw(rows: &[(usize, Vec<&str>)]) -> Result<String, String> {
     let height = HEAD_HEIGHT + rows.len() as f64 * ROW_HEIGHT;
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" role=\"img\">\n\
-         <title>Levada beside Apache Kafka: shorter is better</title>\n<style>\n{STYLE}</style>\n\
+         <title>Levada compared with Apache Kafka: shorter is better</title>\n<style>\n{STYLE}</style>\n\
          <rect class=\"paper\" width=\"{WIDTH}\" height=\"{height}\"/>\n"
     );
     let legend = HEAD_HEIGHT / 2.0;
