@@ -336,7 +336,7 @@ fn stamped_records_are_found_by_the_brokers_time_after_a_restart() {
 }
 
 #[test]
-fn closing_what_nobody_wrote_to_writes_nothing() {
+fn close_without_a_write_writes_nothing() {
     let kit = Kit::new();
     let mut writer = kit.open(0);
     plain(&mut writer).unwrap();

@@ -300,7 +300,7 @@ fn the_kernel_encrypts_only_where_it_may() {
 }
 
 #[test]
-fn a_goodbye_is_answered_and_a_request_of_one_who_left_does_not_linger() {
+fn close_notify_ends_the_connection_cleanly() {
     let rig = Rig::new(&[]);
     rig.filled("t", 1);
     for suite in SUITES {
@@ -315,7 +315,7 @@ fn a_goodbye_is_answered_and_a_request_of_one_who_left_does_not_linger() {
 }
 
 #[test]
-fn certificates_name_principals_and_those_without_are_told() {
+fn client_without_mapped_certificate_is_refused() {
     let rig = Rig::new(&["ssl.client.auth=required", "ssl.principal.mapping.rules=RULE:^CN=(duke)$/$1/U"]);
     rig.filled("t", 1);
     fetched(&mut rig.connect(rig.client(None, Some("duke"))), "t");
@@ -342,7 +342,7 @@ fn certificates_and_versions_are_demanded_as_the_running_broker_is_told() {
 }
 
 #[test]
-fn what_is_no_tls_is_closed_at_once_without_a_word() {
+fn plaintext_on_a_tls_port_is_closed() {
     let rig = Rig::new(&[]);
     for first in [&[0, 0, 0, 20, 0, 18, 0, 3][..], b"GET / HTTP/1.1\r\n\r\n"] {
         let mut socket = TcpStream::connect(rig.address(1)).unwrap();

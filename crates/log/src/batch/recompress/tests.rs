@@ -35,7 +35,7 @@ fn only_the_codec_changes() {
 }
 
 #[test]
-fn levels_are_the_codecs() {
+fn higher_level_compresses_smaller() {
     let mut builder = Builder::new();
     for number in 0..2_000_u32 {
         builder.push(0, None, Some(format!("{} {}", number * number, number % 7).as_bytes()));

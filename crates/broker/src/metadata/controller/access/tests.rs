@@ -42,7 +42,7 @@ fn more_entries_than_kafka_takes_at_once_are_refused_together() {
 }
 
 #[test]
-fn entries_that_many_filters_mean_are_told_so_often_and_no_more() {
+fn delete_acls_limits_the_listed_matches() {
     let image = image(1_000);
     // Any type, pattern, operation and permission.
     let any = AclFilter::from_codes([1, 1, 1, 1]).expect("a filter for everything");

@@ -77,7 +77,7 @@ fn a_feature_waits_for_the_metadata_version_that_it_depends_on() {
 }
 
 #[test]
-fn one_refusal_is_the_end_of_all() {
+fn one_invalid_update_rejects_the_request() {
     let image = image(&[(METADATA_VERSION, 30)]);
     let updates = [update("group.version", 1, UPGRADE), update("group.version", 9, UPGRADE)];
     assert!(update_features(&image, (1, 1), &updates).is_err());

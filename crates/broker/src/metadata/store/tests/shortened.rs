@@ -98,7 +98,7 @@ fn a_start_reads_the_latest_snapshot_and_only_the_log_behind_it() {
 }
 
 #[test]
-fn what_a_snapshot_stands_for_goes_once_it_is_too_old_or_too_large() {
+fn files_below_a_snapshot_are_removed_by_retention() {
     for (retention_bytes, now_ms) in [(1, 5_000), (-1, 5_000 + 8 * 86_400_000)] {
         let dir = tempfile::tempdir().unwrap();
         let (mut store, _) = Store::open(&eager(dir.path(), retention_bytes), 1_000).unwrap();
