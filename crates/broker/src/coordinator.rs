@@ -101,7 +101,7 @@ impl Coordinators {
 
     /// Notifies group coordinators of deleted partitions, and deletes their offsets.
     pub(crate) fn partitions_deleted(&self, topics: &[(String, Vec<i32>)]) {
-        self.groups.tell_all_loaded(|| Event::PartitionsDeleted(topics.to_vec()));
+        self.groups.step_all_loaded(|| Event::PartitionsDeleted(topics.to_vec()));
     }
 
     /// Begins a term of the coordinator of this partition, if it has one: the coordinator is

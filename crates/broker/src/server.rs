@@ -17,7 +17,7 @@ use crate::config::{BrokerConfig, ConfigErrors, Differences, Listener};
 use crate::publishing::ReloadError;
 pub use crate::replica::{Recovery, RecoveryProgress};
 use crate::server::channel::handshakes::{self, Handshakes};
-use crate::server::follower::Follower;
+use crate::server::membership_events::MembershipThread;
 use crate::server::handed::Handed;
 pub use crate::server::handed::HandedError;
 use crate::server::shard::ShardHandle;
@@ -33,7 +33,7 @@ mod cold_lane;
 mod connection;
 mod connection_limits;
 mod dump;
-mod follower;
+mod membership_events;
 mod handed;
 mod listener;
 pub(crate) mod shard;
@@ -53,7 +53,7 @@ pub struct Server {
     handshakes: Option<Handshakes>,
     admin: JoinHandle<()>,
     /// In a cluster.
-    follower: Option<Follower>,
+    membership: Option<MembershipThread>,
     supervisor: Supervisor,
 }
 
@@ -194,8 +194,8 @@ impl Server {
             pulse,
         };
         let admin = admin::start(runtime, duties)?;
-        let follower = following.map(|following| follower::start(following, (handle, accepting)));
-        let follower = follower.transpose()?;
+        let membership = following.map(|following| membership_events::start(following, (handle, accepting)));
+        let membership = membership.transpose()?;
         Ok(Self {
             broker,
             stop,
@@ -206,7 +206,7 @@ impl Server {
             large,
             handshakes,
             admin,
-            follower,
+            membership,
             supervisor,
         })
     }
@@ -215,7 +215,7 @@ impl Server {
     /// it the metadata.
     #[must_use]
     pub fn is_joining(&self) -> bool {
-        self.follower.is_some()
+        self.membership.is_some()
     }
 
     /// Endpoints for Kafka clients, one address for each listener.
@@ -247,8 +247,8 @@ impl Server {
         read: impl Fn() -> Result<BrokerConfig, ConfigErrors>,
     ) -> Result<(), String> {
         self.supervisor.ready();
-        if let Some(follower) = &self.follower {
-            follower.order_by(signals.sender());
+        if let Some(membership) = &self.membership {
+            membership.order_by(signals.sender());
         }
         let orders = signals.sender();
         self.broker.on_fatal(move || {
@@ -272,7 +272,7 @@ impl Server {
             self.supervisor.keep_alive(Instant::now());
         }
         self.supervisor.stopping();
-        let reason = self.follower.as_ref().and_then(Follower::reason).or_else(|| self.broker.fatal_reason());
+        let reason = self.membership.as_ref().and_then(MembershipThread::reason).or_else(|| self.broker.fatal_reason());
         self.stop();
         reason.map_or(Ok(()), Err)
     }
@@ -301,9 +301,9 @@ impl Server {
     /// closed and marked clean. Blocks until all that is done.
     pub fn stop(self) {
         tracing::info!("stop requested");
-        if let Some(follower) = self.follower {
-            follower.shut_down();
-            follower.join();
+        if let Some(membership) = self.membership {
+            membership.shut_down();
+            membership.join();
         }
         self.broker.begin_stop();
         self.stop.raise();

@@ -368,7 +368,7 @@ fn question(partition: &Partition, claim: Membership<'_>) -> Question {
 
 fn failed(partition: &Partition, error: ErrorCode) -> MarkerResult {
     // The broker retries ten times a second.
-    if partition.untold_marker(now_ms()) {
+    if partition.take_marker_warning(now_ms()) {
         tracing::warn!(
             partition = partition.name(),
             error = error.name(),

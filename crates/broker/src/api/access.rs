@@ -169,7 +169,7 @@ impl Context {
     /// Writes a decision of the controller of a cluster to the audit log, as [`Context::may`]
     /// writes this broker's. The rule is this broker's, unless the controller goes by newer
     /// entries.
-    pub(crate) fn tell_decision(&self, wanted: (Operation, ResourceType, &str), allows: bool) {
+    pub(crate) fn audit_decision(&self, wanted: (Operation, ResourceType, &str), allows: bool) {
         let Some(rule) = self.broker().access().decide(&self.session, wanted) else { return };
         self.debug_declared(wanted.0, wanted.1);
         let rule = if rule.allows() == allows { rule } else { Rule::Default { allows } };

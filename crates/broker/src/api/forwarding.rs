@@ -239,10 +239,10 @@ async fn reply_as<R: Audited>(
         is_done |= code == ErrorCode::None.code();
         is_refused |= code == ErrorCode::ClusterAuthorizationFailed.code();
     });
-    audit::tell_right(context, (is_done, is_refused));
+    audit::audit_right(context, (is_done, is_refused));
     let api = context.header.api;
-    if R::IS_TOLD {
-        levada_wire::decode::<R>(body, version)?.tell(context, &before, &decoded);
+    if R::IS_AUDITED {
+        levada_wire::decode::<R>(body, version)?.audit(context, &before, &decoded);
     } else if is_done && !matches!(api, ApiKey::ListPartitionReassignments | ApiKey::DescribeQuorum) {
         log_change!(context, "change made by the controller", api = api.name(),);
     }

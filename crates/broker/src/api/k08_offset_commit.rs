@@ -54,7 +54,7 @@ pub(crate) async fn answer(context: &Context, request: OffsetCommitRequest) -> O
                 )
             }
         };
-        tell(&mut answered, codes);
+        set_codes(&mut answered, codes);
     }
     let key = |topic: &OffsetCommitResponseTopic| (topic.name.clone(), topic.topic_id);
     let topics = merge(refused, answered, key, |one, other| one.partitions.extend(other.partitions));
@@ -111,7 +111,7 @@ fn sort_out(
 }
 
 /// Gives the partitions that were to be committed their codes.
-fn tell(topics: &mut [OffsetCommitResponseTopic], codes: Vec<i16>) {
+fn set_codes(topics: &mut [OffsetCommitResponseTopic], codes: Vec<i16>) {
     let partitions = topics.iter_mut().flat_map(|topic| &mut topic.partitions);
     for (partition, code) in partitions.zip(codes) {
         partition.error_code = code;

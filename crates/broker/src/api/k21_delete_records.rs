@@ -95,7 +95,7 @@ async fn everywhere(
     let log_start = result?;
     let Some(led) = led else { return Ok(log_start) };
     led.release_deletions();
-    match led.deleted(log_start, deadline).await {
+    match led.wait_for_low_watermark(log_start, deadline).await {
         Ok(()) => led.low_watermark().ok_or(ErrorCode::NotLeaderOrFollower),
         Err(failure) => Err(Failure::from(SubmitError::from(failure)).code),
     }

@@ -26,20 +26,20 @@ impl Announcements {
     pub(super) fn topics(&self, groups: &Host<Coordinator>, latest: impl FnOnce() -> Arc<Image>) {
         let mut topics = self.topics.lock();
         *topics = latest();
-        groups.tell_all(|| Event::Topics(topics.clone()));
+        groups.step_all(|| Event::Topics(topics.clone()));
     }
 
     /// Passes the settings of single groups to every coordinator.
     pub(super) fn own_settings(&self, groups: &Host<Coordinator>, latest: OwnSettings) {
         let mut own_settings = self.own_settings.lock();
         *own_settings = Arc::new(latest);
-        groups.tell_all(|| Event::OwnSettings(own_settings.clone()));
+        groups.step_all(|| Event::OwnSettings(own_settings.clone()));
     }
 
     /// Sends the latest announcements to the coordinator of partition `index`, before it is loaded.
     pub(super) fn repeat(&self, groups: &Host<Coordinator>, index: i32) {
-        groups.tell(index, Event::Topics(self.topics.lock().clone()));
-        groups.tell(index, Event::OwnSettings(self.own_settings.lock().clone()));
+        groups.step_at(index, Event::Topics(self.topics.lock().clone()));
+        groups.step_at(index, Event::OwnSettings(self.own_settings.lock().clone()));
     }
 }
 

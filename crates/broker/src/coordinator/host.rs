@@ -206,19 +206,19 @@ impl<M: Machine> Host<M> {
 
     /// Steps every coordinator that is loaded. A coordinator whose partition is being recovered or
     /// loaded gets the event then.
-    pub(crate) fn tell_all_loaded(&self, event: impl Fn() -> M::Event) {
-        self.slots.all().iter().for_each(|slot| slot.tell_loaded(event()));
+    pub(crate) fn step_all_loaded(&self, event: impl Fn() -> M::Event) {
+        self.slots.all().iter().for_each(|slot| slot.step_loaded_or_hold(event()));
     }
 
     /// Steps every coordinator, loaded or not.
-    pub(crate) fn tell_all(&self, event: impl Fn() -> M::Event) {
-        self.slots.all().iter().for_each(|slot| slot.tell(event()));
+    pub(crate) fn step_all(&self, event: impl Fn() -> M::Event) {
+        self.slots.all().iter().for_each(|slot| slot.step_or_hold(event()));
     }
 
     /// Steps the coordinator of partition `index`, loaded or not.
-    pub(crate) fn tell(&self, index: i32, event: M::Event) {
+    pub(crate) fn step_at(&self, index: i32, event: M::Event) {
         if let Some(slot) = self.slots.at(index) {
-            slot.tell(event);
+            slot.step_or_hold(event);
         }
     }
 
@@ -238,8 +238,8 @@ impl<M: Machine> Host<M> {
 
     /// Begins a term of the coordinator in `partition`, which must have been provided: requests are
     /// refused until the returned load has ended. `announce` passes to a new coordinator, by
-    /// [`Host::tell`], the announcements that the former one had. Not at the same time as a change
-    /// of leadership.
+    /// [`Host::step_at`], the announcements that the former one had. Not at the same time as a
+    /// change of leadership.
     pub(crate) fn begin(&self, partition: &Arc<Partition>, announce: impl FnOnce()) -> Option<Load> {
         let Some(slot) = self.slots.at(partition.index()) else {
             tracing::error!(
@@ -258,7 +258,7 @@ impl<M: Machine> Host<M> {
         Some(Box::new(move || {
             // A load that has panicked would panic again: the coordinator is not available.
             let loaded = guarded("load of a coordinator", || slot.load(machine, &partition, begun));
-            loaded.map_or_else(|_| drop(slot.state.lock().expect_no_more()), |()| tell_if_complete(&slots));
+            loaded.map_or_else(|_| drop(slot.state.lock().expect_no_more()), |()| log_if_complete(&slots));
         }))
     }
 
@@ -275,7 +275,7 @@ impl<M: Machine> Host<M> {
 }
 
 /// Writes a line of the log when the last coordinator of the topic has been loaded.
-fn tell_if_complete<M: Machine>(slots: &[Arc<Slot<M>>]) {
+fn log_if_complete<M: Machine>(slots: &[Arc<Slot<M>>]) {
     if slots.iter().all(|slot| slot.state.lock().partition.is_some()) {
         tracing::info!(partitions = slots.len(), "{} coordinators of all partitions serve", M::SUBJECT);
     }
@@ -369,7 +369,7 @@ impl<M: Machine> Slot<M> {
                 let (slot, partition) = (self.clone(), partition.clone());
                 tokio::spawn(async move {
                     let open = async {
-                        if led.committed_at_last(end).await != Err(CommitFailure::LeadershipLost) {
+                        if led.wait_while_leading(end).await != Err(CommitFailure::LeadershipLost) {
                             slot.open((machine, replayed), &partition, (leader_epoch, term));
                         }
                     };
@@ -456,7 +456,7 @@ impl<M: Machine> Slot<M> {
     }
 
     /// Steps the machine, or the machine that is being loaded once it is loaded.
-    fn tell(self: &Arc<Self>, event: M::Event) {
+    fn step_or_hold(self: &Arc<Self>, event: M::Event) {
         let mut state = self.state.lock();
         match &mut state.held {
             Some(held) => held.push(event),
@@ -465,7 +465,7 @@ impl<M: Machine> Slot<M> {
     }
 
     /// Steps the machine if it is loaded, or keeps the event for the machine that will be.
-    fn tell_loaded(self: &Arc<Self>, event: M::Event) {
+    fn step_loaded_or_hold(self: &Arc<Self>, event: M::Event) {
         let mut state = self.state.lock();
         if state.is_expected {
             state.after_load.push(event);

@@ -154,7 +154,7 @@ impl<'a> Examiner<'a> {
         let Some(contents) = inspect(&RealDisk, self.dir) else {
             self.image = elsewhere(self.dir, all).map(|contents| contents.image);
             if self.image.is_none() {
-                self.tell_of_no_metadata();
+                self.find_no_metadata();
             }
             return;
         };
@@ -180,7 +180,7 @@ impl<'a> Examiner<'a> {
 
     /// A directory without a metadata log. A directory that was formatted with one has the first
     /// levels of the metadata in a separate file.
-    fn tell_of_no_metadata(&mut self) {
+    fn find_no_metadata(&mut self) {
         let path = self.dir.join(METADATA_DIR);
         if RealDisk.len(&self.dir.join(BOOTSTRAP)).is_ok() {
             let next = "restore it from a copy: only it contains the topics";

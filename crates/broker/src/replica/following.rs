@@ -58,7 +58,7 @@ impl Replicas {
         if applied.end.offset < end.offset {
             // Before anything is appended there.
             self.lower_cleaner_checkpoint(partition, applied.end.offset);
-            tell_of_truncation(partition, (end.offset, applied.end.offset), high_watermark);
+            log_truncation(partition, (end.offset, applied.end.offset), high_watermark);
         }
         let retired = applied.discarded.map_or(Ok(()), |discarded| self.retire(partition, discarded));
         if let Err(error) = retired {
@@ -78,7 +78,7 @@ impl Replicas {
             log.report_failure(error);
         }
         let is_offline = log.is_offline();
-        if partition.untold_replication(now_ms()) {
+        if partition.take_replication_warning(now_ms()) {
             tracing::error!(
                 partition = partition.name(),
                 %error,
@@ -94,7 +94,7 @@ impl Replicas {
     }
 }
 
-fn tell_of_truncation(partition: &Partition, (from, to): (i64, i64), high_watermark: i64) {
+fn log_truncation(partition: &Partition, (from, to): (i64, i64), high_watermark: i64) {
     let name = partition.name();
     if to < high_watermark {
         tracing::warn!(

@@ -123,8 +123,8 @@ impl Submitted {
                 let appended = Box::pin(submitted.wait()).await?;
                 let end = appended.last_offset + 1;
                 match deadline {
-                    Some(deadline) => led.committed(end, deadline).await?,
-                    None => match led.committed_at_last(end).await {
+                    Some(deadline) => led.wait_for_high_watermark(end, deadline).await?,
+                    None => match led.wait_while_leading(end).await {
                         Err(CommitFailure::LeadershipLost) => {
                             return Err(CommitFailure::LeadershipLost.into());
                         }
@@ -303,13 +303,13 @@ impl AppendLane {
         };
         if let Some(Err(error)) = results.iter().find(|result| matches!(result, Err(AppendError::Storage(_))))
         {
-            self.tell(error, now_ms);
+            self.warn(error, now_ms);
         }
         results
     }
 
     /// The client only gets a storage error; the log has the cause for the operator.
-    fn tell(&self, error: &AppendError, now_ms: i64) {
+    fn warn(&self, error: &AppendError, now_ms: i64) {
         if self.storage_warning.is_due(now_ms) {
             tracing::error!(%error, "cannot append batches; free disk space, or raise the limit of file descriptors");
         }

@@ -219,17 +219,17 @@ impl Led {
     }
 
     /// Waits until the high watermark is at least `offset`.
-    pub(crate) async fn committed(&self, offset: i64, deadline: Instant) -> Committed {
+    pub(crate) async fn wait_for_high_watermark(&self, offset: i64, deadline: Instant) -> Committed {
         self.wait(Watermark::High, offset, Some(deadline)).await
     }
 
-    /// As [`Led::committed`], while this broker leads.
-    pub(crate) async fn committed_at_last(&self, offset: i64) -> Committed {
+    /// As [`Led::wait_for_high_watermark`], without a deadline, while this broker leads.
+    pub(crate) async fn wait_while_leading(&self, offset: i64) -> Committed {
         self.wait(Watermark::High, offset, None).await
     }
 
     /// Waits until the low watermark is at least `offset`.
-    pub(crate) async fn deleted(&self, offset: i64, deadline: Instant) -> Committed {
+    pub(crate) async fn wait_for_low_watermark(&self, offset: i64, deadline: Instant) -> Committed {
         self.wait(Watermark::Low, offset, Some(deadline)).await
     }
 

@@ -316,7 +316,7 @@ impl Partition {
     }
 
     /// True if a line should be logged that a marker could not be written here.
-    pub(crate) fn untold_marker(&self, now_ms: i64) -> bool {
+    pub(crate) fn take_marker_warning(&self, now_ms: i64) -> bool {
         self.marker_warning.is_due(now_ms)
     }
 

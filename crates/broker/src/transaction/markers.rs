@@ -19,7 +19,7 @@ use crate::log_pace::LogPace;
 use crate::metadata::Metadata;
 use crate::peers::{Peer, PeerRequests, Subject};
 use crate::txn::TopicPartition;
-use crate::txn::destinations::{Delivery, Destinations, MarkerTicket, Order, Place};
+use crate::txn::destinations::{Destinations, MarkerAction, MarkerEvent, MarkerTicket, Place};
 use crate::txn::event::MarkerResult;
 
 /// The first version with the transaction version of a marker.
@@ -72,7 +72,7 @@ impl RemoteMarkers {
             state.waiting.insert(ticket, (marker, sender));
             ticket
         };
-        self.step(Delivery::Add(ticket, target));
+        self.step(MarkerEvent::Add(ticket, target));
         result.await.unwrap_or(MarkerResult::Failed)
     }
 
@@ -88,14 +88,14 @@ impl RemoteMarkers {
                     let _ = tokio::time::timeout(wait, self.alarm.notified()).await;
                 }
                 Some(_) => {
-                    self.step(Delivery::Tick);
+                    self.step(MarkerEvent::Tick);
                     tokio::task::yield_now().await;
                 }
             }
         }
     }
 
-    fn step(self: &Arc<Self>, event: Delivery) {
+    fn step(self: &Arc<Self>, event: MarkerEvent) {
         // Requests are made without the lock: a node that cannot be reached is a step.
         for (node, groups) in self.plan(event) {
             self.send(node, groups);
@@ -104,10 +104,10 @@ impl RemoteMarkers {
     }
 
     /// Steps the machine, and returns the requests to be made.
-    fn plan(&self, event: Delivery) -> Vec<(i32, Vec<Group>)> {
+    fn plan(&self, event: MarkerEvent) -> Vec<(i32, Vec<Group>)> {
         let mut state = self.state.lock();
         let State { destinations, waiting, .. } = &mut *state;
-        let orders = destinations.step(event, steady_ms(), |ticket, target| {
+        let actions = destinations.step(event, steady_ms(), |ticket, target| {
             if waiting.get(&ticket).is_some_and(|(marker, _)| !(marker.is_over)()) {
                 self.place(target)
             } else {
@@ -115,16 +115,16 @@ impl RemoteMarkers {
             }
         });
         let mut requests = Vec::new();
-        for order in orders {
-            match order {
-                Order::Send(node, tickets) => {
+        for action in actions {
+            match action {
+                MarkerAction::Send(node, tickets) => {
                     let wanted = tickets.into_iter().filter_map(|ticket| {
                         let (marker, _) = waiting.get(&ticket)?;
                         (!(marker.is_over)()).then(|| (ticket, marker.end, marker.target.clone()))
                     });
                     requests.push((node, grouped(wanted)));
                 }
-                Order::Finish(ticket, result) => {
+                MarkerAction::Finish(ticket, result) => {
                     if let Some((_, sender)) = waiting.remove(&ticket) {
                         // The broker may be stopping.
                         let _ = sender.send(result);
@@ -153,10 +153,10 @@ impl RemoteMarkers {
             let answer = peer
                 .and_then(|peer| peer.ask(controller::WRITE_TXN_MARKERS, |version| encode(&groups, version)));
             this.step(match answer {
-                None => Delivery::Lost(node),
+                None => MarkerEvent::Lost(node),
                 Some(answer) => {
-                    this.tell(node, &answer);
-                    Delivery::Answered(node, codes(&groups, &answer))
+                    this.warn(node, &answer);
+                    MarkerEvent::Answered(node, codes(&groups, &answer))
                 }
             });
         };
@@ -164,7 +164,7 @@ impl RemoteMarkers {
     }
 
     /// Logs errors of an answer.
-    fn tell(&self, node: i32, answer: &WriteTxnMarkersResponse) {
+    fn warn(&self, node: i32, answer: &WriteTxnMarkersResponse) {
         let topics = answer.markers.iter().flat_map(|marker| &marker.topics);
         let mut partitions =
             topics.flat_map(|topic| topic.partitions.iter().map(move |partition| (&topic.name, partition)));
@@ -192,7 +192,7 @@ struct LostOnPanic<'a>(&'a Arc<RemoteMarkers>, i32);
 impl Drop for LostOnPanic<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.0.step(Delivery::Lost(self.1));
+            self.0.step(MarkerEvent::Lost(self.1));
         }
     }
 }

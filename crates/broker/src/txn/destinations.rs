@@ -85,7 +85,7 @@ pub(crate) struct MarkerTicket(pub(crate) u64);
 
 /// An event for [`Destinations::step`].
 #[derive(Debug)]
-pub(crate) enum Delivery {
+pub(crate) enum MarkerEvent {
     /// A marker is to be written to this partition.
     Add(MarkerTicket, TopicPartition),
     /// The request to this node was answered with these codes. A marker without a code is sent
@@ -97,9 +97,9 @@ pub(crate) enum Delivery {
     Tick,
 }
 
-/// An order to the driver.
+/// An action for the driver.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Order {
+pub(crate) enum MarkerAction {
     /// Send these markers to the node in one request, and report its end.
     Send(i32, Vec<MarkerTicket>),
     /// The marker is no longer needed.
@@ -114,30 +114,30 @@ pub(crate) struct Destinations {
     in_flight: BTreeMap<i32, Vec<MarkerTicket>>,
     /// Times at which markers are sent again.
     delayed: BTreeSet<(i64, MarkerTicket)>,
-    orders: Vec<Order>,
+    actions: Vec<MarkerAction>,
 }
 
 impl Destinations {
     /// Applies an event. `place` returns the leader of each marker that is about to be queued.
     pub(crate) fn step(
         &mut self,
-        event: Delivery,
+        event: MarkerEvent,
         now_ms: i64,
         place: impl Fn(MarkerTicket, &TopicPartition) -> Place,
-    ) -> Vec<Order> {
+    ) -> Vec<MarkerAction> {
         match event {
-            Delivery::Add(ticket, target) => {
+            MarkerEvent::Add(ticket, target) => {
                 let before = self.targets.insert(ticket, target);
                 assert!(before.is_none(), "a ticket belongs to one marker");
                 self.direct(ticket, now_ms, &place);
             }
-            Delivery::Answered(node, codes) => self.answered(node, &codes.into_iter().collect(), now_ms),
-            Delivery::Lost(node) => {
+            MarkerEvent::Answered(node, codes) => self.answered(node, &codes.into_iter().collect(), now_ms),
+            MarkerEvent::Lost(node) => {
                 let queued = self.queues.take(node);
                 queued.into_iter().for_each(|ticket| self.delay(ticket, now_ms));
                 self.answered(node, &BTreeMap::new(), now_ms);
             }
-            Delivery::Tick => {}
+            MarkerEvent::Tick => {}
         }
         while let Some((_, ticket)) = self.delayed.first().copied().filter(|(due_ms, _)| *due_ms <= now_ms) {
             self.delayed.pop_first();
@@ -146,12 +146,12 @@ impl Destinations {
         while let Some((node, tickets)) = self.queues.next() {
             let before = self.in_flight.insert(node, tickets.clone());
             assert!(before.is_none(), "a node has one request in flight");
-            self.orders.push(Order::Send(node, tickets));
+            self.actions.push(MarkerAction::Send(node, tickets));
         }
-        std::mem::take(&mut self.orders)
+        std::mem::take(&mut self.actions)
     }
 
-    /// Time of the next [`Delivery::Tick`]; none if no marker waits for one.
+    /// Time of the next [`MarkerEvent::Tick`]; none if no marker waits for one.
     pub(crate) fn deadline(&self) -> Option<i64> {
         self.delayed.first().map(|(due_ms, _)| *due_ms)
     }
@@ -189,7 +189,7 @@ impl Destinations {
     fn finish(&mut self, ticket: MarkerTicket, result: MarkerResult) {
         let target = self.targets.remove(&ticket);
         assert!(target.is_some(), "a marker ends once");
-        self.orders.push(Order::Finish(ticket, result));
+        self.actions.push(MarkerAction::Finish(ticket, result));
     }
 }
 

@@ -22,11 +22,11 @@ use crate::security::acl::{Acl, CLUSTER_NAME, Operation, PatternType, Permission
 
 /// A request whose decided entries are written.
 pub(super) trait Audited: Refusable {
-    /// True if [`Audited::tell`] writes anything.
-    const IS_TOLD: bool = true;
+    /// True if [`Audited::audit`] writes anything.
+    const IS_AUDITED: bool = true;
 
     /// Writes the changes that the controller has made, and its refusals.
-    fn tell(self, context: &Context, before: &Before, answer: &Self::Answer);
+    fn audit(self, context: &Context, before: &Before, answer: &Self::Answer);
 }
 
 /// The operation on the cluster that all entries of a request need.
@@ -45,12 +45,12 @@ fn cluster_operation(api: ApiKey) -> Option<Operation> {
 }
 
 /// Writes the controller's decision about the right that all entries of the request need, if the
-/// answer tells it.
-pub(super) fn tell_right(context: &Context, (is_done, is_refused): (bool, bool)) {
+/// answer contains it.
+pub(super) fn audit_right(context: &Context, (is_done, is_refused): (bool, bool)) {
     if let Some(operation) = cluster_operation(context.header.api)
         && (is_done || is_refused)
     {
-        context.tell_decision((operation, ResourceType::Cluster, CLUSTER_NAME), !is_refused);
+        context.audit_decision((operation, ResourceType::Cluster, CLUSTER_NAME), !is_refused);
     }
 }
 
@@ -66,9 +66,9 @@ fn is_refused(code: i16) -> bool {
 macro_rules! whole {
     ($($request:ident,)*) => {
         $(impl Audited for $request {
-            const IS_TOLD: bool = false;
+            const IS_AUDITED: bool = false;
 
-            fn tell(self, _: &Context, _: &Before, _: &Self::Answer) {}
+            fn audit(self, _: &Context, _: &Before, _: &Self::Answer) {}
         })*
     };
 }
@@ -85,12 +85,12 @@ whole! {
 }
 
 impl Audited for CreateTopicsRequest {
-    fn tell(self, context: &Context, _: &Before, answer: &CreateTopicsResponse) {
+    fn audit(self, context: &Context, _: &Before, answer: &CreateTopicsResponse) {
         let all = context.might_cluster(Operation::Create);
         for topic in &answer.topics {
             let (name, is_refused) = (topic.name.as_str(), is_refused(topic.error_code));
             if is_refused || !all {
-                context.tell_decision((Operation::Create, ResourceType::Topic, name), !is_refused);
+                context.audit_decision((Operation::Create, ResourceType::Topic, name), !is_refused);
             }
             if is_done(topic.error_code) && !self.validate_only {
                 log_change!(context, "topic created", topic = name, partitions = topic.num_partitions,);
@@ -100,7 +100,7 @@ impl Audited for CreateTopicsRequest {
 }
 
 impl Audited for DeleteTopicsRequest {
-    fn tell(self, context: &Context, before: &Before, answer: &DeleteTopicsResponse) {
+    fn audit(self, context: &Context, before: &Before, answer: &DeleteTopicsResponse) {
         let all = context.might_cluster(Operation::Delete);
         for topic in &answer.responses {
             let known = before.image().topic_by_id(topic.topic_id).map(|topic| topic.name().to_string());
@@ -109,7 +109,7 @@ impl Audited for DeleteTopicsRequest {
             };
             let is_refused = is_refused(topic.error_code);
             if (is_refused || !all) && context.may(Operation::Describe, ResourceType::Topic, &name) {
-                context.tell_decision((Operation::Delete, ResourceType::Topic, &name), !is_refused);
+                context.audit_decision((Operation::Delete, ResourceType::Topic, &name), !is_refused);
             }
             if is_done(topic.error_code) {
                 log_change!(context, "topic deleted", topic = name,);
@@ -119,13 +119,13 @@ impl Audited for DeleteTopicsRequest {
 }
 
 impl Audited for CreatePartitionsRequest {
-    fn tell(self, context: &Context, _: &Before, answer: &CreatePartitionsResponse) {
+    fn audit(self, context: &Context, _: &Before, answer: &CreatePartitionsResponse) {
         let counts: HashMap<&str, i32> =
             self.topics.iter().map(|topic| (topic.name.as_str(), topic.count)).collect();
         for topic in &answer.results {
             let name = topic.name.as_str();
             let is_refused = is_refused(topic.error_code);
-            context.tell_decision((Operation::Alter, ResourceType::Topic, name), !is_refused);
+            context.audit_decision((Operation::Alter, ResourceType::Topic, name), !is_refused);
             if is_done(topic.error_code) && !self.validate_only {
                 let partitions = counts.get(name);
                 log_change!(context, "partitions added", topic = name, partitions,);
@@ -135,7 +135,7 @@ impl Audited for CreatePartitionsRequest {
 }
 
 impl Audited for CreateAclsRequest {
-    fn tell(self, context: &Context, _: &Before, answer: &CreateAclsResponse) {
+    fn audit(self, context: &Context, _: &Before, answer: &CreateAclsResponse) {
         let created = self.creations.iter().zip(&answer.results);
         let created = created.filter(|(_, result)| is_done(result.error_code));
         let created: Vec<Acl> =
@@ -145,7 +145,7 @@ impl Audited for CreateAclsRequest {
 }
 
 impl Audited for DeleteAclsRequest {
-    fn tell(self, context: &Context, _: &Before, answer: &DeleteAclsResponse) {
+    fn audit(self, context: &Context, _: &Before, answer: &DeleteAclsResponse) {
         let deleted = answer.filter_results.iter().flat_map(|result| &result.matching_acls);
         let deleted = deleted.filter(|matching| is_done(matching.error_code));
         let deleted: Vec<Acl> = deleted.filter_map(acl).collect();
@@ -167,7 +167,7 @@ fn acl(matching: &DeleteAclsMatchingAcl) -> Option<Acl> {
 }
 
 impl Audited for AlterClientQuotasRequest {
-    fn tell(self, context: &Context, before: &Before, answer: &AlterClientQuotasResponse) {
+    fn audit(self, context: &Context, before: &Before, answer: &AlterClientQuotasResponse) {
         if self.validate_only {
             return;
         }
@@ -190,7 +190,7 @@ fn entity(entry: &alter_client_quotas_response::EntryData) -> QuotaEntity {
 }
 
 impl Audited for AlterUserScramCredentialsRequest {
-    fn tell(self, context: &Context, before: &Before, answer: &AlterUserScramCredentialsResponse) {
+    fn audit(self, context: &Context, before: &Before, answer: &AlterUserScramCredentialsResponse) {
         let codes: HashMap<&str, i16> =
             answer.results.iter().map(|result| (result.user.as_str(), result.error_code)).collect();
         let removed = self.deletions.iter().map(|one| (one.name.as_str(), one.mechanism, false));

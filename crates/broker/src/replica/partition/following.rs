@@ -53,7 +53,7 @@ impl Partition {
     }
 
     /// True if a line should be logged that the leader's records could not be used.
-    pub(crate) fn untold_replication(&self, now_ms: i64) -> bool {
+    pub(crate) fn take_replication_warning(&self, now_ms: i64) -> bool {
         self.replication_warning.is_due(now_ms)
     }
 }

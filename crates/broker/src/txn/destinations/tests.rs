@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{BACKOFF_MS, BATCH, Delivery, Destinations, MarkerTicket, Order, Place};
+use super::{BACKOFF_MS, BATCH, Destinations, MarkerAction, MarkerEvent, MarkerTicket, Place};
 use crate::error_code::ErrorCode;
 use crate::txn::event::{MarkerResult, TopicPartition};
 
@@ -19,7 +19,7 @@ impl Stage {
         Self { places: places.iter().copied().collect(), ..Self::default() }
     }
 
-    fn step(&mut self, event: Delivery) -> Vec<Order> {
+    fn step(&mut self, event: MarkerEvent) -> Vec<MarkerAction> {
         let places = &self.places;
         let place =
             |_, target: &TopicPartition| places.get(&target.partition).copied().unwrap_or(Place::Gone);
@@ -27,21 +27,21 @@ impl Stage {
     }
 
     /// A marker for the partition of the same number.
-    fn add(&mut self, ticket: u64) -> Vec<Order> {
+    fn add(&mut self, ticket: u64) -> Vec<MarkerAction> {
         let partition = i32::try_from(ticket).unwrap();
         let target = TopicPartition { topic: "t".to_owned(), partition };
-        self.step(Delivery::Add(MarkerTicket(ticket), target))
+        self.step(MarkerEvent::Add(MarkerTicket(ticket), target))
     }
 
-    fn answer(&mut self, node: i32, codes: &[(u64, ErrorCode)]) -> Vec<Order> {
+    fn answer(&mut self, node: i32, codes: &[(u64, ErrorCode)]) -> Vec<MarkerAction> {
         let codes = codes.iter().map(|(ticket, code)| (MarkerTicket(*ticket), code.code()));
-        self.step(Delivery::Answered(node, codes.collect()))
+        self.step(MarkerEvent::Answered(node, codes.collect()))
     }
 
     /// The next deadline comes.
-    fn wait(&mut self) -> Vec<Order> {
+    fn wait(&mut self) -> Vec<MarkerAction> {
         self.now_ms = self.destinations.deadline().expect("a marker waits");
-        self.step(Delivery::Tick)
+        self.step(MarkerEvent::Tick)
     }
 
     fn is_empty(&self) -> bool {
@@ -50,12 +50,12 @@ impl Stage {
     }
 }
 
-fn send(node: i32, tickets: &[u64]) -> Order {
-    Order::Send(node, tickets.iter().copied().map(MarkerTicket).collect())
+fn send(node: i32, tickets: &[u64]) -> MarkerAction {
+    MarkerAction::Send(node, tickets.iter().copied().map(MarkerTicket).collect())
 }
 
-fn finish(ticket: u64, result: MarkerResult) -> Order {
-    Order::Finish(MarkerTicket(ticket), result)
+fn finish(ticket: u64, result: MarkerResult) -> MarkerAction {
+    MarkerAction::Finish(MarkerTicket(ticket), result)
 }
 
 #[test]
@@ -66,11 +66,11 @@ fn a_node_has_one_request_in_flight_and_the_next_has_all_that_waited() {
     assert_eq!(stage.add(2), []);
     assert_eq!(stage.add(3), []);
     assert_eq!(stage.add(4), [send(8, &[4])]);
-    let orders = stage.answer(7, &[(1, ErrorCode::None)]);
-    assert_eq!(orders, [finish(1, MarkerResult::Written), send(7, &[2, 3])]);
+    let actions = stage.answer(7, &[(1, ErrorCode::None)]);
+    assert_eq!(actions, [finish(1, MarkerResult::Written), send(7, &[2, 3])]);
     assert_eq!(stage.answer(8, &[(4, ErrorCode::None)]), [finish(4, MarkerResult::Written)]);
-    let orders = stage.answer(7, &[(2, ErrorCode::None), (3, ErrorCode::None)]);
-    assert_eq!(orders, [finish(2, MarkerResult::Written), finish(3, MarkerResult::Written)]);
+    let actions = stage.answer(7, &[(2, ErrorCode::None), (3, ErrorCode::None)]);
+    assert_eq!(actions, [finish(2, MarkerResult::Written), finish(3, MarkerResult::Written)]);
     assert!(stage.is_empty());
 }
 
@@ -81,8 +81,8 @@ fn a_request_has_a_limited_number_of_markers() {
     let mut stage = Stage::new(&places);
     stage.add(0);
     (1..=count).for_each(|ticket| assert_eq!(stage.add(ticket), []));
-    let orders = stage.answer(7, &[(0, ErrorCode::None)]);
-    assert!(matches!(&orders[1], Order::Send(7, tickets) if tickets.len() == BATCH));
+    let actions = stage.answer(7, &[(0, ErrorCode::None)]);
+    assert!(matches!(&actions[1], MarkerAction::Send(7, tickets) if tickets.len() == BATCH));
 }
 
 #[test]
@@ -106,11 +106,11 @@ fn answers_decide_what_becomes_of_a_marker() {
     {
         let mut stage = Stage::new(&[(1, Place::Node(7))]);
         stage.add(1);
-        let orders = stage.answer(7, &[(1, code)]);
+        let actions = stage.answer(7, &[(1, code)]);
         match result {
-            Some(result) => assert_eq!(orders, [finish(1, result)], "{code:?}"),
+            Some(result) => assert_eq!(actions, [finish(1, result)], "{code:?}"),
             None => {
-                assert_eq!(orders, [], "{code:?}");
+                assert_eq!(actions, [], "{code:?}");
                 assert_eq!(stage.destinations.deadline(), Some(BACKOFF_MS));
                 assert_eq!(stage.wait(), [send(7, &[1])], "{code:?}");
             }
@@ -125,7 +125,7 @@ fn a_marker_is_sent_again_to_the_leader_of_then() {
     stage.add(2);
     stage.places.insert(1, Place::Node(8));
     // Nothing is sent at once to a node that does not answer.
-    assert_eq!(stage.step(Delivery::Lost(7)), []);
+    assert_eq!(stage.step(MarkerEvent::Lost(7)), []);
     stage.places.insert(2, Place::Leaderless);
     assert_eq!(stage.wait(), [send(8, &[1])]);
     stage.places.insert(2, Place::Node(9));

@@ -32,7 +32,7 @@ const SHUTDOWN_LIMIT: Duration = Duration::from_secs(60);
 const THREAD: &str = "cluster-follow";
 
 /// The thread, as the rest of the process sees it.
-pub(super) struct Follower {
+pub(super) struct MembershipThread {
     membership: Arc<ClusterMembership>,
     shared: Arc<Shared>,
     waker: EventSender,
@@ -93,7 +93,7 @@ impl State {
 pub(super) fn start(
     following: Following,
     (runtime, accepting): (Handle, watch::Sender<bool>),
-) -> Result<Follower, StartError> {
+) -> Result<MembershipThread, StartError> {
     let (membership, waker) = (following.membership.clone(), following.waker.clone());
     let shared = Arc::<Shared>::default();
     let (own, guarded) = (shared.clone(), shared.clone());
@@ -105,10 +105,10 @@ pub(super) fn start(
     };
     let thread = std::thread::Builder::new().name(THREAD.to_owned()).spawn(run);
     let thread = thread.map_err(|source| StartError::Runtime { source })?;
-    Ok(Follower { membership, shared, waker, thread })
+    Ok(MembershipThread { membership, shared, waker, thread })
 }
 
-impl Follower {
+impl MembershipThread {
     /// Has the reason to leave the cluster, should there be one, stop the process.
     pub(super) fn order_by(&self, orders: Sender<Order>) {
         let mut state = self.shared.state.lock();
