@@ -156,10 +156,8 @@ const EXCESSIVE: &str = "Unable to perform excessively large batch operation.";
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
         if let StoreError::TooLarge { .. } = error {
-            tracing::warn!(%error, "metadata change failed");
             return Self::new(ErrorCode::PolicyViolation, EXCESSIVE);
         }
-        tracing::error!(%error, "metadata change failed");
         Self::new(ErrorCode::KafkaStorageError, error.to_string())
     }
 }

@@ -17,9 +17,9 @@ use crate::config::{BrokerConfig, ConfigErrors, Differences, Listener};
 use crate::publishing::ReloadError;
 pub use crate::replica::{Recovery, RecoveryProgress};
 use crate::server::channel::handshakes::{self, Handshakes};
-use crate::server::membership_events::MembershipThread;
 use crate::server::handed::Handed;
 pub use crate::server::handed::HandedError;
+use crate::server::membership_events::MembershipThread;
 use crate::server::shard::ShardHandle;
 use crate::server::signals::Order;
 use crate::server::supervisor::Supervisor;
@@ -33,9 +33,9 @@ mod cold_lane;
 mod connection;
 mod connection_limits;
 mod dump;
-mod membership_events;
 mod handed;
 mod listener;
+mod membership_events;
 pub(crate) mod shard;
 mod signals;
 mod source;
@@ -272,7 +272,11 @@ impl Server {
             self.supervisor.keep_alive(Instant::now());
         }
         self.supervisor.stopping();
-        let reason = self.membership.as_ref().and_then(MembershipThread::reason).or_else(|| self.broker.fatal_reason());
+        let reason = self
+            .membership
+            .as_ref()
+            .and_then(MembershipThread::reason)
+            .or_else(|| self.broker.fatal_reason());
         self.stop();
         reason.map_or(Ok(()), Err)
     }

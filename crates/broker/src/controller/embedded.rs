@@ -33,7 +33,14 @@ impl Embedded {
     /// Makes one change: it is on the device first, then acted on, then visible. Written records
     /// stay, even if a new partition cannot be opened. Blocks.
     pub(super) fn change<T>(&self, decide: impl FnOnce(&Image) -> Decision<T>) -> Result<T, Failure> {
-        let (outcome, aftermath) = self.update(|image, _| decide(image))?;
+        let mut first = None;
+        let noted = |image: &Image, _| {
+            let decision = decide(image);
+            first = decision.records.first().map(|record| (record.name(), decision.records.len()));
+            decision
+        };
+        let changed = self.update(noted);
+        let (outcome, aftermath) = changed.inspect_err(|error| log_failure(error, first))?;
         let finished = self.publisher.finish(aftermath).map_err(storage_failure);
         self.record_directories();
         finished.map(|()| outcome)
@@ -128,5 +135,16 @@ impl Embedded {
                 tracing::error!(%error, "cannot write a metadata snapshot; the metadata log keeps growing")
             }
         }
+    }
+}
+
+/// Logs a change that is not in the metadata log, with the kind of its first record and the number
+/// of its records. The client gets the error.
+fn log_failure(error: &StoreError, first: Option<(&'static str, usize)>) {
+    let (record, records) = first.unwrap_or(("none", 0));
+    if let StoreError::TooLarge { .. } = error {
+        tracing::warn!(%error, record, records, "metadata change refused");
+    } else {
+        tracing::error!(%error, record, records, "metadata change failed");
     }
 }

@@ -71,6 +71,14 @@ macro_rules! records {
                 }
             }
 
+            /// Kafka's name of this record's kind.
+            pub fn name(&self) -> &'static str {
+                match self {
+                    $(Self::$kind(_) => stringify!($body),)*
+                    Self::Opaque(_) => "unknown",
+                }
+            }
+
             /// The version in which this record is written.
             pub fn version(&self) -> u16 {
                 match self {
