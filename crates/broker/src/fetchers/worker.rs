@@ -99,7 +99,7 @@ impl Worker {
     #[cfg(test)]
     pub(super) fn idle() -> Self {
         let (shared, cutoff) = (Arc::<Shared>::default(), Cutoff::default());
-        Self { shared, cutoff, thread: thread::spawn(|| ()), partitions: 0 }
+        Self { shared, cutoff, thread: thread::spawn(|| ()), leader: 0, partitions: 0 }
     }
 
     pub(super) fn tell(&self, command: Command) {
