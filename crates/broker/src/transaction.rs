@@ -32,8 +32,8 @@ mod verification;
 use self::markers::{RemoteMarker, RemoteMarkers};
 use self::verification::{Question, RemoteVerification};
 
-/// Longest wait of a marker for the replicas in sync, as Kafka's `request.timeout.ms`. The write of a
-/// request for markers begins within the same time.
+/// Longest wait of a marker for the replicas in sync, as Kafka's `request.timeout.ms`. The write of
+/// a marker begins within the same time.
 pub(crate) const MARKER_WAIT: Duration = Duration::from_secs(30);
 
 /// Pause before a marker is retried.
@@ -311,8 +311,8 @@ impl Transactions {
     ///
     /// # Errors
     /// The log's or the group coordinator's, or `UnknownServerError` for a negative producer id or
-    /// epoch, as in Kafka: the marker has not been written. `RequestTimedOut` if the write could not
-    /// begin in time, or if the replicas did not have the marker in time.
+    /// epoch, as in Kafka: the marker has not been written. `RequestTimedOut` if the write could
+    /// not begin in time, or if the replicas did not have the marker in time.
     pub(crate) async fn write_marker(
         &self,
         partition: &Arc<Partition>,
@@ -324,22 +324,22 @@ impl Transactions {
             return Err(ErrorCode::UnknownServerError);
         }
         let mut alone = partition.transactions().write().await;
-        // The coordinator may have repeated the marker, and the producer begun its next transaction,
-        // which this marker would end.
+        // The coordinator may have repeated the marker, and the producer begun its next
+        // transaction, which this marker would end.
         if Instant::now() >= until {
             return Err(ErrorCode::RequestTimedOut);
         }
         *alone += 1;
         if partition.topic() == OFFSETS_TOPIC {
-            // The coordinator writes the marker itself: its memory follows its log. Later commits get
-            // behind the marker in the lane.
+            // The coordinator writes the marker itself: its memory follows its log. Later commits
+            // get behind the marker in the lane.
             let (groups, at) = (self.coordinators.groups(), Some(partition.index()));
             let written = groups.submit_at(at, end, GroupError::CoordinatorNotAvailable);
             drop(alone);
             return Ok(written.await?);
         }
-        // In this order, as a change of the leadership stores `led` first. A marker of another leader
-        // epoch than that of `led` is refused: nothing would wait for its replicas.
+        // In this order, as a change of the leadership stores `led` first. A marker of another
+        // leader epoch than that of `led` is refused: nothing would wait for its replicas.
         let leader_epoch = partition.leadership().leader_epoch();
         partition.check_leader(leader_epoch)?;
         let led = partition.led();

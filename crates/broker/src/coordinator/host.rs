@@ -157,8 +157,8 @@ impl<M: Machine> Host<M> {
         self.submit_at(index, request, M::NOT_COORDINATOR)
     }
 
-    /// Sends a request to the coordinator of partition `index`, as [`Host::submit`]; `refusal` is the
-    /// error while the coordinator does not serve. Records of a request that does not wait for
+    /// Sends a request to the coordinator of partition `index`, as [`Host::submit`]; `refusal` is
+    /// the error while the coordinator does not serve. Records of a request that does not wait for
     /// others have their place in the partition's lane when this returns.
     pub(crate) fn submit_at<R: Request<M>>(
         &self,
