@@ -25,8 +25,6 @@ use crate::tasks::{caught, guarded};
 
 mod writes;
 
-use self::writes::ANSWER_WAIT;
-
 /// The coordinators of one kind on this broker.
 pub(crate) struct Host<M: Machine> {
     settings: M::Settings,
@@ -141,7 +139,7 @@ impl<M: Machine> Host<M> {
     }
 
     /// Sends a request to the coordinator of its key and waits for the answer, up to
-    /// [`ANSWER_WAIT`] if the request [has a limit](Request::HAS_LIMIT). Without a partition for
+    /// `ANSWER_WAIT` if the request [has a limit](Request::HAS_LIMIT). Without a partition for
     /// the key, and after that time, the request is refused.
     pub(crate) async fn ask<R: Request<M> + Keyed>(&self, request: R) -> R::Answer {
         self.submit(request).await
@@ -173,19 +171,8 @@ impl<M: Machine> Host<M> {
             Some((slot, ticket, answer))
         });
         async move {
-            let Some((slot, ticket, mut answer)) = asked else { return refused };
-            let outcome = if R::HAS_LIMIT {
-                match tokio::time::timeout(ANSWER_WAIT, &mut answer).await {
-                    Ok(answer) => answer.ok(),
-                    Err(_) => {
-                        slot.dismiss(ticket);
-                        // The answer may have come in the last moment.
-                        answer.try_recv().ok()
-                    }
-                }
-            } else {
-                answer.await.ok()
-            };
+            let Some((slot, ticket, answer)) = asked else { return refused };
+            let outcome = slot.outcome(ticket, answer, R::HAS_LIMIT).await;
             outcome.and_then(R::answer).unwrap_or(refused)
         }
     }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use levada_log::Append;
+use tokio::sync::oneshot;
 
 use super::{Slot, State};
 use crate::clock::now_ms;
@@ -12,10 +13,10 @@ use crate::machine::{Machine, PersistFailure, PersistId, Signal, Ticket};
 use crate::replica::lane::{SubmitError, Submitted};
 use crate::tasks::caught;
 
-/// Longest wait of a request for its answer, and of the members of a group for its write, as Kafka's
-/// `offsets.commit.timeout.ms`. The coordinator waits for longer: a write that is committed later
-/// takes effect then, as a coordinator that replays the log would have it.
-pub(super) const ANSWER_WAIT: Duration = Duration::from_secs(5);
+/// Longest wait of a request for its answer, and of the members of a group for its write, as
+/// Kafka's `offsets.commit.timeout.ms`. The coordinator waits for longer: a write that is committed
+/// later takes effect then, as a coordinator that replays the log would have it.
+const ANSWER_WAIT: Duration = Duration::from_secs(5);
 
 impl<M: Machine> Slot<M> {
     /// Appends a batch; returns the result, or none if a later step reports it.
@@ -77,9 +78,29 @@ impl<M: Machine> Slot<M> {
         }
     }
 
-    /// Refuses a request that has waited for too long. The machine is not told: a write is not given
-    /// up, and a request that waits for its turn still takes it.
-    pub(super) fn dismiss(&self, ticket: Ticket) {
+    /// Waits for the outcome of a request; a request with a limit is refused after [`ANSWER_WAIT`].
+    pub(super) async fn outcome(
+        &self,
+        ticket: Ticket,
+        mut answer: oneshot::Receiver<M::Outcome>,
+        has_limit: bool,
+    ) -> Option<M::Outcome> {
+        if !has_limit {
+            return answer.await.ok();
+        }
+        match tokio::time::timeout(ANSWER_WAIT, &mut answer).await {
+            Ok(answer) => answer.ok(),
+            Err(_) => {
+                self.dismiss(ticket);
+                // The answer may have come in the last moment.
+                answer.try_recv().ok()
+            }
+        }
+    }
+
+    /// Refuses a request that has waited for too long. The machine gets no event: a write is not
+    /// given up, and a request that waits for its turn still takes it.
+    fn dismiss(&self, ticket: Ticket) {
         let mut state = self.state.lock();
         if state.waiting.remove(&ticket).is_some() {
             state.dismissed.insert(ticket);

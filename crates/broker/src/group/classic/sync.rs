@@ -98,8 +98,8 @@ impl ClassicGroup {
         None
     }
 
-    /// The assignment takes too long to be stored. The waiting members may ask again; the assignment
-    /// counts once it is stored.
+    /// The assignment takes too long to be stored. The waiting members may ask again; the
+    /// assignment counts once it is stored.
     pub(in crate::group) fn assignment_overdue(
         &mut self,
         turn: &mut StepContext<'_>,

@@ -36,7 +36,7 @@ fn promises_hold_in_random_lives_of_consumer_groups() {
     let Reached { moved, fenced, restarts, returns, failures, losses } = reached;
     for (what, count, least) in [
         ("partitions that moved", moved, 600),
-        ("fenced members", fenced, 60),
+        ("fenced members", fenced, 20),
         ("restarts", restarts, 100),
         ("static members that returned", returns, 20),
         ("failed appends", failures, 15),
