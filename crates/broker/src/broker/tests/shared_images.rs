@@ -304,6 +304,7 @@ fn the_last_eligible_leader_of_a_compacted_topic_opens_with_what_follows_a_gap()
         std::fs::remove_file(member.home.path().join("t-0/00000000000000000001.log")).unwrap();
         let change = PartitionChangeRecord {
             topic_id: TOPIC,
+            partition_id: 0,
             replicas: Some(vec![OTHER, node]),
             isr: Some(Vec::new()),
             leader: -1,

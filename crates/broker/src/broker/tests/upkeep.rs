@@ -162,10 +162,10 @@ fn a_panic_during_an_append_takes_the_log_offline_and_leaves_no_mark_of_a_clean_
     let disk = Arc::new(Recorder::new(home.path()));
     let (now, partition) = begin_on(disk.clone(), &home, Ways::default());
     append(&now, &partition, Builder::new(), (1, 1));
-    disk.break_down(Some("t-0"));
+    disk.break_writes(Some("t-0"));
     let failing = AssertUnwindSafe(|| append(&now, &partition, Builder::new(), (2, 2)));
     assert!(std::panic::catch_unwind(failing).is_err());
-    disk.break_down(None);
+    disk.break_writes(None);
     assert!(partition.log().is_offline());
     assert_eq!(now.broker.replicas().offline(), 1);
     now.broker.close();

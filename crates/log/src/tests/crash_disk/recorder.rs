@@ -83,8 +83,10 @@ pub struct Recorder {
     /// Writes to a log in a directory of this name find the disk full.
     full: Mutex<Option<&'static str>>,
     refused: AtomicUsize,
-    /// Listing a directory of this name, or a write or sync of a file in it, panics.
+    /// Listing a directory of this name, or a sync of a file in it, panics.
     broken: Mutex<Option<&'static str>>,
+    /// A write to a file in a directory of this name panics.
+    unwritable: Mutex<Option<&'static str>>,
 }
 
 #[derive(Debug, Default)]
@@ -109,6 +111,7 @@ impl Recorder {
             full: Mutex::default(),
             refused: AtomicUsize::new(0),
             broken: Mutex::default(),
+            unwritable: Mutex::default(),
         };
         recorder.take_over(root);
         recorder
@@ -162,8 +165,8 @@ impl Recorder {
         self.refused.load(Ordering::Relaxed)
     }
 
-    /// Lets everybody panic who lists a directory of this name, or writes or syncs a file in it, or
-    /// nobody any more.
+    /// Lets everybody panic who lists a directory of this name or syncs a file in it, or nobody any
+    /// more.
     pub fn break_down(&self, name: Option<&'static str>) {
         *self.broken.lock() = name;
     }
@@ -171,6 +174,17 @@ impl Recorder {
     fn panic_if_broken(&self, dir: &Path) {
         let is_broken = self.broken.lock().is_some_and(|name| dir.ends_with(name));
         assert!(!is_broken, "on purpose");
+    }
+
+    /// Lets everybody panic who writes to a file in a directory of this name, or nobody any more.
+    pub fn break_writes(&self, name: Option<&'static str>) {
+        *self.unwritable.lock() = name;
+    }
+
+    fn panic_if_unwritable(&self, path: &Path) {
+        let is_in = |name| path.parent().is_some_and(|dir| dir.ends_with(name));
+        let is_unwritable = self.unwritable.lock().is_some_and(is_in);
+        assert!(!is_unwritable, "on purpose");
     }
 
     /// Number of syncs of the names in the recorder's own directory.
@@ -292,7 +306,7 @@ impl Disk for Recorder {
             self.refused.fetch_add(1, Ordering::Relaxed);
             return Err(io::ErrorKind::StorageFull.into());
         }
-        path.parent().into_iter().for_each(|dir| self.panic_if_broken(dir));
+        self.panic_if_unwritable(path);
         let bytes: Vec<u8> = parts.iter().flat_map(|part| part.iter().copied()).collect();
         let write = |state: &mut State| {
             RealDisk.write_at(file, path, parts, at)?;
@@ -350,7 +364,7 @@ impl Disk for Recorder {
     }
 
     fn write_mapped(&self, map: &mut WriteMap, path: &Path, bytes: &[u8], at: u64) -> io::Result<()> {
-        path.parent().into_iter().for_each(|dir| self.panic_if_broken(dir));
+        self.panic_if_unwritable(path);
         let do_it = |state: &mut State| {
             RealDisk.write_mapped(map, path, bytes, at)?;
             // Without a name, in a directory that is to go, the bytes are in the file all the same,
