@@ -183,7 +183,7 @@ impl Replicas {
     ) -> Result<(), LogError> {
         let was_displaced = dir.displace_stale(&key.0, key.1, topic_id)?;
         self.dirs.adopt_copy(dir, key, (topic_id, recorded))?;
-        if (was_displaced || dir.lacks_partition(&key.0, key.1)) && left.has_offsets() {
+        if left.has_offsets() && (was_displaced || dir.lacks_partition(&key.0, key.1)) {
             // Before there is a directory: no start after a crash finds it with the offsets.
             let mut stored_marks = self.storing_checkpoint.lock();
             *stored_marks = None;
