@@ -85,7 +85,6 @@ impl From<BatchError> for Failure {
             BatchError::Crc { .. } | BatchError::Length(_) | BatchError::Truncated { .. } => {
                 ErrorCode::CorruptMessage
             }
-            BatchError::Magic { .. } => ErrorCode::UnsupportedForMessageFormat,
             _ => ErrorCode::InvalidRecord,
         };
         Self::new(code, error.to_string())

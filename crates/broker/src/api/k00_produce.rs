@@ -392,7 +392,8 @@ fn permitted(version: i16, partition: &Partition, batch: &BatchView<'_>) -> Resu
         return Err(Failure::new(ErrorCode::InvalidRecord, text).into());
     }
     if version < ZSTD_VERSION_MIN && batch.compression().map_err(Failure::from)? == Compression::Zstd {
-        let text = "Produce requests with version lower than 7 are not allowed to use ZStandard compression";
+        let text =
+            format!("Produce requests with version {version} are not allowed to use ZStandard compression");
         return Err(Rejected::unseen(Failure::new(ErrorCode::UnsupportedCompressionType, text)));
     }
     Ok(())

@@ -16,14 +16,16 @@ const LENGTH_MIN: i32 = 14;
 pub(super) fn only_batch(version: i16, mut records: BytesMut) -> Result<BytesMut, Failure> {
     let Some(size) = next_batch(&records)? else {
         let text = format!(
-            "Produce requests with version {version} must have exactly one record batch per partition"
+            "Produce requests with version {version} must have at least one record batch per partition"
         );
         return Err(Failure::new(ErrorCode::InvalidRecord, text));
     };
     // Before the length: a message of an old format is shorter than the header of a batch.
-    let format = records[FORMAT_AT].cast_signed();
-    if format != batch::MAGIC {
-        return Err(BatchError::Magic(format).into());
+    if records[FORMAT_AT].cast_signed() != batch::MAGIC {
+        let text = format!(
+            "Produce requests with version {version} are only allowed to contain record batches with magic version 2"
+        );
+        return Err(Failure::new(ErrorCode::InvalidRecord, text));
     }
     BatchView::parse(&records)?;
     if next_batch(&records[size..])?.is_some() {
@@ -109,7 +111,7 @@ mod tests {
     #[test]
     fn formats_and_lengths_that_cannot_be_are_refused() {
         for format in [0, 1] {
-            assert_eq!(found(&old(format)), Err(ErrorCode::UnsupportedForMessageFormat));
+            assert_eq!(found(&old(format)), Err(ErrorCode::InvalidRecord));
         }
         assert_eq!(found(&with(FORMAT_AT, 3)), Err(ErrorCode::CorruptMessage));
         assert_eq!(found(&with(FORMAT_AT, 0xff)), Err(ErrorCode::CorruptMessage));

@@ -77,10 +77,13 @@ fn a_refusal_has_the_logs_start_if_the_log_has_judged_the_batch() {
             builder.build().unwrap().to_vec()
         };
         let two = [good.clone(), good.clone()].concat();
+        let mut old = good.clone();
+        old[16] = 1;
         let cases = [
             (2, &good[..], ErrorCode::InvalidRequiredAcks, -1),
             (1, &[], ErrorCode::InvalidRecord, -1),
             (1, &two, ErrorCode::InvalidRecord, -1),
+            (1, &old, ErrorCode::InvalidRecord, -1),
             (1, &corrupt, ErrorCode::CorruptMessage, -1),
             (1, &huge, ErrorCode::MessageTooLarge, -1),
             (1, &elsewhere, ErrorCode::InvalidRecord, 0),
