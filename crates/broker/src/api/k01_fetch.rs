@@ -3,7 +3,8 @@
 //! Finds the bytes, never touches them: every partition yields at most one extent of whole batches,
 //! and the response is a gather list of header bytes and these holes. The first partition with data
 //! yields its first batch whole even above the limits (KIP-74). With too little there the request
-//! waits, woken by appends, until `min_bytes` or `max_wait_ms`.
+//! waits, woken by appends, until `min_bytes` or `max_wait_ms`. Partitions that do not exist, or that
+//! the client may not read, do not end the wait for others.
 //!
 //! Isolation: read_committed stops at the last stable offset and lists the aborted transactions.
 //!
@@ -292,6 +293,21 @@ struct Target {
     preferred: Option<i32>,
 }
 
+impl Target {
+    /// True if the answer has an error for the partition and does not come earlier because of it:
+    /// no event would end the error. As in Kafka, the fetch waits for the other partitions, and its
+    /// client does not repeat it without a pause.
+    fn is_barred(&self) -> bool {
+        let Err(error) = &self.partition else { return false };
+        matches!(
+            error,
+            ErrorCode::UnknownTopicOrPartition
+                | ErrorCode::UnknownTopicId
+                | ErrorCode::TopicAuthorizationFailed
+        )
+    }
+}
+
 fn resolve(context: &Context, request: &FetchRequest) -> Arc<Vec<Target>> {
     let mut targets = Vec::with_capacity(request.topics.iter().map(|topic| topic.partitions.len()).sum());
     let replica = request.replica_id >= 0 && context.broker().access().has_authorizer();
@@ -345,14 +361,15 @@ impl From<ReadError> for Failed {
 struct Look {
     partitions: Vec<FetchedPartition<Records>>,
     bytes: u64,
-    /// An event that ends the wait: an error, a divergence, the end of a segment.
+    /// An event that ends the wait: an error of a partition that can be waited for, a divergence, the
+    /// end of a segment; or there is no such partition.
     urgent: bool,
 }
 
 impl Look {
     fn at(targets: &[Target], limits: &Limits, read: Read) -> Result<Self, Cold> {
-        let mut look =
-            Self { partitions: Vec::with_capacity(targets.len()), bytes: 0, urgent: targets.is_empty() };
+        let urgent = targets.iter().all(Target::is_barred);
+        let mut look = Self { partitions: Vec::with_capacity(targets.len()), bytes: 0, urgent };
         for target in targets {
             let found = target.partition.clone().map_err(Failed::from);
             let fetched = found.and_then(|partition| look.read(target, &partition, (limits, read)));
@@ -360,7 +377,7 @@ impl Look {
                 Ok(fetched) => fetched,
                 Err(Failed::Cold) => return Err(Cold),
                 Err(Failed::Error(error)) => {
-                    look.urgent = true;
+                    look.urgent |= !target.is_barred();
                     FetchedPartition {
                         error_code: error.code(),
                         // As Kafka: an empty list for a partition that it does not have, none for a

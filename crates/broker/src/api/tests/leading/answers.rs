@@ -19,6 +19,7 @@ use levada_wire::messages::{
 use levada_wire::{ApiKey, Uuid};
 
 use super::rig::{Produced, Rig};
+use super::{LONG_MS, OK, begun};
 use crate::api::{
     Context, k02_list_offsets, k03_metadata, k19_create_topics, k20_delete_topics, k27_write_txn_markers,
     k37_create_partitions, k43_elect_leaders, k45_alter_partition_reassignments,
@@ -152,6 +153,32 @@ fn a_negative_leader_epoch_of_a_fetch_is_none() {
         request.topics[0].partitions[0].current_leader_epoch = current_leader_epoch;
         assert_eq!(rig.run(rig.fetch(request)).error_code, 0, "{current_leader_epoch}");
     }
+}
+
+/// A consumer that still fetches from a deleted topic was answered without a pause.
+#[test]
+fn a_fetch_waits_for_the_partitions_that_exist() {
+    let rig = Rig::start();
+    rig.run(async {
+        let both = |first| {
+            let mut request = rig.fetch_of(-1, 0);
+            request.max_wait_ms = LONG_MS;
+            let mut unknown = request.topics[0].clone();
+            unknown.topic_id = Uuid::from_bytes([99; 16]);
+            request.topics.insert(first, unknown);
+            request
+        };
+        let mut alone = both(0);
+        alone.topics.truncate(1);
+        let refused = ErrorCode::UnknownTopicId.code();
+        assert_eq!(rig.fetch(alone).await.error_code, refused, "there is nothing to wait for");
+        let (mut one, mut other) = (Box::pin(rig.fetch(both(0))), Box::pin(rig.fetch(both(1))));
+        assert!(begun(&mut one).await.is_none() && begun(&mut other).await.is_none());
+        assert_eq!(rig.produce(1, LONG_MS).await, (OK, 0));
+        assert_eq!(rig.follow(1).await.error_code, OK);
+        assert_eq!(one.await.error_code, refused);
+        assert!(other.await.records.is_some_and(|records| !records.is_empty()));
+    });
 }
 
 #[test]
