@@ -6,7 +6,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use levada_log::{Append, Writer};
+use levada_log::batch::{BatchView, NO_SEQUENCE};
+use levada_log::{Append, AppendError, Writer};
 use tokio::sync::RwLockReadGuard;
 use tokio::time::Instant;
 
@@ -95,7 +96,8 @@ impl Transactions {
     }
 
     /// Appends a batch of a transaction whose claim holds. If the partition has records of the
-    /// transaction already, no request is sent.
+    /// transaction already, no request is sent. A batch of a classic client does not overtake an
+    /// earlier one that could not be verified.
     ///
     /// # Errors
     /// If the claim does not hold: nothing has been appended.
@@ -117,8 +119,20 @@ impl Transactions {
             return Ok(partition.append(append, now_ms()));
         }
         drop(held);
-        let _held = self.hold(partition, claim).await?;
-        Ok(partition.append(append, now_ms()))
+        let (producer, sequence) = ((producer_id, producer_epoch), first_sequence(&append));
+        let is_classic = claim.protocol == Protocol::Classic;
+        let _held = self.hold(partition, claim).await.inspect_err(|error| {
+            if is_classic && error.is_repeated() {
+                partition.unverified().refused(producer, sequence);
+            }
+        })?;
+        match partition.unverified().admit(producer, sequence) {
+            Err(expected) if is_classic => {
+                let overtakes = AppendError::OutOfOrderSequence { producer_id, sequence, expected };
+                Ok(Submitted::Done(Err(overtakes)))
+            }
+            _ => Ok(partition.append(append, now_ms())),
+        }
     }
 
     /// Verifies the claim, and keeps it true while the answer is held: no marker enters the
@@ -330,6 +344,7 @@ impl Transactions {
             return Err(ErrorCode::RequestTimedOut);
         }
         *alone += 1;
+        partition.unverified().forget(end.producer.id);
         if partition.topic() == OFFSETS_TOPIC {
             // The coordinator writes the marker itself: its memory follows its log. Later commits
             // get behind the marker in the lane.
@@ -355,6 +370,11 @@ impl Transactions {
         drop(alone);
         written.wait().await.map(drop).map_err(|error| Failure::from(error).code)
     }
+}
+
+/// Sequence number of the first record of a checked batch.
+fn first_sequence(append: &Append) -> i32 {
+    BatchView::parse(&append.records).map_or(NO_SEQUENCE, |batch| batch.base_sequence())
 }
 
 fn question(partition: &Partition, claim: Membership<'_>) -> Question {

@@ -27,7 +27,9 @@ use crate::replica::waiters::Waiters;
 
 mod following;
 mod role;
+mod unverified;
 
+use self::unverified::Unverified;
 use role::{Unstored, take_role};
 
 /// Topics that belong to the broker itself.
@@ -55,6 +57,7 @@ pub(crate) struct Partition {
     /// its place in the lane, and alone by a marker: so no marker comes between, behind which the
     /// batch would open the transaction again.
     transactions: RwLock<u64>,
+    unverified: Unverified,
     config: ArcSwap<TopicConfig>,
     marker_warning: RepeatedWarning,
     replication_warning: RepeatedWarning,
@@ -97,6 +100,7 @@ impl Partition {
             lane: AppendLane::new(writer),
             waiters: Arc::default(),
             transactions: RwLock::default(),
+            unverified: Unverified::default(),
             config: ArcSwap::new(config),
             marker_warning: RepeatedWarning::default(),
             replication_warning: RepeatedWarning::default(),
@@ -204,6 +208,7 @@ impl Partition {
                 self.leadership.store(Arc::new(next));
             }
         });
+        self.unverified.clear();
         self.waiters.wake();
     }
 
@@ -279,6 +284,11 @@ impl Partition {
     /// Lock that keeps markers out between the check of a batch and its append.
     pub(crate) fn transactions(&self) -> &RwLock<u64> {
         &self.transactions
+    }
+
+    /// Batches whose transactions could not be verified.
+    pub(crate) fn unverified(&self) -> &Unverified {
+        &self.unverified
     }
 
     pub(crate) fn lane(&self) -> &AppendLane {

@@ -63,6 +63,17 @@ impl TxnError {
             error => error,
         }
     }
+
+    /// True if a producer sends a batch again that was refused with this error.
+    pub(crate) fn is_repeated(self) -> bool {
+        matches!(
+            self,
+            Self::ConcurrentTransactions
+                | Self::CoordinatorLoadInProgress
+                | Self::CoordinatorNotAvailable
+                | Self::NotCoordinator
+        )
+    }
 }
 
 impl From<PersistFailure> for TxnError {

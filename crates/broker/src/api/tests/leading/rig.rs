@@ -192,18 +192,35 @@ impl Rig {
     }
 
     /// Produces these bytes.
-    pub(super) async fn produce_bytes(&self, (acks, timeout_ms): (i16, i32), records: &[u8]) -> Produced {
+    pub(super) async fn produce_bytes(&self, acks: (i16, i32), records: &[u8]) -> Produced {
+        self.produce_in(("t", None), acks, records).await
+    }
+
+    /// Produces these bytes to partition 0 of a topic, in a transaction if there is an id.
+    pub(super) async fn produce_in(
+        &self,
+        (topic, transactional_id): (&str, Option<&str>),
+        (acks, timeout_ms): (i16, i32),
+        records: &[u8],
+    ) -> Produced {
         let mut frame = BytesMut::new();
-        // Key, version, no correlation id, no client id, no transactional id.
-        [0, 7, 0, 0, -1, -1, acks].into_iter().for_each(|field| frame.put_i16(field));
+        let length = |text: &str| i16::try_from(text.len()).unwrap();
+        // Key, version, no correlation id, no client id.
+        [0, 7, 0, 0, -1].into_iter().for_each(|field| frame.put_i16(field));
+        frame.put_i16(transactional_id.map_or(-1, length));
+        frame.put_slice(transactional_id.unwrap_or_default().as_bytes());
+        frame.put_i16(acks);
         frame.put_i32(timeout_ms);
         // One topic with its name, one partition with its index.
-        frame.put_slice(b"\0\0\0\x01\0\x01t\0\0\0\x01\0\0\0\0");
+        frame.put_i32(1);
+        frame.put_i16(length(topic));
+        frame.put_slice(topic.as_bytes());
+        frame.put_slice(b"\0\0\0\x01\0\0\0\0");
         frame.put_i32(i32::try_from(records.len()).unwrap());
         frame.put_slice(records);
         let mut answer = self.ask(frame).await;
         // Correlation id, one topic with its name, one partition with its index.
-        answer.advance(4 + 4 + 3 + 4 + 4);
+        answer.advance(4 + 4 + 2 + topic.len() + 4 + 4);
         Produced {
             error_code: answer.get_i16(),
             base_offset: answer.get_i64(),

@@ -201,3 +201,36 @@ fn a_transaction_waits_for_no_other_transaction_of_its_request() {
         assert_eq!([code(0), code(1)], [(ids[0].as_str(), OK), (ids[1].as_str(), OK)]);
     });
 }
+
+/// A log that has no records of a producer accepts any first sequence number.
+#[test]
+fn a_batch_does_not_overtake_an_earlier_one_whose_transaction_could_not_be_verified() {
+    const PRODUCER: i64 = 2;
+    let mut rig = Rig::start();
+    rig.create_alone(ALONE, "alone");
+    let batch = |sequence| {
+        let mut batch = Builder::new().producer(PRODUCER, 0, sequence).transactional();
+        batch.push(now_ms(), None, Some(b"value"));
+        batch.build().unwrap()
+    };
+    let produce = |rig: &Rig, id: &str, sequence| {
+        let produced = rig.run(rig.produce_in(("alone", Some(id)), (1, 0), &batch(sequence)));
+        (produced.error_code, produced.base_offset)
+    };
+    let unverified = (ErrorCode::NotEnoughReplicas.code(), -1);
+    assert_eq!(produce(&rig, "id", 0), unverified, "there is no coordinator yet");
+    let (ids, _) = with_transactional_ids(&mut rig);
+    let mut topic = AddPartitionsToTxnTopic::default();
+    (topic.name, topic.partitions) = ("alone".into(), vec![0]);
+    let mut request = AddPartitionsToTxnRequest::default();
+    request.v3_and_below_transactional_id = ids[1].as_str().into();
+    (request.v3_and_below_producer_id, request.v3_and_below_topics) = (PRODUCER, vec![topic]);
+    let context = context(&rig, ApiKey::AddPartitionsToTxn, 3);
+    let added = rig.run(k24_add_partitions_to_txn::answer(&context, request));
+    let added = &added.results_by_topic_v3_and_below[0].results_by_partition[0];
+    assert_eq!(added.partition_error_code, OK);
+    let overtakes = (ErrorCode::OutOfOrderSequenceNumber.code(), -1);
+    assert_eq!(produce(&rig, &ids[1], 1), overtakes);
+    assert_eq!(produce(&rig, &ids[1], 0), (OK, 0));
+    assert_eq!(produce(&rig, &ids[1], 1), (OK, 1));
+}
