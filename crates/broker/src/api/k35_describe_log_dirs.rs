@@ -1,8 +1,8 @@
 //! DescribeLogDirs (key 35), versions 1–5.
 //!
 //! The data directories: the size of each requested partition (null: all), and from version 4 on
-//! the size of the volume and the free space on it. A directory that is offline has an error
-//! instead. A partition on its way to a directory is listed there with `is_future_key` and the
+//! the size of the volume and the free space on it, and from version 5 on a flag if it is cordoned
+//! (KIP-1066). A directory that is offline has an error instead. A partition on its way to a directory is listed there with `is_future_key` and the
 //! number of missing offsets.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -15,11 +15,15 @@ use levada_wire::messages::{DescribeLogDirsRequest, DescribeLogDirsResponse};
 
 use crate::api::{Context, text};
 use crate::error_code::ErrorCode;
+use crate::metadata::features::METADATA_VERSION;
 use crate::replica::data_dir::DataDir;
 use crate::replica::{MoveView, Partition};
 use crate::security::acl::Operation;
 
 const VOLUME_VERSION_MIN: i16 = 4;
+const CORDONED_VERSION_MIN: i16 = 5;
+/// The `metadata.version` (4.3-IV0) that brought cordoned directories.
+const CORDONED_LEVEL_MIN: i16 = 30;
 /// Below this version there is no error for the whole request.
 const ERROR_VERSION_MIN: i16 = 3;
 
@@ -82,6 +86,7 @@ fn online(
     });
     let mut result = message!(DescribeLogDirsResult { topics: topics.collect() });
     result.log_dir = text(dir.path().display().to_string());
+    result.is_cordoned = context.version() >= CORDONED_VERSION_MIN && is_cordoned(context, dir);
     if context.version() >= VOLUME_VERSION_MIN {
         match rustix::fs::statvfs(dir.path()) {
             Ok(volume) => {
@@ -93,4 +98,12 @@ fn online(
         }
     }
     result
+}
+
+/// True if the controllers know that the directory takes no new replicas: metadata of earlier
+/// versions has no cordoned directories.
+fn is_cordoned(context: &Context, dir: &DataDir) -> bool {
+    let image = context.broker().metadata().image();
+    let level = image.features().get(METADATA_VERSION).copied().unwrap_or(0);
+    level >= CORDONED_LEVEL_MIN && context.broker().config().is_cordoned(dir.configured())
 }

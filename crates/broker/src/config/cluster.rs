@@ -16,7 +16,7 @@ use super::listener::Protocol;
 use super::prefix::prefixed;
 use super::security::{Secret, TOKEN_KEY, of_mechanism};
 use super::table::BROKER_KEYS;
-use super::{ConfigError, HIDDEN, Listener};
+use super::{BrokerConfig, ConfigError, HIDDEN, Listener};
 use crate::keystore::{ClientTls, SslSettings, TlsError};
 use crate::security::jaas::Jaas;
 use crate::security::login::SaslLogin;
@@ -91,6 +91,13 @@ impl Cordoned {
     /// True if a directory, as `log.dirs` names it, gets no new replicas.
     pub fn has(&self, dir: &Path) -> bool {
         self.all || self.dirs.iter().any(|cordoned| cordoned == dir)
+    }
+}
+
+impl BrokerConfig {
+    /// True if a directory, as `log.dirs` names it, gets no new replicas.
+    pub fn is_cordoned(&self, dir: &Path) -> bool {
+        self.cluster.as_ref().is_some_and(|cluster| cluster.cordoned.has(dir))
     }
 }
 

@@ -122,10 +122,13 @@ impl Replicas {
 
     /// Moves a partition to the data directory of this path. A partition that is there, or on its
     /// way there, stays unchanged; a move elsewhere is cancelled. A partition that this broker does
-    /// not have yet is created there later. Blocks.
+    /// not have yet is created there later. A cordoned directory is refused. Blocks.
     pub(crate) fn move_to(&self, topic: &str, index: i32, path: &Path) -> Result<(), ErrorCode> {
         let found = self.dirs.by_path(path).map_err(|_| ErrorCode::KafkaStorageError)?;
         let dir = found.ok_or(ErrorCode::LogDirNotFound)?;
+        if self.config.load().is_cordoned(dir.configured()) {
+            return Err(ErrorCode::InvalidReplicaAssignment);
+        }
         let key = (topic.to_owned(), index);
         let known = self.moves.of(&key).filter(|one| !one.partition.is_deleted());
         if let Some(other) = known.as_ref().filter(|one| one.to != dir.path()) {

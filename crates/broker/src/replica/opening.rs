@@ -125,7 +125,7 @@ impl Replicas {
         let Missing { identity, config, directory } = one;
         let (topic, index) = (identity.topic.clone(), identity.index);
         let broker = self.config.load();
-        let cordoned = |dir: &Path| broker.cluster.as_ref().is_some_and(|cluster| cluster.cordoned.has(dir));
+        let cordoned = |dir: &Path| broker.is_cordoned(dir);
         let dir = self.dirs.home(&key, directory, cordoned)?;
         let placed = self.place(dir, &key, (identity.topic_id, directory), left);
         let opened = placed.and_then(|()| {

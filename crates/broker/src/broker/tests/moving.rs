@@ -13,6 +13,7 @@ use tempfile::TempDir;
 
 use super::crash::directory;
 use super::directories::Life;
+use crate::config::{BrokerConfig, Sources};
 use crate::error_code::ErrorCode;
 use crate::metadata::controller::TopicKey;
 use crate::quota::MutationQuota;
@@ -122,6 +123,28 @@ fn a_directory_that_fails_ends_the_moves_to_it_and_no_copy_is_begun_beside_it() 
     assert_eq!(life.end(), 21);
     assert_eq!(life.move_to(home.path().join("b")), Err(ErrorCode::KafkaStorageError));
     life.broker.close();
+}
+
+#[test]
+fn a_replica_does_not_move_to_a_cordoned_directory() {
+    let home = directory();
+    let (life, [from, to]) = moving(&home);
+    let paths = ["a", "b"].map(|name| home.path().join(name).display().to_string());
+    let cordon = |dir: &str| {
+        let member = [
+            "process.roles=broker".to_owned(),
+            format!("node.id={}", life.broker.node_id()),
+            "controller.quorum.bootstrap.servers=127.0.0.1:9093".to_owned(),
+            "controller.listener.names=CONTROLLER".to_owned(),
+            format!("log.dirs={}", paths.join(",")),
+            format!("cordoned.log.dirs={}", home.path().join(dir).display()),
+        ];
+        life.broker.live_config().replace(BrokerConfig::load(&Sources::flags(member)).unwrap());
+    };
+    cordon(to);
+    assert_eq!(life.move_to(home.path().join(to)), Err(ErrorCode::InvalidReplicaAssignment));
+    cordon(from);
+    assert_eq!(life.move_to(home.path().join(to)), Ok(()));
 }
 
 /// The log's end at certain numbers of changes of the files, and the part of it that is synced.

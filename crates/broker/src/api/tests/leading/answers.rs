@@ -14,7 +14,7 @@ use levada_wire::messages::list_offsets_request::{ListOffsetsPartition, ListOffs
 use levada_wire::messages::write_txn_markers_request::{WritableTxnMarker, WritableTxnMarkerTopic};
 use levada_wire::messages::{
     AlterPartitionReassignmentsRequest, CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsRequest,
-    ElectLeadersRequest, ListOffsetsRequest, MetadataRequest, WriteTxnMarkersRequest,
+    DescribeLogDirsRequest, ElectLeadersRequest, ListOffsetsRequest, MetadataRequest, WriteTxnMarkersRequest,
 };
 use levada_wire::{ApiKey, Uuid};
 
@@ -22,9 +22,9 @@ use super::rig::{Produced, Rig};
 use super::{LONG_MS, OK, begun};
 use crate::api::{
     Context, k02_list_offsets, k03_metadata, k19_create_topics, k20_delete_topics, k27_write_txn_markers,
-    k37_create_partitions, k43_elect_leaders, k45_alter_partition_reassignments,
+    k35_describe_log_dirs, k37_create_partitions, k43_elect_leaders, k45_alter_partition_reassignments,
 };
-use crate::config::Protocol;
+use crate::config::{BrokerConfig, Protocol, Sources};
 use crate::error_code::ErrorCode;
 use crate::security::Session;
 
@@ -179,6 +179,29 @@ fn a_fetch_waits_for_the_partitions_that_exist() {
         assert_eq!(one.await.error_code, refused);
         assert!(other.await.records.is_some_and(|records| !records.is_empty()));
     });
+}
+
+#[test]
+fn a_cordoned_directory_is_shown_as_such() {
+    let rig = Rig::start();
+    let describe = |version| {
+        let request = message!(DescribeLogDirsRequest { topics: None });
+        let context = context(&rig, ApiKey::DescribeLogDirs, version);
+        rig.run(k35_describe_log_dirs::answer(&context, request)).results[0].is_cordoned
+    };
+    assert!(!describe(5));
+    let dir = rig.broker.config().log_dirs[0].display().to_string();
+    let member = [
+        "process.roles=broker".to_owned(),
+        format!("node.id={}", rig.node),
+        "controller.quorum.bootstrap.servers=127.0.0.1:9093".to_owned(),
+        "controller.listener.names=CONTROLLER".to_owned(),
+        format!("log.dirs={dir}"),
+        format!("cordoned.log.dirs={dir}"),
+    ];
+    rig.broker.live_config().replace(BrokerConfig::load(&Sources::flags(member)).unwrap());
+    assert!(describe(5));
+    assert!(!describe(4), "the version has no such field");
 }
 
 #[test]
