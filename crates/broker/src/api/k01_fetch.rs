@@ -57,6 +57,8 @@ use self::reader::{Reader, nearest};
 
 /// From this version on a refusal names the leader.
 const LEADER_VERSION_MIN: i16 = 16;
+/// The first version whose clients know KAFKA_STORAGE_ERROR.
+const STORAGE_ERROR_VERSION_MIN: i16 = 6;
 
 /// Records of a response: a range of a segment file, sent from there.
 #[derive(Clone, Debug)]
@@ -91,6 +93,9 @@ pub(crate) async fn answer(context: &Context, body: BytesMut) -> Result<Reply, R
             }
             let targets = resolve(context, &request);
             response.topics = fetch(context, request, &targets).await;
+            if context.version() < STORAGE_ERROR_VERSION_MIN {
+                hide_storage_errors(&mut response.topics);
+            }
             if context.version() >= LEADER_VERSION_MIN {
                 name_leaders(context, &mut response);
             }
@@ -140,6 +145,14 @@ fn books_answer(context: &Context, is_follower: bool, response: &mut FetchRespon
     let (wait, postponed) = context.broker().quotas().book_answer(context.client(), bytes_of(response));
     response.throttle_time_ms = context.mute_for(wait);
     postponed
+}
+
+/// Replaces an error that old clients do not know.
+fn hide_storage_errors(topics: &mut [FetchedTopic<Records>]) {
+    let unknown = ErrorCode::KafkaStorageError.code();
+    let partitions = topics.iter_mut().flat_map(|topic| &mut topic.partitions);
+    let failed = partitions.filter(|partition| partition.error_code == unknown);
+    failed.for_each(|partition| partition.error_code = ErrorCode::NotLeaderOrFollower.code());
 }
 
 /// Adds the leaders of the partitions that this broker does not lead.
@@ -472,3 +485,6 @@ fn diverging(log: &levada_log::Partition, wanted: &FetchPartition) -> Result<Opt
     let diverged = epoch < wanted.last_fetched_epoch || end_offset < wanted.fetch_offset;
     Ok(diverged.then_some(EpochEnd { epoch, end_offset }))
 }
+
+#[cfg(test)]
+mod tests;

@@ -21,6 +21,8 @@ use crate::metadata::controller::{DeletedTopic, TopicKey};
 use crate::security::acl::{Operation, ResourceType};
 
 const BY_ID_VERSION_MIN: i16 = 6;
+/// The first version whose clients know TOPIC_DELETION_DISABLED.
+const DISABLED_VERSION_MIN: i16 = 3;
 const MESSAGE_VERSION_MIN: i16 = 5;
 const STRICT_QUOTA_VERSION_MIN: i16 = 5;
 
@@ -53,7 +55,7 @@ pub(crate) async fn answer(context: &Context, request: DeleteTopicsRequest) -> D
                 result.topic_id = topic.topic_id;
             }
             Err(failure) => {
-                result.error_code = failure.code.code();
+                result.error_code = known(context.version(), failure.code).code();
                 let message = failure.message.or_else(|| unexplained(failure.code).map(Into::into));
                 result.error_message = message.filter(|_| context.version() >= MESSAGE_VERSION_MIN).map(text);
             }
@@ -104,6 +106,14 @@ fn sort_out(context: &Context, keys: Vec<TopicKey>) -> (Vec<TopicKey>, Vec<Topic
         refused.push((key, Err(ErrorCode::TopicAuthorizationFailed.into())));
     }
     (permitted, refused)
+}
+
+/// The error as clients of this version know it.
+fn known(version: i16, code: ErrorCode) -> ErrorCode {
+    match code {
+        ErrorCode::TopicDeletionDisabled if version < DISABLED_VERSION_MIN => ErrorCode::InvalidRequest,
+        code => code,
+    }
 }
 
 /// Kafka's message for an unknown topic.

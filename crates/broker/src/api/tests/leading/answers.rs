@@ -270,3 +270,19 @@ fn a_request_that_leaves_no_time_changes_nothing() {
     }
     assert_eq!(rig.broker.metadata().image().topics().iter().count(), 1);
 }
+
+#[test]
+fn a_forbidden_deletion_of_topics_has_an_error_that_the_client_knows() {
+    let rig = Rig::start_with(&["delete.topic.enable=false"]);
+    let versions = [
+        (1, ErrorCode::InvalidRequest),
+        (2, ErrorCode::InvalidRequest),
+        (3, ErrorCode::TopicDeletionDisabled),
+    ];
+    for (version, error) in versions {
+        let request = message!(DeleteTopicsRequest { topic_names: vec!["t".into()], timeout_ms: 1000 });
+        let context = context(&rig, ApiKey::DeleteTopics, version);
+        let answer = rig.run(k20_delete_topics::answer(&context, request));
+        assert_eq!(answer.responses[0].error_code, error.code(), "version {version}");
+    }
+}
