@@ -21,6 +21,7 @@ use levada_wire::messages::{ListOffsetsRequest, ListOffsetsResponse, StrBytes};
 
 use crate::api::Context;
 use crate::error_code::ErrorCode;
+use crate::replica::Partition;
 use crate::security::acl::{Operation, ResourceType};
 
 const LATEST: i64 = -1;
@@ -38,10 +39,13 @@ const EPOCH_VERSION_MIN: i16 = 4;
 const NOT_AVAILABLE_VERSION_MIN: i16 = 5;
 /// Replica id of consumers.
 const CONSUMER: i32 = -1;
+/// Replica id of tools that compare replicas: followers answer as well.
+const DEBUGGING: i32 = -2;
 
 pub(crate) async fn answer(context: &Context, request: ListOffsetsRequest) -> ListOffsetsResponse {
     let reader = match request.replica_id {
         CONSUMER => Reader::Consumer { committed_only: request.isolation_level == READ_COMMITTED },
+        DEBUGGING => Reader::Tool,
         _ => Reader::Replica,
     };
     let mut topics = Vec::with_capacity(request.topics.len());
@@ -102,8 +106,17 @@ enum Reader {
     Consumer {
         committed_only: bool,
     },
-    /// Another broker, or a tool that compares replicas: the end is that of the log.
+    /// Another broker: the end is that of the log.
     Replica,
+    /// A tool that compares replicas: the end is that of the log, and a follower answers as well.
+    Tool,
+}
+
+impl Reader {
+    /// Checks that this broker may answer for the partition.
+    fn check(self, partition: &Partition, known: i32) -> Result<(), ErrorCode> {
+        if self == Self::Tool { partition.check_replica(known) } else { partition.check_leader(known) }
+    }
 }
 
 /// The error for offsets that are not known yet, as the client understands it.
@@ -128,19 +141,20 @@ async fn look_up(
 ) -> Result<Found, ErrorCode> {
     let broker = context.broker();
     let partition = broker.replicas().partition(topic, asked.partition_index)?;
-    partition.check_leader(asked.current_leader_epoch)?;
+    reader.check(&partition, asked.current_leader_epoch)?;
     let too_old = |(special, first): (i64, i16)| special == asked.timestamp && context.version() < first;
     if FIRST_VERSIONS.into_iter().any(too_old) {
         return Err(ErrorCode::UnsupportedVersion);
     }
     let log = partition.log();
     let end = match reader {
-        Reader::Replica => log.log_end(),
+        Reader::Replica | Reader::Tool => log.log_end(),
         Reader::Consumer { committed_only: true } => log.last_stable(),
         Reader::Consumer { committed_only: false } => log.high_watermark(),
     };
     // After an election the leader does not have the high watermark of its predecessor yet.
-    let is_uncertain = reader != Reader::Replica && partition.led().is_some_and(|led| led.is_before_epoch());
+    let is_consumer = matches!(reader, Reader::Consumer { .. });
+    let is_uncertain = is_consumer && partition.led().is_some_and(|led| led.is_before_epoch());
     let found = match asked.timestamp {
         LATEST if is_uncertain => return Err(unavailable(context)),
         LATEST => return Ok((end, -1, log.latest_epoch())),

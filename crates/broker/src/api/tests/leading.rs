@@ -333,6 +333,9 @@ fn a_follower_serves_consumers_and_refuses_followers() {
         let records = seen.records.expect("the record below the high watermark");
         assert_eq!(levada_log::batch::BatchView::parse(&records).unwrap().size_bytes(), records.len());
         assert_eq!(rig.follow(0).await.error_code, ErrorCode::NotLeaderOrFollower.code());
+        let refused = (ErrorCode::NotLeaderOrFollower.code(), -1);
+        assert_eq!([rig.list(-1, LATEST).await, rig.list(OTHER, LATEST).await], [refused; 2]);
+        assert_eq!(rig.list(-2, LATEST).await, (OK, 2), "a tool compares replicas");
     });
 }
 
