@@ -8,6 +8,7 @@ use levada_wire::Uuid;
 use crate::api::Context;
 use crate::metadata::image::{BrokerRegistration, Image, PartitionRegistration};
 use crate::metadata::records::NO_LEADER;
+use crate::metadata::uuid::LOST_DIRECTORY;
 
 /// Directories that a replica may have before its broker has chosen one: assigned before there were
 /// directory ids (0), or not yet (1).
@@ -125,11 +126,8 @@ impl<'a> Nodes<'a> {
 fn has_directory(broker: &BrokerRegistration, directory: Uuid) -> bool {
     let is_undecided = UNDECIDED.iter().any(|id| directory == reserved(*id));
     is_undecided
-        || directory != reserved(LOST) && (broker.log_dirs.is_empty() || broker.log_dirs.contains(&directory))
+        || directory != LOST_DIRECTORY && (broker.log_dirs.is_empty() || broker.log_dirs.contains(&directory))
 }
-
-/// The directory of a replica whose directory has failed.
-const LOST: u8 = 2;
 
 fn reserved(id: u8) -> Uuid {
     let mut bytes = [0; 16];

@@ -4,7 +4,7 @@
 //! Logs are opened when the controllers count the broker as caught up. Until then nothing in the
 //! data directory is changed, and nothing there is compared with an image.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
@@ -24,6 +24,7 @@ use crate::config::{BrokerConfig, LiveConfig};
 use crate::metadata::Metadata;
 use crate::metadata::image::{Image, PartitionRegistration, Topic};
 use crate::metadata::store::Store;
+use crate::metadata::uuid::LOST_DIRECTORY;
 use crate::replica::TopicPartition;
 use crate::replica::data_dir::{DataDir, DataDirError};
 use crate::replica::data_dirs::DataDirs;
@@ -84,12 +85,17 @@ impl Broker {
             latest: None,
             has_begun: false,
             confirmation: Confirmation::default(),
+            lost: BTreeSet::new(),
+            look_ms: i64::MIN,
             pauses: 0,
             started: Instant::now(),
         };
         Ok((broker, following))
     }
 }
+
+/// Pause between looks for lost logs.
+const LOOK_MS: i64 = 2_000;
 
 /// The keys that name the controllers.
 const QUORUM: [&str; 2] = ["controller.quorum.bootstrap.servers", "controller.quorum.voters"];
@@ -106,6 +112,10 @@ pub(crate) struct Following {
     /// Logs are open, and images are acted on.
     has_begun: bool,
     confirmation: Confirmation,
+    /// Replicas that are reported as lost, and that the metadata has in a directory.
+    lost: BTreeSet<ReplicaKey>,
+    /// Time of the next look for lost logs.
+    look_ms: i64,
     /// Pauses of the process that were noticed.
     pauses: u64,
     started: Instant,
@@ -166,7 +176,7 @@ impl Following {
         Ok(())
     }
 
-    /// Reports the directories of replicas for which the metadata has none.
+    /// Reports the directories of replicas that the metadata has in another one.
     fn report_directories(&self, before: &Image, image: &Image) {
         let replicas = self.broker.replicas();
         let of = |image: &Image, other: &Image| -> BTreeMap<ReplicaKey, [u8; 16]> {
@@ -176,8 +186,14 @@ impl Following {
         };
         let placed = replicas.take_placed();
         let (earlier, now) = (of(before, image), of(image, before));
-        let settled = earlier.keys().filter(|replica| !now.contains_key(replica));
-        settled.for_each(|replica| self.membership.forget(*replica));
+        for (replica, at) in earlier.iter().filter(|(replica, _)| !now.contains_key(replica)) {
+            if awaits_election(image, *replica, self.broker.node_id()) {
+                // The controller elects by the directory that the metadata had before the report.
+                self.membership.assign(*replica, Uuid::from_bytes(*at));
+            } else {
+                self.membership.forget(*replica);
+            }
+        }
         let news = now.iter().filter(|(replica, at)| earlier.get(replica) != Some(at));
         news.for_each(|(replica, at)| self.membership.assign(*replica, Uuid::from_bytes(*at)));
         // Most replicas that entered service are among those compared here.
@@ -187,6 +203,27 @@ impl Following {
     /// Reports replicas that entered service since the last image.
     fn report_placed(&self) {
         self.report(self.broker.replicas().take_placed(), |_| false);
+    }
+
+    /// Reports replicas whose logs cannot serve, so that the controllers elect other leaders.
+    fn report_lost(&mut self, now_ms: i64) {
+        if now_ms < self.look_ms {
+            return;
+        }
+        self.look_ms = now_ms + LOOK_MS;
+        let lost = self.broker.replicas().lost(now_ms);
+        let unrecorded = unrecorded(&self.broker.metadata().image(), self.broker.node_id(), &lost);
+        let replicas = unrecorded.difference(&self.lost).count();
+        if replicas > 0 {
+            tracing::warn!(
+                replicas,
+                "logs of replicas cannot serve; the broker reports them to the controllers as lost, and other replicas in sync lead"
+            );
+        }
+        // A report that came before a reassignment of the replica has no effect, so that the broker
+        // repeats each report until the metadata has it.
+        unrecorded.iter().for_each(|replica| self.membership.assign(*replica, LOST_DIRECTORY));
+        self.lost = unrecorded;
     }
 
     fn report(&self, placed: Vec<(TopicPartition, Uuid)>, is_reported: impl Fn(&ReplicaKey) -> bool) {
@@ -209,6 +246,7 @@ impl Following {
     pub(crate) fn tick(&mut self) {
         if self.has_begun {
             self.report_placed();
+            self.report_lost(uptime_ms());
         }
         let Some(lease) = self.broker.replicas().lease() else { return };
         let pauses = lease.pauses();
@@ -255,6 +293,27 @@ fn misplaced(
         (recorded != directory).then(|| (ReplicaKey::new(topic.id(), index), directory.to_bytes()))
     };
     topic.partitions().filter_map(misplaced).collect()
+}
+
+/// Lost replicas of this node that the metadata has in a directory.
+fn unrecorded(image: &Image, node_id: i32, lost: &[TopicPartition]) -> BTreeSet<ReplicaKey> {
+    let unrecorded = |(name, index): &TopicPartition| {
+        let topic = image.topic(name)?;
+        let recorded = recorded(topic.partition(*index)?, node_id)?;
+        (recorded != LOST_DIRECTORY).then(|| ReplicaKey::new(topic.id(), *index))
+    };
+    lost.iter().filter_map(unrecorded).collect()
+}
+
+/// True if the partition has no leader, this node could lead it, and the metadata has its log in a
+/// directory. A fenced node gets its leaderships when it is unfenced.
+fn awaits_election(image: &Image, replica: ReplicaKey, node_id: i32) -> bool {
+    let topic = image.topic_by_id(replica.topic_id());
+    let Some(partition) = topic.and_then(|topic| topic.partition(replica.partition())) else { return false };
+    let lists = [&partition.isr, &partition.eligible_leader_replicas, &partition.last_known_elr];
+    let is_here = recorded(partition, node_id).is_some_and(|directory| directory != LOST_DIRECTORY);
+    let could_lead = is_here && image.brokers().is_active(node_id);
+    could_lead && !partition.has_leader() && lists.iter().any(|list| list.contains(&node_id))
 }
 
 /// The directory that the metadata has for the node's replica.

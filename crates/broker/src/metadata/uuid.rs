@@ -6,6 +6,10 @@ use levada_wire::primitives::Uuid;
 /// The id of the metadata log itself, in its `partition.metadata`.
 pub const METADATA_TOPIC_ID: Uuid = Uuid::from_bytes([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
 
+/// The directory of a replica whose log cannot serve, while the broker's directories work: the
+/// controllers elect another leader.
+pub const LOST_DIRECTORY: Uuid = Uuid::from_bytes([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2]);
+
 /// A new random id for a topic, directory, cluster or process. Like Kafka's, it is never one of the
 /// reserved small ids and its text never begins with `-`, which tools would take for an option.
 pub fn random() -> Uuid {

@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::config::BrokerConfig;
-use crate::metadata::uuid::is_reserved;
+use crate::metadata::uuid::{LOST_DIRECTORY, is_reserved};
 use crate::replica::TopicPartition;
 use crate::replica::data_dir::{DataDir, DataDirError, Found};
 use crate::replica::last_shutdown::{DirectoryAtShutdown, LastShutdown, Offsets};
@@ -269,7 +269,8 @@ impl DataDirs {
             Some(at) => *at,
             None => {
                 let named = self.by_id(recorded);
-                if let (None, false, Some(lost)) = (named, is_reserved(recorded), self.closed.first()) {
+                let was_here = recorded == LOST_DIRECTORY || !is_reserved(recorded);
+                if let (None, true, Some(lost)) = (named, was_here, self.closed.first()) {
                     return Err(offline(lost));
                 }
                 let preferred = homes.preferred.remove(key);
@@ -307,9 +308,10 @@ impl DataDirs {
         }
     }
 
-    /// Notes that partitions are served from where they are.
+    /// Notes that partitions are served from where they are. Alone and with one directory, the
+    /// metadata always has it.
     pub(super) fn note_placed(&self, keys: &[TopicPartition]) {
-        if self.is_several() {
+        if self.is_several() || self.metadata.is_none() {
             self.placed.lock().extend_from_slice(keys);
         }
     }

@@ -1,4 +1,5 @@
-//! Data directories that fail while the broker runs: their partitions leave service.
+//! Data directories that fail while the broker runs: their partitions leave service. Also logs that
+//! cannot serve although their directories work.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -6,8 +7,14 @@ use std::sync::Arc;
 use levada_wire::Uuid;
 use tokio::sync::Notify;
 
+use crate::clock::uptime_ms;
+use crate::metadata::uuid::LOST_DIRECTORY;
 use crate::replica::last_shutdown::PartitionAtShutdown;
 use crate::replica::{Partition, Replicas, TopicPartition};
+
+/// A log that cannot be opened, or cannot begin a leader epoch, for so long is lost. Housekeeping
+/// tries again every few seconds, and a full disk or a lack of descriptors may pass.
+const LOST_AFTER_MS: i64 = 30_000;
 
 /// A directory that has failed.
 #[derive(Clone, Debug)]
@@ -61,9 +68,51 @@ impl Replicas {
         self.dirs.take_placed()
     }
 
-    /// The id of the directory that holds a partition or will soon, if it works.
+    /// Partitions whose logs cannot serve although their directories work: a log went offline, for
+    /// example because its files were deleted; or, for [`LOST_AFTER_MS`], it could not be opened,
+    /// or keeps another replica in sync from leading because a leader epoch cannot be stored.
+    pub(crate) fn lost(&self, now_ms: i64) -> Vec<TopicPartition> {
+        let mut lost = self.partitions.find(|partition| self.cannot_serve(partition, now_ms));
+        // A directory that is out of use may have the log.
+        if !self.dirs.has_closed() {
+            let unopened = self.unopened.lock();
+            let unopened = unopened.failed_before(now_ms - LOST_AFTER_MS);
+            lost.extend(unopened.filter(|key| !self.dirs.is_in_failed(key)).cloned());
+        }
+        lost
+    }
+
+    fn cannot_serve(&self, partition: &Partition, now_ms: i64) -> bool {
+        let log = partition.log();
+        if !log.is_offline() && !partition.holds_up_since(now_ms - LOST_AFTER_MS) {
+            return false;
+        }
+        // A start finishes the last step of a move by the directory that the metadata has.
+        let key = (partition.topic().to_owned(), partition.index());
+        !self.dirs.around(log).has_failed() && !self.dirs.is_arriving(&key)
+    }
+
+    /// True if the partition is one of [`Replicas::lost`].
+    fn is_lost(&self, key: &TopicPartition, now_ms: i64) -> bool {
+        if let Some(partition) = self.partitions.by_name(&key.0, key.1) {
+            return self.cannot_serve(&partition, now_ms);
+        }
+        let may_be_elsewhere = self.dirs.has_closed() || self.dirs.is_in_failed(key);
+        !may_be_elsewhere && self.unopened.lock().has_failed_before(key, now_ms - LOST_AFTER_MS)
+    }
+
+    /// The directory that the metadata of a cluster is to have for a partition: the id of the one
+    /// that holds it or will soon, if that works, or [`LOST_DIRECTORY`] if the log cannot serve.
+    /// None for a log that could not be opened yet: the metadata keeps the directory that it has.
     pub(crate) fn directory_of(&self, topic: &str, index: i32) -> Option<Uuid> {
-        let dir = self.dirs.announced(&(topic.to_owned(), index))?;
+        let key = (topic.to_owned(), index);
+        if self.is_lost(&key, uptime_ms()) {
+            return Some(LOST_DIRECTORY);
+        }
+        if self.is_unopened(topic, index) {
+            return None;
+        }
+        let dir = self.dirs.announced(&key)?;
         (!dir.has_failed()).then(|| dir.id())
     }
 }

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use crate::clock::uptime_ms;
 use crate::replica::TopicPartition;
 
 /// Offsets by partition, as checkpoints have them.
@@ -115,7 +116,15 @@ impl LastShutdown {
 
 /// States of the partitions that are not served. Their checkpoints stay unchanged.
 #[derive(Clone, Default)]
-pub(crate) struct UnservedPartitions(BTreeMap<TopicPartition, (PartitionAtShutdown, UnservedReason)>);
+pub(crate) struct UnservedPartitions(BTreeMap<TopicPartition, Unserved>);
+
+#[derive(Clone, Copy)]
+struct Unserved {
+    left: PartitionAtShutdown,
+    reason: UnservedReason,
+    /// Time at which the reason began, ms of uptime.
+    since_ms: i64,
+}
 
 /// The reason why a partition is not served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,12 +142,27 @@ impl UnservedPartitions {
 
     /// Number of partitions that could not be opened.
     pub(crate) fn failed(&self) -> usize {
-        self.0.values().filter(|(_, absence)| *absence == UnservedReason::Failed).count()
+        self.0.values().filter(|unserved| unserved.reason == UnservedReason::Failed).count()
     }
 
     /// Partitions whose recovery runs or is still to come.
     pub(crate) fn recovering(&self) -> impl Iterator<Item = &TopicPartition> {
-        self.0.iter().filter(|(_, (_, absence))| *absence == UnservedReason::Recovering).map(|(key, _)| key)
+        let all = self.0.iter().filter(|(_, unserved)| unserved.reason == UnservedReason::Recovering);
+        all.map(|(key, _)| key)
+    }
+
+    /// Partitions whose logs could not be opened at this time or earlier.
+    pub(super) fn failed_before(&self, time_ms: i64) -> impl Iterator<Item = &TopicPartition> {
+        let is_failed = move |unserved: &Unserved| {
+            unserved.reason == UnservedReason::Failed && unserved.since_ms <= time_ms
+        };
+        self.0.iter().filter(move |(_, unserved)| is_failed(unserved)).map(|(key, _)| key)
+    }
+
+    /// True if the partition is one of [`UnservedPartitions::failed_before`].
+    pub(super) fn has_failed_before(&self, key: &TopicPartition, time_ms: i64) -> bool {
+        let failed = self.0.get(key).filter(|unserved| unserved.reason == UnservedReason::Failed);
+        failed.is_some_and(|unserved| unserved.since_ms <= time_ms)
     }
 
     /// The reason why it is not served, if that is known.
@@ -146,28 +170,32 @@ impl UnservedPartitions {
         if self.is_empty() {
             return None;
         }
-        self.0.get(&(topic.to_owned(), index)).map(|(_, absence)| *absence)
+        self.0.get(&(topic.to_owned(), index)).map(|unserved| unserved.reason)
     }
 
     pub(crate) fn of(&self, key: &TopicPartition) -> PartitionAtShutdown {
-        self.0.get(key).map(|(left, _)| *left).unwrap_or_default()
+        self.0.get(key).map(|unserved| unserved.left).unwrap_or_default()
     }
 
     /// The log could not be opened; the value is true for a new failure.
     pub(crate) fn note(&mut self, key: &TopicPartition, left: PartitionAtShutdown) -> bool {
-        let before = self.0.insert(key.clone(), (left, UnservedReason::Failed));
-        before.is_none_or(|(_, absence)| absence != UnservedReason::Failed)
+        let before = self.0.get(key).filter(|unserved| unserved.reason == UnservedReason::Failed);
+        let (is_new, since_ms) =
+            before.map_or_else(|| (true, uptime_ms()), |unserved| (false, unserved.since_ms));
+        self.0.insert(key.clone(), Unserved { left, reason: UnservedReason::Failed, since_ms });
+        is_new
     }
 
     /// The log will be recovered.
     pub(crate) fn expect(&mut self, key: TopicPartition, left: PartitionAtShutdown) {
-        self.0.insert(key, (left, UnservedReason::Recovering));
+        let (reason, since_ms) = (UnservedReason::Recovering, uptime_ms());
+        self.0.insert(key, Unserved { left, reason, since_ms });
     }
 
     /// The log begins as a new one.
     pub(super) fn reset(&mut self, key: &TopicPartition) {
-        if let Some((left, _)) = self.0.get_mut(key) {
-            *left = PartitionAtShutdown::default();
+        if let Some(unserved) = self.0.get_mut(key) {
+            unserved.left = PartitionAtShutdown::default();
         }
     }
 
@@ -177,10 +205,10 @@ impl UnservedPartitions {
 
     /// Drops logs that could not be opened and are no longer `wanted`.
     pub(crate) fn keep(&mut self, wanted: impl Fn(&TopicPartition) -> bool) {
-        self.0.retain(|key, (_, absence)| *absence != UnservedReason::Failed || wanted(key));
+        self.0.retain(|key, unserved| unserved.reason != UnservedReason::Failed || wanted(key));
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&TopicPartition, PartitionAtShutdown)> {
-        self.0.iter().map(|(key, (left, _))| (key, *left))
+        self.0.iter().map(|(key, unserved)| (key, unserved.left))
     }
 }

@@ -417,6 +417,13 @@ impl Partitions {
         self.all().iter().filter(|partition| partition.log().is_offline()).count()
     }
 
+    /// The partitions for which `is_meant` is true.
+    pub(super) fn find(&self, is_meant: impl Fn(&Partition) -> bool) -> Vec<TopicPartition> {
+        let tables = self.tables.load();
+        let found = tables.by_id.values().flat_map(|topic| topic.iter()).filter(|one| is_meant(one));
+        found.map(|partition| (partition.topic().to_owned(), partition.index())).collect()
+    }
+
     /// Number of partitions served.
     pub(crate) fn count(&self) -> usize {
         self.tables.load().by_id.values().map(|topic| topic.len()).sum()

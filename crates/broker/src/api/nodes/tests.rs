@@ -95,7 +95,7 @@ fn replicas_are_offline_by_broker_listener_and_directory() {
     assert_eq!(offline(reserved(100), false), [1, 3, 4, 5]);
     // Unknown and lost directories are offline, those that are not decided are not.
     assert_eq!(offline(reserved(101), true), [2, 3, 4, 5]);
-    assert_eq!(offline(reserved(LOST), true), [2, 3, 4, 5]);
+    assert_eq!(offline(LOST_DIRECTORY, true), [2, 3, 4, 5]);
     assert_eq!(offline(reserved(0), true), [3, 4, 5]);
     assert_eq!(offline(reserved(1), true), [3, 4, 5]);
 }

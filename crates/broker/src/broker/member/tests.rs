@@ -2,22 +2,15 @@
 
 use super::*;
 use crate::metadata::image::Position;
-use crate::metadata::records::{PartitionRecord, Record, TopicRecord};
+use crate::metadata::records::{PartitionRecord, Record, RegisterBrokerRecord, TopicRecord};
 
 const TOPIC: Uuid = Uuid::from_bytes([7; 16]);
 
 #[test]
 fn replicas_that_the_metadata_has_in_another_directory_are_reported() {
     let (own, other) = (Uuid::from_bytes([1; 16]), Uuid::from_bytes([2; 16]));
-    let partition = |partition_id, replicas: &[i32], directories: &[Uuid]| -> Record {
-        let record = PartitionRecord {
-            partition_id,
-            topic_id: TOPIC,
-            replicas: replicas.to_vec(),
-            directories: directories.to_vec(),
-            ..PartitionRecord::default()
-        };
-        record.into()
+    let partition = |index, replicas: &[i32], directories: &[Uuid]| {
+        partition(index, (replicas[0], replicas), directories)
     };
     let records = [
         Record::from(TopicRecord { name: "t".to_owned(), topic_id: TOPIC }),
@@ -27,10 +20,63 @@ fn replicas_that_the_metadata_has_in_another_directory_are_reported() {
         partition(3, &[4], &[other]),
         partition(4, &[5], &[]),
     ];
-    let mut image = Image::empty();
-    for (offset, record) in (0..).zip(&records) {
-        image.apply(record, Position { offset, ..Position::default() }).unwrap();
-    }
+    let image = image(&records);
     let found = misplaced(image.topic("t").unwrap(), 5, |_, _| Some(own));
     assert_eq!(found, [1, 2].map(|index| (ReplicaKey::new(TOPIC, index), own.to_bytes())));
+}
+
+#[test]
+fn lost_replicas_are_reported_until_the_metadata_has_them_in_directory_lost() {
+    let own = Uuid::from_bytes([1; 16]);
+    let records = [
+        Record::from(TopicRecord { name: "t".to_owned(), topic_id: TOPIC }),
+        partition(0, (5, &[5]), &[own]),
+        partition(1, (5, &[5]), &[LOST_DIRECTORY]),
+        partition(2, (4, &[4]), &[own]),
+        partition(3, (4, &[4, 5]), &[own, own]),
+    ];
+    let lost: Vec<TopicPartition> = (0..5).map(|index| ("t".to_owned(), index)).collect();
+    let found = unrecorded(&image(&records), 5, &[lost, vec![("gone".to_owned(), 0)]].concat());
+    assert_eq!(found, BTreeSet::from([0, 3].map(|index| ReplicaKey::new(TOPIC, index))));
+}
+
+#[test]
+fn a_directory_is_reported_once_more_if_the_first_report_elected_no_leader() {
+    let own = Uuid::from_bytes([1; 16]);
+    let cases = [
+        (partition(0, (-1, &[5]), &[own]), false, true),
+        (partition(0, (-1, &[5]), &[own]), true, false),
+        (partition(0, (5, &[5]), &[own]), false, false),
+        (partition(0, (-1, &[5]), &[LOST_DIRECTORY]), false, false),
+        (partition(0, (-1, &[4]), &[own]), false, false),
+    ];
+    for (partition, fenced, awaits) in cases {
+        let topic = Record::from(TopicRecord { name: "t".to_owned(), topic_id: TOPIC });
+        let broker = RegisterBrokerRecord { broker_id: 5, fenced, ..RegisterBrokerRecord::default() };
+        let image = image(&[broker.into(), topic, partition.clone()]);
+        assert_eq!(awaits_election(&image, ReplicaKey::new(TOPIC, 0), 5), awaits, "{partition:?} {fenced}");
+    }
+    assert!(!awaits_election(&Image::empty(), ReplicaKey::new(TOPIC, 0), 5));
+}
+
+/// A partition of `t` with this leader; all replicas are in sync.
+fn partition(partition_id: i32, (leader, replicas): (i32, &[i32]), directories: &[Uuid]) -> Record {
+    let record = PartitionRecord {
+        partition_id,
+        topic_id: TOPIC,
+        leader,
+        replicas: replicas.to_vec(),
+        isr: replicas.to_vec(),
+        directories: directories.to_vec(),
+        ..PartitionRecord::default()
+    };
+    record.into()
+}
+
+fn image(records: &[Record]) -> Image {
+    let mut image = Image::empty();
+    for (offset, record) in (0..).zip(records) {
+        image.apply(record, Position { offset, ..Position::default() }).unwrap();
+    }
+    image
 }

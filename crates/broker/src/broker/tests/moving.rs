@@ -13,6 +13,7 @@ use tempfile::TempDir;
 
 use super::crash::directory;
 use super::directories::Life;
+use crate::clock::uptime_ms;
 use crate::config::{BrokerConfig, Sources};
 use crate::error_code::ErrorCode;
 use crate::metadata::controller::TopicKey;
@@ -202,6 +203,24 @@ fn moving_life(home: &TempDir, recorder: &Arc<Recorder>) -> (usize, Promises, [&
     held.log().flush().unwrap();
     promises.note(recorder, &life);
     (begun, promises, dirs)
+}
+
+/// The next start decides by the metadata where the move has ended.
+#[test]
+fn a_log_that_goes_offline_at_the_end_of_its_move_is_not_in_directory_lost() {
+    let home = tempfile::tempdir().unwrap();
+    let (life, [_, other]) = moving(&home);
+    life.move_to(home.path().join(other)).unwrap();
+    let (replicas, recorded) = (life.broker.replicas(), life.recorded()[&0]);
+    let at = || replicas.directory_of("t", 0);
+    let moves = life.runtime.spawn(replicas.clone().run_moves());
+    while at() == Some(recorded) {
+        life.runtime.block_on(async { tokio::time::sleep(Duration::from_millis(2)).await });
+    }
+    let announced = at();
+    life.partition(0).unwrap().log().abandon();
+    assert_eq!((at(), replicas.lost(uptime_ms())), (announced, Vec::new()));
+    moves.abort();
 }
 
 #[test]

@@ -14,6 +14,7 @@ use tokio::time::Instant;
 
 use super::crash::directory;
 use super::crash::life::{Incarnation, Ways};
+use crate::clock::uptime_ms;
 use crate::error_code::ErrorCode;
 use crate::group::request::{CommitPartition, CommitRequest, CommitTopic, EndTxnRequest, FetchRequest};
 use crate::group::{GroupError, Producer};
@@ -22,6 +23,7 @@ use crate::metadata::records::{
     ConfigRecord, LEADER_UNCHANGED, PartitionChangeRecord, PartitionRecord, Record, RemoveTopicRecord,
     TopicRecord,
 };
+use crate::metadata::uuid::LOST_DIRECTORY;
 use crate::replica::last_shutdown::PartitionAtShutdown;
 use crate::replica::{Leadership, OFFSETS_TOPIC, Partition};
 use crate::transaction::MARKER_WAIT;
@@ -280,6 +282,24 @@ fn a_topic_that_is_deleted_while_its_log_is_offline_leaves_no_offsets_to_its_nam
     member.create(NAMESAKE, "t", &[node]);
     let log = member.now.broker.replicas().partition("t", 0).unwrap().shared_log();
     assert_eq!((log.log_start(), log.log_end(), log.high_watermark()), (0, 0, 0));
+}
+
+#[test]
+fn a_log_that_cannot_serve_is_in_directory_lost_so_that_another_replica_leads() {
+    let mut member = Member::start();
+    member.create(TOPIC, "t", &[member.node, OTHER]);
+    let replicas = member.now.broker.replicas();
+    let (own, now_ms) = (replicas.dirs().first().id(), uptime_ms());
+    let at = || replicas.directory_of("t", 0);
+    assert_eq!((at(), replicas.lost(now_ms)), (Some(own), Vec::new()));
+    replicas.partition("t", 0).unwrap().log().abandon();
+    let key = ("t".to_owned(), 0);
+    assert_eq!((at(), replicas.lost(now_ms)), (Some(LOST_DIRECTORY), vec![key.clone()]));
+    // A log that could not be opened may be open with the next attempt.
+    let unopened = ("u".to_owned(), 3);
+    replicas.unopened().lock().note(&unopened, PartitionAtShutdown::default());
+    assert_eq!((replicas.directory_of("u", 3), replicas.lost(now_ms)), (None, vec![key.clone()]));
+    assert_eq!(replicas.lost(now_ms + 60_000), [key, unopened]);
 }
 
 #[test]

@@ -109,6 +109,7 @@ fn a_directory_that_cannot_be_used_is_left_out_unless_it_has_the_metadata() {
     assert_eq!(dirs.offline().collect::<Vec<_>>(), [home.path().join("b")]);
     let placed = |recorded| dirs.home(&key("t", 0), recorded, |_| false).map(|dir| name(dir).to_owned());
     assert!(matches!(placed(random()), Err(LogError::Offline { .. })), "it may be in the other");
+    assert!(matches!(placed(LOST_DIRECTORY), Err(LogError::Offline { .. })), "as well");
     assert_eq!(placed(Uuid::ZERO).unwrap(), "a");
     drop(dirs);
     assert!(matches!(open(&home, &["b", "a"]), Err(DataDirError::Unusable { .. })));

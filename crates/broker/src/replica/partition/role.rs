@@ -18,6 +18,8 @@ const MOST_DOUBLINGS: u32 = 4;
 #[derive(Debug, Default)]
 pub(super) struct Unstored {
     failures: AtomicU32,
+    /// Time of the first of these failures.
+    since_ms: AtomicI64,
     next_ms: AtomicI64,
 }
 
@@ -25,6 +27,9 @@ impl Unstored {
     /// Counts a failure; returns the pause before the next attempt, ms.
     fn failed(&self, now_ms: i64) -> i64 {
         let before = self.failures.fetch_add(1, Ordering::Relaxed);
+        if before == 0 {
+            self.since_ms.store(now_ms, Ordering::Relaxed);
+        }
         let pause_ms = FIRST_PAUSE_MS << before.min(MOST_DOUBLINGS);
         self.next_ms.store(now_ms + pause_ms, Ordering::Relaxed);
         pause_ms
@@ -62,6 +67,16 @@ impl Partition {
     pub(crate) fn is_epoch_to_be_stored(&self, now_ms: i64) -> bool {
         let is_wanted = self.leadership.load().is_unstored() && !self.is_deleted() && !self.log.is_offline();
         is_wanted && self.unstored.is_due(now_ms)
+    }
+
+    /// True if this node should lead since this time or earlier and cannot, while another replica
+    /// is in sync.
+    pub(in crate::replica) fn holds_up_since(&self, time_ms: i64) -> bool {
+        let has_failed = self.unstored.failures.load(Ordering::Relaxed) > 0;
+        has_failed && self.unstored.since_ms.load(Ordering::Relaxed) <= time_ms && {
+            let leadership = self.leadership.load();
+            leadership.is_unstored() && leadership.in_sync() > 1
+        }
     }
 
     /// Tells the operator of an attempt that failed.

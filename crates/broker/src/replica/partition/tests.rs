@@ -144,3 +144,29 @@ fn a_leader_epoch_that_could_not_be_stored_is_led_later() {
     assert!(!is_due_in(i64::MAX / 2), "nothing is left to do");
     assert_eq!(append(&partition, 6), Ok(0));
 }
+
+#[test]
+fn a_node_that_cannot_begin_its_epoch_holds_up_another_replica_in_sync() {
+    let holds_up = |isr: &[i32]| {
+        let dir = tempfile::tempdir().unwrap();
+        let partition = partition(&dir, leadership(2, 5, &[2, NODE]));
+        let registration = PartitionRegistration {
+            leader: NODE,
+            leader_epoch: 6,
+            partition_epoch: 6,
+            replicas: vec![NODE, 2],
+            isr: isr.to_vec(),
+            ..PartitionRegistration::default()
+        };
+        std::fs::create_dir(partition.log().dir().join("leader-epoch-checkpoint.tmp")).unwrap();
+        let before_ms = clock::uptime_ms() - 1;
+        partition.lead(Leadership::of(&registration, NODE));
+        assert!(partition.leadership().is_unstored() && !partition.holds_up_since(before_ms));
+        let holds_up = partition.holds_up_since(clock::uptime_ms());
+        partition.lead(leadership(2, 7, &[2]));
+        assert!(!partition.holds_up_since(clock::uptime_ms()), "another node leads");
+        holds_up
+    };
+    assert!(holds_up(&[NODE, 2]));
+    assert!(!holds_up(&[NODE]), "no other replica could lead");
+}

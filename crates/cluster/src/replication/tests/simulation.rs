@@ -34,7 +34,10 @@ const BUDGET: u64 = 800;
 type Accidents = Vec<(i64, Accident)>;
 
 fn accidents_of(seed: u64) -> Accidents {
-    chaos::draw(&mut StdRng::seed_from_u64(seed ^ 0x5eed_0000))
+    let mut accidents = chaos::draw(&mut StdRng::seed_from_u64(seed ^ 0x5eed_0000));
+    accidents.extend(chaos::draw_broken(&mut StdRng::seed_from_u64(seed ^ 0xb20c_0000)));
+    accidents.sort_by_key(|(ms, _)| *ms);
+    accidents
 }
 
 /// One history; the broken invariant and the last lines if there is one.
@@ -111,7 +114,7 @@ fn histories_keep_the_invariants() {
     if count >= 100 {
         // An event that never happens is not tested.
         let rare = [all.acknowledged, all.elections, all.unclean, all.truncations, all.changes];
-        let rare = [&rare[..], &[all.refused, all.tricks]].concat();
+        let rare = [&rare[..], &[all.refused, all.tricks, all.lost]].concat();
         assert!(rare.iter().all(|number| *number > 10), "{all:?}");
     }
 }

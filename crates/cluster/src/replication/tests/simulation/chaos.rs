@@ -70,6 +70,12 @@ pub(super) enum Accident {
     Corrupt {
         ms: i64,
     },
+    /// The log goes offline, and its process continues. An operator restarts the process some time
+    /// after the controller has the report.
+    Break {
+        node: i32,
+        ms: i64,
+    },
     /// Waits for the next request of a kind.
     Trick {
         trick: Trick,
@@ -148,4 +154,14 @@ pub(super) fn draw(random: &mut StdRng) -> Vec<(i64, Accident)> {
         .collect();
     all.sort_by_key(|(ms, _)| *ms);
     all
+}
+
+/// Logs that go offline, with their times.
+pub(super) fn draw_broken(random: &mut StdRng) -> Vec<(i64, Accident)> {
+    let count = if random.random_bool(0.25) { random.random_range(1..3) } else { 0 };
+    let draw = |_| {
+        let (node, ms) = (random.random_range(1..5), random.random_range(50..1_500));
+        (random.random_range(0..CHAOS_MS - 1_000), Accident::Break { node, ms })
+    };
+    (0..count).map(draw).collect()
 }

@@ -3,7 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use levada_wire::messages::{AlterPartitionRequest, AlterPartitionResponse, alter_partition_response};
+use levada_wire::Uuid;
+use levada_wire::messages::{
+    AlterPartitionRequest, AlterPartitionResponse, AssignReplicasToDirsRequest, alter_partition_response,
+};
 
 use super::mutation::Mutation;
 use crate::errors;
@@ -11,6 +14,10 @@ use crate::replication::leader::{BrokerStanding, LedRegistration, NO_BROKER_EPOC
 
 /// A broker without a heartbeat for so long is fenced.
 const SESSION_MS: i64 = 500;
+
+/// The directory of a log that cannot serve, and that of one that can.
+pub(super) const LOST: Uuid = Uuid::from_bytes([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2]);
+pub(super) const DIRECTORY: Uuid = Uuid::from_bytes([9; 16]);
 
 /// The partition as committed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,6 +47,8 @@ pub(super) struct Image {
     pub(super) version: u64,
     pub(super) partition: Registered,
     pub(super) brokers: BTreeMap<i32, BrokerStanding>,
+    /// Brokers whose replica is in directory LOST.
+    pub(super) lost: Vec<i32>,
 }
 
 #[derive(Debug)]
@@ -62,6 +71,8 @@ pub(super) struct Controller {
     /// Replicas that left an ISR that was too small to commit anything after.
     eligible: Vec<i32>,
     last_leader: i32,
+    /// Brokers whose replica is in directory LOST: they do not lead.
+    lost: Vec<i32>,
     target: Option<Vec<i32>>,
     version: u64,
     last_epoch: i64,
@@ -91,6 +102,7 @@ impl Controller {
             partition,
             eligible: Vec::new(),
             last_leader: -1,
+            lost: Vec::new(),
             target: None,
             version: 1,
             last_epoch: 100,
@@ -112,7 +124,8 @@ impl Controller {
 
     pub(super) fn image(&self) -> Image {
         let brokers = self.brokers.iter().map(|(id, broker)| (*id, broker.standing)).collect();
-        Image { version: self.version, partition: self.partition.clone(), brokers }
+        let (partition, lost) = (self.partition.clone(), self.lost.clone());
+        Image { version: self.version, partition, brokers, lost }
     }
 
     /// True if no reassignment is under way and all replicas are in sync.
@@ -211,6 +224,43 @@ impl Controller {
         standing.is_some_and(|standing| !standing.is_fenced && !standing.is_stopping)
     }
 
+    fn can_lead(&self, id: i32) -> bool {
+        self.is_alive(id) && !self.lost.contains(&id)
+    }
+
+    /// AssignReplicasToDirs. Returns false for a stale broker epoch.
+    pub(super) fn assign(&mut self, request: &AssignReplicasToDirsRequest) -> bool {
+        let id = request.broker_id;
+        let sender = self.brokers.get(&id).map(|broker| broker.standing.epoch);
+        if sender != Some(request.broker_epoch) {
+            return false;
+        }
+        let is_lost = request.directories.iter().any(|directory| directory.id == LOST);
+        if request.directories.is_empty() || !self.partition.replicas.contains(&id) {
+            return true;
+        }
+        if is_lost {
+            if !self.lost.contains(&id) {
+                self.lost.push(id);
+            }
+            let isr = self.partition.isr.iter().copied().filter(|one| *one != id).collect();
+            self.change(isr, &[]);
+        } else if self.lost.contains(&id) {
+            // The election goes by the directory before this change.
+            self.lost.retain(|one| *one != id);
+            self.partition.partition_epoch += 1;
+            self.version += 1;
+        } else {
+            self.elect_if_none();
+        }
+        true
+    }
+
+    /// True if the replica of this broker is in directory LOST.
+    pub(super) fn is_lost(&self, id: i32) -> bool {
+        self.lost.contains(&id)
+    }
+
     fn elect_if_none(&mut self) {
         if self.partition.leader == -1 {
             let (isr, before) = (self.partition.isr.clone(), self.partition.clone());
@@ -250,6 +300,7 @@ impl Controller {
         };
         self.partition.isr.retain(|id| target.contains(id));
         self.eligible.retain(|id| target.contains(id));
+        self.lost.retain(|id| target.contains(id));
         if !self.partition.replicas.iter().all(|id| target.contains(id)) {
             // A removed replica that comes back does not take answers from before.
             self.partition.leader_epoch += 1;
@@ -259,11 +310,11 @@ impl Controller {
 
     fn elect(&mut self) {
         let leader = self.partition.leader;
-        if self.partition.isr.contains(&leader) && self.is_alive(leader) {
+        if self.partition.isr.contains(&leader) && self.can_lead(leader) {
             return;
         }
         let next = |among: &[i32]| {
-            self.partition.replicas.iter().copied().find(|id| among.contains(id) && self.is_alive(*id))
+            self.partition.replicas.iter().copied().find(|id| among.contains(id) && self.can_lead(*id))
         };
         let is_empty = self.partition.isr.is_empty() && self.eligible.is_empty();
         let elected = if let Some(id) = next(&self.partition.isr) {

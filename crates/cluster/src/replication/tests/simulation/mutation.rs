@@ -68,10 +68,12 @@ pub(super) enum Mutation {
     SkipsChecksum,
     /// DeleteRecords deletes records above the high watermark.
     DeletesUncommitted,
+    /// A broker does not report that a log of a replica is offline.
+    HidesLostLogs,
 }
 
 impl Mutation {
-    pub(super) const ALL: [Self; 31] = [
+    pub(super) const ALL: [Self; 32] = [
         Self::KeepsEpochAtEnd,
         Self::KeepsEpochOfCut,
         Self::CommitsAtAppend,
@@ -103,5 +105,6 @@ impl Mutation {
         Self::KeepsWaiters,
         Self::SkipsChecksum,
         Self::DeletesUncommitted,
+        Self::HidesLostLogs,
     ];
 }

@@ -12,6 +12,7 @@ use rand::rngs::StdRng;
 use tempfile::TempDir;
 
 use super::controller::Image;
+use crate::Directories;
 use crate::replication::commits::Commits;
 use crate::replication::fetcher::{Fetcher, FetcherConfig, Local, PartitionKey};
 use crate::replication::isr::IsrUpdates;
@@ -84,6 +85,13 @@ pub(super) struct Process {
     /// Up to here the log was compared with what is committed.
     pub(super) verified: i64,
     pub(super) lag_checked_ms: i64,
+    /// The log is offline.
+    pub(super) is_broken: bool,
+    /// The process restarts this long after the controller has the report of that.
+    pub(super) repair_ms: Option<i64>,
+    pub(super) directories: Directories,
+    /// Number and time of the report in flight.
+    pub(super) report: Option<(u64, i64)>,
 }
 
 pub(super) struct Node {
@@ -132,6 +140,10 @@ impl Node {
             kept: Vec::new(),
             verified: 0,
             lag_checked_ms: 0,
+            is_broken: false,
+            repair_ms: None,
+            directories: Directories::new(),
+            report: None,
         });
     }
 

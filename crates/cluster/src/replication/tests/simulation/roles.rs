@@ -11,7 +11,7 @@ use levada_wire::fetch::{
 use levada_wire::messages::{AlterPartitionRequest, AlterPartitionResponse};
 use rand::RngExt;
 
-use super::controller::Image;
+use super::controller::{DIRECTORY, Image, LOST};
 use super::mutation::Mutation;
 use super::node::{Follows, Here, Leads, Opening, Process, Role, Waiter, fetcher};
 use super::truth::{merged, replaced};
@@ -29,6 +29,8 @@ const TOPIC: Uuid = Uuid::from_bytes([7; 16]);
 const KEY: PartitionKey = (TOPIC, 0);
 const LAG_MS: i64 = 600;
 const TIMEOUT_MS: i64 = 350;
+/// KAFKA_STORAGE_ERROR.
+const STORAGE_ERROR: i16 = 56;
 /// The first byte of a batch in which damage is found: of the checksum itself.
 const CHECKED_FROM: usize = 17;
 const FIRST_CLIENT: i32 = 100;
@@ -102,6 +104,13 @@ impl Sim {
             Message::Altered { incarnation, number, response } => {
                 self.alter_answered(id, incarnation, number, Some(&response))
             }
+            Message::Assigned { incarnation, number, response } => {
+                let now_ms = self.now_ms;
+                let Some(process) = self.process(id, incarnation) else { return Ok(()) };
+                process.report.take_if(|(report, _)| *report == number);
+                process.directories.answered(number, Some(&response), now_ms);
+                Ok(())
+            }
             Message::Fetch { incarnation, number, request } => {
                 self.serve_fetch(id, (from, incarnation, number), &request)
             }
@@ -127,9 +136,11 @@ impl Sim {
             self.send(id, CONTROLLER, Message::Register { incarnation, is_clean });
             return Ok(());
         }
-        let version = process.image.as_ref().map_or(0, |image| image.version);
+        // A broker whose directories the controller does not have yet stays fenced.
+        let image = process.image.as_ref().filter(|_| process.directories.is_settled());
+        let version = image.map_or(0, |image| image.version);
         let heartbeat = Message::Heartbeat { epoch: process.epoch, version };
-        let is_due = now_ms - process.lag_checked_ms >= LAG_MS / 2;
+        let is_due = now_ms - process.lag_checked_ms >= LAG_MS / 2 && !process.is_broken;
         let mut effects = None;
         if is_due {
             process.lag_checked_ms = now_ms;
@@ -142,7 +153,34 @@ impl Sim {
         }
         self.poll_fetch(id);
         self.poll_alter(id);
+        self.poll_report(id);
         Ok(())
+    }
+
+    /// The log of a running process goes offline.
+    pub(super) fn break_log(&mut self, id: i32, ms: i64) {
+        let Some(process) = self.node(id).process.as_mut() else { return };
+        if process.log.is_none() || process.is_broken {
+            return;
+        }
+        (process.is_broken, process.repair_ms) = (true, Some(ms));
+    }
+
+    fn poll_report(&mut self, id: i32) {
+        let (now_ms, hides) = (self.now_ms, self.is_mutated(Mutation::HidesLostLogs));
+        let Some(process) = self.node(id).process.as_mut() else { return };
+        let is_recorded = process.image.as_ref().is_some_and(|image| image.lost.contains(&id));
+        // The operator waits for the report.
+        if process.is_broken && !hides && (!is_recorded || process.repair_ms.is_some()) {
+            process.directories.assign(ReplicaKey::new(TOPIC, 0), LOST);
+        }
+        if let Some((number, _)) = process.report.take_if(|(_, sent_ms)| now_ms - *sent_ms > TIMEOUT_MS) {
+            process.directories.answered(number, None, now_ms);
+        }
+        let (incarnation, epoch) = (process.incarnation, process.epoch);
+        let Some((number, request)) = process.directories.poll(id, epoch, now_ms) else { return };
+        process.report = Some((number, now_ms));
+        self.send(id, CONTROLLER, Message::Assign { incarnation, number, request });
     }
 
     /// Goes by new metadata.
@@ -154,12 +192,25 @@ impl Sim {
             return Ok(());
         }
         let partition = image.partition.clone();
+        let (is_lost, is_broken) = (image.lost.contains(&id), process.is_broken);
         process.image = Some(image);
         if !partition.replicas.contains(&id) {
             self.lose_leadership(id);
             let process = self.node(id).process.as_mut().expect("the caller has looked");
             (process.log, process.role) = (None, Role::Idle);
+            (process.is_broken, process.repair_ms) = (false, None);
+            process.directories.forget(ReplicaKey::new(TOPIC, 0));
             self.node(id).delete();
+            return Ok(());
+        }
+        if is_lost && !is_broken {
+            let process = self.node(id).process.as_mut().expect("the caller has looked");
+            process.directories.assign(ReplicaKey::new(TOPIC, 0), DIRECTORY);
+        }
+        if is_broken {
+            self.lose_leadership(id);
+            let process = self.node(id).process.as_mut().expect("the caller has looked");
+            process.role = Role::Idle;
             return Ok(());
         }
         if self.node(id).process.as_ref().is_some_and(|process| process.log.is_none()) {
@@ -373,7 +424,12 @@ impl Sim {
             return Ok(());
         };
         let own = process.incarnation;
-        let fetch = match lead_fetch(process, (from, request.replica_epoch), &asked, mutation) {
+        let led = if process.is_broken {
+            Err(STORAGE_ERROR)
+        } else {
+            lead_fetch(process, (from, request.replica_epoch), &asked, mutation)
+        };
+        let fetch = match led {
             Ok((found, len, fetch)) => {
                 (answer, bytes) = (found, len);
                 fetch
@@ -418,7 +474,9 @@ impl Sim {
     /// The position of a follower counts; false if it does not.
     pub(super) fn count(&mut self, id: i32, incarnation: u64, fetch: FollowerFetch) -> Result<bool, String> {
         let now_ms = self.now_ms;
-        let Some(process) = self.process(id, incarnation) else { return Ok(false) };
+        let Some(process) = self.process(id, incarnation).filter(|process| !process.is_broken) else {
+            return Ok(false);
+        };
         let Some(image) = process.image.clone() else { return Ok(false) };
         let (Role::Leads(leads), Some(log)) = (&mut process.role, &process.log) else { return Ok(false) };
         let end = log.partition().log_end();
@@ -491,6 +549,8 @@ impl Sim {
         let end = process.log.as_ref().map(|log| log_end(log.partition()));
         let outcome = if process.log.is_none() || !is_current && (leads || !in_any) {
             Outcome::Superseded
+        } else if process.is_broken {
+            Outcome::Offline
         } else if let Task::Locate(bound) = task.task {
             self.locate(id, task.leader_epoch, bound)
         } else if let Some(end) = end.filter(|end| is_sound && *end != task.end) {
@@ -533,7 +593,8 @@ impl Sim {
             return Outcome::Refused(errors::REQUEST_TIMED_OUT);
         };
         let led = process.leads().map(|leads| leads.machine.leader_epoch());
-        let Some(log) = process.log.as_ref().filter(|_| led == Some(leader_epoch)) else {
+        let is_serving = led == Some(leader_epoch) && !process.is_broken;
+        let Some(log) = process.log.as_ref().filter(|_| is_serving) else {
             return Outcome::Refused(errors::NOT_LEADER_OR_FOLLOWER);
         };
         Outcome::Located(match bound {
@@ -648,8 +709,9 @@ impl Sim {
         records: BytesMut,
     ) -> Result<(), String> {
         let Some(process) = self.node(id).process.as_mut() else { return Ok(()) };
-        let incarnation = process.incarnation;
-        let Some(leads) = process.leads().filter(|leads| !all || !leads.machine.is_under_min_insync()) else {
+        let (incarnation, is_broken) = (process.incarnation, process.is_broken);
+        let takes = |leads: &&mut Leads| !is_broken && (!all || !leads.machine.is_under_min_insync());
+        let Some(leads) = process.leads().filter(takes) else {
             self.refuse(id, (from - FIRST_CLIENT) as usize, attempt);
             return Ok(());
         };
@@ -670,6 +732,10 @@ impl Sim {
         let at_once = self.is_mutated(Mutation::AcknowledgesAtAppend);
         let in_any_role = self.is_mutated(Mutation::AppendsAfterRoleChange);
         let Some(process) = self.process(id, incarnation) else { return Ok(()) };
+        if process.is_broken {
+            self.refuse(id, client, attempt);
+            return Ok(());
+        }
         let image = process.image.clone().expect("a batch was checked by it");
         let (role, Some(log)) = (&mut process.role, &mut process.log) else { return Ok(()) };
         let partition = log.partition().clone();
@@ -856,7 +922,10 @@ impl Sim {
         let mut leading = Vec::new();
         for node in &mut self.nodes {
             let Some(process) = &mut node.process else { continue };
-            let (Role::Leads(_), Some(log)) = (&process.role, &mut process.log) else { continue };
+            let (Role::Leads(_), Some(log), false) = (&process.role, &mut process.log, process.is_broken)
+            else {
+                continue;
+            };
             if beyond {
                 log.partition().raise_high_watermark(log.partition().log_end());
             }

@@ -9,7 +9,10 @@ use levada_log::Partition;
 use levada_log::batch::Builder;
 use levada_log::crash_disk::Crash;
 use levada_wire::fetch::{FetchRequest, FetchResponse};
-use levada_wire::messages::{AlterPartitionRequest, AlterPartitionResponse};
+use levada_wire::messages::{
+    AlterPartitionRequest, AlterPartitionResponse, AssignReplicasToDirsRequest, AssignReplicasToDirsResponse,
+    assign_replicas_to_dirs_response,
+};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
@@ -18,6 +21,7 @@ use super::controller::{Controller, Image};
 use super::mutation::Mutation;
 use super::node::Node;
 use super::truth::{Truth, batches, check_epochs};
+use crate::errors;
 use crate::replication::fetcher::FetcherTask;
 use crate::replication::leader::FollowerFetch;
 
@@ -63,6 +67,16 @@ pub(super) enum Message {
         incarnation: u64,
         number: u64,
         response: AlterPartitionResponse,
+    },
+    Assign {
+        incarnation: u64,
+        number: u64,
+        request: AssignReplicasToDirsRequest,
+    },
+    Assigned {
+        incarnation: u64,
+        number: u64,
+        response: AssignReplicasToDirsResponse,
     },
     Fetch {
         incarnation: u64,
@@ -187,6 +201,7 @@ pub(super) struct Figures {
     pub(super) changes: usize,
     pub(super) refused: usize,
     pub(super) tricks: usize,
+    pub(super) lost: usize,
 }
 
 pub(super) struct Sim {
@@ -431,6 +446,13 @@ impl Sim {
                 });
                 self.send(CONTROLLER, from, Message::Altered { incarnation, number, response });
             }
+            Message::Assign { incarnation, number, request } => {
+                let response = assigned(&request, self.controller.assign(&request));
+                if self.controller.is_lost(from) {
+                    self.repair(from);
+                }
+                self.send(CONTROLLER, from, Message::Assigned { incarnation, number, response });
+            }
             _ => unreachable!("nobody sends this to the controller"),
         }
     }
@@ -563,6 +585,7 @@ impl Sim {
             Accident::Delete => return self.delete_records(),
             Accident::Merge { ms } => self.merges_until = now_ms + ms,
             Accident::Corrupt { ms } => self.corrupts_until = now_ms + ms,
+            Accident::Break { node, ms } => self.break_log(node, ms),
             Accident::Trick { trick, ms } => self.trick = Some((trick, ms)),
         }
         Ok(())
@@ -584,8 +607,20 @@ impl Sim {
     }
 
     fn happen_now(&mut self, accident: Accident) {
+        self.happen_at(self.now_ms, accident);
+    }
+
+    fn happen_at(&mut self, at_ms: i64, accident: Accident) {
         self.accidents.push((0, accident));
-        self.push(self.now_ms, Event::Accident(self.accidents.len() - 1));
+        self.push(at_ms, Event::Accident(self.accidents.len() - 1));
+    }
+
+    /// An operator restarts a broker whose log is offline.
+    fn repair(&mut self, node: i32) {
+        let process = self.node(node).process.as_mut();
+        let Some(ms) = process.and_then(|process| process.repair_ms.take()) else { return };
+        self.figures.lost += 1;
+        self.happen_at(self.now_ms + ms, Accident::Kill { node, down_ms: 50 });
     }
 
     /// Sends a fetch, as a rule.
@@ -682,13 +717,13 @@ impl Sim {
         };
         if let Some(log) = process.log {
             let partition = log.partition().clone();
-            node.checkpoint.is_clean = log.close().is_ok();
+            node.checkpoint.is_clean = log.close().is_ok() && !process.is_broken;
             node.checkpoint.recovery_point = partition.recovery_point();
             node.checkpoint.high_watermark = partition.high_watermark();
             node.checkpoint.log_start = partition.log_start();
         }
         // The mark of a clean stop names the broker epoch: it counts for a process that had one.
-        node.is_clean = process.epoch >= 0;
+        node.is_clean = process.epoch >= 0 && !process.is_broken;
         self.controller.stopped(id);
         let until = self.now_ms + down_ms;
         self.push(until, Event::Begin(id));
@@ -789,5 +824,31 @@ impl Figures {
         self.changes += other.changes;
         self.refused += other.refused;
         self.tricks += other.tricks;
+        self.lost += other.lost;
     }
+}
+
+/// The controller's answer to a report of directories.
+fn assigned(request: &AssignReplicasToDirsRequest, is_current: bool) -> AssignReplicasToDirsResponse {
+    let mut response = AssignReplicasToDirsResponse::default();
+    if !is_current {
+        response.error_code = errors::STALE_BROKER_EPOCH;
+        return response;
+    }
+    for asked in &request.directories {
+        let mut directory = assign_replicas_to_dirs_response::DirectoryData::default();
+        directory.id = asked.id;
+        for asked in &asked.topics {
+            let mut topic = assign_replicas_to_dirs_response::TopicData::default();
+            topic.topic_id = asked.topic_id;
+            for asked in &asked.partitions {
+                let mut partition = assign_replicas_to_dirs_response::PartitionData::default();
+                partition.partition_index = asked.partition_index;
+                topic.partitions.push(partition);
+            }
+            directory.topics.push(topic);
+        }
+        response.directories.push(directory);
+    }
+    response
 }
