@@ -204,7 +204,7 @@ impl Replicas {
         loop {
             let pause_ms = self.replication().lag_ms_max() / 2;
             tokio::time::sleep(Duration::from_millis(pause_ms.max(1).unsigned_abs())).await;
-            self.check_lags();
+            self.check_lags(uptime_ms());
         }
     }
 
@@ -228,9 +228,12 @@ impl Replicas {
     }
 
     /// Looks for replicas that lag for too long.
-    pub(crate) fn check_lags(&self) {
-        let now_ms = uptime_ms();
-        for led in self.partitions().all().iter().filter_map(|partition| partition.led()) {
+    pub(crate) fn check_lags(&self, now_ms: i64) {
+        let all = self.partitions().all();
+        // Replicas cannot fetch from a log that is offline: without them in the ISR, no other
+        // broker could lead.
+        let serving = all.iter().filter(|partition| !partition.log().is_offline());
+        for led in serving.filter_map(|partition| partition.led()) {
             led.check_lag(now_ms);
         }
     }

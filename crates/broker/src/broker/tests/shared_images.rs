@@ -303,6 +303,22 @@ fn a_log_that_cannot_serve_is_in_directory_lost_so_that_another_replica_leads() 
 }
 
 #[test]
+fn a_leader_whose_log_is_offline_takes_no_replica_out_of_the_isr() {
+    let change_after = |is_offline: bool| {
+        let mut member = Member::start();
+        member.create(TOPIC, "t", &[member.node, OTHER]);
+        let replicas = member.now.broker.replicas();
+        if is_offline {
+            replicas.partition("t", 0).unwrap().log().abandon();
+        }
+        replicas.check_lags(uptime_ms() + 86_400_000);
+        replicas.replication().request(1)
+    };
+    assert!(change_after(false).is_some(), "the other replica has never fetched");
+    assert!(change_after(true).is_none(), "the other replica cannot fetch");
+}
+
+#[test]
 fn the_last_eligible_leader_of_a_compacted_topic_opens_with_what_follows_a_gap() {
     for (is_last, log_end) in [(false, 1), (true, 3)] {
         let mut member = Member::start();
