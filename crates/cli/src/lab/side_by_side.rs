@@ -61,7 +61,17 @@ pub(super) fn run<S>(
             "no network of our own (unshare and ip, and the right to use them): congestion control is as the system has it"
         );
     }
-    let systems = systems(args.levada.clone().unwrap_or(this));
+    let levada = match &args.levada {
+        // Brokers start in directories of their own, so a relative path would lead elsewhere.
+        Some(other) => std::fs::canonicalize(other).map_err(|error| {
+            Failure::with_next(
+                format!("cannot find the other build {}: {error}", other.display()),
+                "name the program's file with --levada",
+            )
+        })?,
+        None => this,
+    };
+    let systems = systems(levada);
     let wanted = |offer: &&Offer<S>| names.is_empty() || names.iter().any(|name| name == offer.name);
     let mut session = Session::begin(&args.run)?;
     let mut ended = Ok(());

@@ -65,6 +65,10 @@ pub struct Warmed {
     pub brought_in: Vec<Extent>,
 }
 
+/// Nice value of the threads of a [`Warmer`]: beside a shard that wants a processor, they have a tenth
+/// of it.
+pub const NICE: i32 = 10;
+
 /// Resources of a [`Warmer`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WarmerLimits {
@@ -92,6 +96,9 @@ pub struct QueueFull(pub Warm);
 /// only one at a time is served as often as any other. A request moves no data into the process:
 /// pages go to `/dev/null` by reference, and are read into a buffer only where that is not
 /// possible.
+///
+/// Its threads have a low priority ([`NICE`]): a reader of old data keeps processors busy, and those
+/// who send data from memory go first.
 ///
 /// Dropping it drops requests that no thread has begun, without calling back, and does not wait for
 /// the others.
@@ -187,6 +194,8 @@ impl Shared {
 
     /// Serves requests until the warmer is dropped.
     fn serve(&self) {
+        // On Linux the priority belongs to the thread. Lowering it needs no right.
+        let _ = rustix::process::setpriority_process(None, NICE);
         let sink = File::options().write(true).open("/dev/null").ok();
         while let Some(Job { warm, done }) = self.next() {
             for extent in &warm.behind {

@@ -50,6 +50,18 @@ fn a_cold_range_is_there_afterwards() {
 }
 
 #[test]
+fn the_threads_give_way_to_those_of_other_priorities() {
+    let file = file_of(&content(4096));
+    let (warmer, _) = warmer(1, 10);
+    let (sender, receiver) = mpsc::channel();
+    let here = || rustix::process::getpriority_process(None).unwrap();
+    let submitted = warmer.submit(request(&file, 0, 4096), move |_| sender.send(here()).unwrap());
+    submitted.unwrap();
+    assert_eq!(receiver.recv_timeout(PATIENCE).unwrap(), NICE);
+    assert_eq!(here(), 0);
+}
+
+#[test]
 fn what_lies_ahead_is_asked_for_and_what_lies_behind_dropped() {
     if crate::tests::blind("what_lies_ahead_is_asked_for_and_what_lies_behind_dropped") {
         return;
