@@ -155,7 +155,7 @@ impl Partition {
     }
 
     /// Repeats a read that failed because the log has moved: files that were not open are in
-    /// another directory.
+    /// another directory. After a failure it waits for a sync that runs: not on a shard.
     pub(crate) fn despite_move<T>(&self, read: impl Fn() -> Result<T, ReadError>) -> Result<T, ReadError> {
         let before = self.dir();
         match read() {
@@ -239,15 +239,18 @@ impl Partition {
     /// # Errors
     /// An offset outside the log, a failing disk, or bytes that are not a batch.
     pub fn read(&self, offset: i64, max_bytes: u32, upto: i64, min_one: bool) -> Result<Slice, ReadError> {
-        self.look_up(&*self.disk, (offset, upto), ReadLimits { max_bytes, min_one })
+        let limits = ReadLimits { max_bytes, min_one };
+        let found = self.despite_move(|| self.find_range(&*self.disk, (offset, upto), limits));
+        found.map_err(|error| self.explain(error, offset))
     }
 
-    /// As [`Partition::read`], but does not wait for the device to find the range; the sender
-    /// checks if the range itself is in the page cache. (An evicted page of an index is waited
-    /// for.)
+    /// As [`Partition::read`], but waits neither for the device to find the range, nor for a sync
+    /// or a move of the log; the sender checks if the range itself is in the page cache. (An
+    /// evicted page of an index is waited for.)
     ///
     /// # Errors
-    /// [`ReadError::Cold`], and as [`Partition::read`].
+    /// [`ReadError::Cold`] for a range that is not found without a wait, or because the disk fails:
+    /// [`Partition::read`] finds it, or the failure. Else as there.
     pub fn read_cached(
         &self,
         offset: i64,
@@ -255,20 +258,15 @@ impl Partition {
         upto: i64,
         min_one: bool,
     ) -> Result<Slice, ReadError> {
-        let found =
-            self.look_up(&NonBlockingReads(&*self.disk), (offset, upto), ReadLimits { max_bytes, min_one });
-        let slice = found.map_err(ReadError::or_cold)?;
+        let disk = NonBlockingReads(&*self.disk);
+        let found = self.find_range(&disk, (offset, upto), ReadLimits { max_bytes, min_one });
+        let slice = found.map_err(|error| match error {
+            // Only a reader that may wait can wait for a move of the log, or for a sync that runs,
+            // before it reports a failure.
+            ReadError::Storage(_) => ReadError::Cold,
+            other => self.explain(other, offset),
+        })?;
         Ok(Slice { cached: true, ..slice })
-    }
-
-    fn look_up(
-        &self,
-        disk: &dyn ReadFiles,
-        range: (i64, i64),
-        limits: ReadLimits,
-    ) -> Result<Slice, ReadError> {
-        let found = self.despite_move(|| self.find_range(disk, range, limits));
-        found.map_err(|error| self.explain(error, range.0))
     }
 
     fn find_range(

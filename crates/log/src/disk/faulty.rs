@@ -45,6 +45,17 @@ impl FaultyDisk {
         self.read_bytes.swap(0, Ordering::Relaxed)
     }
 
+    /// The failure that an operation on this file is to have.
+    fn injected(&self, operation: &'static str, path: &Path) -> io::Result<()> {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        match *self.failing.lock() {
+            Some((failing, suffix, errno)) if failing == operation && name.ends_with(suffix) => {
+                Err(io::Error::from_raw_os_error(errno))
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn ask(&self, operation: &'static str, path: &Path) -> io::Result<()> {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         if let Some((_, times)) = self.ending.lock().as_mut().filter(|(ending, _)| *ending == operation) {
@@ -53,19 +64,21 @@ impl FaultyDisk {
                 None => return Err(io::Error::from_raw_os_error(5)),
             }
         }
-        match *self.failing.lock() {
-            Some((failing, suffix, errno)) if failing == operation && name.ends_with(suffix) => {
-                Err(io::Error::from_raw_os_error(errno))
-            }
-            _ => {
-                self.done.lock().push(format!("{operation} {name}"));
-                Ok(())
-            }
-        }
+        self.injected(operation, path)?;
+        self.done.lock().push(format!("{operation} {name}"));
+        Ok(())
     }
 }
 
 impl ReadFiles for FaultyDisk {
+    fn open(&self, path: &Path) -> io::Result<File> {
+        self.injected("open", path).and_then(|()| RealDisk.open(path))
+    }
+
+    fn read_cached(&self, file: &File, path: &Path, into: &mut [u8], position: u64) -> io::Result<usize> {
+        self.injected("read_cached", path).and_then(|()| self.read_at(file, path, into, position))
+    }
+
     fn read_at(&self, file: &File, path: &Path, into: &mut [u8], position: u64) -> io::Result<usize> {
         let read = RealDisk.read_at(file, path, into, position)?;
         self.read_bytes.fetch_add(read as u64, Ordering::Relaxed);

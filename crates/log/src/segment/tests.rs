@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
 
 use tempfile::{TempDir, tempdir};
 
@@ -218,6 +219,35 @@ fn who_does_not_wait_does_not_search_a_segment_without_its_index() {
     let found = writer.partition().read_cached(5, 1, 1500, true);
     assert!(matches!(found, Err(ReadError::Cold)), "{found:?}");
     assert!(disk.take_read_bytes() < 3 * u64::from(INTERVAL));
+    assert_eq!(writer.partition().read(5, 1, 1500, true).unwrap().base_offset, 3);
+}
+
+#[test]
+fn a_cold_read_does_not_wait_for_a_sync_of_its_log() {
+    const EAGAIN: i32 = 11;
+    let disk = Arc::new(FaultyDisk::default());
+    let (dir, _) = sealed(&disk);
+    let writer = opened(&disk, dir.path());
+    disk.fail("read_cached", ".log", EAGAIN);
+    // As long as a sync takes.
+    let flushing = writer.partition().hold_flushes();
+    let ((sender, found), partition) = (mpsc::channel(), writer.partition().clone());
+    let reader = std::thread::spawn(move || sender.send(partition.read_cached(5, 1, 1500, true)));
+    let answer = found.recv_timeout(Duration::from_secs(20));
+    drop(flushing);
+    let _ = reader.join().unwrap();
+    assert!(matches!(answer, Ok(Err(ReadError::Cold))), "{answer:?}");
+}
+
+#[test]
+fn a_failed_read_that_does_not_wait_is_left_to_one_that_does() {
+    const EIO: i32 = 5;
+    let disk = Arc::new(FaultyDisk::default());
+    let (dir, _) = sealed(&disk);
+    let writer = opened(&disk, dir.path());
+    disk.fail("read_cached", ".log", EIO);
+    let found = writer.partition().read_cached(5, 1, 1500, true);
+    assert!(matches!(found, Err(ReadError::Cold)), "{found:?}");
     assert_eq!(writer.partition().read(5, 1, 1500, true).unwrap().base_offset, 3);
 }
 
