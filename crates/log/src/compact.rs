@@ -39,6 +39,9 @@ pub enum CleanError {
     /// The pace ended the work.
     #[error("compaction was stopped")]
     Stopped,
+    /// Segments have left the log since the compaction began. Another compaction may succeed.
+    #[error("retention or a truncation has removed segments during the compaction")]
+    Overtaken,
     /// The disk failed, or its contents are not a log.
     #[error(transparent)]
     Log(#[from] LogError),

@@ -431,9 +431,9 @@ pub(crate) fn is_out_of_descriptors(error: &io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE))
 }
 
-/// True if a file could not be created for lack of space, descriptors or memory: nothing is in
-/// doubt, and a retry may succeed.
-pub(crate) fn is_short(error: &io::Error) -> bool {
+/// True if a file could not be created or opened for lack of space, descriptors or memory: nothing
+/// is in doubt, and a retry may succeed.
+pub fn is_short(error: &io::Error) -> bool {
     is_full(error) || is_out_of_descriptors(error) || Errno::from_io_error(error) == Some(Errno::NOMEM)
 }
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 use levada_log::LogError;
 use levada_log::checkpoint::OffsetCheckpoint;
 use levada_log::compact::{CleanError, Cleaning, Counts, DirtySection, Job};
+use levada_log::disk::is_short;
 use tokio::task::JoinSet;
 
 use crate::blocking::off_shard;
@@ -74,6 +75,8 @@ impl Replicas {
             let log = log_config(&self.config.load(), &config);
             let dirt = match DirtySection::of(partition.log(), &log, self.cleaner.checkpoint(&key), now_ms) {
                 Ok(dirt) => dirt,
+                // The next choice looks at it again.
+                Err(error) if is_shortage(&error) => continue,
                 Err(error) => {
                     self.give_up(&partition, &error);
                     continue;
@@ -135,9 +138,9 @@ impl Replicas {
         let partition = &chosen.partition;
         match done {
             Ok(outcome) => Ok(outcome),
-            Err(CleanError::Stopped) => Ok(CompactionOutcome::Dropped),
+            Err(CleanError::Stopped | CleanError::Overtaken) => Ok(CompactionOutcome::Dropped),
             Err(CleanError::Log(_)) if partition.is_deleted() => Ok(CompactionOutcome::Dropped),
-            Err(CleanError::Log(error)) if is_full(&error) || partition.log().is_offline() => {
+            Err(CleanError::Log(error)) if is_shortage(&error) || partition.log().is_offline() => {
                 tracing::error!(partition = partition.name(), %error, "compaction failed; the broker retries later");
                 Ok(CompactionOutcome::Failed)
             }
@@ -207,8 +210,7 @@ fn key(partition: &Partition) -> TopicPartition {
     (partition.topic().to_owned(), partition.index())
 }
 
-/// Room can be made.
-fn is_full(error: &LogError) -> bool {
-    use std::io::ErrorKind::{QuotaExceeded, StorageFull};
-    matches!(error, LogError::Io { source, .. } if matches!(source.kind(), StorageFull | QuotaExceeded))
+/// True if space, descriptors or memory were short: a later compaction may have them.
+fn is_shortage(error: &LogError) -> bool {
+    error.source_io().is_some_and(is_short)
 }

@@ -84,13 +84,32 @@ impl Cleaning {
         let keys = KeyMap::new(job.memory_bytes, job.load_factor, records);
         let (groups, transactions, counts) = (VecDeque::new(), Transactions::default(), Counts::default());
         let mut cleaning = Self { job, cuts, segments, keys, groups, transactions, counts };
-        cleaning.learn(throttle)?;
-        let upto = end.min(cleaning.end());
-        let upto = cleaning.segments.partition_point(|segment| segment.base() < upto);
-        let disk = &*cleaning.job.partition.disk;
-        cleaning.groups = group::groups(&cleaning.segments[..upto], disk, &cleaning.job.config, end)?.into();
-        cleaning.counts.map_fill = cleaning.keys.fill();
-        Ok(cleaning)
+        match cleaning.plan(throttle) {
+            Ok(()) => Ok(cleaning),
+            Err(error) => Err(cleaning.explain(error)),
+        }
+    }
+
+    fn plan(&mut self, throttle: Throttle<'_>) -> Result<(), CleanError> {
+        self.learn(throttle)?;
+        let (job, end) = (&self.job, self.job.dirt.end);
+        let upto = end.min(self.end());
+        let upto = self.segments.partition_point(|segment| segment.base() < upto);
+        self.groups = group::groups(&self.segments[..upto], &*job.partition.disk, &job.config, end)?.into();
+        self.counts.map_fill = self.keys.fill();
+        Ok(())
+    }
+
+    /// A file that cannot be opened is no damage if its segment has left the log since.
+    fn explain(&self, error: CleanError) -> CleanError {
+        let partition = &self.job.partition;
+        let first = |segments: &[Arc<Segment>]| segments.first().map(|segment| segment.base());
+        let has_changed =
+            partition.cuts() != self.cuts || first(&partition.segments.load()) != first(&self.segments);
+        match error {
+            CleanError::Log(_) if has_changed => CleanError::Overtaken,
+            other => other,
+        }
     }
 
     /// Up to where the log will have been compacted: the end of the dirt, or earlier if the map is
@@ -123,7 +142,7 @@ impl Cleaning {
         {
             tracing::warn!(%error, "cannot remove an unfinished segment; the next start removes it");
         }
-        done.map(Some)
+        done.map(Some).map_err(|error| self.explain(error))
     }
 
     fn learn(&mut self, throttle: Throttle<'_>) -> Result<(), CleanError> {

@@ -36,20 +36,35 @@ impl DirtySection {
         checkpoint: Option<i64>,
         now_ms: i64,
     ) -> Result<Self, LogError> {
-        let segments = partition.segments.load_full();
+        loop {
+            let segments = partition.segments.load_full();
+            match Self::among(&segments, partition, config, (checkpoint, now_ms)) {
+                // A file may have lost its name to retention meanwhile.
+                Err(_) if !Arc::ptr_eq(&segments, &partition.segments.load()) => {}
+                found => return found,
+            }
+        }
+    }
+
+    fn among(
+        segments: &[Arc<Segment>],
+        partition: &Partition,
+        config: &LogConfig,
+        (checkpoint, now_ms): (Option<i64>, i64),
+    ) -> Result<Self, LogError> {
         let (log_start, log_end) = (partition.log_start(), partition.log_end());
         // A checkpoint outside the log is invalid: the whole log counts as dirty.
         let first_dirty =
             checkpoint.filter(|offset| (log_start..=log_end).contains(offset)).unwrap_or(log_start);
         let active = segments.len().saturating_sub(1);
-        let from = holding(&segments, first_dirty).min(active);
+        let from = holding(segments, first_dirty).min(active);
         let unseen = &segments[from..active];
         let disk = &*partition.disk;
         let mut limit = partition.last_stable();
         if config.min_compaction_lag_ms > 0 {
             limit = limit.min(first_younger(unseen, disk, now_ms - config.min_compaction_lag_ms)?);
         }
-        let to = holding(&segments, limit.max(first_dirty)).min(active);
+        let to = holding(segments, limit.max(first_dirty)).min(active);
         let end = segments.get(to).map_or(log_end, |segment| segment.base());
         let size = |segments: &[Arc<Segment>]| segments.iter().map(|segment| segment.size()).sum();
         let clean = segments.partition_point(|segment| segment.base() < first_dirty);

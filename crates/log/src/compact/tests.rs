@@ -12,6 +12,7 @@ use super::key_map::KeyMap;
 use super::{CleanError, Cleaned, Cleaning, DirtySection, Job, group};
 use crate::batch::{Builder, EndMarker, Marker};
 use crate::disk::faulty::FaultyDisk;
+use crate::disk::is_short;
 use crate::{Append, LogConfig, LogError, OpenOptions, Partition, Writer};
 
 const GO_ON: super::Throttle<'_> = &|_| ControlFlow::Continue(());
@@ -226,6 +227,40 @@ fn what_is_not_in_the_log_any_more_is_not_replaced() {
     writer.truncate(20, 0).unwrap();
     assert!(writer.replace(cleaned).unwrap().is_none());
     assert_eq!(offsets(writer.partition()), (8..20).collect::<Vec<_>>());
+}
+
+#[test]
+fn segments_that_retention_removes_during_a_compaction_are_no_damage() {
+    let (dir, disk, writer) = log(3);
+    writer.close().unwrap();
+    // After a clean stop, files are opened when they are read.
+    let options = OpenOptions { clean: true, leader_epoch: 0, disk, ..OpenOptions::new(dir.path()) };
+    let mut writer = Writer::open(options, 0).unwrap().0;
+    let mut job = job(writer.partition(), 1 << 20);
+    job.dirt = DirtySection::of(writer.partition(), &job.config, Some(16), 0).unwrap();
+    let mut cleaning = Cleaning::begin(job, GO_ON).unwrap();
+    writer.advance_log_start(10).unwrap().remove().unwrap();
+    let failed = cleaning.next_segment(&writer.last_records(), GO_ON).unwrap_err();
+    assert!(matches!(failed, CleanError::Overtaken), "{failed}");
+    assert!(!names(dir.path()).iter().any(|name| name.ends_with(".cleaned")));
+}
+
+fn is_shortage(error: &CleanError) -> bool {
+    matches!(error, CleanError::Log(error) if error.source_io().is_some_and(is_short))
+}
+
+#[test]
+fn a_compaction_without_descriptors_has_a_shortage_and_no_damage() {
+    let (_dir, disk, writer) = log(2);
+    for errno in [24, 23, 12, 28] {
+        disk.fail("create", ".cleaned", errno);
+        let mut cleaning = Cleaning::begin(job(writer.partition(), 1 << 20), GO_ON).unwrap();
+        let failed = cleaning.next_segment(&writer.last_records(), GO_ON).unwrap_err();
+        assert!(is_shortage(&failed), "{failed}");
+    }
+    disk.fail("create", ".cleaned", 5);
+    let mut cleaning = Cleaning::begin(job(writer.partition(), 1 << 20), GO_ON).unwrap();
+    assert!(!is_shortage(&cleaning.next_segment(&writer.last_records(), GO_ON).unwrap_err()));
 }
 
 #[test]
