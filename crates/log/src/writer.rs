@@ -52,7 +52,8 @@ pub struct Writer {
     producers: Producers,
     // The offset of the last producer snapshot on disk, -1 if there is none.
     snapshot_at: i64,
-    // The recovery point that a checkpoint may still have after a truncation, -1 without one.
+    // The recovery point beyond the log's end that a checkpoint may still have after a truncation,
+    // by this process or by one before; -1 without one.
     stale_recovery_point: i64,
     active: Active,
     background: Background,
@@ -89,14 +90,14 @@ impl Writer {
             epochs_stored = true;
         }
         let sole_replica = options.high_watermark.is_none();
-        let OpenOptions { dir, config, disk, background, watch, .. } = options;
+        let OpenOptions { dir, config, disk, background, watch, recovery_point, .. } = options;
         let partition = Partition::new(dir, disk.clone(), segments, epochs, start);
         let partition = Arc::new(partition.watched(watch));
         partition.set_interval(config.index_interval_bytes);
         if opened.created || repaired || !report.is_clean() {
             partition.note_new_name();
         }
-        let stale_recovery_point = -1;
+        let stale_recovery_point = if recovery_point > log_end { recovery_point } else { -1 };
         let writer = Self {
             partition,
             disk,

@@ -254,6 +254,23 @@ fn after_a_truncation_old_checkpoints_cannot_claim_new_records() {
 }
 
 #[test]
+fn after_a_restart_a_checkpoint_beyond_the_log_cannot_claim_new_records() {
+    let kit = Kit::new();
+    let mut writer = kit.open(0);
+    plain(&mut writer).unwrap();
+    plain(&mut writer).unwrap();
+    drop(writer);
+    // The process ended after a truncation, before the next checkpoint.
+    let mut writer = kit.open(8);
+    assert_eq!(writer.partition().recovery_point(), 2);
+    plain(&mut writer).unwrap();
+    kit.disk.take_done();
+    writer.roll(NOW_MS).unwrap();
+    // With 8 as the recovery point, the next opening would trust this segment.
+    assert!(kit.disk.take_done().contains(&"sync 00000000000000000000.log".to_owned()));
+}
+
+#[test]
 fn a_truncation_removes_the_last_segment_first_and_never_cuts_in_place() {
     let kit = Kit::new();
     let mut writer = kit.open(0);
