@@ -5,13 +5,14 @@
 //! files stay valid. A segment that loses its tail is not truncated in place, where bytes on their
 //! way to a socket would change; its head is copied into a new file that replaces it.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::active::Active;
 use super::{Retired, Writer};
 
 use crate::batch::NO_TIMESTAMP;
-use crate::disk::{At, Disk, remove_if_there};
+use crate::disk::{At, Disk, is_short, remove_if_there};
 use crate::epochs::Epochs;
 use crate::index::TimeEntry;
 use crate::partition::Partition;
@@ -93,7 +94,8 @@ impl Writer {
     /// segment.
     ///
     /// # Errors
-    /// A negative offset, or a failing disk: then the partition is offline.
+    /// A negative offset; no room for the copy, or no descriptor: the log is as it was. A failing
+    /// disk: then the partition is offline.
     pub fn truncate(&mut self, offset: i64, now_ms: i64) -> Result<i64, LogError> {
         self.refuse_offline()?;
         let partition = self.partition.clone();
@@ -107,7 +109,8 @@ impl Writer {
             return Ok(log_end);
         }
         let cut = self.cut_point(offset)?;
-        let done = self.cut(&cut, now_ms);
+        let head = self.prepare_cut(&cut)?;
+        let done = self.cut(&cut, head, now_ms);
         done.inspect_err(|error| partition.go_offline(error)).map(|()| cut.end)
     }
 
@@ -198,17 +201,29 @@ impl Writer {
         Ok(end)
     }
 
+    /// Does everything that needs room or descriptors first. Until it returns, nothing of the log
+    /// has changed. None if the last segment stays as long as it is.
+    fn prepare_cut(&self, cut: &CutPoint) -> Result<Option<Built>, LogError> {
+        let (disk, segments) = (&*self.disk, self.partition.segments.load_full());
+        // Names are about to refer to other files: a reader of the old segments must have their
+        // files open.
+        let held = segments[cut.at..].iter().try_for_each(|segment| segment.hold(disk));
+        let prepared = held.and_then(|()| self.copy_head(&segments[cut.at], cut));
+        prepared.inspect_err(|error| {
+            // The next opening removes a file that cannot be removed now.
+            drop(remove_if_there(disk, &head_path(&segments[cut.at])));
+            if !error.source_io().is_some_and(is_short) {
+                self.partition.go_offline(error);
+            }
+        })
+    }
+
     /// Does it. In this order, so that a crash in between leaves a log that ends where it did, or
     /// earlier: lower marks, later segments from the last on, the shortened file, its indexes,
     /// epochs, producers.
-    fn cut(&mut self, cut: &CutPoint, now_ms: i64) -> Result<(), LogError> {
+    fn cut(&mut self, cut: &CutPoint, head: Option<Built>, now_ms: i64) -> Result<(), LogError> {
         let (disk, dir) = (&*self.disk, &*self.partition.dir());
         let mut segments = Vec::clone(&self.partition.segments.load());
-        for segment in &segments[cut.at..] {
-            // Names are about to refer to other files: a reader of the old segment must have its
-            // files open.
-            segment.hold(disk)?;
-        }
         self.stale_recovery_point = self.stale_recovery_point.max(self.partition.recovery_point());
         self.partition.note_cut();
         self.partition.marks.lower(cut.end);
@@ -219,11 +234,9 @@ impl Writer {
         if !gone.is_empty() {
             disk.sync_dir(dir).at("sync", dir)?;
         }
-        // Entries above its end belong to a file that another process has shortened.
-        let indexed = segments[cut.at].offsets.last(disk)?.map_or(0, |(_, position)| u64::from(position));
-        let shortened = cut.position < segments[cut.at].size() || indexed > 0 && indexed >= cut.position;
-        if shortened {
-            segments[cut.at] = Arc::new(self.shorten(&segments[cut.at], cut)?);
+        let shortened = head.is_some();
+        if let Some(head) = head {
+            segments[cut.at] = Arc::new(self.shorten(&segments[cut.at], (head, cut.position))?);
         }
         let last = segments[cut.at].clone();
         last.lower_end(cut.end);
@@ -245,32 +258,49 @@ impl Writer {
         Ok(())
     }
 
-    /// A segment of the same name with the bytes before the cut.
-    fn shorten(&self, old: &Segment, cut: &CutPoint) -> Result<Segment, LogError> {
-        let (disk, dir) = (&*self.disk, &*self.partition.dir());
+    /// Copies the bytes before the cut to a file without the segment's name, on the device when it
+    /// returns; returns the entries of their indexes. None if no byte and no entry goes.
+    fn copy_head(&self, old: &Segment, cut: &CutPoint) -> Result<Option<Built>, LogError> {
+        let disk = &*self.disk;
+        // Entries above its end belong to a file that another process has shortened.
+        let indexed = old.offsets.last(disk)?.map_or(0, |(_, position)| u64::from(position));
+        if cut.position == old.size() && (indexed == 0 || indexed < cut.position) {
+            return Ok(None);
+        }
         let offsets = old.offsets.below(disk, cut.position)?;
         let times = old.times.below(disk, old.delta(cut.end))?;
         let mut aborted = old.aborted.entries(disk)?;
         aborted.retain(|entry| entry.last_offset < cut.end);
         let latest = latest(disk, old, times.last(), cut.position)?;
-        let fresh = old.path().with_extension("log.tmp");
+        let fresh = head_path(old);
         remove_if_there(disk, &fresh)?;
         let file = disk.create(&fresh).at("create", &fresh)?;
         disk.copy(old.file(disk)?, old.path(), (&file, &fresh), cut.position).at("copy", old.path())?;
         disk.sync(&file, &fresh).at("sync", &fresh)?;
+        let mut built = Built { offsets, times, aborted: Some(aborted) };
+        latest.into_iter().for_each(|entry| built.push_time(entry));
+        Ok(Some(built))
+    }
+
+    /// Gives the copied head the name of its segment, and makes its indexes.
+    fn shorten(&self, old: &Segment, (head, size): (Built, u64)) -> Result<Segment, LogError> {
+        let (disk, dir, fresh) = (&*self.disk, &*self.partition.dir(), head_path(old));
         // Without indexes the next opening builds them; it might trust those of the longer file.
         for path in [old.offsets.entries().path(), old.times.entries().path(), old.aborted.path()] {
             remove_if_there(disk, path)?;
         }
         disk.rename(&fresh, old.path()).at("rename", &fresh)?;
         disk.sync_dir(dir).at("sync", dir)?;
-        let mut built = Built { offsets, times, aborted: Some(aborted) };
-        latest.into_iter().for_each(|entry| built.push_time(entry));
-        let segment = Segment::on_disk(dir, old.base(), cut.position);
-        let segment = segment.with_indexes(disk, &built, self.config.segment_index_bytes)?;
+        let segment = Segment::on_disk(dir, old.base(), size);
+        let segment = segment.with_indexes(disk, &head, self.config.segment_index_bytes)?;
         self.partition.note_new_name();
         Ok(segment)
     }
+}
+
+/// Name of the head of a segment before it has the segment's name. The next opening removes it.
+fn head_path(segment: &Segment) -> PathBuf {
+    segment.path().with_extension("log.tmp")
 }
 
 /// The largest timestamp before `end`: that of the last index entry, or a later one.

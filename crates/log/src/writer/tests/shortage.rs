@@ -85,3 +85,39 @@ fn a_flush_that_cannot_open_its_files_is_tried_again() {
     assert_eq!(writer.flush().unwrap(), 1);
     assert!(kit.disk.take_done().contains(&"sync_dir ".to_owned()), "new names are not forgotten");
 }
+
+#[test]
+fn a_truncation_without_room_or_descriptors_is_tried_again() {
+    for (operation, suffix, errno) in
+        [("copy", ".log", ENOSPC), ("create", ".log.tmp", EMFILE), ("open", ".timeindex", ENFILE)]
+    {
+        let kit = Kit::new();
+        let mut writer = kit.open_with(small(), 0);
+        for _ in 0..12 {
+            plain(&mut writer).unwrap();
+        }
+        writer.close().unwrap();
+        // Segments below the recovery point are opened when they are needed.
+        let mut writer = kit.open_with(small(), 12);
+        let (partition, before) = (writer.partition().clone(), contents(writer.partition()));
+        assert!(partition.segment_count() > 2, "later segments go with the truncation");
+        kit.disk.fail(operation, suffix, errno);
+        assert!(matches!(writer.truncate(1, NOW_MS), Err(LogError::Io { .. })), "{operation}");
+        assert_eq!((partition.log_end(), partition.is_offline()), (12, false), "{operation}");
+        kit.disk.heal();
+        assert_eq!(contents(&partition), before, "{operation}");
+        assert!(!fs::exists(kit.dir.path().join("00000000000000000000.log.tmp")).unwrap(), "{operation}");
+        assert_eq!(writer.truncate(1, NOW_MS).unwrap(), 1, "{operation}");
+        assert_eq!(plain(&mut writer).unwrap(), 1);
+    }
+}
+
+fn contents(partition: &crate::Partition) -> Vec<u8> {
+    let (mut bytes, mut at) = (Vec::new(), 0);
+    while at < partition.log_end() {
+        let read = partition.read_batches(at, 1).unwrap();
+        at = BatchView::parse(&read).unwrap().last_offset() + 1;
+        bytes.extend_from_slice(&read);
+    }
+    bytes
+}
