@@ -21,8 +21,10 @@ use tokio::sync::Notify;
 use crate::replica::TopicPartition;
 use crate::replica::last_shutdown::{DirectoryAtShutdown, Offsets};
 
+mod device;
 mod names;
 
+use self::device::is_device_failure;
 pub(super) use self::names::Found;
 use self::names::aside;
 pub(crate) use self::names::partition_of;
@@ -136,15 +138,6 @@ impl State {
             news.notify_one();
         }
     }
-}
-
-/// True if the device is to blame, rather than a file, a limit or a lack of space.
-fn is_device_failure(error: &LogError) -> bool {
-    use rustix::io::Errno;
-    const DEVICE: [Errno; 7] =
-        [Errno::IO, Errno::ROFS, Errno::NODEV, Errno::NXIO, Errno::STALE, Errno::UCLEAN, Errno::NOTCONN];
-    let code = error.source_io().and_then(io::Error::raw_os_error);
-    code.is_some_and(|code| DEVICE.iter().any(|errno| errno.raw_os_error() == code))
 }
 
 impl DataDir {

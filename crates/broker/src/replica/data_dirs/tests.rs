@@ -116,6 +116,41 @@ fn a_directory_that_cannot_be_used_is_left_out_unless_it_has_the_metadata() {
 }
 
 #[test]
+fn every_error_of_a_device_takes_its_directory_out_of_use() {
+    use rustix::io::Errno;
+    let fails = |errno: Errno| {
+        let home = tempfile::tempdir().unwrap();
+        let dirs = open(&home, &["a", "b"]).unwrap();
+        let (path, source) = (home.path().join("b/t-0"), Arc::new(errno.into()));
+        dirs.dirs[1].report(&LogError::Io { operation: "sync", path, source });
+        assert!(!dirs.dirs[0].has_failed());
+        dirs.dirs[1].has_failed()
+    };
+    // As the kernel's block layer and file systems return them from a sync.
+    for errno in [
+        Errno::IO,
+        Errno::ROFS,
+        Errno::NODEV,
+        Errno::NXIO,
+        Errno::STALE,
+        Errno::UCLEAN,
+        Errno::BADMSG,
+        Errno::NOTCONN,
+        Errno::NODATA,
+        Errno::NOLINK,
+        Errno::REMOTEIO,
+        Errno::TIMEDOUT,
+        Errno::BADE,
+        Errno::ILSEQ,
+    ] {
+        assert!(fails(errno), "{errno}");
+    }
+    for errno in [Errno::NOSPC, Errno::DQUOT, Errno::MFILE, Errno::NOMEM, Errno::NOENT, Errno::ACCESS] {
+        assert!(!fails(errno), "{errno}");
+    }
+}
+
+#[test]
 fn checkpoints_are_those_of_the_directorys_own_partitions() {
     let home = tempfile::tempdir().unwrap();
     make(&home, "a/t-0", None);
