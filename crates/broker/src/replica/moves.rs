@@ -77,9 +77,16 @@ impl Moves {
         self.pace.halt();
     }
 
+    /// Registers a move, unless the partition is on its way to the same directory: of two requests
+    /// at the same time, the second would move the log onto itself.
     fn add(&self, one: Move) {
-        self.all.lock().insert(one.future.key.clone(), Arc::new(one));
-        self.asked.notify_one();
+        let mut all = self.all.lock();
+        let is_same = |known: &Arc<Move>| known.to == one.to && !known.partition.is_deleted();
+        let is_known = all.get(&one.future.key).is_some_and(is_same);
+        if !is_known {
+            all.insert(one.future.key.clone(), Arc::new(one));
+            self.asked.notify_one();
+        }
     }
 
     /// A move that waits for a thread. The caller owns the move.
@@ -107,6 +114,11 @@ impl Move {
         let (size_bytes, copied) = copy.as_ref().map_or((0, 0), |copy| (copy.size_bytes(), copy.log_end()));
         let (topic, index) = self.future.key.clone();
         MoveView { topic, index, size_bytes, lag: (end - copied).max(0) }
+    }
+
+    /// True if the log is in the directory already.
+    fn is_over(&self) -> bool {
+        self.partition.log().dir().parent() == Some(&*self.to)
     }
 
     fn is_cancelled(&self) -> bool {

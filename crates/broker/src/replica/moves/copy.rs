@@ -112,7 +112,7 @@ impl Replicas {
 
     /// True if the move has no end any more.
     pub(super) fn has_ended(&self, one: &Move) -> bool {
-        let is_out = one.partition.is_deleted() || one.partition.log().is_offline();
+        let is_out = one.partition.is_deleted() || one.partition.log().is_offline() || one.is_over();
         is_out || one.is_cancelled() || self.moves.pace.is_halted() || self.destination(one).is_none()
     }
 

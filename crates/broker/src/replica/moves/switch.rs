@@ -25,6 +25,7 @@ impl Replicas {
     pub(super) fn switch(&self, one: &Move, copy: Writer) -> Result<Switched, MoveError> {
         let from = self.dirs.around(one.partition.log());
         let Some(to) = self.destination(one) else { return Ok(Switched::Ended(Ending::Ended)) };
+        assert!(from.path() != to.path(), "{} moves from its directory to itself", one.partition.name());
         let left = from.left_for(&one.future);
         let switched = one.partition.lane().with_writer(|writer| {
             // Held until the step is over: a cancellation comes before it or after it.

@@ -2,10 +2,15 @@
 
 use levada_log::batch::Builder;
 use levada_log::{LogConfig, OpenOptions, ReplicaSource, Writer};
+use levada_wire::Uuid;
 use tempfile::TempDir;
 
 use super::copy::{Step, advance};
+use super::*;
 use crate::clock::now_ms;
+use crate::config::{BrokerConfig, TopicConfig};
+use crate::metadata::image::PartitionRegistration;
+use crate::replica::{Leadership, PartitionIdentity};
 
 fn open(home: &TempDir, name: &str) -> Writer {
     let config = LogConfig { segment_bytes: 2_000, ..LogConfig::default() };
@@ -85,4 +90,45 @@ fn a_log_that_lost_its_end_in_a_crash_has_its_copy_cut() {
     log.truncate(15, now_ms()).unwrap();
     follow(&log, &mut copy, 500);
     assert_eq!(contents(&copy), contents(&log));
+}
+
+fn served(home: &TempDir) -> Arc<Partition> {
+    let leadership = Leadership::of(&PartitionRegistration::default(), 1);
+    let identity =
+        PartitionIdentity { topic: "t".into(), topic_id: Uuid::from_bytes([7; 16]), index: 0, leadership };
+    let config = TopicConfig::resolve(&BrokerConfig::default(), &Default::default()).unwrap();
+    Arc::new(Partition::new(identity, open(home, "a/t-0"), Arc::new(config), Arc::default()))
+}
+
+fn to(home: &TempDir, partition: &Arc<Partition>, dir: &str) -> Move {
+    let (key, path) = (("t".to_owned(), 0), home.path().join(dir));
+    let future = Found { key, unique: "7".repeat(32), path: path.join("t-0.7-future") };
+    Move {
+        partition: partition.clone(),
+        future,
+        to: path,
+        copy: ArcSwapOption::empty(),
+        has_begun: AtomicBool::new(false),
+        cancelled: Mutex::new(false),
+    }
+}
+
+#[test]
+fn two_requests_for_one_move_at_the_same_time_are_one_move() {
+    let home = tempfile::tempdir().unwrap();
+    let (moves, partition) = (Moves::default(), served(&home));
+    moves.add(to(&home, &partition, "b"));
+    let first = moves.next().unwrap();
+    moves.add(to(&home, &partition, "b"));
+    assert!(moves.next().is_none() && Arc::ptr_eq(&moves.of(&first.future.key).unwrap(), &first));
+    moves.add(to(&home, &partition, "c"));
+    assert_eq!(moves.next().unwrap().to, home.path().join("c"));
+}
+
+#[test]
+fn a_move_to_the_directory_that_has_the_log_has_ended() {
+    let home = tempfile::tempdir().unwrap();
+    let partition = served(&home);
+    assert!(to(&home, &partition, "a").is_over());
+    assert!(!to(&home, &partition, "b").is_over());
 }
