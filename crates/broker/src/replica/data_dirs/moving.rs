@@ -78,7 +78,8 @@ impl DataDirs {
     /// Replaces the log by the complete copy of a partition whose log is missing, as Kafka does, if
     /// the metadata assigns the partition to this directory: the log's directory is offline or
     /// lost, and the copy had reached the log's end before the metadata changed. A broker that is
-    /// its own controller has no other source for records that the copy may lack.
+    /// its own controller has no other source for records that the copy may lack: it waits for a
+    /// directory that is offline and may have the log.
     ///
     /// # Errors
     /// Directories are offline, and one of them may have the log; a failing disk.
@@ -101,9 +102,8 @@ impl DataDirs {
         if !is_of_topic || recorded != dir.id() {
             return Ok(());
         }
-        if self.metadata.is_some() {
-            let lost = self.offline().next().map(|lost| lost.join(format!("{}-{}", key.0, key.1)));
-            return lost.map_or(Ok(()), |dir| Err(LogError::Offline { dir }));
+        if let (Some(_), Some(lost)) = (self.metadata, self.offline().next()) {
+            return Err(LogError::Offline { dir: lost.join(format!("{}-{}", key.0, key.1)) });
         }
         dir.rename(&found.path, &dir.partition(&key.0, key.1))?;
         self.futures.lock().retain(|one| !is_it(one));

@@ -150,6 +150,32 @@ fn every_error_of_a_device_takes_its_directory_out_of_use() {
     }
 }
 
+fn future(home: &TempDir, dir: &str, topic_id: Uuid) -> String {
+    let name = format!("t-0.{}-future", "7".repeat(32));
+    make(home, &format!("{dir}/{name}"), Some(topic_id));
+    name
+}
+
+#[test]
+fn the_copy_of_a_log_that_is_lost_replaces_it_once_no_directory_is_offline() {
+    let (home, topic_id) = (tempfile::tempdir().unwrap(), random());
+    let name = future(&home, "b", topic_id);
+    let adopt = |dirs: &DataDirs| {
+        let ids = [random(), random()];
+        dirs.dirs.iter().zip(ids).for_each(|(dir, id)| dir.identify_as(id));
+        dirs.adopt_copy(&dirs.dirs[1], &key("t", 0), (topic_id, ids[1]))
+    };
+    // The log may be there.
+    std::fs::write(home.path().join("c"), "no directory").unwrap();
+    let dirs = open(&home, &["a", "b", "c"]).unwrap();
+    assert!(matches!(adopt(&dirs), Err(LogError::Offline { .. })));
+    drop(dirs);
+    std::fs::remove_file(home.path().join("c")).unwrap();
+    assert!(home.path().join("b").join(&name).exists());
+    adopt(&open(&home, &["a", "b", "c"]).unwrap()).unwrap();
+    assert!(home.path().join("b/t-0").exists() && !home.path().join("b").join(&name).exists());
+}
+
 #[test]
 fn checkpoints_are_those_of_the_directorys_own_partitions() {
     let home = tempfile::tempdir().unwrap();
