@@ -55,6 +55,10 @@ impl Channel {
                 _ => Ok(Received::Something),
             },
             Self::Sealed(session) => {
+                if session.closed {
+                    return Ok(Received::End);
+                }
+                let start = plain.len();
                 let got = session.read(|room| stream.try_read(room));
                 if got.is_err() {
                     session.rest();
@@ -66,7 +70,10 @@ impl Channel {
                 session.flush(|bytes| stream.try_write(bytes))?;
                 processed.map_err(std::io::Error::other)?;
                 session.rest();
-                if got == 0 || session.closed { Ok(Received::End) } else { Ok(Received::Something) }
+                // Requests in front of the end of the stream are answered, as in Kafka: the next
+                // receive reports the end.
+                let is_over = (got == 0 || session.closed) && plain.len() == start;
+                Ok(if is_over { Received::End } else { Received::Something })
             }
             Self::Kernel(session) => {
                 let start = plain.len();

@@ -153,6 +153,32 @@ fn check_records_that_have_no_place(rig: &Rig) {
 }
 
 #[test]
+fn a_request_directly_in_front_of_close_notify_is_answered() {
+    rigs().for_each(|rig| check_request_before_the_end(&rig));
+}
+
+fn check_request_before_the_end(rig: &Rig) {
+    let expected = rig.filled("t", 1);
+    let request = levada_wire::encode_request(1, Some("test"), FETCH, &fetch("t")).unwrap();
+    for suite in SUITES {
+        let mut client = rig.forged(suite);
+        let both = [(DATA, &request[..]), (ALERT, &CLOSE_NOTIFY)];
+        let both = both.map(|(kind, payload)| client.seal(kind, payload).unwrap());
+        client.socket.write_all(&both.concat()).unwrap();
+        let mut answer = Vec::new();
+        while let Some((kind, payload)) = client.hear().unwrap() {
+            if kind == DATA {
+                answer.extend_from_slice(&payload);
+            }
+        }
+        let answer = Bytes::from(answer).slice(4..);
+        let (_, answer) = levada_wire::decode_response::<FetchResponse>(answer, FETCH).unwrap();
+        assert!(records(answer) == expected, "{suite:?}");
+    }
+    rig.await_quiet();
+}
+
+#[test]
 fn what_says_nothing_and_what_may_be_refused_does_not_end_the_connection() {
     rigs().for_each(|rig| check_what_does_not_end(&rig));
 }
