@@ -40,8 +40,14 @@ pub enum Next {
 /// A connection's TLS state.
 pub struct TlsSession {
     tls: UnbufferedServerConnection,
-    /// Received and not processed: the front of a record.
+    /// Received and not processed: the front of a record, behind the records that hold the front of
+    /// a message.
     incoming: Vec<u8>,
+    /// Place in `incoming` at which the record begins that a handshake receives. Its header must be
+    /// read before rustls processes it: rustls moves the parts of a message together.
+    record: usize,
+    /// True if the last read of a handshake completed a record.
+    has_record: bool,
     /// Encrypted and not sent.
     outgoing: Vec<u8>,
     /// True if the peer has sent the end of the stream.
@@ -60,7 +66,9 @@ impl TlsSession {
     pub fn new(config: Arc<ServerConfig>) -> Result<Self, rustls::Error> {
         let tls = UnbufferedServerConnection::new(config)?;
         let (incoming, outgoing) = (Vec::new(), Vec::new());
-        Ok(Self { tls, incoming, outgoing, closed: false, said_nothing: true, over: false })
+        let (record, has_record) = Default::default();
+        let (closed, said_nothing, over) = (false, true, false);
+        Ok(Self { tls, incoming, record, has_record, outgoing, closed, said_nothing, over })
     }
 
     /// Processes received bytes. Decrypted data is appended to `plain`; bytes to be sent to the
@@ -79,7 +87,7 @@ impl TlsSession {
             let UnbufferedStatus { mut discard, state } = self.tls.process_tls_records(&mut self.incoming);
             let next = match state {
                 Err(error) => {
-                    self.incoming.drain(..discard);
+                    self.discard(discard);
                     self.encode_alert();
                     return Err(error);
                 }
@@ -113,11 +121,17 @@ impl TlsSession {
                 // Early data is not offered.
                 Ok(_) => Some(Next::Done),
             };
-            self.incoming.drain(..discard);
+            self.discard(discard);
             if let Some(next) = next {
                 return Ok(next);
             }
         }
+    }
+
+    /// Drops processed bytes.
+    fn discard(&mut self, count: usize) {
+        self.incoming.drain(..count);
+        self.record = self.record.saturating_sub(count);
     }
 
     /// Takes the alert of a failure, without a further step: rustls would process the failed bytes
@@ -144,19 +158,21 @@ impl TlsSession {
         &mut self,
         read: impl FnOnce(&mut [u8]) -> io::Result<usize>,
     ) -> io::Result<usize> {
-        let end = match self.incoming.first_chunk::<HEADER_BYTES>() {
-            None => HEADER_BYTES,
-            Some([.., high, low]) => HEADER_BYTES + usize::from(u16::from_be_bytes([*high, *low])),
-        };
-        self.read_up_to(end.min(HEADER_BYTES + RECORD_BYTES), read)
+        let end = record_end(&self.incoming[self.record..]).min(HEADER_BYTES + RECORD_BYTES);
+        let got = self.read_up_to(self.record + end, read)?;
+        let received = &self.incoming[self.record..];
+        self.has_record = received.len() >= HEADER_BYTES && received.len() >= record_end(received);
+        if self.has_record {
+            // A message may continue in the next record.
+            self.record = self.incoming.len();
+        }
+        Ok(got)
     }
 
-    /// True if a whole record has been received and not processed.
+    /// True if the last read within a record completed it.
     #[must_use]
     pub fn has_record(&self) -> bool {
-        self.incoming.first_chunk::<HEADER_BYTES>().is_some_and(|[.., high, low]| {
-            self.incoming.len() >= HEADER_BYTES + usize::from(u16::from_be_bytes([*high, *low]))
-        })
+        self.has_record
     }
 
     /// Reads what there is.
@@ -250,6 +266,15 @@ impl TlsSession {
     }
 }
 
+/// Number of bytes of the record that begins with these bytes; those of its header until that is
+/// whole.
+fn record_end(received: &[u8]) -> usize {
+    match received.first_chunk::<HEADER_BYTES>() {
+        None => HEADER_BYTES,
+        Some([.., high, low]) => HEADER_BYTES + usize::from(u16::from_be_bytes([*high, *low])),
+    }
+}
+
 impl Seal for TlsSession {
     fn seal(&mut self, plain: &[u8], sealed: &mut Vec<u8>) -> io::Result<()> {
         loop {
@@ -282,7 +307,7 @@ impl Seal for TlsSession {
                 }
                 _ => Some(Err(io::ErrorKind::NotConnected.into())),
             };
-            self.incoming.drain(..discard);
+            self.discard(discard);
             if let Some(done) = done {
                 return done;
             }

@@ -38,6 +38,10 @@ const TIME_MAX: Duration = Duration::from_secs(10);
 const UNDER_WAY_MAX: u64 = 8192;
 const DESCRIPTORS_PART: u64 = 4;
 
+/// Number of reads that a handshake may take. Its largest messages are certificates, and come in a
+/// few records; each read costs a call of the kernel, however short the record is.
+const READS_MAX: usize = 4096;
+
 /// A tenth of the processor time of a busy shard on the same processor, and all idle time.
 const HANDSHAKES_NICE: i32 = 10;
 
@@ -62,6 +66,8 @@ enum Failed {
     NoTls,
     #[error("the client closed the connection")]
     HungUp,
+    #[error("the handshake came in more than {READS_MAX} parts")]
+    Scattered,
     #[error("{0}")]
     Refused(rustls::Error),
     #[error("{0}")]
@@ -213,7 +219,7 @@ async fn agree(
     session: &mut TlsSession,
     context: &TlsContext,
 ) -> Result<Option<CertifiedName>, Failed> {
-    let mut early = BytesMut::new();
+    let (mut early, mut reads) = (BytesMut::new(), 0);
     loop {
         let next = session.process(&mut early);
         send_all(stream, &session.take_outgoing()).await?;
@@ -226,11 +232,13 @@ async fn agree(
             stream.readable().await?;
             match session.read_within_record(|room| stream.try_read(room)) {
                 Ok(0) => return Err(Failed::HungUp),
+                Ok(_) if reads == READS_MAX => return Err(Failed::Scattered),
                 Ok(_) => break,
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
                 Err(error) => return Err(error.into()),
             }
         }
+        reads += 1;
         if session.is_no_tls() {
             return Err(Failed::NoTls);
         }

@@ -34,6 +34,7 @@ mod forger;
 mod hostile;
 mod rekeying;
 mod revocation;
+mod scattered;
 
 /// An authority, and a broker that goes by it.
 struct Rig {
