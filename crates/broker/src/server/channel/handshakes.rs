@@ -24,6 +24,7 @@ use crate::clock::steady_ms;
 use crate::descriptors;
 use crate::log_pace::LogPace;
 use crate::server::StartError;
+use crate::server::connection_limits::ConnectionPermit;
 use crate::server::shard::Accepted;
 use crate::shutdown::Stop;
 use crate::tasks::guarded;
@@ -196,7 +197,7 @@ async fn handshake(shared: &Rc<Shared>, mut accepted: Accepted) -> Result<Accept
         Err(error @ (Failed::Refused(_) | Failed::Nobody(_))) => {
             // In a separate task: the reason must arrive before the connection is reset because of
             // further bytes of the client.
-            tokio::task::spawn_local(tokio::time::timeout(FAREWELL, farewell(stream)));
+            tokio::task::spawn_local(tokio::time::timeout(FAREWELL, farewell(stream, accepted.permit)));
             return Err(error);
         }
         Err(error) => return Err(error),
@@ -266,8 +267,8 @@ async fn send_all(stream: &TcpStream, mut bytes: &[u8]) -> std::io::Result<()> {
 }
 
 /// Sends the end of the stream, and reads the client's bytes in flight: closing before would reset
-/// the connection, and the client might never get the reason.
-async fn farewell(stream: TcpStream) {
+/// the connection, and the client might never get the reason. The connection keeps its place.
+async fn farewell(stream: TcpStream, _permit: ConnectionPermit) {
     let _ = socket2::SockRef::from(&stream).shutdown(std::net::Shutdown::Write);
     let mut left = FAREWELL_BYTES;
     let mut some = [0; 4096];

@@ -65,3 +65,29 @@ fn a_handshake_in_thousands_of_parts_ends() {
         other => panic!("{other:?}"),
     }
 }
+
+#[test]
+fn a_client_that_is_refused_at_the_handshake_keeps_its_place_until_it_is_gone() {
+    let rig = Rig::new(&["max.connections.per.ip=1"]);
+    let connect = || {
+        let socket = TcpStream::connect(rig.address(1)).unwrap();
+        socket.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
+        socket
+    };
+    let mut refused = connect();
+    // A handshake message of no known kind.
+    refused.write_all(&[22, 3, 1, 0, 4, 0xff, 0, 0, 0]).unwrap();
+    let mut said = Vec::new();
+    refused.read_to_end(&mut said).unwrap();
+    assert_eq!((said[0], said[5]), (21, 2), "a fatal alert: {said:?}");
+    match connect().read(&mut [0]) {
+        Ok(0) => {}
+        Err(error) if error.kind() == ErrorKind::ConnectionReset => {}
+        other => panic!("{other:?}"),
+    }
+    drop(refused);
+    let started = std::time::Instant::now();
+    while ask(&mut rig.connect(rig.client(None, None)), FETCH, &fetch("none")).is_err() {
+        assert!(started.elapsed() < Duration::from_secs(60), "the place stays taken");
+    }
+}
