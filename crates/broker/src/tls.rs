@@ -18,6 +18,8 @@ use crate::keystore::{self, SslSettings, TlsError};
 use crate::security::Session;
 
 pub mod names;
+#[cfg(test)]
+mod tests;
 
 use self::names::{CertifiedName, Names, Rules};
 
@@ -27,12 +29,13 @@ pub(crate) struct Tls {
 }
 
 /// TLS configuration of one listener.
+#[derive(Clone)]
 pub struct TlsContext {
     config: Arc<ServerConfig>,
     rules: Rules,
     /// Subject of the certificate.
     names: Option<Names>,
-    /// Identity of the files at the time of reading.
+    /// Identity of the files before they were read.
     files: Vec<(PathBuf, FileVersion)>,
 }
 
@@ -94,6 +97,7 @@ impl Tls {
             if !which(&kept) {
                 continue;
             }
+            let files = kept.files.iter().map(|(path, _)| (path.clone(), FileVersion::of(path))).collect();
             match TlsContext::load(config.settings(), listener, Some(&kept)) {
                 Ok(context) => {
                     slot.store(Arc::new(context));
@@ -101,14 +105,7 @@ impl Tls {
                 }
                 Err(error) => {
                     // Checked again only when the files change again.
-                    let files =
-                        kept.files.iter().map(|(path, _)| (path.clone(), FileVersion::of(path))).collect();
-                    slot.store(Arc::new(TlsContext {
-                        files,
-                        config: kept.config.clone(),
-                        rules: kept.rules.clone(),
-                        names: kept.names.clone(),
-                    }));
+                    slot.store(Arc::new(TlsContext { files, ..TlsContext::clone(&kept) }));
                     tracing::error!(%error, "cannot reload the TLS key and trust stores; the previous ones stay in use");
                 }
             }
@@ -130,6 +127,8 @@ impl TlsContext {
     /// # Errors
     /// The first setting that cannot be used.
     pub fn of(view: &SslSettings<'_>, client_auth: &str, before: Option<&Self>) -> Result<Self, TlsError> {
+        // Before the files are read: a file that changes meanwhile is read again.
+        let files = files(view);
         let no_identity =
             || view.error("ssl.keystore.location", "a TLS listener needs a key store, in PEM or PKCS12");
         let identity = keystore::identity(view)?.ok_or_else(no_identity)?;
@@ -174,11 +173,7 @@ impl TlsContext {
         let rules = view.text("ssl.principal.mapping.rules").unwrap_or("DEFAULT");
         let rules =
             Rules::parse(rules).map_err(|reason| view.error("ssl.principal.mapping.rules", reason))?;
-        let paths = ["ssl.keystore.location", "ssl.truststore.location", keystore::REVOKED].into_iter();
-        let files = paths
-            .filter_map(|key| view.text(key))
-            .map(|path| (PathBuf::from(path), FileVersion::of(path.as_ref())));
-        Ok(Self { config: Arc::new(config), rules, names, files: files.collect() })
+        Ok(Self { config: Arc::new(config), rules, names, files })
     }
 
     /// Names in the first certificate of the peer's chain; none if the peer presented no
@@ -220,6 +215,13 @@ impl TlsContext {
     fn is_stale(&self) -> bool {
         self.files.iter().any(|(path, version)| FileVersion::of(path) != *version)
     }
+}
+
+/// The files of a listener, and their versions.
+fn files(view: &SslSettings<'_>) -> Vec<(PathBuf, FileVersion)> {
+    let paths = ["ssl.keystore.location", "ssl.truststore.location", keystore::REVOKED].into_iter();
+    let version = |path: &str| (PathBuf::from(path), FileVersion::of(path.as_ref()));
+    paths.filter_map(|key| view.text(key)).map(version).collect()
 }
 
 impl FileVersion {
