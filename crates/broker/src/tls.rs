@@ -10,7 +10,9 @@ use std::time::SystemTime;
 
 use arc_swap::ArcSwap;
 use rustls::ServerConfig;
-use rustls::pki_types::CertificateDer;
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::{CertificateDer, UnixTime};
+use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{VerifierBuilderError, WebPkiClientVerifier};
 
 use crate::config::{BrokerConfig, Listener, Settings};
@@ -32,6 +34,8 @@ pub(crate) struct Tls {
 #[derive(Clone)]
 pub struct TlsContext {
     config: Arc<ServerConfig>,
+    /// None if the listener requests no certificates of clients.
+    verifier: Option<Arc<dyn ClientCertVerifier>>,
     rules: Rules,
     /// Subject of the certificate.
     names: Option<Names>,
@@ -141,30 +145,10 @@ impl TlsContext {
         let builder = ServerConfig::builder_with_provider(provider.clone())
             .with_protocol_versions(&view.versions())
             .map_err(|error| view.error("ssl.enabled.protocols", error.to_string()))?;
-        let builder = match client_auth {
-            "none" => builder.with_no_client_auth(),
-            wish => {
-                let key = "ssl.truststore.location";
-                let nobody = || {
-                    view.error(
-                        key,
-                        "ssl.client.auth requires client certificates, and no trust store is set to verify them",
-                    )
-                };
-                let roots = Arc::new(view.roots(keystore::trusted(view)?.ok_or_else(nobody)?)?);
-                // Every certificate of a chain has to be in no list, and a list there has to be for
-                // each that signs.
-                let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider)
-                    .with_crls(keystore::revoked(view)?)
-                    .enforce_revocation_expiration();
-                let verifier = if wish == "requested" { verifier.allow_unauthenticated() } else { verifier };
-                builder.with_client_cert_verifier(verifier.build().map_err(|error| match error {
-                    VerifierBuilderError::InvalidCrl(error) => {
-                        view.error(keystore::REVOKED, format!("a revocation list cannot be used: {error:?}"))
-                    }
-                    error => view.error(key, error.to_string()),
-                })?)
-            }
+        let verifier = verifier(view, client_auth, provider)?;
+        let builder = match &verifier {
+            None => builder.with_no_client_auth(),
+            Some(verifier) => builder.with_client_cert_verifier(verifier.clone()),
         };
         let mut config = builder.with_single_cert(identity.chain, identity.key).map_err(|error| {
             view.error("ssl.keystore.location", format!("the key and the certificate do not fit: {error}"))
@@ -173,7 +157,22 @@ impl TlsContext {
         let rules = view.text("ssl.principal.mapping.rules").unwrap_or("DEFAULT");
         let rules =
             Rules::parse(rules).map_err(|reason| view.error("ssl.principal.mapping.rules", reason))?;
-        Ok(Self { config: Arc::new(config), rules, names, files })
+        Ok(Self { config: Arc::new(config), verifier, rules, names, files })
+    }
+
+    /// Verifies the certificates of a client that has resumed an earlier session: they may have
+    /// expired since, and so may the revocation lists.
+    ///
+    /// # Errors
+    /// The certificates are not good any more.
+    pub(crate) fn verify(
+        &self,
+        certificates: Option<&[CertificateDer<'static>]>,
+    ) -> Result<(), rustls::Error> {
+        let (Some(verifier), Some([own, issuers @ ..])) = (&self.verifier, certificates) else {
+            return Ok(());
+        };
+        verifier.verify_client_cert(own, issuers, UnixTime::now()).map(drop)
     }
 
     /// Names in the first certificate of the peer's chain; none if the peer presented no
@@ -222,6 +221,38 @@ fn files(view: &SslSettings<'_>) -> Vec<(PathBuf, FileVersion)> {
     let paths = ["ssl.keystore.location", "ssl.truststore.location", keystore::REVOKED].into_iter();
     let version = |path: &str| (PathBuf::from(path), FileVersion::of(path.as_ref()));
     paths.filter_map(|key| view.text(key)).map(version).collect()
+}
+
+/// Verifier of the certificates of clients; none if the listener requests none.
+fn verifier(
+    view: &SslSettings<'_>,
+    client_auth: &str,
+    provider: Arc<CryptoProvider>,
+) -> Result<Option<Arc<dyn ClientCertVerifier>>, TlsError> {
+    if client_auth == "none" {
+        return Ok(None);
+    }
+    let key = "ssl.truststore.location";
+    let nobody = || {
+        view.error(
+            key,
+            "ssl.client.auth requires client certificates, and no trust store is set to verify them",
+        )
+    };
+    let roots = Arc::new(view.roots(keystore::trusted(view)?.ok_or_else(nobody)?)?);
+    // Every certificate of a chain has to be in no list, and a list there has to be for each that
+    // signs.
+    let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider)
+        .with_crls(keystore::revoked(view)?)
+        .enforce_revocation_expiration();
+    let verifier = if client_auth == "requested" { verifier.allow_unauthenticated() } else { verifier };
+    let verifier = verifier.build().map_err(|error| match error {
+        VerifierBuilderError::InvalidCrl(error) => {
+            view.error(keystore::REVOKED, format!("a revocation list cannot be used: {error:?}"))
+        }
+        error => view.error(key, error.to_string()),
+    })?;
+    Ok(Some(verifier))
 }
 
 impl FileVersion {

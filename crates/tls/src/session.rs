@@ -13,7 +13,7 @@ use rustls::kernel::KernelConnection;
 use rustls::pki_types::CertificateDer;
 use rustls::server::{ServerConnectionData, UnbufferedServerConnection};
 use rustls::unbuffered::{ConnectionState, EncodeError, EncodeTlsData, EncryptError, UnbufferedStatus};
-use rustls::{ExtractedSecrets, ProtocolVersion, ServerConfig, SupportedCipherSuite};
+use rustls::{ExtractedSecrets, HandshakeKind, ProtocolVersion, ServerConfig, SupportedCipherSuite};
 
 /// The header of a record: its kind, a version, its length.
 const HEADER_BYTES: usize = 5;
@@ -233,6 +233,13 @@ impl TlsSession {
     #[must_use]
     pub fn peer_certificates(&self) -> Option<&[CertificateDer<'static>]> {
         self.tls.peer_certificates()
+    }
+
+    /// True if the client has resumed an earlier session: its certificates are those of that
+    /// session, and were not verified again.
+    #[must_use]
+    pub fn is_resumed(&self) -> bool {
+        self.tls.handshake_kind() == Some(HandshakeKind::Resumed)
     }
 
     pub(crate) fn suite(&self) -> Option<(ProtocolVersion, SupportedCipherSuite)> {

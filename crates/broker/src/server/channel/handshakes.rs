@@ -244,14 +244,14 @@ async fn agree(
             return Err(Failed::NoTls);
         }
     }
-    match context.peer(session.peer_certificates()) {
-        Ok(name) => Ok(name),
-        Err(reason) => {
-            session.send_close_notify();
-            send_all(stream, &session.take_outgoing()).await?;
-            Err(Failed::Nobody(reason))
-        }
+    let verified = if session.is_resumed() { context.verify(session.peer_certificates()) } else { Ok(()) };
+    let named = verified.map_err(Failed::Refused);
+    let named = named.and_then(|()| context.peer(session.peer_certificates()).map_err(Failed::Nobody));
+    if named.is_err() {
+        session.send_close_notify();
+        send_all(stream, &session.take_outgoing()).await?;
     }
+    named
 }
 
 async fn send_all(stream: &TcpStream, mut bytes: &[u8]) -> std::io::Result<()> {

@@ -73,3 +73,36 @@ fn a_certificate_does_not_name_whoever_shows_none() {
     fetched(&mut rig.connect(rig.client(None, Some("duke"))), "t");
     assert!(ask(&mut rig.connect(rig.client(None, Some("ANONYMOUS"))), FETCH, &fetch("t")).is_err());
 }
+
+#[test]
+fn a_client_whose_certificate_has_expired_does_not_resume_its_session() {
+    let rig = Rig::new(&["ssl.client.auth=required"]);
+    rig.filled("t", 1);
+    let expires = crate::clock::now_ms() / 1000 + 5;
+    let mut params = CertificateParams::new(["localhost".to_owned()]).unwrap();
+    params.not_after = date_time_ymd(1970, 1, 1) + Duration::from_secs(expires.unsigned_abs());
+    let key = KeyPair::generate().unwrap();
+    let certificate = params.signed_by(&key, &rig.authority).unwrap().der().clone();
+    let versions = [&rustls::version::TLS13, &rustls::version::TLS12];
+    let clients = versions.map(|version| {
+        let mut roots = RootCertStore::empty();
+        roots.add(rig.authority.der().clone()).unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let builder = ClientConfig::builder_with_provider(provider).with_protocol_versions(&[version]);
+        let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
+        let builder = builder.unwrap().with_root_certificates(roots);
+        builder.with_client_auth_cert(vec![certificate.clone()], key).unwrap()
+    });
+    for client in &clients {
+        fetched(&mut rig.connect(client.clone()), "t");
+        let mut resumed = rig.connect(client.clone());
+        fetched(&mut resumed, "t");
+        assert_eq!(resumed.conn.handshake_kind(), Some(rustls::HandshakeKind::Resumed));
+    }
+    while crate::clock::now_ms() / 1000 <= expires {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    for client in &clients {
+        assert!(ask(&mut rig.connect(client.clone()), FETCH, &fetch("t")).is_err());
+    }
+}
