@@ -29,7 +29,6 @@ const NO_MECHANISM: &str = "none";
 /// One connection's gate.
 pub(super) struct AuthGate {
     session: Rc<Session>,
-    sasl: Option<Arc<SaslConfig>>,
     state: State,
     /// Start of the last authentication.
     talking: Instant,
@@ -76,7 +75,7 @@ pub(super) enum AuthError {
 impl AuthGate {
     /// The gate of a connection that came in as `info`.
     pub(super) fn new(broker: &Broker, info: &ConnectionInfo) -> Self {
-        let sasl = broker.config().security.sasl.get(&info.listener.name).cloned();
+        let sasl = sasl(broker, info);
         let address = info.peer.ip();
         let session = match &info.certificate {
             Some(name) if sasl.is_none() => Session::new(&name.principal, address),
@@ -86,11 +85,11 @@ impl AuthGate {
             let mechanism = if info.certificate.is_some() { "certificate" } else { "none" };
             broker.access().audit().entered(&session, &info.listener.name, mechanism);
         }
-        let state = match &sasl {
-            Some(config) => State::Talking(Box::new(Exchange::new(config.clone(), nonce()))),
+        let state = match sasl {
+            Some(config) => State::Talking(Box::new(Exchange::new(config, nonce()))),
             None => State::Open(None),
         };
-        Self { session: Rc::new(session), sasl, state, talking: Instant::now() }
+        Self { session: Rc::new(session), state, talking: Instant::now() }
     }
 
     /// Identity of the client.
@@ -142,7 +141,8 @@ impl AuthGate {
             // The clock is read only for clients whose session can end.
             let Some(entered) = entered else { return Ok(AuthStep::Through(frame)) };
             let now_ms = steady_ms();
-            let begins = self.sasl.as_ref().filter(|_| is_handshake(&frame));
+            // By the configuration in force: a user who was removed since cannot stay.
+            let begins = if is_handshake(&frame) { sasl(broker, info) } else { None };
             match begins.and_then(|config| entered.again(config, now_ms)) {
                 Some(exchange) => {
                     (self.state, self.talking) = (State::Talking(Box::new(exchange)), Instant::now());
@@ -218,11 +218,16 @@ impl Authenticated {
 
     /// The talk in which the client shows again who it is, unless its session never ends or it is
     /// too soon for that.
-    fn again(&self, config: &Arc<SaslConfig>, now_ms: i64) -> Option<Exchange> {
+    fn again(&self, config: Arc<SaslConfig>, now_ms: i64) -> Option<Exchange> {
         let too_soon = self.again_ms.is_some_and(|last_ms| now_ms - last_ms < AGAIN_AFTER_MS);
         (self.expires_ms.is_some() && !too_soon)
-            .then(|| Exchange::again(config.clone(), nonce(), self.identity.clone()))
+            .then(|| Exchange::again(config, nonce(), self.identity.clone()))
     }
+}
+
+/// SASL as the listener of a connection offers it now; none for a listener without.
+fn sasl(broker: &Broker, info: &ConnectionInfo) -> Option<Arc<SaslConfig>> {
+    broker.config().security.sasl.get(&info.listener.name).cloned()
 }
 
 fn is_handshake(frame: &[u8]) -> bool {

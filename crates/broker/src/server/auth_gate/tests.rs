@@ -1,10 +1,68 @@
-//! The end of sessions while the wall clock is set.
+//! The end of sessions while the wall clock is set, and clients that authenticate again.
+
+use levada_wire::messages::incremental_alter_configs_request::{AlterConfigsResource, AlterableConfig};
+use levada_wire::messages::{IncrementalAlterConfigsRequest, SaslAuthenticateRequest, SaslHandshakeRequest};
+use levada_wire::{Client, ClientOptions};
 
 use super::*;
 use crate::clock::skew;
+use crate::config::{BrokerConfig, Sources};
 use crate::security::sasl::Mechanism;
+use crate::server::Server;
 
 const DAY_MS: i64 = 86_400_000;
+
+/// Key and value that let alice in with a password.
+const PASSWORDS: &str = "listener.name.client.plain.sasl.jaas.config";
+
+fn passwords(password: &str) -> String {
+    format!("org.apache.kafka.common.security.plain.PlainLoginModule required user_alice=\"{password}\";")
+}
+
+/// Error code of an authentication as alice.
+fn authenticate(client: &mut Client, password: &str) -> i16 {
+    let mut handshake = SaslHandshakeRequest::default();
+    handshake.mechanism = "PLAIN".into();
+    assert_eq!(client.request_at(1, &handshake).unwrap().error_code, 0);
+    let mut token = SaslAuthenticateRequest::default();
+    token.auth_bytes = format!("\0alice\0{password}").into_bytes().into();
+    client.request_at(2, &token).unwrap().error_code
+}
+
+#[test]
+fn a_client_authenticates_again_by_the_passwords_in_force() {
+    let directory = tempfile::tempdir().unwrap();
+    let flags = [
+        format!("log.dirs={}", directory.path().display()),
+        "listeners=PLAINTEXT://127.0.0.1:0,CLIENT://127.0.0.1:0".to_owned(),
+        "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CLIENT:SASL_PLAINTEXT".to_owned(),
+        "levada.http.listen=".to_owned(),
+        "sasl.enabled.mechanisms=PLAIN".to_owned(),
+        "connections.max.reauth.ms=3600000".to_owned(),
+        format!("{PASSWORDS}={}", passwords("old")),
+    ];
+    let server = Server::start(BrokerConfig::load(&Sources::flags(flags)).unwrap()).unwrap();
+    let address = |listener: usize| server.kafka_addresses()[listener].to_string();
+    let mut clients = [(); 2].map(|()| {
+        let mut client = Client::connect_unnegotiated(&address(1), &ClientOptions::default()).unwrap();
+        assert_eq!(authenticate(&mut client, "old"), 0);
+        client
+    });
+    let mut config = AlterableConfig::default();
+    (config.name, config.value) = (PASSWORDS.into(), Some(passwords("new").into()));
+    let mut resource = AlterConfigsResource::default();
+    (resource.resource_type, resource.resource_name, resource.configs) = (4, "1".into(), vec![config]);
+    let mut request = IncrementalAlterConfigsRequest::default();
+    request.resources = vec![resource];
+    let mut admin = Client::connect(&address(0), &ClientOptions::default()).unwrap();
+    let answer = admin.request(&request).unwrap();
+    assert_eq!((answer.responses[0].error_code, &answer.responses[0].error_message), (0, &None));
+    let refused = crate::error_code::ErrorCode::SaslAuthenticationFailed.code();
+    assert_eq!(authenticate(&mut clients[0], "old"), refused);
+    assert_eq!(authenticate(&mut clients[1], "new"), 0);
+    drop((admin, clients));
+    server.stop();
+}
 
 #[test]
 fn setting_the_wall_clock_ends_no_session_and_lengthens_none() {
