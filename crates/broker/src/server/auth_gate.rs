@@ -99,7 +99,7 @@ impl AuthGate {
 
     /// The connection is over; who came in has left.
     pub(super) fn close(&self, broker: &Broker, info: &ConnectionInfo, reason: &dyn std::fmt::Display) {
-        if self.is_open() {
+        if self.has_entered() {
             broker.access().audit().left(&self.session, &info.listener.name, reason);
         }
     }
@@ -107,6 +107,14 @@ impl AuthGate {
     /// True if the client is authenticated, or the listener requires no authentication.
     pub(super) fn is_open(&self) -> bool {
         matches!(self.state, State::Open(_))
+    }
+
+    /// True if the client has been let in at some time, also while it authenticates again.
+    fn has_entered(&self) -> bool {
+        match &self.state {
+            State::Open(_) => true,
+            State::Talking(exchange) => exchange.is_again(),
+        }
     }
 
     /// Deadline for authentication; none once the client is authenticated.

@@ -1,5 +1,8 @@
 //! The end of sessions while the wall clock is set, and clients that authenticate again.
 
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+
 use levada_wire::messages::incremental_alter_configs_request::{AlterConfigsResource, AlterableConfig};
 use levada_wire::messages::{IncrementalAlterConfigsRequest, SaslAuthenticateRequest, SaslHandshakeRequest};
 use levada_wire::{Client, ClientOptions};
@@ -7,6 +10,7 @@ use levada_wire::{Client, ClientOptions};
 use super::*;
 use crate::clock::skew;
 use crate::config::{BrokerConfig, Sources};
+use crate::security::oauth::OauthConfig;
 use crate::security::sasl::Mechanism;
 use crate::server::Server;
 
@@ -62,6 +66,22 @@ fn a_client_authenticates_again_by_the_passwords_in_force() {
     assert_eq!(authenticate(&mut clients[1], "new"), 0);
     drop((admin, clients));
     server.stop();
+}
+
+#[test]
+fn a_client_that_authenticates_again_has_entered_and_its_end_is_audited() {
+    let config = || {
+        let (offers, passwords, tokens) = (Vec::new(), BTreeMap::new(), OauthConfig::default());
+        Arc::new(SaslConfig { offers, passwords, tokens })
+    };
+    let gate = |exchange| AuthGate {
+        session: Rc::new(Session::anonymous(Ipv4Addr::LOCALHOST.into())),
+        state: State::Talking(Box::new(exchange)),
+        talking: Instant::now(),
+    };
+    let ann = AuthenticatedUser { user: "ann".to_owned(), mechanism: Mechanism::Plain, by_token: false };
+    assert!(!gate(Exchange::new(config(), nonce())).has_entered());
+    assert!(gate(Exchange::again(config(), nonce(), ann)).has_entered());
 }
 
 #[test]
