@@ -204,6 +204,8 @@ pub(crate) struct Context {
     mute: Cell<Duration>,
     /// The time that another thread was busy with the request.
     spent_elsewhere: Cell<Duration>,
+    /// True if the time of the request counts against no quota.
+    is_exempt: Cell<bool>,
     /// The share of the memory of requests, if the request is large enough to count.
     held: Cell<Option<Held>>,
 }
@@ -229,8 +231,8 @@ impl Context {
         header: RequestHeader,
         (info, session, local): (Rc<ConnectionInfo>, Rc<Session>, SocketAddr),
     ) -> Self {
-        let (mute, spent_elsewhere, held) = Default::default();
-        Self { service, header, info, session, local, mute, spent_elsewhere, held }
+        let (mute, spent_elsewhere, is_exempt, held) = Default::default();
+        Self { service, header, info, session, local, mute, spent_elsewhere, is_exempt, held }
     }
 
     /// With the request's share of the memory of requests, held until the body is dropped, or until

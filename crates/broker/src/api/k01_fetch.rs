@@ -20,10 +20,11 @@
 //!
 //! A follower reads up to the log end, and its offset shows which records it has: the leader's
 //! rules are in `levada_cluster::replication::leader`. It waits for appends, consumers wait for the
-//! high watermark. Its bytes count against no client's quota. Consumers may read from a follower
-//! from version 11 on (KIP-392); with `replica.selector.class` the leader sends a consumer to a
-//! replica in sync that has its offset and is in its rack. A follower that is not in sync gets no
-//! records of a throttled partition while `leader.replication.throttled.rate` is exceeded.
+//! high watermark. Its bytes and its time count against no client's quota. Consumers may read from
+//! a follower from version 11 on (KIP-392); with `replica.selector.class` the leader sends a
+//! consumer to a replica in sync that has its offset and is in its rack. A follower that is not in
+//! sync gets no records of a throttled partition while `leader.replication.throttled.rate` is
+//! exceeded.
 //!
 //! Checks Read on each topic, or ClusterAction if a replica fetches.
 
@@ -323,8 +324,10 @@ impl Target {
 
 fn resolve(context: &Context, request: &FetchRequest) -> Arc<Vec<Target>> {
     let mut targets = Vec::with_capacity(request.topics.iter().map(|topic| topic.partitions.len()).sum());
-    let replica = request.replica_id >= 0 && context.broker().access().has_authorizer();
-    let replica = replica.then(|| context.may_cluster(Operation::ClusterAction));
+    let replica = (request.replica_id >= 0).then(|| context.may_cluster(Operation::ClusterAction));
+    if replica == Some(true) {
+        context.exempt_time();
+    }
     for topic in &request.topics {
         let key = (&topic.name, topic.topic_id);
         let permitted = match replica {

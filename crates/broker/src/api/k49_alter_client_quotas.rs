@@ -3,8 +3,9 @@
 //! Sets and lifts limits of users, client ids, both together, and addresses; all of an entity or
 //! none. The limits apply at once: a connection whose client has used more than its
 //! `producer_byte_rate`, `consumer_byte_rate` or `request_percentage` gets its answer first and is
-//! muted then (KIP-219). Without authentication every user is `ANONYMOUS`. Checks AlterConfigs on
-//! the cluster.
+//! muted then (KIP-219). The time of requests of other brokers, and of clients that have yet to
+//! authenticate, counts against no quota. Without authentication every user is `ANONYMOUS`. Checks
+//! AlterConfigs on the cluster.
 //!
 //! Not done: the mute for `request_percentage` is not announced in the answer.
 

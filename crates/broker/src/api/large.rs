@@ -64,6 +64,8 @@ pub(crate) struct LargeAnswer {
     pub(crate) mute: Duration,
     /// The time that the thread was busy with it.
     pub(crate) spent: Duration,
+    /// True if that time counts against no quota.
+    pub(crate) is_exempt: bool,
 }
 
 /// Starts the thread. The thread ends after its last sender.
@@ -106,6 +108,7 @@ pub(super) async fn answer_elsewhere(
     assert!(large.send(request).await.is_ok(), "the thread is there as long as a shard is");
     let answered = answered.await.expect("a large request is answered");
     context.spent_elsewhere.set(answered.spent);
+    context.is_exempt.set(answered.is_exempt);
     context.mute_for(answered.mute);
     answered.reply
 }
@@ -139,7 +142,8 @@ impl LargeRequest {
             // A shard that stops does not wait longer than its grace period.
             () = self.asker.closed() => return,
         };
+        let (mute, spent, is_exempt) = (context.mute(), meter.busy(), context.is_exempt.get());
         // The connection may have closed.
-        let _ = self.asker.send(LargeAnswer { reply, mute: context.mute(), spent: meter.busy() });
+        let _ = self.asker.send(LargeAnswer { reply, mute, spent, is_exempt });
     }
 }

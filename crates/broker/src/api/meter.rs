@@ -1,7 +1,11 @@
-//! The time that a thread spends on a request, without the time in which the request waits.
+//! The time that a thread spends on a request, without the time in which the request waits, and the
+//! quota that it counts against.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
+
+use crate::api::Context;
+use crate::quota::Used;
 
 /// The meter of one request. A request that does not wait costs one reading of the clock in
 /// addition to the first.
@@ -42,6 +46,23 @@ impl Meter {
     /// End of the last step.
     pub(crate) fn ended(&self) -> Instant {
         self.ended.get()
+    }
+}
+
+impl Context {
+    /// Notes that another broker has sent the request: as in Kafka, its time counts against no
+    /// quota.
+    pub(super) fn exempt_time(&self) {
+        self.is_exempt.set(true);
+    }
+
+    /// Books the time that threads were busy with the request; returns the time for which the
+    /// connection is to be muted.
+    pub(crate) fn book_time(&self, spent: Duration) -> Duration {
+        if self.is_exempt.get() {
+            return Duration::ZERO;
+        }
+        self.broker().quotas().book(Used::Time, self.client(), spent.as_secs_f64() * 100.0)
     }
 }
 

@@ -25,7 +25,6 @@ use crate::api::connection_info::ConnectionInfo;
 use crate::api::meter::Meter;
 use crate::api::{self, Context, Reply, RequestError};
 use crate::clock::steady_ms;
-use crate::quota::Used;
 use crate::replay;
 use crate::request_memory::{Held, NewcomerShare};
 use crate::server::auth_gate::{AuthError, AuthGate, AuthStep};
@@ -251,9 +250,9 @@ impl Connection {
                 }
             }
         }
-        let percent = local.as_secs_f64() * 100.0;
-        let mute =
-            context.mute().max(self.shard.broker().quotas().book(Used::Time, context.client(), percent));
+        // Clients that have yet to authenticate have no quota, as in Kafka.
+        let booked = if self.gate.is_open() { context.book_time(local) } else { Duration::ZERO };
+        let mute = context.mute().max(booked);
         drop(context);
         self.shard.service.requests.throttled(api, mute);
         if !mute.is_zero() {

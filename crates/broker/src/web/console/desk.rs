@@ -26,7 +26,6 @@ use crate::api::meter::Meter;
 use crate::api::{self, Context, Reply, RequestError, Service};
 use crate::blocking::off_shard;
 use crate::broker::Broker;
-use crate::quota::Used;
 use crate::security::Session;
 use crate::shutdown::Stop;
 use crate::stats::Answered;
@@ -182,7 +181,6 @@ async fn answer(
     (header, body): (RequestHeader, BytesMut),
     caller: Caller,
 ) -> Result<Bytes, AskError> {
-    let broker = service.broker.clone();
     let who = (Rc::new(caller.info), Rc::new(caller.session), caller.local);
     service.requests.received(header.api, body.len());
     let context = Context::new(service.clone(), header, who);
@@ -190,8 +188,7 @@ async fn answer(
     let meter = Meter::new(received);
     let reply = meter.measure(api::answer(&context, body)).await?;
     let spent = meter.busy() + context.spent_elsewhere();
-    let percent = spent.as_secs_f64() * 100.0;
-    let mute = context.mute().max(broker.quotas().book(Used::Time, context.client(), percent));
+    let mute = context.mute().max(context.book_time(spent));
     let answered = Answered { api, received, there: Instant::now(), local: spent, bytes: reply.bytes() };
     let frame = match reply {
         Reply::Send(pieces) | Reply::SendOld(pieces) => collect(pieces).await?,
