@@ -8,7 +8,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
-use crate::metadata::image::{QuotaEntity, Quotas};
+use crate::metadata::image::{QuotaEntity, QuotaLimits, Quotas};
 
 mod book;
 mod mutations;
@@ -53,6 +53,10 @@ impl Used {
     }
 }
 
+/// Part of an entity that is an address, and the key of its limit.
+const ADDRESS: &str = "ip";
+const CONNECTIONS: &str = "connection_creation_rate";
+
 /// Number of addresses with a meter at which the broker looks for inactive ones and drops them.
 const ADDRESSES_KEPT: usize = 1024;
 
@@ -95,6 +99,8 @@ pub(crate) struct Accounts {
     buckets: HashMap<Account, TokenBucket>,
     /// Time of the last search for unused buckets.
     buckets_swept_ms: i64,
+    /// `connection_creation_rate` of single addresses.
+    address_limits: HashMap<IpAddr, f64>,
     connections: HashMap<IpAddr, QuotaMeter>,
     /// Time of the last check for addresses without recent connections.
     addresses_swept_ms: i64,
@@ -103,6 +109,12 @@ pub(crate) struct Accounts {
 impl Accounts {
     /// Applies changed limits; the measured use stays.
     pub(crate) fn set_limits(&mut self, limits: Quotas) {
+        // An address has several forms, and any of them may name the entity.
+        let address = |(entity, limits): (&QuotaEntity, &QuotaLimits)| {
+            let address: IpAddr = entity.get(ADDRESS)?.as_ref()?.parse().ok()?;
+            Some((address.to_canonical(), *limits.get(CONNECTIONS)?))
+        };
+        self.address_limits = limits.iter().filter_map(address).collect();
         self.limits = limits;
     }
 
@@ -176,10 +188,11 @@ impl Accounts {
     /// Books a connection from an address (`connection_creation_rate`); returns the time after
     /// which it is closed. A connection that has to wait does not count.
     pub(crate) fn book_connection(&mut self, address: IpAddr, now_ms: i64) -> Duration {
-        let entity = |name: Option<String>| QuotaEntity::from([("ip".to_owned(), name)]);
-        let own = self.limits.limits(&entity(Some(address.to_string())));
-        let limits = own.or_else(|| self.limits.limits(&entity(None)));
-        let limit = limits.and_then(|limits| limits.get("connection_creation_rate")).copied();
+        let of_any = || {
+            let limits = self.limits.limits(&QuotaEntity::from([(ADDRESS.to_owned(), None)]));
+            limits.and_then(|limits| limits.get(CONNECTIONS)).copied()
+        };
+        let limit = self.address_limits.get(&address).copied().or_else(of_any);
         let Some(limit) = limit.filter(|limit| !limit.is_nan()) else { return Duration::ZERO };
         let is_known = self.connections.contains_key(&address);
         let since_ms = (now_ms - self.addresses_swept_ms).abs();

@@ -193,6 +193,17 @@ fn addresses_beyond_the_most_share_one_meter_until_there_is_room() {
 }
 
 #[test]
+fn a_limit_of_an_address_holds_in_every_form_of_the_address() {
+    for name in ["2001:DB8:0:0:0:0:0:1", "2001:db8::1", "::ffff:10.0.0.1", "10.0.0.1"] {
+        let mut accounts = limits(&[(&[("ip", Some(name))], "connection_creation_rate", 1.0)]);
+        let address = name.parse::<IpAddr>().unwrap().to_canonical();
+        let mut connect = |address| (0..100).any(|_| !accounts.book_connection(address, 0).is_zero());
+        assert!(connect(address), "{name}");
+        assert!(!connect(IpAddr::from([10, 0, 0, 2])), "{name}");
+    }
+}
+
+#[test]
 fn setting_the_wall_clock_neither_forgives_use_nor_prolongs_a_throttle() {
     let mut image = Image::empty();
     let record = ClientQuotaRecord {
