@@ -2,7 +2,8 @@
 //! for a disk.
 //!
 //! A file that was moved away or removed, as by logrotate, is created again. Lines beyond a queue
-//! of some thousands are lost, and the next line contains their number.
+//! of some thousands are lost, and so are lines that cannot be written; the next line contains
+//! their number.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -106,42 +107,73 @@ struct Place {
     target: Option<Target>,
     /// The log has a line about a failure.
     is_told: bool,
+    /// True if the last line of the file is a part of one.
+    is_torn: bool,
 }
 
-fn write(Place { target, is_told }: &mut Place, orders: &Receiver<Order>, lost: &AtomicU64) {
+fn write(place: &mut Place, orders: &Receiver<Order>, lost: &AtomicU64) {
     while let Ok(order) = orders.recv() {
         let line = match order {
             Order::Line(line) => line,
-            Order::Place(place) => {
-                *target = Some(place);
+            Order::Place(target) => {
+                (place.target, place.is_torn) = (Some(target), false);
                 continue;
             }
-            Order::Stop => return,
+            Order::Stop => {
+                // A failure has its line of the log.
+                let _ = place.tell_lost(lost);
+                return;
+            }
             #[cfg(test)]
             Order::Panic => panic!("on purpose"),
         };
-        let written = put(target, &line, lost.swap(0, Ordering::Relaxed));
-        if let (Err(error), Some(Target { path, .. }), false) = (&written, &*target, *is_told) {
+        let written = place.tell_lost(lost).and_then(|()| place.put(&line));
+        if written.is_err() {
+            lost.fetch_add(1, Ordering::Relaxed);
+        }
+        if let (Err(error), Some(Target { path, .. }), false) = (&written, &place.target, place.is_told) {
             tracing::error!(path = %path.display(), %error, "cannot write the audit log; lines are lost until writing succeeds");
         }
-        *is_told = written.is_err();
+        place.is_told = written.is_err();
     }
 }
 
-fn put(target: &mut Option<Target>, line: &[u8], lost: u64) -> io::Result<()> {
-    let mut bytes = Vec::new();
-    if lost > 0 {
-        writeln!(bytes, "{{\"event\":\"lost\",\"lines\":{lost},\"target\":\"levada::audit\"}}")?;
-    }
-    bytes.extend_from_slice(line);
-    match target {
-        None => io::stderr().lock().write_all(&bytes),
-        Some(Target { path, file }) => {
-            if !is_there(path, file) {
-                *file = open(path)?;
-            }
-            file.write_all(&bytes)
+impl Place {
+    /// Writes the number of lost lines, if there are any; they stay counted until that succeeds.
+    fn tell_lost(&mut self, lost: &AtomicU64) -> io::Result<()> {
+        let count = lost.load(Ordering::Relaxed);
+        if count > 0 {
+            let line = format!("{{\"event\":\"lost\",\"lines\":{count},\"target\":\"levada::audit\"}}\n");
+            self.put(line.as_bytes())?;
+            lost.fetch_sub(count, Ordering::Relaxed);
         }
+        Ok(())
+    }
+
+    /// Writes a line. A line that an earlier failure has cut short ends before it.
+    fn put(&mut self, line: &[u8]) -> io::Result<()> {
+        let Some(Target { path, file }) = &mut self.target else {
+            return io::stderr().lock().write_all(line);
+        };
+        if !is_there(path, file) {
+            (*file, self.is_torn) = (open(path)?, false);
+        }
+        let end: &[u8] = if self.is_torn { b"\n" } else { b"" };
+        let bytes = [end, line].concat();
+        let mut left = &bytes[..];
+        while !left.is_empty() {
+            match file.write(left) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(count) => left = &left[count..],
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => {
+                    self.is_torn |= left.len() < bytes.len();
+                    return Err(error);
+                }
+            }
+        }
+        self.is_torn = false;
+        Ok(())
     }
 }
 

@@ -1,4 +1,4 @@
-//! A defect of the writing thread.
+//! Defects of the writing thread, and of its file.
 
 use super::*;
 
@@ -14,4 +14,33 @@ fn a_panic_of_the_writing_thread_loses_no_line_after_it() {
     writer.write_all(b"after\n").unwrap();
     drop(sink);
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "before\nafter\n");
+}
+
+#[test]
+fn lines_that_the_disk_does_not_take_are_counted() {
+    let home = tempfile::tempdir().unwrap();
+    let path = home.path().join("audit.log");
+    let sink = Sink::start();
+    sink.write_to(Path::new("/dev/full")).unwrap();
+    let mut writer = sink.writer()();
+    for line in ["1\n", "2\n", "3\n"] {
+        writer.write_all(line.as_bytes()).unwrap();
+    }
+    sink.write_to(&path).unwrap();
+    writer.write_all(b"4\n").unwrap();
+    drop(sink);
+    let lost = "{\"event\":\"lost\",\"lines\":3,\"target\":\"levada::audit\"}\n";
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), format!("{lost}4\n"));
+}
+
+#[test]
+fn a_line_that_was_written_in_part_ends_before_the_next_one() {
+    let home = tempfile::tempdir().unwrap();
+    let path = home.path().join("audit.log");
+    std::fs::write(&path, "{\"a\":").unwrap();
+    let target = Some(Target { path: path.clone(), file: open(&path).unwrap() });
+    let mut place = Place { target, is_told: true, is_torn: true };
+    place.put(b"{}\n").unwrap();
+    place.put(b"{}\n").unwrap();
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "{\"a\":\n{}\n{}\n");
 }
