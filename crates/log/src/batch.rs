@@ -19,7 +19,9 @@ mod varint;
 
 pub use builder::{Builder, EndMarker, Marker};
 pub use recompress::{RecompressError, recompress};
-pub use records::{Header, MAX_EXPANDED, Record, Records, TimestampRange, records, records_within};
+pub use records::{
+    Header, HeaderIter, Headers, MAX_EXPANDED, Record, Records, TimestampRange, records, records_within,
+};
 pub(crate) use rewrite::{emptied, rewrite};
 
 /// Bytes in front of the first record.

@@ -118,9 +118,9 @@ fn print_headers(out: &mut dyn Write, record: &Record) -> Result<(), Failure> {
         if index > 0 {
             out.write_all(b",")?;
         }
-        out.write_all(&header.key)?;
+        out.write_all(header.key)?;
         out.write_all(b"=")?;
-        out.write_all(header.value.as_deref().unwrap_or_default())?;
+        out.write_all(header.value.unwrap_or_default())?;
     }
     Ok(())
 }
@@ -135,10 +135,10 @@ impl Shown<'_> {
         object.insert("timestamp_ms".to_owned(), json!(self.timestamp_ms));
         insert_bytes(&mut object, "key", self.record.key.as_deref());
         insert_bytes(&mut object, "value", self.record.value.as_deref());
-        let header = |header: &levada_log::batch::Header| {
+        let header = |header: levada_log::batch::Header<'_>| {
             let mut object = Map::new();
-            insert_bytes(&mut object, "key", Some(&header.key));
-            insert_bytes(&mut object, "value", header.value.as_deref());
+            insert_bytes(&mut object, "key", Some(header.key));
+            insert_bytes(&mut object, "value", header.value);
             Value::Object(object)
         };
         object.insert("headers".to_owned(), self.record.headers.iter().map(header).collect());

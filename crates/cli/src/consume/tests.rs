@@ -118,13 +118,13 @@ fn batches_of_aborted_transactions_are_left_out_and_others_are_not() {
 }
 
 fn record() -> Record {
-    let header = |key: &'static str, value| Header { key: Bytes::from_static(key.as_bytes()), value };
+    let headers = [Header { key: b"a", value: Some(b"1") }, Header { key: b"b", value: None }];
     Record {
         offset_delta: 0,
         timestamp_delta: 0,
         key: None,
         value: Some(Bytes::from_static(b"v\xff")),
-        headers: vec![header("a", Some(Bytes::from_static(b"1"))), header("b", None)],
+        headers: headers.into_iter().collect(),
     }
 }
 

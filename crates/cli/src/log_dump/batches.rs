@@ -174,7 +174,7 @@ fn record_fields(view: &BatchView<'_>, record: &Record) -> Vec<(&'static str, Va
     let text = |bytes: &Option<bytes::Bytes>| bytes.as_deref().map(printable);
     let headers = record.headers.iter();
     let headers: Vec<Value> =
-        headers.map(|header| json!([printable(&header.key), text(&header.value)])).collect();
+        headers.map(|header| json!([printable(header.key), header.value.map(printable)])).collect();
     let mut fields = vec![
         ("offset", json!(view.base_offset().saturating_add(i64::from(record.offset_delta)))),
         ("timestamp", json!(view.base_timestamp().saturating_add(record.timestamp_delta))),

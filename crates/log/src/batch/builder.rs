@@ -264,7 +264,8 @@ fn bytes_len(bytes: Option<&[u8]>) -> usize {
     bytes.map_or(1, |bytes| varint::len(bytes.len() as i64) + bytes.len())
 }
 
-fn put_bytes(output: &mut Vec<u8>, bytes: Option<&[u8]>) {
+/// Appends a length and bytes; -1 stands for none.
+pub(super) fn put_bytes(output: &mut Vec<u8>, bytes: Option<&[u8]>) {
     match bytes {
         None => varint::put(output, -1),
         Some(bytes) => {

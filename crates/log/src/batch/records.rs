@@ -1,9 +1,11 @@
 //! The records inside a batch: a borrowing iterator, and a validation that allocates no records.
 
 use std::cell::RefCell;
+use std::fmt;
 
 use bytes::Bytes;
 
+use super::builder::put_bytes;
 use super::{BatchError, BatchView, NO_TIMESTAMP, varint};
 use crate::compress::{self, Compression};
 
@@ -11,8 +13,7 @@ use crate::compress::{self, Compression};
 /// (1 MiB) that expands further is an attack or a mistake.
 pub const MAX_EXPANDED: usize = 128 * 1024 * 1024;
 
-/// One record. Keys, values and header values share the expanded batch; taking one out copies
-/// nothing.
+/// One record. Key, value and headers share the expanded batch; taking one out copies nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
     /// Offset less the batch's base offset.
@@ -23,21 +24,97 @@ pub struct Record {
     pub key: Option<Bytes>,
     /// The value; absent means a tombstone.
     pub value: Option<Bytes>,
-    /// Headers in the order they were given, duplicates included.
-    pub headers: Vec<Header>,
+    /// The headers.
+    pub headers: Headers,
+}
+
+/// The headers of one record in the order they were given, duplicates included. They stay encoded:
+/// a header may have two bytes, and a record as many headers as fit into an expanded batch.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Headers {
+    encoded: Bytes,
+    count: usize,
 }
 
 /// One header of a record.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Header {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header<'a> {
     /// UTF-8 by convention; not checked.
-    pub key: Bytes,
+    pub key: &'a [u8],
     /// The value; absent is not empty.
-    pub value: Option<Bytes>,
+    pub value: Option<&'a [u8]>,
 }
 
-/// The records of one batch. Ends after the first error.
-#[derive(Debug)]
+impl Headers {
+    /// Number of headers.
+    pub fn len(&self) -> usize {
+        self.count
+    }
+
+    /// True if the record has none.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Decodes each header in turn.
+    pub fn iter(&self) -> HeaderIter<'_> {
+        HeaderIter { rest: &self.encoded, left: self.count }
+    }
+}
+
+impl<'a> IntoIterator for &'a Headers {
+    type Item = Header<'a>;
+    type IntoIter = HeaderIter<'a>;
+
+    fn into_iter(self) -> HeaderIter<'a> {
+        self.iter()
+    }
+}
+
+impl<'a> FromIterator<Header<'a>> for Headers {
+    fn from_iter<I: IntoIterator<Item = Header<'a>>>(headers: I) -> Self {
+        let (mut encoded, mut count) = (Vec::new(), 0);
+        for header in headers {
+            put_bytes(&mut encoded, Some(header.key));
+            put_bytes(&mut encoded, header.value);
+            count += 1;
+        }
+        Self { encoded: encoded.into(), count }
+    }
+}
+
+impl fmt::Debug for Headers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self).finish()
+    }
+}
+
+/// Iterator over [`Headers`].
+#[derive(Clone, Debug)]
+pub struct HeaderIter<'a> {
+    rest: &'a [u8],
+    left: usize,
+}
+
+impl<'a> Iterator for HeaderIter<'a> {
+    type Item = Header<'a>;
+
+    fn next(&mut self) -> Option<Header<'a>> {
+        self.left = self.left.checked_sub(1)?;
+        // The layout of the record has walked these headers already.
+        let (key, value) = take_header(&mut self.rest).ok()?;
+        Some(Header { key, value })
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.left, Some(self.left))
+    }
+}
+
+impl ExactSizeIterator for HeaderIter<'_> {}
+
+/// The records of one batch. Ends after the first error. A clone shares the expanded batch.
+#[derive(Clone, Debug)]
 pub struct Records {
     expanded: Bytes,
     at: usize,
@@ -95,21 +172,20 @@ impl Iterator for Records {
 }
 
 impl Records {
+    /// Bytes of all records of the batch, expanded.
+    pub fn expanded_bytes(&self) -> usize {
+        self.expanded.len()
+    }
+
     fn build(&self, layout: &Layout<'_>) -> Record {
         let share = |part: &[u8]| self.expanded.slice_ref(part);
-        let mut headers = Vec::new();
-        let mut rest = layout.headers;
-        for _ in 0..layout.header_count {
-            // The layout has walked these headers already.
-            let Ok((key, value)) = take_header(&mut rest) else { break };
-            headers.push(Header { key: share(key), value: value.map(share) });
-        }
+        let count = usize::try_from(layout.header_count).unwrap_or(0);
         Record {
             offset_delta: layout.offset_delta,
             timestamp_delta: layout.timestamp_delta,
             key: layout.key.map(share),
             value: layout.value.map(share),
-            headers,
+            headers: Headers { encoded: share(layout.headers), count },
         }
     }
 }

@@ -32,7 +32,7 @@ pub(crate) fn rewrite(
     let base = horizon_ms.unwrap_or(first);
     let mut records = Vec::new();
     for record in kept {
-        let headers = record.headers.iter().map(|header| (&header.key[..], header.value.as_deref()));
+        let headers = record.headers.iter().map(|header| (header.key, header.value));
         let timestamp = view.timestamp_of(record).wrapping_sub(base);
         let deltas = Deltas { timestamp, offset: i64::from(record.offset_delta) };
         put_record(&mut records, deltas, (record.key.as_deref(), record.value.as_deref()), headers);

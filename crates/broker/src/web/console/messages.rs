@@ -240,10 +240,10 @@ fn bytes(bytes: Option<&[u8]>, absent: &str) -> Markup {
     }
 }
 
-pub(super) fn header(header: &Header) -> String {
+pub(super) fn header(header: Header<'_>) -> String {
     let text = |bytes: &[u8]| format::shown(bytes, 256).text;
-    match &header.value {
-        Some(value) => format!("{}: {}", text(&header.key), text(value)),
-        None => format!("{} (no value)", text(&header.key)),
+    match header.value {
+        Some(value) => format!("{}: {}", text(header.key), text(value)),
+        None => format!("{} (no value)", text(header.key)),
     }
 }

@@ -82,8 +82,8 @@ impl Filter {
         };
         let in_headers = || {
             record.headers.iter().any(|one| {
-                contains(&one.key, &self.header)
-                    || one.value.as_ref().is_some_and(|value| contains(value, &self.header))
+                contains(one.key, &self.header)
+                    || one.value.is_some_and(|value| contains(value, &self.header))
             })
         };
         within(&self.key, record.key.as_ref())

@@ -24,7 +24,7 @@ fn a_form_becomes_the_record_that_it_describes() {
     let record = batch::records(&bytes).unwrap().next().unwrap().unwrap();
     assert_eq!(record.key.as_deref(), Some(&[0, 1, 255][..]));
     assert_eq!(record.value.as_deref(), Some(&b"one\ntwo "[..]));
-    let headers: Vec<_> = record.headers.iter().map(|one| (&one.key[..], one.value.as_deref())).collect();
+    let headers: Vec<_> = record.headers.iter().map(|one| (one.key, one.value)).collect();
     assert_eq!(headers, [(&b"trace"[..], Some(&b"a:b"[..])), (b"empty", Some(b""))]);
 }
 
