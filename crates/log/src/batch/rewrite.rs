@@ -23,24 +23,26 @@ const _: () = assert!(COUNT_AT + 4 == HEADER_LEN, "the records follow their coun
 /// The codec's, or a batch of more than 2 GiB.
 pub(crate) fn rewrite(
     view: &BatchView<'_>,
-    kept: &[Record],
+    kept: impl Iterator<Item = Record> + Clone,
     horizon_ms: Option<i64>,
 ) -> Result<Vec<u8>, RecompressError> {
-    let timestamps = kept.iter().map(|record| view.timestamp_of(record));
-    let first = timestamps.clone().next().unwrap_or(NO_TIMESTAMP);
-    let latest = timestamps.max().unwrap_or(NO_TIMESTAMP);
+    let first = kept.clone().next().map_or(NO_TIMESTAMP, |record| view.timestamp_of(&record));
     let base = horizon_ms.unwrap_or(first);
+    let (mut latest, mut count) = (first, 0_usize);
     let mut records = Vec::new();
     for record in kept {
         let headers = record.headers.iter().map(|header| (header.key, header.value));
-        let timestamp = view.timestamp_of(record).wrapping_sub(base);
-        let deltas = Deltas { timestamp, offset: i64::from(record.offset_delta) };
+        let timestamp = view.timestamp_of(&record);
+        let deltas =
+            Deltas { timestamp: timestamp.wrapping_sub(base), offset: i64::from(record.offset_delta) };
         put_record(&mut records, deltas, (record.key.as_deref(), record.value.as_deref()), headers);
+        latest = latest.max(timestamp);
+        count += 1;
     }
     let mut batch = header(view)?.to_vec();
     compress::compress(view.compression()?, &records, &mut batch)?;
     let length = i32::try_from(batch.len() - PREFIX_LEN).map_err(io::Error::other)?;
-    let count = i32::try_from(kept.len()).map_err(io::Error::other)?;
+    let count = i32::try_from(count).map_err(io::Error::other)?;
     let horizon = if horizon_ms.is_some() { DELETE_HORIZON } else { 0 };
     let attributes = view.attributes() & !DELETE_HORIZON | horizon;
     let latest = if view.is_log_append_time() { view.max_timestamp() } else { latest };

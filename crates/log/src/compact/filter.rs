@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::key_map::KeyMap;
 use super::transactions::Transactions;
-use crate::batch::{self, BatchView, RecompressError, Record};
+use crate::batch::{self, BatchView, RecompressError, Record, Records};
 use crate::producers::LastRecords;
 
 /// Decides on batches in the order of the log.
@@ -20,6 +20,25 @@ pub(super) struct Filter<'a> {
     pub(super) kept: u64,
     /// Number of records checked.
     pub(super) seen: u64,
+}
+
+/// The records of a batch that stay. They are decoded again for the new batch: a batch may have
+/// millions, each of which would take more memory than its bytes.
+#[derive(Default)]
+struct Kept {
+    records: Option<Records>,
+    /// For each record of the batch, true if it stays.
+    stays: Vec<bool>,
+    count: usize,
+    has_tombstone: bool,
+}
+
+impl Kept {
+    fn iter(&self) -> impl Iterator<Item = Record> + Clone {
+        // All of them were decoded before.
+        let records = self.records.clone().into_iter().flatten().map_while(Result::ok);
+        records.zip(&self.stays).filter(|(_, stays)| **stays).map(|(record, _)| record)
+    }
 }
 
 impl Filter<'_> {
@@ -42,13 +61,13 @@ impl Filter<'_> {
             return Ok(None);
         }
         let kept = self.records(&batch, dropped, is_over)?;
-        if kept.is_empty() {
+        if kept.count == 0 {
             return Ok(if stays { Some(batch::emptied(&batch)?.into()) } else { None });
         }
-        self.kept += kept.len() as u64;
-        let begins_horizon = batch.delete_horizon_ms().is_none()
-            && (batch.is_control() && settled || kept.iter().any(|record| record.value.is_none()));
-        if kept.len() == batch.record_count().unsigned_abs() as usize && !begins_horizon {
+        self.kept += kept.count as u64;
+        let begins_horizon =
+            batch.delete_horizon_ms().is_none() && (batch.is_control() && settled || kept.has_tombstone);
+        if kept.count == batch.record_count().unsigned_abs() as usize && !begins_horizon {
             return Ok(Some(bytes.into()));
         }
         let horizon_ms = if begins_horizon {
@@ -56,7 +75,7 @@ impl Filter<'_> {
         } else {
             batch.delete_horizon_ms()
         };
-        Ok(Some(batch::rewrite(&batch, &kept, horizon_ms)?.into()))
+        Ok(Some(batch::rewrite(&batch, kept.iter(), horizon_ms)?.into()))
     }
 
     fn records(
@@ -64,18 +83,21 @@ impl Filter<'_> {
         batch: &BatchView<'_>,
         dropped: bool,
         is_over: bool,
-    ) -> Result<Vec<Record>, RecompressError> {
-        let mut kept = Vec::new();
+    ) -> Result<Kept, RecompressError> {
+        let mut kept = Kept::default();
         self.seen += batch.record_count().unsigned_abs() as u64;
         if dropped || batch.record_count() == 0 {
             return Ok(kept);
         }
-        for record in batch::records(batch.bytes())? {
+        let records = batch::records(batch.bytes())?;
+        for record in records.clone() {
             let record = record?;
-            if batch.is_control() || self.is_current(batch, &record, is_over) {
-                kept.push(record);
-            }
+            let stays = batch.is_control() || self.is_current(batch, &record, is_over);
+            kept.stays.push(stays);
+            kept.count += usize::from(stays);
+            kept.has_tombstone |= stays && record.value.is_none();
         }
+        kept.records = Some(records);
         Ok(kept)
     }
 
