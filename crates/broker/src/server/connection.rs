@@ -276,7 +276,9 @@ impl Connection {
     }
 
     /// The reply to a request. As soon as the request has to wait, responses that were held back
-    /// are sent.
+    /// are sent. A request that has begun runs to its end, also if its client is gone: the audit
+    /// log gets a change after the change is done. Only a request that `waits` for others ends with
+    /// its client.
     async fn replied(
         &mut self,
         work: impl Future<Output = Result<Reply, RequestError>>,
@@ -288,13 +290,19 @@ impl Connection {
         }
         if !self.kept_back.is_empty() {
             let mut send = std::pin::pin!(self.send_kept_back());
-            tokio::select! {
+            let sent = tokio::select! {
                 biased;
                 done = &mut work => {
                     send.await?;
                     return Ok(done?);
                 }
-                sent = &mut send => sent?,
+                sent = &mut send => sent,
+            };
+            if let Err(error) = sent {
+                if !waits {
+                    drop(work.await);
+                }
+                return Err(error);
             }
         }
         tokio::select! {
@@ -469,3 +477,6 @@ impl Connection {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
