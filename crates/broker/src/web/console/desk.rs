@@ -4,6 +4,9 @@
 //! A request is encoded, answered and decoded as on the wire, so that access control, validation,
 //! quotas and the audit log are those of any client. Records of an answer are read on a thread that
 //! may block. The thread sleeps while no page asks.
+//!
+//! A request that has begun runs to its end, also if its page is closed: the audit log gets a
+//! change after the change is done. Only a request that waits for records ends with its page.
 
 use std::io;
 use std::net::SocketAddr;
@@ -162,25 +165,34 @@ async fn run(service: Rc<Service>, asks: &mut mpsc::Receiver<Ask>) {
         let Some(mut ask) = ask else { return };
         let service = service.clone();
         tokio::task::spawn_local(async move {
-            let (header, body) = (ask.header, std::mem::take(&mut ask.body));
+            let waits = ask.header.api == ApiKey::Fetch;
+            let work = answer(service, (ask.header, std::mem::take(&mut ask.body)), ask.caller);
             let answer = tokio::select! {
-                answer = caught("a request of the console", answer(service, (header, body), ask.caller)) => answer,
+                answer = caught("a request of the console", work) => answer,
                 // The page was closed.
-                () = ask.answer.closed() => return,
+                () = ask.answer.closed(), if waits => return,
             };
+            let (answer, mute) = match answer.unwrap_or(Err(AskError::Panicked)) {
+                Ok((frame, mute)) => (Ok(frame), mute),
+                Err(error) => (Err(error), Duration::ZERO),
+            };
+            tokio::select! {
+                () = tokio::time::sleep(mute.min(MUTE_MAX)) => {}
+                () = ask.answer.closed() => return,
+            }
             // The page may have been closed meanwhile.
-            let _ = ask.answer.send(answer.unwrap_or(Err(AskError::Panicked)));
+            let _ = ask.answer.send(answer);
             drop(turn);
         });
     }
 }
 
-/// Answers one request, and holds the answer back for as long as a connection would be muted.
+/// Answers one request; returns the answer and the time for which a connection would be muted.
 async fn answer(
     service: Rc<Service>,
     (header, body): (RequestHeader, BytesMut),
     caller: Caller,
-) -> Result<Bytes, AskError> {
+) -> Result<(Bytes, Duration), AskError> {
     let who = (Rc::new(caller.info), Rc::new(caller.session), caller.local);
     service.requests.received(header.api, body.len());
     let context = Context::new(service.clone(), header, who);
@@ -196,9 +208,7 @@ async fn answer(
         Reply::Silent => Bytes::new(),
     };
     service.requests.sent(&answered, Instant::now());
-    drop(context);
-    tokio::time::sleep(mute.min(MUTE_MAX)).await;
-    Ok(frame)
+    Ok((frame, mute))
 }
 
 /// The frame of an answer without its size, in one buffer.
@@ -232,3 +242,6 @@ async fn collect(mut pieces: Vec<Piece>) -> Result<Bytes, AskError> {
     })
     .await
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,48 @@
+//! Requests whose page is closed.
+
+use std::pin::pin;
+use std::sync::OnceLock;
+use std::task::{self, Waker};
+
+use levada_wire::messages::CreateTopicsRequest;
+use levada_wire::messages::create_topics_request::CreatableTopic;
+
+use super::*;
+use crate::config::{BrokerConfig, Sources};
+
+/// Time within which a topic is created on any machine.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+#[tokio::test]
+async fn a_change_runs_to_its_end_although_its_page_is_closed() {
+    let home = tempfile::tempdir().unwrap();
+    let config = BrokerConfig::load(&Sources::flags([format!("log.dirs={}", home.path().display())]));
+    let broker = Broker::open(config.unwrap(), &[]).unwrap();
+    let (desk, _thread) = Desk::start(broker.clone(), Stop::new()).unwrap();
+    let address = SocketAddr::from(([127, 0, 0, 1], 9644));
+    let listener = Arc::new(broker.config().listeners[0].clone());
+    let info = ConnectionInfo { listener, peer: address, certificate: None, software: OnceLock::new() };
+    let caller = Caller { session: Session::anonymous(address.ip()), info, local: address };
+    let mut topic = CreatableTopic::default();
+    topic.name = "t".into();
+    (topic.num_partitions, topic.replication_factor) = (1, 1);
+    let mut request = CreateTopicsRequest::default();
+    (request.topics, request.timeout_ms) = (vec![topic], 30_000);
+    {
+        let mut asked = pin!(desk.ask(&caller, &request));
+        let polled = asked.as_mut().poll(&mut task::Context::from_waker(Waker::noop()));
+        assert!(polled.is_pending(), "the request is on its way");
+    }
+    // The answer is counted behind the entry of the audit log.
+    let is_answered = || {
+        let totals = broker.stats().requests();
+        totals.iter().any(|(api, totals)| *api == "CreateTopics" && totals.response_bytes > 0)
+    };
+    let answered = async {
+        while !is_answered() {
+            tokio::task::yield_now().await;
+        }
+    };
+    assert!(tokio::time::timeout(PATIENCE, answered).await.is_ok(), "the request has no end");
+    assert!(broker.metadata().image().topic("t").is_some());
+}
