@@ -124,13 +124,11 @@ fn with_cookie(mut response: Response, cookie: &str) -> Response {
     response.into_response()
 }
 
-/// The page to continue to: one of the console, nothing else.
+/// The page to continue to: one of the console, nothing else. Browsers remove tabs and ends of
+/// lines from a link, so that `/`, a tab and `/host` would lead to another host.
 fn inside(next: &str) -> &str {
-    if next.starts_with('/') && !next.starts_with("//") && !next.contains(['\\', '\r', '\n']) {
-        next
-    } else {
-        "/"
-    }
+    let is_odd = |letter: char| letter == '\\' || letter.is_control();
+    if next.starts_with('/') && !next.starts_with("//") && !next.contains(is_odd) { next } else { "/" }
 }
 
 fn failed(next: &str, text: &str) -> Response {
@@ -250,3 +248,6 @@ impl Talk<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
