@@ -64,7 +64,7 @@ const STREAMS_MAX: usize = 16;
 const LOGINS_AT_ONCE: usize = 2;
 /// Longest form of a login, which is read before the sender is known.
 const FORM_BYTES_MAX: usize = 16 << 10;
-/// Pages of records that are read at the same time, which bounds the memory of expanded batches.
+/// Answers whose records are taken out at the same time: each expands one batch after the other.
 const READS_AT_ONCE: usize = 2;
 
 /// State that the pages share.
@@ -73,8 +73,8 @@ pub(super) struct Console {
     desk: Desk,
     sessions: Mutex<Sessions>,
     streams: Arc<Semaphore>,
-    logins: Semaphore,
-    reads: Semaphore,
+    logins: Arc<Semaphore>,
+    reads: Arc<Semaphore>,
     laboratory: Mutex<Laboratory>,
     listener: Arc<Listener>,
     /// The address of the broker that answers name.
@@ -142,8 +142,8 @@ pub(crate) fn start(
         desk,
         sessions: Mutex::default(),
         streams: Arc::new(Semaphore::new(STREAMS_MAX)),
-        logins: Semaphore::new(LOGINS_AT_ONCE),
-        reads: Semaphore::new(READS_AT_ONCE),
+        logins: Arc::new(Semaphore::new(LOGINS_AT_ONCE)),
+        reads: Arc::new(Semaphore::new(READS_AT_ONCE)),
         laboratory: Mutex::default(),
         listener: Arc::new(listener),
         local: kafka,

@@ -22,7 +22,7 @@ pub(super) type Kind = (Form, bool);
 pub(super) struct Scrapes {
     source: Arc<dyn Source>,
     /// Locked while a text is made.
-    texts: Mutex<Vec<Made>>,
+    texts: Arc<Mutex<Vec<Made>>>,
 }
 
 /// A text that a client may still be reading.
@@ -56,14 +56,14 @@ impl AsRef<[u8]> for Shared {
 impl Scrapes {
     /// No texts yet.
     pub(super) fn new(source: Arc<dyn Source>) -> Self {
-        Self { source, texts: Mutex::default() }
+        Self { source, texts: Arc::default() }
     }
 
     /// A text that was begun after this call. If too many are being read, the newest of them
     /// instead.
     pub(super) async fn text(&self, kind: Kind) -> Result<Bytes, ScrapeError> {
         let asked = Instant::now();
-        let mut texts = self.texts.lock().await;
+        let mut texts = self.texts.clone().lock_owned().await;
         texts.retain(|made| made.text.strong_count() > 0);
         let is_full = texts.len() >= TEXTS_MAX;
         let newest = texts.iter().rev().filter(|made| made.kind == kind && (is_full || made.begun >= asked));
@@ -75,10 +75,14 @@ impl Scrapes {
         }
         let (source, begun) = (self.source.clone(), Instant::now());
         // On a separate thread: a scrape may wait for the disk, and other requests do not wait for
-        // it.
-        let text = Arc::new(off_shard(move || render(source, kind.0, kind.1)).await?);
-        texts.push(Made { kind, begun, text: Arc::downgrade(&text) });
-        Ok(Bytes::from_owner(Shared(text)))
+        // it. The thread has the lock: a client that disconnects makes no room for another text
+        // before this one is made.
+        let made = off_shard(move || {
+            let text = Arc::new(render(source, kind.0, kind.1)?);
+            texts.push(Made { kind, begun, text: Arc::downgrade(&text) });
+            Ok::<_, fmt::Error>(text)
+        });
+        Ok(Bytes::from_owner(Shared(made.await?)))
     }
 }
 

@@ -2,8 +2,8 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, UNIX_EPOCH};
 
 use levada_wire::ApiKey;
@@ -40,6 +40,11 @@ impl Default for Fake {
 impl Fake {
     pub(super) fn with_topics(topics: usize) -> Self {
         Self { topics, ..Self::default() }
+    }
+
+    /// Lets scrapes wait.
+    pub(super) fn hold_membership(&self) -> MutexGuard<'_, Option<MembershipState>> {
+        self.membership.lock().unwrap()
     }
 }
 

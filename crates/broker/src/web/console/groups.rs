@@ -42,9 +42,13 @@ impl Console {
 
     /// Lag of all groups as `/metrics` shows it, by group. It adds a sample to the history of each.
     pub(super) async fn lags(&self) -> BTreeMap<String, GroupState> {
-        let _turn = self.reads.acquire().await.expect("the semaphore is never closed");
+        let turn = self.reads.clone().acquire_owned().await.expect("the semaphore is never closed");
         let broker = self.broker.clone();
-        let states = off_shard(move || Source::groups(&*broker)).await;
+        let states = off_shard(move || {
+            let _turn = turn;
+            Source::groups(&*broker)
+        });
+        let states = states.await;
         states.groups.into_iter().map(|state| (state.group.clone(), state)).collect()
     }
 }

@@ -1,6 +1,7 @@
 //! The login: a user of the broker shows its password, which the broker's own SASL code checks as
 //! it does on the wire.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -15,6 +16,7 @@ use levada_wire::messages::{
     KafkaRequest, SaslAuthenticateRequest, SaslAuthenticateResponse, SaslHandshakeRequest,
 };
 use maud::{Markup, html};
+use tokio::sync::OwnedSemaphorePermit;
 
 use super::layout::{self, PROOF};
 use super::visitor::{cookie, cookie_name, fields, peer, proof_of, proves, unproved};
@@ -72,35 +74,52 @@ pub(super) async fn submit(State(console): State<Arc<Console>>, request: Request
         return failed(fields.text("next"), "Name and password have at most 1024 bytes each.");
     }
     // Guesses wait for each other, and each failed one for the delay of the wire.
-    let _turn = console.logins.acquire().await.expect("the semaphore is never closed");
-    let broker = console.broker.clone();
-    let attempt = user.clone();
-    let entered = off_shard(move || authenticate(&broker, &attempt, &password)).await;
-    match entered {
+    let turn = console.logins.clone().acquire_owned().await.expect("the semaphore is never closed");
+    // A client that disconnects makes no room for another guess before that.
+    let entered = tokio::spawn(check(console.clone(), turn, (user, password), address)).await;
+    match entered.unwrap_or_else(|failed| std::panic::resume_unwind(failed.into_panic())) {
         Ok(Entered { identity, expires_ms }) => {
-            let session = Session::new(&identity.user, address);
-            let mechanism = identity.mechanism.name();
-            console.broker.stats().authentication(LISTENER, mechanism, "success");
-            console.broker.access().audit().entered(&session, LISTENER, mechanism);
             let life = expires_ms.map(|at| Duration::from_millis((at - now_ms()).max(0).unsigned_abs()));
             let secret = console.sessions().open(&identity.user, life, Instant::now());
             let set =
                 format!("{}={secret}; Path=/; HttpOnly; SameSite=Strict", cookie_name(request.headers()));
             with_cookie(layout::see_other(inside(fields.text("next"))), &set)
         }
-        Err(Refused::Sasl(error)) => {
-            console.broker.stats().authentication(LISTENER, "PASSWORD", "failure");
-            console.broker.access().audit().refused(Some(&user), address, LISTENER, &error);
-            let delay = console.broker.config().security.failed_delay;
-            tokio::time::sleep(delay).await;
-            failed(fields.text("next"), "This name and password were not accepted.")
-        }
+        Err(Refused::Sasl(_)) => failed(fields.text("next"), "This name and password were not accepted."),
         Err(Refused::NoPasswords) => {
             let text = "No listener offers PLAIN or SCRAM, so that no user has a password. Next: add a mechanism to \
                         sasl.enabled.mechanisms of a listener.";
             failed(fields.text("next"), text)
         }
     }
+}
+
+/// Checks a password and reports the outcome; waits for the delay of the wire after a failure.
+async fn check(
+    console: Arc<Console>,
+    _turn: OwnedSemaphorePermit,
+    (user, password): (String, String),
+    address: IpAddr,
+) -> Result<Entered, Refused> {
+    let (broker, attempt) = (console.broker.clone(), user.clone());
+    let entered = off_shard(move || authenticate(&broker, &attempt, &password)).await;
+    let broker = &console.broker;
+    match &entered {
+        Ok(Entered { identity, .. }) => {
+            let session = Session::new(&identity.user, address);
+            let mechanism = identity.mechanism.name();
+            broker.stats().authentication(LISTENER, mechanism, "success");
+            broker.access().audit().entered(&session, LISTENER, mechanism);
+        }
+        Err(Refused::Sasl(error)) => {
+            broker.stats().authentication(LISTENER, "PASSWORD", "failure");
+            broker.access().audit().refused(Some(&user), address, LISTENER, error);
+            let delay = broker.config().security.failed_delay;
+            tokio::time::sleep(delay).await;
+        }
+        Err(Refused::NoPasswords) => {}
+    }
+    entered
 }
 
 /// Closes the session.

@@ -137,8 +137,9 @@ async fn set_password(console: &Console, visitor: &Visitor, fields: &Fields) -> 
     (upsertion.mechanism, upsertion.iterations) = (mechanism.code(), ITERATIONS_MIN);
     upsertion.salt = Bytes::from(salt.clone());
     // Hashing takes milliseconds; logins wait their turn in the same way.
-    let _turn = console.logins.acquire().await.expect("the semaphore is never closed");
+    let turn = console.logins.clone().acquire_owned().await.expect("the semaphore is never closed");
     let salted = off_shard(move || {
+        let _turn = turn;
         mechanism.salted_password(&password, salt.as_bytes(), ITERATIONS_MIN.unsigned_abs())
     })
     .await;

@@ -1,5 +1,8 @@
 //! Scrapes at the same time, and texts that are not read.
 
+use std::pin::pin;
+use std::task::{Context, Waker};
+
 use super::*;
 use crate::web::tests::Fake;
 
@@ -36,4 +39,19 @@ async fn texts_that_nobody_takes_are_few() {
     assert!(matches!(scrapes.text(OPEN).await, Err(ScrapeError::Busy)));
     drop(held);
     assert!(scrapes.text(OPEN).await.is_ok());
+}
+
+#[tokio::test]
+async fn a_scrape_whose_client_disconnects_makes_no_room_for_another_before_its_end() {
+    let fake = Arc::new(Fake::default());
+    let scrapes = Scrapes::new(fake.clone());
+    let held = fake.hold_membership();
+    {
+        let mut scrape = pin!(scrapes.text(PLAIN));
+        let polled = scrape.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        assert!(polled.is_pending(), "its thread waits for the membership");
+    }
+    assert!(scrapes.texts.try_lock().is_err(), "the text is still being made");
+    drop(held);
+    assert!(scrapes.text(PLAIN).await.is_ok());
 }
