@@ -92,6 +92,10 @@ pub(super) struct Shown {
     pub(super) left_out: usize,
 }
 
+/// JSON that its indents make longer than this many times is shown as text: deep nesting of short
+/// values.
+const INDENTED: usize = 8;
+
 /// Shows at most this number of bytes: JSON with indents, other text unchanged, anything else as
 /// hexadecimal digits.
 pub(super) fn shown(bytes: &[u8], most: usize) -> Shown {
@@ -107,10 +111,12 @@ pub(super) fn shown(bytes: &[u8], most: usize) -> Shown {
     };
     let printable = |text: &&str| !text.chars().any(|one| one.is_control() && !"\n\r\t".contains(one));
     match text.filter(printable) {
-        Some(text) => match indented(text).filter(|_| left_out == 0) {
-            Some(json) => Shown { form: "json", text: json, left_out },
-            None => Shown { form: "text", text: text.to_owned(), left_out: bytes.len() - text.len() },
-        },
+        Some(text) => {
+            match indented(text).filter(|json| left_out == 0 && json.len() <= INDENTED * text.len()) {
+                Some(json) => Shown { form: "json", text: json, left_out },
+                None => Shown { form: "text", text: text.to_owned(), left_out: bytes.len() - text.len() },
+            }
+        }
         None => hex(bytes, most / 4),
     }
 }

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use axum::Extension;
 use axum::extract::{Path, State};
 use axum::response::Response;
-use levada_log::batch::Header;
 use maud::{Markup, html};
 
 use super::elsewhere::leaders;
@@ -14,7 +13,7 @@ use super::failure::Failed;
 use super::fields::Fields;
 use super::layout::{self, Page, Section, choice, field, notice, table};
 use super::question::{EARLIEST, LATEST};
-use super::records::{Filter, Found, Looked, Wanted};
+use super::records::{Filter, Found, Looked, Part, Wanted};
 use super::topic::{Tab, tabs};
 use super::visitor::{Visit, Visiting, Visitor};
 use super::{Console, format, tail};
@@ -22,13 +21,14 @@ use super::{Console, format, tail};
 /// Records on one page, unless the request has a smaller limit.
 const PAGE_RECORDS: usize = 100;
 const USUAL_RECORDS: usize = 50;
-/// Bytes of batches that one page reads: without a filter, and in search of what one admits.
+/// Bytes of batches that one page reads: without a filter, and in search of what one admits. Batches
+/// that expand far count for more.
 const PAGE_BYTES: u64 = 1 << 20;
 const SEARCH_BYTES: u64 = 16 << 20;
+/// Longest text of a filter: a long one makes the search in large values slow.
+const FILTER_BYTES_MAX: usize = 1024;
 /// Partitions that one page reads.
 const PAGE_PARTITIONS: usize = 64;
-/// Bytes of a key, value or header that are shown.
-pub(super) const SHOWN_BYTES: usize = 4096;
 
 /// Columns of a table of records.
 pub(super) const COLUMNS: [&str; 7] =
@@ -102,11 +102,11 @@ pub(super) async fn wanted(
     let cut = indexes.len() > PAGE_PARTITIONS;
     indexes.truncate(PAGE_PARTITIONS);
     let positions = positions(console, visitor, (name, &indexes, fields)).await?;
-    let filter = Filter {
-        key: fields.raw("key").as_bytes().to_vec(),
-        value: fields.raw("value").as_bytes().to_vec(),
-        header: fields.raw("header").as_bytes().to_vec(),
+    let text = |name: &str| match fields.raw(name).as_bytes() {
+        text if text.len() <= FILTER_BYTES_MAX => Ok(text.to_vec()),
+        _ => Err(Failed::Input(format!("{name}: a filter has at most {FILTER_BYTES_MAX} bytes"))),
     };
+    let filter = Filter { key: text("key")?, value: text("value")?, header: text("header")? };
     let committed_only = fields.text("isolation") != "all";
     Ok((Wanted { topic: name.to_owned(), positions, filter, committed_only, wait_ms: 0 }, cut))
 }
@@ -159,16 +159,16 @@ async fn found(
     visitor: &Visitor,
     (name, fields): (&str, &Fields),
 ) -> Result<Markup, Failed> {
-    let _turn = console.reads.acquire().await.expect("the semaphore is never closed");
     let (mut wanted, cut) = wanted(console, visitor, (name, fields)).await?;
     let limit = limit(fields)?;
     let bytes_max = if wanted.filter.is_empty() { PAGE_BYTES } else { SEARCH_BYTES };
     let mut all = Looked::default();
-    while all.found.len() < limit && all.bytes < bytes_max {
+    while all.found.len() < limit && all.cost < bytes_max {
         let looked = console.look(&visitor.caller, &mut wanted, limit - all.found.len()).await?;
         let done = looked.bytes == 0;
         all.records += looked.records;
         all.bytes += looked.bytes;
+        all.cost += looked.cost;
         all.found.extend(looked.found);
         all.damaged.extend(looked.damaged);
         if done || !all.damaged.is_empty() {
@@ -190,7 +190,7 @@ async fn found(
             (format::count(i128::from(all.records))) " searched, in batches of " (format::bytes(all.bytes)) "."
         }
         (table(&COLUMNS, html! { @for one in &all.found { (row(one)) } }))
-        @if let Some((partition, offset)) = further.filter(|_| !all.found.is_empty() || all.bytes >= bytes_max) {
+        @if let Some((partition, offset)) = further.filter(|_| !all.found.is_empty() || all.cost >= bytes_max) {
             (next(fields, *partition, *offset))
         }
     })
@@ -218,9 +218,12 @@ fn row(found: &Found) -> Markup {
             td.n { (found.partition) }
             td.n { (found.offset) }
             td { (format::time(found.timestamp_ms)) }
-            td.wide { (bytes(found.record.key.as_deref(), "no key")) }
-            td.wide { (bytes(found.record.value.as_deref(), "tombstone")) }
-            td.wide { @for header in &found.record.headers { div { (self::header(header)) } } }
+            td.wide { (part(found.key.as_ref(), "no key")) }
+            td.wide { (part(found.value.as_ref(), "tombstone")) }
+            td.wide {
+                @for header in &found.headers { div { (header) } }
+                @if found.headers_left_out > 0 { span.hint { (found.headers_left_out) " more are not shown" } }
+            }
             td.n {
                 (format::bytes(batch.bytes as u64))
                 span.hint { (batch.records) " records, " (batch.codec) @if batch.transactional { ", transaction" } }
@@ -229,21 +232,12 @@ fn row(found: &Found) -> Markup {
     }
 }
 
-/// Bytes of a record, or the word for their absence.
-fn bytes(bytes: Option<&[u8]>, absent: &str) -> Markup {
-    let Some(bytes) = bytes else { return html! { span.form-tag { (absent) } } };
-    let shown = format::shown(bytes, SHOWN_BYTES);
+/// A key or a value, or the word for its absence.
+fn part(part: Option<&Part>, absent: &str) -> Markup {
+    let Some(Part { shown, len }) = part else { return html! { span.form-tag { (absent) } } };
     html! {
-        span.form-tag { (shown.form) " · " (format::bytes(bytes.len() as u64)) }
+        span.form-tag { (shown.form) " · " (format::bytes(*len as u64)) }
         pre { (shown.text) }
         @if shown.left_out > 0 { span.hint { (format::bytes(shown.left_out as u64)) " more are not shown" } }
-    }
-}
-
-pub(super) fn header(header: Header<'_>) -> String {
-    let text = |bytes: &[u8]| format::shown(bytes, 256).text;
-    match header.value {
-        Some(value) => format!("{}: {}", text(header.key), text(value)),
-        None => format!("{} (no value)", text(header.key)),
     }
 }

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
-use levada_log::batch::{self, BatchError, BatchView, Record};
+use levada_log::batch::{self, BatchError, BatchView, Headers, Record};
 use levada_wire::StrBytes;
 use levada_wire::messages::FetchRequest;
 use levada_wire::messages::fetch_request::{FetchPartition, FetchTopic};
@@ -13,12 +13,22 @@ use levada_wire::messages::fetch_response::{AbortedTransaction, PartitionData};
 use super::Console;
 use super::desk::Caller;
 use super::failure::{Failed, Needing as _, check};
+use super::format::{self, Shown};
 use crate::blocking::off_shard;
 
 /// Most bytes of one answer, unless a single batch is larger.
 const ANSWER_BYTES: i32 = 1 << 20;
 /// Most bytes that one batch may expand to.
 const EXPANDED_BYTES_MAX: usize = 16 << 20;
+/// Expanded bytes that cost as much as one byte of a batch.
+const EXPANDED_PER_BYTE: u64 = 32;
+/// Cost after which a read goes no further, although its answer has more batches.
+const COST_MAX: u64 = 4 << 20;
+/// Bytes of a key or value that are shown, and of the key and of the value of a header.
+const SHOWN_BYTES: usize = 4096;
+const SHOWN_HEADER_BYTES: usize = 256;
+/// Headers of a record that are shown.
+const SHOWN_HEADERS: usize = 50;
 /// The newest version of Fetch that names topics by name.
 const NEWEST_WITH_NAMES: i16 = 12;
 
@@ -43,14 +53,35 @@ pub(super) struct Wanted {
     pub(super) wait_ms: i32,
 }
 
-/// A record with its place.
+/// A record with its place, as a page shows it: it keeps nothing of its batch in memory, which may
+/// have expanded to megabytes.
 #[derive(Clone, Debug)]
 pub(super) struct Found {
     pub(super) partition: i32,
     pub(super) offset: i64,
     pub(super) timestamp_ms: i64,
-    pub(super) record: Record,
+    pub(super) key: Option<Part>,
+    pub(super) value: Option<Part>,
+    /// The first headers.
+    pub(super) headers: Vec<String>,
+    /// Number of further headers.
+    pub(super) headers_left_out: usize,
     pub(super) batch: Batch,
+}
+
+/// A key or a value.
+#[derive(Clone, Debug)]
+pub(super) struct Part {
+    /// Its beginning.
+    pub(super) shown: Shown,
+    /// Length of the whole in bytes.
+    pub(super) len: usize,
+}
+
+impl Part {
+    fn of(bytes: &Bytes) -> Self {
+        Self { shown: format::shown(bytes, SHOWN_BYTES), len: bytes.len() }
+    }
 }
 
 /// The batch of a record.
@@ -71,6 +102,8 @@ pub(super) struct Looked {
     pub(super) records: u64,
     /// Bytes of their batches.
     pub(super) bytes: u64,
+    /// The same with what the batches expand to: the work of the read.
+    pub(super) cost: u64,
     /// Batches that cannot be read, in words.
     pub(super) damaged: Vec<String>,
 }
@@ -121,8 +154,11 @@ impl Console {
             })
             .needing("read", format!("--topic {}", wanted.topic))?;
         }
+        let turn = self.reads.clone().acquire_owned().await.expect("the semaphore is never closed");
         let mut reader = wanted.clone();
         let (looked, positions) = off_shard(move || {
+            // Up to the end, also if the page is closed before.
+            let _turn = turn;
             let mut looked = Looked::default();
             for data in partitions {
                 reader.take(data, (most, &mut looked));
@@ -165,7 +201,7 @@ impl Wanted {
         let partition = data.partition_index;
         let mut aborted = Aborted::new(data.aborted_transactions);
         let mut rest = data.records.unwrap_or_default();
-        while !rest.is_empty() && looked.found.len() < most {
+        while !rest.is_empty() && looked.found.len() < most && looked.cost < COST_MAX {
             let batch = match batch::check_stored(&rest) {
                 Ok(view) => rest.split_to(view.bytes().len()),
                 // Cut off by the limit of the answer.
@@ -178,6 +214,7 @@ impl Wanted {
             };
             let Ok(view) = BatchView::parse(&batch) else { return };
             looked.bytes += batch.len() as u64;
+            looked.cost += batch.len() as u64;
             if !aborted.hides(&view) && !view.is_control() {
                 self.take_batch(partition, &view, (most, looked));
             }
@@ -203,6 +240,7 @@ impl Wanted {
                 return;
             }
         };
+        looked.cost += records.expanded_bytes() as u64 / EXPANDED_PER_BYTE;
         for record in records.map_while(Result::ok) {
             let offset = view.base_offset() + i64::from(record.offset_delta);
             if offset < *position {
@@ -214,11 +252,30 @@ impl Wanted {
             *position = offset + 1;
             looked.records += 1;
             if self.filter.admits(&record) {
-                let timestamp_ms = view.timestamp_of(&record);
-                looked.found.push(Found { partition, offset, timestamp_ms, record, batch });
+                let (headers, headers_left_out) = shown_headers(&record.headers);
+                looked.found.push(Found {
+                    partition,
+                    offset,
+                    timestamp_ms: view.timestamp_of(&record),
+                    key: record.key.as_ref().map(Part::of),
+                    value: record.value.as_ref().map(Part::of),
+                    headers,
+                    headers_left_out,
+                    batch,
+                });
             }
         }
     }
+}
+
+/// The first headers as text, and the number of further ones.
+fn shown_headers(headers: &Headers) -> (Vec<String>, usize) {
+    let text = |bytes: &[u8]| format::shown(bytes, SHOWN_HEADER_BYTES).text;
+    let shown = headers.iter().take(SHOWN_HEADERS).map(|header| match header.value {
+        Some(value) => format!("{}: {}", text(header.key), text(value)),
+        None => format!("{} (no value)", text(header.key)),
+    });
+    (shown.collect(), headers.len().saturating_sub(SHOWN_HEADERS))
 }
 
 /// The aborted transactions of an answer, as a consumer with read_committed follows them.

@@ -19,8 +19,8 @@ use super::failure::Failed;
 use super::fields::Fields;
 use super::layout::table;
 use super::live::{self, Feed};
-use super::messages::{COLUMNS, SHOWN_BYTES, header, wanted};
-use super::records::Found;
+use super::messages::{COLUMNS, wanted};
+use super::records::{Found, Part};
 use super::visitor::{Visit, Visiting, Visitor};
 use super::{Console, format};
 
@@ -109,21 +109,17 @@ pub(super) fn positions(id: &str) -> BTreeMap<i32, i64> {
 }
 
 fn event(found: &Found) -> Value {
-    let bytes = |bytes: Option<&[u8]>, absent: &str| match bytes {
+    let part = |part: Option<&Part>, absent: &str| match part {
         None => json!({ "form": absent, "text": "" }),
-        Some(bytes) => {
-            let shown = format::shown(bytes, SHOWN_BYTES);
-            json!({ "form": shown.form, "text": shown.text })
-        }
+        Some(Part { shown, .. }) => json!({ "form": shown.form, "text": shown.text }),
     };
-    let headers: Vec<String> = found.record.headers.iter().map(header).collect();
     json!({
         "partition": found.partition,
         "offset": found.offset,
         "time": format::time(found.timestamp_ms),
-        "key": bytes(found.record.key.as_deref(), "no key"),
-        "value": bytes(found.record.value.as_deref(), "tombstone"),
-        "headers": headers.join("\n"),
+        "key": part(found.key.as_ref(), "no key"),
+        "value": part(found.value.as_ref(), "tombstone"),
+        "headers": found.headers.join("\n"),
         "size": format::bytes(found.batch.bytes as u64),
     })
 }

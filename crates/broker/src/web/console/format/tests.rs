@@ -41,6 +41,13 @@ fn bytes_of_a_record_are_shown_in_the_form_that_fits() {
 }
 
 #[test]
+fn deep_json_is_no_page_of_indents() {
+    let deep = format!("{}{}1{}", "[".repeat(100), "1,".repeat(1000), "]".repeat(100));
+    let shown = shown(deep.as_bytes(), 4096);
+    assert_eq!((shown.form, shown.text, shown.left_out), ("text", deep, 0));
+}
+
+#[test]
 fn a_long_value_is_cut_between_two_characters() {
     let long = "ü".repeat(100);
     let cut = shown(long.as_bytes(), 51);

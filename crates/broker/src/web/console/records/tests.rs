@@ -1,6 +1,7 @@
 //! Tests of the records that are taken out of an answer.
 
 use levada_log::batch::{Builder, EndMarker, Marker};
+use levada_log::compress::Compression;
 
 use super::*;
 
@@ -48,8 +49,7 @@ fn marker(base: i64, producer_id: i64, marker: Marker) -> Bytes {
 }
 
 fn values(looked: &Looked) -> Vec<(i64, String)> {
-    let text =
-        |one: &Found| String::from_utf8_lossy(one.record.value.as_deref().unwrap_or_default()).into_owned();
+    let text = |one: &Found| one.value.as_ref().map(|value| value.shown.text.clone()).unwrap_or_default();
     looked.found.iter().map(|one| (one.offset, text(one))).collect()
 }
 
@@ -76,7 +76,8 @@ fn a_filter_moves_on_over_what_it_does_not_admit() {
     assert_eq!(values(&looked), [(1, "banana".into()), (2, "orange".into())]);
     assert_eq!((looked.records, wanted.positions[&0]), (4, 4));
     wanted.filter.header = b"x".to_vec();
-    assert!(!wanted.filter.is_empty() && !wanted.filter.admits(&looked.found[0].record));
+    let record = batch::records(&plain(0, &["banana"])).unwrap().next().unwrap().unwrap();
+    assert!(!wanted.filter.is_empty() && !wanted.filter.admits(&record));
 }
 
 #[test]
@@ -103,4 +104,38 @@ fn a_damaged_batch_is_told_of() {
     let mut looked = Looked::default();
     wanted.take(data(&[damaged.into()], &[]), (10, &mut looked));
     assert!(looked.damaged[0].starts_with("partition 0, offset 0: batch checksum"), "{:?}", looked.damaged);
+}
+
+#[test]
+fn found_records_do_not_keep_what_their_batches_expand_to() {
+    let value = vec![b'a'; 1 << 20];
+    let headers = vec![(&b"h"[..], None); 1000];
+    let mut builder = Builder::new().compression(Compression::Zstd);
+    builder.push_with_headers(1000, Some(b"key"), Some(&value), &headers);
+    let batch = builder.build().unwrap().freeze();
+    let mut looked = Looked::default();
+    wanted(0).take(data(&[batch], &[]), (10, &mut looked));
+    let found = &looked.found[0];
+    let shown = found.value.as_ref().unwrap();
+    assert_eq!((shown.len, shown.shown.text.len()), (1 << 20, SHOWN_BYTES));
+    assert_eq!((found.headers.len(), found.headers_left_out), (SHOWN_HEADERS, 950));
+    assert_eq!(found.headers[0], "h (no value)");
+}
+
+#[test]
+fn batches_that_expand_far_do_not_make_one_read_endless() {
+    let mut builder = Builder::new().compression(Compression::Zstd);
+    builder.push(1000, Some(b"key"), Some(&vec![b'a'; 8 << 20]));
+    let batches: Vec<Bytes> = (0..40)
+        .map(|offset| {
+            let mut batch = builder.build().unwrap();
+            batch[..8].copy_from_slice(&i64::from(offset).to_be_bytes());
+            batch.freeze()
+        })
+        .collect();
+    let (mut wanted, mut looked) = (wanted(0), Looked::default());
+    wanted.filter.value = b"b".to_vec();
+    wanted.take(data(&batches, &[]), (10, &mut looked));
+    assert_eq!(looked.records, 16, "of 8 MiB each");
+    assert_eq!(wanted.positions[&0], 16, "the next read goes on there");
 }
