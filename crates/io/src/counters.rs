@@ -163,7 +163,8 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// Bytes that sockets, or files copied to, took by `path`.
+    /// Bytes that sockets, or files copied to, took by `path`; those under [`Path::UringRead`] came
+    /// into memory, and count again under the path by which they leave.
     pub fn bytes(&self, path: Path) -> u64 {
         self.bytes[path as usize]
     }
@@ -184,8 +185,11 @@ impl Snapshot {
     }
 
     /// Bytes that the CPU copied between the kernel's memory and ours, in either direction: two for
-    /// every byte by [`Path::ReadWrite`], one by [`Path::Send`], none by the others. And those of
-    /// small pieces that an [`Outbox`](crate::outbox::Outbox) puts together in our own.
+    /// every byte by [`Path::ReadWrite`], one by [`Path::Send`], [`Path::UringSend`],
+    /// [`Path::UringRead`] and [`Path::MmapWrite`], one or two by [`Path::UserTls`], none by the
+    /// others. Reads around the page cache (`O_DIRECT`) count as copies, because a file system may
+    /// copy nevertheless. And those of small pieces that an [`Outbox`](crate::outbox::Outbox) puts
+    /// together in our own.
     pub fn copied(&self) -> u64 {
         self.copied
     }

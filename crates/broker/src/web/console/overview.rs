@@ -221,7 +221,8 @@ fn membership(broker: &Broker, state: &MembershipState) -> Markup {
 fn paths(broker: &Broker) -> Markup {
     let transfers = Source::transfers(broker);
     let rows = html! {
-        @for path in Path::ALL {
+        // Bytes of reads count again where they leave.
+        @for path in Path::ALL.into_iter().filter(|path| *path != Path::UringRead) {
             tr data-path=(path.label()) {
                 th scope="row" { (path.label()) }
                 td.n data-rate { "—" }
