@@ -105,7 +105,10 @@ impl Resource {
         let terms = Terms { varies: site.options().precompressed, cache, date };
         let make = |opened: Opened, encoding: Option<Encoding>, old: Option<&Rc<Entry>>| match old {
             Some(old) if old.file_version.get().same_bytes(&opened.file_version) => {
-                old.file_version.set(opened.file_version);
+                if old.file_version.replace(opened.file_version) != opened.file_version {
+                    // It may have been written in place, and its former time been restored.
+                    old.forget();
+                }
                 old.clone()
             }
             _ => Rc::new(Entry::new(opened, (&media, encoding), terms)),
@@ -211,6 +214,11 @@ impl Entry {
             counted.set(counted.get() + bytes.len() as u64);
             *self.body.borrow_mut() = Some(CachedBytes { bytes: bytes.clone(), counted: counted.clone() });
         }
+    }
+
+    /// Drops the bytes that are kept.
+    fn forget(&self) {
+        *self.body.borrow_mut() = None;
     }
 
     /// Reads a range without waiting for the disk; none if it is not all in memory. Waits on a file

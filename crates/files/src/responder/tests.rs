@@ -1,10 +1,12 @@
 //! Answers to heads, without a socket.
 
+use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::time::UNIX_EPOCH;
+use std::time::{Duration, UNIX_EPOCH};
 
 use super::*;
 use crate::request::{Parsed, parse, room};
+use crate::root::FileVersion;
 use crate::site::SiteOptions;
 
 /// A server's answers for a directory with a file named `a`.
@@ -28,9 +30,19 @@ fn options(home: &Path) -> SiteOptions {
 
 /// The answer to a request, whose work is done as often as it asks for some.
 fn answer(responder: &Responder, text: &str, perform: impl Fn(Work) -> Prepared) -> Result<Reply, Refusal> {
+    answer_at(UNIX_EPOCH, responder, text, perform)
+}
+
+/// The same at a time.
+fn answer_at(
+    now: SystemTime,
+    responder: &Responder,
+    text: &str,
+    perform: impl Fn(Work) -> Prepared,
+) -> Result<Reply, Refusal> {
     let mut room = room();
     let Ok(Parsed::Whole(head, _)) = parse(text.as_bytes(), &mut room) else { panic!("{text:?}") };
-    let moment = Moment { now: UNIX_EPOCH, second: 0, date: "now" };
+    let moment = Moment { now, second: 0, date: "now" };
     let mut prepared = Vec::new();
     for _ in 0..4 {
         match responder.decide(&head, &mut prepared, (moment, Instant::now()))? {
@@ -74,7 +86,7 @@ fn a_time_that_http_cannot_write_is_served_as_one_that_it_can() {
     // A file system in memory has such times.
     let home = tempfile::tempdir_in("/dev/shm").unwrap();
     let responder = responder(SiteOptions { listing: true, ..options(home.path()) });
-    let late = UNIX_EPOCH + std::time::Duration::from_secs(300_000_000_000);
+    let late = UNIX_EPOCH + Duration::from_secs(300_000_000_000);
     let file = std::fs::File::options().write(true).open(home.path().join("a")).unwrap();
     file.set_modified(late).unwrap();
     assert_eq!(file.metadata().unwrap().modified().unwrap(), late);
@@ -98,7 +110,7 @@ fn no_file_was_modified_after_the_answer_and_conditions_go_by_its_true_time() {
     let responder = responder(options(home.path()));
     let run = |work: Work| work.run(&responder.site());
     let status = |since: u64| {
-        let since = httpdate::fmt_http_date(UNIX_EPOCH + std::time::Duration::from_secs(since));
+        let since = httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_secs(since));
         let text = format!("GET /a HTTP/1.1\r\nHost: x\r\nIf-Modified-Since: {since}\r\n\r\n");
         let reply = answer(&responder, &text, run).unwrap();
         let date = "\r\nLast-Modified: Thu, 01 Jan 1970 00:00:00 GMT\r\n";
@@ -106,9 +118,37 @@ fn no_file_was_modified_after_the_answer_and_conditions_go_by_its_true_time() {
         reply.status
     };
     let file = std::fs::File::options().write(true).open(home.path().join("a")).unwrap();
-    file.set_modified(UNIX_EPOCH + std::time::Duration::from_secs(1000)).unwrap();
+    file.set_modified(UNIX_EPOCH + Duration::from_secs(1000)).unwrap();
     assert_eq!(status(0), StatusCode::OK, "the date that was sent is not one of this version");
     assert_eq!(status(1000), StatusCode::NOT_MODIFIED);
+}
+
+#[test]
+fn a_small_file_that_is_written_in_place_and_gets_its_old_time_is_read_again() {
+    let home = tempfile::tempdir().unwrap();
+    let responder = responder(options(home.path()));
+    let file = std::fs::File::options().write(true).open(home.path().join("a")).unwrap();
+    let write = |text: &str| {
+        file.write_all_at(text.as_bytes(), 0).unwrap();
+        file.set_modified(UNIX_EPOCH + Duration::from_secs(1000)).unwrap();
+    };
+    let changed = || FileVersion::now(&file).unwrap().changed;
+    // Later than the change, so that bytes are kept.
+    let now = SystemTime::now() + Duration::from_secs(3600);
+    let body = || {
+        let run = |work: Work| work.run(&responder.site());
+        match answer_at(now, &responder, "GET /a HTTP/1.1\r\nHost: x\r\n\r\n", run).unwrap().body {
+            Body::Bytes(bytes) => bytes,
+            other => panic!("{other:?}"),
+        }
+    };
+    write("old!");
+    assert_eq!(body(), "old!");
+    let before = changed();
+    while changed() == before {
+        write("new!");
+    }
+    assert_eq!(body(), "new!");
 }
 
 #[test]
