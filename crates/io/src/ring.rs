@@ -142,6 +142,9 @@ impl Ring {
     ///
     /// # Errors
     /// [`RingFull`] with the operation.
+    ///
+    /// # Panics
+    /// As [`push_linked`](Ring::push_linked).
     pub fn push(&mut self, operation: Operation) -> Result<Key, RingFull> {
         let keys = self.push_linked(vec![operation])?;
         Ok(keys.into_iter().next().expect("one operation has one key"))
@@ -152,7 +155,13 @@ impl Ring {
     ///
     /// # Errors
     /// [`RingFull`] with all of them.
+    ///
+    /// # Panics
+    /// If one of them names a file of another ring's table, where the same place has another file,
+    /// or sends more of a buffer than is filled.
     pub fn push_linked(&mut self, operations: Vec<Operation>) -> Result<Vec<Key>, RingFull> {
+        // All of them before the kernel gets any.
+        operations.iter().for_each(|operation| operation.assert_fits(&self.files));
         self.core.push(operations).map_err(RingFull)
     }
 

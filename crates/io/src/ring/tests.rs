@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -474,6 +475,19 @@ fn a_slot_is_free_again_when_nothing_names_it() {
     let slot = ring.attach(&other).unwrap();
     let (_, memory) = run(&mut ring, Operation::read(&slot, 0, 10, pool.take().unwrap()));
     assert_eq!(memory.len(), 5);
+}
+
+#[test]
+fn a_slot_of_another_ring_is_refused() {
+    let (Some(mut ring), Some(mut other)) = (default_ring(), default_ring()) else { return };
+    ring.register_files(1).unwrap();
+    other.register_files(1).unwrap();
+    let _own = ring.attach(file_of(b"own")).unwrap();
+    let slot = other.attach(file_of(b"other")).unwrap();
+    let buffer = BufferPool::new(4096, 1).unwrap().take().unwrap();
+    let push = || ring.push(Operation::read(&slot, 0, 5, buffer));
+    assert!(catch_unwind(AssertUnwindSafe(push)).is_err(), "the same place has another file there");
+    assert_eq!(ring.in_flight(), 0);
 }
 
 /// Ten thousand zero-copy sends on connections that are reset at random: every payload comes back

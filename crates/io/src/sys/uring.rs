@@ -361,7 +361,7 @@ fn send_entry(
             (buffer.filled().as_ptr(), buffer.len(), registered_index(buffer, registered))
         }
         Memory::Shared(buffer, range) => {
-            // Panics if the range is not within the filled bytes.
+            // `Ring::push_linked` has checked that the range is within the filled bytes.
             let part = &buffer.filled()[range.clone()];
             (part.as_ptr(), part.len(), registered_index(buffer, registered))
         }

@@ -16,6 +16,11 @@ impl FileSlot {
         Some(Self(Rc::new(SlotGuard { index, table: Rc::clone(table) })))
     }
 
+    /// True if it is a place in this table.
+    pub(crate) fn is_of(&self, table: &Rc<RefCell<FileTable>>) -> bool {
+        Rc::ptr_eq(&self.0.table, table)
+    }
+
     pub(crate) fn index(&self) -> u32 {
         self.0.index
     }

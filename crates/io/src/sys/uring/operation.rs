@@ -1,14 +1,16 @@
 //! Operations of a ring: each is a value that owns all memory the kernel will access.
 
+use std::cell::RefCell;
 use std::fmt;
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::rc::Rc;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use rustix::net::SendFlags;
 
-use super::files::FileSlot;
+use super::files::{FileSlot, FileTable};
 use crate::sys::buf::Buffer;
 
 /// A file or socket that stays open while an operation needs it.
@@ -180,6 +182,18 @@ impl Operation {
             *flags |= SendFlags::MORE;
         }
         self
+    }
+
+    /// Checks that its file, if it has a place in a table, is of this table, and that its memory
+    /// is within its buffer.
+    pub(crate) fn assert_fits(&self, table: &Rc<RefCell<FileTable>>) {
+        if let Some(Target::Slot(slot)) = &self.target {
+            assert!(slot.is_of(table), "{slot:?} is a place in the table of another ring");
+        }
+        if let Memory::Shared(buffer, range) = &self.memory {
+            let fits = range.start <= range.end && range.end <= buffer.len();
+            assert!(fits, "bytes {range:?} of a buffer with {}", buffer.len());
+        }
     }
 
     /// The memory, for an operation that was never started.
