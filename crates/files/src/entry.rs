@@ -106,7 +106,7 @@ impl Resource {
         let make = |opened: Opened, encoding: Option<Encoding>, old: Option<&Rc<Entry>>| match old {
             Some(old) if old.file_version.get().same_bytes(&opened.file_version) => {
                 if old.file_version.replace(opened.file_version) != opened.file_version {
-                    // It may have been written in place, and its former time been restored.
+                    // Perhaps written in place, and its former time restored.
                     old.forget();
                 }
                 old.clone()

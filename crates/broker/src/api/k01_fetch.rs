@@ -3,8 +3,8 @@
 //! Finds the bytes, never touches them: every partition yields at most one extent of whole batches,
 //! and the response is a gather list of header bytes and these holes. The first partition with data
 //! yields its first batch whole even above the limits (KIP-74). With too little there the request
-//! waits, woken by appends, until `min_bytes` or `max_wait_ms`. Partitions that do not exist, or that
-//! the client may not read, do not end the wait for others.
+//! waits, woken by appends, until `min_bytes` or `max_wait_ms`. Partitions that do not exist, or
+//! that the client may not read, do not end the wait for others.
 //!
 //! Isolation: read_committed stops at the last stable offset and lists the aborted transactions.
 //!
@@ -377,8 +377,8 @@ impl From<ReadError> for Failed {
 struct Look {
     partitions: Vec<FetchedPartition<Records>>,
     bytes: u64,
-    /// An event that ends the wait: an error of a partition that can be waited for, a divergence, the
-    /// end of a segment; or there is no such partition.
+    /// An event that ends the wait: an error of a partition that can be waited for, a divergence,
+    /// the end of a segment; or there is no such partition.
     urgent: bool,
 }
 

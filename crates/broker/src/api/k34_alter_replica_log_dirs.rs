@@ -3,8 +3,8 @@
 //! Each partition moves to the directory in the background; DescribeLogDirs shows the progress. As
 //! in Kafka, a partition that is already in the directory stays, a partition on its way elsewhere
 //! turns back, and a partition that this broker does not have yet is created there later
-//! (REPLICA_NOT_AVAILABLE). A cordoned directory is refused (INVALID_REPLICA_ASSIGNMENT), and so is a
-//! topic whose name is too long for the name of the temporary directory of the move.
+//! (REPLICA_NOT_AVAILABLE). A cordoned directory is refused (INVALID_REPLICA_ASSIGNMENT), and so is
+//! a topic whose name is too long for the name of the temporary directory of the move.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;

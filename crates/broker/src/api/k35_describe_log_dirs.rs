@@ -2,8 +2,8 @@
 //!
 //! The data directories: the size of each requested partition (null: all), and from version 4 on
 //! the size of the volume and the free space on it, and from version 5 on a flag if it is cordoned
-//! (KIP-1066). A directory that is offline has an error instead. A partition on its way to a directory is listed there with `is_future_key` and the
-//! number of missing offsets.
+//! (KIP-1066). A directory that is offline has an error instead. A partition on its way to a
+//! directory is listed there with `is_future_key` and the number of missing offsets.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
