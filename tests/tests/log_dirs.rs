@@ -180,6 +180,19 @@ impl Stage {
         node.start();
     }
 
+    /// Both replicas are in sync, equal, and have all acknowledged records.
+    fn assert_complete(&mut self, topic: &str) {
+        self.await_in_sync(topic);
+        let acknowledged = self.acknowledged[topic];
+        let leader = self.leader(topic).expect("a leader");
+        let mut connection = Connection::open(self.cluster.node(leader).address());
+        let end = raw::listed_offset(&connection.call(&raw::list_end_offset(topic)));
+        assert!(end >= acknowledged, "{topic}: {acknowledged} were acknowledged, {end} are there");
+        let [one, other] = [LEVADA, OTHER].map(|id| log_of(self.cluster.node(id), topic));
+        let differences = replicas::differences(&[(LEVADA, one.as_path()), (OTHER, other.as_path())]);
+        assert!(differences.is_empty(), "{topic}: {differences:?}");
+    }
+
     fn describe(&mut self) -> BTreeMap<String, (String, Vec<String>)> {
         described(&self.tools.run(&format!("LogDirsCommand --describe --broker-list {LEVADA}")))
     }
@@ -243,17 +256,40 @@ fn one_of_two_directories_fails_and_its_partitions_move() {
     node.stop();
     node.wrap(&[]);
     node.start();
-    for (topic, acknowledged) in stage.acknowledged.clone() {
-        stage.await_in_sync(&topic);
-        let leader = stage.leader(&topic).expect("a leader");
-        let mut connection = Connection::open(stage.cluster.node(leader).address());
-        let end = raw::listed_offset(&connection.call(&raw::list_end_offset(&topic)));
-        assert!(end >= acknowledged, "{topic}: {acknowledged} were acknowledged, {end} are there");
-        let [one, other] = [LEVADA, OTHER].map(|id| log_of(stage.cluster.node(id), &topic));
-        let differences = replicas::differences(&[(LEVADA, one.as_path()), (OTHER, other.as_path())]);
-        assert!(differences.is_empty(), "{topic}: {differences:?}");
+    for topic in kept.iter().chain(&lost) {
+        stage.assert_complete(topic);
     }
     assert_eq!(stage.describe().values().filter(|(error, _)| error.is_empty()).count(), 2);
+    stage.cluster.assert_no_errors();
+}
+
+#[test]
+fn a_replica_whose_files_are_deleted_gives_its_leadership_to_the_other() {
+    if Kind::under_test() == Kind::Kafka {
+        println!("not run: the brokers of this cluster are Levada's");
+        return;
+    }
+    let mut stage = Stage::set();
+    stage.create();
+    stage.tools.run(
+        "ConfigCommand --alter --entity-type topics --entity-name t0 --add-config segment.bytes=1048576",
+    );
+    fs::remove_dir_all(log_of(stage.cluster.node(LEVADA), "t0")).expect("the directory of the log");
+    // The open segment still takes records; the next one cannot be created.
+    let refused = await_some("a write that fails", LIMIT, || {
+        (0..100).map(|_| stage.produce("t0", LEVADA)).find(|error| *error != NONE)
+    });
+    assert_eq!(refused, STORAGE_ERROR);
+    await_some("the other broker leads", LIMIT, || (stage.leader("t0") == Some(OTHER)).then_some(()));
+    await_some("records are taken again", LIMIT, || (stage.produce("t0", OTHER) == NONE).then_some(()));
+    assert_eq!(stage.leader("t1"), Some(LEVADA), "its directory works");
+    let shown = stage.describe();
+    assert!(shown.values().all(|(error, _)| error.is_empty()), "{shown:?}");
+
+    let node = stage.cluster.node_mut(LEVADA);
+    node.stop();
+    node.start();
+    stage.assert_complete("t0");
     stage.cluster.assert_no_errors();
 }
 
@@ -380,14 +416,7 @@ fn a_leader_and_a_follower_of_a_cluster_move_while_records_come() {
         node.start();
         stage.await_in_sync("t0");
     }
-    let acknowledged = stage.acknowledged["t0"];
-    let leader = stage.leader("t0").expect("a leader");
-    let mut connection = Connection::open(stage.cluster.node(leader).address());
-    let end = raw::listed_offset(&connection.call(&raw::list_end_offset("t0")));
-    assert!(end >= acknowledged, "{acknowledged} were acknowledged, {end} are there");
-    let [one, other] = [LEVADA, OTHER].map(|id| log_of(stage.cluster.node(id), "t0"));
-    let differences = replicas::differences(&[(LEVADA, one.as_path()), (OTHER, other.as_path())]);
-    assert!(differences.is_empty(), "{differences:?}");
+    stage.assert_complete("t0");
     stage.cluster.assert_no_errors();
 }
 
