@@ -323,15 +323,20 @@ fn check_state<'a, A: Iterator<Item = &'a BatchFact>>(
         None => false,
     };
     let hidden: Vec<_> = all().filter(|batch| batch.base < first && batch.transaction.is_some()).collect();
-    // The marker of a decision that was told may be still to come: then it is neither among the
-    // batches nor in front of them.
-    let is_marked = |batch: &BatchFact| {
-        let shown =
-            found.batches.iter().any(|one| one.marker.is_some() && one.producer.0 == batch.producer.0);
-        let is_record = |offset: i64| all().any(|one| (one.base..=one.last).contains(&offset));
-        shown || !is_open(batch) && !(batch.last + 1..first).all(is_record)
+    let is_shown = |batch: &BatchFact| {
+        found.batches.iter().any(|one| one.marker.is_some() && one.producer.0 == batch.producer.0)
     };
-    let may_be_open = hidden.iter().any(|batch| !life.keeps || !is_marked(batch));
+    // The marker of a decision that was told may be still to come: then it is neither among the
+    // batches nor in front of them. Each offset in front of them without a record is one marker.
+    let is_record = |offset: i64| all().any(|one| (one.base..=one.last).contains(&offset));
+    let begin = hidden.iter().map(|batch| batch.base).min().unwrap_or(first);
+    let markers: Vec<i64> = (begin..first).filter(|offset| !is_record(*offset)).collect();
+    let decided: Vec<_> = hidden.iter().filter(|batch| !is_open(batch) && !is_shown(batch)).collect();
+    let transactions: BTreeSet<_> = decided.iter().map(|batch| batch.transaction).collect();
+    let lacks_a_marker = transactions.len() > markers.len()
+        || decided.iter().any(|batch| markers.last().is_none_or(|marker| *marker < batch.last));
+    let may_be_open =
+        lacks_a_marker || hidden.iter().any(|batch| !life.keeps || is_open(batch) && !is_shown(batch));
     let (mut open, mut aborted) = (BTreeMap::new(), BTreeSet::new());
     for batch in &found.batches {
         match batch.marker {
