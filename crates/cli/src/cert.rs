@@ -60,6 +60,11 @@ impl Dev {
         if let Some(wrong) = self.clients.iter().find(|name| name.contains(['/', '\0']) || name.is_empty()) {
             return Err(Failure::Usage(format!("{wrong:?} cannot be a client's name: it names a file")));
         }
+        if let Some(taken) = self.clients.iter().find(|name| ["ca", "broker"].contains(&name.as_str())) {
+            return Err(Failure::Usage(format!(
+                "{taken:?} cannot be a client's name: {taken}.pem belongs to the authority or the broker"
+            )));
+        }
         let directory = &self.directory;
         fs::create_dir_all(directory).map_err(|error| failed(directory, &error))?;
         let authority = authority(directory)?;
@@ -214,10 +219,13 @@ mod tests {
     }
 
     #[test]
-    fn a_client_is_not_named_into_another_directory() {
+    fn a_client_is_not_named_into_another_directory_or_another_file() {
         let home = tempfile::tempdir().unwrap();
-        let dev =
-            Dev { directory: home.path().to_owned(), hosts: Vec::new(), clients: vec!["../x".to_owned()] };
-        assert!(matches!(dev.run(&mut Vec::new()), Err(Failure::Usage(_))));
+        for name in ["../x", "", "ca", "broker"] {
+            let dev =
+                Dev { directory: home.path().to_owned(), hosts: Vec::new(), clients: vec![name.to_owned()] };
+            assert!(matches!(dev.run(&mut Vec::new()), Err(Failure::Usage(_))), "{name}");
+        }
+        assert!(!home.path().join("ca.pem").exists());
     }
 }

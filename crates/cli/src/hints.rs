@@ -68,6 +68,11 @@ pub(crate) fn nearest<'a>(unknown: &str, known: impl Iterator<Item = &'a str>) -
 pub(crate) fn translated(mut error: Error) -> Error {
     let Some(ContextValue::String(argument)) = error.get(ContextKind::InvalidArg) else { return error };
     let name = argument.split(['=', ' ']).next().unwrap_or_default();
+    if name == "--add-scram" {
+        // The value has a password in it.
+        error.insert(ContextKind::InvalidValue, ContextValue::String("…".to_owned()));
+        return error;
+    }
     let found = ELSEWHERE.iter().find(|(names, _)| names.contains(&name));
     let tip = match found {
         Some((_, tip)) => (*tip).to_owned(),
@@ -122,6 +127,16 @@ mod tests {
                 && said.contains("tip: pass a properties file with an option"),
             "{said}"
         );
+    }
+
+    #[test]
+    fn an_error_does_not_repeat_a_password() {
+        let credential = "SCRAM-SHA-512=[name=admin,password=geheim,iterations=1]";
+        let line = ["levada", "storage", "format", "--add-scram", credential];
+        let error = Cli::try_parse_from(line).unwrap_err();
+        assert!(error.to_string().contains("geheim"), "clap shows values: {error}");
+        let said = translated(error).to_string();
+        assert!(said.contains("iterations must be") && !said.contains("geheim"), "{said}");
     }
 
     #[test]

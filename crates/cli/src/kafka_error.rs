@@ -219,7 +219,7 @@ pub(crate) fn is_passing(code: i16) -> bool {
 /// True for codes that a restart or a move of partitions causes: partitions and coordinators
 /// return.
 pub(crate) fn is_of_restart(code: i16) -> bool {
-    const CODES: [i16; 14] = [3, 5, 6, 7, 9, 13, 14, 15, 16, 74, 75, 78, 88, 100];
+    const CODES: [i16; 17] = [3, 5, 6, 7, 9, 13, 14, 15, 16, 19, 20, 56, 74, 75, 78, 88, 100];
     CODES.contains(&code)
 }
 

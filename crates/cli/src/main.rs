@@ -101,7 +101,7 @@ fn main() -> ExitCode {
     levada_io::lookups::limit_to_built_in();
     let arguments = hints::as_options(std::env::args_os().collect());
     let cli = Cli::try_parse_from(arguments).unwrap_or_else(|error| hints::translated(error).exit());
-    hints::tell(std::env::args());
+    hints::tell(std::env::args_os().map(|argument| argument.to_string_lossy().into_owned()));
     colour::decide();
     let ended = match output::stdout() {
         Ok(mut out) => run(cli, &mut out).and_then(|()| Ok(out.flush()?)),

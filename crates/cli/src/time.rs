@@ -16,15 +16,17 @@ pub(crate) fn now_ms() -> i64 {
 pub(crate) fn moment(text: &str) -> Result<i64, String> {
     const EXPECTED: &str =
         "expected a time such as 2026-11-21T06:30:00Z, 2026-11-21 or milliseconds since 1970";
+    // Negative numbers are names of offsets in Kafka's protocol: -1 is the end of a log.
+    let since_1970 = |moment: i64| if moment < 0 { Err(EXPECTED.to_owned()) } else { Ok(moment) };
     if let Ok(milliseconds) = text.parse::<i64>() {
-        return if milliseconds < 0 { Err(EXPECTED.to_owned()) } else { Ok(milliseconds) };
+        return since_1970(milliseconds);
     }
     if let Ok(timestamp) = text.parse::<Timestamp>() {
-        return Ok(timestamp.as_millisecond());
+        return since_1970(timestamp.as_millisecond());
     }
     let civil = text.parse::<civil::DateTime>().map_err(|_| EXPECTED.to_owned())?;
     let zoned = civil.to_zoned(tz::TimeZone::UTC).map_err(|_| EXPECTED.to_owned())?;
-    Ok(zoned.timestamp().as_millisecond())
+    since_1970(zoned.timestamp().as_millisecond())
 }
 
 /// A duration in milliseconds; a day has 24 hours.
@@ -73,7 +75,7 @@ mod tests {
         check("2023-11-14 22:13", 1_699_999_980_000);
         check("2023-11-14T23:13:20+01:00", 1_700_000_000_000);
         check("2023-11-14", 1_699_920_000_000);
-        for text in ["", "soon", "-5", "2023-13-01", "22:13"] {
+        for text in ["", "soon", "-5", "2023-13-01", "22:13", "1969-12-31T23:59:59.999Z", "1960-01-01"] {
             assert!(moment(text).is_err(), "{text}");
         }
     }

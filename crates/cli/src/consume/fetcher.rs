@@ -189,7 +189,13 @@ impl Fetcher {
                 if offset < *position {
                     continue;
                 }
-                if sink.is_done() || offset >= end {
+                if sink.is_done() {
+                    return Ok(());
+                }
+                if offset >= end {
+                    // The records up to the end may be compacted away: the end is reached all the
+                    // same.
+                    *position = (*position).max(end);
                     return Ok(());
                 }
                 let timestamp_ms = view.timestamp_of(&record);
