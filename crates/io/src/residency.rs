@@ -62,7 +62,7 @@ mod warm;
 
 use lead::{PageRun, first_run};
 pub use trail::Trail;
-pub use warm::{NICE, QueueFull, Warm, Warmed, Warmer, WarmerLimits};
+pub use warm::{QueueFull, Warm, Warmed, Warmer, WarmerLimits};
 
 /// Part of a range that is in the page cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

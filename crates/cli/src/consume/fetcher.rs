@@ -193,8 +193,7 @@ impl Fetcher {
                     return Ok(());
                 }
                 if offset >= end {
-                    // The records up to the end may be compacted away: the end is reached all the
-                    // same.
+                    // Compaction may have removed the records directly before the end.
                     *position = (*position).max(end);
                     return Ok(());
                 }

@@ -65,9 +65,9 @@ pub struct Warmed {
     pub brought_in: Vec<Extent>,
 }
 
-/// Nice value of the threads of a [`Warmer`]: beside a shard that wants a processor, they have a
-/// tenth of it.
-pub const NICE: i32 = 10;
+/// Nice value of the threads of a [`Warmer`]: on a busy processor they get about a tenth of the
+/// time of a thread with the usual priority.
+const NICE: i32 = 10;
 
 /// Resources of a [`Warmer`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -97,8 +97,8 @@ pub struct QueueFull(pub Warm);
 /// pages go to `/dev/null` by reference, and are read into a buffer only where that is not
 /// possible.
 ///
-/// Its threads have a low priority ([`NICE`]): a reader of old data keeps processors busy, and
-/// senders of data from memory go first.
+/// Its threads have a low priority (a nice value of 10), because a reader of old data keeps
+/// processors busy: threads that send data from memory run first.
 ///
 /// Dropping it drops requests that no thread has begun, without calling back, and does not wait for
 /// the others.
