@@ -337,13 +337,20 @@ fn check_state<'a, A: Iterator<Item = &'a BatchFact>>(
         found.batches.iter().any(|one| one.marker.is_some() && one.producer.0 == batch.producer.0)
     };
     // The marker of a decision that was told may be still to come: then it is neither among the
-    // batches nor in front of them. Each offset in front of them without a record is one marker.
+    // batches nor in front of them. Each offset in front of them without a record is one marker, and
+    // a producer whose first batch among them is a marker ended a transaction in front of them.
     let is_record = |offset: i64| all().any(|one| (one.base..=one.last).contains(&offset));
     let begin = hidden.iter().map(|batch| batch.base).min().unwrap_or(first);
     let markers: Vec<i64> = (begin..first).filter(|offset| !is_record(*offset)).collect();
     let decided: Vec<_> = hidden.iter().filter(|batch| !is_open(batch) && !is_shown(batch)).collect();
-    let transactions: BTreeSet<_> = decided.iter().map(|batch| batch.transaction).collect();
-    let lacks_a_marker = transactions.len() > markers.len()
+    let ends_hidden = |producer: &&i64| {
+        let mut shown = found.batches.iter().filter(|one| one.is_transactional || one.marker.is_some());
+        shown.find(|one| one.producer.0 == **producer).is_some_and(|one| one.marker.is_some())
+    };
+    let producers: BTreeSet<_> = hidden.iter().map(|batch| batch.producer.0).collect();
+    let ended = markers.len() + producers.iter().filter(ends_hidden).count();
+    let transactions: BTreeSet<_> = hidden.iter().map(|batch| batch.transaction).collect();
+    let lacks_a_marker = transactions.len() > ended
         || decided.iter().any(|batch| markers.last().is_none_or(|marker| *marker < batch.last));
     let may_be_open =
         lacks_a_marker || hidden.iter().any(|batch| !life.keeps || is_open(batch) && !is_shown(batch));
