@@ -52,9 +52,13 @@ pub struct Shape {
     pub discovery: Discovery,
 }
 
+/// The `node.id` of a member, by its id in this module.
+type NodeIds = fn(i32) -> i32;
+
 /// The members, by id. Dropping it kills their processes.
 pub struct Cluster {
     shape: Shape,
+    node_ids: NodeIds,
     nodes: BTreeMap<i32, Node>,
     /// Further errors that a Kafka may log in this test.
     expected: Vec<[&'static str; 2]>,
@@ -68,16 +72,22 @@ const TWIN: i32 = 1_000;
 impl Cluster {
     /// A cluster that is not started yet, with formatted directories.
     pub fn new(shape: Shape) -> Self {
-        Self::within(shape, None)
+        Self::within(shape, None, |id| id)
+    }
+
+    /// The same for clients that expect brokers with the ids 1, 2, 3 and so on: the `node.id` of
+    /// broker 11 or 21 is 1.
+    pub fn with_brokers_from_one(shape: Shape) -> Self {
+        Self::within(shape, None, |id| if id < KAFKA { 100 + id } else { id % 10 })
     }
 
     /// The same with a broker in a separate network, which a test can cut. An error names a missing
     /// capability of this machine.
     pub fn with_network_of(id: i32, shape: Shape) -> Result<Self, String> {
-        Ok(Self::within(shape, Some((id, Network::create()?))))
+        Ok(Self::within(shape, Some((id, Network::create()?)), |id| id))
     }
 
-    fn within(shape: Shape, apart: Option<(i32, Network)>) -> Self {
+    fn within(shape: Shape, apart: Option<(i32, Network)>, node_ids: NodeIds) -> Self {
         let ids = |first: i32, count: i32| first..first + count;
         let mut nodes = BTreeMap::new();
         for id in ids(CONTROLLER, shape.controllers) {
@@ -92,10 +102,10 @@ impl Cluster {
             node.enter(network.namespace());
         }
         let network = apart.map(|(_, network)| network);
-        let mut cluster = Self { shape, nodes, expected: Vec::new(), network };
+        let mut cluster = Self { shape, node_ids, nodes, expected: Vec::new(), network };
         let found_by = cluster.discovery();
         for (id, node) in std::mem::take(&mut cluster.nodes) {
-            cluster.nodes.insert(id, configured(id, node, &found_by));
+            cluster.nodes.insert(id, cluster.configured(id, node, &found_by));
         }
         cluster
     }
@@ -136,7 +146,7 @@ impl Cluster {
 
     /// The same without these brokers, which stay stopped.
     pub fn start_except(&mut self, left_out: &[i32]) {
-        directory::format(&self.shape, &self.nodes);
+        directory::format(&self.shape, &self.nodes, self.node_ids);
         let mut started: Vec<&mut Node> =
             self.nodes.iter_mut().filter(|(id, _)| !left_out.contains(id)).map(|(_, node)| node).collect();
         started.iter_mut().for_each(|node| node.launch());
@@ -158,10 +168,10 @@ impl Cluster {
     /// Another broker under test with the id of this one, and a separate directory. It is not a
     /// member until the test starts it.
     pub fn twin(&self, id: i32) -> Node {
-        let node = configured(id, Node::new().sized(256, "INFO"), &self.discovery());
+        let node = self.configured(id, Node::new().sized(256, "INFO"), &self.discovery());
         node.configure();
         std::fs::create_dir_all(node.data()).expect("a directory");
-        identify((id, id + TWIN), &node.data());
+        identify(((self.node_ids)(id), id + TWIN), &node.data());
         node
     }
 
@@ -195,7 +205,8 @@ impl Cluster {
             }
             Discovery::Voters => {
                 let ids = self.controllers().into_iter();
-                let voters = ids.map(|id| format!("{id}@{}", self.node(id).controller_address()));
+                let voters =
+                    ids.map(|id| format!("{}@{}", (self.node_ids)(id), self.node(id).controller_address()));
                 ("controller.quorum.voters", voters.collect::<Vec<_>>().join(","))
             }
         }
@@ -233,10 +244,11 @@ impl Cluster {
 
     /// Waits until every running broker lists exactly these brokers for its clients.
     pub fn await_brokers(&self, ids: &[i32]) {
+        let node_ids: Vec<i32> = ids.iter().map(|id| (self.node_ids)(*id)).collect();
         for id in ids {
             let address = self.node(*id).address();
-            await_some(&format!("brokers {ids:?} in the metadata of {id}"), LIMIT, || {
-                (announced(address)? == ids).then_some(())
+            await_some(&format!("brokers {node_ids:?} in the metadata of {id}"), LIMIT, || {
+                (announced(address)? == node_ids).then_some(())
             });
         }
     }
@@ -257,6 +269,36 @@ impl Cluster {
         }
         assert!(found.is_empty(), "{} errors in the logs:\n{}", found.len(), found.join("\n"));
     }
+
+    /// The node with the configuration of its role.
+    fn configured(&self, id: i32, node: Node, (key, controllers): &(&'static str, String)) -> Node {
+        let node = node
+            .option("node.id", &(self.node_ids)(id).to_string())
+            .option("controller.listener.names", "CONTROLLER");
+        // A key without its default, so that the unused one is empty.
+        let node = match node.kind() {
+            Kind::Kafka => node.option("controller.quorum.voters", ""),
+            Kind::Levada => node,
+        };
+        let node = node.option(key, controllers);
+        if id < KAFKA {
+            let listener = format!("CONTROLLER://{}", node.controller_address());
+            return node.option("process.roles", "controller").option("listeners", &listener);
+        }
+        let node = node.option("process.roles", "broker");
+        let own = [
+            ("offsets.topic.replication.factor", "1"),
+            ("offsets.topic.num.partitions", "6"),
+            // A broker of Kafka allocates another buffer when settings change: two of the usual size
+            // are more than its heap.
+            ("log.cleaner.dedupe.buffer.size", "4194304"),
+            ("transaction.state.log.replication.factor", "1"),
+            ("transaction.state.log.min.isr", "1"),
+            ("transaction.state.log.num.partitions", "6"),
+            ("group.initial.rebalance.delay.ms", "0"),
+        ];
+        own.into_iter().fold(node, |node, (key, value)| node.option(key, value))
+    }
 }
 
 impl Drop for Cluster {
@@ -268,34 +310,6 @@ impl Drop for Cluster {
             }
         }
     }
-}
-
-/// The node with the configuration of its role.
-fn configured(id: i32, node: Node, (key, controllers): &(&'static str, String)) -> Node {
-    let node = node.option("node.id", &id.to_string()).option("controller.listener.names", "CONTROLLER");
-    // A key without its default, so that the unused one is empty.
-    let node = match node.kind() {
-        Kind::Kafka => node.option("controller.quorum.voters", ""),
-        Kind::Levada => node,
-    };
-    let node = node.option(key, controllers);
-    if id < KAFKA {
-        let listener = format!("CONTROLLER://{}", node.controller_address());
-        return node.option("process.roles", "controller").option("listeners", &listener);
-    }
-    let node = node.option("process.roles", "broker");
-    let own = [
-        ("offsets.topic.replication.factor", "1"),
-        ("offsets.topic.num.partitions", "6"),
-        // A broker of Kafka allocates another buffer when settings change: two of the usual size
-        // are more than its heap.
-        ("log.cleaner.dedupe.buffer.size", "4194304"),
-        ("transaction.state.log.replication.factor", "1"),
-        ("transaction.state.log.min.isr", "1"),
-        ("transaction.state.log.num.partitions", "6"),
-        ("group.initial.rebalance.delay.ms", "0"),
-    ];
-    own.into_iter().fold(node, |node, (key, value)| node.option(key, value))
 }
 
 /// Kafka's command-line tools, one after the other in one JVM.

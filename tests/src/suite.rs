@@ -4,17 +4,19 @@
 //! To add one: a line in [`SUITES`] and its command. What Levada knowingly does not pass is in
 //! [`KNOWN`].
 
+mod brokers;
 mod catalogue;
 pub mod outcome;
+mod proxied;
 pub mod report;
 
 use std::fs::File;
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::Node;
 use crate::node::Kind;
 use crate::paths;
+use brokers::{Brokers, Stage};
 use outcome::{Outcome, Outcomes};
 
 pub use catalogue::{KNOWN, SUITES};
@@ -25,42 +27,30 @@ pub struct Suite {
     pub name: &'static str,
     /// Source of the tests.
     pub source: &'static str,
-    /// Configuration of the broker.
+    /// Configuration of the brokers.
     options: &'static [(&'static str, &'static str)],
-    /// The port that its tests require; then the suite has a separate network.
-    port: Option<u16>,
-    /// Starts the brokers itself.
-    own_brokers: bool,
-    /// The command that runs it against a broker at this address.
+    /// The brokers that it needs. A suite with fixed ports has a separate network.
+    brokers: Brokers,
+    /// The command that runs it against brokers at these addresses.
     command: fn(Kind, &str) -> Command,
     /// Reads the output of the command.
     parse: fn(&str) -> Outcomes,
 }
 
 impl Suite {
-    /// Runs the tests against a new broker, in the network of the process. Blocks until they are
+    /// Runs the tests against new brokers, in the network of the process. Blocks until they are
     /// done.
     pub fn run(&self, kind: Kind) {
-        let mut node = Node::of(kind);
-        for (key, value) in self.options {
-            node = node.option(key, value);
-        }
-        if let Some(port) = self.port {
-            node = node.port(port);
-        }
-        if !self.own_brokers {
-            node.start();
-        }
-        let mut command = (self.command)(kind, &node.bootstrap());
+        let mut stage = Stage::start(self.brokers, kind, self.options);
+        let mut command = (self.command)(kind, &stage.bootstrap());
+        stage.introduce(&mut command);
         let file =
             |path: PathBuf| File::create(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         let log = self.log(kind);
         command.stdout(file(log.clone())).stderr(file(log.with_extension("err")));
-        // A suite of which a test fails fails as a whole: what became of the tests is in the log.
-        command.status().unwrap_or_else(|error| panic!("{command:?}: {error}"));
-        if !self.own_brokers {
-            node.assert_running("after the suite");
-        }
+        let suite = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+        stage.attend(suite);
+        stage.assert_running();
     }
 
     /// Outcomes of the last run.
@@ -81,7 +71,7 @@ impl Suite {
 
     /// True if the suite needs a network where no other broker listens.
     pub fn needs_own_network(&self) -> bool {
-        self.port.is_some()
+        matches!(self.brokers, Brokers::One(Some(_)) | Brokers::Five)
     }
 }
 

@@ -269,11 +269,14 @@ pub(crate) fn install_suites(root: &Path) -> Result<(), String> {
     stamped(&lists, &cache.join("kafka-python"), |lists, target| kafka_python(&lists[0], &lists[1], target))?;
     let go = suites.join("go");
     run(Command::new("go").args(["mod", "download"]).current_dir(&go))?;
-    // Modules that only the tests of these packages import: kafka-go's run without a network.
+    // Modules that only the tests of these packages import: some of them run without a network.
     let list = [
         "list",
         "-test",
         "-deps",
+        "-tags=functional",
+        "github.com/IBM/sarama",
+        "github.com/Shopify/toxiproxy/v2/cmd/server",
         "github.com/segmentio/kafka-go",
         "github.com/segmentio/kafka-go/topics",
         "github.com/twmb/franz-go/pkg/kgo",

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use super::{Suite, outcome, word};
+use super::{Brokers, Suite, outcome, word};
 use crate::node::Kind;
 use crate::paths;
 
@@ -14,8 +14,7 @@ pub const SUITES: &[Suite] = &[
         name: "kafka_tests",
         source: "franz-go `pkg/kfake/kafka_tests` 01f206a7e32c",
         options: &[],
-        port: None,
-        own_brokers: true,
+        brokers: Brokers::Own,
         command: kafka_tests,
         parse: outcome::go,
     },
@@ -23,8 +22,7 @@ pub const SUITES: &[Suite] = &[
         name: "kgo",
         source: "franz-go `pkg/kgo` 1.22.2",
         options: &[],
-        port: None,
-        own_brokers: false,
+        brokers: Brokers::One(None),
         command: kgo,
         parse: outcome::go,
     },
@@ -32,8 +30,7 @@ pub const SUITES: &[Suite] = &[
         name: "kafka-python",
         source: "kafka-python `test/integration` 3.0.12",
         options: &[("node.id", "0"), ("num.partitions", "4")],
-        port: None,
-        own_brokers: false,
+        brokers: Brokers::One(None),
         command: kafka_python,
         parse: outcome::pytest,
     },
@@ -45,9 +42,24 @@ pub const SUITES: &[Suite] = &[
             ("auto.create.topics.enable", "true"),
             ("message.max.bytes", "200000000"),
         ],
-        port: Some(9092),
-        own_brokers: false,
+        brokers: Brokers::One(Some(9092)),
         command: kafka_go,
+        parse: outcome::go,
+    },
+    Suite {
+        name: "kgo-cluster",
+        source: "franz-go `pkg/kgo` 1.22.2, three brokers, three replicas",
+        options: &[],
+        brokers: Brokers::Three,
+        command: kgo_cluster,
+        parse: outcome::go,
+    },
+    Suite {
+        name: "sarama",
+        source: "IBM/sarama 1.61.1, functional tests, five brokers, three replicas",
+        options: &[("auto.create.topics.enable", "false")],
+        brokers: Brokers::Five,
+        command: sarama,
         parse: outcome::go,
     },
 ];
@@ -120,8 +132,16 @@ fn copy(from: &Path, to: &Path) {
 }
 
 fn kgo(_kind: Kind, address: &str) -> Command {
+    kgo_with_replicas("1", address)
+}
+
+fn kgo_cluster(_kind: Kind, addresses: &str) -> Command {
+    kgo_with_replicas("3", addresses)
+}
+
+fn kgo_with_replicas(replicas: &str, addresses: &str) -> Command {
     let mut command = go_test(&paths::suites().join("go"));
-    let settings = [("KGO_SEEDS", address), ("KGO_TEST_RF", "1"), ("KGO_LOG_LEVEL", "none")];
+    let settings = [("KGO_SEEDS", addresses), ("KGO_TEST_RF", replicas), ("KGO_LOG_LEVEL", "none")];
     command.envs(settings).env("KGO_TEST_RECORDS", "50000").arg("github.com/twmb/franz-go/pkg/kgo");
     command
 }
@@ -144,5 +164,15 @@ fn kafka_go(_kind: Kind, _address: &str) -> Command {
     // to nil.
     command.arg("-skip=TestReaderConsumerGroup/consumer_group_commits_on_close");
     command.args(["github.com/segmentio/kafka-go", "github.com/segmentio/kafka-go/topics"]);
+    command
+}
+
+fn sarama(_kind: Kind, _addresses: &str) -> Command {
+    let mut command = go_test(&paths::suites().join("go"));
+    // The package has unit tests as well, which need no broker.
+    let functional = "^Test(Func|Java|VersionMatrix|Interceptors$|ReadOnlyAndAllCommittedMessages$|\
+                      AsyncProducerRemoteBrokerClosed$|ConsumerFetchFollowerFailover$|ConsumerGroupDeadlock$|\
+                      ConsumerHighWaterMarkOffset$|ConsumerPartialBatchRecovery$)";
+    command.args(["-tags=functional", "-run", functional, "github.com/IBM/sarama"]);
     command
 }

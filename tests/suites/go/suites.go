@@ -2,6 +2,7 @@
 package suites
 
 import (
+	_ "github.com/IBM/sarama"
 	_ "github.com/segmentio/kafka-go"
 	_ "github.com/segmentio/kafka-go/topics"
 	_ "github.com/twmb/franz-go/pkg/kadm"
