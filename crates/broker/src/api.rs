@@ -16,7 +16,7 @@ use levada_io::Piece;
 use levada_wire::api::Api;
 use levada_wire::messages::{KafkaRequest, KafkaResponse, StrBytes};
 use levada_wire::{ApiKey, DecodeError, EncodeError, RequestHeader, Uuid};
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use crate::api::connection_info::ConnectionInfo;
 use crate::api::errors::{Errors, Sentences};
@@ -208,6 +208,8 @@ pub(crate) struct Context {
     is_exempt: Cell<bool>,
     /// The share of the memory of requests, if the request is large enough to count.
     held: Cell<Option<Held>>,
+    /// The turn of a large request.
+    turn: Cell<Option<OwnedSemaphorePermit>>,
 }
 
 /// The body of a request that counts: its share is given back when nothing of the body is kept any
@@ -231,8 +233,8 @@ impl Context {
         header: RequestHeader,
         (info, session, local): (Rc<ConnectionInfo>, Rc<Session>, SocketAddr),
     ) -> Self {
-        let (mute, spent_elsewhere, is_exempt, held) = Default::default();
-        Self { service, header, info, session, local, mute, spent_elsewhere, is_exempt, held }
+        let (mute, spent_elsewhere, is_exempt, held, turn) = Default::default();
+        Self { service, header, info, session, local, mute, spent_elsewhere, is_exempt, held, turn }
     }
 
     /// With the request's share of the memory of requests, held until the body is dropped, or until
@@ -280,11 +282,6 @@ impl Context {
     /// Time that the connection is muted after the answer.
     pub(crate) fn mute(&self) -> Duration {
         self.mute.get()
-    }
-
-    /// The time that another thread was busy with the request.
-    pub(crate) fn spent_elsewhere(&self) -> Duration {
-        self.spent_elsewhere.get()
     }
 
     pub(crate) fn broker(&self) -> &Arc<Broker> {

@@ -185,6 +185,7 @@ fn frame<R: KafkaRequest>(context: &Context, request: &R) -> Result<Bytes, Encod
 /// controller, the request is refused.
 pub(super) async fn decide<R: Refusable>(context: &Context, request: R) -> R::Answer {
     let version = context.version();
+    context.give_turn_back();
     let fate = match frame(context, &request) {
         Ok(frame) => send(context, frame).await,
         Err(_) => Forwarded::Failed(ErrorCode::UnknownServerError),

@@ -47,6 +47,7 @@ pub(crate) async fn answer(context: &Context, request: OffsetCommitRequest) -> O
                     retention_ms: Some(request.retention_time_ms).filter(|retention_ms| *retention_ms >= 0),
                     topics: commits,
                 };
+                context.give_turn_back();
                 commits::codes(
                     context.broker().coordinators().groups().ask(question).await,
                     count,

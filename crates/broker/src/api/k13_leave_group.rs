@@ -27,6 +27,7 @@ pub(crate) async fn answer(context: &Context, request: LeaveGroupRequest) -> Lea
         vec![LeavingMember { member_id: request.member_id.into_string(), group_instance_id: None }]
     };
     let request = LeaveRequest { group_id: request.group_id.into_string(), members };
+    context.give_turn_back();
     let left = match context.broker().coordinators().groups().ask(request).await {
         Ok(left) => left,
         Err(error) => return message!(LeaveGroupResponse { error_code: error_code(Some(error)) }),

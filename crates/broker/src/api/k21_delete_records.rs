@@ -57,8 +57,10 @@ pub(crate) async fn answer(context: &Context, request: DeleteRecordsRequest) -> 
         });
         topics.collect::<Vec<_>>()
     });
+    let deleted = deleted.await;
+    context.give_turn_back();
     let mut topics = Vec::new();
-    for (name, deleted) in deleted.await {
+    for (name, deleted) in deleted {
         let mut partitions = Vec::with_capacity(deleted.len());
         for one in deleted {
             if let Ok(start) = one.result {

@@ -37,6 +37,7 @@ async fn init(context: &Context, request: InitProducerIdRequest) -> Result<Produ
     if (request.producer_id >= 0) != (request.producer_epoch >= 0) {
         return Err(ErrorCode::InvalidRequest);
     }
+    context.give_turn_back();
     let Some(transactional_id) = request.transactional_id else {
         let producer_id = broker.controller().next_producer_id().await.map_err(|failure| failure.code)?;
         return Ok(ProducerIdentity { producer_id, producer_epoch: 0 });

@@ -39,6 +39,7 @@ pub(crate) async fn answer(
     request: AddPartitionsToTxnRequest,
 ) -> AddPartitionsToTxnResponse {
     let mut response = AddPartitionsToTxnResponse::default();
+    context.give_turn_back();
     if context.version() < BATCHED_VERSION_MIN {
         let transaction = message!(AddPartitionsToTxnTransaction {
             transactional_id: request.v3_and_below_transactional_id,

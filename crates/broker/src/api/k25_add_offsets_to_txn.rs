@@ -26,6 +26,7 @@ pub(crate) async fn answer(context: &Context, request: AddOffsetsToTxnRequest) -
     if !context.may(Operation::Read, ResourceType::Group, group) {
         return message!(AddOffsetsToTxnResponse { error_code: ErrorCode::GroupAuthorizationFailed.code() });
     }
+    context.give_turn_back();
     if let Err(failure) = broker.controller().ensure_internal_topic(OFFSETS_TOPIC).await {
         return message!(AddOffsetsToTxnResponse { error_code: failure.code.code() });
     }

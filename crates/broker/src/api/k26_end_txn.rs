@@ -29,6 +29,7 @@ pub(crate) async fn answer(context: &Context, request: EndTxnRequest) -> EndTxnR
         protocol: if version >= EPOCH_BUMP_VERSION_MIN { Protocol::EpochBump } else { Protocol::Classic },
         commit: request.committed,
     };
+    context.give_turn_back();
     let (error, owner) = match context.broker().coordinators().txns().ask(asked).await {
         Ok(owner) => (ErrorCode::None, owner),
         Err(error) if version >= FENCED_VERSION_MIN => (error.into(), ProducerIdentity::NONE),

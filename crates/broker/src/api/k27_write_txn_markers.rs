@@ -75,6 +75,7 @@ fn is_of_a_coordinator(context: &Context) -> bool {
 /// Writes markers, and returns the error code of each, in the order of the request. As in Kafka, no
 /// marker waits until another one is replicated: only the answer does.
 async fn write(context: &Context, markers: &[WritableTxnMarker]) -> Vec<ErrorCode> {
+    context.give_turn_back();
     let until = Instant::now() + MARKER_WAIT;
     // A task that panics leaves its code.
     let mut codes = vec![ErrorCode::NotLeaderOrFollower; targets(markers).count()];

@@ -105,6 +105,7 @@ async fn commit(context: &Context, request: TxnOffsetCommitRequest, commits: Vec
         producer: Producer { id: request.producer_id, epoch: request.producer_epoch },
         topics: commits,
     };
+    context.give_turn_back();
     let committed = context.broker().coordinators().groups().ask(question).await;
     let code = |error: Option<GroupError>| {
         let error = error.map_or(ErrorCode::None, ErrorCode::from);

@@ -21,6 +21,7 @@ pub(crate) async fn answer(context: &Context, request: DeleteGroupsRequest) -> D
     let may = |group_id: &StrBytes| context.may(Operation::Delete, ResourceType::Group, group_id.as_str());
     let (permitted, forbidden): (Vec<_>, Vec<_>) = asked.partition(may);
     let mut response = DeleteGroupsResponse::default();
+    context.give_turn_back();
     for group_id in in_kafkas_order(context, permitted) {
         let request = DeleteRequest { group_ids: vec![group_id.into_string()] };
         for (group_id, error) in groups.ask(request).await {

@@ -41,6 +41,7 @@ pub(crate) async fn answer(context: &Context, request: OffsetDeleteRequest) -> O
     }
     // Also without any known partition: only the coordinator can tell if the group exists.
     let question = request::OffsetDeleteRequest { group_id: request.group_id.into_string(), topics: known };
+    context.give_turn_back();
     let deleted = match context.broker().coordinators().groups().ask(question).await {
         Ok(deleted) => deleted.into_iter(),
         Err(error) => return message!(OffsetDeleteResponse { error_code: error_code(Some(error)) }),

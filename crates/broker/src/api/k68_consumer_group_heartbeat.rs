@@ -50,6 +50,7 @@ pub(crate) async fn answer(
         let _ = off_shard(move || pattern::whole(&regex)).await;
     }
     let assignor = request.server_assignor.clone();
+    context.give_turn_back();
     match context.broker().coordinators().groups().ask(heartbeat(context, request)).await {
         Ok(beat) => message!(ConsumerGroupHeartbeatResponse {
             member_id: Some(text(beat.member_id)),

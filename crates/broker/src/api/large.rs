@@ -5,7 +5,8 @@
 //! Only a few of them are answered at the same time, which bounds the memory that their decoded
 //! forms and answers take. A request that waits for other clients by its nature (JoinGroup,
 //! SyncGroup) never comes here. A request that the controller of a cluster decides comes here when
-//! it has: its answer has as many entries.
+//! it has: its answer has as many entries. A request that waits for other brokers gives its turn
+//! back before ([`Context::give_turn_back`]): the other large requests do not wait for them.
 
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -15,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use levada_wire::RequestHeader;
-use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::task::LocalSet;
 
 use crate::api::connection_info::ConnectionInfo;
@@ -119,17 +120,23 @@ async fn run(service: Rc<Service>, mut inbox: mpsc::Receiver<LargeRequest>) {
         let turn = turns.clone().acquire_owned().await.expect("the semaphore is never closed");
         let Some(request) = inbox.recv().await else { return };
         let service = service.clone();
-        tokio::task::spawn_local(async move {
-            request.answer(service).await;
-            drop(turn);
-        });
+        tokio::task::spawn_local(request.answer(service, turn));
+    }
+}
+
+impl Context {
+    /// Ends the turn of a large request that is about to wait for other brokers. Does nothing for
+    /// other requests.
+    pub(super) fn give_turn_back(&self) {
+        self.turn.take();
     }
 }
 
 impl LargeRequest {
-    async fn answer(mut self, service: Rc<Service>) {
+    async fn answer(mut self, service: Rc<Service>, turn: OwnedSemaphorePermit) {
         let who = (Rc::new(self.info), Rc::new(self.session), self.local);
         let context = Context::new(service, self.header, who).holding(self.held);
+        context.turn.set(Some(turn));
         let meter = Meter::new(Instant::now());
         let work = async {
             match self.work {

@@ -50,6 +50,11 @@ impl Meter {
 }
 
 impl Context {
+    /// The time that another thread was busy with the request.
+    pub(crate) fn spent_elsewhere(&self) -> Duration {
+        self.spent_elsewhere.get()
+    }
+
     /// Notes that another broker has sent the request: as in Kafka, its time counts against no
     /// quota.
     pub(super) fn exempt_time(&self) {

@@ -24,6 +24,7 @@ use crate::replica::lane::Submitted;
 
 mod answers;
 mod coordinators;
+mod large;
 mod quotas;
 mod rig;
 mod tokens;

@@ -87,6 +87,14 @@ impl Rig {
         rig
     }
 
+    /// From now on a separate thread answers large requests, as in a broker.
+    pub(super) fn answer_large_requests_elsewhere(&mut self) {
+        let (broker, stop) = (self.broker.clone(), self.service.stop.clone());
+        let (large, _thread) = api::large::start(broker.clone(), stop.clone()).unwrap();
+        let requests = broker.stats().recorder();
+        self.service = Rc::new(Service { broker, stop, large: Some(large), requests });
+    }
+
     /// Creates a topic with one partition that this broker leads, with both brokers in sync.
     pub(super) fn create(&mut self, topic_id: Uuid, name: &str) {
         self.create_alone(topic_id, name);
