@@ -63,7 +63,14 @@ pub fn delete_acls(image: &Image, filters: &[AclFilter]) -> Decision<Vec<Result<
         let meant: Vec<_> = candidates.iter().filter(|(_, acl)| filter.matches(acl)).collect();
         let new = meant.iter().filter(|(id, _)| !removed.contains(id)).count();
         told += meant.len();
-        if removed.len() + new > REMOVED_MAX || told > TOLD_MAX {
+        if told > TOLD_MAX {
+            let text = format!(
+                "Cannot return more than {TOLD_MAX} acls in a single delete operation; an acl counts once for each \
+                 filter that matches it."
+            );
+            return Err(Refusal::new(Reason::PolicyViolation, text));
+        }
+        if removed.len() + new > REMOVED_MAX {
             let text = format!("Cannot remove more than {REMOVED_MAX} acls in a single delete operation.");
             return Err(Refusal::new(Reason::ServerError, text));
         }
