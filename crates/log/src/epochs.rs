@@ -103,6 +103,10 @@ impl Epochs {
     pub(crate) fn load(disk: &dyn Disk, dir: &Path) -> Result<Self, LogError> {
         let path = dir.join(LEADER_EPOCHS);
         let Some(text) = read_text(disk, &path)? else { return Ok(Self::default()) };
+        // As Kafka creates it, empty.
+        if text.is_empty() {
+            return Ok(Self::default());
+        }
         let damaged = |detail: String| LogError::corrupt(&path, detail);
         let mut entries = Vec::new();
         for line in Lines::parse(&text).map_err(damaged)? {

@@ -15,10 +15,7 @@ impl Check<'_> {
         self.judge_gaps();
         self.judge_snapshots();
         self.judge_identity();
-        let dir = self.dir.join(checkpoint::LEADER_EPOCHS);
-        if self.checked.batches > 0 && self.disk.len(&dir).is_err() {
-            self.find(Severity::Mended, &dir, "is missing", "the next start rebuilds it from the log");
-        }
+        self.judge_epochs_file();
         self.judge_names();
     }
 
@@ -27,7 +24,19 @@ impl Check<'_> {
         let (point, start) = (self.left.recovery_point, self.left.log_start);
         // A log that begins behind its end was emptied by deletion; its next start begins a new
         // segment there.
-        if point > end && start < point {
+        let is_cut_off = point > end && start < point;
+        // A replica truncates its log to its leader's, down to the high watermark at most, before
+        // the checkpoint is written again.
+        let is_diverged = !self.left.clean && self.left.high_watermark.is_some_and(|mark| mark <= end);
+        if is_cut_off && is_diverged {
+            let what = format!(
+                "the log ends at offset {end}, and recovery-point-offset-checkpoint has a later one, {point}; the high \
+                 watermark is not behind the end"
+            );
+            let next = "normal if the broker stopped after the log was truncated to that of its leader, which has the \
+                        committed records; else the disk has lost records";
+            self.find_at(Severity::Note, dir, Location::offset(end), what, next);
+        } else if is_cut_off {
             let what = format!(
                 "the log ends at offset {end}, but recovery-point-offset-checkpoint says that records up to {point} were \
                  on the device: {} offsets are missing at its end",
@@ -44,6 +53,18 @@ impl Check<'_> {
             let next = "a crash of the machine lost records that were not synced; levada.ack.durability=fdatasync prevents that";
             self.find_at(Severity::Note, dir, Location::offset(end), what, next);
         }
+    }
+
+    /// A log without batches has no file, or an empty one, which Kafka creates.
+    fn judge_epochs_file(&mut self) {
+        let path = self.dir.join(checkpoint::LEADER_EPOCHS);
+        let what = match self.disk.len(&path) {
+            _ if self.checked.batches == 0 => return,
+            Ok(0) => "is empty",
+            Err(_) => "is missing",
+            Ok(_) => return,
+        };
+        self.find(Severity::Mended, &path, what, "the next start rebuilds it from the log");
     }
 
     fn judge_gaps(&mut self) {

@@ -228,6 +228,33 @@ fn a_mark_behind_the_end_is_a_note_without_a_recovery_point_there() {
 }
 
 #[test]
+fn a_log_that_was_truncated_before_a_crash_is_not_damaged() {
+    let dir = log();
+    let left = |high_watermark| RecordedState { high_watermark, ..crashed(30) };
+    // Records that were not committed, and that the leader does not have.
+    let checked = check(dir.path(), left(Some(24)));
+    assert_eq!(checked.severity(), Some(Severity::Note), "{:#?}", checked.findings);
+    assert!(checked.findings[0].what.contains("later one, 30"), "{:#?}", checked.findings);
+    // A clean stop writes the checkpoint last; and committed records are lost.
+    let stopped = RecordedState { clean: true, ..left(Some(24)) };
+    for lost in [stopped, left(Some(25)), left(None)] {
+        assert_eq!(check(dir.path(), lost).severity(), Some(Severity::Damage), "{lost:?}");
+    }
+}
+
+#[test]
+fn an_empty_file_of_epochs_belongs_to_an_empty_log() {
+    // As Kafka leaves a partition that never had a record.
+    let dir = tempdir().unwrap();
+    Writer::open(OpenOptions::new(dir.path()), 0).unwrap().0.close().unwrap();
+    let path = dir.path().join("leader-epoch-checkpoint");
+    fs::write(&path, "").unwrap();
+    let checked = check(dir.path(), RecordedState { clean: true, ..RecordedState::default() });
+    assert!(!checked.findings.iter().any(|finding| finding.path == path), "{:#?}", checked.findings);
+    finds(clean(), "leader-epoch-checkpoint", Vec::clear, Severity::Mended, "is empty");
+}
+
+#[test]
 fn findings_are_bounded_and_damage_finds_room() {
     let mut checked = Checked::default();
     let finding = |severity| Finding {
