@@ -77,7 +77,6 @@ impl Families<'_> {
             ("stalls", catalogue::TRANSFER_STALLS),
             ("fallbacks", catalogue::TRANSFER_FALLBACKS),
             ("copied_bytes", catalogue::TRANSFER_COPIED_BYTES),
-            ("copied_by_kernel_bytes", catalogue::TRANSFER_COPIED_BY_KERNEL_BYTES),
             ("warmed_bytes", catalogue::TRANSFER_WARMED_BYTES),
             ("dropped_behind_bytes", catalogue::TRANSFER_DROPPED_BEHIND_BYTES),
         ] {

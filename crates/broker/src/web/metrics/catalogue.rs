@@ -86,7 +86,6 @@ families! {
     TRANSFER_STALLS Counter "levada_transfer_stalls" ["path"] "System calls for a path that took longer than 1 ms" "";
     TRANSFER_FALLBACKS Counter "levada_transfer_fallbacks" ["cause"] "Times that a planned path was not taken, by cause" "";
     TRANSFER_COPIED_BYTES Counter "levada_transfer_copied_bytes" [] "Bytes copied by the CPU between kernel and process" "";
-    TRANSFER_COPIED_BY_KERNEL_BYTES Counter "levada_transfer_copied_by_kernel_bytes" [] "Bytes handed over by reference that the kernel copied nevertheless" "";
     TRANSFER_WARMED_BYTES Counter "levada_transfer_warmed_bytes" [] "Bytes of cold pages that a thread other than a shard waited for" "";
     TRANSFER_DROPPED_BEHIND_BYTES Counter "levada_transfer_dropped_behind_bytes" [] "Bytes dropped from the page cache behind readers of old records" "";
     REPLAY_BYTES Counter "levada_replay_bytes" ["outcome"] "Bytes of old records read from the disk, by admission to the page cache" "";
