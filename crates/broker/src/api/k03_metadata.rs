@@ -68,7 +68,10 @@ pub(crate) async fn answer(context: &Context, request: MetadataRequest) -> Metad
         }
     };
     if request.include_topic_authorized_operations {
-        for topic in response.topics.iter_mut().filter(|topic| topic.error_code == 0) {
+        // As in Kafka, also of topics that do not exist, if the client may describe their names.
+        let described = [ErrorCode::None, ErrorCode::UnknownTopicOrPartition, ErrorCode::InvalidTopic];
+        let described = described.map(ErrorCode::code);
+        for topic in response.topics.iter_mut().filter(|topic| described.contains(&topic.error_code)) {
             let name = topic.name.as_ref().map_or("", StrBytes::as_str);
             topic.topic_authorized_operations = context.operations(ResourceType::Topic, name);
         }

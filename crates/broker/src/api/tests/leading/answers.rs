@@ -11,6 +11,7 @@ use levada_wire::messages::create_topics_request::CreatableTopic;
 use levada_wire::messages::delete_topics_request::DeleteTopicState;
 use levada_wire::messages::elect_leaders_request::TopicPartitions;
 use levada_wire::messages::list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic};
+use levada_wire::messages::metadata_request::MetadataRequestTopic;
 use levada_wire::messages::write_txn_markers_request::{WritableTxnMarker, WritableTxnMarkerTopic};
 use levada_wire::messages::{
     AlterPartitionReassignmentsRequest, CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsRequest,
@@ -27,6 +28,7 @@ use crate::api::{
 use crate::config::{BrokerConfig, Protocol, Sources};
 use crate::error_code::ErrorCode;
 use crate::security::Session;
+use crate::security::acl::ResourceType;
 
 const ACKS: (i16, i32) = (1, 0);
 
@@ -224,6 +226,29 @@ fn the_topics_of_coordinators_are_internal() {
     assert_eq!(internal, names.map(Into::into));
     let share = rig.broker.replicas().partition(names[1], 0).unwrap();
     assert!(share.is_internal(), "clients may not produce to it");
+}
+
+#[test]
+fn the_operations_on_a_topic_that_does_not_exist_are_told_to_a_client_that_may_describe_it() {
+    const NOT_TOLD: i32 = i32::MIN;
+    let topic = |name: &str| message!(MetadataRequestTopic { name: Some(name.into()) });
+    let request = message!(MetadataRequest {
+        topics: Some(["t", "none", "no topic!"].map(topic).into()),
+        include_topic_authorized_operations: true,
+        allow_auto_topic_creation: false,
+    });
+    let told = |rig: &Rig| {
+        let context = context(rig, ApiKey::Metadata, 12);
+        let answer = rig.run(k03_metadata::answer(&context, request.clone()));
+        let told = answer.topics.iter().map(|topic| (topic.error_code, topic.topic_authorized_operations));
+        told.collect::<Vec<_>>()
+    };
+    let all = ResourceType::Topic.operations().iter().fold(0, |bits, one| bits | 1 << one.code());
+    let errors = [ErrorCode::None, ErrorCode::UnknownTopicOrPartition, ErrorCode::InvalidTopic];
+    assert_eq!(told(&Rig::start()), errors.map(|error| (error.code(), all)));
+    let authorizer = "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer";
+    let forbidden = (ErrorCode::TopicAuthorizationFailed.code(), NOT_TOLD);
+    assert_eq!(told(&Rig::start_with(&[authorizer])), [forbidden; 3]);
 }
 
 #[test]
