@@ -163,6 +163,8 @@ pub(crate) async fn answer(context: &Context, body: BytesMut) -> Result<Reply, R
     }
     response.node_endpoints = leaders.into_nodes();
     if envelope.acks == 0 {
+        // As in Kafka: only the quota of bytes mutes a client that gets no answer.
+        context.exempt_time();
         return silent(&response);
     }
     let header = &context.header;

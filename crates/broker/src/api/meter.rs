@@ -55,8 +55,8 @@ impl Context {
         self.spent_elsewhere.get()
     }
 
-    /// Notes that another broker has sent the request: as in Kafka, its time counts against no
-    /// quota.
+    /// Notes that another broker has sent the request, or that it has no answer: as in Kafka, its
+    /// time counts against no quota.
     pub(super) fn exempt_time(&self) {
         self.is_exempt.set(true);
     }
