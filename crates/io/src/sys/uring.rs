@@ -36,6 +36,10 @@ pub(crate) struct Core {
     registered: Option<Arc<Region>>,
     no_iowait: bool,
     polled: bool,
+    /// Targets of operations that were under way when the ring was dropped. Behind `ring`, and so
+    /// dropped after it: the thread of the kernel may start a queued operation until then, and
+    /// would do so with another file if the descriptor had been closed and its number used again.
+    left_open: Vec<Target>,
     /// `SINGLE_ISSUER`: another thread's calls would be refused.
     thread: PhantomData<*const ()>,
 }
@@ -83,6 +87,7 @@ impl Core {
             polled: ring.params().is_setup_sqpoll(),
             slots: Slots::new(completions / 2),
             registered: None,
+            left_open: Vec::new(),
             thread: PhantomData,
             ring,
         })
@@ -264,7 +269,7 @@ impl Drop for Core {
             mem::forget(self.registered.take());
         }
         for Held { memory, message, target, .. } in self.slots.drain() {
-            drop(target);
+            self.left_open.extend(target);
             mem::forget((memory, message));
         }
     }
