@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use crate::config::LiveConfig;
-use crate::group::{self, Event, OwnSettings};
+use crate::group::{self, Event, GoneTopic, OwnSettings};
 use crate::metadata::image::Image;
 use crate::replica::{OFFSETS_TOPIC, Partition, TRANSACTIONS_TOPIC, TopicPartition};
 use crate::txn;
@@ -99,9 +99,9 @@ impl Coordinators {
         self.announcements.own_settings(&self.groups, latest);
     }
 
-    /// Notifies group coordinators of deleted partitions, and deletes their offsets.
-    pub(crate) fn partitions_deleted(&self, topics: &[(String, Vec<i32>)]) {
-        self.groups.step_all_loaded(|| Event::PartitionsDeleted(topics.to_vec()));
+    /// Notifies group coordinators of deleted topics, and deletes the offsets of the topics.
+    pub(crate) fn topics_deleted(&self, topics: &[GoneTopic]) {
+        self.groups.step_all_loaded(|| Event::TopicsDeleted(topics.to_vec()));
     }
 
     /// Begins a term of the coordinator of this partition, if it has one: the coordinator is

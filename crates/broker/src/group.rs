@@ -28,7 +28,7 @@ pub use config::{ConsumerConfig, GroupConfig, OwnSetting, OwnSettings};
 pub use coordinator::Coordinator;
 pub use error::GroupError;
 pub use event::{Action, Event, Outcome, Payload, Producer};
-pub use topics::{Topics, Visible};
+pub use topics::{GoneTopic, Topics, Visible};
 
 #[cfg(test)]
 mod tests;

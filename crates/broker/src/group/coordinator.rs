@@ -190,7 +190,7 @@ impl Coordinator {
             Event::Overdue(id) => self.overdue(id, now_ms),
             Event::Topics(topics) => self.topics_changed(topics),
             Event::OwnSettings(own) => self.own_settings = own,
-            Event::PartitionsDeleted(partitions) => self.forget_partitions(&partitions, now_ms),
+            Event::TopicsDeleted(topics) => self.forget_topics(&topics, now_ms),
             Event::Unload => self.unload(now_ms),
             Event::Loaded | Event::Tick => {}
         }

@@ -14,7 +14,7 @@ use super::request::{
     HeartbeatRequest, JoinOutcome, JoinRequest, LeaveOutcome, LeaveRequest, OffsetDeleteOutcome,
     OffsetDeleteRequest, SyncOutcome, SyncRequest, TxnCommitRequest, refuse, refuse_delete, refuse_heartbeat,
 };
-use super::topics::Topics;
+use super::topics::{GoneTopic, Topics};
 use crate::machine::{self, Keyed, PersistFailure, Request, Signal};
 
 pub use crate::machine::{EncodedRecord, PersistId, Ticket};
@@ -38,8 +38,8 @@ macro_rules! requests {
             /// The settings of single groups, complete; a member follows them from its next
             /// heartbeat on. Needed before [`Event::Loaded`], and after each change.
             OwnSettings(Arc<OwnSettings>),
-            /// Topic partitions are deleted, and so are their committed offsets.
-            PartitionsDeleted(Vec<(String, Vec<i32>)>),
+            /// Topics are deleted, and so are their committed offsets.
+            TopicsDeleted(Vec<GoneTopic>),
             /// Every record of the partition has been replayed: serve.
             Loaded,
             /// Another broker takes over, or this broker stops: answer all requests and drop the

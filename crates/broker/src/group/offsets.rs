@@ -12,6 +12,7 @@ use self::expiry::Retention;
 use super::error::GroupError;
 use super::records::{OffsetKey, OffsetValue};
 use super::request::{FetchTopic, FetchedPartition, FetchedTopic};
+use super::topics::{GoneTopic, same_topic};
 
 /// Committed offsets by group, topic and partition.
 #[derive(Debug, Default)]
@@ -152,19 +153,19 @@ impl OffsetStore {
         keys.into_iter().collect()
     }
 
-    /// Every offset committed or pending for these partitions: what deleting the topic removes.
-    pub(super) fn keys_of_partitions(&self, gone: &[(String, Vec<i32>)]) -> Vec<OffsetKey> {
+    /// Every offset committed or pending for these topics: what deleting the topics removes.
+    pub(super) fn keys_of_topics(&self, gone: &[GoneTopic]) -> Vec<OffsetKey> {
         let mut keys: BTreeSet<OffsetKey> = BTreeSet::new();
-        for (topic, partitions) in gone {
-            let partitions: BTreeSet<i32> = partitions.iter().copied().collect();
+        for topic in gone {
             for (group_id, topics) in &self.committed {
-                let known = topics.get(topic).into_iter().flat_map(BTreeMap::keys);
-                let lost = known.filter(|partition| partitions.contains(partition));
-                keys.extend(lost.map(|&partition| key(group_id, topic, partition)));
+                let known = topics.get(&topic.name).into_iter().flatten();
+                let lost = known.filter(|(index, stored)| topic.had(**index, stored.value.topic_id));
+                keys.extend(lost.map(|(index, _)| key(group_id, &topic.name, *index)));
             }
-            let pending =
-                self.open.keys().filter(|key| key.topic == *topic && partitions.contains(&key.partition));
-            keys.extend(pending.cloned());
+            let pending = self.pending.values().flatten().filter(|(key, stored)| {
+                key.topic == topic.name && topic.had(key.partition, stored.value.topic_id)
+            });
+            keys.extend(pending.map(|(key, _)| key.clone()));
         }
         keys.into_iter().collect()
     }
@@ -246,10 +247,4 @@ impl OffsetStore {
 
 fn key(group_id: &str, topic: &str, partition: i32) -> OffsetKey {
     OffsetKey { group_id: group_id.to_owned(), topic: topic.to_owned(), partition }
-}
-
-/// A commit for a topic that has been deleted since does not count for its successor of the same
-/// name.
-fn same_topic(stored: Uuid, asked: Uuid) -> bool {
-    stored.is_zero() || asked.is_zero() || stored == asked
 }

@@ -1,5 +1,6 @@
 //! Facts about topics that a coordinator needs.
 
+use std::collections::BTreeSet;
 use std::fmt::{self, Debug};
 use std::sync::Arc;
 
@@ -18,6 +19,31 @@ pub trait Topics: Debug + Send + Sync {
 
     /// The offset of the metadata.
     fn version(&self) -> i64;
+}
+
+/// A topic that is deleted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GoneTopic {
+    /// Its name, which another topic may have by now.
+    pub name: String,
+    /// Its id.
+    pub topic_id: Uuid,
+    /// Its partitions.
+    pub partitions: BTreeSet<i32>,
+}
+
+impl GoneTopic {
+    /// True if an offset that was committed for this partition, and for the topic of this id, goes
+    /// with the topic.
+    pub(super) fn had(&self, index: i32, committed_for: Uuid) -> bool {
+        self.partitions.contains(&index) && same_topic(committed_for, self.topic_id)
+    }
+}
+
+/// False if a commit is for another topic of the same name: the one was deleted before the other
+/// was created. Commits of older versions have no id.
+pub(super) fn same_topic(stored: Uuid, asked: Uuid) -> bool {
+    stored.is_zero() || asked.is_zero() || stored == asked
 }
 
 /// Topics that a client may describe; by default all.

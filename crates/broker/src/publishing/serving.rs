@@ -7,6 +7,7 @@ use levada_log::LogError;
 use levada_wire::Uuid;
 
 use crate::coordinator::Load;
+use crate::group::GoneTopic;
 use crate::metadata::image::Image;
 use crate::publishing::diff::{Change, DeletedTopic, diff};
 use crate::publishing::roles::Roles;
@@ -175,7 +176,11 @@ impl Publisher {
             unopened.filter_map(|index| self.replicas.mark_unserved_deleted(&topic.name, *index)).collect();
         topic.partitions.iter().for_each(|index| self.replicas.forget_failed(&topic.name, *index));
         // Includes partitions not in service yet: recovery checks their logs, or cannot open them.
-        self.coordinators.partitions_deleted(&[(topic.name.clone(), topic.partitions.clone())]);
+        self.coordinators.topics_deleted(&[GoneTopic {
+            name: topic.name.clone(),
+            topic_id: topic.id,
+            partitions: topic.partitions.iter().copied().collect(),
+        }]);
         doomed.extend(self.replicas.mark_deleted(&removed));
         doomed
     }

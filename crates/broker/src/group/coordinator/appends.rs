@@ -8,6 +8,7 @@ use crate::group::error::GroupError;
 use crate::group::event::{Action, Outcome, Payload, Producer};
 use crate::group::records::{OffsetKey, Record};
 use crate::group::request::{EndTxnRequest, FetchRequest};
+use crate::group::topics::GoneTopic;
 use crate::group::turn::{AnyGroup, Continuation, PendingWrite};
 use crate::machine::{EncodedRecord, PersistFailure, PersistId, Ticket};
 
@@ -105,15 +106,17 @@ impl Appends {
         appends.flat_map(|append| offset_keys(&append.write)).filter(move |key| key.group_id == group_id)
     }
 
-    /// The offsets of these partitions that are being written.
-    pub(super) fn keys_of_partitions<'a>(
-        &'a self,
-        gone: &'a [(String, Vec<i32>)],
-    ) -> impl Iterator<Item = &'a OffsetKey> {
-        let is_gone = |key: &&OffsetKey| {
-            gone.iter().any(|(topic, partitions)| key.topic == *topic && partitions.contains(&key.partition))
-        };
-        self.under_way.values().flat_map(|append| offset_keys(&append.write)).filter(is_gone)
+    /// The offsets of these topics that are being written.
+    pub(super) fn keys_of_topics<'a>(&'a self, gone: &'a [GoneTopic]) -> impl Iterator<Item = &'a OffsetKey> {
+        let records = self.under_way.values().flat_map(|append| &append.write.records);
+        records.filter_map(|record| match record {
+            Record::Offset(key, Some(value)) => {
+                let goes =
+                    |topic: &GoneTopic| topic.name == key.topic && topic.had(key.partition, value.topic_id);
+                gone.iter().any(goes).then_some(key)
+            }
+            _ => None,
+        })
     }
 
     /// The latest append under way with offsets of the group.

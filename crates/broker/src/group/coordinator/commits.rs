@@ -18,6 +18,7 @@ use crate::group::request::{
     OffsetDeleteRequest, TxnCommitRequest,
 };
 use crate::group::timers::{Alarm, TimerKey};
+use crate::group::topics::GoneTopic;
 use crate::group::turn::{AnyGroup, Continuation, PendingWrite};
 
 /// The first version in which a commit into a missing group gets its own error.
@@ -199,9 +200,9 @@ impl Coordinator {
     }
 
     /// Topics are deleted, and so are their committed offsets.
-    pub(super) fn forget_partitions(&mut self, partitions: &[(String, Vec<i32>)], now_ms: i64) {
-        let mut keys = self.offsets.keys_of_partitions(partitions);
-        keys.extend(self.appends.keys_of_partitions(partitions).cloned());
+    pub(super) fn forget_topics(&mut self, topics: &[GoneTopic], now_ms: i64) {
+        let mut keys = self.offsets.keys_of_topics(topics);
+        keys.extend(self.appends.keys_of_topics(topics).cloned());
         keys.sort_unstable();
         keys.dedup();
         for keys in keys.chunks(RECORDS_PER_APPEND) {

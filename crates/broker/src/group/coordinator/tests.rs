@@ -21,7 +21,7 @@ use crate::group::request::{
     CommitPartition, CommitRequest, CommitTopic, DeleteRequest, FetchRequest, FetchTopic, JoinRequest,
     LeaveRequest,
 };
-use crate::group::tests::rig::{Rig, commit, commit_as, config, fetch, heartbeat, leave, sync};
+use crate::group::tests::rig::{Rig, commit, commit_as, config, fetch, gone, heartbeat, leave, sync};
 use crate::machine::{PersistFailure, Request, partition_for};
 
 #[test]
@@ -383,10 +383,31 @@ fn offsets_of_deleted_topics_go() {
     for (group_id, topic) in [("a", "t"), ("a", "u"), ("b", "t")] {
         rig.commit(commit(group_id, topic, 1)).unwrap();
     }
-    rig.step(Event::PartitionsDeleted(vec![("t".into(), vec![0, 1])]));
+    rig.step(Event::TopicsDeleted(vec![gone("t", Uuid::from_bytes([1; 16]))]));
     rig.restart();
     let left = [("a", "t"), ("a", "u"), ("b", "t")].map(|(group_id, topic)| rig.committed(group_id, topic));
     assert_eq!(left, [-1, 1, -1]);
+}
+
+#[test]
+fn offsets_for_the_successor_of_a_deleted_topic_stay() {
+    let (old, new) = (Uuid::from_bytes([1; 16]), Uuid::from_bytes([2; 16]));
+    let commit_for = |group_id: &str, topic_id| {
+        let mut request = commit(group_id, "t", 1);
+        request.topics[0].topic_id = topic_id;
+        request
+    };
+    let mut rig = Rig::new(config());
+    rig.commit(commit_for("a", old)).unwrap();
+    rig.commit(commit_for("b", new)).unwrap();
+    rig.hold_appends = true;
+    rig.send(commit_for("c", new));
+    // The deletion comes late: other brokers have the new topic already.
+    rig.step(Event::TopicsDeleted(vec![gone("t", old)]));
+    rig.finish_appends();
+    rig.hold_appends = false;
+    rig.restart();
+    assert_eq!(["a", "b", "c"].map(|group_id| rig.committed(group_id, "t")), [-1, 1, 1]);
 }
 
 mod expiry {

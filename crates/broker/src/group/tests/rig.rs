@@ -14,7 +14,7 @@ use crate::group::request::{
     CommitPartition, CommitRequest, CommitTopic, FetchRequest, FetchTopic, HeartbeatRequest, JoinOutcome,
     JoinRequest, LeaveRequest, LeavingMember, LeftMember, Protocol, SyncOutcome, SyncRequest,
 };
-use crate::group::topics::Visible;
+use crate::group::topics::{GoneTopic, Visible};
 use crate::machine::{EncodedRecord, PersistFailure, PersistId, Request, Ticket};
 
 /// The group all tests use unless they say otherwise.
@@ -372,6 +372,11 @@ pub(in crate::group) fn commit(group_id: &str, topic: &str, offset: i64) -> Comm
             partitions: vec![CommitPartition { index: 0, offset, leader_epoch: -1, metadata: None }],
         }],
     }
+}
+
+/// A topic with two partitions, when it is deleted.
+pub(in crate::group) fn gone(name: &str, topic_id: Uuid) -> GoneTopic {
+    GoneTopic { name: name.into(), topic_id, partitions: [0, 1].into() }
 }
 
 pub(in crate::group) fn commit_as(member_id: &str, generation: i32, offset: i64) -> CommitRequest {

@@ -5,13 +5,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use levada_wire::Uuid;
 
-use super::rig::{Rig, change};
+use super::rig::{Rig, TOPIC, change};
 use super::{OK, begun};
 use crate::coordinator::Load;
 use crate::group::request::{
     CommitPartition, CommitRequest, CommitTopic, FetchRequest, JoinOutcome, JoinRequest, Protocol,
 };
-use crate::group::{GroupError, Visible};
+use crate::group::{GoneTopic, GroupError, Visible};
 use crate::metadata::records::PartitionChangeRecord;
 use crate::replica::OFFSETS_TOPIC;
 
@@ -168,6 +168,11 @@ fn a_write_that_takes_too_long_refuses_its_own_request_alone() {
     });
 }
 
+/// Topic `t`, when it is deleted.
+fn gone() -> GoneTopic {
+    GoneTopic { name: "t".to_owned(), topic_id: TOPIC, partitions: [0].into() }
+}
+
 /// Deletes topic `t` while the coordinator of its offsets is not loaded yet.
 fn delete_before_the_load(make: impl FnOnce(&Rig) -> Load) {
     let mut rig = Rig::start();
@@ -189,7 +194,7 @@ fn a_topic_deleted_while_a_coordinator_loads_loses_its_offsets() {
         let partition = rig.broker.replicas().partition(OFFSETS_TOPIC, 0).unwrap();
         coordinators.resign_at(OFFSETS_TOPIC, 0);
         let load = coordinators.begin(&partition).unwrap();
-        coordinators.partitions_deleted(&[("t".to_owned(), vec![0])]);
+        coordinators.topics_deleted(&[gone()]);
         load
     });
 }
@@ -201,7 +206,7 @@ fn a_topic_deleted_while_a_coordinators_log_is_checked_loses_its_offsets() {
         let partition = rig.broker.replicas().partition(OFFSETS_TOPIC, 0).unwrap();
         coordinators.resign_at(OFFSETS_TOPIC, 0);
         coordinators.expect(&(OFFSETS_TOPIC.to_owned(), 0));
-        coordinators.partitions_deleted(&[("t".to_owned(), vec![0])]);
+        coordinators.topics_deleted(&[gone()]);
         coordinators.begin(&partition).unwrap()
     });
 }

@@ -1,5 +1,7 @@
 //! Removals of offsets, and lookups, while commits are being written.
 
+use levada_wire::Uuid;
+
 use crate::group::consumer::tests::{beat, catalogue, enter};
 use crate::group::coordinator::ListFilter;
 use crate::group::error::GroupError;
@@ -7,7 +9,7 @@ use crate::group::event::Event;
 use crate::group::request::{
     ConsumerHeartbeatRequest, DeleteRequest, FetchRequest, OffsetDeleteRequest, SyncRequest,
 };
-use crate::group::tests::rig::{GROUP, Rig, assignment, commit, config, fetch, sync};
+use crate::group::tests::rig::{GROUP, Rig, assignment, commit, config, fetch, gone, sync};
 use crate::machine::PersistId;
 
 use super::transactions::{end, txn_commit};
@@ -61,7 +63,7 @@ fn a_deleted_group_takes_the_commit_that_is_being_written_along() {
 
 #[test]
 fn a_deleted_topic_takes_the_commit_that_is_being_written_along() {
-    let (_, offset) = committed_after(|rig| rig.step(Event::PartitionsDeleted(vec![("t".into(), vec![0])])));
+    let (_, offset) = committed_after(|rig| rig.step(Event::TopicsDeleted(vec![gone("t", Uuid::ZERO)])));
     assert_eq!(offset, -1);
 }
 
