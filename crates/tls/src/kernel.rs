@@ -18,6 +18,8 @@ pub struct KernelSession {
     records: u64,
     /// True if new keys are due, before anything else is sent.
     due: bool,
+    /// True if the client of TLS 1.2 has asked for a new handshake, and was refused.
+    was_refused: bool,
 }
 
 /// Result of the handover.
@@ -35,6 +37,7 @@ const RECORDS_MAX: u64 = 1 << 24;
 /// Most bytes of data in one record.
 pub const RECORD_BYTES: usize = 16 << 10;
 
+const CLIENT_HELLO: u8 = 1;
 const KEY_UPDATE: u8 = 24;
 const CLOSE_NOTIFY: [u8; 2] = [1, 0];
 const NO_RENEGOTIATION: [u8; 2] = [1, 100];
@@ -57,7 +60,7 @@ pub fn offer(session: Box<TlsSession>, socket: &impl AsFd, suites: Suites) -> io
     let (secrets, tls) = session.into_kernel().map_err(io::Error::other)?;
     install(socket, Direction::Send, suite, secrets.tx)?;
     install(socket, Direction::Receive, suite, secrets.rx)?;
-    Ok(Offload::Done(Box::new(KernelSession { tls, records: 0, due: false })))
+    Ok(Offload::Done(Box::new(KernelSession { tls, records: 0, due: false, was_refused: false })))
 }
 
 /// The version and cipher of a connection, as the kernel names them.
@@ -129,9 +132,20 @@ impl KernelSession {
                 self.install(socket, Direction::Receive, secrets)?;
                 if *wish == 1 { self.update(socket) } else { Ok(()) }
             }
-            (ProtocolVersion::TLSv1_2, _) => ktls::send_record(socket, Kind::Alert, &NO_RENEGOTIATION),
+            (ProtocolVersion::TLSv1_2, [CLIENT_HELLO, ..]) => self.refuse_handshake(socket),
             _ => Err(io::Error::other("the client sent a handshake message that has no place here")),
         }
+    }
+
+    /// Refuses a new handshake once, as rustls does: a client that asks again ends the connection.
+    /// So does a client that has asked while the socket has no room for the refusal: it would wait
+    /// for that.
+    fn refuse_handshake(&mut self, socket: BorrowedFd<'_>) -> io::Result<()> {
+        if std::mem::replace(&mut self.was_refused, true) {
+            return Err(io::Error::other("the client has asked for a new handshake again"));
+        }
+        let sent = ktls::send_record(socket, Kind::Alert, &NO_RENEGOTIATION);
+        sent.map_err(|error| io::Error::other(format!("cannot refuse a new handshake: {error}")))
     }
 
     /// Sends with new keys from now on; if the socket is full, from the next answer on.

@@ -198,6 +198,28 @@ fn check_what_does_not_end(rig: &Rig) {
 }
 
 #[test]
+fn a_client_that_asks_for_a_new_handshake_again_is_disconnected() {
+    rigs().for_each(|rig| check_second_handshake(&rig));
+}
+
+fn check_second_handshake(rig: &Rig) {
+    let expected = rig.filled("t", 1);
+    for suite in SUITES.into_iter().filter(|suite| !is_13(*suite)) {
+        let mut client = rig.forged(suite);
+        assert!(fetched_by(&mut client, "t", |_| {}).0 == expected, "{suite:?}");
+        (0..2).for_each(|_| client.say(HANDSHAKE, &CLIENT_HELLO).unwrap());
+        let said = alerts(&mut client);
+        assert!(said.first().is_none_or(|alert| *alert == [1, 100]), "{suite:?}: {said:?}");
+        let mut client = rig.forged(suite);
+        assert!(fetched_by(&mut client, "t", |_| {}).0 == expected, "{suite:?}");
+        // Finished: no handshake is under way.
+        client.say(HANDSHAKE, &[20, 0, 0, 0]).unwrap();
+        alerts(&mut client);
+    }
+    rig.await_quiet();
+}
+
+#[test]
 fn new_keys_are_answered_with_new_keys_also_in_the_middle_of_an_answer() {
     for offload in ["auto", "never"] {
         let rig = Rig::new(&[&format!("levada.ssl.kernel.offload={offload}")]);
