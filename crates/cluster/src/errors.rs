@@ -13,7 +13,7 @@ pub const REQUEST_TIMED_OUT: i16 = 7;
 pub const NOT_LEADER_OR_FOLLOWER: i16 = 6;
 /// The connection's principal lacks CLUSTER_ACTION on the cluster.
 pub const CLUSTER_AUTHORIZATION_FAILED: i16 = 31;
-/// The request's version is not supported, or the announced features do not cover the finalised
+/// The request's version is not supported, or the announced features do not cover the finalized
 /// ones.
 pub const UNSUPPORTED_VERSION: i16 = 35;
 /// The node is not the active controller.
@@ -91,7 +91,7 @@ pub fn remedy(code: i16) -> &'static str {
             "the controllers refuse the request as malformed (error 42): their version is not supported"
         }
         UNSUPPORTED_VERSION => {
-            "Levada does not support a finalised level of the cluster (error 35): list the levels with kafka-features.sh \
+            "Levada does not support a finalized level of the cluster (error 35): list the levels with kafka-features.sh \
              describe; upgrade Levada, or the cluster if its metadata.version is below 4.0-IV3"
         }
         INVALID_REGISTRATION => {

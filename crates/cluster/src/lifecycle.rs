@@ -20,7 +20,7 @@ use levada_wire::messages::{
     Uuid,
 };
 
-pub use self::identity::{BrokerIdentity, BrokerListener, FeatureRange, FinalisedFeature, IdentityFault};
+pub use self::identity::{BrokerIdentity, BrokerListener, FeatureRange, FinalizedFeature, IdentityFault};
 pub use self::phase::BrokerPhase;
 pub use self::times::LifecycleTimes;
 use crate::errors;
@@ -118,7 +118,7 @@ struct Offline {
 pub struct Lifecycle {
     identity: BrokerIdentity,
     /// The levels of the cluster, as far as a controller has told them.
-    finalised: Vec<FinalisedFeature>,
+    finalized: Vec<FinalizedFeature>,
     times: LifecycleTimes,
     phase: BrokerPhase,
     epoch: Option<i64>,
@@ -151,7 +151,7 @@ impl Lifecycle {
     pub fn new(identity: BrokerIdentity, times: LifecycleTimes, now_ms: i64) -> Self {
         Self {
             identity,
-            finalised: Vec::new(),
+            finalized: Vec::new(),
             times,
             phase: BrokerPhase::Starting,
             epoch: None,
@@ -189,15 +189,15 @@ impl Lifecycle {
         self.fenced
     }
 
-    /// Notes the levels that the cluster has finalised, as a controller tells them.
-    pub fn set_finalised(&mut self, finalised: Vec<FinalisedFeature>) {
-        self.finalised = finalised;
+    /// Notes the levels that the cluster has finalized, as a controller tells them.
+    pub fn set_finalized(&mut self, finalized: Vec<FinalizedFeature>) {
+        self.finalized = finalized;
     }
 
     /// Cause and next step of a refusal, for a message.
     pub fn cause(&self, code: i16) -> Cow<'static, str> {
         let unsupported = (code == errors::UNSUPPORTED_VERSION)
-            .then(|| self.identity.unsupported(&self.finalised))
+            .then(|| self.identity.unsupported(&self.finalized))
             .flatten();
         unsupported.map_or(Cow::Borrowed(errors::remedy(code)), Cow::Owned)
     }

@@ -1,13 +1,13 @@
 //! ApiVersions (key 18), versions 0–4.
 //!
-//! Lists the APIs that this broker serves, and the finalised features. An unknown version is
+//! Lists the APIs that this broker serves, and the finalized features. An unknown version is
 //! answered in version 0 with `UNSUPPORTED_VERSION` and our own range for key 18, so that the
 //! client can retry (KIP-511); the response header is version 0 always, flexible or not.
 //!
 //! Of requests that the controller of a cluster answers, the versions are those that both have.
 //!
 //! Features whose lowest level is 0 are left out below version 4, whose clients cannot read them;
-//! so are features whose APIs are not served. A broker of a cluster lists all finalised features of
+//! so are features whose APIs are not served. A broker of a cluster lists all finalized features of
 //! the cluster, and supports the features that it has registered.
 //!
 //! Not done: the cluster id and node id checks of later versions (not advertised).

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use levada_cluster::lifecycle::FinalisedFeature;
+use levada_cluster::lifecycle::FinalizedFeature;
 use levada_cluster::{Address, Target};
 use levada_wire::api::controller::{self, ControllerApi};
 use levada_wire::client::OfferedVersions;
@@ -85,7 +85,7 @@ struct Open {
     to: Address,
     client_id: String,
     client: Client,
-    finalised: Vec<FinalisedFeature>,
+    finalized: Vec<FinalizedFeature>,
     /// The time at which the SASL session must be renewed.
     renew_at: Option<Instant>,
 }
@@ -184,9 +184,9 @@ impl Connection {
         self.open.as_ref().map_or(&[], |open| open.client.versions())
     }
 
-    /// The levels that the cluster had finalised when the connection was made.
-    pub(crate) fn finalised(&self) -> &[FinalisedFeature] {
-        self.open.as_ref().map_or(&[], |open| &open.finalised)
+    /// The levels that the cluster had finalized when the connection was made.
+    pub(crate) fn finalized(&self) -> &[FinalizedFeature] {
+        self.open.as_ref().map_or(&[], |open| &open.finalized)
     }
 
     fn call<T>(
@@ -246,13 +246,13 @@ impl Connection {
                 })
             })?;
         let offered = client.negotiate()?;
-        let finalised = offered.finalized_features.iter().map(|feature| FinalisedFeature {
+        let finalized = offered.finalized_features.iter().map(|feature| FinalizedFeature {
             name: feature.name.to_string(),
             level: feature.max_version_level,
         });
-        let finalised = finalised.collect();
+        let finalized = finalized.collect();
         let renew_at = login(listener, &mut client)?;
-        Ok(Open { to: to.address.clone(), client_id, client, finalised, renew_at })
+        Ok(Open { to: to.address.clone(), client_id, client, finalized, renew_at })
     }
 
     /// Logs a fault, unless the same was logged since the last success: requests are repeated

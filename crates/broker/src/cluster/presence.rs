@@ -115,7 +115,7 @@ impl Presence {
             LifecycleAction::Register(request, body) => {
                 let answer =
                     self.ask(|connection, to| connection.request(to, controller::BROKER_REGISTRATION, &body));
-                self.lifecycle.set_finalised(self.connection.finalised().to_vec());
+                self.lifecycle.set_finalized(self.connection.finalized().to_vec());
                 return Ok(Some(match answer {
                     Some(answer) => LifecycleEvent::Registered(request, answer),
                     None => LifecycleEvent::Failed(request),

@@ -112,7 +112,7 @@ fn a_broker_that_lacks_a_level_of_the_cluster_ends_with_its_name() {
     let controller = Controller::start(1);
     controller.change(|state| {
         state.registration_error = 35;
-        state.finalised = vec![("metadata.version", 30), ("transaction.version", 3)];
+        state.finalized = vec![("metadata.version", 30), ("transaction.version", 3)];
     });
     let member = join_with(&[&controller], "initial.broker.registration.timeout.ms=300");
     let reason = loop {
@@ -122,7 +122,7 @@ fn a_broker_that_lacks_a_level_of_the_cluster_ends_with_its_name() {
             other => panic!("{other:?} of a broker that is not registered"),
         }
     };
-    assert!(reason.contains("the cluster has finalised transaction.version at level 3"), "{reason}");
+    assert!(reason.contains("the cluster has finalized transaction.version at level 3"), "{reason}");
     assert!(reason.contains("supports levels 0 to 2 (error 35): upgrade Levada first"), "{reason}");
     assert!(!reason.contains("metadata.version"), "{reason}");
 }

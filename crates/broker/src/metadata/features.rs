@@ -61,7 +61,7 @@ pub(super) fn loses_metadata(from: i16, to: i16) -> bool {
 }
 
 /// The features as a broker of a cluster registers them. Features whose groups are not served are
-/// among them: a cluster that has finalised one refuses a broker that does not name it.
+/// among them: a cluster that has finalized one refuses a broker that does not name it.
 pub(crate) fn of_members() -> impl Iterator<Item = Feature> {
     FEATURES.into_iter().map(|feature| match feature.name {
         METADATA_VERSION => Feature { min_version: LOWEST_OF_MEMBERS, ..feature },

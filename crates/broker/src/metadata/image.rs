@@ -52,7 +52,7 @@ impl Image {
         Self { offset: -1, ..Self::default() }
     }
 
-    /// Offset of the last record applied, -1 for none. Also the "finalised features epoch" clients
+    /// Offset of the last record applied, -1 for none. Also the "finalized features epoch" clients
     /// see.
     pub fn offset(&self) -> i64 {
         self.offset
@@ -117,7 +117,7 @@ impl Image {
         set.chain(unset).collect()
     }
 
-    /// Finalised features and their levels, by name.
+    /// Finalized features and their levels, by name.
     pub fn features(&self) -> &BTreeMap<String, i16> {
         &self.features
     }

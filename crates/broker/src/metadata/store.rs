@@ -209,7 +209,7 @@ impl Store {
         &self.identity
     }
 
-    /// The quorum's level, finalised outside the image's features: 1 if the log names the voters.
+    /// The quorum's level, finalized outside the image's features: 1 if the log names the voters.
     pub fn kraft_version(&self) -> i16 {
         self.quorum.kraft_version
     }

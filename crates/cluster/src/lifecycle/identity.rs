@@ -39,9 +39,9 @@ pub struct FeatureRange {
     pub max: i16,
 }
 
-/// The level of a feature that a cluster has finalised.
+/// The level of a feature that a cluster has finalized.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FinalisedFeature {
+pub struct FinalizedFeature {
     /// The feature's name.
     pub name: String,
     /// The level.
@@ -63,7 +63,7 @@ pub struct BrokerIdentity {
     pub rack: Option<String>,
     /// All listeners except those of controllers.
     pub listeners: Vec<BrokerListener>,
-    /// All features, those included that no level has been finalised for.
+    /// All features, those included that no level has been finalized for.
     pub features: Vec<FeatureRange>,
     /// Ids of all log directories that were online at the start.
     pub directories: Vec<Uuid>,
@@ -105,13 +105,13 @@ impl BrokerIdentity {
 
     /// Names each level of the cluster that this broker does not support, and the next step, for a
     /// message; `None` if it supports all of them.
-    pub(super) fn unsupported(&self, finalised: &[FinalisedFeature]) -> Option<String> {
-        let faults: Vec<String> = finalised.iter().filter_map(|feature| self.fault_of(feature)).collect();
+    pub(super) fn unsupported(&self, finalized: &[FinalizedFeature]) -> Option<String> {
+        let faults: Vec<String> = finalized.iter().filter_map(|feature| self.fault_of(feature)).collect();
         (!faults.is_empty()).then(|| faults.join("; "))
     }
 
-    fn fault_of(&self, FinalisedFeature { name, level }: &FinalisedFeature) -> Option<String> {
-        let fault = format!("the cluster has finalised {name} at level {level}");
+    fn fault_of(&self, FinalizedFeature { name, level }: &FinalizedFeature) -> Option<String> {
+        let fault = format!("the cluster has finalized {name} at level {level}");
         let Some(range) = self.features.iter().find(|range| range.name == *name) else {
             return (*level > 0).then(|| {
                 format!("{fault}, and this Levada does not have the feature (error 35): upgrade Levada first")

@@ -155,7 +155,7 @@ fn registration_is_given_up_after_its_time_with_the_last_cause() {
 
 #[test]
 fn a_refused_registration_names_each_level_that_is_not_supported() {
-    let finalised = |features: &[(&str, i16)]| {
+    let finalized = |features: &[(&str, i16)]| {
         let mut broker = broker();
         let ranges = [("transaction.version", 0, 2), ("share.version", 0, 1)];
         broker.identity.features.extend(ranges.map(|(name, min, max)| FeatureRange {
@@ -164,27 +164,27 @@ fn a_refused_registration_names_each_level_that_is_not_supported() {
             max,
         }));
         let levels = features.iter();
-        broker.set_finalised(
-            levels.map(|(name, level)| FinalisedFeature { name: (*name).into(), level: *level }).collect(),
+        broker.set_finalized(
+            levels.map(|(name, level)| FinalizedFeature { name: (*name).into(), level: *level }).collect(),
         );
         broker.cause(35).into_owned()
     };
-    let newer = finalised(&[("metadata.version", 30), ("transaction.version", 3), ("queue.version", 1)]);
+    let newer = finalized(&[("metadata.version", 30), ("transaction.version", 3), ("queue.version", 1)]);
     assert_eq!(
         newer,
-        "the cluster has finalised transaction.version at level 3, and this Levada supports levels 0 to 2 (error 35): \
-         upgrade Levada first; the cluster has finalised queue.version at level 1, and this Levada does not have the \
+        "the cluster has finalized transaction.version at level 3, and this Levada supports levels 0 to 2 (error 35): \
+         upgrade Levada first; the cluster has finalized queue.version at level 1, and this Levada does not have the \
          feature (error 35): upgrade Levada first"
     );
-    let older = finalised(&[("metadata.version", 22), ("share.version", 1), ("queue.version", 0)]);
+    let older = finalized(&[("metadata.version", 22), ("share.version", 1), ("queue.version", 0)]);
     assert_eq!(
         older,
-        "the cluster has finalised metadata.version at level 22, and this Levada supports levels 25 to 30 (error 35): \
+        "the cluster has finalized metadata.version at level 22, and this Levada supports levels 25 to 30 (error 35): \
          raise the level with kafka-features.sh upgrade --feature metadata.version=25 when all brokers support it"
     );
-    assert_eq!(finalised(&[("metadata.version", 30)]), errors::remedy(35), "the cause is something else");
+    assert_eq!(finalized(&[("metadata.version", 30)]), errors::remedy(35), "the cause is something else");
     let mut broker = broker();
-    broker.set_finalised(vec![FinalisedFeature { name: "metadata.version".into(), level: 31 }]);
+    broker.set_finalized(vec![FinalizedFeature { name: "metadata.version".into(), level: 31 }]);
     let mut reason = None;
     while let Some(now_ms) = broker.deadline() {
         for action in broker.step(LifecycleEvent::Tick, now_ms) {

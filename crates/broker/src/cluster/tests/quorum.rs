@@ -45,8 +45,8 @@ pub(super) struct State {
     pub(super) heartbeats: Vec<BrokerHeartbeatRequest>,
     /// Error code of the answers to registrations.
     pub(super) registration_error: i16,
-    /// Features that the cluster has finalised, with their levels.
-    pub(super) finalised: Vec<(&'static str, i16)>,
+    /// Features that the cluster has finalized, with their levels.
+    pub(super) finalized: Vec<(&'static str, i16)>,
     /// Error code of the answers to heartbeats.
     pub(super) heartbeat_error: i16,
     /// The highest version of a heartbeat that it knows, if not that of Levada.
@@ -190,7 +190,7 @@ impl Controller {
         });
         let mut response = ApiVersionsResponse::default();
         response.api_keys = rows.collect();
-        let levels = self.state.lock().finalised.clone();
+        let levels = self.state.lock().finalized.clone();
         let levels = levels.into_iter().map(|(name, level)| {
             let mut feature = api_versions_response::FinalizedFeatureKey::default();
             (feature.name, feature.max_version_level) = (StrBytes::from(name), level);
