@@ -473,7 +473,7 @@ fn page() -> PathBuf {
     paths::repository().join("docs/operating/hostile-requests.md")
 }
 
-const HEAD: &str = "| API | Versions | Asked by | Memory, MiB | Processor, ms | Shard, ms | Another's wait, ms | Answer, MiB | Costliest request | Request with the longest wait |\n\
+const HEAD: &str = "| API | Versions | Client | Memory, MiB | Processor, ms | Shard, ms | Delay of another client, ms | Response, MiB | Costliest request | Request with the longest delay |\n\
                     |---|---|---|---|---|---|---|---|---|---|\n";
 
 #[test]
@@ -495,7 +495,7 @@ fn the_costliest_requests_cost_little() {
             if ENDING.contains(key) && who == Who::Anybody {
                 target = Target::start();
             }
-            let asker = if who == Who::Stranger { "without rights" } else { "with all rights" };
+            let asker = if who == Who::Stranger { "without permissions" } else { "with all permissions" };
             let row = format!("| {name} ({key}) | {first}–{last} | {asker} | {} |\n", worst.row());
             print!("{row}");
             if worst.memory.0 > memory_max(*key, worst.answer.0) / 4 * 3 {
