@@ -297,7 +297,8 @@ pub fn read(path: &Path) -> Result<Vec<Line>, LabError> {
         if let Line::Run(run) = &line
             && run.format > FORMAT
         {
-            let what = format!("form {} is newer than this program, which knows {FORMAT}", run.format);
+            let what =
+                format!("form {} is newer than this program, which reads up to form {FORMAT}", run.format);
             return Err(wrong(index + 1, what));
         }
         lines.push(line);

@@ -249,7 +249,7 @@ fn tail(lines: &[Line], run: Option<&Run>) -> Markup {
                 "The cases of a group took turns in random order, round after round; the number is the median, the whisker its "
                 "95\u{202f}% confidence interval by order statistics. "
                 em { "relative" } " is the median of the quotients within a round, how many times better than the first case of the group. "
-                "Another round, not timed, compared every byte. Sender and receiver are processes of their own."
+                "Another round, not timed, compared every byte. Sender and receiver are separate processes."
             }
             @if let Some(run) = run {
                 (machine::table(run))

@@ -31,25 +31,24 @@ const fn at(experiment: &'static str, group: &'static str, case: &'static str) -
 
 const NOISE: &str = "see the records";
 const BELOW_FLOOR: &str = "[the floor](../performance.md#what-cannot-be-reached-here) itself is not so far below Kafka on this machine";
-const JAVA_FLOOR: &str = "the client sends when it likes, so that nearly each batch wakes the broker: [why](../performance.md#what-cannot-be-reached-here)";
+const JAVA_FLOOR: &str = "the client decides when it sends, so nearly every batch wakes the broker: [why](../performance.md#what-cannot-be-reached-here)";
 const JAVA_CLIENT: &str =
-    "the longest latencies are the client's own pauses: [why](../performance.md#what-cannot-be-reached-here)";
+    "pauses of the client cause the longest latencies: [why](../performance.md#what-cannot-be-reached-here)";
 const MANY_FLOOR: &str =
-    "three calls a record are the floor: [why](../performance.md#what-cannot-be-reached-here)";
-const LOOKING: &str = "asking whether the next bytes are in memory, and giving way to others after each megabyte: [why](../performance.md#what-cannot-be-reached-here)";
+    "the floor is three system calls for each record: [why](../performance.md#what-cannot-be-reached-here)";
+const LOOKING: &str = "the broker checks if the next bytes are in memory, and lets other connections continue after each MiB: [why](../performance.md#what-cannot-be-reached-here)";
 const TLS_FLOOR: &str =
-    "encryption itself is most of it: [why](../performance.md#what-cannot-be-reached-here)";
-const WAKE_UPS: &str = "waking a thread of this virtual machine is most of it: [why](../performance.md#what-cannot-be-reached-here)";
+    "the encryption itself takes most of the time: [why](../performance.md#what-cannot-be-reached-here)";
+const WAKE_UPS: &str = "the wake-up of a thread on this virtual machine takes most of the time: [why](../performance.md#what-cannot-be-reached-here)";
 const SCHEDULER: &str =
-    "two processors for brokers and clients: [why](../performance.md#what-cannot-be-reached-here)";
-const DEVICE: &str = "reading the unchecked segments from the device";
+    "brokers and clients share two processors: [why](../performance.md#what-cannot-be-reached-here)";
+const DEVICE: &str = "the broker reads the unchecked segments from the device";
 const FILES_LARGE: &str = "both servers spend most of their time in `sendfile`: [why](../performance.md#what-cannot-be-reached-here)";
 const FILES_SMALL: &str = "the bare loop itself takes 0.71 to 0.75 of nginx's time: [why](../performance.md#what-cannot-be-reached-here)";
-const FILES_SHORT: &str =
-    "opening and closing the connection is most of it: [why](../performance.md#what-cannot-be-reached-here)";
-const FILES_COLD: &str = "the device and two processors for servers and clients: [why](../performance.md#what-cannot-be-reached-here)";
+const FILES_SHORT: &str = "opening and closing the connection takes most of the time: [why](../performance.md#what-cannot-be-reached-here)";
+const FILES_COLD: &str = "servers and clients share the device and two processors: [why](../performance.md#what-cannot-be-reached-here)";
 const PER_PARTITION: &str = "see the curves below [growth](../performance.md)";
-const IDLE_MEMORY: &str = "most of it is the program itself";
+const IDLE_MEMORY: &str = "the program itself takes most of the memory";
 
 pub(super) const GOALS: &[Goal] = &[
     Goal {
