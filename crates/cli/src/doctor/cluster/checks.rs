@@ -151,7 +151,8 @@ fn single_replicas(facts: &Facts, own: Option<i32>) -> Check {
 fn topic_settings(facts: &Facts, own: Option<i32>) -> Vec<Check> {
     if let Some(error) = &facts.settings_refused {
         let found = format!("cannot read settings of topics: {error}");
-        let next = "levada acl allow USER describe-configs --topic '*', or another user in --command-config";
+        let next =
+            "levada acl add USER --allow describe-configs --topic '*', or another user in --command-config";
         return vec![Check::blocked("topic settings", found, next)];
     }
     let tiered = facts.settings.iter().filter(|(_, settings)| settings.is_tiered);
