@@ -135,7 +135,9 @@ struct Peer(SocketAddr);
 #[derive(Debug, thiserror::Error)]
 pub enum WebError {
     /// The address cannot be listened on.
-    #[error("cannot listen on {listen} (levada.http.listen): {source}")]
+    #[error(
+        "cannot listen on {listen} (levada.http.listen): {source}; choose another address with -o levada.http.listen=…"
+    )]
     Bind {
         /// The address as configured.
         listen: HostPort,
