@@ -132,7 +132,7 @@ families! {
     CLUSTER_METADATA_AGE Gauge "levada_cluster_metadata_age_seconds" [] "Time since a controller answered with the end of the metadata log or with records" "";
     CLUSTER_HEARTBEAT_AGE Gauge "levada_cluster_heartbeat_age_seconds" [] "Time since a controller answered a heartbeat or a registration" "";
     CLUSTER_FORWARDED Counter "levada_cluster_forwarded_requests" ["result"] "Clients' requests that were sent to the active controller: answered or failed" "kafka.server:type=ForwardingManager,name=RemoteTimeMs";
-    FOLLOWER_LAG Gauge "levada_follower_lag_records" ["topic", "partition"] "Records up to the leader's high watermark that this follower does not have; -1 before the leader's first answer" "kafka.server:type=FetcherLagMetrics,name=ConsumerLag,clientId=*,topic=*,partition=*";
+    FOLLOWER_LAG Gauge "levada_follower_lag_records" ["topic", "partition"] "Records up to the leader's high watermark that this follower does not have; -1 before the leader's first response" "kafka.server:type=FetcherLagMetrics,name=ConsumerLag,clientId=*,topic=*,partition=*";
     FOLLOWER_LAG_MAX Gauge "levada_follower_lag_records_max" [] "Largest `levada_follower_lag_records` of all followed partitions" "kafka.server:type=ReplicaFetcherManager,name=MaxLag,clientId=Replica";
     FETCHER_ERRORS Counter "levada_replica_fetch_errors" [] "Failed fetches from other brokers, and partitions that a leader refused" "";
     FETCHER_BYTES Counter "levada_replica_fetched_bytes" [] "Bytes of records that leaders have sent to this follower" "kafka.server:type=BrokerTopicMetrics,name=ReplicationBytesInPerSec";
