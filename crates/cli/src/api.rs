@@ -10,12 +10,12 @@ use crate::cluster::{BrokerArgs, Cluster};
 use crate::failure::Failure;
 use crate::output::{self, Format, FormatArgs, NOTHING};
 
-/// Send one request of Kafka's protocol, and print the answer as it is
+/// Send one request of Kafka's protocol, and print the response as JSON
 ///
-/// For debugging: the answer's error codes are printed, not judged, and the request is sent once to
-/// one broker. Fields have the names of Kafka's message definitions; those left out have their
-/// defaults. Bytes and records are in base64. NAME is an API, or `list` for those that the broker
-/// offers.
+/// For debugging: sends the request once, to one broker, and does not treat error codes in the
+/// response as failures. Fields have the names of Kafka's message definitions; omitted fields have
+/// their defaults. Bytes and records are in base64. NAME is an API, or `list` for the APIs that the
+/// broker offers.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   levada api list
@@ -84,7 +84,10 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
                 }
                 None => format!("the broker does not offer {}", api.name()),
             };
-            Failure::with_next(what, "levada api list; --version N sends it all the same")
+            Failure::with_next(
+                what,
+                "levada api list shows the versions; --version N sends the request anyway",
+            )
         })?,
     };
     ask(client, api, (version, &request), out)

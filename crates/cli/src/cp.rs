@@ -156,7 +156,7 @@ impl Source {
         let what = format!("{source} to {destination}: {error}");
         match error {
             CopyError::Refused { .. } => {
-                Failure::with_next(what, "leave --path out to take the best that works")
+                Failure::with_next(what, "omit --path, so that levada uses the best path that works")
             }
             CopyError::Read { .. } | CopyError::Write { .. } => Failure::new(what),
         }
@@ -187,7 +187,7 @@ impl TemporaryCopy {
         let made = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&path);
         let failed = |error| {
             let what = format!("cannot create {}: {error}", destination.display());
-            Failure::with_next(what, "see whether its directory exists and may be written")
+            Failure::with_next(what, "check that its directory exists and that you may write to it")
         };
         Ok(Self { file: made.map_err(failed)?, path, destination: destination.to_owned() })
     }

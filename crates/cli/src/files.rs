@@ -16,7 +16,7 @@ use crate::logging;
 /// Serve a directory over HTTP until SIGTERM or SIGINT
 ///
 /// HTTP/1.1 with ranges, conditional requests and keep-alive. The server sends a small file and its
-/// head with one call, and a large file by splice or sendfile. Separate threads load data that is
+/// head with one call, and a large file by sendfile. Separate threads load data that is
 /// not in memory. SIGHUP reopens the directory and the access log, and reloads the certificate.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
@@ -178,7 +178,7 @@ fn plain_name(text: &str) -> Result<String, String> {
     if is_plain {
         Ok(text.to_owned())
     } else {
-        Err("the name of a file in each directory is wanted".to_owned())
+        Err("expected the name of a file, without a directory".to_owned())
     }
 }
 

@@ -76,7 +76,7 @@ impl From<StorageError> for Failure {
                 "name it with --cluster-id: it is cluster.id in meta.properties of the controllers",
             ),
             StorageError::MemberUsers => {
-                Self::with_next(what, "leave --add-scram out; add users with levada user set")
+                Self::with_next(what, "omit --add-scram; add users with levada user set")
             }
             StorageError::Store(StoreError::Formatted { .. }) => {
                 Self::with_next(what, "leave it as it is with --ignore-formatted, or name another directory")

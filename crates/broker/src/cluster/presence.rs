@@ -179,7 +179,7 @@ impl Presence {
                 "waiting for the old session to end: the controllers still count an earlier process as this broker"
             ),
             errors::STALE_BROKER_EPOCH => tracing::error!(
-                "the controllers do not know this broker's registration any more (error 77): the broker accepts no writes \
+                "the controllers no longer have this broker's registration (error 77): the broker accepts no writes \
                  and stops"
             ),
             errors::NOT_CONTROLLER => tracing::debug!(api, "the node is not the active controller any more"),

@@ -416,7 +416,7 @@ const NOTED: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "/metrics shows counters; who reads them computes rates",
+        "/metrics has counters, from which the monitoring system computes rates",
         &[
             "kafka.metrics.polling.interval.secs",
             "metrics.num.samples",
@@ -426,6 +426,6 @@ const NOTED: &[(&str, &[&str])] = &[
         ],
     ),
     ("committed offsets are stored uncompressed", &["offsets.topic.compression.codec"]),
-    ("compaction reads and writes in steps of its own", &["log.cleaner.io.buffer.size"]),
+    ("compaction has a fixed size of its reads and writes", &["log.cleaner.io.buffer.size"]),
     ("a failed data directory stops the broker", &["log.dir.failure.timeout.ms"]),
 ];

@@ -81,7 +81,7 @@ pub(crate) fn authorities(settings: &SslSettings<'_>) -> Result<Vec<CertificateD
     if found.is_empty() {
         Err(settings.error(
             "ssl.truststore.location",
-            "names no trust store, and this machine has no authorities of its own",
+            "names no trust store, and this machine has no certificate authorities",
         ))
     } else {
         Ok(found)

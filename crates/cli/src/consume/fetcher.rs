@@ -276,6 +276,6 @@ pub(crate) fn split_batch(rest: &mut Bytes) -> Result<Option<Bytes>, BatchError>
 fn damaged(place: &str, offset: i64, error: &BatchError) -> Failure {
     Failure::with_next(
         format!("{place}: the batch at offset {offset} is damaged: {error}"),
-        "levada log dump on the segment file, to see whether the disk or the network is at fault",
+        "run levada log dump on the segment file: if it finds no fault, the network is the cause",
     )
 }

@@ -90,7 +90,7 @@ fn write(file: &Path, text: &str) -> Result<(), Failure> {
         let what = format!("cannot write {}: {error}", file.display());
         Failure::with_next(
             what,
-            "name another place with --file, and that to the broker: levada.thresholds.file",
+            "name another place with --file, and set levada.thresholds.file of the broker to it",
         )
     };
     let dir = file.parent().filter(|dir| !dir.as_os_str().is_empty());

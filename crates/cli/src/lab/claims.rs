@@ -34,7 +34,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
         let drawn = report::picture(lines, experiment, group).ok_or_else(|| {
             Failure::with_next(
                 format!("no record has {experiment}, {group}"),
-                "name the record that has it as well",
+                "also name the record that has it",
             )
         })?;
         write(&args.docs.join(format!("pictures/{name}.svg")), &drawn)?;

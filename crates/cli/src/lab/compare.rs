@@ -54,7 +54,7 @@ fn print(compared: &[Compared], out: &mut dyn Write) -> Result<(), Failure> {
         eprintln!("note: {too_few} cases have too few rounds for a verdict; nine in each record are enough");
     }
     eprintln!(
-        "note: less than {:.0} % is what machines do by themselves, and no difference; nor is less than {:.0} % that all cases share",
+        "note: changes of less than {:.0} % count as noise of the machine, and so do changes of less than {:.0} % that all cases share",
         LEAST_CHANGE * 100.0,
         LEAST_SHARED_CHANGE * 100.0
     );

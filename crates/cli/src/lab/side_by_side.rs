@@ -58,7 +58,7 @@ pub(super) fn run<S>(
             return Err(again_in_own_network(&this));
         }
         eprintln!(
-            "no network of our own (unshare and ip, and the right to use them): congestion control is as the system has it"
+            "no separate network (it needs unshare, ip and the permission to use them): the system's congestion control applies"
         );
     }
     let levada = match &args.levada {

@@ -32,7 +32,7 @@ pub(super) fn dump(path: &Path, report: &mut Report<'_>) -> Result<Verdict, Fail
     let expected = u64::from(count) * ENTRY as u64;
     Ok(match body.len() as u64 {
         _ if stored != computed => {
-            let what = format!("the checksum is {computed:#010x}, the header says {stored:#010x}");
+            let what = format!("the checksum is {computed:#010x}, the header has {stored:#010x}");
             Verdict::damaged(2, what)
         }
         found if found != expected => {

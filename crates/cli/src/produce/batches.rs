@@ -138,7 +138,7 @@ impl<'a> Batches<'a> {
             }
             Err(failure) => {
                 let doubt = match failure.cause() {
-                    Cause::Connection => "; the broker may hold them all the same",
+                    Cause::Connection => "; the broker may have stored them anyway",
                     _ => "",
                 };
                 eprintln!("not acknowledged: {shown} for {}/{partition}{doubt}", self.topic.name);

@@ -73,7 +73,8 @@ where
     F: Future<Output = ()> + Send + 'static,
 {
     let Ok(place) = console.streams.clone().try_acquire_owned() else {
-        let text = format!("{STREAMS_MAX} pages with a live connection are open, the maximum; close one of them\n");
+        let text =
+            format!("{STREAMS_MAX} pages with a live connection are open, the maximum; close one of them\n");
         return (StatusCode::SERVICE_UNAVAILABLE, text).into_response();
     };
     let (events, inbox) = mpsc::channel(EVENTS_MAX);

@@ -49,7 +49,7 @@ fn role(config: &BrokerConfig) -> Check {
         None => Check::blocked(
             "role",
             "process.roles is not broker alone",
-            "move the controllers to processes of their own, which stay Kafka",
+            "move the controllers to separate processes of Kafka",
         ),
     }
 }
