@@ -51,7 +51,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     }
     if server.is_joining() {
         announce(format_args!(
-            "waiting for the controllers of the cluster; the broker accepts connections once it has the metadata"
+            "waiting for the controllers of the cluster; the broker accepts connections once they have unfenced it"
         ));
     } else {
         announce(format_args!("ready in {} ms", started.elapsed().as_millis()));
