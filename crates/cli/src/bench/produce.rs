@@ -27,8 +27,8 @@ const BATCHES_PER_SECOND: u64 = 100;
 ///
 /// One connection to each leader, without idempotence. Without --rate, five requests are in flight
 /// at the same time, and latency counts from sending. With --rate, batches leave by a schedule that
-/// does not wait for responses, and latency counts from the moment at which a batch was due. Records
-/// are random bytes without a key.
+/// does not wait for responses, and latency counts from the moment at which a batch was due.
+/// Records are random bytes without a key.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   levada bench produce clicks
