@@ -108,8 +108,14 @@ impl Leader {
         self.partition_epoch = registered.partition_epoch;
         self.assign(registered);
         if is_new_epoch {
+            // In an epoch between, another broker may have led, and a follower may have taken that
+            // broker's records for those it has a position behind.
+            let is_next = registered.leader_epoch - 1 == self.leader_epoch;
             (self.leader_epoch, self.epoch_start) = (registered.leader_epoch, log_end);
             for follower in &mut self.followers {
+                if !is_next {
+                    *follower = Follower::new(follower.id);
+                }
                 follower.begin_epoch(registered.isr.contains(&follower.id), log_end, now_ms);
             }
         }

@@ -255,6 +255,18 @@ fn a_new_epoch_gives_members_time_and_keeps_their_positions() {
 }
 
 #[test]
+fn positions_of_followers_do_not_outlive_an_epoch_that_another_broker_may_have_led() {
+    let mut leader = leader(&[1, 2, 3]);
+    let _ = fetched(&mut leader, (2, 6), 10, 1);
+    let _ = fetched(&mut leader, (3, 10), 10, 1);
+    let later = LedRegistration { leader_epoch: 7, ..registration(9, &[1, 2, 3]) };
+    let _ = leader.lead(&later, 10, &alive, 2);
+    assert_eq!(leader.follower_end(3), Some(-1), "epoch 6 may have had another leader");
+    assert_eq!(fetched(&mut leader, (2, 10), 10, 3).high_watermark, None, "replica 3 has not fetched");
+    assert_eq!(fetched(&mut leader, (3, 10), 10, 4).high_watermark, Some(10));
+}
+
+#[test]
 fn a_registration_ends_a_change_and_an_older_one_does_not() {
     let mut leader = leader(&[1, 2]);
     let change = fetched(&mut leader, (3, 10), 10, 1).change.expect("3 joins");

@@ -36,6 +36,7 @@ type Accidents = Vec<(i64, Accident)>;
 fn accidents_of(seed: u64) -> Accidents {
     let mut accidents = chaos::draw(&mut StdRng::seed_from_u64(seed ^ 0x5eed_0000));
     accidents.extend(chaos::draw_broken(&mut StdRng::seed_from_u64(seed ^ 0xb20c_0000)));
+    accidents.extend(chaos::draw_detours(&mut StdRng::seed_from_u64(seed ^ 0xde70_0000)));
     accidents.sort_by_key(|(ms, _)| *ms);
     accidents
 }
@@ -114,7 +115,7 @@ fn histories_keep_the_invariants() {
     if count >= 100 {
         // An event that never happens is not tested.
         let rare = [all.acknowledged, all.elections, all.unclean, all.truncations, all.changes];
-        let rare = [&rare[..], &[all.refused, all.tricks, all.lost]].concat();
+        let rare = [&rare[..], &[all.refused, all.tricks, all.lost, all.detours]].concat();
         assert!(rare.iter().all(|number| *number > 10), "{all:?}");
     }
 }

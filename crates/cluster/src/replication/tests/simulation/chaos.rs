@@ -76,6 +76,15 @@ pub(super) enum Accident {
         node: i32,
         ms: i64,
     },
+    /// An operator has another replica in sync lead, which lacks the leader's last records, and then
+    /// the former leader again. That one hears only of its second election.
+    Detour {
+        ms: i64,
+    },
+    /// Election of the preferred leader.
+    Prefer {
+        node: i32,
+    },
     /// Waits for the next request of a kind.
     Trick {
         trick: Trick,
@@ -162,6 +171,16 @@ pub(super) fn draw_broken(random: &mut StdRng) -> Vec<(i64, Accident)> {
     let draw = |_| {
         let (node, ms) = (random.random_range(1..5), random.random_range(50..1_500));
         (random.random_range(0..CHAOS_MS - 1_000), Accident::Break { node, ms })
+    };
+    (0..count).map(draw).collect()
+}
+
+/// Elections in working clusters, with their times.
+pub(super) fn draw_detours(random: &mut StdRng) -> Vec<(i64, Accident)> {
+    let count = if random.random_bool(0.25) { random.random_range(1..4) } else { 0 };
+    let draw = |_| {
+        let ms = random.random_range(40..400);
+        (random.random_range(0..CHAOS_MS - 1_000), Accident::Detour { ms })
     };
     (0..count).map(draw).collect()
 }

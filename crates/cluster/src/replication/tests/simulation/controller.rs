@@ -219,6 +219,17 @@ impl Controller {
         self.change(self.partition.isr.clone(), &[]);
     }
 
+    /// Has a replica in sync lead instead of the present leader.
+    pub(super) fn prefer(&mut self, id: i32) {
+        if self.partition.leader == id || !self.partition.isr.contains(&id) || !self.can_lead(id) {
+            return;
+        }
+        self.partition.leader = id;
+        self.partition.leader_epoch += 1;
+        self.partition.partition_epoch += 1;
+        self.version += 1;
+    }
+
     fn is_alive(&self, id: i32) -> bool {
         let standing = self.brokers.get(&id).map(|broker| broker.standing);
         standing.is_some_and(|standing| !standing.is_fenced && !standing.is_stopping)

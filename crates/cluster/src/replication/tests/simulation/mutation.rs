@@ -64,6 +64,8 @@ pub(super) enum Mutation {
     AppendsAfterRoleChange,
     /// Requests that wait for the high watermark wait for that of the next leadership as well.
     KeepsWaiters,
+    /// A leader that has not heard of another leader counts what its followers had before that one.
+    KeepsPositionsOfFormerTerms,
     /// A follower appends batches whose bytes have changed on the way.
     SkipsChecksum,
     /// DeleteRecords deletes records above the high watermark.
@@ -73,7 +75,7 @@ pub(super) enum Mutation {
 }
 
 impl Mutation {
-    pub(super) const ALL: [Self; 32] = [
+    pub(super) const ALL: [Self; 33] = [
         Self::KeepsEpochAtEnd,
         Self::KeepsEpochOfCut,
         Self::CommitsAtAppend,
@@ -103,6 +105,7 @@ impl Mutation {
         Self::TakesLateAnswers,
         Self::AppendsAfterRoleChange,
         Self::KeepsWaiters,
+        Self::KeepsPositionsOfFormerTerms,
         Self::SkipsChecksum,
         Self::DeletesUncommitted,
         Self::HidesLostLogs,

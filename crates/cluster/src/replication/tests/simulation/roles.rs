@@ -22,7 +22,8 @@ use crate::replication::commits::Commits;
 use crate::replication::fetcher::{FetcherTask, PartitionKey};
 use crate::replication::follower::{Bound, LeaderMarks, LogEnd, Outcome, Task, truncation_offset};
 use crate::replication::leader::{
-    BrokerStanding, ChangeOutcome, Effects, FollowerFetch, Leader, LeaderLimits, LedLog, NO_BROKER_EPOCH,
+    BrokerStanding, ChangeOutcome, Effects, FollowerFetch, Leader, LeaderLimits, LedLog, LedRegistration,
+    NO_BROKER_EPOCH,
 };
 
 const TOPIC: Uuid = Uuid::from_bytes([7; 16]);
@@ -269,30 +270,31 @@ impl Sim {
     fn lead(&mut self, id: i32) -> Result<(), String> {
         let now_ms = self.now_ms;
         let joins_below = self.is_mutated(Mutation::JoinsBelowEpochStart);
+        let keeps_positions = self.is_mutated(Mutation::KeepsPositionsOfFormerTerms);
         let min_isr = self.controller.min_isr() as u32;
         let (floor, rewrites) = (self.floor, self.needs_rewrite);
         let node = self.node(id);
         let process = node.process.as_mut().expect("the caller has looked");
         let image = process.image.clone().expect("it was set");
         let registered = image.partition.led();
-        let log = process.log.as_mut().expect("it was opened");
-        let partition = log.partition().clone();
-        let is_new = !matches!(&process.role, Role::Leads(leads) if leads.machine.leader_epoch() == registered.leader_epoch);
-        if is_new {
-            self.lose_leadership(id);
-            let node = self.node(id);
-            let process = node.process.as_mut().expect("the caller has looked");
+        let partition = process.log.as_ref().expect("it was opened").partition().clone();
+        let held = process.leads().map(|leads| leads.machine.leader_epoch());
+        if held != Some(registered.leader_epoch) {
             let log = process.log.as_mut().expect("it was opened");
             let start = log.lead(registered.leader_epoch).map_err(|error| error.to_string())?;
             let high_watermark = partition.high_watermark();
-            let led = LedLog { log_end: if joins_below { high_watermark } else { start }, high_watermark };
-            let limits = LeaderLimits { min_insync_replicas: min_isr, lag_ms_max: LAG_MS };
-            let machine = Leader::new(id, limits, &registered, led, now_ms);
-            let mut commits = Commits::default();
-            for waiter in std::mem::take(&mut process.kept) {
-                commits.wait(waiter.end, waiter);
+            // As the broker: the machine of a leader that is elected again continues.
+            if held.is_none() {
+                let led =
+                    LedLog { log_end: if joins_below { high_watermark } else { start }, high_watermark };
+                let limits = LeaderLimits { min_insync_replicas: min_isr, lag_ms_max: LAG_MS };
+                let machine = Leader::new(id, limits, &registered, led, now_ms);
+                let mut commits = Commits::default();
+                for waiter in std::mem::take(&mut process.kept) {
+                    commits.wait(waiter.end, waiter);
+                }
+                process.role = Role::Leads(Box::new(Leads { machine, commits }));
             }
-            process.role = Role::Leads(Box::new(Leads { machine, commits }));
             process.lag_checked_ms = now_ms;
             if registered.leader_epoch >= floor && node.is_stale {
                 node.is_stale = false;
@@ -310,11 +312,22 @@ impl Sim {
                 )
             });
         }
-        let process = self.node(id).process.as_mut().expect("the caller has looked");
-        let leads = process.leads().expect("it leads");
-        let effects = leads.machine.lead(&registered, partition.log_end(), &standings(&image), now_ms);
-        self.take(id, effects)?;
+        let held = held.unwrap_or(registered.leader_epoch);
+        let between = if keeps_positions { held + 1..registered.leader_epoch } else { 0..0 };
+        for leader_epoch in between {
+            self.step_leader(id, &LedRegistration { leader_epoch, ..registered.clone() }, &image)?;
+        }
+        self.step_leader(id, &registered, &image)?;
         self.verify(id)
+    }
+
+    fn step_leader(&mut self, id: i32, registered: &LedRegistration, image: &Image) -> Result<(), String> {
+        let now_ms = self.now_ms;
+        let process = self.node(id).process.as_mut().expect("the caller has looked");
+        let log_end = process.log.as_ref().map_or(0, |log| log.partition().log_end());
+        let leads = process.leads().expect("it leads");
+        let effects = leads.machine.lead(registered, log_end, &standings(image), now_ms);
+        self.take(id, effects)
     }
 
     fn follow(&mut self, id: i32, leader: i32, leader_epoch: i32) -> Result<(), String> {

@@ -202,6 +202,7 @@ pub(super) struct Figures {
     pub(super) refused: usize,
     pub(super) tricks: usize,
     pub(super) lost: usize,
+    pub(super) detours: usize,
 }
 
 pub(super) struct Sim {
@@ -586,9 +587,25 @@ impl Sim {
             Accident::Merge { ms } => self.merges_until = now_ms + ms,
             Accident::Corrupt { ms } => self.corrupts_until = now_ms + ms,
             Accident::Break { node, ms } => self.break_log(node, ms),
+            Accident::Detour { ms } => self.detour(ms),
+            Accident::Prefer { node } => self.controller.prefer(node),
             Accident::Trick { trick, ms } => self.trick = Some((trick, ms)),
         }
         Ok(())
+    }
+
+    fn detour(&mut self, ms: i64) {
+        let (now_ms, partition) = (self.now_ms, self.controller.partition().clone());
+        let leader = partition.leader;
+        let mut others = partition.isr.iter().copied().filter(|id| *id != leader);
+        let (Some(next), other) = (others.next(), others.next()) else { return };
+        self.figures.detours += 1;
+        self.cuts.insert((leader, next), now_ms + ms);
+        self.cuts.insert((CONTROLLER, leader), now_ms + 2 * ms + 50);
+        // It goes on with the leader in between.
+        other.map(|other| self.cuts.insert((CONTROLLER, other), now_ms + 3 * ms + 100));
+        self.happen_at(now_ms + ms, Accident::Prefer { node: next });
+        self.happen_at(now_ms + 2 * ms, Accident::Prefer { node: leader });
     }
 
     /// The duration of a trick, if one waits for this kind of request, about this broker.
@@ -825,6 +842,7 @@ impl Figures {
         self.refused += other.refused;
         self.tricks += other.tricks;
         self.lost += other.lost;
+        self.detours += other.detours;
     }
 }
 
