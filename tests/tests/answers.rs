@@ -1,6 +1,7 @@
 //! Answers to requests that are odd, incomplete or wrong, field by field, against
 //! those of a real Kafka. With `LEVADA_TEST_NODE=kafka` the record of Kafka's answers is itself
-//! put to the test, and with `LEVADA_BLESS=1` as well it is written again.
+//! put to the test, and with `LEVADA_BLESS=1` as well it is written again. Answers that differ for a
+//! reason have a record too, which `LEVADA_BLESS=1` alone writes.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -21,10 +22,15 @@ fn read(name: &str) -> String {
 
 /// The record of Kafka's answers to `requests`; written again on request.
 fn recorded(record: &str, said: &str) -> String {
-    if Kind::under_test() == Kind::Kafka && std::env::var_os("LEVADA_BLESS").is_some() {
+    if Kind::under_test() == Kind::Kafka && is_blessed() {
         fs::write(file(record), said).expect("room for the record");
     }
     read(record)
+}
+
+/// True if the answers are to be recorded.
+fn is_blessed() -> bool {
+    std::env::var_os("LEVADA_BLESS").is_some()
 }
 
 /// Lines `NAME REST`, without comments.
@@ -46,11 +52,26 @@ fn ask(requests: &str, options: &[(&str, &str)]) -> String {
     said
 }
 
-/// Compares the answers with Kafka's in `record`, except for those that `reasons` excuses.
-fn compare(said: &str, record: &str, reasons: &str) {
-    let (recorded, reasons) = (recorded(record, said), read(reasons));
+/// Files about a list of requests.
+struct Files {
+    /// Kafka's answers.
+    kafka: &'static str,
+    /// The reason of each answer that is not Kafka's.
+    reasons: &'static str,
+    /// Levada's answers that have a reason.
+    own: &'static str,
+}
+
+/// Compares the answers with Kafka's, and those that have a reason with Levada's.
+fn compare(said: &str, files: &Files) {
+    let (recorded, reasons) = (recorded(files.kafka, said), read(files.reasons));
     let (kafka, answers) = (lines(&recorded), lines(said));
     let reasons = if Kind::under_test() == Kind::Kafka { BTreeMap::new() } else { lines(&reasons) };
+    if !reasons.is_empty() && is_blessed() && !Node::has_controllers() {
+        record_own(files, &answers, &reasons);
+    }
+    let own = read(files.own);
+    let own = lines(&own);
     let mut complaints = Vec::new();
     for (name, expected) in &kafka {
         let answer = answers.get(name).copied().unwrap_or("none");
@@ -62,23 +83,42 @@ fn compare(said: &str, record: &str, reasons: &str) {
             Some(reason) if answer == *expected && !Node::has_controllers() => {
                 complaints.push(format!("{name}: answered as by Kafka, against the reason «{reason}»"));
             }
+            Some(_) if answer != *expected && own.get(name) != Some(&answer) => {
+                let own = own.get(name).copied().unwrap_or("none");
+                complaints.push(format!("{name}\n  recorded: {own}\n  here:     {answer}"));
+            }
             _ => {}
         }
     }
+    let unknown = reasons.keys().filter(|name| !kafka.contains_key(*name));
+    complaints.extend(unknown.map(|name| format!("{name}: a reason without a request")));
     assert_eq!(answers.len(), kafka.len(), "requests without a recorded answer");
     assert!(complaints.is_empty(), "{} answers differ:\n{}", complaints.len(), complaints.join("\n"));
 }
 
+/// Records Levada's answers that have a reason.
+fn record_own(files: &Files, answers: &BTreeMap<&str, &str>, reasons: &BTreeMap<&str, &str>) {
+    let mut text =
+        format!("# Levada's answers that differ from Kafka's; the reasons are in {}.\n", files.reasons);
+    for name in reasons.keys() {
+        let answer = answers.get(name).unwrap_or_else(|| panic!("{name}: no answer"));
+        text += &format!("{name} {answer}\n");
+    }
+    fs::write(file(files.own), text).expect("room for the record");
+}
+
 #[test]
 fn odd_requests_are_answered_as_kafka_answers_them() {
-    compare(&ask("requests.txt", &[]), "kafka-4.3.1.txt", "reasons.txt");
+    let files = Files { kafka: "kafka-4.3.1.txt", reasons: "reasons.txt", own: "levada.txt" };
+    compare(&ask("requests.txt", &[]), &files);
 }
 
 #[test]
 fn odd_requests_about_groups_are_answered_as_kafka_answers_them() {
     // One member is a group, at once; a consumer group is assigned in the request that changes it.
     let options = [("group.initial.rebalance.delay.ms", "0"), ("group.consumer.assignment.interval.ms", "0")];
-    compare(&ask("groups.txt", &options), "groups-4.3.1.txt", "groups-reasons.txt");
+    let files = Files { kafka: "groups-4.3.1.txt", reasons: "groups-reasons.txt", own: "groups-levada.txt" };
+    compare(&ask("groups.txt", &options), &files);
 }
 
 /// The fields of an array's elements: name or key, and the rest.
