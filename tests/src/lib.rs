@@ -33,6 +33,7 @@ pub use cluster::Cluster;
 pub use node::Node;
 pub use tool::Tool;
 
+use std::io::Write;
 use std::time::{Duration, Instant};
 
 /// Repeats `question` until it has an answer. Panics after `limit`, with the name of the expected
@@ -46,6 +47,17 @@ pub fn await_some<T>(what: &str, limit: Duration, mut question: impl FnMut() -> 
         assert!(start.elapsed() < limit, "still waiting after {limit:?}: {what}");
         std::thread::sleep(Duration::from_millis(5));
     }
+}
+
+/// Reports on standard error, past the test harness, which captures the rest, that this machine
+/// cannot run a test or a part of it. Panics if `CI` is `true`: the machine of CI can run all of
+/// them.
+pub fn not_run(reason: &str) {
+    let test = std::thread::current().name().unwrap_or_default().to_owned();
+    let line = format!("skipped: {test}: {}", reason.trim_end());
+    let is_ci = std::env::var("CI").is_ok_and(|value| value == "true");
+    assert!(!is_ci, "{line} (with CI=true every test has to run)");
+    let _ = writeln!(std::io::stderr(), "{line}");
 }
 
 /// The seed of this run: `LEVADA_TEST_SEED`, or a new one. Printed, so that a failure can be

@@ -2,10 +2,17 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 /// The calls to record, for [`crate::Node::wrap`] with `strace -f -y -o FILE`.
 pub const CALLS: &str = "trace=read,readv,pread64,preadv,preadv2,recvfrom,recvmsg,recvmmsg,write,writev,pwrite64,\
 pwritev,pwritev2,sendto,sendmsg,sendmmsg,splice,sendfile,tee,vmsplice,copy_file_range,mmap,io_uring_enter,io_uring_setup";
+
+/// True if strace is installed and may trace.
+pub fn is_allowed() -> bool {
+    let traced = Command::new("strace").args(["-qq", "-o", "/dev/null", "true"]).output();
+    traced.is_ok_and(|traced| traced.status.success())
+}
 
 /// A finished call that moved bytes.
 #[derive(Debug, PartialEq)]

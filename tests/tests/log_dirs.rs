@@ -10,7 +10,7 @@ use std::process::Command;
 use levada_tests::cluster::{CONTROLLER, Cluster, Discovery, LEVADA, LIMIT, Shape, Tools};
 use levada_tests::node::Kind;
 use levada_tests::raw::{self, Batch, Connection};
-use levada_tests::{Node, Tool, await_some, replicas};
+use levada_tests::{Node, Tool, await_some, not_run, replicas, trace};
 
 const NONE: i16 = 0;
 const NOT_LEADER_OR_FOLLOWER: i16 = 6;
@@ -198,15 +198,22 @@ impl Stage {
     }
 }
 
-fn can_trace() -> bool {
-    let traced = Command::new("strace").args(["-qq", "-o", "/dev/null", "true"]).output();
-    traced.is_ok_and(|traced| traced.status.success())
+/// True if strace can make the calls of a Levada fail; names the test as skipped otherwise.
+fn can_fail() -> bool {
+    if Kind::under_test() == Kind::Kafka {
+        println!("left out: it takes a Levada");
+        return false;
+    }
+    if !trace::is_allowed() {
+        not_run("a log directory that fails: there is no strace that may trace");
+        return false;
+    }
+    true
 }
 
 #[test]
 fn one_of_two_directories_fails_and_its_partitions_move() {
-    if Kind::under_test() == Kind::Kafka || !can_trace() {
-        println!("not run: it takes a Levada, and strace that may trace");
+    if !can_fail() {
         return;
     }
     let mut stage = Stage::set();
@@ -454,8 +461,7 @@ impl Injured {
 
 /// A standalone Levada with topics in both directories, and the topic in the second one.
 fn spread() -> Option<(Node, String)> {
-    if Kind::under_test() == Kind::Kafka || !can_trace() {
-        println!("not run: it takes a Levada, and strace that may trace");
+    if !can_fail() {
         return None;
     }
     let mut node = widened(Node::new());

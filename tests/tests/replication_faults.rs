@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use levada_tests::cluster::{CONTROLLER, Cut, Discovery, KAFKA, LEVADA, LIMIT, Shape, Tools};
 use levada_tests::tool::Conversation;
-use levada_tests::{Cluster, Tool, await_some, journal, replicas, seed};
+use levada_tests::{Cluster, Tool, await_some, journal, not_run, replicas, seed};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
@@ -115,7 +115,7 @@ impl Stage {
         let (mut cluster, apart) = match Cluster::with_network_of(last, shape) {
             Ok(cluster) => (cluster, Some(last)),
             Err(reason) => {
-                println!("left out: faults of the network: {reason}");
+                not_run(&format!("faults of the network: {reason}"));
                 (Cluster::new(shape), None)
             }
         };

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use levada_tests::node::Kind;
 use levada_tests::raw::{self, Batch, Connection};
-use levada_tests::{Node, await_some, paths};
+use levada_tests::{Node, await_some, not_run, paths};
 use rustix::fs::Advice;
 
 /// One container.
@@ -94,7 +94,7 @@ fn can(case: &Case) -> bool {
     let tried = Command::new(LAUNCHER).args(case.restrictions).args(["--", "true"]).output();
     let tried = tried.expect("the launcher starts");
     if !tried.status.success() {
-        println!("skipped: {}: {}", case.name, String::from_utf8_lossy(&tried.stderr).trim_end());
+        not_run(&format!("{}: {}", case.name, String::from_utf8_lossy(&tried.stderr)));
     }
     tried.status.success()
 }
