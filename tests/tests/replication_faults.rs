@@ -7,6 +7,7 @@
 //! `LEVADA_REPLICATION_MINUTES=60` makes each of them last, with faults in an order that follows
 //! from the seed.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -46,6 +47,27 @@ struct Stage {
     load: Conversation,
     acknowledged: PathBuf,
     is_long: bool,
+}
+
+/// A partition as a line of Kafka's tool describes it.
+struct Partition {
+    leader: Option<i32>,
+    replicas: Vec<i32>,
+    in_sync: Vec<i32>,
+}
+
+impl Partition {
+    fn of(line: &str) -> Self {
+        let ids = |name: &str| -> Vec<i32> {
+            let (_, rest) =
+                line.split_once(&format!("\t{name}: ")).unwrap_or_else(|| panic!("{name}: {line}"));
+            let ids = rest.split('\t').next().unwrap_or_default().split(',');
+            ids.filter_map(|id| id.trim().parse().ok()).collect()
+        };
+        // Without a leader the tool writes "none".
+        let leader = ids("Leader").first().copied();
+        Self { leader, replicas: ids("Replicas"), in_sync: ids("Isr") }
+    }
 }
 
 #[test]
@@ -145,11 +167,17 @@ impl Stage {
         load.args([&cluster.bootstrap(), TOPIC, &PARTITIONS.to_string()]);
         let mut load = load.args([&acknowledged.display().to_string(), "idempotent"]).spawn();
         progress(&mut load);
-        Self { cluster, apart, tools, load, acknowledged, is_long: minutes().is_some() }
+        let mut stage = Self { cluster, apart, tools, load, acknowledged, is_long: minutes().is_some() };
+        // Each fault hits a leader: each broker is the preferred replica of one partition.
+        let preferred: BTreeSet<_> =
+            stage.described().iter().map(|partition| partition.replicas[0]).collect();
+        assert_eq!(preferred, BTreeSet::from_iter(stage.cluster.brokers()));
+        stage.await_preferred_leaders();
+        stage
     }
 
     /// Makes a fault, waits for acknowledgements during the fault, ends it, and waits until all
-    /// replicas are in sync. Then the preferred replicas lead again.
+    /// replicas are in sync. Then it has the preferred replicas lead again.
     fn bear(&mut self, fault: Fault) {
         let start = Instant::now();
         let all = self.cluster.brokers();
@@ -189,20 +217,35 @@ impl Stage {
         let took = recovered.elapsed();
         println!("{fault:?}: {:?} in all, all replicas in sync after {took:?}", start.elapsed());
         assert!(!self.is_long || took < RECOVERY, "{fault:?}: all replicas in sync after {took:?}");
-        // The replicas may lead already.
-        self.tools.outcome("LeaderElectionCommand --election-type preferred --all-topic-partitions");
+        self.await_preferred_leaders();
         progress(&mut self.load);
     }
 
     fn await_all_in_sync(&mut self) {
         let count = self.cluster.brokers().len();
         await_some("all replicas in sync", LIMIT, || {
-            let described = self.tools.run(&format!("TopicCommand --describe --topic {TOPIC}"));
-            let sets = described.lines().filter_map(|line| line.split_once("Isr: "));
-            let sizes: Vec<usize> =
-                sets.map(|(_, isr)| isr.split('\t').next().map_or(0, |ids| ids.split(',').count())).collect();
-            (sizes.len() == PARTITIONS as usize && sizes.iter().all(|size| *size == count)).then_some(())
+            self.all_partitions(|partition| partition.in_sync.len() == count).then_some(())
         });
+    }
+
+    /// Elects the preferred replicas until all of them lead.
+    fn await_preferred_leaders(&mut self) {
+        await_some("the preferred replicas lead", LIMIT, || {
+            // The command fails if the replicas lead already.
+            self.tools.outcome("LeaderElectionCommand --election-type preferred --all-topic-partitions");
+            self.all_partitions(|partition| partition.leader == Some(partition.replicas[0])).then_some(())
+        });
+    }
+
+    fn all_partitions(&mut self, holds: impl Fn(&Partition) -> bool) -> bool {
+        let partitions = self.described();
+        partitions.len() == PARTITIONS as usize && partitions.iter().all(holds)
+    }
+
+    /// The topic's partitions, as Kafka's tool describes them.
+    fn described(&mut self) -> Vec<Partition> {
+        let said = self.tools.run(&format!("TopicCommand --describe --topic {TOPIC}"));
+        said.lines().filter(|line| line.contains("\tPartition: ")).map(Partition::of).collect()
     }
 
     /// Ends the load, and compares the acknowledgements with the log, and the replicas with each
