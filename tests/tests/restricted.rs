@@ -2,6 +2,7 @@
 //! capabilities, by the next best path, and `levada doctor` names the missing capabilities and
 //! their requirements.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
@@ -130,18 +131,19 @@ fn records_arrive_by_the_next_best_path() {
             });
             lengths.sum()
         };
-        let hot = fetch(false) as f64;
-        let counted = |path: &str| -> f64 {
-            let name = format!("levada_transfer_bytes_total{{path=\"{path}\"}}");
-            node.metrics().into_iter().find(|(sample, _)| *sample == name).map_or(0.0, |(_, value)| value)
-        };
+        let fetched = (fetch(false) + fetch(true)) as f64;
         // The last bytes may be here before the broker has counted them.
         let sent = await_some(case.name, LIMIT, || {
-            let sent: f64 = case.paths.iter().map(|path| counted(path)).sum();
-            (sent >= hot).then_some(sent)
+            let sent = sent_by_path(&node);
+            let by_permitted: f64 = case.paths.iter().filter_map(|path| sent.get(*path)).sum();
+            (by_permitted >= fetched).then_some(sent)
         });
-        println!("{}: {sent} bytes by {:?}", case.name, case.paths);
-        fetch(true);
+        println!("{}: {fetched} bytes of records, sent: {sent:?}", case.name);
+        // The rest of the responses.
+        let rest = sent.get("send").copied().unwrap_or(0.0);
+        assert!(rest < fetched / 10.0, "{}: {sent:?}", case.name);
+        let others = sent.keys().filter(|path| *path != "send" && !case.paths.contains(&path.as_str()));
+        assert_eq!(others.count(), 0, "{}: {sent:?}", case.name);
         node.stop();
     }
 }
@@ -166,6 +168,16 @@ fn the_doctor_explains_what_is_missing() {
         let best = report["large_fetches_use"].as_str().expect("a path");
         assert!(case.paths.contains(&best), "{}: {best}", case.name);
     }
+}
+
+/// Bytes that the broker has sent, by path; without paths that sent none.
+fn sent_by_path(node: &Node) -> BTreeMap<String, f64> {
+    let path = |name: &str| -> Option<String> {
+        let path = name.strip_prefix("levada_transfer_bytes_total{path=\"")?.strip_suffix("\"}")?;
+        Some(path.to_owned())
+    };
+    let sent = node.metrics().into_iter().filter(|(_, bytes)| *bytes > 0.0);
+    sent.filter_map(|(name, bytes)| Some((path(&name)?, bytes))).collect()
 }
 
 /// Path and base offset of each segment but the last, in order.
