@@ -1,5 +1,6 @@
 //! Limits of connections, and the time for which a broker keeps a silent one.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use levada_tests::Node;
@@ -7,6 +8,40 @@ use levada_tests::node::Kind;
 use levada_tests::raw::{self, Batch, Connection, Outcome};
 
 const SOON: Duration = Duration::from_secs(60);
+const TOPIC: &str = "order";
+
+/// Creates the topic that [`Waiting`] connections ask about.
+fn create_topic(served: &mut Connection) {
+    assert_eq!(raw::topic_error(&served.call(&raw::create_topic(TOPIC, 1))), 0);
+    levada_tests::await_some("the topic", SOON, || {
+        (raw::fetch_error(&served.call(&raw::fetch(TOPIC, 0, 1))) == 0).then_some(())
+    });
+}
+
+/// A connection that the broker does not serve yet. It has asked for the end of the topic.
+struct Waiting(Connection);
+
+impl Waiting {
+    fn at(address: SocketAddr) -> Self {
+        let mut connection = Connection::open(address);
+        connection.send_frame(&raw::list_end_offset(TOPIC)).expect("sent");
+        Self(connection)
+    }
+
+    /// Has a connection that is served append a record while this one waits. An answer to this one
+    /// from before has another end.
+    fn assert_waits(&mut self, served: &mut Connection) {
+        assert_eq!(self.0.outcome(Duration::from_millis(100)), Outcome::Silence);
+        let appended = served.call(&raw::produce(TOPIC, -1, &Batch::of(&[b"one"]).encode()));
+        assert_eq!(raw::produce_error(&appended), 0);
+    }
+
+    /// Returns when it is served: the answer has the end after this many records.
+    fn assert_served(&mut self, end: i64) {
+        let Outcome::Response(answer) = self.0.outcome(SOON) else { panic!("no answer") };
+        assert_eq!(raw::listed_offset(&answer), end, "answered too early");
+    }
+}
 
 #[test]
 fn one_address_has_so_many_connections_and_no_more() {
@@ -36,14 +71,11 @@ fn a_connection_too_many_waits_until_another_has_gone() {
     let mut node = Node::new().option("max.connections", "1");
     node.start();
     let mut first = Connection::open(node.address());
-    first.call(&raw::api_versions(0));
-    let mut second = Connection::open(node.address());
-    second.send_frame(&raw::api_versions(0)).expect("sent");
-    // The first is served at the same time.
-    first.call(&raw::api_versions(0));
-    assert_eq!(second.outcome(Duration::from_millis(100)), Outcome::Silence);
+    create_topic(&mut first);
+    let mut second = Waiting::at(node.address());
+    second.assert_waits(&mut first);
     drop(first);
-    assert!(matches!(second.outcome(SOON), Outcome::Response(_)));
+    second.assert_served(1);
     node.stop();
 }
 
@@ -56,12 +88,11 @@ fn a_connection_too_many_is_let_in_when_there_may_be_more() {
     let mut node = Node::new().option("max.connections", "1");
     node.start();
     let mut first = Connection::open(node.address());
-    first.call(&raw::api_versions(0));
-    let mut second = Connection::open(node.address());
-    second.send_frame(&raw::api_versions(0)).expect("sent");
-    assert_eq!(second.outcome(Duration::from_millis(100)), Outcome::Silence);
+    create_topic(&mut first);
+    let mut second = Waiting::at(node.address());
+    second.assert_waits(&mut first);
     first.call(&raw::alter_broker("max.connections", "2"));
-    assert!(matches!(second.outcome(SOON), Outcome::Response(_)));
+    second.assert_served(1);
     node.stop();
 }
 
@@ -82,22 +113,22 @@ fn a_listener_is_full_for_itself_alone() {
         connection.send_frame(&raw::api_versions(0)).expect("sent");
         connection
     };
-    let mut first = ask(edge);
-    assert!(matches!(first.outcome(SOON), Outcome::Response(_)));
-    let mut second = ask(edge);
+    let mut first = Connection::open(edge);
+    create_topic(&mut first);
+    let mut second = Waiting::at(edge);
     // The listener between brokers is open, though there are as many connections as there may be.
     let mut inner: Vec<_> = (0..3).map(|_| ask(node.address())).collect();
     for connection in &mut inner {
         assert!(matches!(connection.outcome(SOON), Outcome::Response(_)));
     }
-    assert_eq!(second.outcome(Duration::from_millis(100)), Outcome::Silence);
+    second.assert_waits(&mut inner[0]);
     inner.truncate(1);
     drop(first);
-    assert!(matches!(second.outcome(SOON), Outcome::Response(_)));
-    let mut third = ask(edge);
-    assert_eq!(third.outcome(Duration::from_millis(100)), Outcome::Silence);
+    second.assert_served(1);
+    let mut third = Waiting::at(edge);
+    third.assert_waits(&mut inner[0]);
     inner[0].call(&raw::alter_broker("listener.name.edge.max.connections", "2"));
-    assert!(matches!(third.outcome(SOON), Outcome::Response(_)));
+    third.assert_served(2);
     node.stop();
 }
 
