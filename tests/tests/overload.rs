@@ -14,6 +14,9 @@ use levada_tests::{Node, await_some, process};
 const SOON: Duration = Duration::from_secs(60);
 const NONE: i16 = 0;
 const MIB: u64 = 1 << 20;
+/// Far more than a small request waits on a busy machine, and far less than the sum of the waits if
+/// each slow client held up the others for a second.
+const STALL_MAX: Duration = Duration::from_secs(10);
 const JAAS: &str =
     r#"org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="alice-secret";"#;
 
@@ -26,22 +29,33 @@ fn create(node: &Node, topic: &str) -> Connection {
     connection
 }
 
-/// The longest that a small request of another client took while `work` ran, and what `work`
-/// returned.
-fn longest_stall<T>(node: &Node, work: impl FnOnce() -> T + Send) -> (Duration, T)
-where
-    T: Send,
-{
+/// Bytes of requests that the broker holds.
+fn held_bytes(node: &Node) -> u64 {
+    let held = node.metrics().into_iter().find(|(name, _)| name == "levada_request_bytes_held");
+    held.expect("a sample of the held bytes").1 as u64
+}
+
+/// What another client observed while `work` ran, and the value of `work`.
+struct Observed<T> {
+    /// The longest time that a small request took.
+    stall: Duration,
+    /// The most bytes of requests that the broker held.
+    held_bytes: u64,
+    work: T,
+}
+
+fn observe<T: Send>(node: &Node, work: impl FnOnce() -> T + Send) -> Observed<T> {
     let mut other = Connection::open(node.address());
     thread::scope(|scope| {
         let work = scope.spawn(work);
-        let mut longest = Duration::ZERO;
+        let (mut stall, mut held) = (Duration::ZERO, 0);
         while !work.is_finished() {
             let asked = Instant::now();
             other.call(&raw::api_versions(0));
-            longest = longest.max(asked.elapsed());
+            stall = stall.max(asked.elapsed());
+            held = held.max(held_bytes(node));
         }
-        (longest, work.join().expect("the load"))
+        Observed { stall, held_bytes: held, work: work.join().expect("the load") }
     })
 }
 
@@ -52,12 +66,13 @@ fn requests_beyond_their_memory_wait_in_the_sockets_and_none_is_lost() {
     }
     const CLIENTS: usize = 64;
     const REQUESTS: usize = 4;
-    let mut node = Node::new().option("queued.max.request.bytes", "8388608");
+    const ALLOWED: u64 = 8 * MIB;
+    let mut node = Node::new().option("queued.max.request.bytes", &ALLOWED.to_string());
     node.start();
     let mut connection = create(&node, "flood");
     let before = process::peak_bytes(node.pid());
     let batch = Batch::of(&[&vec![7; 1_000_000]]).encode();
-    let (stall, ()) = longest_stall(&node, || {
+    let Observed { stall, held_bytes: held, .. } = observe(&node, || {
         thread::scope(|scope| {
             for _ in 0..CLIENTS {
                 scope.spawn(|| {
@@ -74,17 +89,21 @@ fn requests_beyond_their_memory_wait_in_the_sockets_and_none_is_lost() {
     assert_eq!(end, (CLIENTS * REQUESTS) as i64, "every acknowledged record and no other");
     let grown = process::peak_bytes(node.pid()).saturating_sub(before);
     println!(
-        "64 clients with 1 MB each, 8 MiB allowed: {} MiB more at most, longest stall {stall:?}",
+        "64 clients with 1 MB each, 8 MiB allowed: {} MiB more at most, {held} bytes held, longest stall \
+         {stall:?}",
         grown / MIB
     );
     assert!(grown < 48 * MIB, "{} MiB for requests of 8 MiB", grown / MIB);
-    let held = node.metrics().into_iter().find(|(name, _)| name == "levada_request_bytes_held");
-    assert_eq!(held.map(|(_, bytes)| bytes), Some(0.0));
+    // All of the memory is used; one request may exceed it, and each shard may exceed it by a read.
+    assert!(held > ALLOWED / 2, "{held} bytes held of {ALLOWED}: the clients sent too little");
+    assert!(held < 2 * ALLOWED, "{held} bytes held of {ALLOWED}");
+    assert!(stall < STALL_MAX, "{stall:?}");
+    assert_eq!(held_bytes(&node), 0);
     node.stop();
 }
 
-/// The longest that a request of 300 KB of another client took while there were `attackers`.
-fn longest_produce(node: &Node, topic: &str, attackers: Vec<Connection>) -> Duration {
+/// The longest that a request of 300 KB of another client takes.
+fn longest_produce(node: &Node, topic: &str) -> Duration {
     let batch = Batch::of(&[&vec![7; 300_000]]).encode();
     let mut other = Connection::open(node.address());
     let mut longest = Duration::ZERO;
@@ -93,7 +112,6 @@ fn longest_produce(node: &Node, topic: &str, attackers: Vec<Connection>) -> Dura
         assert_eq!(raw::produce_error(&other.call(&raw::produce(topic, -1, &batch))), NONE);
         longest = longest.max(asked.elapsed());
     }
-    drop(attackers);
     longest
 }
 
@@ -114,14 +132,24 @@ fn lengths_that_are_only_claimed_hold_no_memory_that_producers_wait_for() {
         connection.send_raw(&bytes.to_be_bytes()).expect("a length");
         connection
     };
+    // The connections stay, and the broker holds no more than the answered request for a moment.
+    let assert_harmless = |claims: Vec<Connection>| {
+        let held = held_bytes(&node);
+        assert!(held < MIB, "{held} bytes held for {} lengths", claims.len());
+        for mut claim in claims {
+            assert_eq!(claim.outcome(Duration::from_millis(1)), Outcome::Silence);
+        }
+    };
     let open = (0..8).map(|_| claim(node.address(), 100 << 20)).collect();
-    let longest = longest_produce(&node, "claims", open);
+    let longest = longest_produce(&node, "claims");
     println!("8 connections that claim 100 MiB each: 300 KB took {longest:?} at most");
     assert!(longest < Duration::from_secs(2), "{longest:?}");
+    assert_harmless(open);
     let unknown = (0..200).map(|_| claim(secured, 512 << 10)).collect();
-    let longest = longest_produce(&node, "claims", unknown);
+    let longest = longest_produce(&node, "claims");
     println!("200 connections that claim 512 KiB each before they authenticate: {longest:?}");
     assert!(longest < Duration::from_secs(2), "{longest:?}");
+    assert_harmless(unknown);
     node.stop();
 }
 
@@ -136,10 +164,6 @@ fn long_polls_hold_nothing_of_what_was_behind_their_request() {
     // At the end of the log, so that it waits.
     let mut request = raw::waiting_fetch("polls", 0, 1 << 20, i32::MAX);
     request.resize(2 << 20, 0);
-    let held = |node: &Node| {
-        let found = node.metrics().into_iter().find(|(name, _)| name == "levada_request_bytes_held");
-        found.map(|(_, bytes)| bytes)
-    };
     let polls: Vec<_> = (0..8)
         .map(|_| {
             let mut poll = Connection::open(node.address());
@@ -152,8 +176,9 @@ fn long_polls_hold_nothing_of_what_was_behind_their_request() {
             node.metrics().into_iter().find(|(name, _)| name.contains("requests") && name.contains("Fetch"));
         asked.filter(|(_, count)| *count >= 8.0).map(drop)
     });
-    assert_eq!(held(&node), Some(0.0), "the long polls hold what was padded behind them");
-    let longest = longest_produce(&node, "polls", polls);
+    assert_eq!(held_bytes(&node), 0, "the long polls hold what was padded behind them");
+    let longest = longest_produce(&node, "polls");
+    drop(polls);
     println!("8 long polls with 2 MiB behind each: 300 KB took {longest:?} at most");
     assert!(longest < Duration::from_secs(2), "{longest:?}");
     node.stop();
@@ -176,11 +201,9 @@ fn half_requests_that_use_up_the_memory_hold_nobody_up_for_long() {
             half
         })
         .collect();
-    await_some("memory that is used up", SOON, || {
-        let held = node.metrics().into_iter().find(|(name, _)| name == "levada_request_bytes_held");
-        held.filter(|(_, bytes)| *bytes >= 4_194_304.0).map(drop)
-    });
-    let longest = longest_produce(&node, "halves", halves);
+    await_some("memory that is used up", SOON, || (held_bytes(&node) >= 4 * MIB).then_some(()));
+    let longest = longest_produce(&node, "halves");
+    drop(halves);
     println!("4 MiB of half requests, 4 MiB allowed: 300 KB took {longest:?} at most");
     assert!(longest < Duration::from_secs(5), "{longest:?}");
     node.stop();
@@ -256,7 +279,7 @@ fn thousands_of_connections_and_consumers_that_do_not_read_stay_small() {
         assert_eq!(raw::produce_error(&connection.call(&raw::produce("wide", -1, &batch))), NONE);
     }
     let before = process::resident_bytes(node.pid());
-    let (stall, open) = longest_stall(&node, || {
+    let Observed { stall, work: open, .. } = observe(&node, || {
         let mut open = Vec::new();
         for number in 0..connections {
             let mut slow = Connection::open(node.address());
@@ -277,6 +300,7 @@ fn thousands_of_connections_and_consumers_that_do_not_read_stay_small() {
         grown / MIB
     );
     assert!(grown < 256 * MIB, "{} MiB for {} connections", grown / MIB, open.len());
+    assert!(stall < STALL_MAX, "{stall:?}");
     drop(open);
     node.stop();
 }
@@ -423,7 +447,9 @@ fn an_address_may_have_a_limit_of_its_own() {
     }
     assert_eq!(outcomes, BTreeSet::from([true, false]));
     let served = held.iter().filter(|(_, served)| *served).count();
-    assert!(served <= 3, "{served} connections from an address that may have 3");
+    // A Kafka that is its own controller has connections to itself from the address.
+    let others = if Kind::under_test() == Kind::Kafka { 1..=3 } else { 3..=3 };
+    assert!(others.contains(&served), "{served} connections from an address that may have 3");
     drop(held);
 }
 
@@ -437,6 +463,7 @@ fn an_address_that_connects_too_often_is_turned_away() {
     let mut served = 0;
     let mut turned_away = 0;
     let mut held = Vec::new();
+    let start = Instant::now();
     for _ in 0..100 {
         let mut connection = Connection::open(node.address());
         match connection.try_call(&raw::api_versions(0)) {
@@ -448,7 +475,10 @@ fn an_address_that_connects_too_often_is_turned_away() {
             break;
         }
     }
-    println!("at 5 a second {served} were served at once and {turned_away} turned away");
-    assert!((1..=60).contains(&served) && turned_away > 2);
+    let seconds = start.elapsed().as_secs_f64();
+    println!("at 5 a second {served} were served at once and {turned_away} turned away in {seconds} s");
+    // A new client has credit for ten seconds.
+    let expected = 45.0..=55.0 + 5.0 * seconds;
+    assert!(expected.contains(&f64::from(served)) && turned_away > 2, "{served} in {seconds} s");
     node.stop();
 }
