@@ -15,6 +15,8 @@ fuzz_target!(|input: &[u8]| {
     let (key, value) = rest.split_at(usize::from(*key_len).min(rest.len()));
     let (key, value) = (Bytes::copy_from_slice(key), Bytes::copy_from_slice(value));
     let some = (which & 4 == 0).then(|| value.clone());
+    // Texts of this length do not fit into every version.
+    let may_be_too_long = value.len() > i16::MAX as usize;
     match which & 3 {
         0 => {
             if let Ok((record, _)) = records::decode(value) {
@@ -31,17 +33,19 @@ fuzz_target!(|input: &[u8]| {
             }
         }
         2 => {
-            if let Ok(record) = group::Record::decode(key, some)
-                && let Ok(again) = record.encode()
-            {
-                let found = group::Record::decode(again.key, again.value).expect("our own bytes");
-                assert_eq!(found, record);
+            if let Ok(record) = group::Record::decode(key, some) {
+                match record.encode() {
+                    Ok(again) => {
+                        let found = group::Record::decode(again.key, again.value).expect("our own bytes");
+                        assert_eq!(found, record);
+                    }
+                    Err(error) => assert!(may_be_too_long, "{error}: {record:?}"),
+                }
             }
         }
         _ => {
-            if let Ok(record) = txn::Record::decode(key, some)
-                && let Ok(again) = record.encode()
-            {
+            if let Ok(record) = txn::Record::decode(key, some) {
+                let again = record.encode().expect("what was decoded is within limits");
                 let found = txn::Record::decode(again.key, again.value).expect("our own bytes");
                 assert_eq!(found, record);
             }
