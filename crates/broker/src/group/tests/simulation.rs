@@ -34,16 +34,18 @@ fn promises_hold_in_random_lives() {
         reached.add(&world.reached);
     }
     // A simulation in which nothing happens proves nothing.
-    let Reached { assignments, commits, restarts, returns, fenced, failures, losses } = reached;
+    let Reached { assignments, commits, deletions, restarts, returns, fenced, failures, losses } = reached;
     for (what, count, least) in [
         ("assignments", assignments, 2_000),
         ("commits", commits, 1_000),
+        ("deletions of commits", deletions, 80),
         ("restarts", restarts, 1_000),
         ("static members that returned", returns, 50),
         ("fenced members", fenced, 300),
         ("failed appends", failures, 60),
         ("lost logs", losses, 30),
     ] {
+        println!("{count} {what}");
         assert!(count >= least, "only {count} {what}");
     }
 }
@@ -62,6 +64,8 @@ impl Drop for PrintedOnPanic {
 struct Reached {
     assignments: usize,
     commits: usize,
+    /// Acknowledged deletions of a group with a commit.
+    deletions: usize,
     restarts: usize,
     returns: usize,
     fenced: usize,
@@ -73,6 +77,7 @@ impl Reached {
     fn add(&mut self, other: &Self) {
         self.assignments += other.assignments;
         self.commits += other.commits;
+        self.deletions += other.deletions;
         self.restarts += other.restarts;
         self.returns += other.returns;
         self.fenced += other.fenced;
@@ -118,6 +123,8 @@ struct World {
     /// The largest offset whose commit was acknowledged, and the first one after the group's last
     /// deletion.
     acknowledged: i64,
+    /// The first offset after the latest deletion that was acknowledged: smaller ones are gone.
+    deleted_below: i64,
     reached: Reached,
 }
 
@@ -139,6 +146,7 @@ impl World {
             deletions: BTreeMap::new(),
             next_offset: 1,
             acknowledged: -1,
+            deleted_below: 0,
             reached: Reached::default(),
         }
     }
@@ -258,6 +266,10 @@ impl World {
     }
 
     fn delete(&mut self) {
+        // There are no members after a long silence, and nearly always some before.
+        if self.random.below(2) == 0 {
+            self.rig.pass(61_000);
+        }
         let ticket = self.rig.send(DeleteRequest { group_ids: vec![GROUP.into()] });
         self.deletions.insert(ticket, self.next_offset);
     }
@@ -329,21 +341,23 @@ impl World {
                 Phase::Outside | Phase::Joined(_) | Phase::Working => {}
             }
         }
-        for (ticket, from) in self.answered::<DeleteRequest>() {
-            if from.iter().all(|(_, error)| error.is_none())
-                && let Some(first) = self.deletions.remove(&ticket)
-                && self.acknowledged < first
-            {
-                self.acknowledged = -1;
-            }
-            self.deletions.remove(&ticket);
-        }
+        // Commits first: a commit and a later deletion may have been answered since the last time.
         for (ticket, outcome) in self.answered::<CommitRequest>() {
             let offset = self.commits.remove(&ticket).unwrap();
             if let Ok(topics) = outcome {
                 assert_eq!(topics[0].partitions[0].1, None);
                 self.acknowledged = self.acknowledged.max(offset);
                 self.reached.commits += 1;
+            }
+        }
+        for (ticket, from) in self.answered::<DeleteRequest>() {
+            let first = self.deletions.remove(&ticket).unwrap();
+            if from.iter().all(|(_, error)| error.is_none()) {
+                self.deleted_below = self.deleted_below.max(first);
+                if self.acknowledged < first {
+                    self.reached.deletions += usize::from(self.acknowledged >= 0);
+                    self.acknowledged = -1;
+                }
             }
         }
     }
@@ -441,6 +455,11 @@ impl World {
         let deleting = !self.deletions.is_empty();
         let (committed, acknowledged) = (self.committed(), self.acknowledged);
         assert!(deleting || committed >= acknowledged, "{acknowledged} is lost, {committed} is left");
+        let (deleted_below, next) = (self.deleted_below, self.next_offset);
+        assert!(
+            committed == -1 || (deleted_below..next).contains(&committed),
+            "{committed} is left, deleted below {deleted_below}, the next is {next}"
+        );
     }
 
     /// All members fall silent: after a while no request waits.
