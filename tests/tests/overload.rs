@@ -45,17 +45,26 @@ struct Observed<T> {
 }
 
 fn observe<T: Send>(node: &Node, work: impl FnOnce() -> T + Send) -> Observed<T> {
+    let is_done = AtomicBool::new(false);
     let mut other = Connection::open(node.address());
     thread::scope(|scope| {
         let work = scope.spawn(work);
-        let (mut stall, mut held) = (Duration::ZERO, 0);
+        let held = scope.spawn(|| {
+            let (start, mut most) = (Instant::now(), 0);
+            while !is_done.load(Ordering::Relaxed) && start.elapsed() < SOON {
+                most = most.max(held_bytes(node));
+            }
+            most
+        });
+        let mut stall = Duration::ZERO;
         while !work.is_finished() {
             let asked = Instant::now();
             other.call(&raw::api_versions(0));
             stall = stall.max(asked.elapsed());
-            held = held.max(held_bytes(node));
         }
-        Observed { stall, held_bytes: held, work: work.join().expect("the load") }
+        is_done.store(true, Ordering::Relaxed);
+        let held_bytes = held.join().expect("samples");
+        Observed { stall, held_bytes, work: work.join().expect("the load") }
     })
 }
 
@@ -71,14 +80,14 @@ fn requests_beyond_their_memory_wait_in_the_sockets_and_none_is_lost() {
     node.start();
     let mut connection = create(&node, "flood");
     let before = process::peak_bytes(node.pid());
-    let batch = Batch::of(&[&vec![7; 1_000_000]]).encode();
+    let request = raw::produce("flood", -1, &Batch::of(&[&vec![7; 1_000_000]]).encode());
     let Observed { stall, held_bytes: held, .. } = observe(&node, || {
         thread::scope(|scope| {
             for _ in 0..CLIENTS {
                 scope.spawn(|| {
                     let mut connection = Connection::open(node.address());
                     for _ in 0..REQUESTS {
-                        let answer = connection.call(&raw::produce("flood", -1, &batch));
+                        let answer = connection.call(&request);
                         assert_eq!(raw::produce_error(&answer), NONE);
                     }
                 });
