@@ -1,7 +1,7 @@
 //! Answers to requests that are odd, incomplete or wrong, field by field, against
 //! those of a real Kafka. With `LEVADA_TEST_NODE=kafka` the record of Kafka's answers is itself
-//! put to the test, and with `LEVADA_BLESS=1` as well it is written again. Answers that differ for a
-//! reason have a record too, which `LEVADA_BLESS=1` alone writes.
+//! put to the test, and with `LEVADA_BLESS=1` as well it is written again. Answers that differ for
+//! a reason have a record too, which `LEVADA_BLESS=1` alone writes.
 
 use std::collections::BTreeMap;
 use std::fs;

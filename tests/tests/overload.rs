@@ -35,7 +35,7 @@ fn held_bytes(node: &Node) -> u64 {
     held.expect("a sample of the held bytes").1 as u64
 }
 
-/// What another client observed while `work` ran, and the value of `work`.
+/// Observations of other clients during some work, and the work's value.
 struct Observed<T> {
     /// The longest time that a small request took.
     stall: Duration,
