@@ -255,14 +255,15 @@ fn check_keys<'a, A: Iterator<Item = &'a BatchFact>>(
         if offsets.contains(&due.last) || offsets.range(due.last + 1..).any(counts) {
             continue;
         }
-        // Nobody has to know of a record that deletes the key: compaction may have applied and removed
-        // it.
+        // Compaction may have applied a later record that deletes the key and removed it, before anybody
+        // was told of that record.
         let is_deleted = all().any(|batch| {
             let is_later = due.last < batch.last && batch.last < found.end;
             let deletes = batch.key == key && batch.value.is_none();
-            is_later && deletes && life.facts.may_count(batch, life.moment)
+            let has_gone = offsets.range(..=batch.last).next().is_none();
+            is_later && deletes && has_gone && life.facts.may_count(batch, life.moment)
         });
-        if is_deleted && offsets.is_empty() {
+        if is_deleted {
             continue;
         }
         ensure!(due.value.is_none(), "key {key:?} of offset {} is gone; it is at {offsets:?}", due.last);
