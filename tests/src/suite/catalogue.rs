@@ -90,6 +90,8 @@ const SHARE: &str = "share groups (KIP-932) are not served yet, so the suite ski
 pub const KNOWN: &[Known] = &[
     Known { suite: "kgo", test: "TestShareGroup*", reason: SHARE },
     Known { suite: "kgo", test: "TestConsumeRegexShareSkipsInternal", reason: SHARE },
+    Known { suite: "kgo-cluster", test: "TestShareGroup*", reason: SHARE },
+    Known { suite: "kgo-cluster", test: "TestConsumeRegexShareSkipsInternal", reason: SHARE },
 ];
 
 fn go_test(folder: &Path) -> Command {
