@@ -504,6 +504,16 @@ fn a_reader_that_goes_away_is_no_error() {
 }
 
 #[test]
+fn messages_that_nothing_reads_are_no_failure() {
+    let mut command = Command::new(paths::binary());
+    command.args(["topic", "list", "--brokers", "127.0.0.1:1"]).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("the binary starts");
+    drop(child.stderr.take());
+    // No broker listens there: 1 is the code of that failure, 101 that of a panic.
+    assert_eq!(child.wait().expect("an end").code(), Some(1));
+}
+
+#[test]
 fn a_cluster_is_checked_before_its_brokers_are_replaced() {
     let node = Node::started();
     node.levada("topic create alone").run();

@@ -69,12 +69,12 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
     let version = match (args.version, offered) {
         (Some(version), Some((least, most))) => {
             if !(least..=most).contains(&version) {
-                eprintln!("note: the broker offers {} {least} to {most}", api.name());
+                tell!("note: the broker offers {} {least} to {most}", api.name());
             }
             version
         }
         (Some(version), None) => {
-            eprintln!("note: the broker does not offer {}", api.name());
+            tell!("note: the broker does not offer {}", api.name());
             version
         }
         (None, offered) => shared(api, offered).map(|shared| shared.1).ok_or_else(|| {
@@ -106,7 +106,7 @@ fn ask(
     client.send(&api.encode(version, (CORRELATION_ID, "levada"), request)?)?;
     let acks = request.get("Acks").or_else(|| request.get("acks")).and_then(Value::as_i64).unwrap_or(0);
     if api.key() == PRODUCE && acks == 0 {
-        eprintln!("sent; with Acks 0 there is no answer");
+        tell!("sent; with Acks 0 there is no answer");
         return Ok(());
     }
     let (correlation_id, answer) = api.decode(version, &client.receive()?)?;

@@ -77,7 +77,7 @@ impl Dev {
         }
         let path = directory.join("broker.properties");
         write(&path, &broker_properties(directory))?;
-        eprintln!("files for local use are in {}; next:", directory.display());
+        tell!("files for local use are in {}; next:", directory.display());
         writeln!(out, "levada serve --config {}", path.display())?;
         Ok(())
     }

@@ -92,20 +92,20 @@ impl Failure {
     pub(crate) fn report(self) -> ExitCode {
         match self {
             Self::Usage(what) => {
-                eprintln!("{} {what}", colour::err(Style::Red, "error:"));
+                tell!("{} {what}", colour::err(Style::Red, "error:"));
                 ExitCode::from(2)
             }
             Self::Failed { what, next, .. } => {
-                eprintln!("{} {what}", colour::err(Style::Red, "error:"));
+                tell!("{} {what}", colour::err(Style::Red, "error:"));
                 if let Some(next) = next {
-                    eprintln!("  {} {next}", colour::err(Style::Bold, "try:"));
+                    tell!("  {} {next}", colour::err(Style::Bold, "try:"));
                 }
                 ExitCode::from(1)
             }
             Self::Told => ExitCode::from(1),
             Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
             Self::Output(error) => {
-                eprintln!("{} cannot write to stdout: {error}", colour::err(Style::Red, "error:"));
+                tell!("{} cannot write to stdout: {error}", colour::err(Style::Red, "error:"));
                 ExitCode::from(1)
             }
         }

@@ -132,12 +132,12 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let signals = Signals::catch().map_err(|error| Failure::new(format!("cannot catch signals: {error}")))?;
     let server = Server::start(config(args))?;
     for address in server.addresses() {
-        eprintln!("listening on {address}");
+        tell!("listening on {address}");
     }
     if let Some(address) = server.metrics_address() {
-        eprintln!("metrics on {address}");
+        tell!("metrics on {address}");
     }
-    eprintln!("ready");
+    tell!("ready");
     server.wait(signals);
     Ok(())
 }

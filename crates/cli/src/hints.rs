@@ -94,7 +94,7 @@ pub(crate) fn translated(mut error: Error) -> Error {
 pub(crate) fn tell(arguments: impl Iterator<Item = String>) {
     for argument in arguments.take_while(|argument| argument != "--") {
         if let Some((kafkas, ours)) = found(&argument) {
-            eprintln!("note: {kafkas} is Kafka's name; here it is {ours}");
+            tell!("note: {kafkas} is Kafka's name; here it is {ours}");
         }
     }
 }

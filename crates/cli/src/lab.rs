@@ -332,10 +332,10 @@ impl Session {
     /// Prints on stderr how to read the result, and where the raw results are.
     fn tell(&self) {
         for doubt in table::doubts(self.recorder.lines()) {
-            eprintln!("not to be trusted: {doubt}");
+            tell!("not to be trusted: {doubt}");
         }
         if let Some(path) = self.recorder.path() {
-            eprintln!("raw results: {}", path.display());
+            tell!("raw results: {}", path.display());
         }
     }
 

@@ -1,6 +1,13 @@
 //! The `levada` binary: reads the command line, runs one command, and sets the exit code (0
 //! success, 1 failure, 2 usage error). Results go to stdout, messages go to stderr.
 
+#![deny(clippy::print_stderr)]
+
+/// Prints a line on stderr, as `eprintln!` does, but without a panic if nothing reads it.
+macro_rules! tell {
+    ($($message:tt)*) => { $crate::stderr::tell(format_args!($($message)*)) };
+}
+
 mod acl;
 mod api;
 mod bench;
@@ -34,6 +41,7 @@ mod profile;
 mod question;
 mod serve;
 mod settings;
+mod stderr;
 mod storage;
 mod time;
 mod topic;

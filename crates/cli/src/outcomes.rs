@@ -47,7 +47,7 @@ impl Outcomes {
     /// Records a change, and prints it.
     pub(crate) fn add(&mut self, (kind, name): (&'static str, &str), outcome: Outcome, said: &str) {
         if self.format == Format::Table {
-            eprintln!("{said}");
+            tell!("{said}");
         }
         self.rows.push(Row { kind, name: name.to_owned(), outcome, code: None, error: None });
     }

@@ -116,7 +116,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         topic.leader(partition)?;
     }
     if io::stdin().is_terminal() {
-        eprintln!("one record per line; Ctrl-D ends");
+        tell!("one record per line; Ctrl-D ends");
     }
     let started = Instant::now();
     let bar = progress();
@@ -130,7 +130,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let verb = if args.acks == Acks::Nobody { "sent" } else { "produced" };
     let rate = HumanBytes((bytes as f64 / started.elapsed().as_secs_f64().max(1e-3)) as u64);
     let noun = if records == 1 { "record" } else { "records" };
-    eprintln!("{verb} {} {noun}, {} ({rate}/s) to {}", HumanCount(records), HumanBytes(bytes), args.topic);
+    tell!("{verb} {} {noun}, {} ({rate}/s) to {}", HumanCount(records), HumanBytes(bytes), args.topic);
     ended
 }
 

@@ -141,7 +141,7 @@ impl Create {
             let (known, others): (Vec<_>, Vec<_>) =
                 found.into_iter().partition(|property| Name::of(&property.key) == Name::Read);
             for property in others {
-                eprintln!("note: {} is not a setting of a login; the profile omits it", property.key);
+                tell!("note: {} is not a setting of a login; the profile omits it", property.key);
             }
             properties.extend(known.into_iter().map(|property| (property.key, property.value)));
         }
@@ -152,9 +152,9 @@ impl Create {
             profiles.make_current(Some(&self.name))?;
         }
         profiles.save()?;
-        eprintln!("created profile {}", self.name);
+        tell!("created profile {}", self.name);
         if profiles.current().is_none() {
-            eprintln!("levada profile use {} makes it the current one", self.name);
+            tell!("levada profile use {} makes it the current one", self.name);
         }
         Ok(())
     }
@@ -194,8 +194,8 @@ impl Use {
         profiles.make_current(self.name.as_deref())?;
         profiles.save()?;
         match &self.name {
-            Some(name) => eprintln!("{name} is the current profile"),
-            None => eprintln!("no profile is current"),
+            Some(name) => tell!("{name} is the current profile"),
+            None => tell!("no profile is current"),
         }
         Ok(())
     }
@@ -241,7 +241,7 @@ impl Delete {
         let mut profiles = Profiles::load()?;
         profiles.delete(&self.name)?;
         profiles.save()?;
-        eprintln!("deleted profile {}", self.name);
+        tell!("deleted profile {}", self.name);
         Ok(())
     }
 }

@@ -3,6 +3,7 @@
 use std::io::{self, IsTerminal as _};
 
 use crate::failure::Failure;
+use crate::stderr;
 
 /// The option of commands that delete or abort.
 #[derive(Debug, clap::Args)]
@@ -22,7 +23,7 @@ impl Args {
         if self.yes || !io::stdin().is_terminal() {
             return Ok(());
         }
-        eprint!("{what}? [y/N] ");
+        stderr::ask(&format!("{what}? [y/N] "));
         let mut answer = String::new();
         let read = io::stdin().read_line(&mut answer);
         read.map_err(|error| Failure::new(format!("cannot read the answer: {error}")))?;

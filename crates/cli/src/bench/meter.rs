@@ -191,7 +191,7 @@ impl Meter {
             let recent = std::mem::replace(&mut self.tallies().recent, Tally::new());
             let second = next.duration_since(self.begin).as_secs();
             next += PROGRESS;
-            eprintln!(
+            tell!(
                 "{second:>4} s {:>12} records/s {:>12}/s  p50 {}  p99 {}",
                 HumanCount(recent.records).to_string(),
                 HumanBytes(recent.bytes).to_string(),

@@ -90,7 +90,7 @@ impl<'a> Report<'a> {
         out.flush()?;
         let busy = self.cpu_share();
         if busy > BUSY {
-            eprintln!(
+            tell!(
                 "note: this command used {:.0} % of one processor; it may be the limit, not the broker",
                 busy * 100.0
             );

@@ -36,7 +36,7 @@ impl Login {
         let names = properties.iter().map(|property| property.key.as_str());
         let warning = client_properties::check_names(&format!("--command-config {}", path.display()), names);
         if let Some(warning) = warning.map_err(Failure::Usage)? {
-            WARNING.call_once(|| eprintln!("warning: {warning}"));
+            WARNING.call_once(|| tell!("warning: {warning}"));
         }
         let value = |key: &str| {
             properties.iter().rev().find(|property| property.key == key).map(|property| property.value.trim())

@@ -35,7 +35,7 @@ impl Outage {
     /// Notes a success.
     pub(crate) fn over(&mut self) {
         if self.is_told {
-            eprintln!("connected again");
+            tell!("connected again");
         }
         *self = Self::none(self.limit);
     }
@@ -63,7 +63,7 @@ impl Outage {
             }
             let was_lost = failure.cause() == Cause::Connection;
             if was_lost && !self.is_told {
-                eprintln!("{}; connecting again", failure.line());
+                tell!("{}; connecting again", failure.line());
                 self.is_told = true;
             }
             thread::sleep(self.pause);

@@ -69,8 +69,8 @@ impl Get {
         let rows: Vec<Vec<String>> = rows.collect();
         if rows.is_empty() {
             match self.kind {
-                Kind::Quota => eprintln!("no limits are set"),
-                _ => eprintln!("nothing differs from the default; --all shows every setting"),
+                Kind::Quota => tell!("no limits are set"),
+                _ => tell!("nothing differs from the default; --all shows every setting"),
             }
             return Ok(());
         }

@@ -54,7 +54,7 @@ impl SourceArgs {
     pub(crate) fn load(&self) -> Result<BrokerConfig, Failure> {
         let config = self.read()?;
         for note in config.settings().notes() {
-            eprintln!("note: {}", shown_note(note));
+            tell!("note: {}", shown_note(note));
         }
         Ok(config)
     }

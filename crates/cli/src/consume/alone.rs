@@ -43,7 +43,7 @@ pub(super) fn run(
         if args.exit {
             return Err(Failure::with_next(what, "levada topic list shows all topics"));
         }
-        eprintln!("{what} yet");
+        tell!("{what} yet");
     }
     let isolation = args.isolation.isolation();
     let starts = args.start().positions(&mut cluster, &topics, isolation)?;

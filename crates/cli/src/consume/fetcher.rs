@@ -221,13 +221,13 @@ impl Fetcher {
         let position = self.positions.entry(place.clone()).or_insert(start);
         let shown = format!("{}/{}", place.0, place.1);
         if *position < start {
-            eprintln!(
+            tell!(
                 "{shown}: offsets {position} to {} are deleted; reading continues at {start}",
                 start - 1
             );
             *position = start;
         } else if *position > end {
-            eprintln!(
+            tell!(
                 "{shown}: the log ends at {end}, before the reached offset {position}; reading continues at {end}"
             );
             *position = end;

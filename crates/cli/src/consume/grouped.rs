@@ -106,7 +106,7 @@ impl Reading<'_> {
         }
         if self.args.exit && self.member.is_idle() && self.is_meant_to_idle()? {
             let group = self.group;
-            eprintln!(
+            tell!(
                 "note: group {group} has no partition for this member; levada group describe {group} shows its members"
             );
             self.has_nothing_to_read = true;

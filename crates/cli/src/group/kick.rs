@@ -59,7 +59,7 @@ impl Kick {
             outcomes.add(("member", &member.id), Outcome::Done, &said);
         }
         if members.is_empty() {
-            eprintln!("group {} has no members", self.group);
+            tell!("group {} has no members", self.group);
         }
         outcomes.end(out)
     }

@@ -119,7 +119,7 @@ impl Plan<'_> {
         }
         out.flush()?;
         if !self.executed {
-            eprintln!("nothing has changed; repeat with --execute to apply");
+            tell!("nothing has changed; repeat with --execute to apply");
         }
         Ok(())
     }
@@ -215,7 +215,7 @@ impl Reset {
         for chosen in &named {
             let Some(topic) = known.get(&chosen.topic) else {
                 if self.all_topics {
-                    eprintln!("note: topic {} is gone; its offsets stay as they are", chosen.topic);
+                    tell!("note: topic {} is gone; its offsets stay as they are", chosen.topic);
                     continue;
                 }
                 kafka_error::check(kafka_error::UNKNOWN_TOPIC, &format!("topic {}", chosen.topic), None)?;
@@ -283,7 +283,7 @@ pub(super) fn moves(
         };
         let new = asked.clamp(range.start, range.end.max(range.start));
         if new != asked {
-            eprintln!(
+            tell!(
                 "note: {topic}/{partition} holds {} to {}; {asked} becomes {new}",
                 range.start, range.end
             );

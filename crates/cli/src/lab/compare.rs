@@ -35,7 +35,7 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
         Format::Table => print(&compared, out)?,
     }
     if machine(&before) != machine(&after) {
-        eprintln!("not to be trusted: the records are of different machines");
+        tell!("not to be trusted: the records are of different machines");
     }
     Ok(())
 }
@@ -51,9 +51,9 @@ fn print(compared: &[Compared], out: &mut dyn Write) -> Result<(), Failure> {
     }
     let too_few = compared.iter().filter(|one| one.verdict == ComparisonVerdict::TooFew).count();
     if too_few > 0 {
-        eprintln!("note: {too_few} cases have too few rounds for a verdict; nine in each record are enough");
+        tell!("note: {too_few} cases have too few rounds for a verdict; nine in each record are enough");
     }
-    eprintln!(
+    tell!(
         "note: changes of less than {:.0} % count as noise of the machine, and so do changes of less than {:.0} % that all cases share",
         LEAST_CHANGE * 100.0,
         LEAST_SHARED_CHANGE * 100.0

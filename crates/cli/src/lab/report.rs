@@ -33,6 +33,6 @@ pub(super) fn write(lines: &[Line], path: &Path) -> Result<(), Failure> {
     beside.push(".new");
     std::fs::write(&beside, levada_lab::report::html(lines)).map_err(failed)?;
     std::fs::rename(&beside, path).map_err(failed)?;
-    eprintln!("report: {}", path.display());
+    tell!("report: {}", path.display());
     Ok(())
 }

@@ -57,7 +57,7 @@ pub(super) fn run<S>(
         if network_can_be_ours() {
             return Err(again_in_own_network(&this));
         }
-        eprintln!(
+        tell!(
             "no separate network (it needs unshare, ip and the permission to use them): the system's congestion control applies"
         );
     }

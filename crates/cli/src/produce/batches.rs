@@ -107,7 +107,7 @@ impl<'a> Batches<'a> {
     /// Prints which records were never sent.
     pub(super) fn tell_unsent(&self) {
         for (partition, pending) in &self.pending {
-            eprintln!("not sent: {} for {}/{partition}", pending.shown(), self.topic.name);
+            tell!("not sent: {} for {}/{partition}", pending.shown(), self.topic.name);
         }
     }
 
@@ -141,7 +141,7 @@ impl<'a> Batches<'a> {
                     Cause::Connection => "; the broker may have stored them anyway",
                     _ => "",
                 };
-                eprintln!("not acknowledged: {shown} for {}/{partition}{doubt}", self.topic.name);
+                tell!("not acknowledged: {shown} for {}/{partition}{doubt}", self.topic.name);
                 Err(failure)
             }
         }

@@ -87,7 +87,7 @@ impl<'a> Reader<'a> {
             && self.lines > 0
             && self.with_separator == 0
         {
-            eprintln!(
+            tell!(
                 "warning: no line contains the separator {:?}; all records are without a key",
                 separator.text
             );

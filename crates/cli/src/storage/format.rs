@@ -60,7 +60,7 @@ impl Format {
         for Formatted { path, identity, is_new } in &formatted {
             let dir = path.display();
             if !is_new {
-                eprintln!("{dir} is formatted already and stays as it is");
+                tell!("{dir} is formatted already and stays as it is");
                 continue;
             }
             let (cluster, node) = (&identity.cluster_id, identity.node_id);

@@ -35,7 +35,7 @@ impl TopicSizes {
                     sizes.silent.insert(node);
                 }
                 Err(failure) => {
-                    eprintln!("warning: sizes on broker {node} are not known: {}", failure.line());
+                    tell!("warning: sizes on broker {node} are not known: {}", failure.line());
                     sizes.silent.insert(node);
                 }
             }

@@ -7,6 +7,7 @@ use std::path::Path;
 use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
 
 use crate::failure::Failure;
+use crate::stderr;
 
 /// Longer passwords are a mistake, such as the wrong file.
 const BYTES_MAX: u64 = 1024;
@@ -60,10 +61,10 @@ fn typed(question: &str) -> io::Result<String> {
     silent.local_modes.remove(LocalModes::ECHO);
     tcsetattr(&stdin, OptionalActions::Flush, &silent)?;
     // After the flush, which discards earlier input.
-    eprint!("{question}");
+    stderr::ask(question);
     let line = first_line(&stdin);
     let restored = tcsetattr(&stdin, OptionalActions::Flush, &before);
-    eprintln!();
+    tell!("");
     restored?;
     line
 }
