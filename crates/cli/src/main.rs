@@ -22,6 +22,8 @@ mod cp;
 mod doctor;
 mod escapes;
 mod failure;
+#[cfg(test)]
+mod fake_broker;
 mod files;
 mod group;
 mod health;

@@ -1,16 +1,18 @@
 //! `levada group kick`: removes members from a group, as their session timeout would.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 
 use levada_wire::StrBytes;
 use levada_wire::messages::leave_group_request::MemberIdentity;
+use levada_wire::messages::leave_group_response::MemberResponse;
 use levada_wire::messages::{ConsumerGroupHeartbeatRequest, LeaveGroupRequest};
 
 use super::state::{self, Group, Member};
 use crate::cluster::{Cluster, Coordinated};
 use crate::failure::Failure;
 use crate::kafka_error;
-use crate::outcomes::{Outcome, Outcomes};
+use crate::outcomes::Outcomes;
 use crate::output::FormatArgs;
 
 /// The epoch of a member of a consumer group that leaves.
@@ -47,16 +49,21 @@ impl Kick {
             );
         };
         let members = self.chosen(&group)?;
-        match group.epoch {
-            Some(_) => {
-                members.iter().try_for_each(|member| self.kick_from_consumer_group(cluster, member))?
-            }
-            None => self.kick_from_classic_group(cluster, &members)?,
-        }
         let mut outcomes = Outcomes::new(self.format);
-        for member in &members {
+        let mut note = |member: &Member, removed: Result<(), Failure>| {
             let said = format!("removed {} from group {}", member.id, self.group);
-            outcomes.add(("member", &member.id), Outcome::Done, &said);
+            outcomes.note(("member", &member.id), removed, &said);
+        };
+        if group.epoch.is_some() {
+            for member in &members {
+                note(member, self.kick_from_consumer_group(cluster, member));
+            }
+        } else if !members.is_empty() {
+            let codes = self.kick_from_classic_group(cluster, &members)?;
+            for member in &members {
+                let code = codes.get(&member.id).copied().unwrap_or(0);
+                note(member, kafka_error::check(code, &format!("remove member {}", member.id), None));
+            }
         }
         if members.is_empty() {
             tell!("group {} has no members", self.group);
@@ -96,7 +103,12 @@ impl Kick {
         kafka_error::needing(checked, "read", &format!("--group {}", self.group))
     }
 
-    fn kick_from_classic_group(&self, cluster: &mut Cluster, members: &[&Member]) -> Result<(), Failure> {
+    /// Returns the error code of each member in the answer.
+    fn kick_from_classic_group(
+        &self,
+        cluster: &mut Cluster,
+        members: &[&Member],
+    ) -> Result<BTreeMap<String, i16>, Failure> {
         let identity = |member: &&Member| {
             let mut identity = MemberIdentity::default();
             identity.member_id = StrBytes::from(member.id.as_str());
@@ -113,10 +125,7 @@ impl Kick {
         let doing = format!("remove members of group {}", self.group);
         let checked = kafka_error::check(response.error_code, &doing, None);
         kafka_error::needing(checked, "read", &format!("--group {}", self.group))?;
-        for member in &response.members {
-            let doing = format!("remove member {}", member.member_id.as_str());
-            kafka_error::check(member.error_code, &doing, None)?;
-        }
-        Ok(())
+        let code = |one: &MemberResponse| (one.member_id.as_str().to_owned(), one.error_code);
+        Ok(response.members.iter().map(code).collect())
     }
 }

@@ -46,19 +46,18 @@ pub(crate) fn fetch(
             kafka_error::needing(checked, "read", &format!("--group {group}"))?;
         }
         for topic in &found.topics {
-            for one in topic.partitions.iter().filter(|one| one.committed_offset >= 0) {
+            for one in &topic.partitions {
                 let place = (topic.name.as_str().to_owned(), one.partition_index);
                 let doing = format!("offset of group {group} in {}/{}", place.0, place.1);
                 let checked = kafka_error::check(one.error_code, &doing, None);
                 kafka_error::needing(checked, "describe", &format!("--topic {}", place.0))?;
-                offsets.insert(
-                    place,
-                    Committed {
-                        offset: one.committed_offset,
-                        leader_epoch: Some(one.committed_leader_epoch).filter(|epoch| *epoch >= 0),
-                        metadata: one.metadata.as_deref().unwrap_or_default().to_owned(),
-                    },
-                );
+                // -1 in place of an offset that was never committed.
+                if one.committed_offset >= 0 {
+                    let leader_epoch = Some(one.committed_leader_epoch).filter(|epoch| *epoch >= 0);
+                    let metadata = one.metadata.as_deref().unwrap_or_default().to_owned();
+                    let committed = Committed { offset: one.committed_offset, leader_epoch, metadata };
+                    offsets.insert(place, committed);
+                }
             }
         }
     }

@@ -53,17 +53,21 @@ impl Alter {
         let mut outcomes = Outcomes::new(self.format);
         for topic in &self.topics {
             let subject = ("topic", topic.as_str());
+            let (done, said) = if self.dry_run {
+                (Outcome::Possible, format!("topic {topic} can be changed"))
+            } else {
+                (Outcome::Done, format!("changed topic {topic}"))
+            };
             match self.change(cluster, topic, &changes) {
-                Ok(()) if self.dry_run => {
-                    outcomes.add(subject, Outcome::Possible, &format!("topic {topic} can be changed"));
-                }
-                Ok(()) => outcomes.add(subject, Outcome::Done, &format!("changed topic {topic}")),
+                Ok(()) => outcomes.add(subject, done, &said),
                 Err(failure) => outcomes.fail(subject, failure),
             }
         }
         outcomes.end(out)
     }
 
+    /// Changes the settings, then the number of partitions. A failure says if the settings were
+    /// changed.
     fn change(&self, cluster: &mut Cluster, topic: &str, changes: &[Change]) -> Result<(), Failure> {
         if !changes.is_empty() {
             let resource = Resource::topic(topic);
@@ -71,6 +75,17 @@ impl Alter {
             settings::tell_idle(cluster, &resource, changes.iter().map(Change::key));
         }
         let Some(partitions) = self.partitions else { return Ok(()) };
+        let grown = self.grow(cluster, topic, partitions);
+        let is_half_done = !changes.is_empty() && !self.dry_run;
+        grown.map_err(|failure| match failure {
+            Failure::Failed { what, next, cause } if is_half_done => {
+                Failure::Failed { what: format!("{what}; its settings are changed"), next, cause }
+            }
+            other => other,
+        })
+    }
+
+    fn grow(&self, cluster: &mut Cluster, topic: &str, partitions: i32) -> Result<(), Failure> {
         let mut grown = CreatePartitionsTopic::default();
         grown.name = StrBytes::from(topic);
         grown.count = partitions;

@@ -65,19 +65,25 @@ impl Trim {
             start => start.positions(cluster, &topics, Isolation::Uncommitted)?,
         };
         self.question.ask(&format!("delete records of {}", shown(&goals)), question::NOTHING_DELETED)?;
-        let mut rows = Vec::new();
+        let (mut rows, mut failures) = (Vec::new(), Vec::new());
         for (place, offset) in &goals {
-            rows.push(delete(cluster, &topic, place, *offset)?);
+            match delete(cluster, &topic, place, *offset) {
+                Ok(row) => rows.push(row),
+                Err(failure) => failures.push(failure),
+            }
         }
         match self.format.format {
-            Format::Json => output::json(out, &rows),
+            Format::Json => output::json(out, &rows)?,
+            Format::Table if rows.is_empty() => {}
             Format::Table => {
                 let row = |row: &Row| {
                     vec![row.topic.clone(), row.partition.to_string(), row.start_offset.to_string()]
                 };
-                output::table(out, &["TOPIC", "PARTITION", "START"], rows.iter().map(row).collect())
+                output::table(out, &["TOPIC", "PARTITION", "START"], rows.iter().map(row).collect())?;
             }
         }
+        out.flush()?;
+        Failure::all(failures)
     }
 }
 
@@ -120,3 +126,6 @@ fn delete(cluster: &mut Cluster, topic: &Topic, place: &TopicPartition, offset: 
     kafka_error::needing(checked, "delete", &format!("--topic {}", place.0))?;
     Ok(Row { topic: place.0.clone(), partition: place.1, start_offset: answer.low_watermark })
 }
+
+#[cfg(test)]
+mod tests;

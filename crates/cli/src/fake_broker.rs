@@ -1,0 +1,179 @@
+//! A broker for unit tests, which answers each request as its closure does.
+
+use std::cell::Cell;
+use std::io::{self, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use levada_wire::frame::FrameBuffer;
+use levada_wire::messages::api_versions_response::ApiVersion;
+use levada_wire::messages::metadata_response::{
+    MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic,
+};
+use levada_wire::messages::{ApiVersionsResponse, KafkaMessage, KafkaResponse, MetadataResponse};
+use levada_wire::{ApiKey, RequestHeader, StrBytes, Uuid, decode, encode_response};
+
+/// APIs of the fake broker with the newest version. Topics have names in all of them, except in
+/// Fetch.
+const OFFERED: [(ApiKey, i16); 13] = [
+    (ApiKey::Produce, 12),
+    (ApiKey::Fetch, 13),
+    (ApiKey::ListOffsets, 7),
+    (ApiKey::Metadata, 12),
+    (ApiKey::OffsetCommit, 9),
+    (ApiKey::OffsetFetch, 9),
+    (ApiKey::FindCoordinator, 4),
+    (ApiKey::LeaveGroup, 5),
+    (ApiKey::DeleteRecords, 2),
+    (ApiKey::InitProducerId, 4),
+    (ApiKey::CreatePartitions, 3),
+    (ApiKey::IncrementalAlterConfigs, 1),
+    (ApiKey::ConsumerGroupHeartbeat, 1),
+];
+const FRAME_BYTES: u32 = 64 << 20;
+const LEADER_NOT_AVAILABLE: i16 = 5;
+
+/// A listener with one thread for each connection.
+pub(crate) struct FakeBroker {
+    address: String,
+    closed: Arc<AtomicUsize>,
+}
+
+/// A request to the fake broker.
+pub(crate) struct Asked {
+    pub(crate) header: RequestHeader,
+    body: Bytes,
+    port: u16,
+    is_last: Cell<bool>,
+}
+
+/// A topic of the fake broker's metadata: its name, its id, and the leader of each partition, or
+/// -1.
+pub(crate) type FakeTopic<'a> = (&'a str, u128, &'a [i32]);
+
+impl FakeBroker {
+    /// Serves until the end of the process. `answer` returns the frame of the response, or `None`
+    /// to close the connection.
+    pub(crate) fn start(answer: impl FnMut(&Asked) -> Option<Bytes> + Send + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let port = listener.local_addr().expect("an address").port();
+        let answer = Arc::new(Mutex::new(answer));
+        let closed = Arc::new(AtomicUsize::new(0));
+        let counter = Arc::clone(&closed);
+        thread::spawn(move || {
+            for socket in listener.incoming() {
+                let (answer, counter, socket) =
+                    (Arc::clone(&answer), Arc::clone(&counter), socket.expect("a connection"));
+                thread::spawn(move || {
+                    let mut answer =
+                        |asked: &Asked| answer.lock().unwrap_or_else(PoisonError::into_inner)(asked);
+                    // The client may end at any time.
+                    let _ = serve(socket, port, &mut answer);
+                    counter.fetch_add(1, Ordering::SeqCst);
+                });
+            }
+        });
+        Self { address: format!("127.0.0.1:{port}"), closed }
+    }
+
+    /// Waits until this number of connections has ended.
+    pub(crate) fn await_closed(&self, count: usize) {
+        let started = Instant::now();
+        while self.closed.load(Ordering::SeqCst) < count {
+            assert!(started.elapsed() < Duration::from_secs(60), "no connection has ended");
+            thread::yield_now();
+        }
+    }
+
+    pub(crate) fn address(&self) -> &str {
+        &self.address
+    }
+}
+
+fn serve(
+    mut socket: TcpStream,
+    port: u16,
+    answer: &mut dyn FnMut(&Asked) -> Option<Bytes>,
+) -> io::Result<()> {
+    let mut frames = FrameBuffer::new(FRAME_BYTES);
+    let mut chunk = [0; 65536];
+    loop {
+        while let Some(mut frame) = frames.next_frame().expect("a frame") {
+            let header = RequestHeader::decode(&mut frame).expect("a header");
+            let asked = Asked { header, body: frame.freeze(), port, is_last: Cell::new(false) };
+            let response = match asked.header.api {
+                ApiKey::ApiVersions => asked.answer(&versions()),
+                _ => answer(&asked),
+            };
+            let Some(response) = response else { return Ok(()) };
+            socket.write_all(&response)?;
+            if asked.is_last.get() {
+                return Ok(());
+            }
+        }
+        let count = socket.read(&mut chunk)?;
+        if count == 0 {
+            return Ok(());
+        }
+        frames.spare().extend_from_slice(&chunk[..count]);
+    }
+}
+
+fn versions() -> ApiVersionsResponse {
+    let mut response = ApiVersionsResponse::default();
+    for (key, max) in OFFERED {
+        let mut api = ApiVersion::default();
+        (api.api_key, api.max_version) = (key.wire(), max);
+        response.api_keys.push(api);
+    }
+    response
+}
+
+impl Asked {
+    /// The body of the request.
+    pub(crate) fn decoded<R: KafkaMessage>(&self) -> R {
+        decode(self.body.clone(), self.header.version).expect("a request")
+    }
+
+    /// Port of the broker.
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Closes the connection after the answer.
+    pub(crate) fn close(&self) {
+        self.is_last.set(true);
+    }
+
+    /// The frame of a response.
+    pub(crate) fn answer<R: KafkaResponse>(&self, response: &R) -> Option<Bytes> {
+        Some(encode_response(self.header.correlation_id, self.header.version, response).expect("a response"))
+    }
+
+    /// The frame of a metadata response: this broker is each of the leaders.
+    pub(crate) fn metadata(&self, topics: &[FakeTopic<'_>]) -> Option<Bytes> {
+        let mut response = MetadataResponse::default();
+        for node in topics.iter().flat_map(|topic| topic.2).chain([&1]).filter(|node| **node >= 0) {
+            let mut broker = MetadataResponseBroker::default();
+            (broker.node_id, broker.port) = (*node, i32::from(self.port));
+            broker.host = StrBytes::from("127.0.0.1");
+            response.brokers.push(broker);
+        }
+        for (name, id, leaders) in topics {
+            let mut topic = MetadataResponseTopic::default();
+            (topic.name, topic.topic_id) = (Some(StrBytes::from(*name)), Uuid::from_bytes(id.to_be_bytes()));
+            for (index, leader) in (0..).zip(*leaders) {
+                let mut partition = MetadataResponsePartition::default();
+                (partition.partition_index, partition.leader_id) = (index, *leader);
+                partition.error_code = if *leader < 0 { LEADER_NOT_AVAILABLE } else { 0 };
+                topic.partitions.push(partition);
+            }
+            response.topics.push(topic);
+        }
+        self.answer(&response)
+    }
+}
