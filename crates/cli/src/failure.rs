@@ -31,6 +31,9 @@ pub(crate) enum Failure {
     Output(io::Error),
 }
 
+/// Exit code of a command that a signal ends before its work is complete.
+pub(crate) const INTERRUPTED: u8 = 130;
+
 /// The origin of a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cause {

@@ -2,22 +2,30 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::failure::Failure;
+use crate::failure::{Failure, INTERRUPTED};
 
 static ASKED: AtomicBool = AtomicBool::new(false);
-
-/// Exit code of a process that ends at once at the second signal.
-const SECOND: i32 = 130;
 
 /// Handles the signals for the rest of the process: the first one requests the end, the second one
 /// ends the process at once.
 pub(crate) fn catch() -> Result<(), Failure> {
-    let asked = || {
+    handle(|| {
         if ASKED.swap(true, Ordering::Relaxed) {
-            std::process::exit(SECOND);
+            std::process::exit(INTERRUPTED.into());
         }
-    };
-    ctrlc::set_handler(asked).map_err(|error| Failure::new(format!("cannot catch signals: {error}")))
+    })
+}
+
+/// Ends the process at a signal, as without this call, but after `restore`.
+pub(crate) fn end_after(restore: impl Fn() + Send + 'static) -> Result<(), Failure> {
+    handle(move || {
+        restore();
+        std::process::exit(INTERRUPTED.into());
+    })
+}
+
+fn handle(handler: impl FnMut() + Send + 'static) -> Result<(), Failure> {
+    ctrlc::set_handler(handler).map_err(|error| Failure::new(format!("cannot catch signals: {error}")))
 }
 
 /// True once a signal has come.

@@ -7,10 +7,10 @@ use std::path::Path;
 use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
 
 use crate::failure::Failure;
-use crate::stderr;
+use crate::{interrupt, stderr};
 
 /// Longer passwords are a mistake, such as the wrong file.
-const BYTES_MAX: u64 = 1024;
+const BYTES_MAX: usize = 1024;
 
 /// The first line of a file, of stdin for `-`, or typed input.
 pub(super) fn read(file: Option<&Path>, user: &str) -> Result<String, Failure> {
@@ -33,10 +33,13 @@ fn not_empty(password: String, user: &str) -> Result<String, Failure> {
 
 /// Asks twice: a typing mistake in an invisible password would lock the user out.
 fn typed_twice(user: &str) -> Result<String, Failure> {
-    let ask = |question: String| {
-        let failed = |error| Failure::new(format!("cannot read the password of {user}: {error}"));
-        not_empty(typed(&question).map_err(failed)?, user)
-    };
+    let failed = |error: io::Error| Failure::new(format!("cannot read the password of {user}: {error}"));
+    let before = tcgetattr(io::stdin()).map_err(|error| failed(error.into()))?;
+    // A signal would leave the terminal without echo.
+    interrupt::end_after(move || {
+        let _ = tcsetattr(io::stdin(), OptionalActions::Now, &before);
+    })?;
+    let ask = |question: String| not_empty(typed(&question).map_err(failed)?, user);
     let password = ask(format!("password of {user}: "))?;
     if ask("repeat the password: ".to_owned())? == password {
         Ok(password)
@@ -50,8 +53,13 @@ fn typed_twice(user: &str) -> Result<String, Failure> {
 
 fn first_line(input: impl Read) -> io::Result<String> {
     let mut line = String::new();
-    BufReader::new(input.take(BYTES_MAX)).read_line(&mut line)?;
-    Ok(line.trim_end_matches(['\r', '\n']).to_owned())
+    let end_bytes = "\r\n".len();
+    BufReader::new(input.take((BYTES_MAX + end_bytes + 1) as u64)).read_line(&mut line)?;
+    let password = line.trim_end_matches(['\r', '\n']);
+    if password.len() > BYTES_MAX {
+        return Err(io::Error::other(format!("its line has more than {BYTES_MAX} bytes")));
+    }
+    Ok(password.to_owned())
 }
 
 fn typed(question: &str) -> io::Result<String> {
@@ -67,4 +75,19 @@ fn typed(question: &str) -> io::Result<String> {
     tell!("");
     restored?;
     line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_password_is_not_cut() {
+        let longest = "p".repeat(BYTES_MAX);
+        for end in ["", "\n", "\r\n", "\nmore"] {
+            assert_eq!(first_line(format!("{longest}{end}").as_bytes()).unwrap(), longest, "{end:?}");
+            let error = first_line(format!("{longest}p{end}").as_bytes()).unwrap_err();
+            assert!(error.to_string().contains("more than 1024 bytes"), "{error}");
+        }
+    }
 }
