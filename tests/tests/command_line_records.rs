@@ -316,3 +316,17 @@ fn separators_have_escapes_and_are_missed_when_no_line_has_one() {
     assert!(!said.contains("warning"), "{said}");
     refused(&node, "produce pairs -k : --input json", 2, "--key-separator is for lines of text");
 }
+
+#[test]
+fn a_group_reads_a_topic_that_was_created_again() {
+    let node = Node::started();
+    node.levada("topic create clicks --partitions 1").run();
+    produce(&node, "produce clicks", "a\nb\nc\n");
+    let mut reader = node.levada("consume clicks -G readers").spawn();
+    assert_eq!([reader.line(LIMIT), reader.line(LIMIT), reader.line(LIMIT)], ["a", "b", "c"]);
+    node.levada("topic delete clicks").run();
+    node.levada("topic create clicks --partitions 1").run();
+    produce(&node, "produce clicks", "d\ne\n");
+    assert_eq!([reader.line(LIMIT), reader.line(LIMIT)], ["d", "e"]);
+    reader.kill();
+}

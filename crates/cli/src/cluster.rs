@@ -14,14 +14,17 @@ use std::{env, thread};
 
 use clap::Subcommand;
 use levada_wire::messages::metadata_request::MetadataRequestTopic;
-use levada_wire::messages::metadata_response::MetadataResponseTopic;
+use levada_wire::messages::metadata_response::{MetadataResponsePartition, MetadataResponseTopic};
 use levada_wire::messages::{KafkaRequest, MetadataRequest, MetadataResponse, RequestResponsePair};
 use levada_wire::{Client, ClientError, ClientOptions, StrBytes, Uuid};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 pub(crate) use self::coordinator::Coordinated;
 use self::login::Login;
-pub(crate) use self::offsets::{EARLIEST, FoundOffset, Isolation, LATEST, MAX_TIMESTAMP, TopicPartition};
-pub(crate) use self::outage::Outage;
+pub(crate) use self::offsets::{
+    EARLIEST, FoundOffset, Isolation, LATEST, MAX_TIMESTAMP, OffsetQuery, TopicPartition,
+};
+pub(crate) use self::outage::{Outage, passes};
 use crate::failure::Failure;
 use crate::kafka_error;
 use crate::output::counted;
@@ -116,7 +119,8 @@ pub(crate) struct Cluster {
     bootstrap: Vec<String>,
     first: Client,
     addresses: BTreeMap<i32, String>,
-    leaders: BTreeMap<i32, Client>,
+    /// A connection to each leader, and a handle of its socket.
+    leaders: BTreeMap<i32, (Client, TcpStream)>,
 }
 
 /// A topic as the metadata shows it.
@@ -124,8 +128,21 @@ pub(crate) struct Cluster {
 pub(crate) struct Topic {
     pub(crate) name: String,
     pub(crate) id: Uuid,
-    /// Leader by partition.
+    /// Leader by partition; [`NO_LEADER`] if the partition has none.
     pub(crate) leaders: BTreeMap<i32, i32>,
+}
+
+/// In place of the leader of a partition that has none.
+pub(crate) const NO_LEADER: i32 = -1;
+
+/// Partitions of a topic that a command needs leaders of.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Led<'a> {
+    Every,
+    /// At least one: the command waits for the others itself.
+    Any,
+    /// These, as far as they exist; of an empty list, [`Led::Any`].
+    These(&'a [i32]),
 }
 
 impl Cluster {
@@ -166,12 +183,22 @@ impl Cluster {
     /// A connection to a broker of the cluster.
     pub(crate) fn broker(&mut self, node: i32) -> Result<&mut Client, Failure> {
         let address = self.address(node)?;
-        match self.leaders.entry(node) {
-            std::collections::btree_map::Entry::Occupied(entry) => Ok(entry.into_mut()),
+        let (client, _) = match self.leaders.entry(node) {
+            std::collections::btree_map::Entry::Occupied(entry) => entry.into_mut(),
             std::collections::btree_map::Entry::Vacant(entry) => {
-                Ok(entry.insert(self.login.connect(&address, &options())?))
+                entry.insert(self.login.connect_with_socket(&address, &options())?)
             }
+        };
+        Ok(client)
+    }
+
+    /// The same; a new connection if the broker has closed the present one, as it does after a time
+    /// without requests. For requests that are not sent twice.
+    pub(crate) fn open_broker(&mut self, node: i32) -> Result<&mut Client, Failure> {
+        if self.leaders.get(&node).is_some_and(|(_, socket)| is_closed(socket)) {
+            self.leaders.remove(&node);
         }
+        self.broker(node)
     }
 
     /// A new connection to a broker of the cluster, for the caller alone, and a handle of its
@@ -225,20 +252,26 @@ impl Cluster {
             let name = topic.name.as_deref().unwrap_or_default().to_owned();
             let checked = kafka_error::check(topic.error_code, &format!("topic {name}"), None);
             kafka_error::needing(checked, "describe", &format!("--topic {name}"))?;
-            let leaders = topic.partitions.iter().map(|one| (one.partition_index, one.leader_id)).collect();
-            topics.insert(name.clone(), Topic { name, id: topic.topic_id, leaders });
+            topics.insert(name.clone(), Topic::of(name, &topic));
         }
         Ok(topics)
     }
 
-    /// A topic with a leader for every partition; waits for one that is being created.
-    pub(crate) fn topic(&mut self, name: &str, create: bool) -> Result<Topic, Failure> {
+    /// A topic as it is now, perhaps with partitions without a leader.
+    pub(crate) fn present_topic(&mut self, name: &str) -> Result<Topic, Failure> {
+        let found = self.topics(Some(&[name]))?.remove(name);
+        let missing = || kafka_error::check(kafka_error::UNKNOWN_TOPIC, &format!("topic {name}"), None);
+        found.map_or_else(|| Err(missing().expect_err("the code is not 0")), Ok)
+    }
+
+    /// A topic with leaders for the needed partitions; waits for a topic that is being created.
+    pub(crate) fn topic(&mut self, name: &str, create: bool, led: Led<'_>) -> Result<Topic, Failure> {
         let started = Instant::now();
         loop {
             let response = self.metadata(Some(&[name]), create)?;
             let topic = response.topics.into_iter().next();
             let topic = topic.ok_or_else(|| Failure::new(format!("no metadata for topic {name}")))?;
-            let (code, what) = fault(name, &topic);
+            let (code, what) = fault(name, &topic, led);
             let coming = code == LEADER_NOT_AVAILABLE || (create && code == kafka_error::UNKNOWN_TOPIC);
             if coming && started.elapsed() < COMING_WAIT {
                 thread::sleep(COMING_POLL);
@@ -246,29 +279,47 @@ impl Cluster {
             }
             let checked = kafka_error::check(code, &what, None);
             kafka_error::needing(checked, "describe", &format!("--topic {name}"))?;
-            let leaders = topic.partitions.iter().map(|one| (one.partition_index, one.leader_id)).collect();
-            return Ok(Topic { name: name.to_owned(), id: topic.topic_id, leaders });
+            return Ok(Topic::of(name.to_owned(), &topic));
         }
     }
 }
 
-/// The error code of a topic or of its first partition with one, and the name of either.
-fn fault(name: &str, topic: &MetadataResponseTopic) -> (i16, String) {
-    let mut faulty = topic.partitions.iter().filter(|one| one.error_code != 0);
-    match (topic.error_code, faulty.next()) {
-        (0, Some(first)) => {
-            let others = match faulty.count() {
+/// The error code of a topic, or of the first needed partition without a leader, and the name of
+/// either.
+fn fault(name: &str, topic: &MetadataResponseTopic, led: Led<'_>) -> (i16, String) {
+    let mut faulty: Vec<_> = topic.partitions.iter().filter(|one| leader_of(one) == NO_LEADER).collect();
+    match led {
+        Led::These(needed) if !needed.is_empty() => {
+            faulty.retain(|one| needed.contains(&one.partition_index));
+        }
+        Led::Any | Led::These(_) if faulty.len() < topic.partitions.len() => faulty.clear(),
+        Led::Any | Led::These(_) | Led::Every => {}
+    }
+    match (topic.error_code, faulty.as_slice()) {
+        (0, [first, others @ ..]) => {
+            let others = match others.len() {
                 0 => String::new(),
                 count => format!(" and {}", counted(count as u64, "other partition", "other partitions")),
             };
-            (first.error_code, format!("{name}/{}{others}", first.partition_index))
+            let code = if first.error_code == 0 { LEADER_NOT_AVAILABLE } else { first.error_code };
+            (code, format!("{name}/{}{others}", first.partition_index))
         }
         (code, _) => (code, format!("topic {name}")),
     }
 }
 
+/// The leader of a partition that can be asked.
+fn leader_of(partition: &MetadataResponsePartition) -> i32 {
+    if partition.error_code == 0 { partition.leader_id.max(NO_LEADER) } else { NO_LEADER }
+}
+
 impl Topic {
-    /// The broker that leads a partition.
+    fn of(name: String, topic: &MetadataResponseTopic) -> Self {
+        let leaders = topic.partitions.iter().map(|one| (one.partition_index, leader_of(one))).collect();
+        Self { name, id: topic.topic_id, leaders }
+    }
+
+    /// The broker that leads a partition, or [`NO_LEADER`].
     pub(crate) fn leader(&self, partition: i32) -> Result<i32, Failure> {
         let missing = || {
             let (name, count) = (&self.name, self.leaders.len());
@@ -276,6 +327,22 @@ impl Topic {
         };
         self.leaders.get(&partition).copied().ok_or_else(missing)
     }
+
+    /// The broker that leads a partition; fails if there is none at the moment.
+    pub(crate) fn present_leader(&self, partition: i32) -> Result<i32, Failure> {
+        let leader = self.leader(partition)?;
+        if leader == NO_LEADER {
+            kafka_error::check(LEADER_NOT_AVAILABLE, &format!("{}/{partition}", self.name), None)?;
+        }
+        Ok(leader)
+    }
+}
+
+/// True if the broker has closed its side of the connection.
+fn is_closed(socket: &TcpStream) -> bool {
+    const AT_ONCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
+    let mut polled = [PollFd::new(socket, PollFlags::RDHUP)];
+    poll(&mut polled, Some(&AT_ONCE)).is_ok_and(|count| count > 0)
 }
 
 /// A connection to the first of these addresses that answers.
@@ -322,7 +389,7 @@ mod tests {
 
     #[test]
     fn a_partition_without_a_leader_is_named() {
-        fn check(topic: i16, partitions: &[i16], expected: (i16, &str)) {
+        fn check(topic: i16, partitions: &[i16], led: Led<'_>, expected: (i16, &str)) {
             let mut answer = MetadataResponseTopic::default();
             answer.error_code = topic;
             for (index, code) in (0..).zip(partitions) {
@@ -330,12 +397,19 @@ mod tests {
                 (partition.partition_index, partition.error_code) = (index, *code);
                 answer.partitions.push(partition);
             }
-            let (code, what) = fault("pay", &answer);
-            assert_eq!((code, what.as_str()), expected);
+            let (code, what) = fault("pay", &answer, led);
+            assert_eq!((code, what.as_str()), expected, "{led:?}");
         }
-        check(0, &[0, 0], (0, "topic pay"));
-        check(0, &[0, 5], (5, "pay/1"));
-        check(0, &[0, 5, 5, 5], (5, "pay/1 and 2 other partitions"));
-        check(3, &[], (3, "topic pay"));
+        check(0, &[0, 0], Led::Every, (0, "topic pay"));
+        check(0, &[0, 5], Led::Every, (5, "pay/1"));
+        check(0, &[0, 5, 5, 5], Led::Every, (5, "pay/1 and 2 other partitions"));
+        check(3, &[], Led::Every, (3, "topic pay"));
+        check(0, &[0, 5], Led::Any, (0, "topic pay"));
+        check(0, &[5, 5], Led::Any, (5, "pay/0 and 1 other partition"));
+        check(0, &[0, 5], Led::These(&[0]), (0, "topic pay"));
+        check(0, &[0, 5], Led::These(&[1]), (5, "pay/1"));
+        check(0, &[0, 5], Led::These(&[7]), (0, "topic pay"));
+        check(0, &[0, 5], Led::These(&[]), (0, "topic pay"));
+        check(3, &[], Led::Any, (3, "topic pay"));
     }
 }

@@ -21,6 +21,8 @@ pub(crate) const INVALID_RECORD: i16 = 87;
 pub(crate) const TOPIC_AUTHORIZATION_FAILED: i16 = 29;
 /// The code of a group that does not exist.
 pub(crate) const GROUP_ID_NOT_FOUND: i16 = 69;
+/// No topic has this id.
+pub(crate) const UNKNOWN_TOPIC_ID: i16 = 100;
 
 /// A code with its name, meaning and remedy.
 struct Row(i16, &'static str, &'static str, Option<&'static str>);

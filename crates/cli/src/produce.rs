@@ -15,7 +15,7 @@ use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressStyle};
 use levada_log::compress::Compression;
 
 pub(crate) use self::batches::{check, request};
-use crate::cluster::{BrokerArgs, Cluster};
+use crate::cluster::{BrokerArgs, Cluster, Led};
 use crate::failure::Failure;
 use crate::produce::batches::Batches;
 use crate::produce::lines::Lines;
@@ -111,7 +111,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     }
     let mut cluster = Cluster::connect(&args.brokers)?;
     let option = format!("--topic {}", args.topic);
-    let topic = kafka_error::needing(cluster.topic(&args.topic, true), "write", &option)?;
+    let topic = kafka_error::needing(cluster.topic(&args.topic, true, Led::These(args.partition.as_slice())), "write", &option)?;
     if let Some(partition) = args.partition {
         topic.leader(partition)?;
     }

@@ -11,7 +11,7 @@ use super::meter::{Done, Job, Meter};
 use super::produce::by_leader;
 use super::reader::{Reader, allowed};
 use super::report::Report;
-use crate::cluster::{Cluster, EARLIEST, FoundOffset, Isolation, LATEST};
+use crate::cluster::{Cluster, EARLIEST, FoundOffset, Isolation, LATEST, Led};
 use crate::failure::Failure;
 
 /// Longest wait of a broker for records; there are always some.
@@ -44,7 +44,7 @@ struct Lane<'a> {
 
 impl Consume {
     pub(super) fn run(&self, cluster: &mut Cluster, out: &mut dyn Write) -> Result<(), Failure> {
-        let topic = allowed(cluster.topic(&self.topic, false), &self.topic)?;
+        let topic = allowed(cluster.topic(&self.topic, false, Led::Every), &self.topic)?;
         let mut at = |moment| cluster.offsets_at([&topic], moment, Isolation::Uncommitted);
         let (starts, ends) = (at(EARLIEST)?, at(LATEST)?);
         let meter = Meter::new(&self.extent);

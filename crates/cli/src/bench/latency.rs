@@ -18,7 +18,7 @@ use super::meter::{self, Done, Job, Meter};
 use super::pipeline::{Pipeline, allowed, until};
 use super::reader::{self, Fetched, Reader};
 use super::report::Report;
-use crate::cluster::{Cluster, Isolation, LATEST, Topic};
+use crate::cluster::{Cluster, Isolation, LATEST, Led, Topic};
 use crate::failure::Failure;
 use crate::produce::Acks;
 
@@ -74,7 +74,8 @@ struct Shared<'a> {
 
 impl Latency {
     pub(super) fn run(&self, cluster: &mut Cluster, out: &mut dyn Write) -> Result<(), Failure> {
-        let mut topic = allowed(cluster.topic(&self.topic, false), &self.topic)?;
+        let mut topic =
+            allowed(cluster.topic(&self.topic, false, Led::These(&[self.partition])), &self.topic)?;
         let leader = topic.leader(self.partition)?;
         topic.leaders.retain(|partition, _| *partition == self.partition);
         let reader = self.reader(cluster, &topic, leader)?;

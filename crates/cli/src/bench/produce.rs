@@ -12,7 +12,7 @@ use super::load::{Records, Schedule};
 use super::meter::{Done, Job, Meter};
 use super::pipeline::{LOOK, Pipeline, allowed, until};
 use super::report::Report;
-use crate::cluster::{Cluster, Topic};
+use crate::cluster::{Cluster, Led, Topic};
 use crate::failure::Failure;
 use crate::produce::{Acks, Codec};
 
@@ -70,7 +70,7 @@ struct Lane<'a> {
 
 impl Produce {
     pub(super) fn run(&self, cluster: &mut Cluster, out: &mut dyn Write) -> Result<(), Failure> {
-        let topic = allowed(cluster.topic(&self.topic, false), &self.topic)?;
+        let topic = allowed(cluster.topic(&self.topic, false, Led::Every), &self.topic)?;
         let records = Records::new(self.record_size, self.compression.compression());
         let meter = Meter::new(&self.extent);
         let start = Instant::now();

@@ -9,7 +9,7 @@ use levada_wire::messages::ListOffsetsRequest;
 use levada_wire::messages::list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic};
 use levada_wire::messages::list_offsets_response::ListOffsetsPartitionResponse;
 
-use super::{COMING_POLL, COMING_WAIT, Cluster, LEADER_NOT_AVAILABLE, Topic};
+use super::{COMING_POLL, COMING_WAIT, Cluster, LEADER_NOT_AVAILABLE, NO_LEADER, Topic};
 use crate::failure::Failure;
 use crate::kafka_error;
 
@@ -69,7 +69,7 @@ impl Cluster {
         timestamps: &BTreeMap<i32, i64>,
     ) -> Result<BTreeMap<i32, i64>, Failure> {
         let asked = timestamps.iter().map(|(partition, timestamp)| {
-            let leader = topic.leader(*partition)?;
+            let leader = topic.present_leader(*partition)?;
             Ok(OffsetQuery { topic: &topic.name, partition: *partition, leader, timestamp: *timestamp })
         });
         let asked = asked.collect::<Result<Vec<_>, Failure>>()?;
@@ -85,7 +85,7 @@ impl Cluster {
         isolation: Isolation,
     ) -> Result<BTreeMap<TopicPartition, FoundOffset>, Failure> {
         let each = |topic: &'a Topic| {
-            let led = topic.leaders.iter().filter(|(_, leader)| **leader >= 0);
+            let led = topic.leaders.iter().filter(|(_, leader)| **leader != NO_LEADER);
             led.map(move |(partition, leader)| OffsetQuery {
                 topic: &topic.name,
                 partition: *partition,

@@ -12,24 +12,35 @@ use crate::kafka_error;
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// Time that a broker that answers may refuse for reasons that pass, such as a partition without
-/// leader.
-const CODE_LIMIT: Duration = Duration::from_secs(60);
+/// Time that a topic may be missing if there is no other limit: it may have been deleted.
+const MISSING_LIMIT: Duration = Duration::from_secs(60);
+/// Time after which a refusal is printed: most pass within a moment, as leaders move.
+const QUIET: Duration = Duration::from_secs(5);
 
 /// Failures since the last success.
 #[derive(Debug)]
 pub(crate) struct Outage {
-    /// Time that a broker may be away; `None` if there is no limit.
+    /// Time that a broker or a leader may be away; `None` if there is no limit.
     limit: Option<Duration>,
     since: Option<Instant>,
     pause: Duration,
     is_told: bool,
+    is_refusal_told: bool,
+}
+
+/// True for a failure that ends when a broker returns, or when a partition gets a leader.
+pub(crate) fn passes(failure: &Failure) -> bool {
+    match failure.cause() {
+        Cause::Connection => true,
+        Cause::Code(code) => kafka_error::is_of_restart(code),
+        Cause::Other => false,
+    }
 }
 
 impl Outage {
     /// No failure so far.
     pub(crate) fn none(limit: Option<Duration>) -> Self {
-        Self { limit, since: None, pause: FIRST_PAUSE, is_told: false }
+        Self { limit, since: None, pause: FIRST_PAUSE, is_told: false, is_refusal_told: false }
     }
 
     /// Notes a success.
@@ -37,7 +48,8 @@ impl Outage {
         if self.is_told {
             tell!("connected again");
         }
-        *self = Self::none(self.limit);
+        // A partition may stay without a leader while others are read: one message is enough.
+        *self = Self { is_refusal_told: self.is_refusal_told, ..Self::none(self.limit) };
     }
 
     /// Returns the failure if it is permanent or has lasted too long. Otherwise waits, and
@@ -50,21 +62,19 @@ impl Outage {
     ) -> Result<(), Failure> {
         let mut failure = failure;
         loop {
-            let limit = match failure.cause() {
-                Cause::Connection => self.limit,
-                Cause::Code(code) if kafka_error::is_of_restart(code) => {
-                    Some(self.limit.map_or(CODE_LIMIT, |limit| limit.min(CODE_LIMIT)))
-                }
-                _ => return Err(failure),
-            };
-            let since = *self.since.get_or_insert_with(Instant::now);
-            if limit.is_some_and(|limit| since.elapsed() >= limit) || is_asked_to_stop() {
+            let since = self.since.get_or_insert_with(Instant::now).elapsed();
+            let is_over = limit(self.limit, failure.cause()).is_some_and(|limit| since >= limit);
+            if !passes(&failure) || is_over || is_asked_to_stop() {
                 return Err(failure);
             }
             let was_lost = failure.cause() == Cause::Connection;
             if was_lost && !self.is_told {
                 tell!("{}; connecting again", failure.line());
                 self.is_told = true;
+            }
+            if !was_lost && !self.is_refusal_told && since >= QUIET {
+                tell!("{}; trying again", failure.line());
+                self.is_refusal_told = true;
             }
             thread::sleep(self.pause);
             self.pause = (self.pause * 2).min(LONGEST_PAUSE);
@@ -75,6 +85,32 @@ impl Outage {
                 Ok(()) => return Ok(()),
                 Err(other) => failure = other,
             }
+        }
+    }
+}
+
+/// Time that a failure of this cause may last.
+fn limit(given: Option<Duration>, cause: Cause) -> Option<Duration> {
+    let is_missing = matches!(cause, Cause::Code(kafka_error::UNKNOWN_TOPIC | kafka_error::UNKNOWN_TOPIC_ID));
+    given.or_else(|| is_missing.then_some(MISSING_LIMIT))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_given_limit_holds_for_refusals_as_for_lost_connections() {
+        let (given, minute) = (Some(Duration::from_secs(600)), Some(Duration::from_secs(60)));
+        let cases = [
+            (Cause::Connection, None),
+            (Cause::Code(5), None),
+            (Cause::Code(19), None),
+            (Cause::Code(3), minute),
+            (Cause::Code(100), minute),
+        ];
+        for (cause, without) in cases {
+            assert_eq!((limit(given, cause), limit(None, cause)), (given, without), "{cause:?}");
         }
     }
 }

@@ -1,14 +1,15 @@
 //! Consuming without a group: this process keeps its own position in each partition.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use super::fetcher::Fetcher;
+use super::fetcher::{Fetcher, places_of};
 use super::limit::Limit;
 use super::sink::Sink;
 use super::start::Start;
 use super::topics::Wanted;
-use super::{Args, Offsets};
-use crate::cluster::{Cluster, Outage};
+use super::{Args, Offsets, Topics};
+use crate::cluster::{Cluster, NO_LEADER, Outage, TopicPartition};
 use crate::failure::Failure;
 use crate::{interrupt, output};
 
@@ -24,10 +25,9 @@ struct Reading<'a> {
     limit: &'a Limit,
     cluster: Cluster,
     fetcher: Fetcher,
-    ends: Option<Offsets>,
+    /// Partitions of the start that had no leader so far, for which `-o` holds.
+    starting: BTreeSet<TopicPartition>,
     looked: Instant,
-    /// The leaders may have changed.
-    is_stale: bool,
 }
 
 pub(super) fn run(
@@ -45,12 +45,16 @@ pub(super) fn run(
         }
         tell!("{what} yet");
     }
-    let isolation = args.isolation.isolation();
-    let starts = args.start().positions(&mut cluster, &topics, isolation)?;
-    let mut fetcher = Fetcher::new(isolation);
-    fetcher.assign(topics, starts);
-    let looked = Instant::now();
-    let mut reading = Reading { args, wanted, limit, cluster, fetcher, ends: None, looked, is_stale: false };
+    let mut reading = Reading {
+        args,
+        wanted,
+        limit,
+        cluster,
+        fetcher: Fetcher::new(args.isolation.isolation()),
+        starting: topics.values().flat_map(places_of).collect(),
+        looked: Instant::now(),
+    };
+    reading.assign(topics, Offsets::new())?;
     let mut outage = Outage::none(args.exit.then_some(AWAY_LIMIT));
     while !reading.is_done(sink) {
         let stepped = reading.step(sink);
@@ -58,7 +62,7 @@ pub(super) fn run(
         match stepped {
             Ok(()) => outage.over(),
             Err(failure) => {
-                reading.is_stale = true;
+                reading.fetcher.doubt();
                 let is_over = || interrupt::is_asked() || output::stdout_is_closed();
                 let borne = outage.bear(&mut reading.cluster, failure, &is_over);
                 // Without a reader of the output the broker is not needed any more.
@@ -73,44 +77,69 @@ pub(super) fn run(
 
 impl Reading<'_> {
     fn is_done(&self, sink: &Sink<'_>) -> bool {
-        sink.is_done()
-            || output::stdout_is_closed()
-            || self.ends.as_ref().is_some_and(|ends| self.fetcher.has_reached(ends))
+        sink.is_done() || output::stdout_is_closed() || self.fetcher.has_reached_ends()
     }
 
     fn step(&mut self, sink: &mut Sink<'_>) -> Result<(), Failure> {
-        if self.ends.is_none() && self.limit.is_due() {
-            let (topics, isolation) = (self.fetcher.topics(), self.fetcher.isolation());
-            self.ends = Some(self.limit.ends(&mut self.cluster, topics, isolation)?);
-            return Ok(());
-        }
-        if self.is_stale || (self.ends.is_none() && self.looked.elapsed() >= LOOK) {
+        if self.fetcher.is_outdated() || (!self.fetcher.has_ends() && self.looked.elapsed() >= LOOK) {
             self.look()?;
         }
-        self.fetcher.fetch(&mut self.cluster, self.ends.as_ref(), sink)
+        if self.limit.is_due() {
+            let (is_first, topics) = (!self.fetcher.has_ends(), self.fetcher.without_end());
+            if is_first || !topics.is_empty() {
+                let ends = self.limit.ends(&mut self.cluster, &topics, self.fetcher.isolation())?;
+                self.fetcher.end_at(ends, self.limit.is_of_logs());
+            }
+            if is_first {
+                return Ok(());
+            }
+        }
+        self.fetcher.fetch(&mut self.cluster, sink)
     }
 
     /// Reads the list of topics again. New partitions are read from their start, and so are topics
     /// that were deleted and created again.
     fn look(&mut self) -> Result<(), Failure> {
-        let mut topics = self.wanted.find(&mut self.cluster, &self.args.partition)?;
-        if self.ends.is_some() {
-            topics.retain(|name, _| self.fetcher.topics().contains_key(name));
-        }
-        let mut positions =
-            Start::Earliest.positions(&mut self.cluster, &topics, self.fetcher.isolation())?;
-        for (place, position) in self.fetcher.positions() {
-            let is_same = match (self.fetcher.topics().get(&place.0), topics.get(&place.0)) {
-                (Some(before), Some(now)) => before.id == now.id,
-                _ => false,
-            };
-            if is_same {
-                positions.insert(place.clone(), *position);
+        let mut topics = self.wanted.find_again(&mut self.cluster, &self.args.partition)?;
+        if self.fetcher.has_ends() {
+            for (name, topic) in &mut topics {
+                topic.leaders.retain(|partition, _| self.fetcher.holds(&(name.clone(), *partition)));
             }
+            topics.retain(|_, topic| !topic.leaders.is_empty());
         }
-        self.fetcher.assign(topics, positions);
+        let mut positions = self.fetcher.positions().clone();
+        positions.retain(|(name, _), _| {
+            let id = |topics: &Topics| topics.get(name).map(|topic| topic.id);
+            id(&topics).is_some() && id(&topics) == id(self.fetcher.topics())
+        });
+        self.assign(topics, positions)?;
         self.looked = Instant::now();
-        self.is_stale = false;
+        Ok(())
+    }
+
+    /// Reads these topics, from these positions. Other partitions begin at their start, or if they
+    /// were there at the start of the command, as `-o` says.
+    fn assign(&mut self, topics: Topics, mut positions: Offsets) -> Result<(), Failure> {
+        let isolation = self.fetcher.isolation();
+        let unplaced = |is_wanted: &dyn Fn(&TopicPartition) -> bool| {
+            let mut topics = topics.clone();
+            for (name, topic) in &mut topics {
+                topic.leaders.retain(|partition, leader| {
+                    let place = (name.clone(), *partition);
+                    *leader != NO_LEADER && !positions.contains_key(&place) && is_wanted(&place)
+                });
+            }
+            topics.retain(|_, topic| !topic.leaders.is_empty());
+            topics
+        };
+        let (starting, new) = (
+            unplaced(&|place| self.starting.contains(place)),
+            unplaced(&|place| !self.starting.contains(place)),
+        );
+        positions.extend(self.args.start().positions(&mut self.cluster, &starting, isolation)?);
+        positions.extend(Start::Earliest.positions(&mut self.cluster, &new, isolation)?);
+        self.starting.retain(|place| !positions.contains_key(place));
+        self.fetcher.assign(topics, positions);
         Ok(())
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use levada_log::batch::{self, BatchError, BatchView};
@@ -14,9 +14,11 @@ use levada_wire::messages::{FetchRequest, FetchResponse};
 use super::aborted::Aborted;
 use super::format::Shown;
 use super::sink::Sink;
-use super::{Offsets, Topics, start};
-use crate::cluster::{Cluster, EARLIEST, Isolation, LATEST, Topic, TopicPartition};
-use crate::failure::Failure;
+use super::{Offsets, Topics};
+use crate::cluster::{
+    self, Cluster, EARLIEST, Isolation, LATEST, NO_LEADER, OffsetQuery, Topic, TopicPartition,
+};
+use crate::failure::{Cause, Failure};
 use crate::kafka_error;
 
 /// Version from which Fetch names topics by id.
@@ -31,19 +33,43 @@ const WAIT_MS: i32 = 500;
 const SHARED_WAIT_MS: i32 = 50;
 /// The pause where no partition is to be read.
 const IDLE: Duration = Duration::from_millis(200);
+/// Least time between two searches for leaders.
+const SEARCH_PAUSE: Duration = Duration::from_millis(100);
 
 /// A reader of partitions.
 pub(super) struct Fetcher {
     topics: Topics,
     positions: Offsets,
+    /// Partitions whose start is not known, because they had no leader so far.
+    unplaced: Vec<TopicPartition>,
+    ends: Option<Ends>,
     isolation: Isolation,
     /// Requests so far: each begins with another partition, since an answer is full after some.
     turn: usize,
+    assigned_at: Instant,
+    /// Leaders may have changed since the topics were assigned.
+    is_stale: bool,
+}
+
+/// The first offset of each partition that is not to be printed.
+struct Ends {
+    offsets: Offsets,
+    /// Ends of the log, which can become shorter. Otherwise offsets that the log may still reach.
+    are_of_logs: bool,
 }
 
 impl Fetcher {
     pub(super) fn new(isolation: Isolation) -> Self {
-        Self { topics: Topics::new(), positions: Offsets::new(), isolation, turn: 0 }
+        Self {
+            topics: Topics::new(),
+            positions: Offsets::new(),
+            unplaced: Vec::new(),
+            ends: None,
+            isolation,
+            turn: 0,
+            assigned_at: Instant::now(),
+            is_stale: false,
+        }
     }
 
     pub(super) fn topics(&self) -> &Topics {
@@ -58,55 +84,171 @@ impl Fetcher {
         &self.positions
     }
 
-    /// Reads these partitions from now on, and no others.
+    /// True if this partition is read, or will be as soon as it has a leader.
+    pub(super) fn holds(&self, place: &TopicPartition) -> bool {
+        self.positions.contains_key(place) || self.unplaced.contains(place)
+    }
+
+    /// Reads the partitions of these topics from now on, and no others. Partitions without a
+    /// position wait for a leader. Forgets the ends of topics that were created again.
     pub(super) fn assign(&mut self, topics: Topics, positions: Offsets) {
+        debug_assert!(positions.keys().all(|place| topics.contains_key(&place.0)), "{positions:?}");
+        if let Some(ends) = &mut self.ends {
+            let id = |topics: &Topics, name: &String| topics.get(name).map(|topic| topic.id);
+            ends.offsets.retain(|(name, _), _| id(&topics, name) == id(&self.topics, name));
+        }
+        let places = topics.values().flat_map(places_of);
+        self.unplaced = places.filter(|place| !positions.contains_key(place)).collect();
         self.topics = topics;
         self.positions = positions;
+        self.assigned_at = Instant::now();
+        self.is_stale = false;
+    }
+
+    /// Leaders may have changed.
+    pub(super) fn doubt(&mut self) {
+        self.is_stale = true;
+    }
+
+    /// True if the topics should be assigned again, with the present leaders.
+    pub(super) fn is_outdated(&self) -> bool {
+        self.is_stale && self.assigned_at.elapsed() >= SEARCH_PAUSE
+    }
+
+    pub(super) fn has_ends(&self) -> bool {
+        self.ends.is_some()
+    }
+
+    /// Reads on without an end.
+    pub(super) fn forget_ends(&mut self) {
+        self.ends = None;
+    }
+
+    /// Ends at these offsets, in addition to the known ones. `are_of_logs` is true for ends of
+    /// logs.
+    pub(super) fn end_at(&mut self, offsets: Offsets, are_of_logs: bool) {
+        let known = self.ends.take().map(|ends| ends.offsets);
+        let mut all = known.unwrap_or_default();
+        all.extend(offsets);
+        self.ends = Some(Ends { offsets: all, are_of_logs });
+    }
+
+    /// The topics with the partitions whose end is to be looked up; none if all are known.
+    pub(super) fn without_end(&self) -> Topics {
+        let Some(ends) = &self.ends else { return self.topics.clone() };
+        let mut topics = Topics::new();
+        for place in self.positions.keys().filter(|place| !ends.offsets.contains_key(*place)) {
+            let Some(topic) = self.topics.get(&place.0) else { continue };
+            let leader = self.leader(place);
+            if leader != NO_LEADER {
+                let without = || Topic { leaders: BTreeMap::new(), ..topic.clone() };
+                topics.entry(place.0.clone()).or_insert_with(without).leaders.insert(place.1, leader);
+            }
+        }
+        topics
     }
 
     /// True if every partition has been read up to its end.
-    pub(super) fn has_reached(&self, ends: &Offsets) -> bool {
-        self.positions.iter().all(|(place, position)| !is_before(ends, place, *position))
+    pub(super) fn has_reached_ends(&self) -> bool {
+        let Some(ends) = &self.ends else { return false };
+        let mut places = self.positions.iter();
+        self.unplaced.is_empty()
+            && places.all(|(place, position)| ends.offsets.get(place).is_some_and(|end| position >= end))
     }
 
-    /// Sends one fetch to each leader and prints the records below `ends`.
-    pub(super) fn fetch(
-        &mut self,
-        cluster: &mut Cluster,
-        ends: Option<&Offsets>,
-        sink: &mut Sink<'_>,
-    ) -> Result<(), Failure> {
-        let by_leader = self.by_leader(ends);
-        if by_leader.is_empty() {
+    /// Sends one fetch to each leader and prints the records before the ends. A failure that passes
+    /// does not keep it from the other partitions, and is returned last. Refusals are not returned
+    /// while other partitions have new records.
+    pub(super) fn fetch(&mut self, cluster: &mut Cluster, sink: &mut Sink<'_>) -> Result<(), Failure> {
+        let mut by_leader = self.by_leader();
+        let without = by_leader.remove(&NO_LEADER).unwrap_or_default();
+        let mut fault = without.first().and_then(|(name, partition)| {
+            kafka_error::check(LEADER_NOT_AVAILABLE, &format!("fetch {name}/{partition}"), None).err()
+        });
+        if by_leader.is_empty() && fault.is_none() {
             thread::sleep(IDLE);
             return Ok(());
         }
         let wait_ms = if by_leader.len() == 1 { WAIT_MS } else { SHARED_WAIT_MS };
         self.turn = self.turn.wrapping_add(1);
+        let mut has_moved = false;
         for (leader, mut places) in by_leader {
+            if sink.is_done() {
+                return Ok(());
+            }
             let first = self.turn % places.len();
             places.rotate_left(first);
-            let response = self.ask(cluster, leader, &places, wait_ms)?;
-            for answer in response.responses {
-                let Some(topic) = self.topic_of(&answer) else { continue };
-                for data in answer.partitions {
-                    self.take(cluster, &topic, data, (ends, sink))?;
+            let mut found = Vec::new();
+            match self.ask(cluster, leader, &places, wait_ms) {
+                Ok(response) => has_moved |= self.take_all(cluster, response, sink, &mut found)?,
+                Err(failure) => found.push(failure),
+            }
+            for failure in found {
+                if !cluster::passes(&failure) {
+                    return Err(failure);
+                }
+                // A lost connection has to be replaced.
+                if fault.is_none() || failure.cause() == Cause::Connection {
+                    fault = Some(failure);
                 }
             }
         }
-        Ok(())
+        let Some(failure) = fault else { return Ok(()) };
+        self.is_stale = true;
+        if has_moved && failure.cause() != Cause::Connection { Ok(()) } else { Err(failure) }
     }
 
-    /// The partitions that are not at their end, by leader.
-    fn by_leader(&self, ends: Option<&Offsets>) -> BTreeMap<i32, Vec<TopicPartition>> {
-        let mut by_leader: BTreeMap<i32, Vec<TopicPartition>> = BTreeMap::new();
-        for (place, position) in &self.positions {
-            let leader = self.topics.get(&place.0).and_then(|topic| topic.leaders.get(&place.1));
-            if ends.is_none_or(|ends| is_before(ends, place, *position)) {
-                by_leader.entry(leader.copied().unwrap_or(-1)).or_default().push(place.clone());
+    /// Prints the records of an answer; returns true if there were any. Adds failures that pass.
+    fn take_all(
+        &mut self,
+        cluster: &mut Cluster,
+        response: FetchResponse,
+        sink: &mut Sink<'_>,
+        passing: &mut Vec<Failure>,
+    ) -> Result<bool, Failure> {
+        let mut has_moved = false;
+        for answer in response.responses {
+            let Some(topic) = self.topic_of(&answer) else { continue };
+            for data in answer.partitions {
+                let place = (topic.clone(), data.partition_index);
+                let before = self.positions.get(&place).copied();
+                match self.take(cluster, &place, data, sink) {
+                    Err(failure) if cluster::passes(&failure) => passing.push(failure),
+                    taken => taken?,
+                }
+                has_moved |= self.positions.get(&place).copied() != before;
             }
         }
+        Ok(has_moved)
+    }
+
+    /// The partitions that are not at their end, by leader; under [`NO_LEADER`] also those whose
+    /// start is not known.
+    fn by_leader(&self) -> BTreeMap<i32, Vec<TopicPartition>> {
+        let mut by_leader: BTreeMap<i32, Vec<TopicPartition>> = BTreeMap::new();
+        for (place, position) in &self.positions {
+            let leader = self.leader(place);
+            let is_wanted = match &self.ends {
+                None => true,
+                // Without an end it is read once that is known.
+                Some(ends) => match ends.offsets.get(place) {
+                    Some(end) => position < end,
+                    None => leader == NO_LEADER,
+                },
+            };
+            if is_wanted {
+                by_leader.entry(leader).or_default().push(place.clone());
+            }
+        }
+        if !self.unplaced.is_empty() {
+            by_leader.entry(NO_LEADER).or_default().extend(self.unplaced.iter().cloned());
+        }
         by_leader
+    }
+
+    fn leader(&self, place: &TopicPartition) -> i32 {
+        let leader = self.topics.get(&place.0).and_then(|topic| topic.leaders.get(&place.1));
+        leader.copied().unwrap_or(NO_LEADER)
     }
 
     fn topic_of(&self, answer: &FetchableTopicResponse) -> Option<String> {
@@ -127,10 +269,6 @@ impl Fetcher {
         places: &[TopicPartition],
         wait_ms: i32,
     ) -> Result<FetchResponse, Failure> {
-        let (name, partition) = places.first().cloned().unwrap_or_default();
-        if leader < 0 {
-            kafka_error::check(LEADER_NOT_AVAILABLE, &format!("fetch {name}/{partition}"), None)?;
-        }
         let client = cluster.broker(leader)?;
         let version = client.best_version::<FetchRequest>()?;
         let mut topics: Vec<FetchTopic> = Vec::new();
@@ -152,6 +290,7 @@ impl Fetcher {
         request.session_epoch = NO_SESSION;
         request.topics = topics;
         let response = client.request_at(version, &request)?;
+        let name = places.first().map_or("", |(name, _)| name);
         kafka_error::check(response.error_code, &format!("fetch {name}"), None)?;
         Ok(response)
     }
@@ -160,21 +299,23 @@ impl Fetcher {
     fn take(
         &mut self,
         cluster: &mut Cluster,
-        topic: &str,
+        place: &TopicPartition,
         data: PartitionData,
-        (ends, sink): (Option<&Offsets>, &mut Sink<'_>),
+        sink: &mut Sink<'_>,
     ) -> Result<(), Failure> {
-        let partition = data.partition_index;
-        let place = (topic.to_owned(), partition);
+        let (topic, partition) = (place.0.as_str(), place.1);
         let shown = format!("{topic}/{partition}");
-        let Some(position) = self.positions.get_mut(&place) else { return Ok(()) };
+        let Some(position) = self.positions.get_mut(place) else { return Ok(()) };
         if data.error_code == kafka_error::OFFSET_OUT_OF_RANGE {
-            return self.step_inside(cluster, &place);
+            return self.step_inside(cluster, place);
         }
         let checked =
             kafka_error::check(data.error_code, &format!("fetch {shown} at offset {position}"), None);
         kafka_error::needing(checked, "read", &format!("--topic {topic}"))?;
-        let end = ends.and_then(|ends| ends.get(&place)).copied().unwrap_or(i64::MAX);
+        let high_watermark = data.high_watermark;
+        let is_empty = data.records.as_ref().is_none_or(Bytes::is_empty);
+        let end = self.ends.as_ref().and_then(|ends| ends.offsets.get(place));
+        let end = end.copied().unwrap_or(i64::MAX);
         let mut aborted = Aborted::new(data.aborted_transactions);
         let mut rest = data.records.unwrap_or_default();
         while let Some(batch) = split_batch(&mut rest).map_err(|error| damaged(&shown, *position, &error))? {
@@ -203,28 +344,19 @@ impl Fetcher {
             }
             *position = (*position).max(view.last_offset() + 1);
         }
-        Ok(())
+        let is_at_the_end = is_empty && (high_watermark..end).contains(&*position);
+        if is_at_the_end { self.shorten(cluster, place) } else { Ok(()) }
     }
 
     /// Moves a position that the log no longer contains to the nearest end of the log, and prints a
     /// note.
     fn step_inside(&mut self, cluster: &mut Cluster, place: &TopicPartition) -> Result<(), Failure> {
-        let Some(topic) = self.topics.get(&place.0) else { return Ok(()) };
-        let mut topic = topic.clone();
-        topic.leaders.retain(|partition, _| *partition == place.1);
-        let topics = Topics::from([(place.0.clone(), topic)]);
-        let mut at = |timestamp| {
-            let found = start::offsets_at(cluster, &topics, timestamp, Isolation::Uncommitted)?;
-            Ok::<_, Failure>(found.get(place).copied().unwrap_or(0))
-        };
+        let mut at = |timestamp| self.offset_at(cluster, place, timestamp);
         let (start, end) = (at(EARLIEST)?, at(LATEST)?);
         let position = self.positions.entry(place.clone()).or_insert(start);
         let shown = format!("{}/{}", place.0, place.1);
         if *position < start {
-            tell!(
-                "{shown}: offsets {position} to {} are deleted; reading continues at {start}",
-                start - 1
-            );
+            tell!("{shown}: offsets {position} to {} are deleted; reading continues at {start}", start - 1);
             *position = start;
         } else if *position > end {
             tell!(
@@ -232,8 +364,54 @@ impl Fetcher {
             );
             *position = end;
         }
+        self.lower_end(place, end);
         Ok(())
     }
+
+    /// Ends earlier if the log has become shorter, as an election of a replica that was not in sync
+    /// makes it: its earlier end may never come. A new leader does not answer before it knows its
+    /// high watermark.
+    fn shorten(&mut self, cluster: &mut Cluster, place: &TopicPartition) -> Result<(), Failure> {
+        if self.ends.as_ref().is_some_and(|ends| ends.are_of_logs) {
+            let end = self.offset_at(cluster, place, LATEST)?;
+            if self.lower_end(place, end) {
+                tell!("{}/{}: the log has become shorter, and ends at {end}", place.0, place.1);
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns true if the end was a later one.
+    fn lower_end(&mut self, place: &TopicPartition, end: i64) -> bool {
+        let ends = self.ends.as_mut().filter(|ends| ends.are_of_logs);
+        match ends.and_then(|ends| ends.offsets.get_mut(place)) {
+            Some(known) if *known > end => {
+                *known = end;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// An offset of one partition's log.
+    fn offset_at(
+        &self,
+        cluster: &mut Cluster,
+        place: &TopicPartition,
+        timestamp: i64,
+    ) -> Result<i64, Failure> {
+        let (topic, partition) = (place.0.as_str(), place.1);
+        let leader = self.leader(place);
+        let query = OffsetQuery { topic, partition, leader, timestamp };
+        let found = cluster.look_up(&[query], Isolation::Uncommitted)?;
+        let found = found.get(place).map(|found| found.offset);
+        found.ok_or_else(|| Failure::new(format!("no offset of {topic}/{partition} in the answer")))
+    }
+}
+
+/// The partitions of a topic.
+pub(super) fn places_of(topic: &Topic) -> impl Iterator<Item = TopicPartition> {
+    topic.leaders.keys().map(|partition| (topic.name.clone(), *partition))
 }
 
 const LEADER_NOT_AVAILABLE: i16 = 5;
@@ -257,10 +435,6 @@ pub(crate) fn asked_partition(partition: i32, position: i64) -> FetchPartition {
     asked.current_leader_epoch = -1;
     asked.partition_max_bytes = PARTITION_MAX_BYTES;
     asked
-}
-
-fn is_before(ends: &Offsets, place: &TopicPartition, position: i64) -> bool {
-    ends.get(place).is_some_and(|end| position < *end)
 }
 
 /// The next whole batch, checked against its checksum; `None` at the end and before a batch that

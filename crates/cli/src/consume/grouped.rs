@@ -1,15 +1,17 @@
 //! Consuming in a group: commits the offsets of records after they were printed.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+
+use levada_wire::Uuid;
 
 use super::alone::AWAY_LIMIT;
 use super::fetcher::Fetcher;
 use super::limit::Limit;
-use super::member::{Member, is_healed_by_a_heartbeat};
+use super::member::{Held, Member, is_healed_by_a_heartbeat};
 use super::sink::Sink;
 use super::topics::Wanted;
 use super::{Args, Offsets, Topics};
-use crate::cluster::{Cluster, Outage, TopicPartition};
+use crate::cluster::{Cluster, NO_LEADER, Outage, Topic, TopicPartition};
 use crate::failure::Failure;
 use crate::group::{offsets, state};
 use crate::{interrupt, kafka_error, output};
@@ -22,15 +24,13 @@ struct Reading<'a> {
     member: Member,
     fetcher: Fetcher,
     /// The partitions of the last heartbeat's answer, until they are taken over.
-    assigned: Option<BTreeSet<TopicPartition>>,
-    ends: Option<Offsets>,
+    assigned: Option<Held>,
+    held: Held,
     /// Committed offsets of the partitions that are read, as the group has them.
     committed: Offsets,
-    /// The furthest place reached in each partition that was ever read: after a time without
-    /// membership, records that were printed and could not be committed are not printed again.
-    reached: Offsets,
-    /// The leaders may have changed.
-    is_stale: bool,
+    /// Places that were reached in printing and are not committed, with the ids of their topics.
+    /// After a time without membership these records are not printed again.
+    printed: BTreeMap<TopicPartition, (Uuid, i64)>,
     /// With `--exit`: the coordinator intends no partition for this member.
     has_nothing_to_read: bool,
 }
@@ -43,6 +43,7 @@ pub(super) struct Task<'a> {
 }
 
 pub(super) fn run(args: &Args, task: Task<'_>, cluster: Cluster, sink: &mut Sink<'_>) -> Result<(), Failure> {
+    interrupt::catch()?;
     let resources = resources(&task);
     // Read includes describe, which the search for the coordinator needs.
     kafka_error::needing_all(read(args, task, cluster, sink), "read", &resources)
@@ -55,9 +56,13 @@ fn resources(task: &Task<'_>) -> String {
     format!("--group {}{}", task.group, topics.collect::<String>())
 }
 
-fn read(args: &Args, task: Task<'_>, mut cluster: Cluster, sink: &mut Sink<'_>) -> Result<(), Failure> {
+pub(super) fn read(
+    args: &Args,
+    task: Task<'_>,
+    mut cluster: Cluster,
+    sink: &mut Sink<'_>,
+) -> Result<(), Failure> {
     let Task { group, wanted, limit } = task;
-    interrupt::catch()?;
     // A name without a topic is an error here, which the coordinator would wait for in silence.
     wanted.find(&mut cluster, &[])?;
     let mut reading = Reading {
@@ -68,31 +73,38 @@ fn read(args: &Args, task: Task<'_>, mut cluster: Cluster, sink: &mut Sink<'_>) 
         member: Member::new(group, wanted),
         fetcher: Fetcher::new(args.isolation.isolation()),
         assigned: None,
-        ends: None,
+        held: Held::new(),
         committed: Offsets::new(),
-        reached: Offsets::new(),
-        is_stale: false,
+        printed: BTreeMap::new(),
         has_nothing_to_read: false,
     };
-    let mut outage = Outage::none(args.exit.then_some(AWAY_LIMIT));
-    while !reading.is_done(sink) {
-        let stepped = reading.step(sink);
-        sink.flush()?;
-        match stepped.and_then(|()| reading.commit()) {
-            Ok(()) => outage.over(),
-            Err(failure) => reading.bear(&mut outage, failure)?,
-        }
-    }
-    reading.end()
+    let ended = reading.run(sink);
+    reading.end(ended)
 }
 
 impl Reading<'_> {
+    fn run(&mut self, sink: &mut Sink<'_>) -> Result<(), Failure> {
+        let mut outage = Outage::none(self.args.exit.then_some(AWAY_LIMIT));
+        while !self.is_done(sink) {
+            let stepped = self.step(sink);
+            sink.flush()?;
+            self.note_printed();
+            // One leader may fail while others have sent records.
+            let committed = if self.member.has_joined() { self.commit() } else { Ok(()) };
+            match stepped.and(committed) {
+                Ok(()) => outage.over(),
+                Err(failure) => self.bear(&mut outage, failure)?,
+            }
+        }
+        Ok(())
+    }
+
     fn is_done(&self, sink: &Sink<'_>) -> bool {
         let has_some = !self.fetcher.positions().is_empty();
         sink.is_done()
             || output::stdout_is_closed()
             || self.has_nothing_to_read
-            || (has_some && self.ends.as_ref().is_some_and(|ends| self.fetcher.has_reached(ends)))
+            || (has_some && self.fetcher.has_reached_ends())
     }
 
     fn step(&mut self, sink: &mut Sink<'_>) -> Result<(), Failure> {
@@ -100,8 +112,8 @@ impl Reading<'_> {
         if self.assigned.is_none() {
             self.assigned = self.member.beat(&mut self.cluster)?;
         }
-        if let Some(places) = self.assigned.clone() {
-            self.take_over(&places)?;
+        if let Some(held) = self.assigned.clone() {
+            self.take_over(held)?;
             self.assigned = None;
         }
         if self.args.exit && self.member.is_idle() && self.is_meant_to_idle()? {
@@ -112,17 +124,20 @@ impl Reading<'_> {
             self.has_nothing_to_read = true;
             return Ok(());
         }
-        if self.is_stale {
-            let places = self.fetcher.positions().keys().cloned().collect();
-            let topics = self.topics(&places)?;
-            self.fetcher.assign(topics, self.fetcher.positions().clone());
-            self.is_stale = false;
+        if self.fetcher.is_outdated() {
+            let topics = self.topics(&self.held.clone())?;
+            let mut positions = self.fetcher.positions().clone();
+            positions.retain(|(name, _), _| topics.contains_key(name));
+            self.assign(topics, positions)?;
         }
-        if self.ends.is_none() && self.limit.is_due() && !self.fetcher.positions().is_empty() {
-            let (topics, isolation) = (self.fetcher.topics(), self.fetcher.isolation());
-            self.ends = Some(self.limit.ends(&mut self.cluster, topics, isolation)?);
+        if self.limit.is_due() && !self.fetcher.positions().is_empty() {
+            let topics = self.fetcher.without_end();
+            if !topics.is_empty() {
+                let ends = self.limit.ends(&mut self.cluster, &topics, self.fetcher.isolation())?;
+                self.fetcher.end_at(ends, self.limit.is_of_logs());
+            }
         }
-        self.fetcher.fetch(&mut self.cluster, self.ends.as_ref(), sink)
+        self.fetcher.fetch(&mut self.cluster, sink)
     }
 
     /// True if no partition is on its way to this member: others may still have to give it up.
@@ -134,58 +149,88 @@ impl Reading<'_> {
 
     /// Starts to read these partitions: each at the position of this process or of the group, or
     /// else at the position that `-o` names.
-    fn take_over(&mut self, places: &BTreeSet<TopicPartition>) -> Result<(), Failure> {
+    fn take_over(&mut self, held: Held) -> Result<(), Failure> {
+        let both: Held = self.held.clone().into_iter().chain(held.clone()).collect();
+        let mut topics = self.topics(&both)?;
         self.commit()?;
-        let topics = self.topics(places)?;
-        let mut committed = Offsets::new();
+        topics.retain(|name, topic| {
+            topic.leaders.retain(|partition, _| held.contains_key(&(name.clone(), *partition)));
+            !topic.leaders.is_empty()
+        });
+        self.held = held;
+        let mut positions = Offsets::new();
         for (place, one) in offsets::fetch(&mut self.cluster, self.group)? {
-            if places.contains(&place) {
-                committed.insert(place, one.offset);
+            if topics.get(&place.0).is_some_and(|topic| topic.leaders.contains_key(&place.1)) {
+                positions.insert(place, one.offset);
             }
         }
-        let mut positions = committed.clone();
-        for (place, reached) in self.reached.iter().filter(|(place, _)| places.contains(*place)) {
-            let position = positions.entry(place.clone()).or_insert(*reached);
-            *position = (*position).max(*reached);
+        self.committed = positions.clone();
+        for (place, (id, printed)) in &self.printed {
+            let topic = topics.get(&place.0).filter(|topic| topic.id == *id);
+            if topic.is_some_and(|topic| topic.leaders.contains_key(&place.1)) {
+                let position = positions.entry(place.clone()).or_insert(*printed);
+                *position = (*position).max(*printed);
+            }
         }
+        self.fetcher.forget_ends();
+        self.assign(topics, positions)
+    }
+
+    /// Reads these topics from these positions, and partitions without a position as `-o` says.
+    fn assign(&mut self, topics: Topics, mut positions: Offsets) -> Result<(), Failure> {
         let mut fresh = topics.clone();
         for topic in fresh.values_mut() {
-            topic.leaders.retain(|partition, _| !positions.contains_key(&(topic.name.clone(), *partition)));
+            topic.leaders.retain(|partition, leader| {
+                *leader != NO_LEADER && !positions.contains_key(&(topic.name.clone(), *partition))
+            });
         }
         let starts = self.args.start().positions(&mut self.cluster, &fresh, self.fetcher.isolation())?;
-        committed.extend(starts.clone());
+        self.committed.extend(starts.clone());
         positions.extend(starts);
-        self.committed = committed;
         self.fetcher.assign(topics, positions);
-        self.ends = None;
-        self.is_stale = false;
         Ok(())
     }
 
-    /// The topics of these partitions, with these partitions alone.
-    fn topics(&mut self, places: &BTreeSet<TopicPartition>) -> Result<Topics, Failure> {
+    /// The topics of these partitions, with these partitions alone. Topics that were deleted are
+    /// not among them, and their offsets are forgotten: the coordinator takes such partitions back,
+    /// and assigns those of a new topic with the name.
+    fn topics(&mut self, held: &Held) -> Result<Topics, Failure> {
+        let names: BTreeSet<&str> = held.keys().map(|(name, _)| name.as_str()).collect();
+        let names: Vec<&str> = names.into_iter().collect();
+        let present = self.cluster.topics(Some(&names))?;
+        let is_there = |name: &String, id: &Uuid| present.get(name).is_some_and(|topic| topic.id == *id);
+        self.printed.retain(|(name, _), (id, _)| !names.contains(&name.as_str()) || is_there(name, id));
         let mut topics = Topics::new();
-        let names: BTreeSet<&String> = places.iter().map(|(name, _)| name).collect();
-        for name in names {
-            let mut topic = self.cluster.topic(name, false)?;
-            topic.leaders.retain(|partition, _| places.contains(&(name.clone(), *partition)));
-            topics.insert(name.clone(), topic);
+        for (place, id) in held {
+            let Some(topic) = present.get(&place.0).filter(|topic| topic.id == *id) else { continue };
+            let leader = topic.leaders.get(&place.1).copied().unwrap_or(NO_LEADER);
+            let empty = || Topic { leaders: BTreeMap::new(), ..topic.clone() };
+            topics.entry(place.0.clone()).or_insert_with(empty).leaders.insert(place.1, leader);
         }
         Ok(topics)
     }
 
+    /// Notes the places that were reached, once the output has taken the records.
+    fn note_printed(&mut self) {
+        for (place, position) in self.fetcher.positions() {
+            if self.committed.get(place) != Some(position)
+                && let Some(topic) = self.fetcher.topics().get(&place.0)
+            {
+                self.printed.insert(place.clone(), (topic.id, *position));
+            }
+        }
+    }
+
     /// Commits the records printed since the last commit.
     fn commit(&mut self) -> Result<(), Failure> {
-        let news = self.fetcher.positions().iter();
-        let news: Offsets = news
-            .filter(|(place, position)| self.committed.get(*place) != Some(*position))
-            .map(|(place, position)| (place.clone(), *position))
-            .collect();
+        let is_held = |place: &TopicPartition, id: &Uuid| self.held.get(place) == Some(id);
+        let news = self.printed.iter().filter(|(place, (id, _))| is_held(place, id));
+        let news: Offsets = news.map(|(place, (_, position))| (place.clone(), *position)).collect();
         if news.is_empty() {
             return Ok(());
         }
-        self.reached.extend(news.clone());
         self.member.commit(&mut self.cluster, &news)?;
+        self.printed.retain(|place, _| !news.contains_key(place));
         self.committed.extend(news);
         Ok(())
     }
@@ -196,10 +241,11 @@ impl Reading<'_> {
                 // The partitions may be others' by now.
                 self.fetcher.assign(Topics::new(), Offsets::new());
                 self.assigned = None;
+                self.held = Held::new();
             }
             return Ok(());
         }
-        self.is_stale = true;
+        self.fetcher.doubt();
         let is_over = || interrupt::is_asked() || output::stdout_is_closed();
         let borne = outage.bear(&mut self.cluster, failure, &is_over);
         self.member.hurry();
@@ -208,18 +254,26 @@ impl Reading<'_> {
         if is_over() { Ok(()) } else { borne }
     }
 
-    /// Leaves the group. Fails if positions were not committed: other members will print those
-    /// records again.
-    fn end(mut self) -> Result<(), Failure> {
+    /// Leaves the group, also after a failure. Fails if positions were not committed: other members
+    /// will print those records again.
+    fn end(mut self, ended: Result<(), Failure>) -> Result<(), Failure> {
         let committed = self.commit();
         self.member.leave(&mut self.cluster);
-        committed.map_err(|failure| {
+        let committed = committed.map_err(|failure| {
             let what =
                 format!("printed records are not committed for group {}: {}", self.group, failure.line());
             Failure::with_next(
                 what,
                 format!("levada group describe {} shows the offsets at which it will resume", self.group),
             )
-        })
+        });
+        match (ended, committed) {
+            (Ok(()), committed) => committed,
+            (ended, Ok(())) => ended,
+            (Err(failure), Err(uncommitted)) => {
+                uncommitted.report();
+                Err(failure)
+            }
+        }
     }
 }

@@ -52,6 +52,12 @@ impl Limit {
         }
     }
 
+    /// True if the ends are ends of logs, which can become shorter, and not an offset of
+    /// `--until`.
+    pub(super) fn is_of_logs(&self) -> bool {
+        self.exit || !matches!(self.until, Some(Until::Offset(_)))
+    }
+
     /// The first offset of each partition that is not to be printed. Call only when
     /// [`Limit::is_due`].
     pub(super) fn ends(

@@ -31,6 +31,9 @@ const UNKNOWN_MEMBER_ID: i16 = 25;
 const FENCED_MEMBER_EPOCH: i16 = 110;
 const STALE_MEMBER_EPOCH: i16 = 113;
 
+/// Partitions of a member, with the ids of their topics.
+pub(super) type Held = BTreeMap<TopicPartition, Uuid>;
+
 /// A member of a group.
 pub(super) struct Member {
     group: String,
@@ -81,10 +84,7 @@ impl Member {
     }
 
     /// Sends a heartbeat if one is due. Returns the partitions to read, if they have changed.
-    pub(super) fn beat(
-        &mut self,
-        cluster: &mut Cluster,
-    ) -> Result<Option<BTreeSet<TopicPartition>>, Failure> {
+    pub(super) fn beat(&mut self, cluster: &mut Cluster) -> Result<Option<Held>, Failure> {
         if Instant::now() < self.next_beat {
             return Ok(None);
         }
@@ -218,18 +218,14 @@ impl Member {
     }
 
     /// Names in place of ids.
-    fn places(
-        &mut self,
-        cluster: &mut Cluster,
-        assigned: &BTreeSet<(Uuid, i32)>,
-    ) -> Result<BTreeSet<TopicPartition>, Failure> {
+    fn places(&mut self, cluster: &mut Cluster, assigned: &BTreeSet<(Uuid, i32)>) -> Result<Held, Failure> {
         if assigned.iter().any(|(id, _)| !self.topics.contains_key(id)) {
             let topics = cluster.metadata(None, false)?.topics.into_iter();
             self.topics = topics
                 .map(|one| (one.topic_id, one.name.as_deref().unwrap_or_default().to_owned()))
                 .collect();
         }
-        let place = |(id, partition): &(Uuid, i32)| Some((self.topics.get(id)?.clone(), *partition));
+        let place = |(id, partition): &(Uuid, i32)| Some(((self.topics.get(id)?.clone(), *partition), *id));
         // A topic that has just been deleted has no name; the coordinator will take it back.
         Ok(assigned.iter().filter_map(place).collect())
     }

@@ -12,6 +12,8 @@ use super::limit::{Limit, Until, nearer};
 use super::start::{Start, before_end, in_range, or_end};
 use super::topics::Wanted;
 
+mod reading;
+
 #[test]
 fn starts_are_words_offsets_distances_and_times() {
     let cases = [

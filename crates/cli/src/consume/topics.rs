@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use regex::Regex;
 
 use super::Topics;
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, Led, Topic};
 use crate::failure::Failure;
 use crate::kafka_error;
 
@@ -44,12 +44,27 @@ impl Wanted {
         }
     }
 
-    /// The present topics, with these partitions alone, or all. Waits for leaders of topics that
+    /// The present topics, with these partitions alone, or all. Waits for a leader of topics that
     /// are being created; a name without a topic is an error, a pattern without one is not.
     pub(super) fn find(&self, cluster: &mut Cluster, partitions: &[i32]) -> Result<Topics, Failure> {
+        let led = Led::These(partitions);
+        self.find_by(cluster, partitions, |cluster, name| cluster.topic(name, false, led))
+    }
+
+    /// The same without a wait: partitions may have no leader.
+    pub(super) fn find_again(&self, cluster: &mut Cluster, partitions: &[i32]) -> Result<Topics, Failure> {
+        self.find_by(cluster, partitions, Cluster::present_topic)
+    }
+
+    fn find_by(
+        &self,
+        cluster: &mut Cluster,
+        partitions: &[i32],
+        find: impl Fn(&mut Cluster, &str) -> Result<Topic, Failure>,
+    ) -> Result<Topics, Failure> {
         let mut topics = self.matching(cluster)?;
         for name in &self.names {
-            let topic = kafka_error::needing(cluster.topic(name, false), "read", &format!("--topic {name}"))?;
+            let topic = kafka_error::needing(find(cluster, name), "read", &format!("--topic {name}"))?;
             topics.insert(name.clone(), topic);
         }
         if !partitions.is_empty() {

@@ -283,10 +283,7 @@ pub(super) fn moves(
         };
         let new = asked.clamp(range.start, range.end.max(range.start));
         if new != asked {
-            tell!(
-                "note: {topic}/{partition} holds {} to {}; {asked} becomes {new}",
-                range.start, range.end
-            );
+            tell!("note: {topic}/{partition} holds {} to {}; {asked} becomes {new}", range.start, range.end);
         }
         Ok(Move { topic, partition, committed, new })
     };

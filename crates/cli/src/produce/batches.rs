@@ -176,9 +176,9 @@ impl<'a> Batches<'a> {
 
     fn request(&mut self, partition: i32, batch: Bytes, is_stale: bool) -> Result<(), Failure> {
         if is_stale {
-            self.topic = self.cluster.topic(&self.args.topic, false)?;
+            self.topic = self.cluster.present_topic(&self.args.topic)?;
         }
-        let leader = self.topic.leader(partition)?;
+        let leader = self.topic.present_leader(partition)?;
         let client = self.cluster.broker(leader)?;
         let version = client.best_version::<ProduceRequest>()?;
         let request = request(&self.topic, version, (partition, batch), self.args.acks);

@@ -9,7 +9,7 @@ use levada_wire::messages::delete_records_request::{DeleteRecordsPartition, Dele
 use serde::Serialize;
 
 use super::TIMEOUT_MS;
-use crate::cluster::{Cluster, Isolation, Topic, TopicPartition};
+use crate::cluster::{Cluster, Isolation, Led, Topic, TopicPartition};
 use crate::consume::Start;
 use crate::failure::Failure;
 use crate::output::{self, Format, FormatArgs};
@@ -51,7 +51,8 @@ struct Row {
 impl Trim {
     pub(super) fn run(&self, cluster: &mut Cluster, out: &mut dyn Write) -> Result<(), Failure> {
         let option = format!("--topic {}", self.topic);
-        let mut topic = kafka_error::needing(cluster.topic(&self.topic, false), "delete", &option)?;
+        let led = if self.partition.is_empty() { Led::Every } else { Led::These(&self.partition) };
+        let mut topic = kafka_error::needing(cluster.topic(&self.topic, false, led), "delete", &option)?;
         if !self.partition.is_empty() {
             let leaders = self.partition.iter().map(|partition| Ok((*partition, topic.leader(*partition)?)));
             topic.leaders = leaders.collect::<Result<_, Failure>>()?;
@@ -118,7 +119,7 @@ fn delete(cluster: &mut Cluster, topic: &Topic, place: &TopicPartition, offset: 
     let mut request = DeleteRecordsRequest::default();
     request.topics = vec![asked];
     request.timeout_ms = TIMEOUT_MS;
-    let response = cluster.broker(topic.leader(place.1)?)?.request(&request)?;
+    let response = cluster.broker(topic.present_leader(place.1)?)?.request(&request)?;
     let doing = format!("trim {}/{}", place.0, place.1);
     let answer = response.topics.iter().flat_map(|topic| &topic.partitions).next();
     let answer = answer.ok_or_else(|| Failure::new(format!("{doing}: the broker gives no answer")))?;

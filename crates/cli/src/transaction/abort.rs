@@ -10,7 +10,7 @@ use levada_wire::messages::write_txn_markers_request::{WritableTxnMarker, Writab
 use levada_wire::messages::{InitProducerIdRequest, InitProducerIdResponse, WriteTxnMarkersRequest};
 
 use super::{describe, producers};
-use crate::cluster::{Cluster, Coordinated};
+use crate::cluster::{Cluster, Coordinated, Led};
 use crate::failure::Failure;
 use crate::outcomes::{Outcome, Outcomes};
 use crate::output::FormatArgs;
@@ -98,7 +98,7 @@ impl Abort {
 
     /// Returns the id of the producer whose transaction was open.
     fn abort_in(&self, cluster: &mut Cluster, name: &str, partition: i32) -> Result<i64, Failure> {
-        let mut topic = cluster.topic(name, false)?;
+        let mut topic = cluster.topic(name, false, Led::These(&[partition]))?;
         let leader = topic.leader(partition)?;
         topic.leaders.retain(|index, _| *index == partition);
         let producer =

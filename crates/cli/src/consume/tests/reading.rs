@@ -1,0 +1,364 @@
+//! Tests of reading, alone and in a group, from a broker whose partitions have faults.
+
+use std::collections::BTreeMap;
+use std::io::{self, BufWriter, Write};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use clap::Parser;
+use levada_log::batch::Builder;
+use levada_wire::messages::consumer_group_heartbeat_response::{Assignment, TopicPartitions};
+use levada_wire::messages::fetch_response::{FetchableTopicResponse, PartitionData};
+use levada_wire::messages::find_coordinator_response::Coordinator;
+use levada_wire::messages::list_offsets_response::{ListOffsetsPartitionResponse, ListOffsetsTopicResponse};
+use levada_wire::messages::offset_commit_response::{
+    OffsetCommitResponsePartition, OffsetCommitResponseTopic,
+};
+use levada_wire::messages::offset_fetch_response::{
+    OffsetFetchResponseGroup, OffsetFetchResponsePartitions, OffsetFetchResponseTopics,
+};
+use levada_wire::messages::{
+    ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse, FetchRequest, FetchResponse,
+    FindCoordinatorRequest, FindCoordinatorResponse, ListOffsetsRequest, ListOffsetsResponse,
+    OffsetCommitRequest, OffsetCommitResponse, OffsetFetchRequest, OffsetFetchResponse,
+};
+use levada_wire::{ApiKey, StrBytes, Uuid};
+
+use super::super::{Args, Limit, Sink, Wanted, alone, grouped};
+use crate::cluster::{Cluster, EARLIEST};
+use crate::failure::Failure;
+use crate::fake_broker::{Asked, FakeBroker};
+
+const UNKNOWN_TOPIC_ID: i16 = 100;
+const NOT_LEADER: i16 = 6;
+const OFFSET_OUT_OF_RANGE: i16 = 1;
+const UNKNOWN_MEMBER_ID: i16 = 25;
+
+/// A topic `t`, and a group that reads it.
+struct Broker {
+    id: u128,
+    leaders: Vec<i32>,
+    /// Values of the records of each partition, from offset 0 on.
+    logs: Vec<Vec<String>>,
+    /// Error codes of fetches of each partition.
+    codes: Vec<i16>,
+    committed: BTreeMap<i32, i64>,
+    /// Epochs of the heartbeats.
+    beats: Vec<i32>,
+    /// The id of the topic in the last assignment.
+    assigned: u128,
+    /// Called before each request.
+    event: Box<dyn FnMut(&mut Broker, ApiKey) + Send>,
+    /// Error code of the next commit.
+    commit_code: i16,
+}
+
+impl Broker {
+    /// A broker with these counts of records; their values are `partition:offset`.
+    fn new(counts: &[usize]) -> Self {
+        let log = |(partition, count): (usize, &usize)| {
+            (0..*count).map(|offset| format!("{partition}:{offset}")).collect()
+        };
+        Self {
+            id: 1,
+            leaders: vec![1; counts.len()],
+            logs: counts.iter().enumerate().map(log).collect(),
+            codes: vec![0; counts.len()],
+            committed: BTreeMap::new(),
+            beats: Vec::new(),
+            assigned: 0,
+            event: Box::new(|_, _| ()),
+            commit_code: 0,
+        }
+    }
+
+    fn answer(&mut self, asked: &Asked) -> Option<Bytes> {
+        let mut event = std::mem::replace(&mut self.event, Box::new(|_, _| ()));
+        event(self, asked.header.api);
+        self.event = event;
+        match asked.header.api {
+            ApiKey::Metadata => asked.metadata(&[("t", self.id, &self.leaders)]),
+            ApiKey::ListOffsets => asked.answer(&self.offsets(&asked.decoded())),
+            ApiKey::Fetch => asked.answer(&self.fetched(&asked.decoded())),
+            ApiKey::FindCoordinator => {
+                let mut coordinator = Coordinator::default();
+                coordinator.key = asked.decoded::<FindCoordinatorRequest>().coordinator_keys[0].clone();
+                (coordinator.node_id, coordinator.port) = (1, i32::from(asked.port()));
+                coordinator.host = StrBytes::from("127.0.0.1");
+                let mut response = FindCoordinatorResponse::default();
+                response.coordinators = vec![coordinator];
+                asked.answer(&response)
+            }
+            ApiKey::ConsumerGroupHeartbeat => asked.answer(&self.beat(&asked.decoded())),
+            ApiKey::OffsetFetch => asked.answer(&self.fetched_offsets(&asked.decoded())),
+            ApiKey::OffsetCommit => asked.answer(&self.commit(&asked.decoded())),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn offsets(&self, request: &ListOffsetsRequest) -> ListOffsetsResponse {
+        let mut topic = ListOffsetsTopicResponse::default();
+        topic.name = StrBytes::from("t");
+        for asked in &request.topics[0].partitions {
+            let mut one = ListOffsetsPartitionResponse::default();
+            one.partition_index = asked.partition_index;
+            let end = self.logs[asked.partition_index as usize].len() as i64;
+            one.offset = if asked.timestamp == EARLIEST { 0 } else { end };
+            topic.partitions.push(one);
+        }
+        let mut response = ListOffsetsResponse::default();
+        response.topics = vec![topic];
+        response
+    }
+
+    fn fetched(&self, request: &FetchRequest) -> FetchResponse {
+        let mut response = FetchResponse::default();
+        for asked in &request.topics {
+            let mut topic = FetchableTopicResponse::default();
+            topic.topic_id = asked.topic_id;
+            for one in &asked.partitions {
+                let is_there = asked.topic_id == id(self.id);
+                topic.partitions.push(self.records(is_there, one.partition, one.fetch_offset));
+            }
+            response.responses.push(topic);
+        }
+        let all = response.responses.iter().flat_map(|topic| &topic.partitions);
+        if all.map(|one| one.records.as_ref().map_or(0, Bytes::len)).sum::<usize>() == 0 {
+            // As a broker that waits for records.
+            thread::sleep(Duration::from_millis(2));
+        }
+        response
+    }
+
+    fn records(&self, is_there: bool, partition: i32, from: i64) -> PartitionData {
+        let (log, code) = (&self.logs[partition as usize], self.codes[partition as usize]);
+        let end = log.len() as i64;
+        let mut data = PartitionData::default();
+        (data.partition_index, data.high_watermark) = (partition, end);
+        data.error_code = match code {
+            _ if !is_there => UNKNOWN_TOPIC_ID,
+            0 if from > end => OFFSET_OUT_OF_RANGE,
+            code => code,
+        };
+        let mut batches = BytesMut::new();
+        if data.error_code == 0 {
+            for (offset, value) in (0..).zip(log).skip(from as usize) {
+                let mut builder = Builder::new().base_offset(offset);
+                let batch = builder.push(0, None, Some(value.as_bytes())).build().unwrap();
+                batches.extend_from_slice(&batch);
+            }
+        }
+        data.records = Some(batches.freeze());
+        data
+    }
+
+    fn beat(&mut self, request: &ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse {
+        self.beats.push(request.member_epoch);
+        let mut response = ConsumerGroupHeartbeatResponse::default();
+        response.heartbeat_interval_ms = 100;
+        response.member_epoch = request.member_epoch.max(1);
+        if request.member_epoch == 0 || self.assigned != self.id {
+            self.assigned = self.id;
+            let mut topic = TopicPartitions::default();
+            topic.topic_id = id(self.id);
+            topic.partitions = (0..self.logs.len() as i32).collect();
+            let mut assignment = Assignment::default();
+            assignment.topic_partitions = vec![topic];
+            response.assignment = Some(assignment);
+        }
+        response
+    }
+
+    fn fetched_offsets(&self, request: &OffsetFetchRequest) -> OffsetFetchResponse {
+        let mut topic = OffsetFetchResponseTopics::default();
+        topic.name = StrBytes::from("t");
+        for (partition, offset) in &self.committed {
+            let mut one = OffsetFetchResponsePartitions::default();
+            (one.partition_index, one.committed_offset) = (*partition, *offset);
+            topic.partitions.push(one);
+        }
+        let mut group = OffsetFetchResponseGroup::default();
+        group.group_id = request.groups[0].group_id.clone();
+        group.topics = vec![topic];
+        let mut response = OffsetFetchResponse::default();
+        response.groups = vec![group];
+        response
+    }
+
+    fn commit(&mut self, request: &OffsetCommitRequest) -> OffsetCommitResponse {
+        let code = std::mem::take(&mut self.commit_code);
+        let mut topic = OffsetCommitResponseTopic::default();
+        topic.name = StrBytes::from("t");
+        for one in &request.topics[0].partitions {
+            if code == 0 {
+                self.committed.insert(one.partition_index, one.committed_offset);
+            }
+            let mut answer = OffsetCommitResponsePartition::default();
+            (answer.partition_index, answer.error_code) = (one.partition_index, code);
+            topic.partitions.push(answer);
+        }
+        let mut response = OffsetCommitResponse::default();
+        response.topics = vec![topic];
+        response
+    }
+}
+
+fn id(id: u128) -> Uuid {
+    Uuid::from_bytes(id.to_be_bytes())
+}
+
+/// The command alone.
+#[derive(Parser)]
+struct Line {
+    #[command(flatten)]
+    args: Args,
+}
+
+/// Runs `levada consume` with these words.
+fn consume(broker: &Arc<Mutex<Broker>>, words: &str, out: &mut dyn Write) -> Result<(), Failure> {
+    let shared = Arc::clone(broker);
+    let fake = FakeBroker::start(move |asked| shared.lock().unwrap().answer(asked));
+    let line = format!("consume {words} -b {}", fake.address());
+    let args = Line::try_parse_from(line.split(' ')).unwrap().args;
+    let (wanted, limit) = (Wanted::new(&args.topics)?, Limit::new(args.exit, args.until));
+    let cluster = Cluster::connect(&args.brokers)?;
+    let mut sink = Sink::new(&args, out);
+    match &args.group {
+        None => alone::run(&args, cluster, &wanted, &limit, &mut sink),
+        Some(group) => {
+            let task = grouped::Task { group, wanted: &wanted, limit: &limit };
+            grouped::read(&args, task, cluster, &mut sink)
+        }
+    }
+}
+
+/// The sorted records that `levada consume` prints before it succeeds.
+fn consumed(broker: Broker, words: &str) -> (String, Arc<Mutex<Broker>>) {
+    let (broker, mut out) = (Arc::new(Mutex::new(broker)), Vec::new());
+    consume(&broker, words, &mut out).unwrap();
+    let text = String::from_utf8(out).unwrap();
+    let mut lines: Vec<&str> = text.lines().collect();
+    lines.sort_unstable();
+    (lines.join(" "), broker)
+}
+
+#[test]
+fn a_partition_without_a_leader_is_waited_for_and_then_read() {
+    for topic in ["t", "^t.*"] {
+        let mut broker = Broker::new(&[2, 2]);
+        broker.leaders[1] = -1;
+        let mut fetches = 0;
+        broker.event = Box::new(move |broker, api| {
+            fetches += usize::from(api == ApiKey::Fetch);
+            if fetches == 3 {
+                broker.leaders[1] = 2;
+            }
+        });
+        assert_eq!(consumed(broker, &format!("{topic} -e")).0, "0:0 0:1 1:0 1:1", "{topic}");
+    }
+}
+
+#[test]
+fn the_start_holds_for_a_partition_that_had_no_leader() {
+    let mut broker = Broker::new(&[2, 2]);
+    broker.leaders[1] = -1;
+    let mut offsets = 0;
+    broker.event = Box::new(move |broker, api| {
+        offsets += usize::from(api == ApiKey::ListOffsets);
+        match api {
+            ApiKey::Fetch if offsets == 1 => broker.leaders[1] = 2,
+            ApiKey::Fetch if offsets == 2 && broker.logs[1].len() == 2 => {
+                broker.logs[1].push("new".to_owned());
+            }
+            _ => {}
+        }
+    });
+    assert_eq!(consumed(broker, "^t.* -o latest -n 1").0, "new");
+}
+
+#[test]
+fn the_refusal_of_a_partition_does_not_stop_the_others() {
+    let mut broker = Broker::new(&[2, 2, 2]);
+    broker.codes[0] = NOT_LEADER;
+    broker.event = Box::new(|broker, api| {
+        if api == ApiKey::Fetch && broker.logs[2].len() < 5 {
+            broker.logs[2].push("more".to_owned());
+        }
+    });
+    assert_eq!(consumed(broker, "t -n 7").0, "1:0 1:1 2:0 2:1 more more more");
+}
+
+#[test]
+fn reading_ends_if_the_log_becomes_shorter_than_its_end() {
+    for group in ["", " -G g"] {
+        let mut broker = Broker::new(&[10]);
+        broker.event = Box::new(|broker, api| {
+            if api == ApiKey::Fetch {
+                broker.logs[0].truncate(2);
+            }
+        });
+        assert_eq!(consumed(broker, &format!("t -e{group}")).0, "0:0 0:1", "{group}");
+    }
+}
+
+#[test]
+fn a_group_reads_a_topic_that_was_created_again_from_its_start() {
+    let mut broker = Broker::new(&[3]);
+    broker.event = Box::new(|broker, _| {
+        if broker.id == 1 && broker.committed.get(&0) == Some(&3) {
+            (broker.id, broker.logs) = (2, vec![vec!["new".to_owned(); 2]]);
+            broker.committed.clear();
+        }
+    });
+    let (found, broker) = consumed(broker, "t -G g -n 5");
+    assert_eq!(found, "0:0 0:1 0:2 new new");
+    assert_eq!(broker.lock().unwrap().committed, BTreeMap::from([(0, 2)]));
+}
+
+#[test]
+fn a_group_prints_no_record_twice_after_a_time_without_membership() {
+    let mut broker = Broker::new(&[2, 2]);
+    broker.codes[1] = NOT_LEADER;
+    broker.commit_code = UNKNOWN_MEMBER_ID;
+    broker.event = Box::new(|broker, api| {
+        if api == ApiKey::ConsumerGroupHeartbeat && broker.beats.len() > 1 {
+            broker.codes[1] = 0;
+        }
+    });
+    let (found, broker) = consumed(broker, "t -G g -n 4");
+    assert_eq!(found, "0:0 0:1 1:0 1:1");
+    let broker = broker.lock().unwrap();
+    assert_eq!(broker.beats.iter().filter(|epoch| **epoch == 0).count(), 2, "{:?}", broker.beats);
+    assert_eq!(broker.committed, BTreeMap::from([(0, 2), (1, 2)]));
+}
+
+/// Output that takes this number of bytes, and fails then.
+struct Full(usize);
+
+impl Write for Full {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 = self.0.checked_sub(bytes.len()).ok_or(io::ErrorKind::StorageFull)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_group_is_left_after_a_failure_and_what_was_printed_is_committed() {
+    let full = || Full("0:0\n0:1\n".len());
+    let (mut direct, mut buffered) = (full(), BufWriter::new(full()));
+    let cases: [(&mut dyn Write, Option<i64>); 2] = [(&mut direct, Some(2)), (&mut buffered, None)];
+    for (out, committed) in cases {
+        let broker = Arc::new(Mutex::new(Broker::new(&[5])));
+        let failure = consume(&broker, "t -G g -e", out).unwrap_err();
+        assert!(matches!(failure, Failure::Output(_)), "{failure:?}");
+        let broker = broker.lock().unwrap();
+        assert_eq!(broker.beats.last(), Some(&-1), "{:?}", broker.beats);
+        assert_eq!(broker.committed.get(&0).copied(), committed);
+    }
+}
