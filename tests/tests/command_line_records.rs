@@ -318,6 +318,28 @@ fn separators_have_escapes_and_are_missed_when_no_line_has_one() {
 }
 
 #[test]
+fn a_signal_ends_producing_after_the_lines_that_were_read() {
+    let mut node = Node::started();
+    node.levada("topic create clicks --partitions 1").run();
+    let path = node.scratch().join("said");
+    let mut producer = std::process::Command::new(levada_tests::paths::binary());
+    producer.args(["produce", "clicks", "--brokers", &node.bootstrap()]);
+    let stderr = std::fs::File::create(&path).expect("room");
+    let mut producer =
+        producer.stdin(std::process::Stdio::piped()).stderr(stderr).spawn().expect("levada produce");
+    let mut stdin = producer.stdin.take().expect("stdin was asked for");
+    std::io::Write::write_all(&mut stdin, b"a\nb\nhalf").expect("a pipe");
+    assert_eq!(consumed(&node, "consume clicks -n 2"), "a\nb\n");
+    process::signal(producer.id(), Signal::INT);
+    assert_eq!(producer.wait().expect("wait").code(), Some(130));
+    let said = std::fs::read_to_string(&path).expect("what it said");
+    assert!(said.contains("produced 2 records"), "{said}");
+    assert!(said.contains("not sent: line 3, whose end has not arrived"), "{said}");
+    drop(stdin);
+    node.stop();
+}
+
+#[test]
 fn a_group_reads_a_topic_that_was_created_again() {
     let node = Node::started();
     node.levada("topic create clicks --partitions 1").run();

@@ -27,6 +27,8 @@ pub(crate) enum Failure {
     },
     /// The command has already printed the error: exit code 1.
     Told,
+    /// A signal ended the command before its work was complete: exit code 130.
+    Interrupted,
     /// Output could not be written.
     Output(io::Error),
 }
@@ -76,7 +78,7 @@ impl Failure {
     pub(crate) fn line(&self) -> &str {
         match self {
             Self::Failed { what, .. } | Self::Usage(what) => what,
-            Self::Told | Self::Output(_) => "",
+            Self::Told | Self::Interrupted | Self::Output(_) => "",
         }
     }
 
@@ -106,6 +108,7 @@ impl Failure {
                 ExitCode::from(1)
             }
             Self::Told => ExitCode::from(1),
+            Self::Interrupted => ExitCode::from(INTERRUPTED),
             Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
             Self::Output(error) => {
                 tell!("{} cannot write to stdout: {error}", colour::err(Style::Red, "error:"));

@@ -7,7 +7,8 @@ mod partitioner;
 mod producer;
 mod record;
 
-use std::io::{self, IsTerminal};
+use std::io::{self, IsTerminal, Read};
+use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
@@ -18,15 +19,22 @@ pub(crate) use self::batches::{check, request};
 use crate::cluster::{BrokerArgs, Cluster, Led};
 use crate::failure::Failure;
 use crate::produce::batches::Batches;
-use crate::produce::lines::Lines;
+use crate::produce::lines::{Input, Lines};
 use crate::produce::record::Reader;
-use crate::{escapes, kafka_error, time};
+use crate::{escapes, interrupt, kafka_error, time};
+
+/// Pause of the input after which the lines read so far are sent.
+const LINGER: Duration = Duration::from_millis(5);
+/// Age at which a record is sent even if the input does not pause.
+const AGE_MAX: Duration = Duration::from_millis(100);
+/// Interval between checks for a signal while no record waits.
+const IDLE: Duration = Duration::from_millis(100);
 
 /// Produce records, one from each line of stdin
 ///
 /// Lines with a key go to the partition that Kafka's own clients choose for that key; lines without
 /// a key fill batches, for one partition after the other. Requests that a restart of the broker
-/// interrupts are sent again, and stored once.
+/// interrupts are sent again, and stored once. Ctrl-C sends the lines that were read, and ends.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   levada produce clicks < clicks.txt
@@ -43,7 +51,7 @@ pub(crate) struct Args {
     brokers: BrokerArgs,
     /// Form of the lines: a text, or a JSON object as `levada consume --output json` prints it
     #[arg(long, value_name = "FORM", default_value = "text")]
-    input: Input,
+    input: Form,
     /// Split each line into key and value at the first occurrence of this text; \t, \0 and \xNN are
     /// bytes
     #[arg(short = 'k', long, value_name = "TEXT", value_parser = separator)]
@@ -71,7 +79,7 @@ pub(crate) struct Args {
 
 /// The form of the lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Input {
+enum Form {
     Text,
     Json,
 }
@@ -105,13 +113,14 @@ pub(crate) enum Acks {
 }
 
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
-    if args.input == Input::Json && args.key_separator.is_some() {
+    if args.input == Form::Json && args.key_separator.is_some() {
         let what = "--key-separator is for lines of text: with --input json the key is a field of each line";
         return Err(Failure::Usage(what.to_owned()));
     }
     let mut cluster = Cluster::connect(&args.brokers)?;
     let option = format!("--topic {}", args.topic);
-    let topic = kafka_error::needing(cluster.topic(&args.topic, true, Led::These(args.partition.as_slice())), "write", &option)?;
+    let led = Led::These(args.partition.as_slice());
+    let topic = kafka_error::needing(cluster.topic(&args.topic, true, led), "write", &option)?;
     if let Some(partition) = args.partition {
         topic.leader(partition)?;
     }
@@ -121,7 +130,8 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let started = Instant::now();
     let bar = progress();
     let mut batches = Batches::new(cluster, topic, &args)?;
-    let ended = feed(&args, &mut batches, &bar);
+    interrupt::catch()?;
+    let ended = feed(&args, &mut batches, &mut Lines::stdin(), &bar, &interrupt::is_asked);
     bar.finish_and_clear();
     if ended.is_err() {
         batches.tell_unsent();
@@ -134,32 +144,57 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     ended
 }
 
-fn feed(args: &Args, batches: &mut Batches<'_>, bar: &ProgressBar) -> Result<(), Failure> {
+/// Sends the lines until their end, or until `is_asked`.
+fn feed<R: Read + AsFd>(
+    args: &Args,
+    batches: &mut Batches<'_>,
+    lines: &mut Lines<R>,
+    bar: &ProgressBar,
+    is_asked: &dyn Fn() -> bool,
+) -> Result<(), Failure> {
     let mut reader = Reader::new(args);
-    let ended = feed_lines(&mut reader, batches, bar);
+    let ended = feed_lines(&mut reader, batches, lines, bar, is_asked);
     reader.warn();
     ended.map_err(|failure| reader.explained(failure))
 }
 
-fn feed_lines(reader: &mut Reader<'_>, batches: &mut Batches<'_>, bar: &ProgressBar) -> Result<(), Failure> {
-    let mut lines = Lines::stdin();
+fn feed_lines<R: Read + AsFd>(
+    reader: &mut Reader<'_>,
+    batches: &mut Batches<'_>,
+    lines: &mut Lines<R>,
+    bar: &ProgressBar,
+    is_asked: &dyn Fn() -> bool,
+) -> Result<(), Failure> {
+    // The next line of a regular file is already there: only full batches are sent.
+    let age_max = if lines.are_complete() { Duration::MAX } else { AGE_MAX };
     loop {
-        if lines.would_wait() {
+        if is_asked() {
+            lines.close();
+        }
+        if batches.age().is_some_and(|age| age >= age_max) {
             batches.flush()?;
         }
+        let wait = if batches.age().is_some() { LINGER } else { IDLE };
         let number = lines.number() + 1;
-        let Some(line) = lines.next()? else { break };
-        match reader.read(line, number) {
-            Ok(record) => batches.push(&record, number)?,
-            Err(failure) => {
-                // The lines before it are good.
-                batches.flush()?;
-                return Err(failure);
-            }
+        match lines.next(wait)? {
+            Input::End => break,
+            Input::Pause => batches.flush()?,
+            Input::Line(line) => match reader.read(line, number) {
+                Ok(record) => batches.push(&record, number)?,
+                Err(failure) => {
+                    // The lines before it are good.
+                    batches.flush()?;
+                    return Err(failure);
+                }
+            },
         }
         bar.set_position(batches.acknowledged_bytes());
     }
-    batches.flush()
+    batches.flush()?;
+    if lines.has_rest() {
+        tell!("not sent: line {}, whose end has not arrived", lines.number() + 1);
+    }
+    if is_asked() { Err(Failure::Interrupted) } else { Ok(()) }
 }
 
 /// A bar on stderr if people watch and records do not come from their keyboard.

@@ -2,6 +2,7 @@
 //! input pauses, sent again after a restart of the broker, and counted when acknowledged.
 
 use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use levada_log::batch::Builder;
@@ -13,16 +14,18 @@ use super::partitioner::partition_of;
 use super::producer::Producer;
 use super::record::Record;
 use super::{Acks, Args};
-use crate::cluster::{Cluster, Outage, Topic};
+use crate::cluster::{Cluster, NO_LEADER, Outage, Topic};
 use crate::failure::{Cause, Failure};
 use crate::output::counted;
-use crate::{kafka_error, time};
+use crate::{interrupt, kafka_error, time};
 
 /// Version from which Produce names topics by id.
 const BY_ID: i16 = 13;
 const TIMEOUT_MS: i32 = 30_000;
 /// The broker has the batch, and later ones: it was acknowledged, and the answer was lost.
 const DUPLICATE_SEQUENCE_NUMBER: i16 = 46;
+const REQUEST_TIMED_OUT: i16 = 7;
+const NOT_ENOUGH_REPLICAS_AFTER_APPEND: i16 = 20;
 
 /// Batches being filled.
 pub(super) struct Batches<'a> {
@@ -32,6 +35,8 @@ pub(super) struct Batches<'a> {
     /// `None` where requests are not sent again.
     producer: Option<Producer>,
     pending: BTreeMap<i32, Pending>,
+    /// Since when a record waits in `pending`.
+    waiting_since: Option<Instant>,
     /// Partition of records without a key until that batch leaves.
     current: usize,
     acknowledged_records: u64,
@@ -56,6 +61,7 @@ impl<'a> Batches<'a> {
             args,
             producer,
             pending: BTreeMap::new(),
+            waiting_since: None,
             current: 0,
             acknowledged_records: 0,
             acknowledged_bytes: 0,
@@ -71,12 +77,16 @@ impl<'a> Batches<'a> {
         self.acknowledged_bytes
     }
 
+    /// Age of the oldest record that was not sent; `None` if all were.
+    pub(super) fn age(&self) -> Option<Duration> {
+        self.waiting_since.map(|since| since.elapsed())
+    }
+
     /// Adds a record; sends its batch if that is full.
     pub(super) fn push(&mut self, record: &Record<'_>, line: u64) -> Result<(), Failure> {
         let partition = self.partition(record, line)?;
         let limit = self.args.batch_bytes as usize;
-        let length = |bytes: &Option<std::borrow::Cow<'_, [u8]>>| bytes.as_ref().map_or(0, |one| one.len());
-        let coming = length(&record.key) + length(&record.value);
+        let coming = record.size_bytes_max();
         let full =
             |pending: &Pending| !pending.builder.is_empty() && pending.builder.size_bytes() + coming > limit;
         if self.pending.get(&partition).is_some_and(full) {
@@ -85,6 +95,7 @@ impl<'a> Batches<'a> {
         }
         let partition = self.partition(record, line)?;
         let codec = self.args.compression.compression();
+        self.waiting_since.get_or_insert_with(Instant::now);
         let fresh = || Pending { builder: Builder::new().compression(codec), bytes: 0, lines: (line, line) };
         let pending = self.pending.entry(partition).or_insert_with(fresh);
         let headers = record.headers.iter();
@@ -92,13 +103,16 @@ impl<'a> Batches<'a> {
         let timestamp_ms = record.timestamp_ms.unwrap_or_else(time::now_ms);
         let (key, value) = (record.key.as_deref(), record.value.as_deref());
         pending.builder.push_with_headers(timestamp_ms, key, value, &headers);
-        pending.bytes += coming as u64;
+        pending.bytes += record.data_bytes() as u64;
         pending.lines.1 = line;
         Ok(())
     }
 
     /// Sends every batch.
     pub(super) fn flush(&mut self) -> Result<(), Failure> {
+        if self.pending.is_empty() {
+            return Ok(());
+        }
         let partitions: Vec<i32> = self.pending.keys().copied().collect();
         self.current = self.current.wrapping_add(1);
         partitions.into_iter().try_for_each(|partition| self.send(partition))
@@ -121,14 +135,20 @@ impl<'a> Batches<'a> {
             )),
             (None, Some(key)) => Ok(partition_of(key, i32::try_from(count).unwrap_or(i32::MAX))),
             (None, None) => {
-                let nth = self.current.checked_rem(count).unwrap_or(0);
-                Ok(self.topic.leaders.keys().nth(nth).copied().unwrap_or(0))
+                // As Kafka's producers, to a partition with a leader while there is one.
+                let led = || self.topic.leaders.iter().filter(|(_, leader)| **leader != NO_LEADER);
+                let nth = self.current.checked_rem(led().count());
+                let chosen = nth.and_then(|nth| led().nth(nth)).or_else(|| self.topic.leaders.iter().next());
+                Ok(chosen.map_or(0, |(partition, _)| *partition))
             }
         }
     }
 
     fn send(&mut self, partition: i32) -> Result<(), Failure> {
         let Some(pending) = self.pending.remove(&partition) else { return Ok(()) };
+        if self.pending.is_empty() {
+            self.waiting_since = None;
+        }
         let (records, shown) = (pending.builder.len() as u64, pending.shown());
         match self.deliver(partition, pending.builder) {
             Ok(()) => {
@@ -136,52 +156,54 @@ impl<'a> Batches<'a> {
                 self.acknowledged_bytes += pending.bytes;
                 Ok(())
             }
-            Err(failure) => {
-                let doubt = match failure.cause() {
-                    Cause::Connection => "; the broker may have stored them anyway",
-                    _ => "",
-                };
+            Err((failure, may_be_stored)) => {
+                let doubt = if may_be_stored { "; the broker may have stored them anyway" } else { "" };
                 tell!("not acknowledged: {shown} for {}/{partition}{doubt}", self.topic.name);
                 Err(failure)
             }
         }
     }
 
-    /// Sends one batch until it is acknowledged; without a producer's number only once.
-    fn deliver(&mut self, partition: i32, builder: Builder) -> Result<(), Failure> {
+    /// Sends one batch until it is acknowledged; without a producer's number only once. A failure
+    /// is returned with true if the broker may have stored the batch.
+    fn deliver(&mut self, partition: i32, builder: Builder) -> Result<(), (Failure, bool)> {
         let builder = match &mut self.producer {
             Some(producer) => producer.number(partition, builder),
             None => builder,
         };
-        let batch =
-            builder.build().map_err(|error| Failure::new(format!("cannot encode a batch: {error}")))?;
-        let batch = batch.freeze();
+        let encoded = |error| (Failure::new(format!("cannot encode a batch: {error}")), false);
+        let batch = builder.build().map_err(encoded)?.freeze();
         let mut outage = Outage::none(Some(self.args.timeout()));
-        let mut is_stale = false;
+        let mut attempt = Attempt::default();
+        let mut may_be_stored = false;
         loop {
-            match self.request(partition, batch.clone(), is_stale) {
+            let failure = match self.request(partition, batch.clone(), &mut attempt) {
                 Ok(()) => {
                     outage.over();
                     return Ok(());
                 }
                 Err(failure) if failure.cause() == Cause::Code(DUPLICATE_SEQUENCE_NUMBER) => return Ok(()),
-                Err(failure) if self.producer.is_none() => return Err(failure),
-                Err(failure) => {
-                    outage.bear(&mut self.cluster, failure, &|| false)?;
-                    is_stale = true;
-                }
+                Err(failure) => failure,
+            };
+            may_be_stored |= attempt.is_sent && leaves_doubt(failure.cause());
+            if self.producer.is_none() {
+                return Err((failure, may_be_stored));
             }
+            let borne = outage.bear(&mut self.cluster, failure, &interrupt::is_asked);
+            borne.map_err(|failure| (failure, may_be_stored))?;
+            attempt = Attempt { is_stale: true, is_sent: false };
         }
     }
 
-    fn request(&mut self, partition: i32, batch: Bytes, is_stale: bool) -> Result<(), Failure> {
-        if is_stale {
+    fn request(&mut self, partition: i32, batch: Bytes, attempt: &mut Attempt) -> Result<(), Failure> {
+        if attempt.is_stale {
             self.topic = self.cluster.present_topic(&self.args.topic)?;
         }
         let leader = self.topic.present_leader(partition)?;
-        let client = self.cluster.broker(leader)?;
+        let client = self.cluster.open_broker(leader)?;
         let version = client.best_version::<ProduceRequest>()?;
         let request = request(&self.topic, version, (partition, batch), self.args.acks);
+        attempt.is_sent = true;
         if self.args.acks == Acks::Nobody {
             client.send_request(version, &request)?;
             return Ok(());
@@ -189,6 +211,25 @@ impl<'a> Batches<'a> {
         let response = client.request_at(version, &request)?;
         let checked = check(&response, &format!("produce to {}/{partition}", self.topic.name));
         kafka_error::needing(checked, "write", &format!("--topic {}", self.topic.name))
+    }
+}
+
+/// One attempt to send a batch.
+#[derive(Default)]
+struct Attempt {
+    /// The leaders may have changed.
+    is_stale: bool,
+    /// The connection has taken bytes of the request, perhaps all.
+    is_sent: bool,
+}
+
+/// True for failures of a request after which the broker may have the batch: it also answers with
+/// these codes after it has appended a batch.
+pub(super) fn leaves_doubt(cause: Cause) -> bool {
+    match cause {
+        Cause::Connection => true,
+        Cause::Code(code) => code == REQUEST_TIMED_OUT || code == NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        Cause::Other => false,
     }
 }
 

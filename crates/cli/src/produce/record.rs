@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::{Args, Input, Separator, json};
+use super::{Args, Form, Separator, json};
 use crate::failure::{Cause, Failure};
 use crate::kafka_error;
 use crate::output::counted;
@@ -21,9 +21,27 @@ pub(super) struct Record<'l> {
     pub(super) partition: Option<i32>,
 }
 
+/// Most bytes that the numbers of a record take, and those of a header.
+const RECORD_OVERHEAD_BYTES: usize = 21;
+const HEADER_OVERHEAD_BYTES: usize = 10;
+
+impl Record<'_> {
+    /// Bytes of key and value.
+    pub(super) fn data_bytes(&self) -> usize {
+        [&self.key, &self.value].into_iter().flatten().map(|bytes| bytes.len()).sum()
+    }
+
+    /// Most bytes that this record adds to a batch.
+    pub(super) fn size_bytes_max(&self) -> usize {
+        let header = |(key, value): &Header<'_>| key.len() + value.as_ref().map_or(0, |value| value.len());
+        let headers = self.headers.iter().map(|one| header(one) + HEADER_OVERHEAD_BYTES).sum::<usize>();
+        self.data_bytes() + headers + RECORD_OVERHEAD_BYTES
+    }
+}
+
 /// Reads lines in the form of `--input`.
 pub(super) struct Reader<'a> {
-    input: Input,
+    input: Form,
     separator: Option<&'a Separator>,
     headers: &'a [(String, String)],
     lines: u64,
@@ -42,8 +60,8 @@ impl<'a> Reader<'a> {
         'a: 'l,
     {
         let mut record = match self.input {
-            Input::Json => json::record(line).map_err(|error| wrong(number, &error))?,
-            Input::Text => self.split(line),
+            Form::Json => json::record(line).map_err(|error| wrong(number, &error))?,
+            Form::Text => self.split(line),
         };
         let bytes = |text: &'a String| Cow::Borrowed(text.as_bytes());
         record.headers.extend(self.headers.iter().map(|(key, value)| (bytes(key), Some(bytes(value)))));
@@ -64,14 +82,14 @@ impl<'a> Reader<'a> {
     pub(super) fn explained(&self, failure: Failure) -> Failure {
         let lacking = self.lines - self.with_separator;
         let next = match (self.input, self.separator) {
-            (Input::Json, _) => "a compacted topic needs keys: a field \"key\" in each line".to_owned(),
-            (Input::Text, Some(separator)) if lacking > 0 => {
+            (Form::Json, _) => "a compacted topic needs keys: a field \"key\" in each line".to_owned(),
+            (Form::Text, Some(separator)) if lacking > 0 => {
                 let (lines, text) = (counted(self.lines, "line", "lines"), &separator.text);
                 format!(
                     "lines of the form KEY{text}VALUE, or another --key-separator: {lacking} of {lines} have no {text:?}"
                 )
             }
-            (Input::Text, _) => return failure,
+            (Form::Text, _) => return failure,
         };
         match failure {
             Failure::Failed { what, cause: cause @ Cause::Code(kafka_error::INVALID_RECORD), .. } => {
