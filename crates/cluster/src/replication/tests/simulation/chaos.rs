@@ -76,8 +76,8 @@ pub(super) enum Accident {
         node: i32,
         ms: i64,
     },
-    /// An operator has another replica in sync lead, which lacks the leader's last records, and then
-    /// the former leader again. That one hears only of its second election.
+    /// An operator has another replica in sync lead, which lacks the leader's last records, and
+    /// then the former leader again. That one hears only of its second election.
     Detour {
         ms: i64,
     },

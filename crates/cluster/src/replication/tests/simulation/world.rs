@@ -602,7 +602,7 @@ impl Sim {
         self.figures.detours += 1;
         self.cuts.insert((leader, next), now_ms + ms);
         self.cuts.insert((CONTROLLER, leader), now_ms + 2 * ms + 50);
-        // It goes on with the leader in between.
+        // The third replica goes on with the leader in between.
         other.map(|other| self.cuts.insert((CONTROLLER, other), now_ms + 3 * ms + 100));
         self.happen_at(now_ms + ms, Accident::Prefer { node: next });
         self.happen_at(now_ms + 2 * ms, Accident::Prefer { node: leader });
