@@ -278,7 +278,7 @@ impl Replicas {
             drop(partition.lane().take_writer());
             let key = (partition.topic().to_owned(), partition.index());
             was_compacted |= self.cleaner.forget(&key);
-            match self.dirs.mark_deleted(&key) {
+            match partition.log().leave(|| self.dirs.mark_deleted(&key)) {
                 None => {}
                 Some(Ok(dir)) => marked.push(dir),
                 Some(Err(error)) => {

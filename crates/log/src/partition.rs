@@ -47,6 +47,8 @@ pub struct Partition {
     // Held during a sync or a truncation; never by readers or appends.
     flushing: Mutex<()>,
     unsynced_names: AtomicBool,
+    // The name of its directory may be another log's.
+    has_left: AtomicBool,
 }
 
 /// Result of a read: a range of one segment, whole batches.
@@ -113,6 +115,7 @@ impl Partition {
             watch: ArcSwap::default(),
             flushing: Mutex::new(()),
             unsynced_names: AtomicBool::new(false),
+            has_left: AtomicBool::new(false),
         };
         partition.marks.assert_ordered(&partition.dir());
         partition
@@ -436,7 +439,7 @@ impl Partition {
         // The segment may have been rolled, replaced, moved or deleted since.
         let _held = self.hold_flushes();
         let same = self.segments.load().last().is_some_and(|now| Arc::ptr_eq(now, active));
-        if !same || !self.is_gone(active.path()) {
+        if !same || self.has_left() || !self.is_gone(active.path()) {
             return Ok(());
         }
         let lost = LogError::Lost { path: active.path().to_owned() };
@@ -451,6 +454,20 @@ impl Partition {
     pub(crate) fn go_offline(&self, error: &LogError) {
         self.offline.store(true, Ordering::Release);
         self.report_failure(error);
+    }
+
+    /// Has the directory give up its name, which `rename` does. Discarded segments keep their files
+    /// from then on: files of a new log at that place may have the same names. Waits for a sync
+    /// that runs.
+    pub fn leave<T>(&self, rename: impl FnOnce() -> T) -> T {
+        let _held = self.hold_flushes();
+        self.has_left.store(true, Ordering::Release);
+        rename()
+    }
+
+    /// True after [`Partition::leave`]. Under the lock of the flushes.
+    pub(crate) fn has_left(&self) -> bool {
+        self.has_left.load(Ordering::Acquire)
     }
 
     /// Takes the log out of use: its directory has failed, or its content is unknown.

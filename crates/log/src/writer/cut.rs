@@ -69,11 +69,11 @@ impl Discarded {
     }
 
     /// Segments whose names no other segment has taken since: a log that was restarted below its
-    /// start may have a segment with the same base offset. Under the lock that prevents a restart
-    /// of the log.
+    /// start may have a segment with the same base offset, and so may the next log in the place of
+    /// one that has left. Under the lock that prevents both.
     fn out_of_log(&self) -> impl Iterator<Item = &Arc<Segment>> {
-        let segments = self.partition.segments.load_full();
-        let is_taken = move |base: i64| segments.iter().any(|segment| segment.base() == base);
+        let (segments, has_left) = (self.partition.segments.load_full(), self.partition.has_left());
+        let is_taken = move |base: i64| has_left || segments.iter().any(|segment| segment.base() == base);
         self.segments.iter().filter(move |segment| !is_taken(segment.base()))
     }
 }

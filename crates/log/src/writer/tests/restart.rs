@@ -121,3 +121,25 @@ fn a_restart_that_fails_half_way_stops_all_writing() {
         assert!(!writer.partition().is_offline());
     }
 }
+
+#[test]
+fn discarded_segments_of_a_deleted_log_leave_the_files_of_the_next_log_of_the_name_alone() {
+    for retires in [true, false] {
+        let (kit, elsewhere) = (Kit::new(), tempdir().unwrap());
+        let mut writer = filled(&kit);
+        let discarded = writer.advance_log_start(7).unwrap();
+        assert_eq!(discarded.count(), 2);
+        let log = writer.partition().clone();
+        drop(writer);
+        log.leave(|| fs::rename(kit.dir.path(), elsewhere.path().join("deleted"))).unwrap();
+        let next = filled(&kit);
+        let before = names(kit.dir.path());
+        if retires {
+            discarded.retire().unwrap().remove().unwrap();
+        } else {
+            discarded.remove().unwrap();
+        }
+        assert_eq!(names(kit.dir.path()), before);
+        drop(next);
+    }
+}
