@@ -139,9 +139,8 @@ pub(crate) const NO_LEADER: i32 = -1;
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Led<'a> {
     Every,
-    /// At least one: the command waits for the others itself.
-    Any,
-    /// These, as far as they exist; of an empty list, [`Led::Any`].
+    /// These, as far as they exist; of an empty list, any one: the command waits for the others
+    /// itself.
     These(&'a [i32]),
 }
 
@@ -292,8 +291,8 @@ fn fault(name: &str, topic: &MetadataResponseTopic, led: Led<'_>) -> (i16, Strin
         Led::These(needed) if !needed.is_empty() => {
             faulty.retain(|one| needed.contains(&one.partition_index));
         }
-        Led::Any | Led::These(_) if faulty.len() < topic.partitions.len() => faulty.clear(),
-        Led::Any | Led::These(_) | Led::Every => {}
+        Led::These(_) if faulty.len() < topic.partitions.len() => faulty.clear(),
+        Led::These(_) | Led::Every => {}
     }
     match (topic.error_code, faulty.as_slice()) {
         (0, [first, others @ ..]) => {
