@@ -403,12 +403,12 @@ mod tests {
         check(0, &[0, 5], Led::Every, (5, "pay/1"));
         check(0, &[0, 5, 5, 5], Led::Every, (5, "pay/1 and 2 other partitions"));
         check(3, &[], Led::Every, (3, "topic pay"));
-        check(0, &[0, 5], Led::Any, (0, "topic pay"));
-        check(0, &[5, 5], Led::Any, (5, "pay/0 and 1 other partition"));
+        check(0, &[0, 5], Led::These(&[]), (0, "topic pay"));
+        check(0, &[5, 5], Led::These(&[]), (5, "pay/0 and 1 other partition"));
         check(0, &[0, 5], Led::These(&[0]), (0, "topic pay"));
         check(0, &[0, 5], Led::These(&[1]), (5, "pay/1"));
         check(0, &[0, 5], Led::These(&[7]), (0, "topic pay"));
         check(0, &[0, 5], Led::These(&[]), (0, "topic pay"));
-        check(3, &[], Led::Any, (3, "topic pay"));
+        check(3, &[], Led::These(&[]), (3, "topic pay"));
     }
 }

@@ -249,10 +249,10 @@ fn a_partition_without_a_leader_is_waited_for_and_then_read() {
     for topic in ["t", "^t.*"] {
         let mut broker = Broker::new(&[2, 2]);
         broker.leaders[1] = -1;
-        let mut fetches = 0;
+        let mut looks = 0;
         broker.event = Box::new(move |broker, api| {
-            fetches += usize::from(api == ApiKey::Fetch);
-            if fetches == 3 {
+            looks += usize::from(api == ApiKey::Metadata);
+            if looks == 4 {
                 broker.leaders[1] = 2;
             }
         });
