@@ -36,6 +36,9 @@ const NOT_LEADER: i16 = 6;
 const OFFSET_OUT_OF_RANGE: i16 = 1;
 const UNKNOWN_MEMBER_ID: i16 = 25;
 
+/// Called for each request before it is answered.
+type OnRequest = Box<dyn FnMut(&mut Broker, ApiKey) + Send>;
+
 /// A topic `t`, and a group that reads it.
 struct Broker {
     id: u128,
@@ -50,7 +53,7 @@ struct Broker {
     /// The id of the topic in the last assignment.
     assigned: u128,
     /// Called before each request.
-    event: Box<dyn FnMut(&mut Broker, ApiKey) + Send>,
+    event: OnRequest,
     /// Error code of the next commit.
     commit_code: i16,
 }
