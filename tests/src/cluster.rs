@@ -289,8 +289,8 @@ impl Cluster {
         let own = [
             ("offsets.topic.replication.factor", "1"),
             ("offsets.topic.num.partitions", "6"),
-            // A broker of Kafka allocates another buffer when settings change: two of the usual size
-            // are more than its heap.
+            // A broker of Kafka allocates another buffer when settings change: two of the usual
+            // size are more than its heap.
             ("log.cleaner.dedupe.buffer.size", "4194304"),
             ("transaction.state.log.replication.factor", "1"),
             ("transaction.state.log.min.isr", "1"),

@@ -118,8 +118,8 @@ impl Stage {
     /// not started.
     fn set(levada: i32) -> Self {
         let shape = Shape { controllers: 1, kafka: 3, levada, discovery: Discovery::BootstrapServers };
-        // The producer of transactions has several requests in flight: it may reach a new leader with
-        // a later one first, and repeats it.
+        // The producer of transactions has several requests in flight: it may reach a new leader
+        // with a later one first, and repeats it.
         let mut cluster = Cluster::new(shape)
             .option(CONTROLLER, "broker.session.timeout.ms", "6000")
             .may_log(["Error processing append operation on partition", "OutOfOrderSequenceException"]);
@@ -140,8 +140,8 @@ impl Stage {
         let acknowledged = cluster.node(KAFKA).scratch().join("acknowledged");
         let mut load = Tool::python("load.py");
         load.args([&cluster.bootstrap(), TOPIC, &PARTITIONS.to_string()]);
-        // With several requests in flight, a later one may reach a new leader first. librdkafka then
-        // begins another producer epoch, and writes what it takes for not persisted again: also
+        // With several requests in flight, a later one may reach a new leader first. librdkafka
+        // then begins another producer epoch, and writes what it takes for not persisted again: also
         // records that the former leader had appended when it answered NOT_LEADER_OR_FOLLOWER.
         let mut load = load.args([&acknowledged.display().to_string(), "serial", RATE]).spawn();
         progress(&mut load);

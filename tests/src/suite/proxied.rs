@@ -111,7 +111,7 @@ impl Proxied {
         let id = self.cluster.brokers()[0] + number - 1;
         match words.get(1) {
             Some(&"stop") => drop(self.cluster.node_mut(id).stop()),
-            // The tests start a broker again in any case when they end.
+            // At their end, the tests start a broker again in any case.
             Some(&"start") if self.cluster.node(id).is_running() => {}
             Some(&"start") => self.cluster.node_mut(id).start(),
             Some(&"logs") => return self.cluster.node(id).history(),

@@ -52,7 +52,6 @@ struct Broker {
     beats: Vec<i32>,
     /// The id of the topic in the last assignment.
     assigned: u128,
-    /// Called before each request.
     event: OnRequest,
     /// Error code of the next commit.
     commit_code: i16,

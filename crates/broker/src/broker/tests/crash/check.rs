@@ -255,8 +255,8 @@ fn check_keys<'a, A: Iterator<Item = &'a BatchFact>>(
         if offsets.contains(&due.last) || offsets.range(due.last + 1..).any(counts) {
             continue;
         }
-        // Compaction may have applied a later record that deletes the key and removed it, before anybody
-        // was told of that record.
+        // Compaction may have applied a later record that deletes the key and removed it, before
+        // anybody was told of that record.
         let is_deleted = all().any(|batch| {
             let is_later = due.last < batch.last && batch.last < found.end;
             let deletes = batch.key == key && batch.value.is_none();
@@ -338,8 +338,8 @@ fn check_state<'a, A: Iterator<Item = &'a BatchFact>>(
         found.batches.iter().any(|one| one.marker.is_some() && one.producer.0 == batch.producer.0)
     };
     // The marker of a decision that was told may be still to come: then it is neither among the
-    // batches nor in front of them. Each offset in front of them without a record is one marker, and
-    // a producer whose first batch among them is a marker ended a transaction in front of them.
+    // batches nor in front of them. Each offset in front of them without a record is one marker,
+    // and a producer whose first batch among them is a marker ended a transaction in front of them.
     let is_record = |offset: i64| all().any(|one| (one.base..=one.last).contains(&offset));
     let begin = hidden.iter().map(|batch| batch.base).min().unwrap_or(first);
     let markers: Vec<i64> = (begin..first).filter(|offset| !is_record(*offset)).collect();
