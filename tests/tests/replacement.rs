@@ -141,8 +141,9 @@ impl Stage {
         let mut load = Tool::python("load.py");
         load.args([&cluster.bootstrap(), TOPIC, &PARTITIONS.to_string()]);
         // With several requests in flight, a later one may reach a new leader first. librdkafka
-        // then begins another producer epoch, and writes what it takes for not persisted again: also
-        // records that the former leader had appended when it answered NOT_LEADER_OR_FOLLOWER.
+        // then begins another producer epoch, and writes what it takes for not persisted again:
+        // also records that the former leader had appended when it answered
+        // NOT_LEADER_OR_FOLLOWER.
         let mut load = load.args([&acknowledged.display().to_string(), "serial", RATE]).spawn();
         progress(&mut load);
         let groups = ["classic", "consumer"].map(|protocol| {

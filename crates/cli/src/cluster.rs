@@ -139,8 +139,8 @@ pub(crate) const NO_LEADER: i32 = -1;
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Led<'a> {
     Every,
-    /// Those of a list, as far as they exist; of an empty list, any one: the command waits for the
-    /// others itself.
+    /// A list, as far as its partitions exist; of an empty list, any partition: the command waits
+    /// for the others itself.
     These(&'a [i32]),
 }
 

@@ -111,7 +111,7 @@ impl Proxied {
         let id = self.cluster.brokers()[0] + number - 1;
         match words.get(1) {
             Some(&"stop") => drop(self.cluster.node_mut(id).stop()),
-            // At their end, the tests start a broker again in any case.
+            // Tests start a broker again in any case when they end.
             Some(&"start") if self.cluster.node(id).is_running() => {}
             Some(&"start") => self.cluster.node_mut(id).start(),
             Some(&"logs") => return self.cluster.node(id).history(),
@@ -123,7 +123,7 @@ impl Proxied {
 
 impl Drop for Proxied {
     fn drop(&mut self) {
-        // It may have ended.
+        // The proxy may have ended.
         let _ = self.proxy.kill();
         let _ = self.proxy.wait();
     }
