@@ -83,7 +83,10 @@ impl ClassicGroup {
         mut assignment: Assignment,
         error: Option<GroupError>,
     ) -> Option<PendingWrite> {
-        if self.state != State::CompletingRebalance || assignment.generation != self.generation {
+        // A deleted group of the same name may have had a generation of this number, but no member
+        // of this group.
+        let is_own = assignment.assignments.keys().any(|member_id| self.members.contains_key(member_id));
+        if self.state != State::CompletingRebalance || assignment.generation != self.generation || !is_own {
             return None;
         }
         if let Some(error) = error {

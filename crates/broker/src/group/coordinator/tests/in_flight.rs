@@ -9,7 +9,7 @@ use crate::group::event::Event;
 use crate::group::request::{
     ConsumerHeartbeatRequest, DeleteRequest, FetchRequest, OffsetDeleteRequest, SyncRequest,
 };
-use crate::group::tests::rig::{GROUP, Rig, assignment, commit, config, fetch, gone, sync};
+use crate::group::tests::rig::{GROUP, Rig, assignment, commit, config, fetch, gone, leave, sync};
 use crate::machine::PersistId;
 
 use super::transactions::{end, txn_commit};
@@ -59,6 +59,25 @@ fn a_deleted_group_takes_the_commit_that_is_being_written_along() {
     rig.restart();
     assert_eq!(rig.committed(GROUP, "t"), -1);
     assert_eq!(rig.coordinator.list(&ListFilter::default()), Ok(Vec::new()));
+}
+
+#[test]
+fn an_assignment_that_is_being_written_is_not_that_of_a_deleted_groups_successor() {
+    let mut rig = Rig::new(config());
+    let (old, ticket) = rig.enter();
+    let generation = rig.joined(ticket).generation;
+    rig.hold_appends = true;
+    rig.send(sync(&old, generation, std::slice::from_ref(&old)));
+    rig.send(leave(&[(&old, None)]));
+    rig.send(DeleteRequest { group_ids: vec![GROUP.into()] });
+    let (new, ticket) = rig.enter();
+    assert_eq!(rig.joined(ticket).generation, generation);
+    let ticket = rig.send(sync(&new, generation, std::slice::from_ref(&new)));
+    rig.finish_appends();
+    let synced = rig.answer::<SyncRequest>(ticket).expect("an answer to the sync");
+    assert_eq!(assignment(synced), new);
+    rig.restart();
+    assert_eq!((rig.state(), rig.heartbeat(&new, generation)), ("Stable", Ok(())));
 }
 
 #[test]
