@@ -540,7 +540,9 @@ fn streams_are_bounded(node: &Node) {
     let mut visit = Visit::new(node);
     visit.open("/");
     let state = "document.querySelector('[data-stream-state]')";
-    visit.browser.await_true(&format!("!{state}.hidden && {state}.textContent.includes('16 pages with a live connection')"));
+    visit.browser.await_true(&format!(
+        "!{state}.hidden && {state}.textContent.includes('16 pages with a live connection')"
+    ));
     assert_eq!(node.http("/topics").0, 200);
     drop(held);
     visit.browser.await_true(&format!("{state}.hidden"));
