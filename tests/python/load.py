@@ -1,8 +1,7 @@
 """Produces without end, through broker crashes, and writes down every acknowledgement.
 
-load.py BOOTSTRAP TOPIC PARTITIONS JOURNAL idempotent|serial|plain [RATE]. Prints the number of acknowledgements whenever it
-has grown. RATE limits the records of a second. A line on standard input ends it: it then waits until everything has been
-delivered. A serial producer is idempotent with one request in flight.
+load.py BOOTSTRAP TOPIC PARTITIONS JOURNAL idempotent|plain [RATE]. Prints the number of acknowledgements whenever it has
+grown. RATE limits the records of a second. A line on standard input ends it: it then waits until everything has been delivered.
 """
 
 import random
@@ -18,13 +17,13 @@ partitions = int(partitions)
 producer = Producer(
     {
         "bootstrap.servers": bootstrap,
-        "enable.idempotence": kind != "plain",
-        "acks": "1" if kind == "plain" else "all",
-        "max.in.flight.requests.per.connection": 1 if kind == "serial" else 5,
+        "enable.idempotence": kind == "idempotent",
+        "acks": "all" if kind == "idempotent" else "1",
+        "max.in.flight.requests.per.connection": 5,
         "compression.type": random.choice(["none", "lz4", "zstd"]),
         "linger.ms": 2,
         "batch.num.messages": 50,
-        "message.timeout.ms": 5000 if kind == "plain" else 300000,
+        "message.timeout.ms": 300000 if kind == "idempotent" else 5000,
         "reconnect.backoff.ms": 20,
         "reconnect.backoff.max.ms": 100,
         "retry.backoff.ms": 20,
@@ -46,7 +45,7 @@ def delivered(partition, number):
             # No offset if the broker had the batch already when it was sent again.
             offset = -1 if message.offset() is None else message.offset()
             acknowledged.write(f"{partition} {number} {offset}\n")
-        elif kind != "plain":
+        elif kind == "idempotent":
             print(f"failed: {error}", flush=True)
             sys.exit(1)
 

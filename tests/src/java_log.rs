@@ -2,7 +2,7 @@
 //! reasons.
 
 /// Errors that a Kafka may log: parts of the line and its cause, and the reason.
-const EXPECTED: [([&str; 2], &str); 7] = [
+const EXPECTED: [([&str; 2], &str); 6] = [
     (
         ["EventPerformanceMonitor", "Exceptionally slow controller event"],
         "the machine was busy with other work for two seconds",
@@ -10,10 +10,6 @@ const EXPECTED: [([&str; 2], &str); 7] = [
     (
         ["processExpiredBrokerHeartbeat: controller event queue overloaded", ""],
         "the machine was busy with other work while brokers started; the broker repeats its heartbeat",
-    ),
-    (
-        ["Error processing append operation on partition", "TransactionCoordinatorFencedException"],
-        "a coordinator that does not know its successor yet may write a marker once more",
     ),
     (
         ["Unexpected error handling request RequestHeader(apiKey=CONTROLLER_REGISTRATION", ""],

@@ -44,18 +44,25 @@ fn parse(text: &str) -> Vec<Entry> {
 
 /// Reads a topic with this number of partitions, and compares it with the acknowledgements that an
 /// idempotent `load.py` recorded: returns complaints about lost, repeated and misplaced records.
-pub fn compare(
+pub fn compare(bootstrap: &str, topic: (&str, impl fmt::Display), acknowledged: &Path) -> Vec<String> {
+    let (acknowledged, log) = collect(bootstrap, topic, acknowledged);
+    let mut complaints = lost(&acknowledged, &log);
+    complaints.extend(disorder(&log));
+    complaints
+}
+
+/// The acknowledgements that `load.py` recorded, and the records of its topic with this number of
+/// partitions.
+pub fn collect(
     bootstrap: &str,
     (topic, partitions): (&str, impl fmt::Display),
     acknowledged: &Path,
-) -> Vec<String> {
+) -> (Vec<Entry>, Vec<Entry>) {
     let found = acknowledged.with_extension("found");
     Tool::python("journal.py").args([bootstrap, topic, &partitions.to_string()]).stdout(&found).run();
     let (acknowledged, log) = (read(acknowledged), read(&found));
     println!("{} acknowledged, {} in the log", acknowledged.len(), log.len());
-    let mut complaints = lost(&acknowledged, &log);
-    complaints.extend(disorder(&log));
-    complaints
+    (acknowledged, log)
 }
 
 /// Acknowledged records must be in the log, at the acknowledged offset.

@@ -17,6 +17,15 @@ pub struct Batch {
     bytes: Vec<u8>,
 }
 
+impl Batch {
+    /// Id and epoch of the producer.
+    pub fn producer(&self) -> (i64, i16) {
+        let (id, epoch) = (&self.bytes[43..51], &self.bytes[51..53]);
+        let id = i64::from_be_bytes(id.try_into().expect("8 bytes"));
+        (id, i16::from_be_bytes(epoch.try_into().expect("2 bytes")))
+    }
+}
+
 /// Bytes in front of the part of a batch that its length counts.
 const LENGTH_END: usize = 12;
 /// Bytes of the shortest batch of format 2.

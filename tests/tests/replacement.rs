@@ -4,14 +4,15 @@
 //!
 //! `LEVADA_REPLACEMENT_MINUTES=60` repeats each test for this time.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use levada_tests::cluster::{CONTROLLER, Discovery, KAFKA, LEVADA, LIMIT, Shape, Tools};
+use levada_tests::journal::{self, Entry};
 use levada_tests::node::Kind;
 use levada_tests::tool::Conversation;
-use levada_tests::{Cluster, Tool, await_some, journal, replicas};
+use levada_tests::{Cluster, Tool, await_some, replicas};
 use serde_json::json;
 
 const TOPIC: &str = "replaced";
@@ -118,11 +119,14 @@ impl Stage {
     /// not started.
     fn set(levada: i32) -> Self {
         let shape = Shape { controllers: 1, kafka: 3, levada, discovery: Discovery::BootstrapServers };
-        // The producer of transactions has several requests in flight: it may reach a new leader
-        // with a later one first, and repeats it.
+        // A producer with several requests in flight may reach a new leader with a later one first,
+        // and repeats it. A coordinator that has lost its partition, and does not know it yet, may
+        // write a marker once more.
+        let append = "Error processing append operation on partition";
         let mut cluster = Cluster::new(shape)
             .option(CONTROLLER, "broker.session.timeout.ms", "6000")
-            .may_log(["Error processing append operation on partition", "OutOfOrderSequenceException"]);
+            .may_log([append, "OutOfOrderSequenceException"])
+            .may_log([append, "TransactionCoordinatorFencedException"]);
         for first in [KAFKA, LEVADA] {
             cluster = cluster.option(first, "broker.session.timeout.ms", "6000");
             for (key, value) in THREE_REPLICAS.into_iter().chain(STOCK) {
@@ -140,11 +144,7 @@ impl Stage {
         let acknowledged = cluster.node(KAFKA).scratch().join("acknowledged");
         let mut load = Tool::python("load.py");
         load.args([&cluster.bootstrap(), TOPIC, &PARTITIONS.to_string()]);
-        // With several requests in flight, a later one may reach a new leader first. librdkafka
-        // then begins another producer epoch, and writes what it takes for not persisted again:
-        // also records that the former leader had appended when it answered
-        // NOT_LEADER_OR_FOLLOWER.
-        let mut load = load.args([&acknowledged.display().to_string(), "serial", RATE]).spawn();
+        let mut load = load.args([&acknowledged.display().to_string(), "idempotent", RATE]).spawn();
         progress(&mut load);
         let groups = ["classic", "consumer"].map(|protocol| {
             let mut member = Tool::python("committing.py");
@@ -276,7 +276,9 @@ impl Stage {
             println!("group: {}", said.last().expect("a last line"));
         }
         let bootstrap = self.cluster.bootstrap();
-        let mut complaints = journal::compare(&bootstrap, (TOPIC, PARTITIONS), &self.acknowledged);
+        let (acknowledged, log) = journal::collect(&bootstrap, (TOPIC, PARTITIONS), &self.acknowledged);
+        let mut complaints = journal::lost(&acknowledged, &log);
+        complaints.extend(journal::disorder(&without_repetitions(&self.cluster.node(KAFKA).data(), &log)));
         complaints.extend(misbooked(&bootstrap, &self.acknowledged.with_extension("booked")));
         let hanging = self.tools.run(&format!("TransactionsCommand find-hanging --broker-id {KAFKA}"));
         assert!(!hanging.contains(BOOKED), "{hanging}");
@@ -299,6 +301,29 @@ impl Stage {
         assert!(complaints.is_empty(), "{complaints:#?}");
         self.cluster.assert_no_errors();
     }
+}
+
+/// The records without those that the producer has written again in a later epoch, which no
+/// broker can recognise. librdkafka begins one if a later request reaches a new leader first, and
+/// then repeats what the former leader answered with NOT_LEADER_OR_FOLLOWER, although that
+/// leader may have appended it.
+fn without_repetitions(data: &Path, log: &[Entry]) -> Vec<Entry> {
+    let batches = |partition: i32| replicas::batches(&data.join(format!("{TOPIC}-{partition}")));
+    let batches: Vec<_> = (0..PARTITIONS).map(batches).collect();
+    let producer = |entry: &Entry| {
+        let batches = &batches[entry.partition as usize];
+        let at = batches.partition_point(|batch| batch.last < entry.offset);
+        batches.get(at).expect("a batch of the record").producer()
+    };
+    let mut first = HashMap::new();
+    let is_kept = |entry: &&Entry| {
+        let (id, epoch) = producer(entry);
+        let (first_id, first_epoch) = *first.entry((entry.partition, entry.number)).or_insert((id, epoch));
+        id != first_id || epoch <= first_epoch
+    };
+    let kept: Vec<Entry> = log.iter().filter(is_kept).copied().collect();
+    println!("{} records repeated in a later epoch of the producer", log.len() - kept.len());
+    kept
 }
 
 /// Differences between the transactions that their writer has ended and the committed records.
