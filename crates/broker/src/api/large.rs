@@ -135,7 +135,10 @@ impl Context {
 impl LargeRequest {
     async fn answer(mut self, service: Rc<Service>, turn: OwnedSemaphorePermit) {
         let who = (Rc::new(self.info), Rc::new(self.session), self.local);
-        let context = Context::new(service, self.header, who).holding(self.held);
+        // Kept until the request is answered, also if nothing of its body is: a request without a
+        // turn has no other bound.
+        let _held = self.held;
+        let context = Context::new(service, self.header, who);
         context.turn.set(Some(turn));
         let meter = Meter::new(Instant::now());
         let work = async {

@@ -39,6 +39,9 @@ fn requests_that_wait_for_replicas_keep_no_other_large_request_waiting() {
         let session = Session::anonymous(Ipv4Addr::LOCALHOST.into());
         let context = rig.context_of((ApiKey::DeleteRecords, VERSION), (Protocol::Plaintext, session));
         let body = large_request(timeout_ms);
+        let mut held = rig.broker.request_memory().share();
+        held.grow_to(body.len());
+        let context = context.holding(Some(held));
         tokio::task::spawn_local(async move {
             let answered: Result<_, RequestError> = api::answer(&context, body).await;
             answered.is_ok()
@@ -53,5 +56,7 @@ fn requests_that_wait_for_replicas_keep_no_other_large_request_waiting() {
         let impatient = tokio::time::timeout(Duration::from_secs(20), send(1)).await;
         assert!(impatient.expect("a turn of the others").unwrap());
         assert!(waiting.iter().all(|request| !request.is_finished()));
+        let bytes = REQUESTS * large_request(LONG_MS).len();
+        assert_eq!(rig.broker.request_memory().held_bytes(), bytes as u64, "of those that wait");
     });
 }
