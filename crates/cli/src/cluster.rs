@@ -408,7 +408,6 @@ mod tests {
         check(0, &[0, 5], Led::These(&[0]), (0, "topic pay"));
         check(0, &[0, 5], Led::These(&[1]), (5, "pay/1"));
         check(0, &[0, 5], Led::These(&[7]), (0, "topic pay"));
-        check(0, &[0, 5], Led::These(&[]), (0, "topic pay"));
         check(3, &[], Led::These(&[]), (3, "topic pay"));
     }
 }

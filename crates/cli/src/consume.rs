@@ -25,6 +25,7 @@ use crate::consume::limit::{Limit, Until};
 use crate::consume::sink::Sink;
 use crate::consume::topics::Wanted;
 use crate::failure::Failure;
+use crate::interrupt;
 
 /// An offset for each partition.
 pub(crate) type Offsets = BTreeMap<TopicPartition, i64>;
@@ -125,14 +126,21 @@ impl Args {
 
 pub(crate) fn run(args: Args, out: &mut dyn Write) -> Result<(), Failure> {
     let wanted = Wanted::new(&args.topics)?;
-    let limit = Limit::new(args.exit, args.until);
     let cluster = Cluster::connect(&args.brokers)?;
-    let mut sink = Sink::new(&args, out);
+    if args.group.is_some() {
+        interrupt::catch()?;
+    }
+    read(&args, &wanted, cluster, out)
+}
+
+fn read(args: &Args, wanted: &Wanted, cluster: Cluster, out: &mut dyn Write) -> Result<(), Failure> {
+    let limit = Limit::new(args.exit, args.until);
+    let mut sink = Sink::new(args, out);
     match &args.group {
-        None => alone::run(&args, cluster, &wanted, &limit, &mut sink),
+        None => alone::run(args, cluster, wanted, &limit, &mut sink),
         Some(group) => {
-            let task = grouped::Task { group, wanted: &wanted, limit: &limit };
-            grouped::run(&args, task, cluster, &mut sink)
+            let task = grouped::Task { group, wanted, limit: &limit };
+            grouped::run(args, task, cluster, &mut sink)
         }
     }
 }

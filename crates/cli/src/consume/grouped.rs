@@ -43,7 +43,6 @@ pub(super) struct Task<'a> {
 }
 
 pub(super) fn run(args: &Args, task: Task<'_>, cluster: Cluster, sink: &mut Sink<'_>) -> Result<(), Failure> {
-    interrupt::catch()?;
     let resources = resources(&task);
     // Read includes describe, which the search for the coordinator needs.
     kafka_error::needing_all(read(args, task, cluster, sink), "read", &resources)
@@ -56,12 +55,7 @@ fn resources(task: &Task<'_>) -> String {
     format!("--group {}{}", task.group, topics.collect::<String>())
 }
 
-pub(super) fn read(
-    args: &Args,
-    task: Task<'_>,
-    mut cluster: Cluster,
-    sink: &mut Sink<'_>,
-) -> Result<(), Failure> {
+fn read(args: &Args, task: Task<'_>, mut cluster: Cluster, sink: &mut Sink<'_>) -> Result<(), Failure> {
     let Task { group, wanted, limit } = task;
     // A name without a topic is an error here, which the coordinator would wait for in silence.
     wanted.find(&mut cluster, &[])?;

@@ -26,7 +26,7 @@ use levada_wire::messages::{
 };
 use levada_wire::{ApiKey, StrBytes, Uuid};
 
-use super::super::{Args, Limit, Sink, Wanted, alone, grouped};
+use super::super::{Args, Wanted, read};
 use crate::cluster::{Cluster, EARLIEST};
 use crate::failure::Failure;
 use crate::fake_broker::{Asked, FakeBroker};
@@ -224,16 +224,7 @@ fn consume(broker: &Arc<Mutex<Broker>>, words: &str, out: &mut dyn Write) -> Res
     let fake = FakeBroker::start(move |asked| shared.lock().unwrap().answer(asked));
     let line = format!("consume {words} -b {}", fake.address());
     let args = Line::try_parse_from(line.split(' ')).unwrap().args;
-    let (wanted, limit) = (Wanted::new(&args.topics)?, Limit::new(args.exit, args.until));
-    let cluster = Cluster::connect(&args.brokers)?;
-    let mut sink = Sink::new(&args, out);
-    match &args.group {
-        None => alone::run(&args, cluster, &wanted, &limit, &mut sink),
-        Some(group) => {
-            let task = grouped::Task { group, wanted: &wanted, limit: &limit };
-            grouped::read(&args, task, cluster, &mut sink)
-        }
-    }
+    read(&args, &Wanted::new(&args.topics)?, Cluster::connect(&args.brokers)?, out)
 }
 
 /// The sorted records that `levada consume` prints before it succeeds.
