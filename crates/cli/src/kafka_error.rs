@@ -266,7 +266,7 @@ fn next(code: i16, what: &str, row: Option<&Row>) -> Option<String> {
         let unknown = unknown.split_whitespace().next().unwrap_or_default();
         return Some(match nearest_topic_key(unknown) {
             Some(known) if known == unknown => format!(
-                "the same key as a setting of the brokers, or a broker without controllers of Kafka: those controllers do not have {unknown}"
+                "set {unknown} in the configuration of the brokers: Kafka's controllers refuse it as a setting of a topic"
             ),
             Some(nearest) => format!("{nearest}; levada topic describe NAME --all lists every key"),
             None => "levada topic describe NAME --all lists every key".to_owned(),
