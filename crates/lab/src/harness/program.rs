@@ -1,8 +1,12 @@
 //! Measured programs: their environment, addresses and limits.
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::ops::Range;
 use std::path::Path;
 use std::process::Command;
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::{io, iter};
 
 use rustix::process::{Resource, getrlimit, setrlimit};
 
@@ -19,13 +23,26 @@ pub(crate) fn bare(program: &Path) -> Command {
     command
 }
 
-/// Free ports, taken all at once so that they differ.
+/// Ports of measured programs. The kernel gives others to outgoing connections, one of which could
+/// take a port before its program listens on it.
+const PORTS: Range<u16> = 10_000..20_000;
+
+/// Free ports. Each call continues behind the last one, so that the ports of programs that do not
+/// listen yet differ.
 pub(crate) fn free_addresses<const N: usize>() -> Result<[SocketAddr; N], LabError> {
-    let bind = || TcpListener::bind("127.0.0.1:0").map_err(LabError::step("no port is free"));
-    let listeners = (0..N).map(|_| bind()).collect::<Result<Vec<_>, _>>()?;
-    let mut addresses = [SocketAddr::from(([127, 0, 0, 1], 0)); N];
-    for (address, listener) in addresses.iter_mut().zip(&listeners) {
-        *address = listener.local_addr().map_err(LabError::step("a listener has an address"))?;
+    static NEXT: LazyLock<AtomicU16> = LazyLock::new(|| AtomicU16::new(rand::random()));
+    let next = || {
+        let port = PORTS.start + NEXT.fetch_add(1, Ordering::Relaxed) % PORTS.len() as u16;
+        SocketAddr::from((Ipv4Addr::LOCALHOST, port))
+    };
+    let mut candidates = iter::repeat_with(next).take(PORTS.len());
+    let mut addresses = [SocketAddr::from((Ipv4Addr::LOCALHOST, 0)); N];
+    for address in &mut addresses {
+        let free = candidates.find(|candidate| TcpListener::bind(candidate).is_ok());
+        *address = free.ok_or_else(|| {
+            let cause = io::Error::from(io::ErrorKind::AddrInUse);
+            LabError::step(format!("no port from {} to {} is free", PORTS.start, PORTS.end - 1))(cause)
+        })?;
     }
     Ok(addresses)
 }
