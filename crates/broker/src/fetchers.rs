@@ -1,8 +1,9 @@
 //! Fetches from the brokers that lead other partitions of this node.
 //!
-//! For each leader there are `num.replica.fetchers` threads at most, each with a blocking
-//! connection and the partitions that fall to it. A thread waits for answers and for the disk,
-//! which no shard does for it. `worker` is a thread.
+//! For each leader there are at most `num.replica.fetchers` threads for the replicas in sync, and
+//! as many for those that catch up, each with a blocking connection and the partitions that fall
+//! to it. A thread waits for answers and for the disk, which no shard does for it. `worker` is a
+//! thread.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
@@ -22,8 +23,17 @@ mod worker;
 
 use self::worker::{Command, Worker};
 
-/// Leader, and number of the thread among those of the leader.
-type WorkerId = (i32, usize);
+/// A thread among those that follow a leader.
+///
+/// Replicas that catch up have threads of their own. The leader reads their records from the disk,
+/// and this node writes them there: behind such an answer, producers to replicas in sync would wait
+/// for their acknowledgements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct WorkerId {
+    leader: i32,
+    is_in_sync: bool,
+    number: usize,
+}
 
 /// The threads that follow leaders, and the partitions of each.
 pub(crate) struct Fetchers {
@@ -52,8 +62,8 @@ struct Totals {
 struct State {
     workers: BTreeMap<WorkerId, Worker>,
     placed: HashMap<PartitionKey, WorkerId>,
-    /// Partitions whose thread could not be started, with their leaders.
-    pending: HashMap<PartitionKey, i32>,
+    /// Partitions whose thread could not be started.
+    pending: HashMap<PartitionKey, WorkerId>,
     /// Workers without partitions, which end.
     ending: Vec<Worker>,
     is_stopped: bool,
@@ -70,8 +80,8 @@ impl Fetchers {
     }
 
     /// Has a partition follow this leader from now on, in the leader epoch that it has; -1, or this
-    /// node, for none.
-    pub(crate) fn follow(&self, partition: PartitionKey, leader: i32) {
+    /// node, for none. The replica of this node is in sync, or catches up.
+    pub(crate) fn follow(&self, partition: PartitionKey, leader: i32, is_in_sync: bool) {
         let config = self.rooms.config.load();
         let node_id = config.node_id;
         let threads = config.cluster.as_ref().map_or(1, |cluster| cluster.replication.fetchers);
@@ -80,7 +90,7 @@ impl Fetchers {
             state.forget(&partition);
             return;
         }
-        let id = (leader, thread_of(&partition, threads));
+        let id = WorkerId { leader, is_in_sync, number: thread_of(&partition, threads) };
         state.follow(partition, id, || Worker::start((self.rooms.clone(), self.totals.clone()), id));
     }
 
@@ -88,8 +98,8 @@ impl Fetchers {
     /// whose thread cannot be started either. Once in a round of housekeeping.
     pub(crate) fn retry(&self) {
         let pending = self.state.lock().pending.clone();
-        for (partition, leader) in pending {
-            self.follow(partition, leader);
+        for (partition, WorkerId { leader, is_in_sync, .. }) in pending {
+            self.follow(partition, leader, is_in_sync);
             if self.state.lock().pending.contains_key(&partition) {
                 return;
             }
@@ -152,12 +162,12 @@ impl State {
             Entry::Vacant(vacant) => match start() {
                 Ok(worker) => vacant.insert(worker),
                 Err(error) => {
-                    let leader = id.0;
+                    let leader = id.leader;
                     // One line for all partitions.
                     if self.pending.is_empty() {
                         tracing::error!(%error, leader, "cannot start a thread that follows another broker; the broker retries every few seconds");
                     }
-                    self.pending.insert(partition, leader);
+                    self.pending.insert(partition, id);
                     return;
                 }
             },
@@ -183,7 +193,7 @@ impl State {
     }
 }
 
-/// The thread of a partition, spread as evenly as the ids are.
+/// The number of a partition's thread, spread as evenly as the ids are.
 fn thread_of((topic, index): &PartitionKey, threads: usize) -> usize {
     let spread = topic
         .as_bytes()

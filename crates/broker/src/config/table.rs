@@ -63,7 +63,7 @@ pub const BROKER_KEYS: &[ConfigKey] = &[
     int("broker.session.timeout.ms", "Time without a heartbeat after which the controller fences this broker. Set it to the value of the controllers.").default("9000"),
     int("initial.broker.registration.timeout.ms", "Time for the first registration with the controllers. If it passes, the broker stops.").default("60000"),
     string("sasl.mechanism.inter.broker.protocol", "SASL mechanism for connections to other brokers: PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512. Kafka's default, GSSAPI, is not supported.").default("GSSAPI").own(),
-    int("num.replica.fetchers", "Connections to each other broker for the partitions that it leads, each with a thread.").default("1").at_least(1).cluster_wide(),
+    int("num.replica.fetchers", "Connections to each other broker for the replicas in sync that it leads, each with a thread; as many for replicas that catch up.").default("1").at_least(1).cluster_wide(),
     int("replica.fetch.wait.max.ms", "Longest wait of a leader for replica.fetch.min.bytes.").default("500"),
     int("replica.fetch.min.bytes", "Bytes that a leader waits for before it answers a follower.").default("1"),
     int("replica.fetch.max.bytes", "Bytes of one partition in the response to a follower. A larger batch is sent whole.").default("1048576").at_least(0),

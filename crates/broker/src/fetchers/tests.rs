@@ -112,19 +112,43 @@ fn the_partitions_of_a_topic_are_spread_over_the_threads() {
     assert_eq!([1, 3, 4].map(|threads| used(threads).len()), [1, 3, 4]);
 }
 
+fn in_sync(leader: i32) -> WorkerId {
+    WorkerId { leader, is_in_sync: true, number: 0 }
+}
+
+#[test]
+fn a_replica_that_catches_up_does_not_share_the_thread_of_those_in_sync() {
+    let mut state = State::default();
+    let (fetch, catch_up) = (in_sync(7), WorkerId { is_in_sync: false, ..in_sync(7) });
+    let idle = || Ok(Worker::idle());
+    state.follow((TOPIC, 0), fetch, idle);
+    state.follow((TOPIC, 1), catch_up, idle);
+    let numbers = |state: &State| -> Vec<_> {
+        state.workers.iter().map(|(id, worker)| (*id, worker.partitions)).collect()
+    };
+    assert_eq!(numbers(&state), vec![(catch_up, 1), (fetch, 1)]);
+    // It has caught up; its former thread ends.
+    state.follow((TOPIC, 1), fetch, idle);
+    assert_eq!(numbers(&state), vec![(fetch, 2)]);
+    assert_eq!(state.ending.len(), 1);
+    // The other one falls behind.
+    state.follow((TOPIC, 0), catch_up, idle);
+    assert_eq!(numbers(&state), vec![(catch_up, 1), (fetch, 1)]);
+}
+
 #[test]
 fn a_thread_that_could_not_be_started_is_started_with_the_next_attempt() {
-    let (mut state, partition, id) = (State::default(), (TOPIC, 0), (7, 0));
+    let (mut state, partition, id) = (State::default(), (TOPIC, 0), in_sync(7));
     let fails = || Err(io::Error::from(io::ErrorKind::WouldBlock));
     state.follow(partition, id, fails);
-    assert_eq!(state.pending, HashMap::from([(partition, 7)]));
+    assert_eq!(state.pending, HashMap::from([(partition, id)]));
     assert!(state.placed.is_empty() && state.workers.is_empty());
     state.follow(partition, id, || Ok(Worker::idle()));
     assert!(state.pending.is_empty());
     assert_eq!((state.placed.get(&partition), state.workers[&id].partitions), (Some(&id), 1));
     // Another leader, whose thread cannot be started either; then none.
-    state.follow(partition, (8, 0), fails);
-    assert_eq!((state.pending.get(&partition), state.workers.len()), (Some(&8), 0));
+    state.follow(partition, in_sync(8), fails);
+    assert_eq!((state.pending.get(&partition), state.workers.len()), (Some(&in_sync(8)), 0));
     state.forget(&partition);
     assert!(state.pending.is_empty());
 }

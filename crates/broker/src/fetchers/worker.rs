@@ -64,10 +64,9 @@ struct Inbox {
 }
 
 impl Worker {
-    pub(super) fn start(
-        (rooms, totals): (Rooms, Arc<Totals>),
-        (leader, number): WorkerId,
-    ) -> io::Result<Self> {
+    pub(super) fn start((rooms, totals): (Rooms, Arc<Totals>), id: WorkerId) -> io::Result<Self> {
+        let WorkerId { leader, is_in_sync, number } = id;
+        let work = if is_in_sync { "fetch" } else { "catch-up" };
         let (shared, cutoff) = (Arc::<Shared>::default(), Cutoff::default());
         let config = rooms.config.load();
         let node_id = config.node_id;
@@ -84,14 +83,14 @@ impl Worker {
                 backoff_ms: limits.backoff_ms.max(1),
             });
             let link = (limits.socket_timeout, end.clone());
-            let purpose = format!("fetcher-{number}");
+            let purpose = if is_in_sync { format!("fetcher-{number}") } else { format!("catch-up-{number}") };
             let connection = Connection::new(rooms.config.clone(), Peers::Brokers, purpose, link);
             let (rooms, totals, partitions) = (rooms.clone(), totals.clone(), HashMap::new());
             Follow { rooms, totals, leader, fetcher, partitions, connection, shared: own.clone() }
         };
-        let (name, own) = (format!("fetch-{leader}-{number}"), shared.clone());
-        let run = move || own.run(&format!("fetch-{leader}-{number}"), || begin().run());
-        let thread = thread::Builder::new().name(name).spawn(run)?;
+        let (name, own) = (format!("{work}-{leader}-{number}"), shared.clone());
+        let builder = thread::Builder::new().name(name.clone());
+        let thread = builder.spawn(move || own.run(&name, || begin().run()))?;
         Ok(Self { shared, cutoff, thread, leader, partitions: 0 })
     }
 

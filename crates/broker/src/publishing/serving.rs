@@ -141,7 +141,11 @@ impl Publisher {
     /// Has a partition follow its leader, or follow no more if this node leads it.
     pub(super) fn follow(&self, partition: &Partition) {
         if let Some(fetchers) = &self.fetchers {
-            fetchers.follow((partition.topic_id(), partition.index()), partition.leadership().leader());
+            let (leader, is_in_sync) = {
+                let leadership = partition.leadership();
+                (leadership.leader(), leadership.is_in_sync(self.config.load().node_id))
+            };
+            fetchers.follow((partition.topic_id(), partition.index()), leader, is_in_sync);
         }
     }
 

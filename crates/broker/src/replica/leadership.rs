@@ -61,6 +61,11 @@ impl Leadership {
         self.isr.len().max(usize::from(self.is_leader))
     }
 
+    /// True if the replica of this node is in sync.
+    pub(crate) fn is_in_sync(&self, node_id: i32) -> bool {
+        self.isr.contains(&node_id)
+    }
+
     /// True if a log that lacks offsets after a loss of power has to end before them, because other
     /// replicas may have them. A leader keeps its records, because its followers would copy the
     /// truncation. So does the last replica in sync of a compacted topic: Kafka's followers begin
