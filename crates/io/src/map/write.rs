@@ -4,6 +4,7 @@
 use std::fs::File;
 use std::io;
 use std::ops::Range;
+use std::os::fd::AsFd;
 
 use crate::sys::writing::Writing;
 
@@ -46,13 +47,31 @@ impl WriteMap {
 
     /// Copies `bytes` to `position` in the file.
     ///
-    /// # Panics If they are not in the range.
+    /// # Panics
+    /// If they are not in the range.
     pub fn write(&mut self, position: u64, bytes: &[u8]) {
         let end = position.checked_add(bytes.len() as u64);
         let fits = position >= self.range.start && end.is_some_and(|end| end <= self.range.end);
         assert!(fits, "{} bytes at {position} lie outside {:?}", bytes.len(), self.range);
         // The length fits in a mapping, so it fits in memory.
         self.writing.write((position - self.origin) as usize, bytes);
+    }
+
+    /// Receives from a socket, by one system call, what it has for `range` of the file; returns the
+    /// number of bytes from the start of `range`, 0 at the end of the stream. Blocks as the socket
+    /// does.
+    ///
+    /// # Errors
+    /// Those of the socket; `EFAULT` if a page cannot be brought in.
+    ///
+    /// # Panics
+    /// If `range` is not within the mapping's.
+    pub fn receive(&mut self, range: Range<u64>, socket: impl AsFd) -> io::Result<usize> {
+        let fits = self.range.start <= range.start && range.start <= range.end && range.end <= self.range.end;
+        assert!(fits, "{range:?} lies outside {:?}", self.range);
+        // The range fits in a mapping, so it fits in memory.
+        let (at, bytes) = ((range.start - self.origin) as usize, (range.end - range.start) as usize);
+        self.writing.receive(at, bytes, socket.as_fd())
     }
 
     /// True if anything written so far may be lost. The mark is permanent.

@@ -2,10 +2,14 @@
 
 use std::fs::File;
 use std::io;
+use std::mem::MaybeUninit;
 use std::ptr::{self, NonNull};
+use std::slice;
 use std::sync::Arc;
 
+use rustix::fd::BorrowedFd;
 use rustix::mm::{Advice, MapFlags, ProtFlags};
+use rustix::net::RecvFlags;
 
 use super::sigbus::Watched;
 
@@ -55,6 +59,21 @@ impl Writing {
             // exists, and `from` is other memory since none is ever lent from here.
             unsafe { ptr::copy_nonoverlapping(from.as_ptr(), into, from.len()) };
         });
+    }
+
+    /// Receives at most `bytes` bytes from a socket to position `at` of the mapping, where they must
+    /// fit. A page that cannot be loaded is an error of the call (`EFAULT`) and raises no signal.
+    pub(crate) fn receive(&mut self, at: usize, bytes: usize, socket: BorrowedFd<'_>) -> io::Result<usize> {
+        let region = &*self.region;
+        let fits = at.checked_add(bytes).is_some_and(|end| end <= region.bytes);
+        assert!(fits, "{bytes} bytes at {at} of {}", region.bytes);
+        let into = region.base.as_ptr().wrapping_add(at).cast::<MaybeUninit<u8>>();
+        // SAFETY: the assertion keeps the range inside the mapping, which `region` owns; no other
+        // code uses it while `self` is borrowed exclusively. Only the kernel writes through the
+        // slice, and nothing reads it.
+        let into = unsafe { slice::from_raw_parts_mut(into, bytes) };
+        let ((got, _), _) = rustix::net::recv(socket, into, RecvFlags::empty())?;
+        Ok(got.len())
     }
 
     /// True if a page could not be loaded, and bytes written to it are lost.

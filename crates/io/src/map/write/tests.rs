@@ -1,6 +1,10 @@
 //! Tests of the mapping that is only written to.
 
+use std::io::Write;
 use std::os::unix::fs::FileExt;
+use std::os::unix::net::UnixStream;
+
+use rustix::io::Errno;
 
 use super::*;
 
@@ -37,6 +41,37 @@ fn a_file_that_was_cut_is_a_loss_and_no_signal() {
     assert!(!map.is_lost());
     map.write(40 << 10, &[7; 9_000]);
     assert!(map.is_lost());
+    assert_eq!(content(&file), [0; 100]);
+}
+
+#[test]
+fn bytes_of_a_socket_reach_the_file_without_a_buffer() {
+    let file = tempfile::tempfile().unwrap();
+    file.set_len(10_000).unwrap();
+    let mut map = WriteMap::new(&file, 5_001..10_000).unwrap();
+    let (mut sender, receiver) = UnixStream::pair().unwrap();
+    sender.write_all(b"some bytes").unwrap();
+    assert_eq!(map.receive(5_001..5_005, &receiver).unwrap(), 4);
+    assert_eq!(map.receive(5_005..10_000, &receiver).unwrap(), 6);
+    drop(sender);
+    assert_eq!(map.receive(5_011..10_000, &receiver).unwrap(), 0);
+    assert_eq!(content(&file)[5_001..5_011], *b"some bytes");
+    let outside = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        map.receive(9_999..10_001, &receiver).is_ok()
+    }));
+    assert!(outside.is_err());
+}
+
+#[test]
+fn receiving_into_a_file_that_was_cut_is_an_error_and_no_signal() {
+    let file = tempfile::tempfile().unwrap();
+    file.set_len(64 << 10).unwrap();
+    let mut map = WriteMap::new(&file, 0..64 << 10).unwrap();
+    file.set_len(100).unwrap();
+    let (mut sender, receiver) = UnixStream::pair().unwrap();
+    sender.write_all(&[7; 100]).unwrap();
+    let error = map.receive(40 << 10..41 << 10, &receiver).unwrap_err();
+    assert_eq!(error.raw_os_error(), Some(Errno::FAULT.raw_os_error()));
     assert_eq!(content(&file), [0; 100]);
 }
 

@@ -6,7 +6,9 @@ use std::net::TcpStream;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 
+use levada_io::map::WriteMap;
 use levada_log::batch;
+use rustix::fs::FallocateFlags;
 use rustix::pipe::SpliceFlags;
 
 /// Way of batches from the socket to the file.
@@ -16,6 +18,8 @@ pub(super) enum ReceiveMethod {
     Buffer { checked: bool },
     /// Past this process, except for the part that is read back.
     Splice { checked: bool },
+    /// Into a mapping of the file, without a check.
+    Mapping,
 }
 
 /// The leader epoch that every batch gets.
@@ -24,15 +28,19 @@ pub(super) const EPOCH: i32 = 7;
 /// Position of the leader epoch in a batch: after its offset and length.
 const EPOCH_AT: usize = 12;
 
+/// Length of each mapped window, whose pages are made before bytes arrive.
+const WINDOW_BYTES: u64 = 8 << 20;
+
 /// The maximum size of an unprivileged pipe.
 const PIPE_BYTES: usize = 1 << 20;
 
 impl ReceiveMethod {
-    pub(super) const ALL: [Self; 4] = [
+    pub(super) const ALL: [Self; 5] = [
         Self::Buffer { checked: true },
         Self::Buffer { checked: false },
         Self::Splice { checked: true },
         Self::Splice { checked: false },
+        Self::Mapping,
     ];
 
     pub(super) fn name(self) -> &'static str {
@@ -41,6 +49,7 @@ impl ReceiveMethod {
             Self::Buffer { checked: false } => "read, write",
             Self::Splice { checked: true } => "splice, read back, check",
             Self::Splice { checked: false } => "splice",
+            Self::Mapping => "map, read into it",
         }
     }
 
@@ -66,6 +75,7 @@ pub(super) struct Taker<'a> {
     file: &'a File,
     buffer: Vec<u8>,
     pipe: Option<(OwnedFd, OwnedFd)>,
+    window: Option<WriteMap>,
     end: u64,
     calls: u64,
 }
@@ -81,7 +91,7 @@ impl<'a> Taker<'a> {
         } else {
             None
         };
-        Ok(Taker { way, socket, file, buffer: Vec::new(), pipe, end: 0, calls: 0 })
+        Ok(Taker { way, socket, file, buffer: Vec::new(), pipe, window: None, end: 0, calls: 0 })
     }
 
     pub(super) fn calls(&self) -> u64 {
@@ -98,6 +108,7 @@ impl<'a> Taker<'a> {
         let taken = match self.way {
             ReceiveMethod::Buffer { checked } => self.through(&mut buffer, offset, checked),
             ReceiveMethod::Splice { checked } => self.past(&mut buffer, offset, checked),
+            ReceiveMethod::Mapping => self.into_the_file(len as u64, offset),
         };
         self.buffer = buffer;
         self.end += len as u64;
@@ -132,6 +143,43 @@ impl<'a> Taker<'a> {
         self.calls += 2;
         self.file.write_all_at(&offset.to_be_bytes(), self.end)?;
         self.file.write_all_at(&EPOCH.to_be_bytes(), self.end + EPOCH_AT as u64)
+    }
+
+    fn into_the_file(&mut self, len: u64, offset: i64) -> io::Result<()> {
+        let (mut at, end) = (self.end, self.end + len);
+        let mut window = match self.window.take().filter(|window| end <= window.range().end) {
+            Some(window) => window,
+            None => self.window_at(at, len)?,
+        };
+        while at < end {
+            self.calls += 1;
+            match window.receive(at..end, self.socket)? {
+                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                got => at += got as u64,
+            }
+        }
+        window.write(self.end, &offset.to_be_bytes());
+        window.write(self.end + EPOCH_AT as u64, &EPOCH.to_be_bytes());
+        if window.is_lost() {
+            return Err(io::Error::other("a page of the file could not be loaded"));
+        }
+        self.window = Some(window);
+        Ok(())
+    }
+
+    /// The next window, with room for at least `len` bytes.
+    fn window_at(&mut self, at: u64, len: u64) -> io::Result<WriteMap> {
+        let end = at + len.max(WINDOW_BYTES);
+        rustix::fs::fallocate(self.file, FallocateFlags::empty(), at, end - at)?;
+        let window = WriteMap::new(self.file, at..end)?;
+        window.populate()();
+        self.calls += 3;
+        Ok(window)
+    }
+
+    /// Removes the unused part of the last window from the file.
+    pub(super) fn finish(self) -> io::Result<()> {
+        if self.window.is_some() { self.file.set_len(self.end) } else { Ok(()) }
     }
 
     /// Moves the available bytes of the socket, at most up to `end`; returns the new position in
