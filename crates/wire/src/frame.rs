@@ -121,8 +121,9 @@ impl FrameBuffer {
             // The next one came along before this one was answered, and the socket may have more.
             self.ahead_bytes = (2 * self.ahead_bytes).clamp(length, TOGETHER_BYTES);
         }
-        if self.bytes.is_empty() && length > KEPT_BYTES {
-            self.bytes = BytesMut::new();
+        if length > KEPT_BYTES {
+            // The frame takes its memory along: a few bytes of the next one would keep all of it.
+            self.bytes = BytesMut::from(&self.bytes[..]);
         }
         Ok(Some(frame))
     }

@@ -92,6 +92,27 @@ fn idle_connections_keep_little() {
 }
 
 #[test]
+fn the_beginning_of_the_next_frame_does_not_keep_the_memory_of_a_large_one() {
+    let mut frames = FrameBuffer::new(MAX_FRAME_BYTES);
+    let stream = frame(1_000_000, &[7; 1_000_000]).into_iter();
+    let mut stream = stream.chain(frame(1_000_000, &[8; 10]));
+    let large = loop {
+        let spare = frames.spare();
+        let room = spare.capacity() - spare.len();
+        spare.extend(stream.by_ref().take(room));
+        if let Some(large) = frames.next_frame().unwrap() {
+            break large;
+        }
+    };
+    assert_eq!((large.len(), frames.pending()), (1_000_000, 14), "the next frame has begun");
+    drop(large);
+    // The buffer is unique now, and would take all of its memory back.
+    assert!(!frames.bytes.try_reclaim(KEPT_BYTES), "14 bytes hold the memory of the frame before");
+    frames.spare().extend_from_slice(&[8; 999_990]);
+    assert_eq!(frames.next_frame().unwrap().unwrap(), &[8; 1_000_000][..]);
+}
+
+#[test]
 fn a_frame_like_the_last_leaves_room_so_that_the_read_tells_of_the_end() {
     for length in [100, 16_000, 60_000] {
         let mut frames = FrameBuffer::new(MAX_FRAME_BYTES);

@@ -42,6 +42,8 @@ impl Connection {
     /// The next whole frame; `None` when the client has closed the connection between frames.
     async fn next_frame(&mut self) -> Result<Option<BytesMut>, CloseReason> {
         let mut progress = None;
+        // The share of the request before is given back, and with it that of the bytes behind it.
+        self.count()?;
         loop {
             if let Some(frame) = self.received.next_frame()? {
                 return Ok(Some(frame));

@@ -1,10 +1,12 @@
-//! Requests whose client is gone.
+//! Requests whose client is gone, and the memory of requests that come together.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
+use bytes::Bytes;
 use levada_wire::messages::create_topics_request::CreatableTopic;
-use levada_wire::messages::{ApiVersionsRequest, CreateTopicsRequest};
+use levada_wire::messages::produce_request::{PartitionProduceData, TopicProduceData};
+use levada_wire::messages::{ApiVersionsRequest, CreateTopicsRequest, ProduceRequest};
 use socket2::SockRef;
 
 use super::*;
@@ -14,12 +16,40 @@ use crate::server::Server;
 /// Time within which a topic is created on any machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+fn start(home: &tempfile::TempDir) -> Server {
+    let directory = format!("log.dirs={}", home.path().display());
+    let flags = [&*directory, "listeners=PLAINTEXT://127.0.0.1:0", "levada.http.listen="];
+    Server::start(BrokerConfig::load(&Sources::flags(flags)).unwrap()).unwrap()
+}
+
+#[test]
+fn the_beginning_of_a_request_behind_another_counts_once_that_is_answered() {
+    let home = tempfile::tempdir().unwrap();
+    let server = start(&home);
+    let mut client = TcpStream::connect(server.kafka_addresses()[0]).unwrap();
+    let mut partition = PartitionProduceData::default();
+    partition.records = Some(Bytes::from(vec![0; 300_000]));
+    let mut topic = TopicProduceData::default();
+    (topic.name, topic.partition_data) = ("none".into(), vec![partition]);
+    let mut request = ProduceRequest::default();
+    (request.acks, request.topic_data) = (1, vec![topic]);
+    let produce = levada_wire::encode_request(1, None, 9, &request).unwrap();
+    client.write_all(&[&produce[..], &produce[..100_000]].concat()).unwrap();
+    let mut size = [0; 4];
+    client.read_exact(&mut size).unwrap();
+    let (memory, begun) = (server.broker.request_memory(), Instant::now());
+    while memory.held_bytes() < 100_000 {
+        assert!(begun.elapsed() < PATIENCE, "{} bytes count", memory.held_bytes());
+        std::thread::yield_now();
+    }
+    drop(client);
+    server.stop();
+}
+
 #[test]
 fn a_change_behind_an_answer_that_cannot_be_sent_runs_to_its_end() {
     let home = tempfile::tempdir().unwrap();
-    let directory = format!("log.dirs={}", home.path().display());
-    let flags = [&*directory, "listeners=PLAINTEXT://127.0.0.1:0", "levada.http.listen="];
-    let server = Server::start(BrokerConfig::load(&Sources::flags(flags)).unwrap()).unwrap();
+    let server = start(&home);
     let mut client = TcpStream::connect(server.kafka_addresses()[0]).unwrap();
     let versions = levada_wire::encode_request(1, None, 0, &ApiVersionsRequest::default()).unwrap();
     client.write_all(&versions).unwrap();
