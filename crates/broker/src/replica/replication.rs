@@ -14,11 +14,13 @@ use levada_wire::messages::{AlterPartitionRequest, AlterPartitionResponse};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use crate::clock::uptime_ms;
+use crate::clock::{now_ms, uptime_ms};
 use crate::cluster::ClusterMembership;
 use crate::config::LiveConfig;
+use crate::error_code::ErrorCode;
 use crate::metadata::Metadata;
 use crate::replica::Replicas;
+use crate::replica::lane::RepeatedWarning;
 use crate::replica::throttle::Throttles;
 
 /// Longest wait for a registration before the next check for changes.
@@ -57,6 +59,7 @@ pub(crate) struct Replication {
     throttles: Throttles,
     updates: Mutex<IsrUpdates>,
     submitted: Notify,
+    refusal_warning: RepeatedWarning,
     expansions: AtomicU64,
     shrinks: AtomicU64,
     failures: AtomicU64,
@@ -64,10 +67,20 @@ pub(crate) struct Replication {
 
 impl Replication {
     pub(crate) fn new(config: Arc<LiveConfig>, metadata: Arc<Metadata>) -> Self {
-        let (updates, submitted) = Default::default();
+        let (updates, submitted, refusal_warning) = Default::default();
         let (expansions, shrinks, failures) = Default::default();
         let throttles = Throttles::new(&config);
-        Self { config, metadata, throttles, updates, submitted, expansions, shrinks, failures }
+        Self {
+            config,
+            metadata,
+            throttles,
+            updates,
+            submitted,
+            refusal_warning,
+            expansions,
+            shrinks,
+            failures,
+        }
     }
 
     /// Limits to the bytes of replicas out of sync.
@@ -136,6 +149,21 @@ impl Replication {
         self.updates.lock().poll(self.node_id(), broker_epoch, uptime_ms())
     }
 
+    /// Logs that the controller has refused a whole request: a line in half a minute, since the
+    /// broker repeats the request.
+    fn tell_refused(&self, code: i16) {
+        if self.refusal_warning.is_due(now_ms()) {
+            let error = ErrorCode::of_code(code).map_or("unknown", ErrorCode::name);
+            tracing::warn!(
+                code,
+                error,
+                "the controller refuses to change replicas in sync; the broker repeats the request"
+            );
+        } else {
+            tracing::debug!(code, "the controller refuses to change replicas in sync");
+        }
+    }
+
     /// Counts since the start.
     pub(crate) fn isr_counts(&self) -> IsrCounts {
         let read = |of: &AtomicU64| of.load(Ordering::Relaxed);
@@ -178,10 +206,7 @@ impl Replicas {
             let answer =
                 membership.request(RequestClass::Isr, controller::ALTER_PARTITION, request).await.ok();
             if let Some(code) = answer.as_ref().map(|answer| answer.error_code).filter(|code| *code != 0) {
-                tracing::warn!(
-                    code,
-                    "the controller has not changed replicas in sync; the broker repeats the request"
-                );
+                replication.tell_refused(code);
             }
             self.isr_answered(number, answer.as_ref());
         }

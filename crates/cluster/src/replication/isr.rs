@@ -4,7 +4,7 @@
 //! The driver sends the request of [`IsrUpdates::poll`], passes its answer to
 //! [`IsrUpdates::answered`], and gives each result to the partition's [`Leader`](super::Leader).
 //! A change whose answer is missing or an error of the whole request stays, and is sent again after
-//! a pause.
+//! a pause, which doubles with each such error.
 
 use std::collections::BTreeMap;
 
@@ -19,8 +19,10 @@ use crate::errors;
 #[cfg(test)]
 mod tests;
 
-/// Pause before a change is sent again, as in Kafka.
+/// Pause before a change is sent again, as in Kafka. In Kafka it does not grow; here it doubles, up
+/// to [`RETRY_MAX_MS`], while the controller refuses whole requests.
 const RETRY_MS: i64 = 50;
+const RETRY_MAX_MS: i64 = 1000;
 
 /// Most partitions in one request: the controller changes them in one transaction.
 pub const MAX_CHANGES: usize = 1000;
@@ -43,6 +45,8 @@ pub struct IsrUpdates {
     waiting: BTreeMap<ReplicaKey, IsrChange>,
     in_flight: Option<(u64, BTreeMap<ReplicaKey, IsrChange>)>,
     last_request: u64,
+    /// Number of whole requests that the controller has refused one after the other.
+    refusals: u32,
     /// No request is sent before this time.
     retry_ms: Option<i64>,
 }
@@ -62,7 +66,7 @@ impl IsrUpdates {
     /// Takes a change that the controller has refused for now, unless a later one waits.
     pub fn retry(&mut self, partition: ReplicaKey, change: IsrChange, now_ms: i64) {
         self.waiting.entry(partition).or_insert(change);
-        self.pause(now_ms);
+        self.retry_ms = Some(now_ms.saturating_add(RETRY_MS));
     }
 
     /// The time at which to poll again; `None` if nothing waits for a time.
@@ -119,16 +123,16 @@ impl IsrUpdates {
             }
         }
         if !left.is_empty() {
-            self.pause(now_ms);
+            let pause = (RETRY_MS << self.refusals.min(16)).min(RETRY_MAX_MS);
+            self.retry_ms = Some(now_ms.saturating_add(pause));
         }
+        // Without an answer, another controller may already be there.
+        let is_refused = response.is_some() && judged.is_none();
+        self.refusals = if is_refused { self.refusals.saturating_add(1) } else { 0 };
         for (partition, change) in left {
             self.waiting.entry(partition).or_insert(change);
         }
         results
-    }
-
-    fn pause(&mut self, now_ms: i64) {
-        self.retry_ms = Some(now_ms.saturating_add(RETRY_MS));
     }
 }
 

@@ -106,6 +106,27 @@ fn a_failed_request_is_sent_again_after_a_pause() {
 }
 
 #[test]
+fn a_request_that_is_refused_as_a_whole_is_repeated_ever_more_rarely() {
+    let mut updates = IsrUpdates::new();
+    let refuse = |updates: &mut IsrUpdates, now_ms| {
+        updates.submit(key(1, 0), change(1));
+        let (number, _) = updates.poll(NODE, EPOCH, now_ms).expect("a change is due");
+        updates.answered(number, Some(&failed(errors::CLUSTER_AUTHORIZATION_FAILED)), now_ms);
+        updates.deadline().expect("the change is repeated") - now_ms
+    };
+    let (mut now_ms, mut pauses) = (0, Vec::new());
+    for _ in 0..7 {
+        let pause = refuse(&mut updates, now_ms);
+        now_ms += pause;
+        pauses.push(pause);
+    }
+    assert_eq!(pauses, [50, 100, 200, 400, 800, 1000, 1000]);
+    let (number, _) = updates.poll(NODE, EPOCH, now_ms).expect("a change is due");
+    assert_eq!(updates.answered(number, Some(&answer(&[(1, 0, 0)])), now_ms).len(), 1);
+    assert_eq!(refuse(&mut updates, now_ms), 50, "after an answer the pause is short again");
+}
+
+#[test]
 fn a_later_change_replaces_one_that_is_sent_again() {
     let mut updates = IsrUpdates::new();
     updates.submit(key(1, 0), change(1));
