@@ -6,6 +6,7 @@ mod lines;
 mod partitioner;
 mod producer;
 mod record;
+mod waiting;
 
 use std::io::{self, IsTerminal, Read};
 use std::os::fd::AsFd;
@@ -34,7 +35,8 @@ const IDLE: Duration = Duration::from_millis(100);
 ///
 /// Lines with a key go to the partition that Kafka's own clients choose for that key; lines without
 /// a key fill batches, for one partition after the other. Requests that a restart of the broker
-/// interrupts are sent again, and stored once. Ctrl-C sends the lines that were read, and ends.
+/// interrupts are sent again, and stored once; lines for a partition without a leader wait, and
+/// those for other partitions go on. Ctrl-C sends the lines that were read, and ends.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   levada produce clicks < clicks.txt
@@ -171,6 +173,7 @@ fn feed_lines<R: Read + AsFd>(
         if is_asked() {
             lines.close();
         }
+        batches.tend()?;
         if batches.age().is_some_and(|age| age >= age_max) {
             batches.flush()?;
         }
@@ -183,14 +186,14 @@ fn feed_lines<R: Read + AsFd>(
                 Ok(record) => batches.push(&record, number)?,
                 Err(failure) => {
                     // The lines before it are good.
-                    batches.flush()?;
+                    batches.finish()?;
                     return Err(failure);
                 }
             },
         }
         bar.set_position(batches.acknowledged_bytes());
     }
-    batches.flush()?;
+    batches.finish()?;
     if lines.has_rest() {
         tell!("not sent: line {}, whose end has not arrived", lines.number() + 1);
     }

@@ -1,7 +1,9 @@
 //! Records in progress: collected in one batch per partition, sent when a batch is full or the
-//! input pauses, sent again after a restart of the broker, and counted when acknowledged.
+//! input pauses, sent again after a restart of the broker, and counted when acknowledged. A batch
+//! whose partition has no leader waits, and the batches of other partitions go on.
 
 use std::collections::BTreeMap;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -13,8 +15,9 @@ use levada_wire::messages::{ProduceRequest, ProduceResponse};
 use super::partitioner::partition_of;
 use super::producer::Producer;
 use super::record::Record;
+use super::waiting::{Ready, Waiting};
 use super::{Acks, Args};
-use crate::cluster::{Cluster, NO_LEADER, Outage, Topic};
+use crate::cluster::{Cluster, NO_LEADER, Outage, Topic, passes};
 use crate::failure::{Cause, Failure};
 use crate::output::counted;
 use crate::{interrupt, kafka_error, time};
@@ -27,6 +30,11 @@ const DUPLICATE_SEQUENCE_NUMBER: i16 = 46;
 const REQUEST_TIMED_OUT: i16 = 7;
 const NOT_ENOUGH_REPLICAS_AFTER_APPEND: i16 = 20;
 
+/// Bytes of batches that may wait for their partitions, as `buffer.memory` of Kafka's producers.
+const WAITING_BYTES_MAX: usize = 32 << 20;
+/// Interval between checks for a signal while nothing else is to be done.
+const INTERRUPT_CHECK: Duration = Duration::from_millis(100);
+
 /// Batches being filled.
 pub(super) struct Batches<'a> {
     cluster: Cluster,
@@ -35,6 +43,13 @@ pub(super) struct Batches<'a> {
     /// `None` where requests are not sent again.
     producer: Option<Producer>,
     pending: BTreeMap<i32, Pending>,
+    /// Batches whose partitions cannot take them now.
+    waiting: Waiting,
+    outage: Outage,
+    /// The leaders may have changed.
+    is_stale: bool,
+    /// The first failure of a batch that was given up.
+    lost: Option<Failure>,
     /// Since when a record waits in `pending`.
     waiting_since: Option<Instant>,
     /// Partition of records without a key until that batch leaves.
@@ -61,6 +76,10 @@ impl<'a> Batches<'a> {
             args,
             producer,
             pending: BTreeMap::new(),
+            waiting: Waiting::default(),
+            outage: Outage::none(Some(args.timeout())),
+            is_stale: false,
+            lost: None,
             waiting_since: None,
             current: 0,
             acknowledged_records: 0,
@@ -108,7 +127,7 @@ impl<'a> Batches<'a> {
         Ok(())
     }
 
-    /// Sends every batch.
+    /// Sends every batch once; those that have to wait are not waited for.
     pub(super) fn flush(&mut self) -> Result<(), Failure> {
         if self.pending.is_empty() {
             return Ok(());
@@ -118,8 +137,9 @@ impl<'a> Batches<'a> {
         partitions.into_iter().try_for_each(|partition| self.send(partition))
     }
 
-    /// Prints which records were never sent.
+    /// Prints which records were not acknowledged, or never sent.
     pub(super) fn tell_unsent(&self) {
+        self.waiting.tell_lost(&self.topic.name);
         for (partition, pending) in &self.pending {
             tell!("not sent: {} for {}/{partition}", pending.shown(), self.topic.name);
         }
@@ -149,61 +169,116 @@ impl<'a> Batches<'a> {
         if self.pending.is_empty() {
             self.waiting_since = None;
         }
-        let (records, shown) = (pending.builder.len() as u64, pending.shown());
-        match self.deliver(partition, pending.builder) {
-            Ok(()) => {
-                self.acknowledged_records += records;
-                self.acknowledged_bytes += pending.bytes;
-                Ok(())
-            }
-            Err((failure, may_be_stored)) => {
-                let doubt = if may_be_stored { "; the broker may have stored them anyway" } else { "" };
-                tell!("not acknowledged: {shown} for {}/{partition}{doubt}", self.topic.name);
-                Err(failure)
-            }
+        let batch = Ready::new(pending.shown(), pending.builder, pending.bytes);
+        if self.waiting.has(partition) {
+            self.waiting.push(partition, batch);
+        } else if let Some(batch) = self.attempt(partition, batch)? {
+            self.waiting.push(partition, batch);
         }
+        self.make_room()
     }
 
-    /// Sends one batch until it is acknowledged; without a producer's number only once. A failure
-    /// is returned with true if the broker may have stored the batch.
-    fn deliver(&mut self, partition: i32, builder: Builder) -> Result<(), (Failure, bool)> {
-        let builder = match &mut self.producer {
-            Some(producer) => producer.number(partition, builder),
-            None => builder,
-        };
-        let encoded = |error| (Failure::new(format!("cannot encode a batch: {error}")), false);
-        let batch = builder.build().map_err(encoded)?.freeze();
-        let mut outage = Outage::none(Some(self.args.timeout()));
-        let mut attempt = Attempt::default();
-        let mut may_be_stored = false;
-        loop {
-            let failure = match self.request(partition, batch.clone(), &mut attempt) {
-                Ok(()) => {
-                    outage.over();
-                    return Ok(());
+    /// Sends the batches again that wait for their partitions, if it is time.
+    pub(super) fn tend(&mut self) -> Result<(), Failure> {
+        if self.waiting.is_due() { self.retry() } else { Ok(()) }
+    }
+
+    /// Sends every batch, and waits until each is acknowledged or has waited for too long.
+    ///
+    /// # Errors
+    /// The first failure of a batch that was given up, also in an earlier call.
+    pub(super) fn finish(&mut self) -> Result<(), Failure> {
+        self.flush()?;
+        while !self.waiting.is_empty() {
+            if interrupt::is_asked() {
+                let last = self.waiting.last_failure.take();
+                return Err(last.or(self.lost.take()).unwrap_or(Failure::Interrupted));
+            }
+            thread::sleep(self.waiting.until_due().min(INTERRUPT_CHECK));
+            self.tend()?;
+        }
+        self.lost.take().map_or(Ok(()), Err)
+    }
+
+    /// Reads no further lines while too many bytes wait.
+    fn make_room(&mut self) -> Result<(), Failure> {
+        while self.waiting.size_bytes() > WAITING_BYTES_MAX && !interrupt::is_asked() {
+            thread::sleep(self.waiting.until_due().min(INTERRUPT_CHECK));
+            self.tend()?;
+        }
+        Ok(())
+    }
+
+    fn retry(&mut self) -> Result<(), Failure> {
+        self.is_stale = true;
+        for partition in self.waiting.partitions() {
+            while let Some(batch) = self.waiting.pop(partition) {
+                if let Some(batch) = self.attempt(partition, batch)? {
+                    self.waiting.put_back(partition, batch);
+                    break;
                 }
-                Err(failure) if failure.cause() == Cause::Code(DUPLICATE_SEQUENCE_NUMBER) => return Ok(()),
-                Err(failure) => failure,
-            };
-            may_be_stored |= attempt.is_sent && leaves_doubt(failure.cause());
-            if self.producer.is_none() {
-                return Err((failure, may_be_stored));
             }
-            let borne = outage.bear(&mut self.cluster, failure, &interrupt::is_asked);
-            borne.map_err(|failure| (failure, may_be_stored))?;
-            attempt = Attempt { is_stale: true, is_sent: false };
         }
+        self.waiting.pause();
+        Ok(())
     }
 
-    fn request(&mut self, partition: i32, batch: Bytes, attempt: &mut Attempt) -> Result<(), Failure> {
-        if attempt.is_stale {
+    /// Sends a batch once. Returns the batch if it has to wait. A batch that has waited for too
+    /// long is given up, and others go on.
+    ///
+    /// # Errors
+    /// The failure is not one of this partition alone, or does not pass.
+    fn attempt(&mut self, partition: i32, mut batch: Ready) -> Result<Option<Ready>, Failure> {
+        let mut is_sent = false;
+        let failure = match self.request(partition, &mut batch, &mut is_sent) {
+            // The broker has the batch, and the answer to an earlier attempt was lost.
+            Err(failure) if failure.cause() == Cause::Code(DUPLICATE_SEQUENCE_NUMBER) => None,
+            done => done.err(),
+        };
+        let Some(failure) = failure else {
+            self.outage.over();
+            self.waiting.has_progress = true;
+            self.acknowledged_records += batch.records;
+            self.acknowledged_bytes += batch.bytes;
+            return Ok(None);
+        };
+        self.is_stale |= is_sent || failure.cause() == Cause::Connection;
+        batch.note(is_sent && leaves_doubt(failure.cause()));
+        if self.producer.is_none() || !passes(&failure) {
+            batch.tell_lost(&self.topic.name, partition);
+            return Err(failure);
+        }
+        if batch.age() >= self.args.timeout() {
+            batch.tell_lost(&self.topic.name, partition);
+            self.lost.get_or_insert(failure);
+            if batch.is_numbered() {
+                // The broker expects the numbers of the batch before those of later ones.
+                self.producer = Some(Producer::new(&mut self.cluster)?);
+            }
+            return Ok(None);
+        }
+        if failure.cause() == Cause::Connection {
+            let reconnected = self.outage.bear(&mut self.cluster, failure, &interrupt::is_asked);
+            reconnected.inspect_err(|_| batch.tell_lost(&self.topic.name, partition))?;
+        } else {
+            batch.tell_waiting(&failure);
+            self.waiting.last_failure = Some(failure);
+        }
+        Ok(Some(batch))
+    }
+
+    /// Sends a batch; `is_sent` becomes true once the connection has taken bytes of it.
+    fn request(&mut self, partition: i32, batch: &mut Ready, is_sent: &mut bool) -> Result<(), Failure> {
+        if self.is_stale {
             self.topic = self.cluster.present_topic(&self.args.topic)?;
+            self.is_stale = false;
         }
         let leader = self.topic.present_leader(partition)?;
+        let bytes = batch.encoded(partition, self.producer.as_mut())?;
         let client = self.cluster.open_broker(leader)?;
         let version = client.best_version::<ProduceRequest>()?;
-        let request = request(&self.topic, version, (partition, batch), self.args.acks);
-        attempt.is_sent = true;
+        let request = request(&self.topic, version, (partition, bytes), self.args.acks);
+        *is_sent = true;
         if self.args.acks == Acks::Nobody {
             client.send_request(version, &request)?;
             return Ok(());
@@ -212,15 +287,6 @@ impl<'a> Batches<'a> {
         let checked = check(&response, &format!("produce to {}/{partition}", self.topic.name));
         kafka_error::needing(checked, "write", &format!("--topic {}", self.topic.name))
     }
-}
-
-/// One attempt to send a batch.
-#[derive(Default)]
-struct Attempt {
-    /// The leaders may have changed.
-    is_stale: bool,
-    /// The connection has taken bytes of the request, perhaps all.
-    is_sent: bool,
 }
 
 /// True for failures of a request after which the broker may have the batch: it also answers with

@@ -47,19 +47,23 @@ fn storing(
         ApiKey::InitProducerId => asked.answer(&InitProducerIdResponse::default()),
         _ => {
             let request = asked.decoded::<ProduceRequest>();
-            let mut data = request.topic_data[0].partition_data.clone();
-            let one = data.remove(0);
-            let mut partition = PartitionProduceResponse::default();
-            partition.index = one.index;
-            partition.error_code = take(asked, one.index, one.records.unwrap());
-            let mut topic = TopicProduceResponse::default();
-            topic.name = request.topic_data[0].name.clone();
-            topic.partition_responses = vec![partition];
-            let mut response = ProduceResponse::default();
-            response.responses = vec![topic];
-            if request.acks == 0 { Some(Bytes::new()) } else { asked.answer(&response) }
+            let one = &request.topic_data[0].partition_data[0];
+            let error_code = take(asked, one.index, one.records.clone().unwrap());
+            answered(asked, &request, error_code)
         }
     })
+}
+
+/// The answer about the only partition of a request.
+fn answered(asked: &Asked, request: &ProduceRequest, error_code: i16) -> Option<Bytes> {
+    let mut partition = PartitionProduceResponse::default();
+    (partition.index, partition.error_code) = (request.topic_data[0].partition_data[0].index, error_code);
+    let mut topic = TopicProduceResponse::default();
+    topic.name = request.topic_data[0].name.clone();
+    topic.partition_responses = vec![partition];
+    let mut response = ProduceResponse::default();
+    response.responses = vec![topic];
+    if request.acks == 0 { Some(Bytes::new()) } else { asked.answer(&response) }
 }
 
 fn batches<'a>(broker: &FakeBroker, args: &'a Args) -> Batches<'a> {
@@ -297,8 +301,69 @@ fn refusals_that_pass_are_outlasted() {
     let args = arguments(&["-b", broker.address()]);
     let mut batches = batches(&broker, &args);
     batches.push(&value("v"), 1).unwrap();
-    batches.flush().unwrap();
+    batches.finish().unwrap();
     assert_eq!(batches.acknowledged_records(), 1);
+}
+
+/// A record for this partition.
+fn aimed(partition: i32) -> Record<'static> {
+    Record { partition: Some(partition), ..value("v") }
+}
+
+#[test]
+fn records_of_a_partition_without_a_leader_wait_while_others_are_stored() {
+    let has_leader = Arc::new(AtomicUsize::new(0));
+    let seen = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let (led, stored) = (Arc::clone(&has_leader), Arc::clone(&seen));
+    let broker = FakeBroker::start(move |asked| match asked.header.api {
+        ApiKey::Metadata if led.load(Ordering::SeqCst) == 0 => asked.metadata(&[("clicks", 1, &[-1, 1])]),
+        ApiKey::Metadata => asked.metadata(&[("clicks", 1, &[1, 1])]),
+        ApiKey::InitProducerId => asked.answer(&InitProducerIdResponse::default()),
+        _ => {
+            let request = asked.decoded::<ProduceRequest>();
+            let one = &request.topic_data[0].partition_data[0];
+            let batch = one.records.as_ref().unwrap();
+            stored.lock().unwrap().push((one.index, BatchView::parse(batch).unwrap().base_sequence()));
+            answered(asked, &request, 0)
+        }
+    });
+    let args = arguments(&["-b", broker.address()]);
+    let mut batches = batches(&broker, &args);
+    let started = Instant::now();
+    for line in 1..=2 {
+        for partition in [0, 1] {
+            batches.push(&aimed(partition), line).unwrap();
+        }
+        batches.flush().unwrap();
+    }
+    assert_eq!(*seen.lock().unwrap(), [(1, 0), (1, 1)], "the other partition goes on");
+    assert!(started.elapsed() < Duration::from_secs(10), "no wait for a leader: {:?}", started.elapsed());
+    has_leader.store(1, Ordering::SeqCst);
+    batches.finish().unwrap();
+    assert_eq!(*seen.lock().unwrap(), [(1, 0), (1, 1), (0, 0), (0, 1)], "in their order, without a gap");
+    assert_eq!(batches.acknowledged_records(), 4);
+}
+
+#[test]
+fn records_that_wait_for_a_leader_too_long_are_given_up_and_their_partition_is_named() {
+    let broker = storing(&[-1, 1], |_, partition, _| {
+        assert_eq!(partition, 1);
+        0
+    });
+    let args = arguments(&["-b", broker.address(), "--timeout", "300ms"]);
+    let mut batches = batches(&broker, &args);
+    let started = Instant::now();
+    for partition in [0, 1, 0, 1] {
+        batches.push(&aimed(partition), 1).unwrap();
+        batches.flush().unwrap();
+    }
+    let failure = batches.finish().unwrap_err();
+    assert!(failure.line().contains("clicks/0"), "{}", failure.line());
+    assert_eq!((failure.cause(), batches.acknowledged_records()), (Cause::Code(5), 2));
+    assert!(started.elapsed() < Duration::from_secs(30), "{:?}", started.elapsed());
+    batches.push(&aimed(1), 1).unwrap();
+    batches.finish().unwrap();
+    assert_eq!(batches.acknowledged_records(), 3);
 }
 
 #[test]

@@ -1,0 +1,183 @@
+//! Batches whose partitions cannot take them now: no broker leads, or the leader refuses for a
+//! reason that passes. They wait in the order of their partition.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use levada_log::batch::Builder;
+
+use super::producer::Producer;
+use crate::failure::Failure;
+
+/// Pauses between two attempts: the first and the longest.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+/// Time after which a refusal is printed: most pass within a moment, as leaders move.
+const QUIET: Duration = Duration::from_secs(5);
+
+/// A batch that is complete.
+pub(super) struct Ready {
+    /// The records until the first attempt to send them.
+    builder: Option<Builder>,
+    /// The batch from then on, with the numbers of its producer.
+    encoded: Bytes,
+    pub(super) records: u64,
+    /// Bytes of keys and values.
+    pub(super) bytes: u64,
+    size_bytes: usize,
+    /// Number of records, and of which lines.
+    shown: String,
+    since: Instant,
+    /// The broker may have stored the batch.
+    is_in_doubt: bool,
+    /// The user knows that it waits.
+    is_told: bool,
+}
+
+impl Ready {
+    pub(super) fn new(shown: String, builder: Builder, bytes: u64) -> Self {
+        Self {
+            records: builder.len() as u64,
+            size_bytes: builder.size_bytes(),
+            builder: Some(builder),
+            encoded: Bytes::new(),
+            bytes,
+            shown,
+            since: Instant::now(),
+            is_in_doubt: false,
+            is_told: false,
+        }
+    }
+
+    /// The batch, which gets the producer's next numbers the first time.
+    pub(super) fn encoded(
+        &mut self,
+        partition: i32,
+        producer: Option<&mut Producer>,
+    ) -> Result<Bytes, Failure> {
+        if let Some(builder) = self.builder.take() {
+            let builder = match producer {
+                Some(producer) => producer.number(partition, builder),
+                None => builder,
+            };
+            let refused = |error| Failure::new(format!("cannot encode a batch: {error}"));
+            self.encoded = builder.build().map_err(refused)?.freeze();
+        }
+        Ok(self.encoded.clone())
+    }
+
+    /// True if the producer has numbered it.
+    pub(super) fn is_numbered(&self) -> bool {
+        self.builder.is_none()
+    }
+
+    /// Time since the batch was complete.
+    pub(super) fn age(&self) -> Duration {
+        self.since.elapsed()
+    }
+
+    /// Notes an attempt, after which the broker may have stored the batch or not.
+    pub(super) fn note(&mut self, is_in_doubt: bool) {
+        self.is_in_doubt |= is_in_doubt;
+    }
+
+    /// Prints why the batch waits, once.
+    pub(super) fn tell_waiting(&mut self, failure: &Failure) {
+        if !self.is_told && self.age() >= QUIET {
+            self.is_told = true;
+            tell!("{}; trying again: {}", failure.line(), self.shown);
+        }
+    }
+
+    /// Prints that the batch was not acknowledged.
+    pub(super) fn tell_lost(&self, topic: &str, partition: i32) {
+        let doubt = if self.is_in_doubt { "; the broker may have stored them anyway" } else { "" };
+        tell!("not acknowledged: {} for {topic}/{partition}{doubt}", self.shown);
+    }
+}
+
+/// Batches that wait, by partition.
+#[derive(Default)]
+pub(super) struct Waiting {
+    /// No queue is empty.
+    queues: BTreeMap<i32, VecDeque<Ready>>,
+    size_bytes: usize,
+    /// Time and pause of the next attempt.
+    next: Option<(Instant, Duration)>,
+    /// A batch was acknowledged since the last attempt.
+    pub(super) has_progress: bool,
+    /// The failure of the last attempt.
+    pub(super) last_failure: Option<Failure>,
+}
+
+impl Waiting {
+    pub(super) fn is_empty(&self) -> bool {
+        self.queues.is_empty()
+    }
+
+    /// True if later batches of the partition have to wait as well.
+    pub(super) fn has(&self, partition: i32) -> bool {
+        self.queues.contains_key(&partition)
+    }
+
+    /// The partitions with batches that wait.
+    pub(super) fn partitions(&self) -> Vec<i32> {
+        self.queues.keys().copied().collect()
+    }
+
+    /// Bytes of all batches, before compression.
+    pub(super) fn size_bytes(&self) -> usize {
+        self.size_bytes
+    }
+
+    /// Adds a batch behind those of its partition.
+    pub(super) fn push(&mut self, partition: i32, batch: Ready) {
+        self.size_bytes += batch.size_bytes;
+        self.queues.entry(partition).or_default().push_back(batch);
+        self.next.get_or_insert_with(|| (Instant::now() + FIRST_PAUSE, FIRST_PAUSE));
+    }
+
+    /// Takes the first batch of a partition.
+    pub(super) fn pop(&mut self, partition: i32) -> Option<Ready> {
+        let queue = self.queues.get_mut(&partition)?;
+        let batch = queue.pop_front()?;
+        if queue.is_empty() {
+            self.queues.remove(&partition);
+        }
+        self.size_bytes -= batch.size_bytes;
+        Some(batch)
+    }
+
+    /// Returns a batch to the front of its partition.
+    pub(super) fn put_back(&mut self, partition: i32, batch: Ready) {
+        self.size_bytes += batch.size_bytes;
+        self.queues.entry(partition).or_default().push_front(batch);
+    }
+
+    /// Time until the next attempt.
+    pub(super) fn until_due(&self) -> Duration {
+        self.next.map_or(Duration::ZERO, |(at, _)| at.saturating_duration_since(Instant::now()))
+    }
+
+    /// True if batches wait, and it is time for the next attempt.
+    pub(super) fn is_due(&self) -> bool {
+        !self.is_empty() && self.until_due().is_zero()
+    }
+
+    /// Sets the time of the next attempt, after one.
+    pub(super) fn pause(&mut self) {
+        let before = self.next.map_or(FIRST_PAUSE, |(_, pause)| pause);
+        let has_progress = std::mem::take(&mut self.has_progress);
+        let pause = if has_progress { FIRST_PAUSE } else { (before * 2).min(LONGEST_PAUSE) };
+        self.next = (!self.is_empty()).then(|| (Instant::now() + pause, pause));
+        self.last_failure.take_if(|_| self.queues.is_empty());
+    }
+
+    /// Prints which batches were not acknowledged.
+    pub(super) fn tell_lost(&self, topic: &str) {
+        for (partition, queue) in &self.queues {
+            queue.iter().for_each(|batch| batch.tell_lost(topic, *partition));
+        }
+    }
+}
