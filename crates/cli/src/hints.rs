@@ -74,12 +74,17 @@ pub(crate) fn translated(mut error: Error) -> Error {
         return error;
     }
     let found = ELSEWHERE.iter().find(|(names, _)| names.contains(&name));
+    let is_of_serve =
+        error.get(ContextKind::Usage).is_some_and(|usage| usage.to_string().contains("levada serve"));
     let tip = match found {
         Some((_, tip)) => (*tip).to_owned(),
         // Kafka's programs take the file without an option.
         None if name.ends_with(".properties") => {
             "pass a properties file with an option: `levada serve --config FILE`, or `--command-config FILE` for client commands"
                 .to_owned()
+        }
+        None if is_of_serve && !name.starts_with('-') => {
+            "pass the configuration file with an option: `levada serve --config FILE`".to_owned()
         }
         None => return error,
     };
@@ -127,6 +132,18 @@ mod tests {
                 && said.contains("tip: pass a properties file with an option"),
             "{said}"
         );
+    }
+
+    #[test]
+    fn a_word_behind_serve_is_told_of_the_option_for_the_file() {
+        for word in ["./foo", "levada.conf", "/etc/levada"] {
+            let error = Cli::try_parse_from(["levada", "serve", word]).unwrap_err();
+            let said = translated(error).to_string();
+            assert!(said.contains("`levada serve --config FILE`"), "{word}: {said}");
+        }
+        let error = Cli::try_parse_from(["levada", "serve", "--confg", "foo"]).unwrap_err();
+        let said = translated(error).to_string();
+        assert!(said.contains("'--config'") && !said.contains("FILE`"), "{said}");
     }
 
     #[test]
