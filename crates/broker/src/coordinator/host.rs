@@ -9,6 +9,7 @@
 //! has a new machine, and results of an earlier term are dropped.
 
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::mem::discriminant;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -60,7 +61,7 @@ struct State<M: Machine> {
     term: u64,
     /// The leader epoch in which the machine was loaded, or is being loaded.
     leader_epoch: Option<i32>,
-    /// Announcements that came during the load; none while nothing is loaded.
+    /// The last announcement of each kind that came during the load; none while nothing is loaded.
     held: Option<Vec<M::Event>>,
     /// Changes of the state that the next machine applies once it is loaded; only while the
     /// partition is expected.
@@ -197,12 +198,12 @@ impl<M: Machine> Host<M> {
         self.slots.all().iter().for_each(|slot| slot.step_loaded_or_hold(event()));
     }
 
-    /// Steps every coordinator, loaded or not.
+    /// Steps every coordinator, loaded or not, with an announcement that holds until the next.
     pub(crate) fn step_all(&self, event: impl Fn() -> M::Event) {
         self.slots.all().iter().for_each(|slot| slot.step_or_hold(event()));
     }
 
-    /// Steps the coordinator of partition `index`, loaded or not.
+    /// As [`Host::step_all`], the coordinator of partition `index` alone.
     pub(crate) fn step_at(&self, index: i32, event: M::Event) {
         if let Some(slot) = self.slots.at(index) {
             slot.step_or_hold(event);
@@ -442,11 +443,15 @@ impl<M: Machine> Slot<M> {
         }
     }
 
-    /// Steps the machine, or the machine that is being loaded once it is loaded.
+    /// Steps the machine, or the machine that is being loaded once it is loaded. A load may wait
+    /// long for replicas, so that an announcement replaces an earlier one of its kind.
     fn step_or_hold(self: &Arc<Self>, event: M::Event) {
         let mut state = self.state.lock();
         match &mut state.held {
-            Some(held) => held.push(event),
+            Some(held) => {
+                held.retain(|earlier| discriminant(earlier) != discriminant(&event));
+                held.push(event);
+            }
             None => self.step_locked(&mut state, event),
         }
     }

@@ -221,6 +221,8 @@ impl Coordinator {
         self.consumers.clear();
         self.timers.clear();
         self.offsets = OffsetStore::default();
+        // The metadata as of now would stay in memory until the next term.
+        (self.topics, self.own_settings) = (Arc::new(NoTopics), Arc::default());
     }
 
     fn refuse(&mut self, event: &Event, error: GroupError) {

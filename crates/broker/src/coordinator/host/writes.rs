@@ -6,7 +6,7 @@ use std::time::Duration;
 use levada_log::Append;
 use tokio::sync::oneshot;
 
-use super::{Slot, State};
+use super::{Host, Slot, State};
 use crate::clock::now_ms;
 use crate::coordinator::replay::stored;
 use crate::machine::{Machine, PersistFailure, PersistId, Signal, Ticket};
@@ -17,6 +17,14 @@ use crate::tasks::caught;
 /// Kafka's `offsets.commit.timeout.ms`. The coordinator waits for longer: a write that is committed
 /// later takes effect then, as a coordinator that replays the log would have it.
 const ANSWER_WAIT: Duration = Duration::from_secs(5);
+
+impl<M: Machine> Host<M> {
+    /// Number of announcements that wait for the load of a coordinator.
+    #[cfg(test)]
+    pub(crate) fn held_at(&self, index: i32) -> usize {
+        self.slots.at(index).map_or(0, |slot| slot.state.lock().held.as_ref().map_or(0, Vec::len))
+    }
+}
 
 impl<M: Machine> Slot<M> {
     /// Appends a batch; returns the result, or none if a later step reports it.

@@ -128,6 +128,29 @@ fn a_coordinator_serves_once_the_records_that_it_has_loaded_are_replicated() {
     });
 }
 
+#[test]
+fn topics_that_come_while_a_coordinator_waits_for_replicas_take_no_memory() {
+    let mut rig = start();
+    rig.run(async {
+        served(&rig).await;
+        let mut commit = Box::pin(commit(&rig, 3));
+        assert_eq!(begun(&mut commit).await, None);
+    });
+    let node = rig.node;
+    rig.publish(&[PartitionChangeRecord { leader: node, ..change(OFFSETS) }.into()]);
+    for id in 100..110 {
+        rig.create_alone(Uuid::from_bytes([id; 16]), &format!("topic-{id}"));
+    }
+    let held = rig.broker.coordinators().groups().held_at(0);
+    assert!((1..=2).contains(&held), "{held} announcements wait for the load");
+    rig.run(async {
+        assert_eq!(rig.follow_in(OFFSETS, 1).await.error_code, OK);
+        let passing = [GroupError::NotCoordinator, GroupError::CoordinatorLoadInProgress];
+        assert_eq!(committed_after(&rig, &passing).await, Ok(3));
+    });
+    assert_eq!(rig.broker.coordinators().groups().held_at(0), 0);
+}
+
 async fn join(rig: &Rig, group_id: &str) -> JoinOutcome {
     let request = JoinRequest {
         api_version: 3,
