@@ -82,7 +82,8 @@ impl Reader {
 }
 
 /// The replica that the consumer should read from instead of this one: in sync, in the consumer's
-/// rack, with the offset, and of these the replica with the latest log end (KIP-392).
+/// rack, with the offset and with the consumer's listener, and of these the replica with the latest
+/// log end (KIP-392). A consumer that does not know the broker would ask the leader again.
 pub(super) fn nearest(
     context: &Context,
     request: &FetchRequest,
@@ -96,9 +97,11 @@ pub(super) fn nearest(
     config.settings().text(SELECTOR).filter(|class| !class.is_empty())?;
     let holders = partition.led()?.view(|leader| leader.holders(wanted.fetch_offset))?;
     let image = context.broker().metadata().image();
+    let listener = &context.info.listener.name;
     let is_near = |id: &i32| {
-        let broker = image.brokers().broker(*id);
-        broker.is_some_and(|broker| !broker.fenced && broker.rack.as_deref() == Some(rack))
+        let broker = image.brokers().broker(*id).filter(|broker| !broker.fenced);
+        let broker = broker.filter(|broker| broker.rack.as_deref() == Some(rack));
+        broker.is_some_and(|broker| broker.end_points.iter().any(|one| one.name == *listener))
     };
     holders.into_iter().map(|(id, _)| id).find(is_near)
 }

@@ -355,7 +355,8 @@ fn a_consumer_is_sent_to_the_replica_in_its_rack() {
         (&[SELECTOR, "broker.rack=near"], "", 0, -1),
         (&["broker.rack=near"], "far", 0, -1),
     ] {
-        let rig = Rig::start_with(settings);
+        let mut rig = Rig::start_with(settings);
+        rig.let_other_listen_as("PLAINTEXT");
         rig.run(async {
             assert_eq!(rig.produce(1, LONG_MS).await, (OK, 0));
             assert_eq!(rig.produce(1, LONG_MS).await, (OK, 1));
@@ -367,6 +368,20 @@ fn a_consumer_is_sent_to_the_replica_in_its_rack() {
             assert_eq!(has_records, preferred < 0 && offset < 1);
         });
     }
+}
+
+#[test]
+fn a_consumer_is_not_sent_to_a_replica_without_its_listener() {
+    let selector = "replica.selector.class=org.apache.kafka.common.replica.RackAwareReplicaSelector";
+    let mut rig = Rig::start_with(&[selector, "broker.rack=near"]);
+    rig.let_other_listen_as("INTERNAL");
+    rig.run(async {
+        assert_eq!(rig.produce(1, LONG_MS).await, (OK, 0));
+        assert_eq!(rig.follow(1).await.error_code, OK);
+        let fetched = rig.fetch(FetchRequest { rack_id: "far".into(), ..rig.fetch_of(-1, 0) }).await;
+        assert_eq!((fetched.error_code, fetched.preferred_read_replica), (OK, -1));
+        assert!(fetched.records.is_some_and(|records| !records.is_empty()), "nobody else serves it");
+    });
 }
 
 /// A setting of the topic.

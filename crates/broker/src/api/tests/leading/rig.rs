@@ -25,7 +25,7 @@ use crate::broker::Broker;
 use crate::config::{BrokerConfig, Listener, Protocol, Sources};
 use crate::metadata::image::{Image, Position};
 use crate::metadata::records::{
-    PartitionChangeRecord, PartitionRecord, Record, RegisterBrokerRecord, TopicRecord,
+    Endpoint, PartitionChangeRecord, PartitionRecord, Record, RegisterBrokerRecord, TopicRecord,
 };
 use crate::replica::Partition;
 use crate::security::Session;
@@ -45,6 +45,16 @@ pub(super) struct Rig {
     service: Rc<Service>,
     runtime: Runtime,
     _home: tempfile::TempDir,
+}
+
+/// Registration of the other broker, without listeners.
+fn other() -> RegisterBrokerRecord {
+    RegisterBrokerRecord {
+        broker_id: OTHER,
+        broker_epoch: OTHER_EPOCH,
+        rack: Some("far".to_owned()),
+        ..RegisterBrokerRecord::default()
+    }
 }
 
 /// The answer for the partition of a produced batch.
@@ -76,15 +86,16 @@ impl Rig {
         let requests = broker.stats().recorder();
         let service = Rc::new(Service { broker: broker.clone(), stop: Stop::new(), large: None, requests });
         let mut rig = Self { broker, node, image, service, runtime, _home: home };
-        let other = RegisterBrokerRecord {
-            broker_id: OTHER,
-            broker_epoch: OTHER_EPOCH,
-            rack: Some("far".to_owned()),
-            ..RegisterBrokerRecord::default()
-        };
-        rig.publish(&[other.into()]);
+        rig.publish(&[other().into()]);
         rig.create(TOPIC, "t");
         rig
+    }
+
+    /// The other broker has a listener of this name.
+    pub(super) fn let_other_listen_as(&mut self, name: &str) {
+        let endpoint =
+            Endpoint { name: name.to_owned(), host: "other".to_owned(), port: 1, security_protocol: 0 };
+        self.publish(&[RegisterBrokerRecord { end_points: vec![endpoint], ..other() }.into()]);
     }
 
     /// From now on a separate thread answers large requests, as in a broker.
