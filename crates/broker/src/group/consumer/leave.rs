@@ -47,10 +47,13 @@ impl ConsumerGroup {
         current(self) == current(before)
     }
 
-    /// True if a member is still in the epoch in which it had to revoke partitions.
+    /// True if a member is still in the epoch in which it had to revoke partitions. A static member
+    /// that has left for a while is not: its session alone limits its absence.
     pub(in crate::group) fn is_revoking(&self, member_id: &str) -> bool {
-        let member = self.members.get(member_id);
-        member.is_some_and(|member| member.current.state == super::reconcile::UNREVOKED)
+        self.members.get(member_id).is_some_and(|member| {
+            let current = &member.current;
+            current.state == super::reconcile::UNREVOKED && current.epoch != LEFT_FOR_A_WHILE
+        })
     }
 
     /// The tombstones of the whole group.

@@ -127,6 +127,26 @@ fn pair(rig: &mut Rig) -> i32 {
 }
 
 #[test]
+fn a_static_member_that_left_for_a_while_may_stay_away_for_its_session() {
+    let mut rig = rig();
+    let static_member = ConsumerHeartbeatRequest { rebalance_timeout_ms: 10_000, ..enter("a", &["t"]) };
+    ok(&mut rig, named("i", static_member));
+    ok(&mut rig, enter("b", &["t"]));
+    let gives_up = ok(&mut rig, named("i", beat("a", 2)));
+    assert_eq!(gives_up.assigned.unwrap()[&id_of("t")].len(), 2);
+    ok(&mut rig, named("i", beat("a", -2)));
+    let is_member = |rig: &Rig| group(rig).members.iter().any(|member| member.member_id == "a");
+    rig.pass(20_000);
+    assert!(is_member(&rig), "the time to revoke partitions ends no session");
+    let back = ConsumerHeartbeatRequest { rebalance_timeout_ms: 10_000, ..enter("a2", &["t"]) };
+    ok(&mut rig, named("i", back));
+    ok(&mut rig, named("i", beat("a2", -2)));
+    let session_ms = i64::from(rig.config.consumer.session_timeout_ms);
+    rig.pass(session_ms + 1_000);
+    assert_eq!(group(&rig).members.len(), 0, "sessions end");
+}
+
+#[test]
 fn the_hash_of_a_real_kafka() {
     #[derive(Debug)]
     struct Golden;
