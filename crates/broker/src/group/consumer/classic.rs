@@ -113,29 +113,27 @@ impl ConsumerGroup {
     }
 
     /// Removes members that leave or that an operator removes. The instance id alone may name a
-    /// static member of either protocol. Returns the group without the members that exist.
+    /// static member of either protocol, and several entries may name one member. Returns the group
+    /// without the members that exist.
     pub(in crate::group) fn classic_leave(
         &self,
         members: Vec<LeavingMember>,
         topics: &dyn Topics,
     ) -> (Vec<LeftMember>, Draft, Vec<String>) {
-        let (mut draft, mut gone) = (Draft::of(self), Vec::new());
+        let (mut draft, mut gone) = (Draft::of(self), BTreeSet::new());
         let left = members.into_iter().map(|LeavingMember { member_id, group_instance_id }| {
-            let error = match draft.group.leaving(&member_id, group_instance_id.as_deref()) {
-                Ok(member_id) => {
-                    draft.remove(&member_id);
-                    gone.push(member_id);
-                    None
-                }
-                Err(error) => Some(error),
-            };
+            let member = self.leaving(&member_id, group_instance_id.as_deref());
+            let error = member.map(|member_id| gone.insert(member_id)).err();
             LeftMember { member_id, group_instance_id, error }
         });
         let left = left.collect();
+        for member_id in &gone {
+            draft.remove(member_id);
+        }
         if !gone.is_empty() {
             draft.settle_departure(topics);
         }
-        (left, draft, gone)
+        (left, draft, gone.into_iter().collect())
     }
 
     fn leaving(&self, member_id: &str, instance: Option<&str>) -> Result<String, GroupError> {

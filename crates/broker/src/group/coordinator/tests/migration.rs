@@ -272,6 +272,17 @@ fn an_operator_puts_out_members_of_the_consumer_protocol() {
 }
 
 #[test]
+fn a_member_that_leaves_twice_in_one_request_has_left() {
+    let mut rig = rig();
+    let (old, _) = mixed(&mut rig);
+    rig.ask(ConsumerHeartbeatRequest { instance_id: Some("seat".into()), ..enter("static", &["t"]) })
+        .unwrap();
+    let twice = [(&*old, None), ("", Some("seat")), ("static", Some("seat")), (&*old, None)];
+    assert_eq!(rig.leave(&twice), [None; 4]);
+    assert_eq!(rig.leave(&[(&old, None)]), [Some(GroupError::UnknownMemberId)]);
+}
+
+#[test]
 fn a_policy_can_forbid_either_way() {
     let consumer = ConsumerConfig { upgrades: false, ..ConsumerConfig::default() };
     let mut rig = Rig::new(GroupConfig { consumer, ..config() });
