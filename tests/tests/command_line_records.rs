@@ -334,7 +334,7 @@ fn a_signal_ends_producing_after_the_lines_that_were_read() {
     assert_eq!(producer.wait().expect("wait").code(), Some(130));
     let said = std::fs::read_to_string(&path).expect("what it said");
     assert!(said.contains("produced 2 records"), "{said}");
-    assert!(said.contains("not sent: line 3, whose end has not arrived"), "{said}");
+    assert!(said.contains("not sent: line 3, which is incomplete"), "{said}");
     drop(stdin);
     node.stop();
 }

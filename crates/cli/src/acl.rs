@@ -18,7 +18,7 @@ use crate::outcomes::{Outcome, Outcomes};
 use crate::output::{self, Format, FormatArgs, counted};
 use crate::{kafka_error, question};
 
-/// List, add and remove entries of access control
+/// List, add and remove ACLs
 #[derive(Debug, Subcommand)]
 #[command(after_help = "Examples:
   levada acl list
@@ -53,7 +53,7 @@ pub(crate) struct Resources {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   levada acl list
-  levada acl list --topic clicks                 all that speak about this topic
+  levada acl list --topic clicks                 all entries that apply to this topic
   levada acl list --principal alice --output json")]
 pub(crate) struct List {
     #[command(flatten)]
@@ -97,7 +97,7 @@ pub(crate) struct Change {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   levada acl remove alice --allow read --topic clicks
-  levada acl remove alice                        all that are for alice")]
+  levada acl remove alice                        all entries of alice")]
 pub(crate) struct Remove {
     #[command(flatten)]
     change: Change,

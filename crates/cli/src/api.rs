@@ -56,7 +56,7 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
     let api = JsonApi::named(&args.name).ok_or_else(|| unknown(&args.name))?;
     let (least, most) = api.versions();
     if let Some(version) = args.version.filter(|version| !(least..=most).contains(version)) {
-        let text = format!("{} has the versions {least} to {most} here, and not {version}", api.name());
+        let text = format!("levada supports versions {least} to {most} of {}, not {version}", api.name());
         return Err(Failure::Usage(text));
     }
     if args.template {
@@ -69,7 +69,7 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
     let version = match (args.version, offered) {
         (Some(version), Some((least, most))) => {
             if !(least..=most).contains(&version) {
-                tell!("note: the broker offers {} {least} to {most}", api.name());
+                tell!("note: the broker offers versions {least} to {most} of {}", api.name());
             }
             version
         }
@@ -80,7 +80,10 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
         (None, offered) => shared(api, offered).map(|shared| shared.1).ok_or_else(|| {
             let what = match offered {
                 Some((least, most)) => {
-                    format!("the broker offers {} {least} to {most}, which is unknown here", api.name())
+                    format!(
+                        "the broker offers versions {least} to {most} of {}, which levada does not support",
+                        api.name()
+                    )
                 }
                 None => format!("the broker does not offer {}", api.name()),
             };
@@ -106,13 +109,13 @@ fn ask(
     client.send(&api.encode(version, (CORRELATION_ID, "levada"), request)?)?;
     let acks = request.get("Acks").or_else(|| request.get("acks")).and_then(Value::as_i64).unwrap_or(0);
     if api.key() == PRODUCE && acks == 0 {
-        tell!("sent; with Acks 0 there is no answer");
+        tell!("sent; a request with Acks 0 gets no response");
         return Ok(());
     }
     let (correlation_id, answer) = api.decode(version, &client.receive()?)?;
     if correlation_id != CORRELATION_ID {
         return Err(Failure::new(format!(
-            "the answer is of request {correlation_id}, not of {CORRELATION_ID}"
+            "the response belongs to request {correlation_id}, not to {CORRELATION_ID}"
         )));
     }
     output::json(out, &answer)

@@ -39,10 +39,10 @@ struct Extent {
     /// End after this many measured records
     #[arg(short = 'n', long, value_name = "N", conflicts_with = "duration", value_parser = clap::value_parser!(u64).range(1..))]
     records: Option<u64>,
-    /// End after this time of measuring [default: 10s]
+    /// End after this duration of measurement [default: 10s]
     #[arg(short, long, value_name = "DURATION", value_parser = time::duration)]
     duration: Option<i64>,
-    /// Time at the start that is left out of the result
+    /// Time at the start that does not count in the result
     #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = time::duration)]
     warm_up: i64,
     #[command(flatten)]

@@ -15,7 +15,7 @@ use rcgen::{
 
 use crate::failure::Failure;
 
-/// Make certificates
+/// Create certificates
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   levada cert dev
@@ -30,7 +30,7 @@ enum Verb {
     Dev(Dev),
 }
 
-/// Make an authority, a certificate for a broker and some for clients, for local use
+/// Create an authority and certificates of a broker and of clients, for local use
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   levada cert dev
@@ -42,7 +42,7 @@ struct Dev {
     /// Further names and addresses of the broker, in addition to localhost
     #[arg(long = "host", value_name = "HOST")]
     hosts: Vec<String>,
-    /// Names of the clients to make certificates for
+    /// Names of the clients
     #[arg(long = "client", value_name = "NAME", default_value = "client")]
     clients: Vec<String>,
 }

@@ -18,8 +18,8 @@ use crate::failure::Failure;
 /// Show and change configuration
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  levada config show --origin                                   what `levada serve` would run with
-  levada config get topic clicks                                what differs from the defaults
+  levada config show --origin                                   the configuration of `levada serve`
+  levada config get topic clicks                                settings other than the defaults
   levada config set topic clicks retention.ms=86400000
   levada config set broker default log.retention.ms=86400000    all brokers, while they run
   levada config set group readers consumer.session.timeout.ms=50000

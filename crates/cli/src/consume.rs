@@ -34,17 +34,17 @@ pub(crate) type Topics = BTreeMap<String, Topic>;
 
 /// Consume records
 ///
-/// Prints records of all partitions as they come; Ctrl-C ends. Survives restarts of the broker
-/// without a record lost or printed twice. Commits nothing unless --group names a group.
+/// Prints the records of all partitions as they arrive, until Ctrl-C. Continues after restarts of
+/// the broker, without losing a record or printing one twice. Commits offsets only with --group.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   levada consume clicks                       from the start, then wait for more
-  levada consume clicks -e > clicks.txt       what is there now, then exit
+  levada consume clicks -e > clicks.txt       the records that exist now, then exit
   levada consume clicks -o -10 -e             the last 10 records of each partition
   levada consume clicks -o latest -n 1        wait for one record
   levada consume clicks -o @2026-11-21T06:30:00Z --until @2026-11-21T07:00:00Z
   levada consume clicks views '^logs-.*' -f '%t %v\\n'
-  levada consume logs -G readers              as a member of the group, committing what was printed
+  levada consume logs -G readers              as a member of the group; commits printed records
   levada consume clicks -e --grep 'user-4[0-9]'
   levada consume clicks -o @1700000000000 -f '%T %p/%o %k=%v\\n'
   levada consume clicks -e --output json | jq .value
@@ -71,7 +71,7 @@ pub(crate) struct Args {
     /// records
     #[arg(short = 'G', long, value_name = "GROUP", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     group: Option<String>,
-    /// Records of transactions: only committed records, or all
+    /// Isolation level: records of committed transactions only, or all records
     #[arg(long, alias = "isolation-level", value_name = "LEVEL", default_value = "read_committed")]
     isolation: Level,
     /// Exit after this many records

@@ -19,16 +19,16 @@ use crate::output::{self, Format, FormatArgs};
 ///
 /// Shares blocks if the file system can (reflink), else copies inside the kernel (copy_file_range,
 /// then splice), else through memory. Holes stay holes. The permissions are copied; owner and times
-/// are not. The destination appears whole or not at all.
+/// are not. The destination appears as a whole or not at all.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   levada cp big.iso /backup/                    into a directory, under its own name
-  levada cp --force new.img disk.img            replace what is there
-  levada cp --path read-write a b               one way only, to compare")]
+  levada cp --force new.img disk.img            replace an existing file
+  levada cp --path read-write a b               one path only, for comparison")]
 pub(crate) struct Args {
     /// File to copy
     source: PathBuf,
-    /// File to make, or directory to make it in
+    /// New file, or directory for it
     destination: PathBuf,
     /// Replace the destination if it exists
     #[arg(long, short)]

@@ -23,14 +23,14 @@ mod live;
 ///
 /// Tries every path on a temporary file and over loopback, and removes the file.
 ///
-/// With --cluster, checks a cluster instead: conditions that stop the replacement of its brokers by
-/// Levada, on the brokers' own directories. Exit code 1 if a check is blocked.
+/// With --cluster, checks a cluster instead: finds conditions that prevent Levada from replacing
+/// its brokers on their directories. The exit code is 1 if a check is blocked.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   levada doctor
-  levada doctor --dir /var/lib/levada     try the file system that will hold the data
+  levada doctor --dir /var/lib/levada     check the file system of the data
   levada doctor --output json
-  levada doctor --live                    what a running broker moves by which path, each second
+  levada doctor --live                    bytes by path of a running broker, every second
   levada doctor --cluster -b broker-1:9092
   levada doctor --cluster -b broker-1:9092 --config /etc/kafka/server.properties
   levada doctor --cluster -b broker-1:9092 --watch    until all replicas are in sync")]

@@ -16,7 +16,10 @@ pub(crate) fn escape(rest: &mut &[u8]) -> Result<u8, String> {
             *rest = rest.get(2..).unwrap_or_default();
             byte.ok_or_else(|| "\\x must be followed by two hexadecimal digits".to_owned())
         }
-        other => Err(format!("no escape \\{}; escapes are \\n \\t \\r \\0 \\\\ \\xNN", other.escape_ascii())),
+        other => Err(format!(
+            "unknown escape \\{}; the escapes are \\n \\t \\r \\0 \\\\ \\xNN",
+            other.escape_ascii()
+        )),
     }
 }
 

@@ -31,7 +31,7 @@ pub(crate) struct Args {
     #[arg(default_value = ".", value_name = "DIR")]
     directory: PathBuf,
     /// Address to listen on: HOST:PORT, :PORT for every address, unix:PATH, systemd:NAME for the
-    /// sockets that systemd hands over under this name, systemd for the others; repeatable
+    /// sockets that systemd passes under this name, systemd for all others; repeatable
     #[arg(
         long,
         value_name = "ADDR",
@@ -39,7 +39,7 @@ pub(crate) struct Args {
         default_value_if("listen_tls", ArgPredicate::IsPresent, None)
     )]
     listen: Vec<Address>,
-    /// Address to listen on for HTTPS; without --listen only HTTPS is served
+    /// Address to listen on for HTTPS; without --listen, the server serves HTTPS only
     #[arg(long, value_name = "ADDR", requires = "tls_cert")]
     listen_tls: Vec<Address>,
     /// Certificate chain for HTTPS, in PEM; SIGHUP reloads it
@@ -51,7 +51,7 @@ pub(crate) struct Args {
     /// List directories that have no index file, as HTML, or as JSON if the client accepts it
     #[arg(long, short)]
     listing: bool,
-    /// Index file of a directory; repeatable, the first existing one is sent
+    /// Index file of a directory; repeatable, the server sends the first that exists
     #[arg(long, value_name = "NAME", default_value = "index.html", value_parser = plain_name)]
     index: Vec<String>,
     /// File to send with status 404
@@ -69,8 +69,7 @@ pub(crate) struct Args {
     /// Send FILE.zst, FILE.br or FILE.gz to clients that accept it, if it is not older than FILE
     #[arg(long)]
     precompressed: bool,
-    /// Cache-Control of the paths that match a pattern; more than one may be given, and the first
-    /// that matches counts
+    /// Cache-Control of the paths that match a pattern; repeatable, the first match applies
     #[arg(long, value_name = "PATTERN=VALUE", value_parser = CacheRule::parse)]
     cache: Vec<CacheRule>,
     /// Origin that may read the files, or *; repeatable
@@ -83,7 +82,7 @@ pub(crate) struct Args {
     /// addresses that only the proxy can reach
     #[arg(long)]
     proxy_protocol: bool,
-    /// Write requests to a file; - is standard output
+    /// Log requests to a file; - is standard output
     #[arg(long, value_name = "FILE")]
     access_log: Option<PathBuf>,
     /// Form of the access log
@@ -111,7 +110,7 @@ pub(crate) struct Args {
 enum Form {
     /// The Common Log Format.
     Common,
-    /// The same with referer and user agent.
+    /// The Common Log Format with referer and user agent.
     Combined,
     /// One JSON object a line.
     Json,

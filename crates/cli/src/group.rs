@@ -18,15 +18,15 @@ pub(crate) use self::list::{ListedGroup, list_of_brokers};
 use crate::cluster::{Cluster, ClusterCommand};
 use crate::failure::Failure;
 
-/// List, describe, reset, export and delete groups of consumers
+/// List, describe, reset, export, import and delete consumer groups, and remove members
 #[derive(Debug, Subcommand)]
 #[command(after_help = "Examples:
   levada group list
   levada group describe readers                                   members, offsets and lag
-  levada group reset readers --topic clicks --to-earliest         shows what would change
+  levada group reset readers --topic clicks --to-earliest         shows the plan
   levada group reset readers --topic clicks --to-earliest --execute
-  levada group export readers > readers.csv                       levada group import takes it back
-  levada group kick readers --all                                 members that hang
+  levada group export readers > readers.csv                       for levada group import
+  levada group kick readers --all                                 removes members that hang
   levada group delete readers")]
 pub(crate) enum Verb {
     List(list::List),

@@ -20,7 +20,7 @@ use crate::kafka_error;
 use crate::output::{self, Format, FormatArgs};
 use crate::topic::TopicSizes;
 
-/// Show the cluster, and whether it is well
+/// Show the cluster, its brokers and its health
 #[derive(Debug, Subcommand)]
 #[command(after_help = "Examples:
   levada cluster info
@@ -42,8 +42,8 @@ pub(crate) struct Info {
     format: FormatArgs,
 }
 
-/// Check that all brokers answer, their directories work and all partitions have their replicas;
-/// exit code 1 if not
+/// Check that all brokers respond, their directories work and all replicas are in sync; the exit
+/// code is 1 otherwise
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   levada cluster health && systemctl start consumers

@@ -154,7 +154,7 @@ const ROWS: &[Row] = &[
     Row(
         58,
         "SASL_AUTHENTICATION_FAILED",
-        "the broker does not accept user or password",
+        "the broker does not accept the user name or the password",
         Some(
             "see sasl.jaas.config in the file of --command-config; levada user list shows the users of SCRAM",
         ),

@@ -31,9 +31,9 @@ mod table;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   levada lab transfer --quick                   a first look at the paths from file to socket
-  levada lab transfer --only cold               some of the cases
-  levada lab broker --quick                     what a broker costs, beside Kafka's
-  levada lab files --quick --nginx              what a file server costs, beside nginx
+  levada lab transfer --only cold               only cases with cold files
+  levada lab broker --quick                     cost of a broker, compared with Kafka
+  levada lab files --quick --nginx              cost of a file server, compared with nginx
   levada lab all --full --record full.jsonl     everything, thoroughly")]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -46,12 +46,12 @@ enum Command {
     #[command(after_help = "Examples:
   levada lab all --quick                        half a minute
   levada lab all --quick --report all.html
-  levada lab all --full --dir /var/lib/levada   on the file system that will hold the data")]
+  levada lab all --full --dir /var/lib/levada   on the file system of the data")]
     All(KafkaClassesArgs),
     /// Compare the paths from a file to a socket
     #[command(after_help = "Examples:
   levada lab transfer
-  levada lab transfer --only splice             how large should a pipe be?
+  levada lab transfer --only splice             pipes of several sizes
   levada lab transfer --output json --record t.jsonl")]
     Transfer(RunArgs),
     /// Write the HTML report of a record
@@ -73,7 +73,7 @@ enum Command {
     Copy(RunArgs),
     /// Compare ways to read a large file
     #[command(after_help = "Examples:
-  levada lab read --dir /var/lib/levada         on the disk that will hold the data
+  levada lab read --dir /var/lib/levada         on the disk of the data
   levada lab read --only cold --full")]
     Read(RunArgs),
     /// Compare ways to receive batches from a socket into a file
@@ -98,14 +98,14 @@ enum Command {
     #[command(
         hide = true,
         after_help = "Examples:
-  levada lab claims all.jsonl calibrate.jsonl   writes docs/lab/claims.md and what it is made of"
+  levada lab claims all.jsonl calibrate.jsonl   writes docs/lab/claims.md and its records"
     )]
     Claims(claims::Args),
     /// Compare records with the goals for the broker's cost, for the documentation
     #[command(
         hide = true,
         after_help = "Examples:
-  levada lab goals *.jsonl   writes docs/performance/figures.md and what it is made of"
+  levada lab goals *.jsonl   writes docs/performance/figures.md and its records"
     )]
     Goals(goals::Args),
     /// Receive the data of an experiment, as commands on standard input require
@@ -129,7 +129,7 @@ pub(crate) struct RunArgs {
     /// Everything once, to see that it works
     #[arg(long, hide = true, conflicts_with_all = ["quick", "full"])]
     tiny: bool,
-    /// Number of timed rounds, however long they take
+    /// Number of timed rounds, without a time limit
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
     rounds: Option<u32>,
     /// Only cases whose group and name contain this text

@@ -98,7 +98,7 @@ fn dump_file(path: &Path, records: bool, report: &mut Report<'_>) -> Result<Verd
         }
         _ if name == "meta.properties" => checkpoint::dump_pairs(&text(path)?, '=', "cluster.id", report),
         _ => Err(Failure::Usage(format!(
-            "{}: not a kind of file that can be dumped; `levada log dump --help` lists them",
+            "{}: this kind of file cannot be dumped; `levada log dump --help` lists the kinds",
             path.display()
         ))),
     }

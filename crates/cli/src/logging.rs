@@ -117,7 +117,7 @@ fn targets(directives: &str) -> Result<Targets, String> {
     let is_level = |word: &str| LevelFilter::from_str(word).is_ok();
     let is_known = |word: &&str| word.contains('=') || word.starts_with("levada") || is_level(word);
     if let Some(unknown) = given.iter().find(|word| !is_known(word)) {
-        return Err(format!("{unknown:?} is no level (error, warn, info, debug, trace or off)"));
+        return Err(format!("{unknown:?} is not a level (error, warn, info, debug, trace or off)"));
     }
     Targets::from_str(&given.join(",")).map_err(|error| error.to_string())
 }

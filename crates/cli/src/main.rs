@@ -69,7 +69,7 @@ use crate::failure::Failure;
   levada consume clicks -e                      print all records, then exit
   levada group describe readers                 members, offsets and lag
   levada config set topic clicks retention.ms=7d
-  levada doctor                                 which transfer paths this machine allows
+  levada doctor                                 transfer paths that work on this machine
   levada files public --listing                 serve a directory over HTTP
 
 Options and examples of a command: levada COMMAND --help",

@@ -12,16 +12,17 @@ use crate::failure::Failure;
 use crate::output::{self, Format, FormatArgs};
 use crate::{kafka_error, time};
 
-/// Print the offsets of partitions: the earliest, the latest, of the latest timestamp, at a time
+/// Print offsets of partitions: the earliest, the latest, that of the largest timestamp, that of a
+/// time
 ///
-/// Offsets count up from 0 and have holes where records were compacted or transactions ended, so
-/// the difference of two offsets is not a number of records.
+/// Offsets count up from 0, and compaction and transaction markers leave gaps. The difference of
+/// two offsets is therefore not a number of records.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   levada offsets                                   every topic
   levada offsets clicks -p 0
-  levada offsets clicks --at 2026-11-21T06:30:00Z  of the first record from then on
-  levada offsets clicks --ago 90m                  of the first record of the last 90 minutes
+  levada offsets clicks --at 2026-11-21T06:30:00Z  and the first record from this time on
+  levada offsets clicks --ago 90m                  and the first record of the last 90 minutes
   levada offsets clicks --committed                up to the first open transaction")]
 pub(crate) struct Args {
     /// Names of the topics [default: all]
@@ -33,10 +34,10 @@ pub(crate) struct Args {
     /// Also the offset of the first record at this time or after it
     #[arg(long, value_name = "TIME", value_parser = time::moment, conflicts_with = "ago")]
     at: Option<i64>,
-    /// Also the offset of the first record at this duration before now or after it
+    /// Also the offset of the first record that is not older than this duration
     #[arg(long, value_name = "DURATION", value_parser = time::duration)]
     ago: Option<i64>,
-    /// Stop where the first open transaction begins, as consumers with read_committed do
+    /// Show the last stable offset as the latest, as consumers with read_committed see it
     #[arg(long)]
     committed: bool,
     #[command(flatten)]

@@ -33,10 +33,11 @@ const IDLE: Duration = Duration::from_millis(100);
 
 /// Produce records, one from each line of stdin
 ///
-/// Lines with a key go to the partition that Kafka's own clients choose for that key; lines without
-/// a key fill batches, for one partition after the other. Requests that a restart of the broker
-/// interrupts are sent again, and stored once; lines for a partition without a leader wait, and
-/// those for other partitions go on. Ctrl-C sends the lines that were read, and ends.
+/// Lines with a key go to the partition that Kafka's own clients choose for that key. Lines without
+/// a key fill one batch per partition in turn. The command repeats requests that a restart of the
+/// broker interrupts, and the broker stores their records once. Lines for a partition without a
+/// leader wait, and those for other partitions go on. Ctrl-C sends the lines that have been read,
+/// and ends the command.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   levada produce clicks < clicks.txt
@@ -51,7 +52,7 @@ pub(crate) struct Args {
     topic: String,
     #[command(flatten)]
     brokers: BrokerArgs,
-    /// Form of the lines: a text, or a JSON object as `levada consume --output json` prints it
+    /// Form of a line: text, or a JSON object as `levada consume --output json` prints it
     #[arg(long, value_name = "FORM", default_value = "text")]
     input: Form,
     /// Split each line into key and value at the first occurrence of this text; \t, \0 and \xNN are
@@ -64,11 +65,11 @@ pub(crate) struct Args {
     /// Compress batches
     #[arg(short = 'z', long, value_name = "CODEC", default_value = "none")]
     compression: Codec,
-    /// Partition of every record [default: by key, else one after the other]
+    /// Partition of every record [default: by key; without a key, each partition in turn]
     #[arg(short, long, value_name = "N")]
     partition: Option<i32>,
-    /// Acknowledgement to wait for: of all replicas, of the leader (1), or none (0); only with all
-    /// does the command repeat requests
+    /// Acknowledgement to wait for: of all replicas, of the leader (1), or none (0); the command
+    /// repeats requests only with all
     #[arg(long, value_name = "WHO", default_value = "all")]
     acks: Acks,
     /// Time that a batch may wait for its acknowledgement, including restarts of the broker
@@ -195,7 +196,7 @@ fn feed_lines<R: Read + AsFd>(
     }
     batches.finish()?;
     if lines.has_rest() {
-        tell!("not sent: line {}, whose end has not arrived", lines.number() + 1);
+        tell!("not sent: line {}, which is incomplete", lines.number() + 1);
     }
     if is_asked() { Err(Failure::Interrupted) } else { Ok(()) }
 }

@@ -18,7 +18,7 @@ use crate::failure::Failure;
 use crate::output::{self, Format, FormatArgs};
 use crate::question;
 
-/// Name clusters, with their brokers and client properties
+/// Manage profiles, which name clusters with their brokers and client properties
 ///
 /// Profiles are in levada/profiles.toml under $XDG_CONFIG_HOME, by default ~/.config. They may
 /// contain passwords: only the owner can read the file, and the command refuses a file that others
@@ -63,7 +63,7 @@ struct Create {
     /// A client property, such as security.protocol=SSL; repeatable
     #[arg(short = 'X', long = "property", value_name = "KEY=VALUE", value_parser = property)]
     properties: Vec<(String, String)>,
-    /// Make it the current profile, which commands use where nothing names brokers
+    /// Make it the current profile, which commands use if no option or variable names brokers
     #[arg(long = "use")]
     make_current: bool,
 }
@@ -82,12 +82,12 @@ struct List {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   levada profile use prod
-  levada profile use --none      commands ask 127.0.0.1:9092 again")]
+  levada profile use --none      commands connect to 127.0.0.1:9092 again")]
 struct Use {
     /// Name of the profile
     #[arg(required_unless_present = "none")]
     name: Option<String>,
-    /// No profile is current
+    /// Use no profile
     #[arg(long, conflicts_with = "name")]
     none: bool,
 }

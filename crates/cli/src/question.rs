@@ -8,7 +8,7 @@ use crate::stderr;
 /// The option of commands that delete or abort.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Skip the question; without a terminal there is none
+    /// Skip the confirmation; without a terminal, the command never asks for it
     #[arg(short, long)]
     yes: bool,
 }

@@ -13,16 +13,17 @@ use crate::logging;
 
 /// Serve Kafka clients until SIGTERM or SIGINT
 ///
-/// SIGHUP reads the configuration file, keys and trust again. SIGQUIT writes the state to the log,
-/// then stops the broker. A second SIGINT ends the process at once.
+/// SIGHUP reloads the configuration file, the key stores and the trust stores. SIGQUIT writes the
+/// state of the broker to the log, and stops the broker. A second SIGINT ends the process
+/// immediately.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  levada serve                                  for this machine alone, data in ./levada-data
+  levada serve                                  on loopback only, data in ./levada-data
   levada serve --config server.properties       a Kafka file; unknown keys are errors
   levada serve --config server.properties --lenient   unknown keys are named and ignored
   levada serve -o log.dirs=/var/lib/levada -o listeners=PLAINTEXT://0.0.0.0:9092
-  LEVADA_LOG=debug levada serve                 say more
-  levada serve -o levada.audit.log=audit.log    write down who came in, was refused or changed what")]
+  LEVADA_LOG=debug levada serve                 more detail in the log
+  levada serve -o levada.audit.log=audit.log    log authentications, refusals and changes")]
 pub(crate) struct Args {
     #[command(flatten)]
     sources: SourceArgs,

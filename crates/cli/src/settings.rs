@@ -180,7 +180,7 @@ pub(crate) fn tell_idle<'k>(cluster: &mut Cluster, resource: &Resource, keys: im
     let is_alone = value(ROLES) != Some("broker");
     for key in idle {
         if let Some(reason) = reason(key, is_alone) {
-            tell!("note: {key} is kept without effect: {reason}");
+            tell!("note: {key} is stored, but has no effect: {reason}");
         }
     }
 }

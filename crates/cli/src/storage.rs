@@ -36,7 +36,7 @@ enum Verb {
 /// The directories.
 #[derive(Debug, clap::Args)]
 struct DirectoryArgs {
-    /// Data directory; without it, all of log.dirs of the configuration
+    /// Data directory [default: all of log.dirs in the configuration]
     #[arg(value_name = "DIR")]
     directory: Option<PathBuf>,
     #[command(flatten)]
@@ -79,7 +79,7 @@ impl From<StorageError> for Failure {
                 Self::with_next(what, "omit --add-scram; add users with levada user set")
             }
             StorageError::Store(StoreError::Formatted { .. }) => {
-                Self::with_next(what, "leave it as it is with --ignore-formatted, or name another directory")
+                Self::with_next(what, "leave it unchanged with --ignore-formatted, or name another directory")
             }
             StorageError::Unreadable { source, .. }
                 if matches!(source.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) =>

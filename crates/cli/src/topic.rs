@@ -84,7 +84,7 @@ pub(crate) struct List {
     format: FormatArgs,
 }
 
-/// Delete topics with everything in them
+/// Delete topics and all their records
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   levada topic delete clicks views")]

@@ -19,7 +19,7 @@ use crate::failure::Failure;
 #[command(after_help = "Examples:
   levada transaction list --state ongoing
   levada transaction describe payments-1
-  levada transaction hanging                                    what no coordinator will ever end
+  levada transaction hanging                                    finds hanging transactions
   levada transaction abort payments-1                           ends it and fences its producer
   levada transaction abort --topic clicks -p 0 --start-offset 42")]
 pub(crate) enum Verb {

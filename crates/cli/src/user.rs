@@ -21,7 +21,7 @@ use crate::outcomes::Outcomes;
 use crate::output::{self, Format, FormatArgs};
 use crate::{kafka_error, question};
 
-/// List users with passwords for SCRAM, set and delete them
+/// List users of SCRAM, set and delete their passwords
 #[derive(Debug, Subcommand)]
 #[command(after_help = "Examples:
   levada user list
@@ -34,7 +34,7 @@ pub(crate) enum Verb {
     Delete(Delete),
 }
 
-/// List users and how they authenticate
+/// List users and their SCRAM mechanisms
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   levada user list
@@ -54,7 +54,7 @@ pub(crate) struct Set {
     /// The user
     #[arg(value_name = "USER")]
     user: String,
-    /// For this mechanism; repeatable
+    /// SCRAM mechanism of the password; repeatable
     #[arg(short, long, value_name = "MECHANISM", default_value = "scram-sha-512", value_parser = mechanism)]
     mechanism: Vec<ScramMechanism>,
     /// Iterations of the password hash

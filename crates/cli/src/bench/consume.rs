@@ -17,11 +17,11 @@ use crate::failure::Failure;
 /// Longest wait of a broker for records; there are always some.
 const WAIT_MS: i32 = 100;
 
-/// Measure how fast records are read
+/// Measure the throughput of consuming
 ///
-/// One connection to each leader with one fetch at a time. Each partition is read from its start to
-/// the end that it had when the command started, and then from its start again. Batches are checked
-/// against their checksums and stay compressed.
+/// One connection to each leader with one fetch at a time. The command reads each partition from
+/// its start to the end that it had when the command started, and then from its start again. It
+/// verifies the checksums of batches, and does not decompress them.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   levada bench consume clicks
@@ -67,7 +67,7 @@ impl Consume {
             jobs.push(Box::new(move || lane.run()));
         }
         if jobs.is_empty() {
-            let what = format!("topic {} holds no records", self.topic);
+            let what = format!("topic {} has no records", self.topic);
             return Err(Failure::with_next(what, format!("levada bench produce {} fills it", self.topic)));
         }
         let measured = allowed(meter.run(jobs), &self.topic)?;

@@ -83,7 +83,7 @@ impl<'a> Pipeline<'a> {
         produce::check(&response, &format!("produce to {}", self.topic.name))?;
         match self.in_flight.pop_front() {
             Some((sent, done)) if sent == received => self.meter.note(&done),
-            _ => return Err(Failure::new(format!("an answer to request {received}, which was not sent"))),
+            _ => return Err(Failure::new(format!("a response to request {received}, which was not sent"))),
         }
         Ok(())
     }
@@ -108,6 +108,6 @@ fn is_readable(socket: &TcpStream, wait: Duration) -> Result<bool, Failure> {
     match poll(&mut [PollFd::new(socket, PollFlags::IN)], Some(&timeout)) {
         Ok(count) => Ok(count > 0),
         Err(rustix::io::Errno::INTR) => Ok(false),
-        Err(error) => Err(Failure::new(format!("cannot wait for the broker's answer: {error}"))),
+        Err(error) => Err(Failure::new(format!("cannot wait for the broker's response: {error}"))),
     }
 }

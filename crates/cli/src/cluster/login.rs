@@ -158,7 +158,7 @@ fn token<'a>(value: impl Fn(&str) -> Option<&'a str>, given: Option<String>) -> 
         (Some(url), _) => {
             let path = url.strip_prefix("file:").map(|path| path.strip_prefix("//").unwrap_or(path));
             let path = path.ok_or_else(|| {
-                format!("{URL} must be file:/…, a file with a token: levada asks no server for one")
+                format!("{URL} must be file:/…, a file with a token; levada requests no token from a server")
             })?;
             fs::read_to_string(path).map_err(|error| format!("{URL}: cannot read {path}: {error}"))?
         }
@@ -172,7 +172,7 @@ fn token<'a>(value: impl Fn(&str) -> Option<&'a str>, given: Option<String>) -> 
     if !token.is_empty() && token.bytes().all(is_token) {
         Ok(token.to_owned())
     } else {
-        Err("the token is not one: letters, digits and -._~+/= are expected, on one line".to_owned())
+        Err("the token is not valid: expected letters, digits and -._~+/= on one line".to_owned())
     }
 }
 

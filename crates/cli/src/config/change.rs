@@ -10,7 +10,7 @@ use crate::outcomes::{Outcome, Outcomes};
 use crate::output::FormatArgs;
 use crate::settings::{self, Change};
 
-/// Set keys of a topic, broker, group or client; all of them or none
+/// Set keys of a topic, broker, group or quota: all of them or none
 ///
 /// The changes take effect at once and persist.
 #[derive(Debug, clap::Args)]
@@ -20,16 +20,16 @@ use crate::settings::{self, Change};
   levada config set broker default message.max.bytes=2000000
   levada config set group readers consumer.heartbeat.interval.ms=6000
   levada config set quota user=alice,client-id=import producer_byte_rate=1048576
-  levada config set quota client-id consumer_byte_rate=1048576      whoever has no limit of its own")]
+  levada config set quota client-id consumer_byte_rate=1048576      clients without their own quota")]
 pub(super) struct Set {
     /// Kind of the resource
     kind: Kind,
-    /// Its name
+    /// Name of the resource
     name: String,
     /// Keys with their values; KEY+=VALUE and KEY-=VALUE add and remove entries of a list
     #[arg(required = true, value_name = "KEY=VALUE", value_parser = settings::change)]
     changes: Vec<Change>,
-    /// Validate the request without creating anything
+    /// Validate the request without changing anything
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
@@ -38,7 +38,7 @@ pub(super) struct Set {
     format: FormatArgs,
 }
 
-/// Reset keys of a topic, broker, group or client to their defaults
+/// Reset keys of a topic, broker, group or quota to their defaults
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   levada config delete topic clicks retention.ms
@@ -47,12 +47,12 @@ pub(super) struct Set {
 pub(super) struct Delete {
     /// Kind of the resource
     kind: Kind,
-    /// Its name
+    /// Name of the resource
     name: String,
     /// Keys
     #[arg(required = true, value_name = "KEY")]
     keys: Vec<String>,
-    /// Validate the request without creating anything
+    /// Validate the request without changing anything
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]

@@ -12,16 +12,17 @@ use crate::hints;
 use crate::output::{self, Format, FormatArgs};
 use crate::settings::{self, Setting};
 
-/// Print settings of topics, brokers, groups and clients of a running cluster
+/// Print settings of topics, brokers, groups and quotas of a running cluster
 ///
-/// Without keys: those that differ from the default. Without a name: of everything of the kind.
+/// Without keys, prints the settings that differ from their defaults. Without a name, prints the
+/// settings of all resources of the kind.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   levada config get topic clicks
   levada config get topic clicks retention.ms cleanup.policy
-  levada config get topic                       every topic's
+  levada config get topic                       settings of all topics
   levada config get broker 1 --all
-  levada config get broker default              what was set for all brokers while they ran
+  levada config get broker default              dynamic settings of all brokers
   levada config get quota
   levada config get quota user=alice,client-id=import
 
@@ -30,7 +31,7 @@ while the broker ran, on it alone or on all; static-broker is its file, environm
 pub(super) struct Get {
     /// Kind of the resource
     kind: Kind,
-    /// Its name
+    /// Name of the resource
     name: Option<String>,
     /// Only these keys, defaults included
     #[arg(value_name = "KEY")]

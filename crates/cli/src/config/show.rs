@@ -20,10 +20,10 @@ use crate::output::{self, Format, FormatArgs};
 pub(super) struct Show {
     #[command(flatten)]
     sources: SourceArgs,
-    /// Show where each value comes from
+    /// Show the source of each value
     #[arg(long)]
     origin: bool,
-    /// Omit values that are not set
+    /// Omit keys that no source sets
     #[arg(long)]
     changed: bool,
     #[command(flatten)]

@@ -19,8 +19,8 @@ pub(super) enum Kind {
     Broker,
     /// A consumer group
     Group,
-    /// Limits of clients: user=NAME, client-id=NAME or ip=ADDRESS, joined by commas; without =NAME,
-    /// of all that have none
+    /// Quotas of clients: user=NAME, client-id=NAME or ip=ADDRESS, separated by commas; without
+    /// =NAME, the default of clients without their own quota
     Quota,
 }
 

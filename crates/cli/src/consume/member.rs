@@ -189,7 +189,7 @@ impl Member {
             let what = format!("cannot join group {}: {error}", self.group);
             Failure::with_next(
                 what,
-                "a broker with the groups of KIP-848, as Kafka from 4.0 on; or no --group",
+                "a broker that supports the groups of KIP-848, such as Kafka 4.0 or later; or no --group",
             )
         };
         let version = client.best_version::<R>().map_err(missing)?;

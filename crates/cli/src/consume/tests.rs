@@ -158,7 +158,7 @@ fn wrong_formats_name_what_is_wrong() {
     check("%", "a lone %");
     check("%q", "no field %q");
     check("a\\", "a lone \\");
-    check("\\q", "no escape \\q");
+    check("\\q", "unknown escape \\q");
     check("\\x4", "two hexadecimal digits");
     check("\\xzz", "two hexadecimal digits");
 }

@@ -77,7 +77,7 @@ fn read(address: &Address<'_>) -> Result<Counters, Failure> {
     }
     let counters = parse(&answer.text);
     if counters.is_empty() {
-        return Err(failed("no counters of transfers there; is it a Levada?".to_owned()));
+        return Err(failed("the response has no transfer metrics; is this a Levada broker?".to_owned()));
     }
     Ok(counters)
 }

@@ -16,7 +16,7 @@ use crate::{kafka_error, question};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   levada group delete readers
-  levada group delete readers --topic clicks     forgets the offsets of clicks alone")]
+  levada group delete readers --topic clicks     deletes only its offsets of clicks")]
 pub(crate) struct Delete {
     /// Names of the groups
     #[arg(required = true, value_name = "GROUP")]
@@ -67,7 +67,7 @@ impl Delete {
         let places = committed.into_keys().filter(|(topic, _)| self.topic.contains(topic));
         let places: Vec<TopicPartition> = places.collect();
         if places.is_empty() {
-            let what = format!("group {group} has committed nothing for {}", self.topic.join(", "));
+            let what = format!("group {group} has no committed offsets for {}", self.topic.join(", "));
             return Err(Failure::with_next(what, format!("levada group describe {group}")));
         }
         offsets::delete(cluster, group, &places)?;

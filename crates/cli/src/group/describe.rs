@@ -64,7 +64,7 @@ impl Describe {
 fn ask(cluster: &mut Cluster, id: &str) -> Result<Description, Failure> {
     let Some(group) = state::describe(cluster, id)? else {
         kafka_error::check(kafka_error::GROUP_ID_NOT_FOUND, &format!("group {id}"), None)?;
-        return Err(Failure::new(format!("group {id} is gone")));
+        return Err(Failure::new(format!("group {id} does not exist any more")));
     };
     let committed = offsets::fetch(cluster, id)?;
     let names: BTreeSet<&str> = committed.keys().map(|place| place.0.as_str()).collect();

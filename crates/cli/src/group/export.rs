@@ -21,8 +21,8 @@ const FILE_BYTES_MAX: u64 = 64 << 20;
 
 /// Print the committed offsets of groups, for levada group import and Kafka's tools
 ///
-/// A line is topic,partition,offset as kafka-consumer-groups --export prints it; with several
-/// groups the group comes first.
+/// A line is topic,partition,offset, as kafka-consumer-groups --export prints it; with several
+/// groups, the group precedes the topic.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   levada group export readers > readers.csv
@@ -42,14 +42,14 @@ enum Form {
     Json,
 }
 
-/// Commit the offsets of a file for a group without members
+/// Commit the offsets in a file for a group without members
 ///
-/// Prints what would change; --execute does it. The file is of levada group export or of
+/// Prints the plan; --execute carries it out. The file is the output of levada group export or of
 /// kafka-consumer-groups --export.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   levada group import readers readers.csv              shows the plan
-  levada group import readers readers.csv --execute    does it
+  levada group import readers readers.csv --execute    carries it out
   levada group export old | levada group import new - --execute")]
 pub(crate) struct Import {
     /// Name of the group
@@ -57,7 +57,7 @@ pub(crate) struct Import {
     /// The file, or - for stdin
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Do it
+    /// Carry out the plan
     #[arg(long)]
     execute: bool,
     #[command(flatten)]
@@ -80,7 +80,7 @@ impl Export {
         for group in &self.groups {
             let committed = offsets::fetch(cluster, group)?;
             if committed.is_empty() {
-                let what = format!("group {group} has committed nothing");
+                let what = format!("group {group} has no committed offsets");
                 return Err(Failure::with_next(what, "levada group list shows all groups"));
             }
             rows.extend(committed.into_iter().map(|((topic, partition), one)| Row {

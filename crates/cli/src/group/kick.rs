@@ -20,8 +20,8 @@ const LEAVING: i32 = -1;
 
 /// Remove members from a group
 ///
-/// Their partitions go to others at once. A consumer that still works joins again, so use this for
-/// consumers that hang.
+/// Other members get their partitions at once. A consumer that still works joins again, so use this
+/// command for consumers that hang.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   levada group kick readers hk40mDJ2SK2xGxNI/iM//w     a member's or an instance's id

@@ -16,11 +16,11 @@ use crate::{kafka_error, time};
 
 /// Move the committed offsets of a group without members
 ///
-/// Prints what would change; --execute does it. A group that does not exist yet is created.
+/// Prints the plan; --execute carries it out. A group that does not exist yet is created.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   levada group reset readers --topic clicks --to-earliest               shows the plan
-  levada group reset readers --topic clicks --to-earliest --execute     does it
+  levada group reset readers --topic clicks --to-earliest --execute     carries it out
   levada group reset readers --topic clicks:0,2 --to-offset 1000 --execute
   levada group reset readers --all-topics --by-duration 2h
   levada group reset readers --all-topics --to-datetime 2026-11-21T06:00:00Z
@@ -31,12 +31,12 @@ pub(crate) struct Reset {
     /// A topic, or some of its partitions; repeatable
     #[arg(short, long, value_name = "TOPIC[:N,N…]", required_unless_present = "all_topics")]
     topic: Vec<Chosen>,
-    /// Every topic that the group has offsets of
+    /// All topics with committed offsets of the group
     #[arg(long, conflicts_with = "topic")]
     all_topics: bool,
     #[command(flatten)]
     goal: GoalArgs,
-    /// Do it
+    /// Carry out the plan
     #[arg(long)]
     execute: bool,
     #[command(flatten)]
@@ -58,7 +58,7 @@ struct GoalArgs {
     /// To the first record at this time or after it
     #[arg(long, value_name = "TIME", value_parser = time::moment)]
     to_datetime: Option<i64>,
-    /// To the first record of this duration before now, or after it
+    /// To the first record that is not older than this duration
     #[arg(long, value_name = "DURATION", value_parser = time::duration)]
     by_duration: Option<i64>,
     /// Forward by this many offsets, or back if negative
@@ -206,7 +206,7 @@ impl Reset {
             self.topic.clone()
         };
         if named.is_empty() {
-            let what = format!("group {} has committed nothing yet", self.group);
+            let what = format!("group {} has no committed offsets", self.group);
             return Err(Failure::with_next(what, "--topic instead of --all-topics"));
         }
         let names: Vec<&str> = named.iter().map(|one| one.topic.as_str()).collect();
@@ -215,7 +215,7 @@ impl Reset {
         for chosen in &named {
             let Some(topic) = known.get(&chosen.topic) else {
                 if self.all_topics {
-                    tell!("note: topic {} is gone; its offsets stay as they are", chosen.topic);
+                    tell!("note: topic {} does not exist any more; its offsets stay unchanged", chosen.topic);
                     continue;
                 }
                 kafka_error::check(kafka_error::UNKNOWN_TOPIC, &format!("topic {}", chosen.topic), None)?;
@@ -276,7 +276,7 @@ pub(super) fn moves(
             Goal::Shift(shift) => match committed {
                 Some(offset) => offset.saturating_add(shift),
                 None => {
-                    let what = format!("{topic}/{partition} cannot be shifted: nothing is committed for it");
+                    let what = format!("{topic}/{partition} cannot be shifted: it has no committed offset");
                     return Err(Failure::with_next(what, "--to-earliest, --to-latest or --to-offset"));
                 }
             },

@@ -8,7 +8,7 @@ use levada_lab::broker::{OFFERS, Systems};
 use super::side_by_side::{self, SideArgs};
 use crate::failure::Failure;
 
-/// Compare brokers: this one and, where its jars are, Apache Kafka
+/// Compare Levada with Apache Kafka, if --kafka-libs names Kafka's jars
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   levada lab broker --quick                     Levada alone, a first look at everything

@@ -23,9 +23,9 @@ use crate::output::{self, Format};
 #[command(after_help = "Examples:
   levada lab calibrate                          for brokers that you start
   levada lab calibrate --file /etc/levada/thresholds
-  levada lab calibrate --dry-run                only show what would be written")]
+  levada lab calibrate --dry-run                show the thresholds, write no file")]
 pub(super) struct Args {
-    /// File to write [default: the user's own]
+    /// File to write [default: ~/.config/levada/thresholds]
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
     /// Write no file

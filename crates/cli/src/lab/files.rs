@@ -21,7 +21,7 @@ pub(super) struct Args {
     /// Experiments to run [default: all]
     #[arg(value_name = "EXPERIMENT", value_parser = names())]
     experiments: Vec<String>,
-    /// Measure nginx as well, which is PROGRAM or found in PATH
+    /// Measure nginx as well: PROGRAM, or nginx in PATH
     #[arg(long, value_name = "PROGRAM", num_args = 0..=1, require_equals = true, default_missing_value = "nginx")]
     nginx: Option<PathBuf>,
     #[command(flatten)]

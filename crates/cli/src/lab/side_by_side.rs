@@ -51,8 +51,8 @@ pub(super) fn run<S>(
     systems: impl FnOnce(PathBuf) -> S,
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
-    let this =
-        std::env::current_exe().map_err(|error| Failure::new(format!("where is this program? {error}")))?;
+    let this = std::env::current_exe()
+        .map_err(|error| Failure::new(format!("cannot find the file of this program: {error}")))?;
     if args.network == Network::Own {
         if network_can_be_ours() {
             return Err(again_in_own_network(&this));

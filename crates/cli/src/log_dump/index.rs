@@ -155,9 +155,7 @@ fn verdict(damage: Option<(u64, String)>, cut: usize, content: &[u8], size: usiz
     let end = (content.len() - cut) as u64;
     match damage {
         Some((at, what)) => Verdict::damaged(at, what),
-        None if cut > 0 => {
-            Verdict::damaged(end, format!("{cut} bytes behind the last whole entry of {size}"))
-        }
+        None if cut > 0 => Verdict::damaged(end, format!("{cut} bytes after the last whole entry of {size}")),
         None => Verdict::Sound(counted(count as u64, "entry", "entries")),
     }
 }

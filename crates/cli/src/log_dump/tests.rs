@@ -128,7 +128,7 @@ fn an_offset_index_is_checked_against_its_segment() {
     assert_eq!(check(pair(1, second as i32)), Verdict::damaged(0, wrong));
     let twice = [good.clone(), good.clone()].concat();
     assert!(matches!(check(twice), Verdict::Damaged { at: 8, what } if what.contains("is not above")));
-    assert_eq!(check(good[..7].to_vec()), Verdict::damaged(0, "7 bytes behind the last whole entry of 8"));
+    assert_eq!(check(good[..7].to_vec()), Verdict::damaged(0, "7 bytes after the last whole entry of 8"));
 }
 
 #[test]
@@ -225,7 +225,7 @@ fn other_files_are_refused() {
     let mut out = Vec::new();
     let refused = dump_file(path, false, &mut Report::new(&mut out, false, false));
     assert!(
-        matches!(refused, Err(Failure::Usage(what)) if what.starts_with("notes.txt: not a kind of file"))
+        matches!(refused, Err(Failure::Usage(what)) if what.starts_with("notes.txt: this kind of file cannot be dumped"))
     );
 }
 

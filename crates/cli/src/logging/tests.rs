@@ -99,7 +99,10 @@ fn directives_that_are_none_are_refused_and_empty_ones_left_out() {
     assert_eq!(shown(" info, levada_log=off, ,"), Ok("levada_log=off,info".to_owned()));
     assert_eq!(shown("levada_broker::group"), Ok("levada_broker::group=trace".to_owned()));
     assert_eq!(shown(""), Ok(String::new()));
-    assert_eq!(shown("dbug").unwrap_err(), "\"dbug\" is no level (error, warn, info, debug, trace or off)");
+    assert_eq!(
+        shown("dbug").unwrap_err(),
+        "\"dbug\" is not a level (error, warn, info, debug, trace or off)"
+    );
     for wrong in ["levada_log=dbug", "a=b=c", "info,rustls"] {
         assert!(targets(wrong).is_err(), "{wrong}");
     }

@@ -79,7 +79,7 @@ fn bytes(
     base64: Option<String>,
 ) -> Result<Option<Cow<'static, [u8]>>, String> {
     match (text, base64) {
-        (Some(_), Some(_)) => Err(format!("{name} and {name}_base64 are both there")),
+        (Some(_), Some(_)) => Err(format!("the line has both {name} and {name}_base64")),
         (Some(text), None) => Ok(Some(Cow::Owned(text.into_bytes()))),
         (None, Some(text)) => match BASE64.decode(text) {
             Ok(bytes) => Ok(Some(Cow::Owned(bytes))),

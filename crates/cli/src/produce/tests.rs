@@ -163,7 +163,7 @@ fn a_line_of_json_that_is_not_understood_is_no_tombstone() {
     check(r#"{"key":"k"}"#, "a tombstone has \"value\": null");
     check(r#"{"key":"k","vaule":"v"}"#, "unknown field `vaule`");
     check(r#"{"value":{"a":1}}"#, "expected a string");
-    check(r#"{"value":"v","value_base64":"dg=="}"#, "both there");
+    check(r#"{"value":"v","value_base64":"dg=="}"#, "both value and value_base64");
     check(r#"{"value_base64":"?"}"#, "value_base64 is not base64");
     check(r#"{"value":"v","headers":[{"value":"v"}]}"#, "a header has no key");
     check("", "EOF");

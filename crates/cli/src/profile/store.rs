@@ -176,7 +176,10 @@ impl Profiles {
     /// Replaces the file as a whole, for the owner alone.
     pub(super) fn save(&self) -> Result<(), Failure> {
         let path = self.path.as_ref().ok_or_else(|| {
-            Failure::with_next("there is no place for profiles: HOME is not set", "HOME or XDG_CONFIG_HOME")
+            Failure::with_next(
+                "the directory for profiles is unknown: HOME is not set",
+                "HOME or XDG_CONFIG_HOME",
+            )
         })?;
         let text = toml::to_string_pretty(&self.content)
             .map_err(|error| Failure::new(format!("cannot write {}: {error}", path.display())))?;

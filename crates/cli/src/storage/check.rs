@@ -15,9 +15,9 @@ use crate::output::{self, Format, FormatArgs, counted};
 
 /// Check every batch of a stopped data directory, and the files derived from the batches
 ///
-/// Checksums, offsets, indexes against the batches, leader epochs, producer snapshots, checkpoints
-/// and the metadata log. Changes nothing, and refuses a directory that is in use. Exit code 1 if
-/// something is damaged; findings that the next start repairs do not count. Works on a
+/// Checks the checksums and offsets of batches, indexes, leader epochs, producer snapshots,
+/// checkpoints and the metadata log. Changes nothing, and refuses a directory that is in use. Exit
+/// code 1 if something is damaged; findings that the next start repairs do not count. Works on a
 /// Kafka broker's directory too.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:

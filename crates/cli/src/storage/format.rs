@@ -17,18 +17,19 @@ use crate::failure::Failure;
 /// is equivalent to `kafka-storage format --standalone`: Levada and Kafka start on directories that
 /// the other has formatted.
 ///
-/// With process.roles=broker the directories are those of a broker in an existing cluster. They get
-/// their identities alone, and need the cluster's id, as with `kafka-storage format`.
+/// With process.roles=broker the directories are those of a broker in an existing cluster. The
+/// command then writes only the identities, and needs the cluster's id, like `kafka-storage
+/// format`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   levada storage format -o log.dirs=/var/lib/levada
   levada storage format --add-scram 'SCRAM-SHA-512=[name=admin,password=…]'
   levada storage format --cluster-id MkU3OEVBNTcwNTJENDM2Qk --ignore-formatted")]
 pub(super) struct Format {
-    /// The cluster's id; a random one if left out
+    /// Id of the cluster [default: a random id]
     #[arg(short = 't', long, value_name = "ID")]
     cluster_id: Option<String>,
-    /// The node's id; overrides node.id of the configuration
+    /// Id of the node; overrides node.id of the configuration
     #[arg(long, value_name = "NUMBER")]
     node_id: Option<i32>,
     /// Leave formatted directories unchanged, and format the others for their cluster
@@ -60,7 +61,7 @@ impl Format {
         for Formatted { path, identity, is_new } in &formatted {
             let dir = path.display();
             if !is_new {
-                tell!("{dir} is formatted already and stays as it is");
+                tell!("{dir} is already formatted and stays unchanged");
                 continue;
             }
             let (cluster, node) = (&identity.cluster_id, identity.node_id);

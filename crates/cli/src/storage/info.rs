@@ -13,8 +13,8 @@ use crate::output::{self, Format, FormatArgs, NOTHING};
 
 /// Show the contents of a data directory: identity, state, topics and their sizes
 ///
-/// Works on a Kafka broker's directory too, and while a broker uses it. Nothing is checked: use
-/// `levada storage check` for that.
+/// Works on a Kafka broker's directory too, and while a broker uses it. The command checks nothing;
+/// `levada storage check` does.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   levada storage info /var/lib/levada

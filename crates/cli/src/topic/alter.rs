@@ -36,7 +36,7 @@ pub(crate) struct Alter {
     /// Reset a key to its default; repeatable
     #[arg(long, value_name = "KEY")]
     delete_config: Vec<String>,
-    /// Validate the request without creating anything
+    /// Validate the request without changing anything
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]

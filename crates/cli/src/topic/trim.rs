@@ -24,7 +24,7 @@ use crate::{kafka_error, question};
   levada topic trim clicks --to @2026-11-21     records from before that time
   levada topic trim clicks --to -1000           all but the last 1000 of each partition
   levada topic trim clicks -p 0 --to 4711       records before this offset
-  levada topic trim clicks --to latest          every record there is")]
+  levada topic trim clicks --to latest          all records")]
 pub(crate) struct Trim {
     /// Name of the topic
     topic: String,
@@ -122,7 +122,7 @@ fn delete(cluster: &mut Cluster, topic: &Topic, place: &TopicPartition, offset: 
     let response = cluster.broker(topic.present_leader(place.1)?)?.request(&request)?;
     let doing = format!("trim {}/{}", place.0, place.1);
     let answer = response.topics.iter().flat_map(|topic| &topic.partitions).next();
-    let answer = answer.ok_or_else(|| Failure::new(format!("{doing}: the broker gives no answer")))?;
+    let answer = answer.ok_or_else(|| Failure::new(format!("{doing}: the broker did not respond")))?;
     let checked = kafka_error::check(answer.error_code, &doing, None);
     kafka_error::needing(checked, "delete", &format!("--topic {}", place.0))?;
     Ok(Row { topic: place.0.clone(), partition: place.1, start_offset: answer.low_watermark })

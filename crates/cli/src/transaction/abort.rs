@@ -18,9 +18,9 @@ use crate::{kafka_error, question};
 
 /// Abort a transaction
 ///
-/// With a transactional id: its coordinator aborts the open transaction and fences the producer,
-/// which must restart. With a topic, a partition and a start offset: aborts in that partition a
-/// transaction that no coordinator has any more; `levada transaction hanging` finds such
+/// With a transactional id, its coordinator aborts the open transaction and fences the producer,
+/// which must restart. With a topic, a partition and a start offset, the command aborts a
+/// transaction in that partition that no coordinator knows; `levada transaction hanging` finds such
 /// transactions.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
@@ -34,19 +34,19 @@ pub(crate) struct Abort {
     /// Topic with a hanging transaction
     #[arg(short, long, value_name = "TOPIC", requires = "partition")]
     topic: Option<String>,
-    /// Its partition
+    /// Partition with the hanging transaction
     #[arg(short, long, value_name = "N", requires = "topic")]
     partition: Option<i32>,
-    /// Offset at which the transaction begins there
+    /// Offset at which the transaction begins in the partition
     #[arg(long, value_name = "OFFSET", requires = "topic", conflicts_with = "producer_id")]
     start_offset: Option<i64>,
-    /// In place of an offset: the producer
+    /// Id of the producer, instead of an offset
     #[arg(long, value_name = "ID", requires_all = ["topic", "producer_epoch", "coordinator_epoch"])]
     producer_id: Option<i64>,
-    /// Its epoch
+    /// Epoch of the producer
     #[arg(long, value_name = "EPOCH", requires = "producer_id")]
     producer_epoch: Option<i16>,
-    /// Epoch of its coordinator
+    /// Epoch of the transaction's coordinator
     #[arg(long, value_name = "EPOCH", requires = "producer_id")]
     coordinator_epoch: Option<i32>,
     #[command(flatten)]

@@ -11,8 +11,7 @@ use crate::failure::Failure;
 use crate::output::{self, FormatArgs};
 use crate::{kafka_error, time};
 
-/// Describe transactional ids: producer, state, how long the transaction has been open, its
-/// partitions
+/// Describe transactional ids: producer, state, start and partitions of the transaction
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   levada transaction describe payments-1

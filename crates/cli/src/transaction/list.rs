@@ -24,7 +24,7 @@ pub(crate) struct List {
     /// Only ids of this producer; repeatable
     #[arg(long, value_name = "ID")]
     producer_id: Vec<i64>,
-    /// Only transactions that have been open for longer than this than this
+    /// Only transactions that have been open for longer than this
     #[arg(long, value_name = "DURATION", value_parser = time::duration)]
     older_than: Option<i64>,
     #[command(flatten)]

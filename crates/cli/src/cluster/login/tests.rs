@@ -23,8 +23,8 @@ fn a_token_comes_from_the_file_that_is_named_or_else_from_the_environment() {
     check(None, Some(" other "), Ok("other"));
     check(Some(""), Some("other"), Ok("other"));
     check(None, None, Err("needs a token"));
-    check(Some("https://localhost/token"), Some("other"), Err("asks no server"));
+    check(Some("https://localhost/token"), Some("other"), Err("requests no token"));
     check(Some("file:/nowhere"), None, Err("cannot read /nowhere"));
-    check(None, Some("planted\u{1}auth=x"), Err("is not one"));
-    check(None, Some(" "), Err("is not one"));
+    check(None, Some("planted\u{1}auth=x"), Err("is not valid"));
+    check(None, Some(" "), Err("is not valid"));
 }

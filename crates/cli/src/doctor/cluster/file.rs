@@ -101,8 +101,7 @@ fn directory(path: &Path, node_id: i32, facts: &Facts) -> Check {
     };
     let shown = path.display();
     let Some(identity) = &info.identity else {
-        let next =
-            "name the directory of the broker in log.dirs; a new broker's is made by levada storage format";
+        let next = "name the directory of the broker in log.dirs; levada storage format creates that of a new broker";
         return Check::blocked(NAME, format!("{shown} has no meta.properties"), next);
     };
     if identity.cluster_id != facts.cluster_id {
