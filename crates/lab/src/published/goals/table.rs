@@ -8,8 +8,8 @@ use super::{At, Bound, Goal};
 pub(super) const GROWTH: &str = "
 ## As work grows
 
-Processor time of the broker for one request, one client with five requests under way, everything in the page cache. What each curve should
-look like and why it bends where it does: [as work grows](../performance.md#as-work-grows).
+These curves show the processor time of the broker for one request. One client has five requests in flight, and all data is in the page
+cache. [As work grows](../performance.md#as-work-grows) explains the shape of each curve and its bends.
 ";
 
 /// Text above the rows.
@@ -30,23 +30,20 @@ const fn at(experiment: &'static str, group: &'static str, case: &'static str) -
 }
 
 const NOISE: &str = "see the records";
-const BELOW_FLOOR: &str = "[the floor](../performance.md#what-cannot-be-reached-here) itself is not so far below Kafka on this machine";
-const JAVA_FLOOR: &str = "the client decides when it sends, so nearly every batch wakes the broker: [why](../performance.md#what-cannot-be-reached-here)";
-const JAVA_CLIENT: &str =
-    "pauses of the client cause the longest latencies: [why](../performance.md#what-cannot-be-reached-here)";
-const MANY_FLOOR: &str =
-    "the floor is three system calls for each record: [why](../performance.md#what-cannot-be-reached-here)";
-const LOOKING: &str = "the broker checks if the next bytes are in memory, and lets other connections continue after each MiB: [why](../performance.md#what-cannot-be-reached-here)";
-const TLS_FLOOR: &str =
-    "the encryption itself takes most of the time: [why](../performance.md#what-cannot-be-reached-here)";
-const WAKE_UPS: &str = "the wake-up of a thread on this virtual machine takes most of the time: [why](../performance.md#what-cannot-be-reached-here)";
+const BELOW_FLOOR: &str = "[the floor](../performance.md#goals-out-of-reach-on-this-machine) itself is not so far below Kafka on this machine";
+const JAVA_FLOOR: &str = "the client decides when it sends, so nearly every batch wakes the broker: [why](../performance.md#goals-out-of-reach-on-this-machine)";
+const JAVA_CLIENT: &str = "pauses of the client cause the longest latencies: [why](../performance.md#goals-out-of-reach-on-this-machine)";
+const MANY_FLOOR: &str = "the floor is three system calls for each record: [why](../performance.md#goals-out-of-reach-on-this-machine)";
+const LOOKING: &str = "the broker checks if the next bytes are in memory, and lets other connections continue after each MiB: [why](../performance.md#goals-out-of-reach-on-this-machine)";
+const TLS_FLOOR: &str = "the encryption itself takes most of the time: [why](../performance.md#goals-out-of-reach-on-this-machine)";
+const WAKE_UPS: &str = "the wake-up of a thread on this virtual machine takes most of the time: [why](../performance.md#goals-out-of-reach-on-this-machine)";
 const SCHEDULER: &str =
-    "brokers and clients share two processors: [why](../performance.md#what-cannot-be-reached-here)";
+    "brokers and clients share two processors: [why](../performance.md#goals-out-of-reach-on-this-machine)";
 const DEVICE: &str = "the broker reads the unchecked segments from the device";
-const FILES_LARGE: &str = "both servers spend most of their time in `sendfile`: [why](../performance.md#what-cannot-be-reached-here)";
-const FILES_SMALL: &str = "the bare loop itself takes 0.71 to 0.75 of nginx's time: [why](../performance.md#what-cannot-be-reached-here)";
-const FILES_SHORT: &str = "opening and closing the connection takes most of the time: [why](../performance.md#what-cannot-be-reached-here)";
-const FILES_COLD: &str = "servers and clients share the device and two processors: [why](../performance.md#what-cannot-be-reached-here)";
+const FILES_LARGE: &str = "both servers spend most of their time in `sendfile`: [why](../performance.md#goals-out-of-reach-on-this-machine)";
+const FILES_SMALL: &str = "the bare loop itself takes 0.71 to 0.75 of nginx's time: [why](../performance.md#goals-out-of-reach-on-this-machine)";
+const FILES_SHORT: &str = "opening and closing the connection takes most of the time: [why](../performance.md#goals-out-of-reach-on-this-machine)";
+const FILES_COLD: &str = "servers and clients share the device and two processors: [why](../performance.md#goals-out-of-reach-on-this-machine)";
 const PER_PARTITION: &str = "see the curves below [growth](../performance.md)";
 const IDLE_MEMORY: &str = "the program itself takes most of the memory";
 
