@@ -446,7 +446,7 @@ fn attack(node: &Node, visit: &mut Visit) {
     for path in ["/", "/topics", "/metrics", "/live"] {
         visit.browser.open(&format!("http://evil.example:{port}{path}"));
         let text = visit.browser.text();
-        assert!(text.contains("ask for localhost") && !text.contains("secret"), "{path}: {text}");
+        assert!(text.contains("use localhost") && !text.contains("secret"), "{path}: {text}");
     }
     // A frame that may be shown, and one of the console.
     let harmless = format!("http://127.0.0.1:{}/", serve("<!doctype html>harmless".to_owned()).port());

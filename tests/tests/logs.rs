@@ -78,7 +78,7 @@ fn each_event_is_one_line_of_json_with_who_caused_it() {
     authority.issue("broker", Flaw::None);
     process::signal(node.pid(), Signal::HUP);
     event(&node, "TLS key and trust stores reloaded", &json!({"listener": "SECURE"}));
-    event(&node, "configuration read again", &json!({}));
+    event(&node, "configuration reloaded", &json!({}));
     assert!(!node.talk().contains("planted-secret"));
 
     node.kill();

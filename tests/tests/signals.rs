@@ -98,13 +98,13 @@ fn hup_applies_what_changed_and_a_bad_file_changes_nothing() {
 
     write("log.retention.ms=2000000\nnum.partitions=5\n");
     process::signal(node.pid(), Signal::HUP);
-    said(&node, "these keys change with the next start of the broker keys=\"num.partitions\"");
-    assert!(node.talk().contains("configuration read again changed=\"log.retention.ms\""), "{}", node.talk());
+    said(&node, "these keys take effect at the next start of the broker keys=\"num.partitions\"");
+    assert!(node.talk().contains("configuration reloaded changed=\"log.retention.ms\""), "{}", node.talk());
     assert!(retention(&node).contains("2000000"), "{}", retention(&node));
 
     write("log.retention.ms=3000000\nnum.partitons=5\n");
     process::signal(node.pid(), Signal::HUP);
-    said(&node, "the configuration stays as it was: unknown key num.partitons");
+    said(&node, "the configuration stays unchanged: unknown key num.partitons");
     assert!(retention(&node).contains("2000000"), "{}", retention(&node));
     node.stop();
 }
@@ -134,11 +134,11 @@ fn hup_reads_tls_keys_again_and_keeps_them_if_the_new_ones_cannot_be_used() {
     assert!(trusted(&first) && !trusted(&second));
     write(&second.issue("broker", Flaw::None));
     process::signal(node.pid(), Signal::HUP);
-    said(&node, "configuration read again");
+    said(&node, "configuration reloaded");
     assert!(trusted(&second) && !trusted(&first));
     write(Path::new("/nonexistent/broker.pem"));
     process::signal(node.pid(), Signal::HUP);
-    said(&node, "the configuration stays as it was: listener SECURE: ssl.keystore.location");
+    said(&node, "the configuration stays unchanged: listener SECURE: ssl.keystore.location");
     assert!(trusted(&second));
     node.stop();
 }
@@ -270,7 +270,7 @@ fn reloads_in_quick_succession_are_no_alarm_of_the_watchdog() {
     // The alarm would stand before the third reload in the log.
     let talk = await_some("the third reload", LIMIT, || {
         let talk = node.talk();
-        (talk.matches("configuration read again").count() == 3).then_some(talk)
+        (talk.matches("configuration reloaded").count() == 3).then_some(talk)
     });
     assert!(!talk.contains("no sign of life"), "{talk}");
     node.stop();

@@ -92,7 +92,10 @@ fn suites(settings: &SslSettings<'_>) -> Result<Vec<SupportedCipherSuite>, TlsEr
     let found: Vec<_> = wanted.split(',').filter_map(|name| named(name.trim())).collect();
     if found.is_empty() {
         let names: Vec<_> = all.iter().map(|suite| suite_name(*suite)).collect();
-        return Err(settings.error(KEY, format!("none of these is served; there are {}", names.join(", "))));
+        return Err(settings.error(
+            KEY,
+            format!("none of these cipher suites is supported; the supported ones are {}", names.join(", ")),
+        ));
     }
     Ok(found)
 }

@@ -289,14 +289,17 @@ impl Server {
             Ok(differences) => differences,
             Err(error) => {
                 for line in error.to_string().lines() {
-                    tracing::error!("the configuration stays as it was: {line}");
+                    tracing::error!("the configuration stays unchanged: {line}");
                 }
                 return;
             }
         };
-        tracing::info!(changed = applied.join(","), "configuration read again");
+        tracing::info!(changed = applied.join(","), "configuration reloaded");
         if !waiting.is_empty() {
-            tracing::warn!(keys = waiting.join(","), "these keys change with the next start of the broker");
+            tracing::warn!(
+                keys = waiting.join(","),
+                "these keys take effect at the next start of the broker"
+            );
         }
     }
 

@@ -151,7 +151,7 @@ impl TlsContext {
             Some(verifier) => builder.with_client_cert_verifier(verifier.clone()),
         };
         let mut config = builder.with_single_cert(identity.chain, identity.key).map_err(|error| {
-            view.error("ssl.keystore.location", format!("the key and the certificate do not fit: {error}"))
+            view.error("ssl.keystore.location", format!("the key and the certificate do not match: {error}"))
         })?;
         config.enable_secret_extraction = view.text("levada.ssl.kernel.offload") != Some("never");
         let rules = view.text("ssl.principal.mapping.rules").unwrap_or("DEFAULT");
@@ -194,13 +194,13 @@ impl TlsContext {
     /// No rule applies to the subject, or the principal would be that of anonymous clients.
     pub(crate) fn certified_name(&self, certificate: &[u8]) -> Result<CertifiedName, String> {
         let distinguished =
-            names::subject(certificate).ok_or("the certificate's subject is not understood")?;
+            names::subject(certificate).ok_or("the certificate's subject cannot be parsed")?;
         let principal = self.rules.principal(&distinguished);
-        let no_rule = || format!("no rule of ssl.principal.mapping.rules fits {distinguished:?}");
+        let no_rule = || format!("no rule of ssl.principal.mapping.rules matches {distinguished:?}");
         let principal = principal.ok_or_else(no_rule)?;
         if principal == Session::ANONYMOUS {
             return Err(format!(
-                "{distinguished:?} becomes {principal}, the name of clients that show no certificate"
+                "{distinguished:?} maps to {principal}, the name of unauthenticated clients"
             ));
         }
         Ok(CertifiedName { principal, distinguished })

@@ -290,7 +290,7 @@ async fn own_machine(State(own): State<Arc<str>>, request: Request, next: Next) 
     if named.is_some_and(|named| is_own(named.host(), &own)) {
         return next.run(request).await;
     }
-    let text = "ask for localhost or for an address, or set levada.http.token\n";
+    let text = "this Host is not allowed: use localhost, an IP address or the name in levada.http.listen, or set levada.http.token\n";
     (StatusCode::MISDIRECTED_REQUEST, text).into_response()
 }
 
@@ -308,7 +308,7 @@ async fn guard(State(token): State<Arc<Secret>>, request: Request, next: Next) -
         return next.run(request).await;
     }
     let ask = [(header::WWW_AUTHENTICATE, "Bearer, Basic realm=\"levada\"")];
-    (StatusCode::UNAUTHORIZED, ask, "show levada.http.token\n").into_response()
+    (StatusCode::UNAUTHORIZED, ask, "this address requires levada.http.token\n").into_response()
 }
 
 fn shows(shown: &str, token: &Secret) -> bool {
@@ -362,7 +362,7 @@ async fn metrics(
 }
 
 async fn nothing_here() -> Response {
-    (StatusCode::NOT_FOUND, "nothing here; there are /, /healthz, /readyz and /metrics\n").into_response()
+    (StatusCode::NOT_FOUND, "no such page; the paths are /, /healthz, /readyz and /metrics\n").into_response()
 }
 
 #[cfg(test)]

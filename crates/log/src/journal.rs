@@ -94,7 +94,7 @@ impl Journal {
     ) -> Result<(Self, Option<TornTail>), E> {
         let mut segments = needed(segments(&**disk, dir)?, start_offset);
         if start_offset > OFFSET_MAX {
-            let detail = format!("a snapshot at offset {start_offset}, where no log gets");
+            let detail = format!("a snapshot at offset {start_offset}, beyond the largest possible offset");
             return Err(LogError::corrupt(dir, detail).into());
         }
         if segments.is_empty() {
@@ -299,7 +299,7 @@ impl Scan<'_> {
                 return Err(self.damaged(&detail).into());
             }
             let Some(end_offset) = end_of(&batch) else {
-                return Err(self.damaged("no log gets so far").into());
+                return Err(self.damaged("a batch ends beyond the largest possible offset").into());
             };
             visit(&batch)?;
             self.end_offset = end_offset;

@@ -206,7 +206,7 @@ pub(super) async fn decide<R: Refusable>(context: &Context, request: R) -> R::An
 
 /// Logs an answer that cannot be decoded, and returns the error for the client.
 fn unreadable(context: &Context, error: &DecodeError) -> ErrorCode {
-    tracing::warn!(api = context.header.api.name(), %error, "the controller's answer cannot be decoded");
+    tracing::warn!(api = context.header.api.name(), %error, "the controller's response cannot be decoded");
     ErrorCode::UnknownServerError
 }
 

@@ -196,10 +196,10 @@ impl Observation {
                     tracing::warn!(
                         address = %from.address,
                         reason,
-                        "the broker gets no further in the metadata log; it asks the controllers again"
+                        "the broker makes no progress in the metadata log; it fetches from the controllers again"
                     );
                 } else {
-                    tracing::debug!(address = %from.address, reason, "a controller's answer is of no use");
+                    tracing::debug!(address = %from.address, reason, "a controller's response cannot be used");
                 }
             }
             ObserverAction::Fetch(..) | ObserverAction::FetchSnapshot(..) | ObserverAction::Stop(_) => {}

@@ -143,7 +143,7 @@ impl Presence {
             }
             LifecycleAction::Fenced => {
                 tracing::warn!(
-                    "the controller has fenced this broker, since heartbeats did not arrive in time"
+                    "the controller has fenced this broker, because heartbeats did not arrive in time"
                 );
                 self.events.send(ClusterEvent::Fenced)?;
             }

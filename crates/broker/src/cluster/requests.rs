@@ -198,7 +198,7 @@ impl Requests {
         if self.ready_ms.is_some() && (is_late || self.directories.is_settled()) {
             if is_late {
                 tracing::warn!(
-                    "the controller has not acknowledged the directories of all replicas; the broker goes on"
+                    "the controller has not acknowledged the directories of all replicas; the broker continues"
                 );
             }
             self.ready_ms = None;

@@ -340,7 +340,7 @@ fn broker_listener(read: &Reader<'_>, listeners: &[Listener]) -> Result<(String,
     let name = if named.is_empty() { by_protocol.unwrap_or("PLAINTEXT") } else { named }.to_uppercase();
     let found = listeners.iter().find(|listener| listener.name == name);
     found.map(|listener| (name.clone(), listener.protocol)).ok_or_else(|| {
-        let must_be = format!("the name of a listener in `listeners`, which all brokers of the cluster have ({name} is not there)");
+        let must_be = format!("the name of a listener in `listeners`, which all brokers of the cluster have ({name} is not one of them)");
         read.invalid(BROKER_LISTENER, must_be)
     })
 }

@@ -21,14 +21,14 @@ pub(super) fn verdict(name: &str, value: &str) -> Option<Foreign> {
     let bare = bare_foreign(name);
     if prefix::is_prefixed(name) && broker_key(bare).is_some() {
         return Some(if COUNTED_TOGETHER.contains(&bare) {
-            Foreign::Refused("it holds for all listeners together: set the key without the prefix")
+            Foreign::Refused("the key applies to all listeners together: set it without the prefix")
         } else {
             Foreign::Noted("listeners cannot have separate values of this key, as in Kafka")
         });
     }
     if let Some(refusal) = REFUSED.iter().find(|refusal| refusal.key == bare) {
         return Some(if refusal.allows(value) {
-            Foreign::Noted("it has the value that holds anyway")
+            Foreign::Noted("its value is the one that is always in force")
         } else {
             Foreign::Refused(refusal.reason)
         });
@@ -54,7 +54,7 @@ pub(super) fn bare_foreign(name: &str) -> &str {
 pub(super) fn reason(bare: &str) -> Option<&'static str> {
     let refused = || REFUSED.iter().find(|refusal| refusal.key == bare).map(|refusal| refusal.reason);
     let noted = || NOTED.iter().find(|(_, names)| names.contains(&bare)).map(|(reason, _)| *reason);
-    let internal = || Some("an internal key of Kafka's").filter(|_| is_internal(bare));
+    let internal = || Some("an internal key of Kafka").filter(|_| is_internal(bare));
     noted().or_else(refused).or_else(internal)
 }
 
@@ -141,7 +141,7 @@ const REFUSED: &[Refusal] = &[
     refused("metric.reporters", "a Java class cannot be loaded: remove the key and read /metrics over HTTP"),
     refused(
         "principal.builder.class",
-        "a Java class cannot be loaded: remove the key; ssl.principal.mapping.rules makes names of certificates",
+        "a Java class cannot be loaded: remove the key; ssl.principal.mapping.rules maps certificates to names",
     ),
     refused_but(
         "sasl.server.callback.handler.class",
@@ -151,16 +151,16 @@ const REFUSED: &[Refusal] = &[
             "org.apache.kafka.common.security.plain.internals.PlainServerCallbackHandler",
             "org.apache.kafka.common.security.scram.internals.ScramServerCallbackHandler",
         ],
-        "a Java class cannot be loaded: remove the key; PLAIN, SCRAM and OAUTHBEARER with signed tokens are served without it",
+        "a Java class cannot be loaded: remove the key; the broker supports PLAIN, SCRAM and OAUTHBEARER with signed tokens without it",
     ),
     refused_but(
         "sasl.oauthbearer.jwt.validator.class",
         &["org.apache.kafka.common.security.oauthbearer.BrokerJwtValidator"],
-        "a Java class cannot be loaded: remove the key; tokens are checked by signature, times, audience and issuer",
+        "a Java class cannot be loaded: remove the key; the broker checks the signature, times, audience and issuer of tokens",
     ),
     refused(
         "ssl.engine.factory.class",
-        "a Java class cannot be loaded: remove the key; key and trust stores are read from files",
+        "a Java class cannot be loaded: remove the key; the broker reads key and trust stores from files",
     ),
     refused_but(
         "group.consumer.assignors",
@@ -168,56 +168,62 @@ const REFUSED: &[Refusal] = &[
             "uniform, range",
             "org.apache.kafka.coordinator.group.assignor.UniformAssignor,org.apache.kafka.coordinator.group.assignor.RangeAssignor",
         ],
-        "the assignors are uniform and range, and uniform where a member names none: remove the key",
+        "the assignors are uniform, the default, and range: remove the key",
     ),
     // TLS of another kind.
-    refused("security.providers", "TLS is by rustls, into which no Java provider can be put: remove the key"),
+    refused("security.providers", "rustls implements TLS and accepts no Java provider: remove the key"),
     refused_but(
         "ssl.keymanager.algorithm",
         &["NewSunX509", "PKIX"],
-        "a key store has one key, which is taken: remove the key",
+        "the broker uses the only key of a key store: remove the key",
     ),
     refused_but(
         "ssl.protocol",
         &["TLS", "TLSv1.2"],
-        "TLS 1.2 and 1.3 are spoken: remove the key and set ssl.enabled.protocols",
+        "the broker supports TLS 1.2 and 1.3: remove the key and set ssl.enabled.protocols",
     ),
-    refused("ssl.provider", "TLS is by rustls, no Java provider can be chosen: remove the key"),
+    refused("ssl.provider", "rustls implements TLS and accepts no Java provider: remove the key"),
     refused_but(
         "ssl.trustmanager.algorithm",
         &["X509", "X.509"],
-        "certificates are checked as PKIX says: remove the key",
+        "the broker checks certificates by PKIX: remove the key",
     ),
     // Keys that are not served.
-    refused("config.providers", "values from providers are not resolved: write the values themselves"),
+    refused(
+        "config.providers",
+        "the broker does not resolve values from providers: write the values in the file",
+    ),
     refused(
         "remote.log.storage.system.enable",
-        "tiered storage is not served yet: remove the key or set it to false",
+        "tiered storage is not supported: remove the key or set it to false",
     ),
     refused(
         "transaction.two.phase.commit.enable",
         "two-phase commit is not supported; remove the key or set it to false",
     ),
     // Limits that cannot be set.
-    refused("quota.window.num", "quotas are measured over eleven samples: remove the key"),
-    refused("quota.window.size.seconds", "quotas are measured over samples of a second: remove the key"),
+    refused("quota.window.num", "the broker measures quotas over eleven samples: remove the key"),
+    refused(
+        "quota.window.size.seconds",
+        "the broker measures quotas over samples of one second: remove the key",
+    ),
 ];
 
 /// Families of keys whose ends users choose.
 const PREFIXES: &[(&str, &str)] = &[
-    ("rlmm.config.", "it means something only with remote.log.storage.system.enable, which is refused"),
-    ("rsm.config.", "it means something only with remote.log.storage.system.enable, which is refused"),
-    ("internal.", "an internal key of Kafka's"),
-    ("unstable.", "an internal key of Kafka's"),
+    ("rlmm.config.", "it has an effect only with remote.log.storage.system.enable, which the broker refuses"),
+    ("rsm.config.", "it has an effect only with remote.log.storage.system.enable, which the broker refuses"),
+    ("internal.", "an internal key of Kafka"),
+    ("unstable.", "an internal key of Kafka"),
 ];
 
 const NOTED: &[(&str, &[&str])] = &[
     (
-        "checkpoints are written every few seconds, where something has changed",
+        "the broker writes changed checkpoints every few seconds",
         &["log.flush.offset.checkpoint.interval.ms", "log.flush.start.offset.checkpoint.interval.ms"],
     ),
     (
-        "the broker logs in to controllers and other brokers alone, by PLAIN or SCRAM",
+        "the broker authenticates only to controllers and other brokers, by PLAIN or SCRAM",
         &[
             "sasl.client.callback.handler.class",
             "sasl.kerberos.kinit.cmd",
@@ -254,9 +260,9 @@ const NOTED: &[(&str, &[&str])] = &[
             "sasl.oauthbearer.token.endpoint.url",
         ],
     ),
-    ("random numbers come from the kernel", &["ssl.secure.random.implementation"]),
+    ("the kernel supplies random numbers", &["ssl.secure.random.implementation"]),
     (
-        "the controllers of a cluster decide how long delegation tokens are valid",
+        "the controllers of a cluster set the lifetime of delegation tokens",
         &[
             "delegation.token.expiry.check.interval.ms",
             "delegation.token.expiry.time.ms",
@@ -264,7 +270,7 @@ const NOTED: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "it means something only with remote.log.storage.system.enable, which is refused",
+        "it has an effect only with remote.log.storage.system.enable, which the broker refuses",
         &[
             "follower.fetch.last.tiered.offset.enable",
             "remote.fetch.max.wait.ms",
@@ -294,7 +300,7 @@ const NOTED: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "share and streams groups are not served",
+        "share groups and streams groups are not supported",
         &[
             "group.share.assignment.interval.ms",
             "group.share.assignors",
@@ -345,7 +351,7 @@ const NOTED: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "consumer groups are assigned at once",
+        "the coordinator computes assignments at once",
         &[
             "group.consumer.assignment.interval.ms",
             "group.consumer.max.assignment.interval.ms",
@@ -353,7 +359,7 @@ const NOTED: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "partitions and coordinators are in one process, without replicas",
+        "the pauses between retries and the buffers of transactions are fixed",
         &[
             "add.partitions.to.txn.retry.backoff.max.ms",
             "add.partitions.to.txn.retry.backoff.ms",
@@ -361,7 +367,7 @@ const NOTED: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "the broker is its own controller, or times of requests to controllers are fixed",
+        "the broker is its own controller, or the times of its requests to controllers are fixed",
         &[
             "controller.quorum.append.linger.ms",
             "controller.quorum.auto.join.enable",
@@ -381,7 +387,7 @@ const NOTED: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "the controllers of a cluster elect leaders, and copies between directories are paced without windows",
+        "the controllers of a cluster elect leaders, and the broker limits copies between directories without sampling windows",
         &[
             "alter.log.dirs.replication.quota.window.num",
             "alter.log.dirs.replication.quota.window.size.seconds",
@@ -396,7 +402,7 @@ const NOTED: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "threads, queues and buffers size themselves",
+        "the broker sets the sizes of threads, queues and buffers itself",
         &[
             "background.threads",
             "delete.records.purgatory.purge.interval.requests",
@@ -425,7 +431,10 @@ const NOTED: &[(&str, &[&str])] = &[
             "telemetry.max.bytes",
         ],
     ),
-    ("committed offsets are stored uncompressed", &["offsets.topic.compression.codec"]),
-    ("compaction has a fixed size of its reads and writes", &["log.cleaner.io.buffer.size"]),
-    ("a failed data directory stops the broker", &["log.dir.failure.timeout.ms"]),
+    ("the broker stores committed offsets uncompressed", &["offsets.topic.compression.codec"]),
+    ("compaction reads and writes in fixed sizes", &["log.cleaner.io.buffer.size"]),
+    (
+        "the broker does not stop for a report of a failed directory that the controllers have not acknowledged",
+        &["log.dir.failure.timeout.ms"],
+    ),
 ];

@@ -172,7 +172,7 @@ pub(super) fn resolve(keys: &ListenerKeys<'_>) -> Result<Vec<Listener>, Listener
         }
         let protocol = protocol_of(&name, &protocols)?;
         if listeners.iter().any(|other| other.name == name) {
-            return Err(problem("listeners", format!("a list with each name once ({name} is there twice)")));
+            return Err(problem("listeners", format!("a list with each name once ({name} occurs twice)")));
         }
         if let Some(other) = listeners.iter().find(|other| collide(&other.bind, &bind)) {
             return Err(problem(
@@ -219,7 +219,7 @@ fn check_advertised(
                 told.host
             )
         } else if !listeners.iter().any(|other| other.name == *name) {
-            format!("addresses of listeners in `listeners` ({name} is not there)")
+            format!("addresses of listeners in `listeners` ({name} is not one of them)")
         } else {
             continue;
         };

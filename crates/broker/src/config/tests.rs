@@ -266,13 +266,13 @@ fn listeners_are_refused_unless_they_can_be_served() {
     );
     check(
         &["listeners=PLAINTEXT://:1,PLAINTEXT://:2"],
-        "a list with each name once (PLAINTEXT is there twice)",
+        "a list with each name once (PLAINTEXT occurs twice)",
     );
     check(&["listeners="], "a list with at least one listener for clients");
     check(&["advertised.listeners=PLAINTEXT://:9092"], "addresses with a host (PLAINTEXT has none)");
     check(
         &["advertised.listeners=EDGE://a:9092"],
-        "addresses of listeners in `listeners` (EDGE is not there)",
+        "addresses of listeners in `listeners` (EDGE is not one of them)",
     );
     check(
         &["advertised.listeners=PLAINTEXT://0.0.0.0:9092"],
@@ -369,7 +369,7 @@ fn a_topic_inherits_and_overrides() {
     );
     assert_eq!(
         refused(&[("remote.storage.enable", "true")]),
-        "remote.storage.enable=true (topic): must be false: tiered storage is not served yet"
+        "remote.storage.enable=true (topic): must be false: tiered storage is not supported"
     );
     assert_eq!(
         refused(&[("max.compaction.lag.ms", "1"), ("min.compaction.lag.ms", "2")]),

@@ -134,7 +134,7 @@ impl TopicConfig {
             };
             let value = topic.key.normalise(value).ok_or_else(|| invalid(topic.key.allowed()))?;
             if name == "remote.storage.enable" && value == "true" {
-                return Err(invalid("false: tiered storage is not served yet".to_owned()));
+                return Err(invalid("false: tiered storage is not supported".to_owned()));
             }
             checked.insert(topic.key.name, value);
         }

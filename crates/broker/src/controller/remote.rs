@@ -169,7 +169,7 @@ impl UnderWay {
                     others,
                     left_out,
                     error = error.name(),
-                    "the controller has not answered the creation of a topic; the broker asks again when a client does"
+                    "the controller has not answered the creation of a topic; the broker repeats the request when a client requests the topic again"
                 );
                 return;
             }

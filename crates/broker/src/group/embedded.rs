@@ -61,7 +61,7 @@ pub(super) fn assigned(assignment: &Bytes, topics: &dyn Topics) -> Result<Partit
     let (_, read) = decoded.map_err(|_| MALFORMED)?;
     if read.user_data.is_some_and(|data| !data.is_empty()) {
         return Err(GroupError::NoUpgrade(
-            "it uses a custom assignor, which is not supported; change the members to one that the clients bring, \
+            "it uses a custom assignor, which is not supported; change the members to an assignor of Kafka's clients, \
              and try again",
         ));
     }

@@ -46,7 +46,7 @@ impl ClientTls {
             None => builder.with_no_client_auth(),
             Some(identity) => {
                 builder.with_client_auth_cert(identity.chain, identity.key).map_err(|error| {
-                    let reason = format!("the key and the certificate do not fit: {error}");
+                    let reason = format!("the key and the certificate do not match: {error}");
                     settings.error("ssl.keystore.location", reason)
                 })?
             }

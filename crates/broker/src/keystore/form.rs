@@ -158,7 +158,7 @@ fn private_key(
 ) -> Result<KeyAndChain, TlsError> {
     let der = chain.first().and_then(|leaf| elliptic::completed(&der, leaf)).unwrap_or(der);
     let key = PrivateKeyDer::try_from(der)
-        .map_err(|error| settings.error(at, format!("its private key is not understood: {error}")))?;
+        .map_err(|error| settings.error(at, format!("its private key cannot be parsed: {error}")))?;
     Ok(KeyAndChain { chain, key })
 }
 
@@ -217,7 +217,7 @@ fn decrypt(settings: &SslSettings<'_>, der: &[u8]) -> Result<Vec<u8>, TlsError> 
     let secret =
         settings.text(PASSWORD).ok_or_else(|| settings.error(PASSWORD, "the private key has a password"))?;
     let sealed = EncryptedPrivateKeyInfoRef::try_from(der).map_err(|error| {
-        settings.error(PASSWORD, format!("the encrypted private key is not understood: {error}"))
+        settings.error(PASSWORD, format!("the encrypted private key cannot be parsed: {error}"))
     })?;
     let opened = sealed.decrypt(secret).map_err(|error| {
         settings.error(PASSWORD, format!("the private key cannot be decrypted with it ({error})"))

@@ -49,7 +49,7 @@ pub struct CleanerStats {
     pub written_bytes: u64,
     /// The largest share of bytes that compaction has not seen, of all compacted logs.
     pub dirtiest_percent: u64,
-    /// Bytes that compaction has not seen and could work on now, of all compacted logs.
+    /// Bytes of log that compaction has not processed and could process now, of all compacted logs.
     pub backlog_bytes: u64,
     /// Partitions that cannot be compacted until the next start.
     pub uncleanable: u64,

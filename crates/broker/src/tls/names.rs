@@ -184,8 +184,8 @@ impl Rule {
         };
         // The pattern alone first: a stray parenthesis must not find its partner outside.
         let compiled = Regex::new(pattern).and_then(|_| Regex::new(&format!("^(?:{pattern})$")));
-        let pattern =
-            compiled.map_err(|error| format!("the pattern {pattern:?} is not understood: {error}"))?;
+        let pattern = compiled
+            .map_err(|error| format!("the pattern {pattern:?} is not a regular expression: {error}"))?;
         let with = replacement(with, pattern.captures_len());
         Ok((Self::Replace { pattern, with, case }, rest))
     }

@@ -74,7 +74,7 @@ impl MembershipState {
         }
         match (self.phase, self.is_fenced) {
             ("starting", _) => {
-                Some(format!("the broker is catching up with the metadata: {} records to go", self.lag()))
+                Some(format!("the broker is catching up with the metadata: {} records left", self.lag()))
             }
             ("replaced", _) => Some("another process has registered with this broker's id".to_owned()),
             (_, true) => Some(format!("the controllers fence this broker{refusal}")),

@@ -86,7 +86,7 @@ async fn forward(
     };
     match send(context, frame.map_err(unknown)?).await {
         Forwarded::Answer(answer) => outcomes(context, answer, is_single).map_err(|error| {
-            tracing::warn!(%error, "the controller's answer about configurations cannot be decoded");
+            tracing::warn!(%error, "the controller's response about configurations cannot be decoded");
             failure(ErrorCode::UnknownServerError)
         }),
         Forwarded::CloseConnection => Err(failure(ErrorCode::UnsupportedVersion)),

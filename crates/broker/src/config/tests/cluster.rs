@@ -173,7 +173,7 @@ fn brokers_reach_one_another_by_a_listener_of_the_same_name() {
     let map = "listener.security.protocol.map=INSIDE:SASL_PLAINTEXT,OUTSIDE:PLAINTEXT,CONTROLLER:PLAINTEXT";
     let error = member(&[two, map]).unwrap_err();
     assert!(
-        error.contains("inter.broker.listener.name") && error.contains("PLAINTEXT is not there"),
+        error.contains("inter.broker.listener.name") && error.contains("PLAINTEXT is not one of them"),
         "{error}"
     );
     let named = "inter.broker.listener.name=INSIDE";

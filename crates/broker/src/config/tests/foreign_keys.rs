@@ -40,7 +40,7 @@ fn security_classes_that_would_be_ignored_are_refused() {
     assert!(secret.starts_with("delegation.token.secret.key=(hidden) (flag -o): "), "{secret}");
     let together = refused("listener.name.edge.sasl.server.max.receive.size=3");
     assert!(
-        together.ends_with("it holds for all listeners together: set the key without the prefix"),
+        together.ends_with("the key applies to all listeners together: set it without the prefix"),
         "{together}"
     );
 }
@@ -226,6 +226,6 @@ fn changes_of_keys_without_effect_are_refused_as_kafka_refuses_them() {
         false,
         "ssl.trustmanager.algorithm",
         "Own",
-        "Invalid value Own for configuration ssl.trustmanager.algorithm: certificates are checked as PKIX says: remove the key",
+        "Invalid value Own for configuration ssl.trustmanager.algorithm: the broker checks certificates by PKIX: remove the key",
     );
 }

@@ -143,7 +143,11 @@ macro_rules! empty_record {
     };
 }
 
-empty_record!(NoOpRecord, 20, "Nothing: Kafka's controller writes one every half second to move the offset.");
+empty_record!(
+    NoOpRecord,
+    20,
+    "No effect: Kafka's controller writes one every half second to advance the offset."
+);
 empty_record!(EndTransactionRecord, 24, "The records since the last begin record take effect, all at once.");
 
 /// Declares records with one optional text in tagged field 0.
@@ -189,4 +193,4 @@ remark_record!(
     name,
     "The records from here on take effect together or not at all."
 );
-remark_record!(AbortTransactionRecord, 25, reason, "The records since the last begin record never happened.");
+remark_record!(AbortTransactionRecord, 25, reason, "The records since the last begin record have no effect.");

@@ -76,7 +76,7 @@ fn read_segment(
             break;
         }
         let Some(behind) = end_of(&batch) else {
-            let detail = format!("a batch at offset {end}, where no log gets");
+            let detail = format!("the batch at offset {end} ends beyond the largest possible offset");
             return Err(StoreError::damaged(path, detail));
         };
         end = behind;

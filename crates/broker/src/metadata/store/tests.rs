@@ -288,7 +288,9 @@ fn offsets_and_epochs_that_no_log_gets_to_are_damage() {
     };
     check(&|dir| state(dir, i32::MAX), "no leader epoch is left after 2147483647");
     // A whole log that begins at the last offset, behind a snapshot that goes as far.
-    for (end_offset, reason) in [(i64::MAX, "no log gets"), (i64::MAX / 2 - 1, "no log gets so far")] {
+    for (end_offset, reason) in
+        [(i64::MAX, "beyond the largest"), (i64::MAX / 2 - 1, "ends beyond the largest")]
+    {
         let late = |dir: &Path| {
             let snapshot = snapshot::Snapshot::default();
             let id = snapshot::SnapshotId { end_offset, epoch: 3 };

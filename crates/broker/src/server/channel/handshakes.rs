@@ -67,7 +67,7 @@ enum Failed {
     NoTls,
     #[error("the client closed the connection")]
     HungUp,
-    #[error("the handshake came in more than {READS_MAX} parts")]
+    #[error("the handshake took more than {READS_MAX} reads")]
     Scattered,
     #[error("{0}")]
     Refused(rustls::Error),

@@ -420,14 +420,17 @@ fn stores_that_cannot_be_used_say_why() {
     check(&store("jks"), "keytool -importkeystore");
     check(&store("chain.pem"), "there is no private key in it");
     check(&store("key.pem"), "there is no certificate in it");
-    check(&store("mixed.pem"), "the key and the certificate do not fit");
+    check(&store("mixed.pem"), "the key and the certificate do not match");
     let with = |more: &[&str]| {
         let more = more.iter().map(|one| (*one).to_owned());
         store("broker.pem").into_iter().chain(more).collect::<Vec<_>>()
     };
     check(&with(&["ssl.keystore.type=PKCS12"]), "set the type to PEM");
     check(&with(&["ssl.client.auth=required"]), "no trust store is set to verify them");
-    check(&with(&["ssl.cipher.suites=TLS_RSA_WITH_AES_128_CBC_SHA"]), "none of these is served");
+    check(
+        &with(&["ssl.cipher.suites=TLS_RSA_WITH_AES_128_CBC_SHA"]),
+        "none of these cipher suites is supported",
+    );
     check(&with(&["ssl.principal.mapping.rules=RULE:x"]), "is not a rule");
     check(&with(&["ssl.keystore.key=x"]), "set either");
     assert!(FilePath::new(&at("ca.pem")).exists());

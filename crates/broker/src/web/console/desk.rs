@@ -138,7 +138,8 @@ impl Desk {
         newest: i16,
         request: &R,
     ) -> Result<R::Response, AskError> {
-        let api = ApiKey::from_wire(R::API_KEY.value()).expect("the console asks only what clients may ask");
+        let api = ApiKey::from_wire(R::API_KEY.value())
+            .expect("the console sends only requests that clients may send");
         let version = api.api().max.min(newest);
         let frame = levada_wire::encode_request(1, Some(CLIENT_ID), version, request)?;
         let mut body = BytesMut::from(&frame[4..]);

@@ -61,7 +61,7 @@ pub(super) async fn section(console: &Console, visitor: &Visitor) -> Result<Mark
     Ok(html! {
         h2 { "Hanging" }
         p.soft {
-            "A partition holds these open, their producers have written nothing for " (silent)
+            "These transactions are open in a partition, their producers have written nothing for " (silent)
             ", and no coordinator will end them. Consumers with read_committed and compaction stop at their start."
         }
         @if hanging.cut {

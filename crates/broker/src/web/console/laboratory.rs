@@ -178,7 +178,7 @@ async fn page(console: &Arc<Console>, visitor: &Visitor, fields: &Fields) -> Res
         p {
             "The laboratory measures on this machine the cost of each way to move bytes. A quick run takes seconds to a minute. "
             "It is a separate process with the lowest priority, but it shares processors, memory and disk with the broker: "
-            "expect slower answers while it runs, and figures that the broker's own work disturbs."
+            "expect slower responses while it runs, and figures that the broker's own work disturbs."
         }
         div #laboratory data-refresh=[running.then_some("2")] { (state(visitor, progress)) }
         @if !running { (start_form(visitor)) }

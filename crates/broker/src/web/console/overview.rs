@@ -125,7 +125,7 @@ impl Console {
         let mut found: Vec<String> = volumes.iter().filter_map(scarce).collect();
         if late > 0 {
             found.push(format!(
-                "{late} partitions have a transaction that its coordinator should have ended; the page of transactions has those that hang"
+                "{late} partitions have a transaction that its coordinator should have ended; the page of transactions lists hanging ones"
             ));
         }
         let listed = self.groups(visitor).await.unwrap_or_default();
@@ -136,7 +136,7 @@ impl Console {
         let abandoned = listed.iter().filter(|one| abandoned(&one.group_id)).count();
         if abandoned > 0 {
             found.push(format!(
-                "Groups with lag and without a member: {abandoned}; the page of groups has those with the largest lag first"
+                "Groups with lag and without a member: {abandoned}; the page of groups lists the largest lag first"
             ));
         }
         found

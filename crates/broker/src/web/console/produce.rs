@@ -140,7 +140,7 @@ fn part(fields: &Fields, name: &str) -> Result<Option<Vec<u8>>, Failed> {
             let packed: String = text.split_whitespace().collect();
             let bytes = BASE64
                 .decode(packed)
-                .map_err(|error| Failed::Input(format!("{name} is no Base64: {error}")))?;
+                .map_err(|error| Failed::Input(format!("{name} is not Base64: {error}")))?;
             Ok(Some(bytes))
         }
         _ => Ok(Some(text.into_bytes())),

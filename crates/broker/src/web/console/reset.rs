@@ -113,7 +113,7 @@ pub(super) fn reset_form<'a>(id: &str, topics: impl IntoIterator<Item = &'a str>
             summary { "Reset offsets" }
             form.card method="get" action="/group/reset" {
                 input type="hidden" name="id" value=(id);
-                p { "The next page shows the plan; nothing changes before it is confirmed there." }
+                p { "The next page shows the plan; nothing changes until you confirm it there." }
                 (field("Topic", choice("topic", topics, "")))
                 (field("Partition (empty: all)", html! { input type="number" name="partition" min="0"; }))
                 (field("To", choice("to", goals, "latest")))
@@ -232,7 +232,7 @@ pub(super) async fn submit(
 async fn reset(console: &Console, visitor: &Visitor, fields: &Fields) -> Result<Page, Failed> {
     let id = fields.raw("id");
     let malformed =
-        || Failed::Input("The plan cannot be read. Ask for a new one on the page of the group.".to_owned());
+        || Failed::Input("The plan cannot be read. Request a new one on the page of the group.".to_owned());
     let moves: Option<Vec<Move>> = fields.all("move").map(Move::decoded).collect();
     let moves = moves.filter(|moves| !moves.is_empty() && moves.len() <= PLAN_MAX).ok_or_else(malformed)?;
     let now: BTreeMap<Place, i64> =
@@ -240,7 +240,7 @@ async fn reset(console: &Console, visitor: &Visitor, fields: &Fields) -> Result<
     if let Some(one) = moves.iter().find(|one| now.get(&one.place) != Some(&one.old)) {
         let (topic, partition) = &one.place;
         let text = format!(
-            "The offset of {topic}/{partition} has changed since the plan was made. Nothing was reset. Next: ask for a new plan."
+            "The offset of {topic}/{partition} has changed since the plan was made. Nothing was reset. Next: request a new plan."
         );
         return Err(Failed::Input(text));
     }

@@ -211,7 +211,7 @@ fn closed() -> Response {
 pub(super) fn unproved() -> Response {
     let text = html! {
         p { "This form does not belong to your session, which may have ended. Nothing was changed." }
-        p { a href="/" { "Open the console anew" } }
+        p { a href="/" { "Open the console again" } }
     };
     layout::plain(StatusCode::FORBIDDEN, "Not done", text)
 }

@@ -24,7 +24,7 @@ fn each_step_of_the_start_is_a_reason_until_the_broker_is_unfenced() {
         (MembershipState { controller: None, ..unregistered.clone() }, "no active controller is known"),
         (unregistered, "not registered with the controllers"),
         (refused, "(the last answer is DUPLICATE_BROKER_REGISTRATION)"),
-        (MembershipState { applied: 39, ..start }, "catching up with the metadata: 60 records to go"),
+        (MembershipState { applied: 39, ..start }, "catching up with the metadata: 60 records left"),
         (MembershipState { phase: "recovery", ..fenced.clone() }, "the controllers fence this broker"),
         (MembershipState { phase: "replaced", ..fenced }, "another process has registered"),
     ];

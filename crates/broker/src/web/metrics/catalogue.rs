@@ -79,12 +79,12 @@ families! {
     OFFLINE Gauge "levada_offline_partitions" [] "Partitions that are offline after a failure of their storage" "kafka.controller:type=KafkaController,name=OfflinePartitionsCount";
     PARTITIONS Gauge "levada_partitions" [] "Partitions on this broker" "kafka.server:type=ReplicaManager,name=PartitionCount";
     ACKS_DURABILITY_PARTITIONS Gauge "levada_acks_durability_partitions" ["topic", "durability"] "Partitions by topic and by durability of acknowledged records: page-cache or device" "";
-    LANE_LONGEST_TURN Gauge "levada_append_lane_hold_seconds_max" ["work"] "Longest time since the start for which the writer of a partition was held" "";
+    LANE_LONGEST_TURN Gauge "levada_append_lane_hold_seconds_max" ["work"] "Longest time for which the writer of a partition was held, since the start of the process" "";
     // Transfer paths.
-    TRANSFER_BYTES Counter "levada_transfer_bytes" ["path"] "Bytes that sockets took, by the path that carried them; bytes under uring_read came from a file, and count again where they leave" "";
+    TRANSFER_BYTES Counter "levada_transfer_bytes" ["path"] "Bytes that sockets took, by the path that carried them; bytes under uring_read were read from a file, and count again under the path that sends them" "";
     TRANSFER_CALLS Counter "levada_transfer_calls" ["path"] "System calls of a path, including failed calls" "";
     TRANSFER_STALLS Counter "levada_transfer_stalls" ["path"] "System calls for a path that took longer than 1 ms" "";
-    TRANSFER_FALLBACKS Counter "levada_transfer_fallbacks" ["cause"] "Times that a planned path was not taken, by cause" "";
+    TRANSFER_FALLBACKS Counter "levada_transfer_fallbacks" ["cause"] "Number of times that a planned path was not taken, by cause" "";
     TRANSFER_COPIED_BYTES Counter "levada_transfer_copied_bytes" [] "Bytes copied by the CPU between kernel and process" "";
     TRANSFER_WARMED_BYTES Counter "levada_transfer_warmed_bytes" [] "Bytes of cold pages that a thread other than a shard waited for" "";
     TRANSFER_DROPPED_BEHIND_BYTES Counter "levada_transfer_dropped_behind_bytes" [] "Bytes dropped from the page cache behind readers of old records" "";
@@ -101,7 +101,7 @@ families! {
     DIRECTORIES_OFFLINE Gauge "levada_log_directories_offline" [] "Data directories that are offline after a failure" "kafka.log:type=LogManager,name=OfflineLogDirectoryCount";
     DISK_FREE Gauge "levada_disk_free_bytes" ["directory"] "Bytes that are free on the volume of a data directory" "";
     DISK_SIZE Gauge "levada_disk_size_bytes" ["directory"] "Size of the volume of a data directory" "";
-    CLEANER_BACKLOG_BYTES Gauge "levada_cleaner_backlog_bytes" [] "Bytes that compaction has not seen and could work on" "";
+    CLEANER_BACKLOG_BYTES Gauge "levada_cleaner_backlog_bytes" [] "Bytes of log that compaction has not processed and could process" "";
     CLEANER_RUNS Counter "levada_cleaner_runs" [] "Compactions of a log" "";
     CLEANER_READ_BYTES Counter "levada_cleaner_read_bytes" [] "Bytes that compaction has read" "";
     CLEANER_WRITTEN_BYTES Counter "levada_cleaner_written_bytes" [] "Bytes that compaction has written" "kafka.log:type=LogCleaner,name=cleaner-recopy-percent";
@@ -119,27 +119,27 @@ families! {
     LATE_TRANSACTION_PARTITIONS Gauge "levada_late_transaction_partitions" [] "Partitions with a hanging transaction: open for longer than transaction.max.timeout.ms and 5 minutes" "kafka.server:type=ReplicaManager,name=PartitionsWithLateTransactionsCount";
     // Membership in a cluster.
     CLUSTER_PHASE Gauge "levada_cluster_phase" ["phase"] "1 for the phase of this broker in the cluster, else 0. All levada_cluster metrics exist in a cluster only" "kafka.server:type=KafkaServer,name=BrokerState";
-    CLUSTER_FENCED Gauge "levada_cluster_fenced" [] "1 while the controllers do not let this broker lead partitions" "";
+    CLUSTER_FENCED Gauge "levada_cluster_fenced" [] "1 while this broker is fenced, so that it leads no partitions" "";
     CLUSTER_BROKER_EPOCH Gauge "levada_cluster_broker_epoch" [] "Epoch of the registration, or -1" "";
     CLUSTER_CONTROLLER Gauge "levada_cluster_active_controller" [] "Id of the active controller, or -1" "kafka.server:type=raft-metrics,name=current-leader";
     CLUSTER_QUORUM_EPOCH Gauge "levada_cluster_quorum_epoch" [] "Epoch of the quorum of controllers" "kafka.server:type=raft-metrics,name=current-epoch";
     CLUSTER_HIGH_WATERMARK Gauge "levada_cluster_metadata_high_watermark" [] "High watermark of the metadata log" "kafka.server:type=raft-metrics,name=high-watermark";
     CLUSTER_APPLIED Gauge "levada_cluster_metadata_offset" [] "Offset of the last metadata record that is in force, or -1" "kafka.server:type=broker-metadata-metrics,name=last-applied-record-offset";
-    CLUSTER_RECORD_AGE Gauge "levada_cluster_metadata_record_age_seconds" [] "Time since a controller wrote the last metadata record that is in force; an active controller writes one each 500 ms" "kafka.server:type=broker-metadata-metrics,name=last-applied-record-lag-ms";
-    CLUSTER_PUBLICATIONS Histogram "levada_cluster_metadata_publication_seconds" [] "Time in which the broker put a state of the metadata in force" "";
-    CLUSTER_PUBLICATION_ERRORS Counter "levada_cluster_metadata_publication_errors" [] "States of the metadata of which a part is not in force, since a partition cannot be opened" "kafka.server:type=broker-metadata-metrics,name=metadata-apply-error-count";
+    CLUSTER_RECORD_AGE Gauge "levada_cluster_metadata_record_age_seconds" [] "Time since a controller wrote the last metadata record that is in force; an active controller writes one every 500 ms" "kafka.server:type=broker-metadata-metrics,name=last-applied-record-lag-ms";
+    CLUSTER_PUBLICATIONS Histogram "levada_cluster_metadata_publication_seconds" [] "Time that the broker took to put a state of the metadata in force" "";
+    CLUSTER_PUBLICATION_ERRORS Counter "levada_cluster_metadata_publication_errors" [] "Metadata states of which a part is not in force, because a partition cannot be opened" "kafka.server:type=broker-metadata-metrics,name=metadata-apply-error-count";
     CLUSTER_LAG Gauge "levada_cluster_metadata_lag" [] "Committed metadata records that are not in force yet" "";
     CLUSTER_METADATA_AGE Gauge "levada_cluster_metadata_age_seconds" [] "Time since a controller answered with the end of the metadata log or with records" "";
     CLUSTER_HEARTBEAT_AGE Gauge "levada_cluster_heartbeat_age_seconds" [] "Time since a controller answered a heartbeat or a registration" "";
-    CLUSTER_FORWARDED Counter "levada_cluster_forwarded_requests" ["result"] "Clients' requests that were sent to the active controller: answered or failed" "kafka.server:type=ForwardingManager,name=RemoteTimeMs";
+    CLUSTER_FORWARDED Counter "levada_cluster_forwarded_requests" ["result"] "Requests of clients that the broker sent to the active controller: answered or failed" "kafka.server:type=ForwardingManager,name=RemoteTimeMs";
     FOLLOWER_LAG Gauge "levada_follower_lag_records" ["topic", "partition"] "Records up to the leader's high watermark that this follower does not have; -1 before the leader's first response" "kafka.server:type=FetcherLagMetrics,name=ConsumerLag,clientId=*,topic=*,partition=*";
     FOLLOWER_LAG_MAX Gauge "levada_follower_lag_records_max" [] "Largest `levada_follower_lag_records` of all followed partitions" "kafka.server:type=ReplicaFetcherManager,name=MaxLag,clientId=Replica";
-    FETCHER_ERRORS Counter "levada_replica_fetch_errors" [] "Failed fetches from other brokers, and partitions that a leader refused" "";
+    FETCHER_ERRORS Counter "levada_replica_fetch_errors" [] "Failed fetches from other brokers, and errors of leaders for single partitions" "";
     FETCHER_BYTES Counter "levada_replica_fetched_bytes" [] "Bytes of records that leaders have sent to this follower" "kafka.server:type=BrokerTopicMetrics,name=ReplicationBytesInPerSec";
     // The process.
     PROCESS_START_TIME Gauge "process_start_time_seconds" [] "Start of the process, in seconds since 1970" "java.lang:type=Runtime,name=StartTime";
     PROCESS_RESIDENT_MEMORY_BYTES Gauge "process_resident_memory_bytes" [] "Resident memory" "java.lang:type=Memory,name=HeapMemoryUsage";
     PROCESS_OPEN_FDS Gauge "process_open_fds" [] "Open file descriptors" "java.lang:type=OperatingSystem,name=OpenFileDescriptorCount";
-    PROCESS_MAX_FDS Gauge "process_max_fds" [] "Most file descriptors that the process may have open" "java.lang:type=OperatingSystem,name=MaxFileDescriptorCount";
+    PROCESS_MAX_FDS Gauge "process_max_fds" [] "Maximum number of open file descriptors of the process" "java.lang:type=OperatingSystem,name=MaxFileDescriptorCount";
     PROCESS_CPU_SECONDS Counter "process_cpu_seconds" [] "CPU time used" "java.lang:type=OperatingSystem,name=ProcessCpuTime";
 }

@@ -39,6 +39,6 @@ fn an_absent_value_is_a_tombstone_and_an_empty_one_is_not() {
 #[test]
 fn wrong_fields_are_named() {
     let text = |pairs| batch(&fields(pairs)).unwrap_err().text();
-    assert!(text(&[("value", "%"), ("value-form", "base64")]).contains("value is no Base64"));
+    assert!(text(&[("value", "%"), ("value-form", "base64")]).contains("value is not Base64"));
     assert!(text(&[("headers", "none")]).contains("\"none\" is not a header"));
 }
