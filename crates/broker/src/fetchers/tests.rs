@@ -127,7 +127,7 @@ fn a_replica_that_catches_up_does_not_share_the_thread_of_those_in_sync() {
         state.workers.iter().map(|(id, worker)| (*id, worker.partitions)).collect()
     };
     assert_eq!(numbers(&state), vec![(catch_up, 1), (fetch, 1)]);
-    // It has caught up; its former thread ends.
+    // Once it has caught up, its former thread ends.
     state.follow((TOPIC, 1), fetch, idle);
     assert_eq!(numbers(&state), vec![(fetch, 2)]);
     assert_eq!(state.ending.len(), 1);

@@ -108,7 +108,7 @@ impl<'a> Taker<'a> {
         let taken = match self.way {
             ReceiveMethod::Buffer { checked } => self.through(&mut buffer, offset, checked),
             ReceiveMethod::Splice { checked } => self.past(&mut buffer, offset, checked),
-            ReceiveMethod::Mapping => self.into_the_file(len as u64, offset),
+            ReceiveMethod::Mapping => self.receive_mapped(len as u64, offset),
         };
         self.buffer = buffer;
         self.end += len as u64;
@@ -145,7 +145,7 @@ impl<'a> Taker<'a> {
         self.file.write_all_at(&EPOCH.to_be_bytes(), self.end + EPOCH_AT as u64)
     }
 
-    fn into_the_file(&mut self, len: u64, offset: i64) -> io::Result<()> {
+    fn receive_mapped(&mut self, len: u64, offset: i64) -> io::Result<()> {
         let (mut at, end) = (self.end, self.end + len);
         let mut window = match self.window.take().filter(|window| end <= window.range().end) {
             Some(window) => window,
