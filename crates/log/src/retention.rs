@@ -1,19 +1,17 @@
 //! The segments that exceed `retention.ms` or `retention.bytes`, or end before the log start, by
-//! Kafka's rules: a decision without a clock or a disk.
+//! Kafka's rules: a decision without a clock or a disk of its own.
 
 use crate::LogConfig;
 
 #[cfg(test)]
 mod tests;
 
-/// Facts about one segment for the decision.
+/// Facts about one segment for the decision, besides its time.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct SegmentAge {
+pub(crate) struct SegmentSpan {
     /// The base of the next segment; the log's end for the last one.
     pub(crate) end: i64,
     pub(crate) size_bytes: u64,
-    /// The largest timestamp in it, or when it was last written if its batches carry none.
-    pub(crate) newest_ms: i64,
 }
 
 /// The marks and the time that the decision is made at.
@@ -26,7 +24,19 @@ pub(crate) struct RetentionInput {
 
 /// Number of the oldest segments to delete. All of them may go: then a new one is rolled first. An
 /// empty last segment stays, and so does everything that reaches beyond the high watermark.
-pub(crate) fn expired(segments: &[SegmentAge], config: &LogConfig, at: RetentionInput) -> usize {
+///
+/// `newest_ms` returns the largest timestamp in a segment, or when it was last written if its
+/// batches carry none. It may have to read the segment's index: it is called in order, and for no
+/// segment behind the first that stays.
+///
+/// # Errors
+/// As `newest_ms`.
+pub(crate) fn expired<E>(
+    segments: &[SegmentSpan],
+    config: &LogConfig,
+    at: RetentionInput,
+    newest_ms: impl Fn(usize) -> Result<i64, E>,
+) -> Result<usize, E> {
     let removable = segments
         .iter()
         .enumerate()
@@ -53,8 +63,9 @@ pub(crate) fn expired(segments: &[SegmentAge], config: &LogConfig, at: Retention
         }
     }
     if config.retention_ms >= 0 {
-        let old = |segment: &&SegmentAge| at.now_ms.saturating_sub(segment.newest_ms) > config.retention_ms;
-        gone += removable[gone..].iter().take_while(old).count();
+        while gone < removable.len() && at.now_ms.saturating_sub(newest_ms(gone)?) > config.retention_ms {
+            gone += 1;
+        }
     }
-    gone
+    Ok(gone)
 }

@@ -1,22 +1,20 @@
 //! Retention, table by table.
 
-use super::{RetentionInput, SegmentAge, expired};
+use std::convert::Infallible;
+
+use super::{RetentionInput, SegmentSpan, expired};
 use crate::LogConfig;
 
 /// Segments as (end, size, newest); limits as (bytes, ms); marks as (log start, high watermark);
 /// now is 1 000.
 fn check(segments: &[(i64, u64, i64)], limits: (i64, i64), marks: (i64, i64), gone: usize) {
-    let aged: Vec<SegmentAge> = segments
-        .iter()
-        .map(|(end, size_bytes, newest_ms)| SegmentAge {
-            end: *end,
-            size_bytes: *size_bytes,
-            newest_ms: *newest_ms,
-        })
-        .collect();
+    let spans =
+        segments.iter().map(|(end, size_bytes, _)| SegmentSpan { end: *end, size_bytes: *size_bytes });
+    let spans: Vec<SegmentSpan> = spans.collect();
     let config = LogConfig { retention_bytes: limits.0, retention_ms: limits.1, ..LogConfig::default() };
     let at = RetentionInput { log_start: marks.0, high_watermark: marks.1, now_ms: 1_000 };
-    assert_eq!(expired(&aged, &config, at), gone, "{segments:?} {limits:?} {marks:?}");
+    let newest_ms = |at: usize| Ok::<i64, Infallible>(segments[at].2);
+    assert_eq!(expired(&spans, &config, at, newest_ms), Ok(gone), "{segments:?} {limits:?} {marks:?}");
 }
 
 #[test]

@@ -17,7 +17,7 @@ use crate::epochs::Epochs;
 use crate::index::TimeEntry;
 use crate::partition::Partition;
 use crate::recover;
-use crate::retention::{self, SegmentAge};
+use crate::retention::{self, SegmentSpan};
 use crate::segment::{Built, SWEEP, Segment};
 use crate::{LogError, OpenOptions};
 
@@ -143,29 +143,26 @@ impl Writer {
     }
 
     /// Takes out the segments that `retention.ms` and `retention.bytes` let go, and moves the log's
-    /// start behind them. Rolls first if the last one is among them.
+    /// start behind them. Rolls first if the last one is among them. Reads the times of the segments
+    /// that go by age, and of the first that stays.
     ///
     /// # Errors
     /// A failing disk.
     pub fn delete_old_segments(&mut self, now_ms: i64) -> Result<Discarded, LogError> {
         self.refuse_offline()?;
         let segments = self.partition.segments.load_full();
-        let mut aged = Vec::with_capacity(segments.len());
-        for (at, segment) in segments.iter().enumerate() {
-            let end = segments.get(at + 1).map_or(self.partition.log_end(), |next| next.base());
-            aged.push(SegmentAge {
-                end,
-                size_bytes: segment.size(),
-                newest_ms: segment.newest_ms(&*self.disk)?,
-            });
-        }
+        let ends = segments.iter().skip(1).map(|next| next.base()).chain([self.partition.log_end()]);
+        let spans = segments.iter().zip(ends);
+        let spans: Vec<SegmentSpan> =
+            spans.map(|(segment, end)| SegmentSpan { end, size_bytes: segment.size() }).collect();
         let (log_start, high_watermark) = (self.partition.log_start(), self.partition.high_watermark());
         let at = retention::RetentionInput { log_start, high_watermark, now_ms };
-        let gone = retention::expired(&aged, &self.config, at);
+        let newest_ms = |at: usize| segments[at].newest_ms(&*self.disk);
+        let gone = retention::expired(&spans, &self.config, at, newest_ms)?;
         if gone == segments.len() {
             self.roll(now_ms)?;
         }
-        let end = gone.checked_sub(1).map_or(log_start, |last| aged[last].end);
+        let end = gone.checked_sub(1).map_or(log_start, |last| spans[last].end);
         self.advance_log_start(end)
     }
 

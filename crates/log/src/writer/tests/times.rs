@@ -104,3 +104,22 @@ fn the_time_of_a_batch_is_found_by_any_of_its_offsets() {
     let at = |offset| partition.batch_timestamp(offset).unwrap();
     assert_eq!([at(0), at(2), at(3), at(4)], [Some(3_000), Some(3_000), Some(5_000), None]);
 }
+
+#[test]
+fn retention_opens_no_index_behind_the_first_segment_that_stays() {
+    let kit = Kit::new();
+    let mut writer = kit.open(0);
+    for time in [1_000, 2_000, 3_000] {
+        append_at(&mut writer, timed(&[time]), NOW_MS);
+        writer.roll(NOW_MS).unwrap();
+    }
+    writer.close().unwrap();
+    let config = LogConfig { retention_ms: 100, ..LogConfig::default() };
+    let mut writer = kit.open_with(config, 3);
+    // The second segment is young: the times of the third do not matter.
+    kit.disk.fail("open", "00000000000000000002.timeindex", EIO);
+    let gone = writer.delete_old_segments(1_101).unwrap();
+    assert_eq!(gone.count(), 1);
+    gone.remove().unwrap();
+    assert!(writer.delete_old_segments(2_101).is_err(), "it is read once it may go");
+}
