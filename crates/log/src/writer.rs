@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crate::background::Background;
-use crate::disk::Disk;
+use crate::disk::{Disk, is_short};
 use crate::epochs::Epochs;
 use crate::marks::Start;
 use crate::partition::Partition;
@@ -86,8 +86,7 @@ impl Writer {
         epochs.assign(leader_epoch, log_end);
         let mut epochs_stored = epochs == opened.stored_epochs;
         if repaired && !epochs_stored {
-            epochs.store(&*options.disk, &options.dir)?;
-            epochs_stored = true;
+            epochs_stored = store_repaired(&epochs, &options)?;
         }
         let sole_replica = options.high_watermark.is_none();
         let OpenOptions { dir, config, disk, background, watch, recovery_point, .. } = options;
@@ -291,5 +290,17 @@ impl Writer {
             return Err(LogError::Offline { dir: self.partition.dir().to_path_buf() });
         }
         Ok(())
+    }
+}
+
+/// Stores leader epochs that are not those of their file. False if there is no room for the file:
+/// the first batch stores them then.
+fn store_repaired(epochs: &Epochs, options: &OpenOptions) -> Result<bool, LogError> {
+    match epochs.store(&*options.disk, &options.dir) {
+        Err(error) if error.source_io().is_some_and(is_short) => {
+            tracing::warn!(%error, "cannot write the corrected leader epochs; they are written with the next batch");
+            Ok(false)
+        }
+        other => other.map(|()| true),
     }
 }

@@ -128,7 +128,7 @@ impl Writer {
         if offset > log_start {
             let mut epochs = Epochs::clone(&self.partition.epochs.load());
             if epochs.truncate_start(offset) {
-                self.store_epochs(epochs)?;
+                self.store_raised_epochs(epochs)?;
             }
             self.partition.marks.raise_log_start(offset);
         }
@@ -142,12 +142,26 @@ impl Writer {
         Ok(Discarded { partition: self.partition.clone(), segments: gone })
     }
 
+    /// Stores leader epochs of which the first begin later, or are gone. Without room for the file,
+    /// its former contents stay, whose start the next opening raises: a full disk does not keep the
+    /// records that fill it.
+    fn store_raised_epochs(&mut self, epochs: Epochs) -> Result<(), LogError> {
+        match self.store_epochs(epochs.clone()) {
+            Err(error) if error.source_io().is_some_and(is_short) => {
+                tracing::warn!(%error, "cannot write the leader epochs behind a later log start; the next start of the broker corrects the file");
+                self.partition.publish_epochs(epochs);
+                Ok(())
+            }
+            other => other,
+        }
+    }
+
     /// Takes out the segments that `retention.ms` and `retention.bytes` let go, and moves the log's
-    /// start behind them. Rolls first if the last one is among them. Reads the times of the segments
-    /// that go by age, and of the first that stays.
+    /// start behind them. Rolls first if the last one is among them; without room for that, the
+    /// last one stays. Reads the times of the segments that go by age, and of the first that stays.
     ///
     /// # Errors
-    /// A failing disk.
+    /// A failing disk; no room for a new segment, and no other one to remove.
     pub fn delete_old_segments(&mut self, now_ms: i64) -> Result<Discarded, LogError> {
         self.refuse_offline()?;
         let segments = self.partition.segments.load_full();
@@ -158,9 +172,14 @@ impl Writer {
         let (log_start, high_watermark) = (self.partition.log_start(), self.partition.high_watermark());
         let at = retention::RetentionInput { log_start, high_watermark, now_ms };
         let newest_ms = |at: usize| segments[at].newest_ms(&*self.disk);
-        let gone = retention::expired(&spans, &self.config, at, newest_ms)?;
-        if gone == segments.len() {
-            self.roll(now_ms)?;
+        let mut gone = retention::expired(&spans, &self.config, at, newest_ms)?;
+        if gone == segments.len()
+            && let Err(error) = self.roll(now_ms)
+        {
+            if gone == 1 || !error.source_io().is_some_and(is_short) {
+                return Err(error);
+            }
+            gone -= 1;
         }
         let end = gone.checked_sub(1).map_or(log_start, |last| spans[last].end);
         self.advance_log_start(end)

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::Writer;
 use crate::LogError;
 use crate::compact::Cleaned;
-use crate::disk::{Disk, remove_if_there, rename_if_there, suffixed};
+use crate::disk::{Disk, is_full, remove_if_there, rename_if_there, suffixed};
 use crate::producers::LastRecords;
 use crate::recover::Reindexed;
 use crate::segment::{DELETED, FILES, SWAP, Segment};
@@ -30,7 +30,8 @@ impl Retired {
         self.paths.iter().try_for_each(|path| remove_if_there(&*self.disk, path).map(drop))
     }
 
-    /// Takes the names from files of segments: `.deleted` comes behind them.
+    /// Takes the names from files of segments: `.deleted` comes behind them. A file is removed
+    /// instead where the disk has no room for the longer name.
     pub(super) fn rename(
         disk: &Arc<dyn Disk>,
         files: impl Iterator<Item = PathBuf>,
@@ -38,8 +39,13 @@ impl Retired {
         let mut paths = Vec::new();
         for path in files {
             let retired = suffixed(&path, DELETED);
-            if rename_if_there(&**disk, &path, &retired)? {
-                paths.push(retired);
+            match rename_if_there(&**disk, &path, &retired) {
+                Ok(true) => paths.push(retired),
+                Ok(false) => {}
+                Err(error) if error.source_io().is_some_and(is_full) => {
+                    remove_if_there(&**disk, &path)?;
+                }
+                Err(error) => return Err(error),
             }
         }
         Ok(Self { disk: disk.clone(), paths })

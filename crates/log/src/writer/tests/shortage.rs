@@ -112,6 +112,80 @@ fn a_truncation_without_room_or_descriptors_is_tried_again() {
     }
 }
 
+#[test]
+fn retention_makes_room_on_a_full_disk() {
+    for errno in [ENOSPC, EMFILE] {
+        let kit = Kit::new();
+        let config = LogConfig { retention_ms: 100, ..small() };
+        let mut writer = kit.open_with(config.clone(), 0);
+        for _ in 0..6 {
+            plain(&mut writer).unwrap();
+        }
+        let (partition, segments) = (writer.partition().clone(), writer.partition().segment_count());
+        assert!(segments > 2);
+        // All segments are old: the last one could go only after a new one was made.
+        kit.disk.fail("write_file", "", errno);
+        let gone = writer.delete_old_segments(1_000_000).unwrap();
+        assert_eq!(gone.count(), segments - 1, "{errno}");
+        gone.remove().unwrap();
+        let start = partition.log_start();
+        assert_eq!((start > 0, partition.log_end(), partition.is_offline()), (true, 6, false), "{errno}");
+        assert_eq!(partition.epochs.load().first_offset(), Some(start));
+        drop(writer);
+        // The file of leader epochs has the former start, and a start finds no room either.
+        let file = "leader-epoch-checkpoint";
+        let told = || fs::read_to_string(kit.dir.path().join(file)).unwrap();
+        assert_eq!(told(), "0\n1\n0 0\n");
+        kit.disk.fail("write_file", "leader-epoch-checkpoint.tmp", errno);
+        let mut writer = kit.open_with(config, 0);
+        assert_eq!((writer.partition().log_start(), writer.partition().log_end()), (start, 6));
+        assert_eq!(writer.partition().epochs.load().first_offset(), Some(start));
+        kit.disk.heal();
+        assert_eq!(plain(&mut writer).unwrap(), 6);
+        assert_eq!(told(), format!("0\n1\n0 {start}\n"));
+    }
+}
+
+#[test]
+fn records_are_deleted_on_a_full_disk() {
+    let kit = Kit::new();
+    let mut writer = kit.open_with(small(), 0);
+    for _ in 0..6 {
+        plain(&mut writer).unwrap();
+    }
+    kit.disk.fail("write_file", ".tmp", ENOSPC);
+    let gone = writer.advance_log_start(5).unwrap();
+    assert!(gone.count() > 1 && gone.size_bytes() > 0);
+    gone.retire().unwrap().remove().unwrap();
+    assert_eq!(writer.partition().log_start(), 5);
+    // Any other failure leaves the log as it was.
+    kit.disk.fail("write_file", ".tmp", EIO);
+    writer.advance_log_start(6).unwrap_err();
+    assert_eq!(writer.partition().log_start(), 5);
+}
+
+#[test]
+fn files_whose_longer_names_find_no_room_are_removed_at_once() {
+    let kit = Kit::new();
+    let mut writer = kit.open_with(small(), 0);
+    for _ in 0..6 {
+        plain(&mut writer).unwrap();
+    }
+    let gone = writer.advance_log_start(3).unwrap();
+    assert_eq!(gone.count(), 1);
+    kit.disk.fail("rename", ".deleted", ENOSPC);
+    gone.retire().unwrap().remove().unwrap();
+    let files = || fs::read_dir(kit.dir.path()).unwrap().map(|entry| entry.unwrap().file_name());
+    let of_segment =
+        |base: i64| files().filter(|name| name.to_string_lossy().starts_with(&format!("{base:020}"))).count();
+    assert_eq!((of_segment(0), of_segment(2) > 0), (0, true));
+    // The same where all of the log goes.
+    writer.resign();
+    writer.restart_at(20, NOW_MS).unwrap().remove().unwrap();
+    assert!(!writer.partition().is_offline());
+    assert_eq!((of_segment(2), of_segment(20)), (0, 3));
+}
+
 fn contents(partition: &crate::Partition) -> Vec<u8> {
     let (mut bytes, mut at) = (Vec::new(), 0);
     while at < partition.log_end() {
