@@ -283,7 +283,10 @@ impl Writer {
         if cut.position == old.size() && (indexed == 0 || indexed < cut.position) {
             return Ok(None);
         }
-        let offsets = old.offsets.below(disk, cut.position)?;
+        let mut offsets = old.offsets.below(disk, cut.position)?;
+        // Kafka may have given several batches one entry: the place of the first, the last offset
+        // of the last.
+        offsets.retain(|(delta, _)| *delta < old.delta(cut.end));
         let times = old.times.below(disk, old.delta(cut.end))?;
         let mut aborted = old.aborted.entries(disk)?;
         aborted.retain(|entry| entry.last_offset < cut.end);

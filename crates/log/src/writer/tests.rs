@@ -299,6 +299,36 @@ fn a_truncation_removes_the_last_segment_first_and_never_cuts_in_place() {
 }
 
 #[test]
+fn a_truncation_removes_index_entries_of_later_offsets_wherever_they_lead() {
+    let kit = Kit::new();
+    let mut writer = kit.open(0);
+    for _ in 0..4 {
+        plain(&mut writer).unwrap();
+    }
+    let batch = u32::try_from(writer.partition().size_bytes() / 4).unwrap();
+    writer.close().unwrap();
+    // As Kafka indexes the last three batches, if they were appended together: by the place of the
+    // first of them, and by the last offset.
+    let index = kit.dir.path().join("00000000000000000000.index");
+    fs::write(&index, [3_u32.to_be_bytes(), batch.to_be_bytes()].concat()).unwrap();
+    let options = OpenOptions {
+        config: LogConfig { index_interval_bytes: 100, ..LogConfig::default() },
+        clean: true,
+        ..OpenOptions::new(kit.dir.path())
+    };
+    let (mut writer, _) = Writer::open(options, NOW_MS).unwrap();
+    assert_eq!(writer.truncate(2, NOW_MS).unwrap(), 2);
+    for offset in 2..8 {
+        assert_eq!(plain(&mut writer).unwrap(), offset);
+    }
+    writer.close().unwrap();
+    let bytes = fs::read(&index).unwrap();
+    let deltas = bytes.chunks(8).map(|entry| u32::from_be_bytes(entry[..4].try_into().unwrap()));
+    let deltas: Vec<u32> = deltas.collect();
+    assert!(deltas.len() > 1 && deltas.is_sorted_by(|one, next| one < next), "{deltas:?}");
+}
+
+#[test]
 fn offsets_outside_the_log_are_refused() {
     let kit = Kit::new();
     let mut writer = kit.open(0);
