@@ -2,8 +2,9 @@
 //! dropped behind it.
 
 use std::collections::VecDeque;
+use std::fs::File;
 use std::os::unix::fs::MetadataExt;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use super::Warmed;
 use crate::piece::Extent;
@@ -14,14 +15,49 @@ use crate::piece::Extent;
 /// stay; they are tried when the reader has moved on. Pages that were in the cache before are
 /// others' and are left alone.
 ///
+/// A trail keeps no file open: its reader may be connected for weeks, and a deleted file has its
+/// blocks until it is closed.
+///
 /// Has no clock and makes no calls: a [`Warmer`](super::Warmer) reports the pages that it [brought
 /// in](Trail::follow), and drops those that are [`ripe`](Trail::ripe).
 #[derive(Debug, Default)]
 pub struct Trail {
     /// In the order in which they were read; neighbours are one range.
-    ranges: VecDeque<Extent>,
+    ranges: VecDeque<TrailRange>,
     /// Range of the last request, missing or not.
-    asked: Vec<Extent>,
+    asked: Vec<TrailRange>,
+}
+
+/// A range of a file that others hold open, or not any more.
+#[derive(Debug)]
+struct TrailRange {
+    file: Weak<File>,
+    offset: u64,
+    len: u64,
+}
+
+impl TrailRange {
+    fn of(extent: &Extent) -> Self {
+        Self { file: Arc::downgrade(&extent.file), offset: extent.offset, len: extent.len }
+    }
+
+    fn end(&self) -> u64 {
+        self.offset.saturating_add(self.len)
+    }
+
+    /// The first `len` bytes, if the file is open.
+    fn beginning(&self, len: u64) -> Option<Extent> {
+        Some(Extent { file: self.file.upgrade()?, offset: self.offset, len })
+    }
+
+    /// Partitions hand out one `File` for all extents of a segment; asking the kernel is for those
+    /// who open one each.
+    fn is_of_file(&self, extent: &Extent) -> bool {
+        let Some(file) = self.file.upgrade() else { return false };
+        let identity = |file: &File| file.metadata().map(|meta| (meta.dev(), meta.ino())).ok();
+        Arc::ptr_eq(&file, &extent.file)
+            || identity(&file).is_some_and(|own| identity(&extent.file) == Some(own))
+    }
 }
 
 impl Trail {
@@ -33,8 +69,12 @@ impl Trail {
         for extent in warmed.brought_in {
             let end = extent.offset.saturating_add(extent.len);
             match self.ranges.back_mut() {
-                Some(last) if is_continued(last, &extent) => last.len = last.len.max(end - last.offset),
-                _ => self.ranges.push_back(extent),
+                Some(last)
+                    if (last.offset..=last.end()).contains(&extent.offset) && last.is_of_file(&extent) =>
+                {
+                    last.len = last.len.max(end - last.offset);
+                }
+                _ => self.ranges.push_back(TrailRange::of(&extent)),
             }
         }
     }
@@ -42,21 +82,20 @@ impl Trail {
     /// Records the range that this reader requests, ahead of its need or not.
     pub(super) fn ask(&mut self, extents: impl IntoIterator<Item = Extent>) {
         self.asked.clear();
-        self.asked.extend(extents);
+        self.asked.extend(extents.into_iter().map(|extent| TrailRange::of(&extent)));
     }
 
     /// True if a range was part of this reader's last request: its pages may be on their way.
     pub fn is_under_way(&self, extent: &Extent) -> bool {
         let end = extent.offset.saturating_add(extent.len);
-        self.asked.iter().any(|asked| {
-            let within = asked.offset <= extent.offset && end <= asked.offset.saturating_add(asked.len);
-            within && is_same_file(asked, extent)
-        })
+        let is_within = |asked: &&TrailRange| asked.offset <= extent.offset && end <= asked.end();
+        self.asked.iter().filter(is_within).any(|asked| asked.is_of_file(extent))
     }
 
     /// Range that can be dropped now: all but the last [`LAG_BYTES`](Trail::LAG_BYTES), cut where
     /// no large page straddles the cut.
     pub fn ripe(&mut self) -> Vec<Extent> {
+        self.ranges.retain(|range| range.file.strong_count() > 0);
         let before = self.len();
         let mut excess = before.saturating_sub(Self::LAG_BYTES);
         let mut ripe = Vec::new();
@@ -64,26 +103,26 @@ impl Trail {
             let end = first.offset.saturating_add(first.len.min(excess));
             if end - first.offset == first.len {
                 excess -= first.len;
-                ripe.extend(self.ranges.pop_front());
+                ripe.extend(first.beginning(first.len));
+                self.ranges.pop_front();
                 continue;
             }
             let cut = end - end % LARGE_PAGE_BYTES;
             if cut > first.offset {
                 let len = cut - first.offset;
-                ripe.push(Extent { file: Arc::clone(&first.file), offset: first.offset, len });
+                ripe.extend(first.beginning(len));
                 first.offset = cut;
                 first.len -= len;
             }
             break;
         }
-        debug_assert_eq!(self.len() + ripe.iter().map(|extent| extent.len).sum::<u64>(), before);
         debug_assert!(self.len() >= before.min(Self::LAG_BYTES), "the last pages stay");
         ripe
     }
 
     /// All that is left: for a reader that has ended.
     pub fn finish(&mut self) -> Vec<Extent> {
-        std::mem::take(&mut self.ranges).into()
+        std::mem::take(&mut self.ranges).iter().filter_map(|range| range.beginning(range.len)).collect()
     }
 
     /// Number of bytes that have been brought in and not been dropped.
@@ -101,22 +140,6 @@ impl Trail {
 /// dropped whole or not at all.
 const LARGE_PAGE_BYTES: u64 = 2 << 20;
 const _: () = assert!(Trail::LAG_BYTES.is_multiple_of(LARGE_PAGE_BYTES));
-
-/// True if `next` begins in `last` or at its end.
-fn is_continued(last: &Extent, next: &Extent) -> bool {
-    let within = last.offset..=last.offset.saturating_add(last.len);
-    within.contains(&next.offset) && is_same_file(last, next)
-}
-
-/// Partitions hand out one `File` for all extents of a segment; asking the kernel is for those who
-/// open one each.
-fn is_same_file(one: &Extent, other: &Extent) -> bool {
-    if Arc::ptr_eq(&one.file, &other.file) {
-        return true;
-    }
-    let identity = |extent: &Extent| extent.file.metadata().map(|meta| (meta.dev(), meta.ino())).ok();
-    identity(one).is_some_and(|one| identity(other) == Some(one))
-}
 
 #[cfg(test)]
 mod tests;

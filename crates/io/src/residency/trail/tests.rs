@@ -75,3 +75,15 @@ fn the_last_request_is_known() {
     assert!(!trail.is_under_way(&extent(&one, 0, 10)) && trail.is_under_way(&extent(&other, 0, 10)));
     assert!(trail.is_empty(), "asking brings nothing in");
 }
+
+#[test]
+fn a_file_that_only_a_trail_knows_is_closed() {
+    let file = file_of(b"");
+    let closed = Arc::downgrade(&file);
+    let extent = Extent { file, offset: 0, len: 8 * MIB };
+    let mut trail = Trail::default();
+    trail.ask([extent.clone()]);
+    trail.follow(warmed([extent]));
+    assert_eq!(closed.strong_count(), 0, "a deleted file would keep its blocks");
+    assert!(trail.ripe().is_empty() && trail.finish().is_empty());
+}
