@@ -211,6 +211,28 @@ fn a_mark_of_a_clean_shutdown_that_lies_is_found_out() {
 }
 
 #[test]
+fn an_offset_out_of_reach_ends_a_clean_log_and_deletes_nothing_before_it() {
+    for offset in [i64::MAX, i64::MAX - 1, 1 << 62, 1 << 40] {
+        let dir = log();
+        let path = dir.path().join("00000000000000000016.log");
+        let mut bytes = fs::read(&path).unwrap();
+        let last = bytes.len() / 4 * 3;
+        // The checksum does not cover the base offset.
+        bytes[last..last + 8].copy_from_slice(&i64::to_be_bytes(offset));
+        fs::write(&path, &bytes).unwrap();
+        // An index that leads to the batch would show that the offset is wrong.
+        if offset < i64::MAX - 1 {
+            fs::write(path.with_extension("index"), []).unwrap();
+        }
+        let (writer, report) = open(dir.path(), |options| options.clean = true);
+        let partition = writer.partition();
+        assert_eq!((partition.log_end(), partition.segment_count()), (22, 3), "{offset}");
+        assert_eq!(report.cut.map(|cut| cut.offset), Some(22), "{offset}");
+        assert_eq!(partition.read(0, 1, 22, true).unwrap().base_offset, 0);
+    }
+}
+
+#[test]
 fn stale_indexes_of_a_clean_log_are_found_out_too() {
     let dir = log();
     // The index of a log that was longer.
