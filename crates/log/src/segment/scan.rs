@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::Segment;
+use super::{SWEEP, Segment};
 use crate::batch::{BatchView, HEADER_LEN, MAGIC, PREFIX_LEN};
 use crate::disk::{At, ReadFiles};
 use crate::{LogError, ReadError};
@@ -53,6 +53,8 @@ impl<'a> Scan<'a> {
     ) -> Result<Self, LogError> {
         let file = segment.file(disk)?.clone();
         let (window, window_at) = (Vec::new(), range.start);
+        // Callers give a multiple of `index.interval.bytes`, which a topic may set to any value.
+        let window_len = window_len.min(SWEEP);
         Ok(Scan { disk, segment, file, next: range.start, end: range.end, window, window_at, window_len })
     }
 

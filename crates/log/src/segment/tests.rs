@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tempfile::{TempDir, tempdir};
 
-use super::is_zero;
+use super::{SWEEP, is_zero};
 use crate::batch::Builder;
 use crate::disk::faulty::FaultyDisk;
 use crate::{Append, LogConfig, OpenOptions, ReadError, Writer};
@@ -47,6 +47,27 @@ fn a_lookup_reads_one_interval_at_most() {
     }
     assert!(total / 1500 < 4700, "{} bytes a lookup", total / 1500);
     assert!(segment.find(&*disk, 1500, segment.size(), INTERVAL).unwrap().is_none());
+}
+
+#[test]
+fn a_fetch_reads_no_more_where_the_index_interval_is_large() {
+    let (disk, dir) = (Arc::new(FaultyDisk::default()), tempdir().unwrap());
+    let config = LogConfig { index_interval_bytes: i32::MAX.cast_unsigned(), ..LogConfig::default() };
+    let options = OpenOptions { config, disk: disk.clone(), ..OpenOptions::new(dir.path()) };
+    let mut writer = Writer::open(options, 0).unwrap().0;
+    for at in 0..40 {
+        let mut builder = Builder::new();
+        builder.push(at, None, Some(&[3; 100_000]));
+        let mut group = [Append::client(builder.build().unwrap())];
+        writer.append(&mut group, 0).pop().unwrap().unwrap();
+    }
+    disk.take_read_bytes();
+    for (offset, max_bytes) in [(0, 1), (0, 250_000), (1, 1)] {
+        let slice = writer.partition().read(offset, max_bytes, 40, true).unwrap();
+        assert_eq!(slice.base_offset, offset);
+        let read = disk.take_read_bytes();
+        assert!(read <= 4 * SWEEP as u64, "{read} bytes for offset {offset}");
+    }
 }
 
 #[test]
