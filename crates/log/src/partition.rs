@@ -462,6 +462,8 @@ impl Partition {
     pub fn leave<T>(&self, rename: impl FnOnce() -> T) -> T {
         let _held = self.hold_flushes();
         self.has_left.store(true, Ordering::Release);
+        // Readers of these segments request aborted transactions after the rename.
+        self.segments.load().iter().for_each(|segment| segment.hold_aborted(&*self.disk));
         rename()
     }
 

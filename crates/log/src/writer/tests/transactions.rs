@@ -33,6 +33,24 @@ fn what_was_read_from_a_segment_keeps_its_aborted_transactions_when_the_segment_
 }
 
 #[test]
+fn what_was_read_from_a_log_keeps_its_aborted_transactions_when_its_directory_loses_its_name() {
+    let kit = Kit::new();
+    let mut writer = kit.open(0);
+    append(&mut writer, records(Builder::new().producer(9, 0, 0).transactional(), 2)).unwrap();
+    abort(&mut writer, 9).unwrap();
+    writer.close().unwrap();
+    let options = OpenOptions { clean: true, ..OpenOptions::new(kit.dir.path()) };
+    let writer = Writer::open(options, NOW_MS).unwrap().0;
+    let partition = writer.partition().clone();
+    let slice = partition.read(0, 1 << 20, 3, true).unwrap();
+    let renamed = kit.dir.path().with_extension("renamed");
+    partition.leave(|| fs::rename(kit.dir.path(), &renamed)).unwrap();
+    let aborted = partition.aborted_in(&slice, 0, 3).unwrap();
+    fs::rename(&renamed, kit.dir.path()).unwrap();
+    assert_eq!(aborted.iter().map(|one| one.producer_id).collect::<Vec<_>>(), [9]);
+}
+
+#[test]
 fn a_gap_before_the_last_stable_offset_is_a_reason_to_wait() {
     let kit = Kit::new();
     // As compaction leaves it: offsets 0 and 1, then 10 and 11.
