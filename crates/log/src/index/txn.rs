@@ -3,6 +3,7 @@
 
 use std::fs::File;
 use std::io::{self, IoSlice};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -18,6 +19,10 @@ const _: () = assert!(WIDTH == 2 + 4 * 8, "a version and four offsets");
 const VERSION: i16 = 0;
 /// The count of an index that has not been read yet.
 const UNKNOWN: usize = usize::MAX;
+/// Entries that a search reads first, and those that it reads at a time if it passes more: all that
+/// ended while an earlier transaction was open.
+const READ_FIRST: usize = 8;
+const READ_MAX: usize = 256;
 
 /// One aborted transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,7 +132,11 @@ impl TxnIndex {
 
     /// All entries.
     pub(crate) fn entries(&self, disk: &dyn ReadFiles) -> Result<Vec<Aborted>, LogError> {
-        (0..self.count(disk)?).map(|slot| self.entry(disk, slot)).collect()
+        let (count, mut all) = (self.count(disk)?, Vec::new());
+        for slot in (0..count).step_by(READ_MAX) {
+            all.extend(self.range(disk, slot..count.min(slot + READ_MAX))?);
+        }
+        Ok(all)
     }
 
     /// Adds the transactions that overlap `from..upto`; returns whether no later segment can have
@@ -144,14 +153,18 @@ impl TxnIndex {
             let middle = slot.midpoint(after);
             if self.entry(disk, middle)?.last_offset < from { slot = middle + 1 } else { after = middle }
         }
-        for slot in slot..count {
-            let entry = self.entry(disk, slot)?;
-            if entry.first_offset < upto {
-                into.push(entry);
+        let mut step = READ_FIRST;
+        while slot < count {
+            let next = count.min(slot + step);
+            for entry in self.range(disk, slot..next)? {
+                if entry.first_offset < upto {
+                    into.push(entry);
+                }
+                if entry.last_stable >= upto {
+                    return Ok(true);
+                }
             }
-            if entry.last_stable >= upto {
-                return Ok(true);
-            }
+            (slot, step) = (next, READ_MAX);
         }
         Ok(false)
     }
@@ -166,16 +179,23 @@ impl TxnIndex {
     }
 
     fn entry(&self, disk: &dyn ReadFiles, slot: usize) -> Result<Aborted, LogError> {
-        let mut bytes = [0; WIDTH];
+        Ok(self.range(disk, slot..slot + 1)?[0])
+    }
+
+    /// The entries in these slots, one for each. Reads them at once.
+    fn range(&self, disk: &dyn ReadFiles, slots: Range<usize>) -> Result<Vec<Aborted>, LogError> {
+        debug_assert!(slots.len() <= READ_MAX, "{slots:?} of {}", self.path.display());
+        let mut bytes = vec![0; slots.len() * WIDTH];
         let read = match self.file.get() {
-            Some(file) => disk.read_at(file, &self.path, &mut bytes, (slot * WIDTH) as u64),
+            Some(file) => disk.read_at(file, &self.path, &mut bytes, (slots.start * WIDTH) as u64),
             None => Ok(0),
         };
-        let whole = read.at("read", &self.path)? == WIDTH;
-        whole
-            .then(|| Aborted::decode(&bytes))
-            .flatten()
-            .ok_or_else(|| LogError::corrupt(&self.path, format!("entry {slot} is none")))
+        let (whole, _) = bytes[..read.at("read", &self.path)?].as_chunks::<WIDTH>();
+        let entry = |slot: usize| {
+            let decoded = whole.get(slot - slots.start).and_then(Aborted::decode);
+            decoded.ok_or_else(|| LogError::corrupt(&self.path, format!("entry {slot} is none")))
+        };
+        slots.clone().map(entry).collect()
     }
 }
 

@@ -1,10 +1,15 @@
 //! The transaction index: its bytes, and which entries a range is told of.
 
+use std::fs::File;
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use tempfile::tempdir;
 
 use super::{Aborted, TxnIndex};
 use crate::LogError;
-use crate::disk::RealDisk;
+use crate::disk::{ReadFiles, RealDisk};
 
 fn aborted(fields: [i64; 4]) -> Aborted {
     let [producer_id, first_offset, last_offset, last_stable] = fields;
@@ -68,4 +73,30 @@ fn a_range_is_told_of_every_transaction_that_overlaps_it() {
     check((10, 16), &[3], false);
     check((20, 30), &[3], false);
     check((21, 30), &[], false);
+}
+
+/// Counts reads.
+#[derive(Debug, Default)]
+struct CountedReads(AtomicUsize);
+
+impl ReadFiles for CountedReads {
+    fn read_at(&self, file: &File, path: &Path, into: &mut [u8], position: u64) -> io::Result<usize> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        RealDisk.read_at(file, path, into, position)
+    }
+}
+
+#[test]
+fn transactions_that_ended_while_another_was_open_do_not_cost_a_read_each() {
+    let dir = tempdir().unwrap();
+    let index = TxnIndex::none(dir.path().join("x.txnindex"));
+    let entries: Vec<Aborted> = (0..10_000).map(|at| aborted([at, 10 * at + 1, 10 * at + 5, 0])).collect();
+    index.prepare(&RealDisk).unwrap();
+    index.append(&RealDisk, &entries).unwrap();
+    let (reads, mut found) = (CountedReads::default(), Vec::new());
+    assert!(!index.overlapping(&reads, (50_000, 60_000), &mut found).unwrap());
+    assert_eq!(found, entries[5_000..6_000]);
+    let count = reads.0.into_inner();
+    assert!(count < 50, "{count} reads");
+    assert_eq!(index.entries(&RealDisk).unwrap(), entries);
 }
