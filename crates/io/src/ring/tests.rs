@@ -240,6 +240,29 @@ fn a_broken_chain_cancels_the_rest() {
 }
 
 #[test]
+fn a_thread_of_the_kernel_never_sees_a_part_of_a_chain() {
+    let options = RingOptions { mode: Mode::Polled { idle_ms: 1_000 }, ..RingOptions::default() };
+    let Some(mut ring) = ring(&options) else { return };
+    let directory = Arc::new(File::open("/").unwrap());
+    for round in 0..3_000 {
+        // One that fails: nothing behind it in the chain may be done.
+        let fails = Operation::send(Arc::clone(&directory), Memory::Bytes(Bytes::from_static(b"x")));
+        let rest = std::iter::repeat_with(Operation::nothing).take(31);
+        let keys = ring.push_linked(std::iter::once(fails).chain(rest).collect()).unwrap();
+        let mut results = BTreeMap::new();
+        while results.len() < keys.len() {
+            for Completion { key, event } in completions(&mut ring) {
+                let Event::Done { result, .. } = event else { panic!("{event:?}") };
+                results.insert(key, result.map_err(|error| error.raw_os_error()));
+            }
+        }
+        assert_eq!(results[&keys[0]], Err(Some(libc::ENOTSOCK)));
+        let done = keys[1..].iter().filter(|key| results[key].is_ok()).count();
+        assert_eq!(done, 0, "in round {round}");
+    }
+}
+
+#[test]
 fn an_operation_can_be_cancelled() {
     let Some(mut ring) = default_ring() else { return };
     let (reader, _writer) = io::pipe().unwrap();

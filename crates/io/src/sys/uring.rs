@@ -101,6 +101,9 @@ impl Core {
         }
         let last = operations.len().saturating_sub(1);
         let mut keys = Vec::with_capacity(operations.len());
+        // Shows all entries at once, when it is dropped: a thread of the kernel that takes entries
+        // by itself would end a chain where it finds no next one.
+        let mut queue = self.ring.submission();
         for (index, operation) in operations.into_iter().enumerate() {
             let held = Held {
                 message: message(&operation),
@@ -117,7 +120,7 @@ impl Core {
             // SAFETY: the entry points only into what lies in the slot of `key` (see `entry`), at
             // addresses that do not change when the slot's content moves; the slot keeps it until
             // the kernel's last completion of this operation, or leaks it.
-            let pushed = unsafe { self.ring.submission().push(&entry) };
+            let pushed = unsafe { queue.push(&entry) };
             pushed.expect("the room was checked");
             keys.push(key);
         }
