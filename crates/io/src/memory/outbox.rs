@@ -79,7 +79,8 @@ pub struct Outbox {
     queue: VecDeque<MemoryPiece>,
     queued_bytes: u64,
     chain: Vec<Link>,
-    /// Sends by reference whose memory the kernel still refers to, with their bytes.
+    /// Sends by reference whose memory the kernel still refers to, with the bytes that the socket
+    /// took.
     parked: Vec<(Key, usize)>,
     /// The kernel had no memory to pin pages with: copy from now on.
     refused: bool,
@@ -92,7 +93,6 @@ pub struct Outbox {
 struct Link {
     key: Key,
     mode: SendMode,
-    bytes: usize,
     result: Option<io::Result<usize>>,
 }
 
@@ -145,9 +145,7 @@ impl Outbox {
         let Ok(keys) = ring.push_linked(operations) else { return Vec::new() };
         assert_eq!(keys.len(), runs.len(), "one operation for each run");
         let links = keys.iter().zip(&runs);
-        self.chain = links
-            .map(|(key, run)| Link { key: *key, mode: run.mode, bytes: run.bytes, result: None })
-            .collect();
+        self.chain = links.map(|(key, run)| Link { key: *key, mode: run.mode, result: None }).collect();
         keys
     }
 
@@ -156,8 +154,9 @@ impl Outbox {
         let Completion { key, event } = completion;
         match event {
             Event::Sent { result } => {
-                if let Some(link) = self.chain.iter().find(|link| link.key == key) {
-                    self.parked.push((key, link.bytes));
+                if self.chain.iter().any(|link| link.key == key) {
+                    // The notification of a send that failed reports a copy as well.
+                    self.parked.push((key, *result.as_ref().unwrap_or(&0)));
                 }
                 self.result(key, result, counters)
             }

@@ -222,6 +222,25 @@ fn what_the_kernel_copies_is_counted() {
 }
 
 #[test]
+fn no_more_counts_as_copied_by_the_kernel_than_the_socket_took() {
+    let Some(mut ring) = ring() else { return };
+    let reset = || io::Error::from_raw_os_error(libc::ECONNRESET);
+    for (result, taken) in [(Ok(600), 600), (Err(reset()), 0)] {
+        let (socket, _receiver) = tcp();
+        let (mut outbox, counters) = (Outbox::new(socket), Counters::default());
+        outbox.push(MemoryPiece::Bytes(vec![1; 20_000].into()));
+        let key = keys(&mut ring, 1)[0];
+        outbox.chain = vec![Link { key, mode: SendMode::Referenced, result: None }];
+        let released = Event::Released { memory: Memory::Nothing, copied: true };
+        for event in [Event::Sent { result }, released] {
+            outbox.take_in(Completion { key, event }, &counters);
+        }
+        let counted = counters.snapshot();
+        assert_eq!((counted.bytes(Path::UringSendZc), counted.copied_by_kernel()), (taken, taken));
+    }
+}
+
+#[test]
 fn a_reset_fails_and_leaves_a_prefix() {
     let Some(mut ring) = ring() else { return };
     for may_refer in [false, true] {
@@ -273,7 +292,7 @@ proptest! {
         let total: usize = sizes.iter().sum();
         let runs = outbox.runs(&terms(usize::MAX, true), &ring);
         let keys = keys(&mut ring, runs.len());
-        let link = |(key, run): (&Key, &Run)| Link { key: *key, mode: run.mode, bytes: run.bytes, result: None };
+        let link = |(key, run): (&Key, &Run)| Link { key: *key, mode: run.mode, result: None };
         outbox.chain = keys.iter().zip(&runs).map(link).collect();
         // One link stops short or fails; those behind it are cancelled.
         let (broken, short, fails) = (breaks.0 % runs.len(), breaks.1 % runs[breaks.0 % runs.len()].bytes, breaks.2);
