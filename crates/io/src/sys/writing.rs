@@ -61,8 +61,8 @@ impl Writing {
         });
     }
 
-    /// Receives at most `bytes` bytes from a socket to position `at` of the mapping, where they must
-    /// fit. A page that cannot be loaded is an error (`EFAULT`) and raises no signal.
+    /// Receives at most `bytes` bytes from a socket to position `at` of the mapping, where they
+    /// have to fit. A page that cannot be loaded is an error (`EFAULT`) and raises no signal.
     pub(crate) fn receive(&mut self, at: usize, bytes: usize, socket: BorrowedFd<'_>) -> io::Result<usize> {
         let region = &*self.region;
         let fits = at.checked_add(bytes).is_some_and(|end| end <= region.bytes);
