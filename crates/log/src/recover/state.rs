@@ -144,7 +144,7 @@ impl Recovery<'_> {
     pub(super) fn remove_snapshots(&mut self, log_end: i64) -> Result<(), LogError> {
         let latest = self.listing.snapshots.range(..=log_end).next_back();
         for offset in &self.listing.snapshots {
-            let named = self.segments.iter().any(|segment| segment.base() == *offset);
+            let named = self.segments.binary_search_by_key(offset, |segment| segment.base()).is_ok();
             let within = (self.first()..=log_end).contains(offset);
             let kept = within && (named || *offset == self.snapshot_at || Some(offset) == latest);
             if !kept {

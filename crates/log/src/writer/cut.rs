@@ -73,7 +73,8 @@ impl Discarded {
     /// one that has left. Under the lock that prevents both.
     fn out_of_log(&self) -> impl Iterator<Item = &Arc<Segment>> {
         let (segments, has_left) = (self.partition.segments.load_full(), self.partition.has_left());
-        let is_taken = move |base: i64| has_left || segments.iter().any(|segment| segment.base() == base);
+        let is_taken =
+            move |base| has_left || segments.binary_search_by_key(&base, |segment| segment.base()).is_ok();
         self.segments.iter().filter(move |segment| !is_taken(segment.base()))
     }
 }
