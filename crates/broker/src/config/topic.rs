@@ -123,26 +123,26 @@ impl TopicConfig {
 
     /// The configuration of a topic with these settings.
     pub fn resolve(broker: &BrokerConfig, own: &BTreeMap<String, String>) -> Result<Self, ConfigError> {
-        let mut checked = BTreeMap::new();
-        for (name, value) in own {
-            let topic = topic_key(name).ok_or_else(|| unknown(name))?;
-            let invalid = |allowed| ConfigError::Invalid {
-                key: name.clone(),
-                value: value.clone(),
-                origin: Origin::Topic,
-                allowed,
-            };
-            let value = topic.key.normalise(value).ok_or_else(|| invalid(topic.key.allowed()))?;
-            if name == "remote.storage.enable" && value == "true" {
-                return Err(invalid("false: tiered storage is not supported".to_owned()));
-            }
-            checked.insert(topic.key.name, value);
-        }
+        let checked = own.iter().map(|(name, value)| checked(name, value));
+        let checked: BTreeMap<_, _> = checked.collect::<Result<_, _>>()?;
         let config = Self::read(&Reader { settings: broker.settings(), own: &checked });
         config.check(|name| {
             if checked.contains_key(name) { Origin::Topic } else { broker.settings().topic_origin(name) }
         })?;
         Ok(config)
+    }
+
+    /// The configuration of a topic with the settings that the metadata has. Settings that are not
+    /// allowed here, left by other software or by another version, count as not set, and `report`
+    /// gets them. As in Kafka, the others hold, even if two of them contradict each other.
+    pub(crate) fn of_stored(
+        broker: &BrokerConfig,
+        own: &BTreeMap<String, String>,
+        mut report: impl FnMut(ConfigError),
+    ) -> Self {
+        let usable = own.iter().filter_map(|(name, value)| checked(name, value).map_err(&mut report).ok());
+        let usable: BTreeMap<_, _> = usable.collect();
+        Self::read(&Reader { settings: broker.settings(), own: &usable })
     }
 
     /// The configuration of a topic without settings.
@@ -232,6 +232,22 @@ fn in_topic_unit(name: &str, value: &str) -> String {
         Ok(count) if count >= 0 => (count * unit_ms).to_string(),
         _ => value.to_owned(),
     }
+}
+
+/// A setting of a topic in the form that [`Reader`] reads.
+fn checked(name: &str, value: &str) -> Result<(&'static str, String), ConfigError> {
+    let topic = topic_key(name).ok_or_else(|| unknown(name))?;
+    let invalid = |allowed| ConfigError::Invalid {
+        key: name.to_owned(),
+        value: value.to_owned(),
+        origin: Origin::Topic,
+        allowed,
+    };
+    let value = topic.key.normalise(value).ok_or_else(|| invalid(topic.key.allowed()))?;
+    if name == "remote.storage.enable" && value == "true" {
+        return Err(invalid("false: tiered storage is not supported".to_owned()));
+    }
+    Ok((topic.key.name, value))
 }
 
 fn unknown(name: &str) -> ConfigError {

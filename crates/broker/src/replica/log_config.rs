@@ -7,9 +7,8 @@ use crate::config::{BrokerConfig, TimestampType, TopicConfig, Values};
 
 /// The configuration of a topic with these values.
 pub(crate) fn topic_config(broker: &BrokerConfig, topic: &str, own: Option<&Values>) -> TopicConfig {
-    TopicConfig::resolve(broker, own.unwrap_or(&Values::new())).unwrap_or_else(|error| {
-        tracing::error!(topic, %error, "cannot parse a stored topic configuration; the defaults apply");
-        broker.topic_defaults.clone()
+    TopicConfig::of_stored(broker, own.unwrap_or(&Values::new()), |error| {
+        tracing::error!(topic, %error, "ignored a stored setting of a topic; alter or delete it");
     })
 }
 
@@ -41,3 +40,6 @@ pub(crate) fn log_config(broker: &BrokerConfig, topic: &TopicConfig) -> LogConfi
         append_by: if broker.mapped_append { AppendBy::Mapped } else { AppendBy::Pwrite },
     }
 }
+
+#[cfg(test)]
+mod tests;
