@@ -34,14 +34,16 @@ mod topic;
 mod wording;
 
 pub use broker::{BrokerConfig, CleanerConfig, GroupConfig, OffsetsConfig, TransactionsConfig};
-pub(crate) use client_metrics::{Wrong, check_client_metrics, describe_client_metrics};
+pub(crate) use client_metrics::{
+    Wrong, check_client_metrics, describe_client_metrics, is_client_metrics_key,
+};
 pub use cluster::{ClusterConfig, PeerListener, ReplicationConfig};
 pub(crate) use describe::is_sensitive;
 pub use describe::{ConfigSource, Described, Synonym};
 pub(crate) use dynamic::{Values, broker_default, broker_kind};
 pub use error::{ConfigError, ConfigErrors, Origin};
 pub use foreign::without_effect;
-pub(crate) use group::check_group;
+pub(crate) use group::{check_group, is_group_key};
 pub use key::{ConfigKey, ConfigType, Dynamic, HIDDEN, Valid};
 pub use listener::{HostPort, Listener, ListenerLimits, Protocol};
 pub(crate) use live::LiveConfig;

@@ -35,9 +35,14 @@ pub(crate) enum Wrong {
     Config(String),
 }
 
+/// True if a subscription may set the key.
+pub(crate) fn is_client_metrics_key(name: &str) -> bool {
+    KEYS.iter().any(|key| key.name == name)
+}
+
 /// Checks that a subscription may have these values.
 pub(crate) fn check_client_metrics(values: &Values) -> Result<(), Wrong> {
-    if let Some(unknown) = values.keys().find(|name| KEYS.iter().all(|key| key.name != **name)) {
+    if let Some(unknown) = values.keys().find(|name| !is_client_metrics_key(name)) {
         return Err(Wrong::Request(format!("Unknown client metrics configuration: {unknown}")));
     }
     for key in &KEYS {

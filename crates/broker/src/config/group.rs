@@ -136,9 +136,14 @@ fn keys() -> impl Iterator<Item = &'static GroupKey> {
     MEMBER_KEYS.iter().flatten().chain(&OTHER_KEYS)
 }
 
+/// True if a group may set the key.
+pub(crate) fn is_group_key(name: &str) -> bool {
+    keys().any(|known| known.key.name == name)
+}
+
 /// Checks that a group may set these values; the error is Kafka's sentence.
 pub(crate) fn check_group(broker: &BrokerConfig, values: &Values) -> Result<(), String> {
-    if let Some(unknown) = values.keys().find(|name| keys().all(|known| known.key.name != **name)) {
+    if let Some(unknown) = values.keys().find(|name| !is_group_key(name)) {
         return Err(format!("Unknown group config name: {unknown}"));
     }
     let mut set = keys().filter_map(|known| Some((known, values.get(known.key.name)?)));

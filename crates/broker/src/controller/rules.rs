@@ -3,7 +3,7 @@
 
 use crate::config::{
     BrokerConfig, ConfigError, ConfigType, TopicConfig, Values, Wrong, broker_default, broker_kind,
-    check_client_metrics, check_group, topic_key,
+    check_client_metrics, check_group, is_client_metrics_key, is_group_key, topic_key,
 };
 use crate::metadata::controller::{ConfigRules, Reason, Refusal};
 use crate::metadata::image::{ConfigResource, ResourceKind};
@@ -25,6 +25,15 @@ impl ConfigRules for BrokerConfig {
             ResourceKind::BrokerLogger => {
                 Err(invalid_request("Log levels are not part of the metadata.".to_owned()))
             }
+        }
+    }
+
+    fn is_supported(&self, resource: ResourceKind, key: &str) -> bool {
+        match resource {
+            ResourceKind::Topic => topic_key(key).is_some(),
+            ResourceKind::Group => is_group_key(key),
+            ResourceKind::ClientMetrics => is_client_metrics_key(key),
+            ResourceKind::Broker | ResourceKind::BrokerLogger => true,
         }
     }
 

@@ -126,6 +126,10 @@ pub trait ConfigRules {
     /// Checks all values that would be set on a resource after a change.
     fn check(&self, resource: &ConfigResource, values: &BTreeMap<String, String>) -> Result<(), Refusal>;
 
+    /// False for a key that this version does not have, left by other software: as in Kafka, such a
+    /// stored key has no effect, and does not stand in the way of changes of others.
+    fn is_supported(&self, resource: ResourceKind, key: &str) -> bool;
+
     /// True if the key's value is a list, to which items can be appended; `None` for an unknown
     /// key.
     fn is_list(&self, resource: ResourceKind, key: &str) -> Option<bool>;

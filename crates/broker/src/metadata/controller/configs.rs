@@ -202,6 +202,7 @@ fn check(
     rules: &dyn ConfigRules,
 ) -> Result<Vec<Record>, Refusal> {
     let mut all = current.clone();
+    all.retain(|key, _| rules.is_supported(resource.kind, key));
     for (key, value) in &altered {
         match value {
             Some(value) => drop(all.insert(key.clone(), value.clone())),

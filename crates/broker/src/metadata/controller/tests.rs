@@ -7,18 +7,23 @@ use crate::metadata::image::tests::golden_image;
 use crate::metadata::image::{ConfigResource, Image, Position, Replay};
 use crate::metadata::records::*;
 
-/// Knows three topic keys.
+/// Knows four keys.
 struct Rules;
+
+const KNOWN: [&str; 4] = ["retention.ms", "cleanup.policy", "min.insync.replicas", "log.retention.ms"];
 
 impl ConfigRules for Rules {
     fn check(&self, _: &ConfigResource, values: &BTreeMap<String, String>) -> Result<(), Refusal> {
-        let known = ["retention.ms", "cleanup.policy", "min.insync.replicas", "log.retention.ms"];
-        match values.keys().find(|key| !known.contains(&&***key)) {
+        match values.keys().find(|key| !KNOWN.contains(&&***key)) {
             Some(key) => {
                 Err(Refusal::new(Reason::InvalidConfig, format!("Unknown topic config name: {key}")))
             }
             None => Ok(()),
         }
+    }
+
+    fn is_supported(&self, _: ResourceKind, key: &str) -> bool {
+        KNOWN.contains(&key)
     }
 
     fn is_list(&self, _: ResourceKind, key: &str) -> Option<bool> {
@@ -434,6 +439,10 @@ impl ConfigRules for Anything {
         Ok(())
     }
 
+    fn is_supported(&self, _: ResourceKind, _: &str) -> bool {
+        true
+    }
+
     fn is_list(&self, resource: ResourceKind, key: &str) -> Option<bool> {
         Rules.is_list(resource, key)
     }
@@ -441,6 +450,30 @@ impl ConfigRules for Anything {
     fn default_value(&self, resource: ResourceKind, key: &str) -> Option<String> {
         Rules.default_value(resource, key)
     }
+}
+
+#[test]
+fn a_stored_key_that_this_version_does_not_have_stands_in_the_way_of_no_change() {
+    let alpha = ConfigResource::topic("alpha");
+    let stored = Record::from(ConfigRecord {
+        resource_type: ResourceKind::Topic.id(),
+        resource_name: "alpha".to_owned(),
+        name: "message.format.version".to_owned(),
+        value: Some("3.0-IV1".to_owned()),
+    });
+    let image = apply(&image(), &[stored]);
+    let alter = |key: &str, change| {
+        let changes = vec![AlterConfig { key: key.to_owned(), change }];
+        alter_configs(&image, &[(alpha.clone(), changes)], &Rules)
+    };
+    let set = |value: &str| ConfigChange::Set(value.to_owned());
+    let altered = alter("retention.ms", set("5"));
+    assert_eq!(altered.outcome, [Ok(())]);
+    assert_eq!(altered.records.iter().map(config).collect::<Vec<_>>(), [("retention.ms", Some("5"))]);
+    let deleted = alter("message.format.version", ConfigChange::Delete);
+    assert_eq!(deleted.records.iter().map(config).collect::<Vec<_>>(), [("message.format.version", None)]);
+    let refusal = alter("message.format.version", set("3.1")).outcome.remove(0);
+    refused(&refusal, Reason::InvalidConfig, "Unknown topic config name: message.format.version");
 }
 
 fn config(record: &Record) -> (&str, Option<&str>) {
