@@ -265,7 +265,7 @@ fn thresholds_in_force(config: &BrokerConfig) -> Result<Thresholds, OpenError> {
 fn current_config(config: BrokerConfig, image: &Image) -> BrokerConfig {
     let stored = |resource| image.configs(&resource).map(|values| (**values).clone()).unwrap_or_default();
     let own = stored(ConfigResource::broker(config.node_id));
-    config.with_dynamic(&own, &stored(ConfigResource::all_brokers())).unwrap_or_else(|error| {
+    config.with_stored(&own, &stored(ConfigResource::all_brokers())).unwrap_or_else(|error| {
         tracing::error!(%error, "the stored broker configuration is inconsistent; the broker ignores it");
         config
     })

@@ -49,6 +49,47 @@ impl BrokerConfig {
         Self::from_settings(self.settings().with_dynamic(layers))
     }
 
+    /// This configuration with the dynamic layers that the metadata has. Values that do not go with
+    /// the rest of the configuration, such as a host that has no address now, are logged and count
+    /// as not set; the others hold. The error is that of the configuration without any of them.
+    pub(crate) fn with_stored(&self, own: &Values, cluster: &Values) -> Result<Self, ConfigErrors> {
+        let stored = DynamicLayers { own: usable(own), cluster: usable(cluster) };
+        let with = |layers: &DynamicLayers| Self::from_settings(self.settings().with_dynamic(layers.clone()));
+        if let Ok(config) = with(&stored) {
+            return Ok(config);
+        }
+        let DynamicLayers { own, cluster } = stored;
+        // A key without a row goes with everything.
+        let (left_own, own): (Values, Values) =
+            own.into_iter().partition(|(name, _)| prefix::row(name).is_some());
+        let (left_cluster, cluster): (Values, Values) =
+            cluster.into_iter().partition(|(name, _)| prefix::row(name).is_some());
+        let mut held = DynamicLayers { own, cluster };
+        let mut config = with(&held)?;
+        let of_layer = |is_own: bool, values: Values| values.into_iter().map(move |one| (is_own, one));
+        let mut left: Vec<_> = of_layer(true, left_own).chain(of_layer(false, left_cluster)).collect();
+        // As long as something is taken: a value may go only with another one.
+        loop {
+            let (count, mut refused) = (left.len(), Vec::new());
+            for (is_own, (name, value)) in left {
+                let mut next = held.clone();
+                let layer = if is_own { &mut next.own } else { &mut next.cluster };
+                layer.insert(name.clone(), value.clone());
+                match with(&next) {
+                    Ok(fits) => (held, config) = (next, fits),
+                    Err(errors) => refused.push(((is_own, (name, value)), errors)),
+                }
+            }
+            if refused.is_empty() || refused.len() == count {
+                refused.iter().for_each(|((_, (name, _)), errors)| {
+                    tracing::error!(key = name, error = %errors, "ignored a stored value that does not go with the rest of the configuration; alter or delete it");
+                });
+                return Ok(config);
+            }
+            left = refused.into_iter().map(|(one, _)| one).collect();
+        }
+    }
+
     /// This configuration with what may change without a restart in `fresh`, which was read from
     /// the same sources later. The error is that of the combination.
     pub(crate) fn reloaded(&self, fresh: &Self) -> Result<(Self, Differences), ConfigErrors> {

@@ -482,6 +482,32 @@ fn dynamic_layers_lie_over_the_file_and_under_the_topic() {
     assert!(broker.describe().iter().find(|row| row.name == "plug.in").unwrap().sensitive);
 }
 
+/// Before, one such value took all of them out of force: a start deleted records that were to be
+/// kept for ever.
+#[test]
+fn a_stored_value_that_contradicts_the_file_leaves_the_others_in_force() {
+    let file = load(&["log.cleaner.max.compaction.lag.ms=1000"]).unwrap();
+    let own = own(&[
+        ("log.retention.bytes", "7"),
+        ("plug.in", "x"),
+        ("max.connections.per.ip.overrides", "nonsense"),
+    ]);
+    let cluster = self::own(&[("log.retention.ms", "-1"), ("log.cleaner.min.compaction.lag.ms", "60000")]);
+    assert!(file.with_dynamic(&own, &cluster).is_err());
+    let broker = file.with_stored(&own, &cluster).unwrap();
+    let topic = &broker.topic_defaults;
+    assert_eq!((topic.retention_ms, topic.retention_bytes, topic.min_compaction_lag_ms), (-1, 7, 0));
+    assert_eq!((broker.settings().text("plug.in"), broker.max_connections_of.len()), (Some("x"), 0));
+
+    // The value holds if it goes with the rest, in whatever layer that is.
+    let longer = self::own(&[("log.cleaner.max.compaction.lag.ms", "90000"), ("log.retention.bytes", "7")]);
+    let mut broken = cluster;
+    broken.insert("max.connections.per.ip.overrides".to_owned(), "nonsense".to_owned());
+    let broker = file.with_stored(&broken, &longer).unwrap();
+    let topic = &broker.topic_defaults;
+    assert_eq!((topic.retention_ms, topic.retention_bytes, topic.min_compaction_lag_ms), (-1, 7, 60_000));
+}
+
 #[test]
 fn dynamic_changes_are_refused_in_kafkas_words() {
     fn check(whole_cluster: bool, pairs: &[(&str, &str)], expected: Result<(), &str>) {

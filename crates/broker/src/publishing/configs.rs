@@ -45,7 +45,7 @@ impl Publisher {
         let stored = |resource| image.configs(&resource).map_or(&none, |values| &**values);
         let config = self.config.load();
         let own = stored(ConfigResource::broker(config.node_id));
-        match config.with_dynamic(own, stored(ConfigResource::all_brokers())) {
+        match config.with_stored(own, stored(ConfigResource::all_brokers())) {
             Ok(config) => {
                 self.config.replace(config);
                 self.tls.reload(&self.config.load());
