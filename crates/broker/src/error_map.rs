@@ -141,6 +141,7 @@ impl From<Refusal> for Failure {
             Reason::NotFound => ErrorCode::ResourceNotFound,
             Reason::UnacceptableCredential => ErrorCode::UnacceptableCredential,
             Reason::UnknownMechanism => ErrorCode::UnsupportedSaslMechanism,
+            Reason::UnsupportedVersion => ErrorCode::UnsupportedVersion,
             Reason::QuotaExceeded => ErrorCode::ThrottlingQuotaExceeded,
             Reason::InvalidUpdateVersion => ErrorCode::InvalidUpdateVersion,
             Reason::ServerError => ErrorCode::UnknownServerError,

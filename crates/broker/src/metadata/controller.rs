@@ -103,6 +103,8 @@ pub enum Reason {
     UnacceptableCredential,
     /// No SCRAM mechanism.
     UnknownMechanism,
+    /// The `metadata.version` does not have such records.
+    UnsupportedVersion,
     /// The client has exhausted its quota.
     QuotaExceeded,
     /// A feature cannot have that level.

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use levada_wire::primitives::Uuid;
 
 use super::{Decision, Reason, Refusal};
+use crate::metadata::features::METADATA_VERSION;
 use crate::metadata::image::Image;
 use crate::metadata::records::{
     AccessControlEntryRecord, Record, RemoveAccessControlEntryRecord, RemoveUserScramCredentialRecord,
@@ -25,6 +26,10 @@ const TOLD_MAX: usize = 10 * REMOVED_MAX;
 /// Most comparisons of a filter with an entry in one request. Other changes of the metadata wait
 /// for them.
 const COMPARED_MAX: usize = 10_000_000;
+
+/// The `metadata.version` (3.5-IV2) from which on there are records of credentials. A Kafka of an
+/// earlier version, to which the directory may go back, cannot read them.
+const CREDENTIALS_LEVEL_MIN: i16 = 11;
 
 /// Adds entries, all or none; an existing entry succeeds without a record.
 pub fn create_acls(
@@ -149,6 +154,11 @@ fn check(image: &Image, change: &AlterCredential) -> Result<(), Refusal> {
         }
     };
     let refuse = |reason, text: &'static str| Err(Refusal::new(reason, text));
+    let level = image.features().get(METADATA_VERSION);
+    if level.is_some_and(|level| *level < CREDENTIALS_LEVEL_MIN) {
+        let text = "The current metadata.version does not support SCRAM";
+        return refuse(Reason::UnsupportedVersion, text);
+    }
     if user.is_empty() {
         return refuse(Reason::UnacceptableCredential, "Username must not be empty");
     }

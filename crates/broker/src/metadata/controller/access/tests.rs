@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::metadata::image::{Position, Replay};
+use crate::metadata::records::FeatureLevelRecord;
 use crate::security::acl::{Operation, PatternType, Permission, ResourceType};
 
 /// An image with so many entries.
@@ -85,4 +86,39 @@ fn filters_beyond_so_many_comparisons_are_refused() {
     let (last, others) = outcome.split_last().unwrap();
     assert!(others.iter().all(|one| *one == Ok(Vec::new())));
     assert_eq!(last.as_ref().map_err(|refusal| refusal.reason).unwrap_err(), Reason::PolicyViolation);
+}
+
+#[test]
+fn credentials_are_refused_below_the_metadata_version_that_has_them() {
+    let at = |level: Option<i16>| {
+        let mut replay = Replay::new(Image::empty());
+        if let Some(feature_level) = level {
+            let level = FeatureLevelRecord { name: METADATA_VERSION.to_owned(), feature_level };
+            replay.push(level.into(), Position::default()).unwrap();
+        }
+        let set = |user: &str| AlterCredential::Set {
+            user: user.to_owned(),
+            mechanism: ScramMechanism::ALL[0].code(),
+            iterations: ITERATIONS_MIN,
+            salt: vec![1],
+            salted_password: vec![2; 64],
+        };
+        let delete = AlterCredential::Delete { user: "bob".to_owned(), mechanism: 9 };
+        // As in Kafka, before all other checks but that of repetitions.
+        alter_credentials(replay.image(), &[delete, set("ann"), set("eve"), set("eve")])
+    };
+    let reasons = |decision: &Decision<Vec<(String, Result<(), Refusal>)>>| {
+        let outcomes = decision.outcome.iter();
+        outcomes.map(|(_, outcome)| outcome.as_ref().err().map(|one| one.reason)).collect::<Vec<_>>()
+    };
+    let unsupported = Some(Reason::UnsupportedVersion);
+    let refused = at(Some(10));
+    // Kafka keeps the first error of a user.
+    assert_eq!(reasons(&refused), [unsupported; 3]);
+    assert!(refused.records.is_empty());
+    for level in [Some(11), Some(30), None] {
+        let decision = at(level);
+        let expected = [None, Some(Reason::UnknownMechanism), Some(Reason::Duplicate)];
+        assert_eq!((reasons(&decision), decision.records.len()), (expected.to_vec(), 1), "{level:?}");
+    }
 }
