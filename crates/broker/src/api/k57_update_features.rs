@@ -2,7 +2,8 @@
 //!
 //! Sets the levels of features, all or none of a request; the levels take effect before the answer:
 //! ApiVersions shows them, `metadata.version` decides which records are written, and without
-//! `group.version` consumer groups (KIP-848) are refused. Checks Alter on the cluster.
+//! `group.version` consumer groups (KIP-848) are refused. With eligible leaders,
+//! `min.insync.replicas` gets one value for all brokers. Checks Alter on the cluster.
 //!
 //! Not done: `kraft.version` keeps the level that the directory was formatted with.
 

@@ -97,6 +97,13 @@ impl BrokerConfig {
         Ok((Self::from_settings(settings)?, differences))
     }
 
+    /// `min.insync.replicas` without the dynamic layers.
+    pub(crate) fn first_min_insync_replicas(&self) -> i32 {
+        let text = self.settings().before_the_start("min.insync.replicas");
+        text.and_then(|text| text.parse().ok())
+            .expect("the table has an integer default and settings are checked")
+    }
+
     /// This configuration with other values of this single broker.
     pub(crate) fn with_own(&self, own: &Values) -> Result<Self, ConfigErrors> {
         self.with_dynamic(own, &self.settings().dynamic().cluster)

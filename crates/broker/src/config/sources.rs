@@ -213,7 +213,7 @@ impl Settings {
     }
 
     /// The value of a key without the dynamic layers.
-    fn before_the_start(&self, name: &str) -> Option<&str> {
+    pub(super) fn before_the_start(&self, name: &str) -> Option<&str> {
         let default = || broker_key(name)?.default;
         self.explicit(name).map(|(value, _)| value).or_else(default)
     }

@@ -14,12 +14,14 @@ impl Controller {
         validate_only: bool,
     ) -> Result<(), Failure> {
         self.off_shard(move |controller| {
-            let quorum = (controller.config.load().node_id, controller.metadata.kraft_version());
+            let config = controller.config.load();
+            let facts =
+                (config.node_id, controller.metadata.kraft_version(), config.first_min_insync_replicas());
             if validate_only {
-                update_features(&controller.metadata.image(), quorum, &updates)?;
+                update_features(&controller.metadata.image(), facts, &updates)?;
                 return Ok(());
             }
-            controller.embedded()?.decide(|image| update_features(image, quorum, &updates))
+            controller.embedded()?.decide(|image| update_features(image, facts, &updates))
         })
         .await
     }

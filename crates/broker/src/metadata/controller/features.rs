@@ -1,9 +1,9 @@
 //! Upgrades and downgrades of feature levels, with the error messages of Kafka's controller.
 
 use super::{Decision, Reason, Refusal};
-use crate::metadata::features::{self, FEATURES, KRAFT_VERSION, METADATA_VERSION};
-use crate::metadata::image::Image;
-use crate::metadata::records::{FeatureLevelRecord, Record};
+use crate::metadata::features::{self, ELIGIBLE_LEADERS_VERSION, FEATURES, KRAFT_VERSION, METADATA_VERSION};
+use crate::metadata::image::{ConfigResource, Image, ResourceKind};
+use crate::metadata::records::{ConfigRecord, FeatureLevelRecord, Record};
 
 /// A requested level of a feature.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,13 +22,16 @@ const UNSAFE_DOWNGRADE: i8 = 3;
 
 /// Sets the levels of features, all of them or none. For "validate only", drop the records.
 /// `kraft_version` is the quorum's own level, which is in no record of the image and stays as it
-/// is.
+/// is; `min_insync_replicas` is the value before the start.
 pub fn update_features(
     image: &Image,
-    (node_id, kraft_version): (i32, i16),
+    (node_id, kraft_version, min_insync_replicas): (i32, i16, i32),
     updates: &[FeatureUpdate],
 ) -> Result<Decision<()>, Refusal> {
     let mut decision = Decision::nothing(());
+    if updates.iter().any(|update| update.name == ELIGIBLE_LEADERS_VERSION && update.level > 0) {
+        decision.records = one_min_insync_replicas(image, min_insync_replicas);
+    }
     for update in updates {
         check(image, (node_id, kraft_version), (update, updates))?;
         let FeatureUpdate { name, level, .. } = update.clone();
@@ -37,6 +40,23 @@ pub fn update_features(
         }
     }
     Ok(decision)
+}
+
+/// If eligible leaders are recorded, `min.insync.replicas` must have the same value on every
+/// broker: all of them get one, and single brokers lose theirs.
+fn one_min_insync_replicas(image: &Image, value: i32) -> Vec<Record> {
+    const KEY: &str = "min.insync.replicas";
+    let record = |resource: &ConfigResource, value: Option<String>| {
+        let (resource_type, resource_name) = (resource.kind.id(), resource.name.clone());
+        Record::from(ConfigRecord { resource_type, resource_name, name: KEY.to_owned(), value })
+    };
+    let all = ConfigResource::all_brokers();
+    let is_set = image.configs(&all).is_some_and(|values| values.contains_key(KEY));
+    let of_all = (!is_set).then(|| record(&all, Some(value.to_string())));
+    let of_one = image.config_resources().filter(|(resource, values)| {
+        resource.kind == ResourceKind::Broker && !resource.name.is_empty() && values.contains_key(KEY)
+    });
+    of_all.into_iter().chain(of_one.map(|(resource, _)| record(resource, None))).collect()
 }
 
 fn check(

@@ -21,7 +21,7 @@ fn update(name: &str, level: i16, upgrade_type: i8) -> FeatureUpdate {
 fn levels_go_up_and_down_with_the_words_of_kafka() {
     let image = image(&[(METADATA_VERSION, 25), ("group.version", 1), ("transaction.version", 2)]);
     let check = |one: FeatureUpdate, expected: Result<(), &str>| {
-        let decided = update_features(&image, (1, 1), std::slice::from_ref(&one));
+        let decided = update_features(&image, (1, 1, 2), std::slice::from_ref(&one));
         match (decided, expected) {
             (Ok(decision), Ok(())) => {
                 let record = FeatureLevelRecord { name: one.name, feature_level: one.level };
@@ -70,23 +70,52 @@ fn levels_go_up_and_down_with_the_words_of_kafka() {
 fn a_feature_waits_for_the_metadata_version_that_it_depends_on() {
     let image = image(&[(METADATA_VERSION, 22)]);
     let name = "eligible.leader.replicas.version";
-    let refused = update_features(&image, (1, 1), &[update(name, 1, UPGRADE)]).unwrap_err();
+    let refused = update_features(&image, (1, 1, 2), &[update(name, 1, UPGRADE)]).unwrap_err();
     assert!(refused.message.unwrap().ends_with("because it depends on metadata.version level 23"));
     let both = [update(METADATA_VERSION, 30, UPGRADE), update(name, 1, UPGRADE)];
-    assert_eq!(update_features(&image, (1, 1), &both).unwrap().records.len(), 2);
+    assert_eq!(update_features(&image, (1, 1, 2), &both).unwrap().records.len(), 3);
+}
+
+#[test]
+fn eligible_leaders_come_with_one_value_of_min_insync_replicas_for_all_brokers() {
+    let set = |image: &mut Image, broker: &str, value: &str| {
+        let record = config(broker, Some(value));
+        image.apply(&record, Position::default()).unwrap();
+    };
+    let update = [update(ELIGIBLE_LEADERS_VERSION, 1, UPGRADE)];
+    let level = FeatureLevelRecord { name: ELIGIBLE_LEADERS_VERSION.to_owned(), feature_level: 1 };
+    let level = Record::from(level);
+    let mut image = image(&[(METADATA_VERSION, 30)]);
+    let decided = |image: &Image| update_features(image, (1, 1, 2), &update).unwrap().records;
+    assert_eq!(decided(&image), [config("", Some("2")), level.clone()]);
+    set(&mut image, "1", "3");
+    assert_eq!(decided(&image), [config("", Some("2")), config("1", None), level.clone()]);
+    set(&mut image, "", "1");
+    assert_eq!(decided(&image), [config("1", None), level]);
+}
+
+/// `min.insync.replicas` of a broker, or of all.
+fn config(broker: &str, value: Option<&str>) -> Record {
+    let record = ConfigRecord {
+        resource_type: ResourceKind::Broker.id(),
+        resource_name: broker.to_owned(),
+        name: "min.insync.replicas".to_owned(),
+        value: value.map(str::to_owned),
+    };
+    record.into()
 }
 
 #[test]
 fn one_invalid_update_rejects_the_request() {
     let image = image(&[(METADATA_VERSION, 30)]);
     let updates = [update("group.version", 1, UPGRADE), update("group.version", 9, UPGRADE)];
-    assert!(update_features(&image, (1, 1), &updates).is_err());
+    assert!(update_features(&image, (1, 1, 2), &updates).is_err());
 }
 
 #[test]
 fn the_level_of_the_quorum_may_be_asked_for_as_it_is() {
     let image = image(&[(METADATA_VERSION, 30)]);
-    let same = update_features(&image, (1, 1), &[update(KRAFT_VERSION, 1, UPGRADE)]).unwrap();
+    let same = update_features(&image, (1, 1, 2), &[update(KRAFT_VERSION, 1, UPGRADE)]).unwrap();
     assert_eq!(same.records, []);
-    assert!(update_features(&image, (1, 0), &[update(KRAFT_VERSION, 1, UPGRADE)]).is_err());
+    assert!(update_features(&image, (1, 0, 2), &[update(KRAFT_VERSION, 1, UPGRADE)]).is_err());
 }
