@@ -378,6 +378,17 @@ fn a_topic_inherits_and_overrides() {
 }
 
 #[test]
+fn a_negative_retention_in_bytes_is_no_limit_as_in_kafka() {
+    let broker = load(&["log.retention.bytes=-7"]).unwrap();
+    assert_eq!(broker.topic_defaults.retention_bytes, -7);
+    let topic = TopicConfig::resolve(&broker, &own(&[("retention.bytes", "-2")])).unwrap();
+    assert_eq!(topic.retention_bytes, -2);
+    let text = "retention.ms=-2 (topic): must be an integer from -1 to 9223372036854775807";
+    let error = TopicConfig::resolve(&broker, &own(&[("retention.ms", "-2")])).unwrap_err();
+    assert_eq!(error.to_string(), text);
+}
+
+#[test]
 fn descriptions_name_sources_and_synonyms_as_kafka_does() {
     fn check(
         broker: &BrokerConfig,

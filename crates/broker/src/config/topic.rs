@@ -53,7 +53,7 @@ pub struct TopicConfig {
     pub min_insync_replicas: i32,
     /// `preallocate`.
     pub preallocate: bool,
-    /// `retention.bytes`; -1 is no limit.
+    /// `retention.bytes`; a negative value is no limit.
     pub retention_bytes: i64,
     /// `retention.ms`; -1 is no limit.
     pub retention_ms: i64,

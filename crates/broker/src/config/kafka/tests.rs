@@ -59,13 +59,11 @@ const DIFFERENCES: &[(&str, &str, &[&str])] = &[
             "transaction.state.log.segment.bytes",
             "log.flush.interval.ms",
             "log.flush.scheduler.interval.ms",
-            "log.retention.bytes",
             "log.retention.ms",
             "log.retention.minutes",
             "log.retention.hours",
             "log.roll.ms",
             "log.roll.jitter.ms",
-            "retention.bytes",
         ],
     ),
 ];
