@@ -75,8 +75,7 @@ impl Publisher {
             Change::BrokerConfig => {
                 self.apply_broker_config(image);
                 image.topics().iter().for_each(|topic| self.apply_topic_config(image, topic));
-                // By as many connections as are wanted now.
-                self.replicas.partitions().all().iter().for_each(|partition| self.follow(partition));
+                self.follow_all();
             }
             Change::GroupConfigs => self.apply_group_configs(image),
             Change::Quotas => self.quotas.set_limits(image.quotas()),

@@ -34,6 +34,7 @@ impl Publisher {
             self.tls.reload(&self.config.load());
             self.apply_group_configs(image);
             image.topics().iter().for_each(|topic| self.apply_topic_config(image, topic));
+            self.follow_all();
             Ok(differences)
         })
     }

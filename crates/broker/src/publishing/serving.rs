@@ -149,6 +149,11 @@ impl Publisher {
         }
     }
 
+    /// Has every partition follow its leader over as many connections as are configured now.
+    pub(super) fn follow_all(&self) {
+        self.replicas.partitions().all().iter().for_each(|partition| self.follow(partition));
+    }
+
     /// Retries to follow leaders whose threads could not be started.
     pub(crate) fn follow_pending(&self) {
         if let Some(fetchers) = &self.fetchers {
