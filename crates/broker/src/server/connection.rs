@@ -152,7 +152,7 @@ struct Connection {
     received: FrameBuffer,
     /// The memory of the request that is coming in.
     held: Option<Held>,
-    /// The same until the client has authenticated.
+    /// The memory of the requests of a client that has not authenticated yet.
     newcomer: Option<NewcomerShare>,
     /// Answers that have yet to leave; none while anything is waited for.
     kept_back: Vec<Piece>,
@@ -183,7 +183,11 @@ impl Connection {
                 self.send_kept_back().await?;
             }
             taken?;
-            (self.held, self.newcomer) = (None, None);
+            self.held = None;
+            if self.gate.is_open() {
+                // An unfinished authentication may keep a message of the client.
+                self.newcomer = None;
+            }
         }
     }
 

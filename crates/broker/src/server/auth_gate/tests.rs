@@ -68,6 +68,40 @@ fn a_client_authenticates_again_by_the_passwords_in_force() {
     server.stop();
 }
 
+/// A challenge of SCRAM repeats the client's nonce, and the broker keeps both until the proof.
+#[test]
+fn messages_of_unfinished_authentications_count_until_the_client_has_authenticated() {
+    let directory = tempfile::tempdir().unwrap();
+    let flags = [
+        format!("log.dirs={}", directory.path().display()),
+        "listeners=PLAINTEXT://127.0.0.1:0,CLIENT://127.0.0.1:0".to_owned(),
+        "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CLIENT:SASL_PLAINTEXT".to_owned(),
+        "levada.http.listen=".to_owned(),
+        "sasl.enabled.mechanisms=SCRAM-SHA-256".to_owned(),
+    ];
+    let server = Server::start(BrokerConfig::load(&Sources::flags(flags)).unwrap()).unwrap();
+    let address = server.kafka_addresses()[1].to_string();
+    let mut handshake = SaslHandshakeRequest::default();
+    handshake.mechanism = "SCRAM-SHA-256".into();
+    let mut first = SaslAuthenticateRequest::default();
+    first.auth_bytes = format!("n,,n=ann,r={}", "x".repeat(400_000)).into_bytes().into();
+    let mut clients: Vec<Client> =
+        (0..8).map(|_| Client::connect_unnegotiated(&address, &ClientOptions::default()).unwrap()).collect();
+    let has_challenge = |client: &mut Client| {
+        assert_eq!(client.request_at(1, &handshake).unwrap().error_code, 0);
+        client.request_at(2, &first).is_ok()
+    };
+    let challenges = clients.iter_mut().map(has_challenge).filter(|has| *has).count();
+    assert_eq!(challenges, 5, "2 MiB from one address");
+    drop(clients);
+    let begun = Instant::now();
+    while server.broker.request_memory().held_bytes() > 0 {
+        assert!(begun.elapsed() < Duration::from_secs(30), "the connections have ended");
+        std::thread::yield_now();
+    }
+    server.stop();
+}
+
 #[test]
 fn a_client_that_authenticates_again_has_entered_and_its_end_is_audited() {
     let config = || {
