@@ -122,9 +122,13 @@ enum Started {
     Submitted(Arc<Partition>, Submitted, u64),
 }
 
+/// Name and id of a topic, and its partitions by number.
+type StartedTopic = (StrBytes, Uuid, Vec<(i32, Started)>);
+
 pub(crate) async fn answer(context: &Context, body: BytesMut) -> Result<Reply, RequestError> {
     let used = context.broker().quotas().book(Used::Produced, context.client(), body.len() as f64);
     let throttle_time_ms = context.mute_for(used);
+    let held = context.held.take();
     let request = ProduceRequest::decode(body, context.version())?;
     let envelope = Envelope::new(context, &request);
     let mut started = Vec::with_capacity(request.topics.len());
@@ -147,6 +151,13 @@ pub(crate) async fn answer(context: &Context, body: BytesMut) -> Result<Reply, R
         }
         started.push((topic.name, topic.topic_id, partitions));
     }
+    let acks = envelope.acks;
+    if held.is_some() {
+        started = written(started).await;
+        // Nothing of the request is in memory any more. The fetches of followers, for which the
+        // answer may wait, need memory as well.
+        drop((envelope, held));
+    }
     let mut response = ProduceResponse { throttle_time_ms, ..ProduceResponse::default() };
     let mut leaders = Leaders::default();
     for (name, topic_id, partitions) in started {
@@ -162,13 +173,33 @@ pub(crate) async fn answer(context: &Context, body: BytesMut) -> Result<Reply, R
         response.topics.push(ProducedTopic { name, topic_id, partitions: produced });
     }
     response.node_endpoints = leaders.into_nodes();
-    if envelope.acks == 0 {
+    if acks == 0 {
         // As in Kafka: only the quota of bytes mutes a client that gets no answer.
         context.exempt_time();
         return silent(&response);
     }
     let header = &context.header;
     Ok(Reply::Send(vec![Piece::Bytes(response.encode(header.correlation_id, header.version)?)]))
+}
+
+/// Waits until each batch is in the log or refused. Copies the names of the topics: a name that is
+/// a part of the frame would keep all of it in memory.
+async fn written(started: Vec<StartedTopic>) -> Vec<StartedTopic> {
+    let mut written = Vec::with_capacity(started.len());
+    for (name, topic_id, partitions) in started {
+        let mut all = Vec::with_capacity(partitions.len());
+        for (index, one) in partitions {
+            let one = match one {
+                Started::Submitted(partition, submitted, bytes) => {
+                    Started::Submitted(partition, submitted.written().await, bytes)
+                }
+                refused @ Started::Refused(..) => refused,
+            };
+            all.push((index, one));
+        }
+        written.push((StrBytes::from(name.as_str().to_owned()), topic_id, all));
+    }
+    written
 }
 
 /// Checks one partition's batch and hands it to the lane.

@@ -29,6 +29,7 @@ mod quotas;
 mod rig;
 mod tokens;
 mod transactions;
+mod waits;
 
 use rig::{OTHER, OTHER_EPOCH, Rig, TOPIC, change};
 

@@ -1,0 +1,48 @@
+//! Requests that wait for replicas, and their memory.
+
+use std::net::Ipv4Addr;
+
+use bytes::{BufMut, BytesMut};
+use levada_log::batch::Builder;
+use levada_wire::ApiKey;
+
+use super::rig::Rig;
+use super::{LONG_MS, OK, begun};
+use crate::api;
+use crate::config::Protocol;
+use crate::security::Session;
+
+/// The body of a Produce request of version 7 with acks=all.
+fn produce_all(record_bytes: usize) -> BytesMut {
+    let mut batch = Builder::new();
+    batch.push(0, None, Some(&vec![b'x'; record_bytes]));
+    let records = batch.build().unwrap();
+    let mut body = BytesMut::new();
+    // No transactional id, and acks=all.
+    [-1, -1].into_iter().for_each(|field| body.put_i16(field));
+    body.put_i32(LONG_MS);
+    // One topic with its name, one partition with its index.
+    body.put_slice(b"\0\0\0\x01\0\x01t\0\0\0\x01\0\0\0\0");
+    body.put_i32(i32::try_from(records.len()).unwrap());
+    body.put_slice(&records);
+    body
+}
+
+/// The followers' fetches may need the memory that the request would hold.
+#[test]
+fn a_batch_in_the_log_holds_no_memory_of_requests_while_it_waits_for_replicas() {
+    let rig = Rig::start();
+    let body = produce_all(100_000);
+    let session = Session::anonymous(Ipv4Addr::LOCALHOST.into());
+    let mut held = rig.broker.request_memory().share();
+    held.grow_to(body.len());
+    let context = rig.context_of((ApiKey::Produce, 7), (Protocol::Plaintext, session)).holding(Some(held));
+    rig.run(async {
+        let mut produce = Box::pin(api::answer(&context, body));
+        assert!(begun(&mut produce).await.is_none());
+        assert_eq!(rig.partition().log().log_end(), 1);
+        assert_eq!(rig.broker.request_memory().held_bytes(), 0);
+        assert_eq!(rig.follow(1).await.error_code, OK);
+        assert!(produce.await.is_ok());
+    });
+}
