@@ -244,7 +244,7 @@ impl Envelope {
             || !is_transactional(request)
             || id.is_some_and(|id| context.may(Operation::Write, ResourceType::TransactionalId, id));
         let permitted = if allowed { Ok(()) } else { Err(ErrorCode::TransactionalIdAuthorizationFailed) };
-        let timeout = Duration::from_millis(u64::from(request.timeout_ms.max(0).unsigned_abs()));
+        let timeout = context.patience(request.timeout_ms);
         Self { acks: request.acks, timeout, transactional_id, permitted }
     }
 }

@@ -292,7 +292,7 @@ impl Limits {
         Self {
             bytes_max,
             bytes_min: u64::from(request.min_bytes.max(0).unsigned_abs().min(bytes_max)),
-            wait: Duration::from_millis(u64::from(request.max_wait_ms.max(0).unsigned_abs())),
+            wait: context.patience(request.max_wait_ms),
             reader,
             takes_positions: true,
         }

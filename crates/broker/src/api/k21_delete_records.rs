@@ -6,7 +6,6 @@
 //! `delete`, and none of the broker's own.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use levada_wire::messages::delete_records_request::DeleteRecordsPartition;
 use levada_wire::messages::delete_records_response::{
@@ -38,8 +37,7 @@ struct Deleted {
 
 pub(crate) async fn answer(context: &Context, request: DeleteRecordsRequest) -> DeleteRecordsResponse {
     let replicas = context.broker().replicas().clone();
-    let deadline =
-        Instant::now() + Duration::from_millis(u64::from(request.timeout_ms.max(0).unsigned_abs()));
+    let deadline = Instant::now() + context.patience(request.timeout_ms);
     let may = |name: &str| context.may(Operation::Delete, ResourceType::Topic, name);
     let asked: Vec<_> = request.topics.into_iter().map(|topic| (may(topic.name.as_str()), topic)).collect();
     let deleted = off_shard(move || {

@@ -1,5 +1,5 @@
 //! The time that a thread spends on a request, without the time in which the request waits, and the
-//! quota that it counts against.
+//! quota that it counts against. The longest time for which a request waits.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -50,6 +50,13 @@ impl Meter {
 }
 
 impl Context {
+    /// Time for which a request with this timeout waits: no longer than a connection may be idle. A
+    /// client that is gone, unnoticed, then keeps its connection no longer than that.
+    pub(super) fn patience(&self, timeout_ms: i32) -> Duration {
+        let timeout = Duration::from_millis(u64::from(timeout_ms.max(0).unsigned_abs()));
+        self.broker().config().connections_max_idle.map_or(timeout, |idle| timeout.min(idle))
+    }
+
     /// The time that another thread was busy with the request.
     pub(crate) fn spent_elsewhere(&self) -> Duration {
         self.spent_elsewhere.get()

@@ -1,16 +1,22 @@
-//! Requests that wait for replicas, and their memory.
+//! Requests that wait for replicas: their memory, and the longest wait.
 
 use std::net::Ipv4Addr;
+use std::time::Duration;
 
 use bytes::{BufMut, BytesMut};
 use levada_log::batch::Builder;
 use levada_wire::ApiKey;
+use levada_wire::fetch::FetchRequest;
 
 use super::rig::Rig;
 use super::{LONG_MS, OK, begun};
 use crate::api;
 use crate::config::Protocol;
+use crate::error_code::ErrorCode;
 use crate::security::Session;
+
+/// Time within which a request that does not wait is answered on any machine.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The body of a Produce request of version 7 with acks=all.
 fn produce_all(record_bytes: usize) -> BytesMut {
@@ -45,4 +51,21 @@ fn a_batch_in_the_log_holds_no_memory_of_requests_while_it_waits_for_replicas() 
         assert_eq!(rig.follow(1).await.error_code, OK);
         assert!(produce.await.is_ok());
     });
+}
+
+/// The client may be gone without a sign of it.
+#[test]
+fn no_request_waits_for_longer_than_a_connection_may_be_idle() {
+    let rig = Rig::start_with(&["connections.max.idle.ms=100"]);
+    let late = ErrorCode::RequestTimedOut.code();
+    let work = async {
+        let fetch = FetchRequest { max_wait_ms: i32::MAX, ..rig.fetch_of(-1, 0) };
+        assert_eq!(rig.fetch(fetch).await.error_code, OK);
+        assert_eq!(rig.produce(-1, i32::MAX).await.0, late);
+        // The other replica has the record, and never deletes it.
+        assert_eq!(rig.follow(1).await.error_code, OK);
+        assert_eq!(rig.delete(1, i32::MAX).await.0, late);
+    };
+    let ended = rig.run(async { tokio::time::timeout(PATIENCE, work).await });
+    assert!(ended.is_ok(), "a request waits");
 }
