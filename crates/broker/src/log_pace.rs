@@ -1,5 +1,7 @@
 //! Rate limit of log lines that clients can cause: a burst, then one per second. The next line has
-//! the number of suppressed ones.
+//! the number of suppressed ones. Texts of clients in such a line are shortened.
+
+use std::fmt;
 
 use parking_lot::Mutex;
 
@@ -8,6 +10,24 @@ const BURST: u32 = 10;
 
 /// The time that brings one more.
 const EVERY_MS: i64 = 1000;
+
+/// Bytes of a text that any client can make long, such as the name of a user.
+const TEXT_BYTES_MAX: usize = 1000;
+
+/// The beginning of a text of a client.
+pub(crate) fn shortened(text: &str) -> &str {
+    let end = (0..=TEXT_BYTES_MAX.min(text.len())).rev().find(|at| text.is_char_boundary(*at));
+    &text[..end.unwrap_or(0)]
+}
+
+/// The beginning of a message that may contain a text of a client.
+pub(crate) struct Shortened<'a>(pub(crate) &'a dyn fmt::Display);
+
+impl fmt::Display for Shortened<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(shortened(&self.0.to_string()))
+    }
+}
 
 /// The lines that may be written.
 #[derive(Debug)]

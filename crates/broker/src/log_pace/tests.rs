@@ -1,4 +1,4 @@
-//! Numbers of lines that are logged.
+//! Numbers of lines that are logged, and their length.
 
 use super::*;
 
@@ -24,4 +24,12 @@ fn lines_left_out_unasked_are_counted() {
     let pace = LogPace::default();
     pace.leave_out(3);
     assert_eq!(pace.admit(0), Some(3));
+}
+
+#[test]
+fn texts_of_clients_are_shortened_between_characters() {
+    let long = "é".repeat(200_000);
+    assert_eq!(Shortened(&long).to_string(), "é".repeat(500));
+    assert_eq!(shortened(&format!("x{long}")), format!("x{}", "é".repeat(499)));
+    assert_eq!((shortened("ann"), shortened("")), ("ann", ""));
 }

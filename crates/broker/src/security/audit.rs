@@ -5,11 +5,14 @@ use std::net::IpAddr;
 
 use levada_wire::ApiKey;
 
+use crate::log_pace::{Shortened, shortened};
 use crate::security::Session;
 use crate::security::acl::{Operation, ResourceType};
 use crate::security::authorizer::Rule;
 
 mod repeats;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use self::repeats::{AuditOrigin, Repeats};
 
@@ -103,7 +106,7 @@ pub(crate) fn left(session: &Session, listener: &str, reason: &dyn std::fmt::Dis
         principal = session.principal(),
         host = session.host(),
         listener,
-        %reason,
+        reason = %Shortened(reason),
     );
 }
 
@@ -126,10 +129,10 @@ pub(crate) fn refused(user: Option<&str>, address: IpAddr, listener: &str, reaso
         target: "levada::audit",
         event = "authentication",
         allowed = false,
-        user,
+        user = user.map(shortened),
         host = %address.to_canonical(),
         listener,
-        %reason,
+        reason = %Shortened(reason),
     );
 }
 

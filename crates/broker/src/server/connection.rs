@@ -25,6 +25,7 @@ use crate::api::connection_info::ConnectionInfo;
 use crate::api::meter::Meter;
 use crate::api::{self, Context, Reply, RequestError};
 use crate::clock::steady_ms;
+use crate::log_pace::Shortened;
 use crate::replay;
 use crate::request_memory::{Held, NewcomerShare};
 use crate::server::auth_gate::{AuthError, AuthGate, AuthStep};
@@ -96,7 +97,10 @@ pub(crate) async fn serve(shard: Rc<Shard>, accepted: Accepted) {
             tracing::debug!(%peer, %error, "connection lost")
         }
         Err(error) => match shard.told.admit(steady_ms()) {
-            Some(left_out) => tracing::info!(%peer, %error, left_out, "connection closed by the broker"),
+            Some(left_out) => {
+                let error = Shortened(&error);
+                tracing::info!(%peer, %error, left_out, "connection closed by the broker");
+            }
             None => tracing::debug!(%peer, %error, "connection closed by the broker"),
         },
     }
