@@ -245,8 +245,12 @@ impl Connection {
         let meter = Meter::new(received);
         let waits = matches!(api, ApiKey::Fetch | ApiKey::JoinGroup | ApiKey::SyncGroup);
         let work = meter.measure(api::answer(&context, frame));
-        let reply = self.replied(work, waits).await?;
+        let reply = self.replied(work, waits).await;
         let local = meter.busy() + context.spent_elsewhere();
+        // Before the answer leaves: a client that does not wait for it has used the time as well.
+        // Clients that have yet to authenticate have no quota, as in Kafka.
+        let booked = if self.gate.is_open() { context.book_time(local) } else { Duration::ZERO };
+        let reply = reply?;
         let answered = Answered { api, received, there: meter.ended(), local, bytes: reply.bytes() };
         match reply {
             Reply::Send(pieces) => self.send_or_keep(pieces, answered).await?,
@@ -258,8 +262,6 @@ impl Connection {
                 }
             }
         }
-        // Clients that have yet to authenticate have no quota, as in Kafka.
-        let booked = if self.gate.is_open() { context.book_time(local) } else { Duration::ZERO };
         let mute = context.mute().max(booked);
         drop(context);
         self.shard.service.requests.throttled(api, mute);

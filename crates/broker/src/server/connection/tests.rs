@@ -4,6 +4,8 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 
 use bytes::Bytes;
+use levada_wire::Uuid;
+use levada_wire::fetch::{FetchPartition, FetchRequest, FetchTopic, LOWEST_ENCODED};
 use levada_wire::messages::create_topics_request::CreatableTopic;
 use levada_wire::messages::produce_request::{PartitionProduceData, TopicProduceData};
 use levada_wire::messages::{ApiVersionsRequest, CreateTopicsRequest, ProduceRequest};
@@ -11,6 +13,10 @@ use socket2::SockRef;
 
 use super::*;
 use crate::config::{BrokerConfig, Sources};
+use crate::metadata::image::{Image, Position};
+use crate::metadata::records::{ClientQuotaRecord, Record};
+use crate::quota::{self, Used};
+use crate::security::Session;
 use crate::server::Server;
 
 /// Time within which a topic is created on any machine.
@@ -77,5 +83,74 @@ fn a_change_behind_an_answer_that_cannot_be_sent_runs_to_its_end() {
         assert!(begun.elapsed() < PATIENCE, "the request has no end");
         std::thread::yield_now();
     }
+    server.stop();
+}
+
+/// A fetch by `client_id` that waits for a record of partition 0 of a topic.
+fn waiting_fetch(client_id: &str, topic_id: Uuid) -> Bytes {
+    let partition = FetchPartition {
+        index: 0,
+        current_leader_epoch: -1,
+        fetch_offset: 0,
+        last_fetched_epoch: -1,
+        log_start_offset: -1,
+        max_bytes: 1 << 20,
+        replica_directory_id: Uuid::ZERO,
+        high_watermark: i64::MAX,
+    };
+    let topic = FetchTopic { topic_id, partitions: vec![partition], ..FetchTopic::default() };
+    let request = FetchRequest {
+        cluster_id: None,
+        replica_id: -1,
+        replica_epoch: -1,
+        max_wait_ms: i32::MAX,
+        min_bytes: 1,
+        max_bytes: 1 << 20,
+        isolation_level: 0,
+        session_id: 0,
+        session_epoch: -1,
+        topics: vec![topic],
+        forgotten: Vec::new(),
+        rack_id: "".into(),
+    };
+    request.encode(2, client_id, LOWEST_ENCODED).unwrap()
+}
+
+#[test]
+fn a_client_that_does_not_wait_for_its_answer_has_used_its_quota_of_time() {
+    let home = tempfile::tempdir().unwrap();
+    let server = start(&home);
+    let mut client = TcpStream::connect(server.kafka_addresses()[0]).unwrap();
+    let mut topic = CreatableTopic::default();
+    (topic.name, topic.num_partitions, topic.replication_factor) = ("t".into(), 1, 1);
+    let mut request = CreateTopicsRequest::default();
+    (request.topics, request.timeout_ms) = (vec![topic], 30_000);
+    client.write_all(&levada_wire::encode_request(1, None, 7, &request).unwrap()).unwrap();
+    let mut size = [0; 4];
+    client.read_exact(&mut size).unwrap();
+    let mut image = Image::clone(&server.broker.metadata().image());
+    let topic_id = image.topic("t").unwrap().id();
+    let limit = ClientQuotaRecord {
+        entity: vec![("client-id".to_owned(), Some("app".to_owned()))],
+        key: "request_percentage".to_owned(),
+        value: 1e-9,
+        remove: false,
+    };
+    let position = Position { offset: image.offset() + 1, ..Position::default() };
+    image.apply(&Record::from(limit), position).unwrap();
+    server.broker.quotas().set_limits(image.quotas());
+    let mut app = TcpStream::connect(server.kafka_addresses()[0]).unwrap();
+    app.write_all(&waiting_fetch("app", topic_id)).unwrap();
+    drop(app);
+    let used = || {
+        let client = quota::Client { user: Session::ANONYMOUS, client_id: "app" };
+        !server.broker.quotas().book(Used::Time, client, 0.0).is_zero()
+    };
+    let begun = Instant::now();
+    while !used() {
+        assert!(begun.elapsed() < PATIENCE, "the time of the fetch does not count");
+        std::thread::yield_now();
+    }
+    drop(client);
     server.stop();
 }
