@@ -138,6 +138,7 @@ impl Accounts {
     /// True if the client has used nothing in the last seconds.
     pub(crate) fn is_idle(&mut self, used: Used, client: Client<'_>, now_ms: i64) -> bool {
         let Some((account, _)) = self.find(used, client) else { return true };
+        let account = self.metered(account);
         self.meters.get_mut(&account).is_none_or(|meter| meter.add(0.0, now_ms) <= 0.0)
     }
 
@@ -170,7 +171,6 @@ impl Accounts {
 
     /// The meter of an account, which may be new.
     fn meter(&mut self, account: Account, now_ms: i64) -> &mut QuotaMeter {
-        let mut account = account;
         let is_full = self.meters.len() >= METERS_MAX && !self.meters.contains_key(&account);
         let since_ms = (now_ms - self.swept_ms).abs();
         if since_ms >= SWEEP_MS || (is_full && since_ms >= SAMPLE_MS) {
@@ -179,10 +179,14 @@ impl Accounts {
                 if is_full { meter.add(0.0, now_ms) > 0.0 } else { meter.is_younger(METER_KEPT_MS, now_ms) }
             });
         }
-        if self.meters.len() >= METERS_MAX && !self.meters.contains_key(&account) {
-            account = (account.0, None, None);
-        }
+        let account = self.metered(account);
         self.meters.entry(account).or_default()
+    }
+
+    /// The account whose meter has the use of an account: a shared one while there are too many.
+    fn metered(&self, account: Account) -> Account {
+        let is_full = self.meters.len() >= METERS_MAX && !self.meters.contains_key(&account);
+        if is_full { (account.0, None, None) } else { account }
     }
 
     /// Books a connection from an address (`connection_creation_rate`); returns the time after

@@ -178,6 +178,18 @@ fn meters_beyond_the_most_share_one_until_there_is_room() {
 }
 
 #[test]
+fn a_client_without_a_meter_of_its_own_is_not_idle_while_others_use_the_shared_one() {
+    let mut accounts = limits(&[(&[("client-id", None)], "consumer_byte_rate", 1000.0)]);
+    for number in 0..METERS_MAX {
+        accounts.book(Used::Fetched, Client { client_id: &number.to_string(), ..ANN }, 1.0, 0);
+    }
+    let (further, another) = (Client { client_id: "further", ..ANN }, Client { client_id: "another", ..ANN });
+    assert!(accounts.is_idle(Used::Fetched, further, 500));
+    accounts.book(Used::Fetched, another, 6_000.0, 500);
+    assert!(!accounts.is_idle(Used::Fetched, further, 500));
+}
+
+#[test]
 fn addresses_beyond_the_most_share_one_meter_until_there_is_room() {
     let mut accounts = limits(&[(&[("ip", None)], "connection_creation_rate", 0.1)]);
     let address = |number: usize| IpAddr::from((1 << 64 | number as u128).to_be_bytes());
