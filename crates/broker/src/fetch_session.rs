@@ -80,7 +80,8 @@ pub(crate) struct Continued {
     pub(crate) session_id: i32,
     /// The session's epoch while this request is answered.
     epoch: i32,
-    /// Everything that the session has, in the order in which it is to be fetched.
+    /// Everything that the session has, in the order in which it is to be fetched; empty before
+    /// [`Continued::take_partitions`].
     pub(crate) wanted: Vec<(PartitionKey, FetchPartition)>,
 }
 
@@ -95,8 +96,9 @@ pub(crate) struct PartitionState {
     pub(crate) failed: bool,
 }
 
+/// The partitions of one session.
 #[derive(Debug)]
-struct FetchSession {
+pub(crate) struct FetchSession {
     by_id: bool,
     epoch: i32,
     /// In the order of fetching: partitions that had data last come last.
@@ -116,6 +118,26 @@ struct CachedPartition {
 }
 
 impl FetchSession {
+    /// A session with the partitions of the request that opens it, and of its answer.
+    pub(crate) fn of(by_id: bool, told: Vec<(PartitionKey, FetchPartition, PartitionState)>) -> Self {
+        let mut session = Self {
+            by_id,
+            epoch: next_epoch(INITIAL_EPOCH),
+            order: BTreeMap::new(),
+            places: HashMap::new(),
+            next_place: 0,
+            bytes: 0,
+        };
+        for (key, wanted, seen) in told {
+            session.forget(&key);
+            session.put(
+                key,
+                CachedPartition { wanted, high_watermark: seen.high_watermark, log_start: seen.log_start },
+            );
+        }
+        session
+    }
+
     fn put(&mut self, key: PartitionKey, cached: CachedPartition) {
         self.bytes += bytes_of(&key);
         self.places.insert(key.clone(), self.next_place);
@@ -158,6 +180,14 @@ impl FetchSession {
 }
 
 impl Continued {
+    /// Copies the partitions of the session. [`Sessions::begin`] leaves this out, because other
+    /// sessions wait for it.
+    pub(crate) fn take_partitions(&mut self) {
+        let session = self.session.lock();
+        self.wanted =
+            session.order.values().map(|(key, cached)| (key.clone(), cached.wanted.clone())).collect();
+    }
+
     /// Updates the session with the answer: returns the partitions that the response must contain.
     /// The error is for a request that a later request of the same session has overtaken.
     pub(crate) fn finish(&self, answered: &[(PartitionKey, PartitionState)]) -> Result<Vec<bool>, ErrorCode> {
@@ -229,7 +259,8 @@ impl Sessions {
         }
         let entry = self.sessions.get(&asked.session_id).ok_or(ErrorCode::FetchSessionIdNotFound)?;
         let shared = entry.session.clone();
-        let mut session = shared.lock();
+        // Two requests of the session at the same time: one of them comes too late.
+        let Some(mut session) = shared.try_lock() else { return Err(ErrorCode::InvalidFetchSessionEpoch) };
         if session.epoch != asked.epoch {
             return Err(ErrorCode::InvalidFetchSessionEpoch);
         }
@@ -248,37 +279,19 @@ impl Sessions {
         }
         self.touch(asked.session_id, session.size(), now_ms);
         session.epoch = next_epoch(session.epoch);
-        let wanted =
-            session.order.values().map(|(key, cached)| (key.clone(), cached.wanted.clone())).collect();
-        let epoch = session.epoch;
+        let (epoch, wanted) = (session.epoch, Vec::new());
         drop(session);
         Ok(SessionPlan::Continue(Continued { session: shared, session_id: asked.session_id, epoch, wanted }))
     }
 
-    /// Opens a session with the partitions of a request and of its answer; 0 if there is no room,
-    /// which clients accept. `random_id` returns positive numbers.
+    /// Opens a session; 0 if there is no room, which clients accept. `random_id` returns positive
+    /// numbers.
     pub(crate) fn open(
         &mut self,
-        by_id: bool,
-        told: Vec<(PartitionKey, FetchPartition, PartitionState)>,
+        session: FetchSession,
         mut random_id: impl FnMut() -> i32,
         now_ms: i64,
     ) -> i32 {
-        let mut session = FetchSession {
-            by_id,
-            epoch: next_epoch(INITIAL_EPOCH),
-            order: BTreeMap::new(),
-            places: HashMap::new(),
-            next_place: 0,
-            bytes: 0,
-        };
-        for (key, wanted, seen) in told {
-            session.forget(&key);
-            session.put(
-                key,
-                CachedPartition { wanted, high_watermark: seen.high_watermark, log_start: seen.log_start },
-            );
-        }
         let size = session.size();
         if size.bytes > self.bytes_max {
             return 0;

@@ -30,15 +30,11 @@ fn open(sessions: &mut Sessions, count: i32, now_ms: i64) -> i32 {
         (key, wanted, QUIET)
     });
     let mut next = sessions.sessions.keys().max().copied().unwrap_or(0);
-    sessions.open(
-        false,
-        told.collect(),
-        || {
-            next += 1;
-            next
-        },
-        now_ms,
-    )
+    let next_id = || {
+        next += 1;
+        next
+    };
+    sessions.open(FetchSession::of(false, told.collect()), next_id, now_ms)
 }
 
 fn go_on(
@@ -52,7 +48,10 @@ fn go_on(
 
 fn continued(plan: Result<SessionPlan, ErrorCode>) -> Continued {
     match plan {
-        Ok(SessionPlan::Continue(continued)) => continued,
+        Ok(SessionPlan::Continue(mut continued)) => {
+            continued.take_partitions();
+            continued
+        }
         other => panic!("{other:?}"),
     }
 }
@@ -121,6 +120,19 @@ fn only_what_changed_is_told_and_data_moves_to_the_end() {
 }
 
 #[test]
+fn a_session_that_is_being_read_keeps_no_request_waiting() {
+    let mut sessions = Sessions::new(10);
+    let (one, other) = (open(&mut sessions, 2, 0), open(&mut sessions, 2, 0));
+    let turn = continued(go_on(&mut sessions, (one, 1), vec![], &[]));
+    let reading = turn.session.lock();
+    continued(go_on(&mut sessions, (other, 1), vec![], &[]));
+    let late = go_on(&mut sessions, (one, 2), vec![], &[]).unwrap_err();
+    assert_eq!(late, ErrorCode::InvalidFetchSessionEpoch);
+    drop(reading);
+    continued(go_on(&mut sessions, (one, 2), vec![], &[]));
+}
+
+#[test]
 fn a_full_cache_gives_the_idle_and_the_small_away() {
     let mut sessions = Sessions::new(2);
     let (small, large) = (open(&mut sessions, 1, 0), open(&mut sessions, 5, 0));
@@ -138,7 +150,7 @@ fn a_full_cache_gives_the_idle_and_the_small_away() {
     // Idle for long: gone for anything new.
     assert_ne!(open(&mut sessions, 1, 2 * EVICTION_MS + 2), 0);
     assert_eq!(sessions.sessions.len(), 2);
-    assert_eq!(Sessions::new(0).open(false, Vec::new(), || 7, 0), 0);
+    assert_eq!(Sessions::new(0).open(FetchSession::of(false, Vec::new()), || 7, 0), 0);
 }
 
 #[test]
@@ -173,7 +185,7 @@ fn names_count_however_few_partitions_there_are() {
         let (_, wanted) = wanted(0, 0);
         let name = format!("{number:032767}");
         let told = vec![((SessionTopic::Name(name.into()), 0), wanted, QUIET)];
-        if sessions.open(false, told, || number + 1, 0) == 0 {
+        if sessions.open(FetchSession::of(false, told), || number + 1, 0) == 0 {
             break;
         }
         opened += 1;

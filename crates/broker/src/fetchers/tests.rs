@@ -8,7 +8,9 @@ use levada_wire::Uuid;
 use levada_wire::fetch::FetchPartition;
 
 use super::*;
-use crate::fetch_session::{PartitionState, SessionPlan, SessionRequest, SessionTopic, Sessions};
+use crate::fetch_session::{
+    FetchSession, PartitionState, SessionPlan, SessionRequest, SessionTopic, Sessions,
+};
 
 const TOPIC: Uuid = Uuid::from_bytes([3; 16]);
 const STATE: PartitionState =
@@ -57,11 +59,12 @@ fn serve(
                 id += 1;
                 id
             };
-            let id = sessions.open(true, told, random, 0);
+            let id = sessions.open(FetchSession::of(true, told), random, 0);
             let keys = request.send.iter().map(|(key, _)| *key).collect();
             (all(&request.send), SessionAnswer { error_code: 0, id }, keys)
         }
-        Ok(SessionPlan::Continue(continued)) => {
+        Ok(SessionPlan::Continue(mut continued)) => {
+            continued.take_partitions();
             let fetched = continued.wanted.iter().map(|(_, one)| (one.index, one.fetch_offset)).collect();
             continued.finish(&[]).unwrap();
             (fetched, SessionAnswer { error_code: 0, id: continued.session_id }, Vec::new())

@@ -11,7 +11,7 @@ use crate::api::{Context, TOPIC_ID_VERSION_MIN};
 use crate::clock::steady_ms;
 use crate::error_code::ErrorCode;
 use crate::fetch_session::{
-    Continued, PartitionKey, PartitionState, SessionPlan, SessionRequest, SessionTopic,
+    Continued, FetchSession, PartitionKey, PartitionState, SessionPlan, SessionRequest, SessionTopic,
 };
 
 /// Treatment of the response.
@@ -44,7 +44,8 @@ pub(super) fn begin(context: &Context, request: &mut FetchRequest) -> Result<Aft
     Ok(match plan {
         SessionPlan::Sessionless => After::Nothing,
         SessionPlan::Open => After::Open(wanted(request, by_id)),
-        SessionPlan::Continue(continued) => {
+        SessionPlan::Continue(mut continued) => {
+            continued.take_partitions();
             request.topics = topics(&continued.wanted);
             After::Prune(continued)
         }
@@ -58,10 +59,9 @@ pub(super) fn finish<H: HoleLen>(context: &Context, after: After, response: &mut
         After::Open(wanted) => {
             let answered = response.topics.iter().flat_map(|topic| &topic.partitions).map(seen);
             let told = wanted.into_iter().zip(answered).map(|((key, wanted), seen)| (key, wanted, seen));
-            let told = told.collect();
-            let by_id = context.version() >= TOPIC_ID_VERSION_MIN;
+            let session = FetchSession::of(context.version() >= TOPIC_ID_VERSION_MIN, told.collect());
             let random_id = || rand::random_range(1..=i32::MAX);
-            response.session_id = context.broker().fetch_sessions().open(by_id, told, random_id, steady_ms());
+            response.session_id = context.broker().fetch_sessions().open(session, random_id, steady_ms());
         }
         After::Prune(continued) => {
             response.session_id = continued.session_id;
