@@ -62,7 +62,7 @@ impl WriteMap {
     /// does.
     ///
     /// # Errors
-    /// Those of the socket; `EFAULT` if a page cannot be brought in.
+    /// Errors of the socket; `EFAULT` if a page cannot be brought in.
     ///
     /// # Panics
     /// If `range` is not within the mapping's.

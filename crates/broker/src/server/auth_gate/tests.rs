@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
+use std::path::Path;
 
 use levada_wire::messages::incremental_alter_configs_request::{AlterConfigsResource, AlterableConfig};
 use levada_wire::messages::{IncrementalAlterConfigsRequest, SaslAuthenticateRequest, SaslHandshakeRequest};
@@ -33,19 +34,27 @@ fn authenticate(client: &mut Client, password: &str) -> i16 {
     client.request_at(2, &token).unwrap().error_code
 }
 
+/// A broker with a second listener, `CLIENT`, on which clients authenticate.
+fn start(directory: &Path, further: &[&str]) -> Server {
+    let log_dirs = format!("log.dirs={}", directory.display());
+    let flags = [
+        log_dirs.as_str(),
+        "listeners=PLAINTEXT://127.0.0.1:0,CLIENT://127.0.0.1:0",
+        "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CLIENT:SASL_PLAINTEXT",
+        "levada.http.listen=",
+    ];
+    let flags = flags.iter().chain(further);
+    Server::start(BrokerConfig::load(&Sources::flags(flags.copied())).unwrap()).unwrap()
+}
+
 #[test]
 fn a_client_authenticates_again_by_the_passwords_in_force() {
     let directory = tempfile::tempdir().unwrap();
-    let flags = [
-        format!("log.dirs={}", directory.path().display()),
-        "listeners=PLAINTEXT://127.0.0.1:0,CLIENT://127.0.0.1:0".to_owned(),
-        "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CLIENT:SASL_PLAINTEXT".to_owned(),
-        "levada.http.listen=".to_owned(),
-        "sasl.enabled.mechanisms=PLAIN".to_owned(),
-        "connections.max.reauth.ms=3600000".to_owned(),
-        format!("{PASSWORDS}={}", passwords("old")),
-    ];
-    let server = Server::start(BrokerConfig::load(&Sources::flags(flags)).unwrap()).unwrap();
+    let old = format!("{PASSWORDS}={}", passwords("old"));
+    let server = start(
+        directory.path(),
+        &["sasl.enabled.mechanisms=PLAIN", "connections.max.reauth.ms=3600000", old.as_str()],
+    );
     let address = |listener: usize| server.kafka_addresses()[listener].to_string();
     let mut clients = [(); 2].map(|()| {
         let mut client = Client::connect_unnegotiated(&address(1), &ClientOptions::default()).unwrap();
@@ -72,14 +81,7 @@ fn a_client_authenticates_again_by_the_passwords_in_force() {
 #[test]
 fn messages_of_unfinished_authentications_count_until_the_client_has_authenticated() {
     let directory = tempfile::tempdir().unwrap();
-    let flags = [
-        format!("log.dirs={}", directory.path().display()),
-        "listeners=PLAINTEXT://127.0.0.1:0,CLIENT://127.0.0.1:0".to_owned(),
-        "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CLIENT:SASL_PLAINTEXT".to_owned(),
-        "levada.http.listen=".to_owned(),
-        "sasl.enabled.mechanisms=SCRAM-SHA-256".to_owned(),
-    ];
-    let server = Server::start(BrokerConfig::load(&Sources::flags(flags)).unwrap()).unwrap();
+    let server = start(directory.path(), &["sasl.enabled.mechanisms=SCRAM-SHA-256"]);
     let address = server.kafka_addresses()[1].to_string();
     let mut handshake = SaslHandshakeRequest::default();
     handshake.mechanism = "SCRAM-SHA-256".into();

@@ -105,16 +105,21 @@ fn a_commit_that_is_replicated_after_its_answer_takes_effect() {
     });
 }
 
-#[test]
-fn a_coordinator_serves_once_the_records_that_it_has_loaded_are_replicated() {
-    let mut rig = start();
+/// Begins a commit, and the next term of the coordinator before the commit is replicated.
+fn restarted_before_replication(rig: &mut Rig) {
     rig.run(async {
-        served(&rig).await;
-        let mut commit = Box::pin(commit(&rig, 3));
+        served(rig).await;
+        let mut commit = Box::pin(commit(rig, 3));
         assert_eq!(begun(&mut commit).await, None);
     });
     let node = rig.node;
     rig.publish(&[PartitionChangeRecord { leader: node, ..change(OFFSETS) }.into()]);
+}
+
+#[test]
+fn a_coordinator_serves_once_the_records_that_it_has_loaded_are_replicated() {
+    let mut rig = start();
+    restarted_before_replication(&mut rig);
     rig.run(async {
         let loading = committed_after(&rig, &[GroupError::NotCoordinator]).await;
         assert_eq!(loading, Err(GroupError::CoordinatorLoadInProgress));
@@ -131,13 +136,7 @@ fn a_coordinator_serves_once_the_records_that_it_has_loaded_are_replicated() {
 #[test]
 fn topics_that_come_while_a_coordinator_waits_for_replicas_take_no_memory() {
     let mut rig = start();
-    rig.run(async {
-        served(&rig).await;
-        let mut commit = Box::pin(commit(&rig, 3));
-        assert_eq!(begun(&mut commit).await, None);
-    });
-    let node = rig.node;
-    rig.publish(&[PartitionChangeRecord { leader: node, ..change(OFFSETS) }.into()]);
+    restarted_before_replication(&mut rig);
     for id in 100..110 {
         rig.create_alone(Uuid::from_bytes([id; 16]), &format!("topic-{id}"));
     }
