@@ -1,11 +1,16 @@
-"""Prints `partition number offset` of every record that load.py wrote. journal.py BOOTSTRAP TOPIC PARTITIONS."""
+"""Prints `partition number offset` of every record that load.py wrote. journal.py BOOTSTRAP TOPIC PARTITIONS [FOLLOWED].
+
+With a file FOLLOWED it writes there instead, and reads while load.py writes, until a line on standard input.
+"""
 
 import sys
+import threading
 import time
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-bootstrap, topic, partitions = sys.argv[1:]
+bootstrap, topic, partitions = sys.argv[1:4]
+followed = open(sys.argv[4], "w") if len(sys.argv) > 4 else None
 consumer = Consumer(
     {
         "bootstrap.servers": bootstrap,
@@ -13,6 +18,8 @@ consumer = Consumer(
         "enable.auto.commit": False,
         "check.crcs": True,
         "enable.partition.eof": False,
+        "auto.offset.reset": "error",
+        "socket.timeout.ms": 10000,
     }
 )
 
@@ -28,22 +35,39 @@ def watermarks(partition):
                 raise
 
 
+def note(messages):
+    """Writes the records, and returns the offset behind each."""
+    for message in messages:
+        assert message.error() is None, message.error()
+        number = int.from_bytes(message.value()[:8], "big")
+        print(message.partition(), number, message.offset(), file=followed)
+        yield message.partition(), message.offset() + 1
+
+
+positions = [0] * int(partitions)
+if followed:
+    stop = threading.Event()
+    threading.Thread(target=lambda: (sys.stdin.readline(), stop.set()), daemon=True).start()
+    consumer.assign([TopicPartition(topic, partition, 0) for partition in range(int(partitions))])
+    while not stop.is_set():
+        for partition, position in note(consumer.consume(1000, 0.2)):
+            positions[partition] = position
 ends = {}
-for partition in range(int(partitions)):
+for partition, position in enumerate(positions):
     low, high = watermarks(partition)
-    assert low == 0, low
-    if high > 0:
+    assert followed or low == 0, low
+    if high > position:
         ends[partition] = high
-consumer.assign([TopicPartition(topic, partition, 0) for partition in ends])
-left = sum(ends.values())
+if not followed:
+    consumer.assign([TopicPartition(topic, partition, 0) for partition in ends])
+left = sum(end - positions[partition] for partition, end in ends.items())
 while ends:
     messages = consumer.consume(min(left, 1000), 30)
     assert messages, f"{ends} never came"
     left = max(left - len(messages), 1)
-    for message in messages:
-        assert message.error() is None, message.error()
-        number = int.from_bytes(message.value()[:8], "big")
-        print(message.partition(), number, message.offset())
-        if message.offset() + 1 == ends.get(message.partition()):
-            del ends[message.partition()]
+    for partition, position in note(messages):
+        if position == ends.get(partition):
+            del ends[partition]
 consumer.close()
+if followed:
+    followed.close()

@@ -1,7 +1,8 @@
 """Produces without end, through broker crashes, and writes down every acknowledgement.
 
-load.py BOOTSTRAP TOPIC PARTITIONS JOURNAL idempotent|plain [RATE]. Prints the number of acknowledgements whenever it has
-grown. RATE limits the records of a second. A line on standard input ends it: it then waits until everything has been delivered.
+load.py BOOTSTRAP TOPIC PARTITIONS JOURNAL idempotent|plain [RATE [SIZE]]. Prints the number of acknowledgements whenever it
+has grown. RATE limits the records of a second, SIZE the bytes of a value. A line on standard input ends it: it then waits
+until everything has been delivered.
 """
 
 import random
@@ -13,6 +14,7 @@ from confluent_kafka import Producer
 
 bootstrap, topic, partitions, journal, kind = sys.argv[1:6]
 rate = float(sys.argv[6]) if len(sys.argv) > 6 else None
+size = int(sys.argv[7]) if len(sys.argv) > 7 else 1000
 partitions = int(partitions)
 producer = Producer(
     {
@@ -24,6 +26,9 @@ producer = Producer(
         "linger.ms": 2,
         "batch.num.messages": 50,
         "message.timeout.ms": 300000 if kind == "idempotent" else 5000,
+        # A suspended broker does not close its connections.
+        "request.timeout.ms": 10000,
+        "socket.timeout.ms": 10000,
         "reconnect.backoff.ms": 20,
         "reconnect.backoff.max.ms": 100,
         "retry.backoff.ms": 20,
@@ -59,11 +64,13 @@ def listen():
 
 threading.Thread(target=listen, daemon=True).start()
 random.seed(7)
+noise = random.randbytes(2 * size)
 number, reported = [0] * partitions, 0
 start = time.monotonic()
 while not stop.is_set():
     partition = random.randrange(partitions)
-    value = number[partition].to_bytes(8, "big") + random.randbytes(random.randrange(1000))
+    first = random.randrange(size)
+    value = number[partition].to_bytes(8, "big") + noise[first : first + random.randrange(size)]
     try:
         producer.produce(
             topic, value=value, partition=partition, on_delivery=delivered(partition, number[partition])

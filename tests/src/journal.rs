@@ -46,8 +46,13 @@ fn parse(text: &str) -> Vec<Entry> {
 /// idempotent `load.py` recorded: returns complaints about lost, repeated and misplaced records.
 pub fn compare(bootstrap: &str, topic: (&str, impl fmt::Display), acknowledged: &Path) -> Vec<String> {
     let (acknowledged, log) = collect(bootstrap, topic, acknowledged);
-    let mut complaints = lost(&acknowledged, &log);
-    complaints.extend(disorder(&log));
+    complaints(&acknowledged, &log)
+}
+
+/// Complaints about lost, repeated and misplaced records of a log that was read from its start.
+pub fn complaints(acknowledged: &[Entry], log: &[Entry]) -> Vec<String> {
+    let mut complaints = lost(acknowledged, log);
+    complaints.extend(disorder(log));
     complaints
 }
 

@@ -102,8 +102,27 @@ pub fn epochs(partition: &Path) -> BTreeMap<i32, i64> {
 
 /// Differences between the replicas of a partition, which are directories of stopped brokers.
 pub fn differences(replicas: &[(i32, &Path)]) -> Vec<String> {
+    differences_since(0, replicas)
+}
+
+/// The offset from which all replicas of a partition have their batches: retention removes whole
+/// segments, and replicas roll segments at different offsets.
+pub fn common_start(replicas: &[(i32, &Path)]) -> i64 {
+    let first = |path: &Path| -> i64 {
+        let segments = segments(path);
+        let name = segments.first().and_then(|path| path.file_stem()).expect("a segment");
+        name.to_str().expect("digits").parse().expect("an offset")
+    };
+    replicas.iter().map(|(_, path)| first(path)).max().expect("a replica")
+}
+
+/// Differences between the replicas of a partition from an offset on.
+pub fn differences_since(start: i64, replicas: &[(i32, &Path)]) -> Vec<String> {
     let mut complaints = Vec::new();
-    let logs: Vec<(i32, Vec<Batch>)> = replicas.iter().map(|(id, path)| (*id, batches(path))).collect();
+    let since = |path: &Path| -> Vec<Batch> {
+        batches(path).into_iter().filter(|batch| batch.base >= start).collect()
+    };
+    let logs: Vec<(i32, Vec<Batch>)> = replicas.iter().map(|(id, path)| (*id, since(path))).collect();
     let ((first, expected), others) = logs.split_first().expect("a replica");
     for (id, found) in others {
         let length = expected.len().max(found.len());
@@ -129,7 +148,8 @@ pub fn differences(replicas: &[(i32, &Path)]) -> Vec<String> {
         let end = log.last().map_or(0, |batch| batch.last + 1);
         let with_batches: BTreeMap<i32, i64> = stored
             .into_iter()
-            .filter(|(epoch, start)| *start < end && appended.contains_key(epoch))
+            .filter(|(epoch, first)| *first < end && appended.contains_key(epoch))
+            .map(|(epoch, first)| (epoch, first.max(start)))
             .collect();
         if with_batches != appended {
             complaints.push(format!("broker {id}: epochs {with_batches:?}, batches begin with {appended:?}"));

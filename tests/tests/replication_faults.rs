@@ -5,7 +5,8 @@
 //! The last broker has a network of its own where the machine has network namespaces and the test
 //! runs as root. Each test has each fault once, and one cut of the network.
 //! `LEVADA_REPLICATION_MINUTES=60` makes each of them last, with faults in an order that follows
-//! from the seed.
+//! from the seed, under 50 MB/s. Retention then bounds the disk space, and a consumer compares the
+//! records as they come.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -21,12 +22,21 @@ const TOPIC: &str = "replicated";
 const PARTITIONS: i32 = 3;
 /// Time in which a recovered broker is back in all sets of replicas in sync, in a long run.
 const RECOVERY: Duration = Duration::from_secs(30);
+/// Time without a fault after each fault of a long run. No replica may leave those in sync in it.
+const CALM: Duration = Duration::from_secs(15);
+/// Seconds for which a broker of a long run is suspended.
+const SUSPENSIONS: [u64; 3] = [5, 12, 40];
+/// The load of a long run: 5 000 values of 10 000 bytes a second, in the mean.
+const HEAVY: [&str; 2] = ["5000", "20000"];
+/// Options of the topic of a long run.
+const RETAINED: &str = "--config segment.bytes=67108864 --config retention.bytes=1073741824 --config \
+                        file.delete.delay.ms=1000";
 
 #[derive(Clone, Copy, Debug)]
 enum Fault {
     Killed(i32),
-    /// Stopped (SIGSTOP) until the controllers have fenced it, and continued.
-    Suspended(i32),
+    /// Stopped (SIGSTOP) until the controllers have fenced it and this time has passed.
+    Suspended(i32, Duration),
     Restarted(i32),
     /// The broker with a network of its own, until the controllers have fenced it.
     CutOff(Cut),
@@ -46,7 +56,8 @@ struct Stage {
     tools: Tools,
     load: Conversation,
     acknowledged: PathBuf,
-    is_long: bool,
+    /// The consumer of a long run, and its journal.
+    follower: Option<(Conversation, PathBuf)>,
 }
 
 /// A partition as a line of Kafka's tool describes it.
@@ -99,8 +110,8 @@ fn endure(kafka: i32, levada: i32, cut: Cut) {
         Stage::set(Shape { controllers: 1, kafka, levada, discovery: Discovery::BootstrapServers });
     let brokers = stage.cluster.brokers();
     let (first, last) = (brokers[0], brokers[brokers.len() - 1]);
-    let short =
-        brokers.iter().map(|id| Fault::Killed(*id)).chain([Fault::Restarted(first), Fault::Suspended(last)]);
+    let other = [Fault::Restarted(first), Fault::Suspended(last, Duration::ZERO)];
+    let short = brokers.iter().map(|id| Fault::Killed(*id)).chain(other);
     let on_network = |choice: i32| match choice {
         0 => Fault::CutOff(Cut::Both),
         1 => Fault::CutOff(Cut::Inbound),
@@ -120,10 +131,14 @@ fn endure(kafka: i32, levada: i32, cut: Cut) {
                 let kinds = if stage.apart.is_some() { 6 } else { 4 };
                 stage.bear(match plan.random_range(0..kinds) {
                     0..2 => Fault::Killed(broker),
-                    2 => Fault::Suspended(broker),
+                    2 => {
+                        let seconds = SUSPENSIONS[plan.random_range(0..SUSPENSIONS.len())];
+                        Fault::Suspended(broker, Duration::from_secs(seconds))
+                    }
                     3 => Fault::Restarted(broker),
                     _ => on_network(plan.random_range(0..4)),
                 });
+                stage.stay_in_sync();
             }
         }
     }
@@ -157,17 +172,34 @@ impl Stage {
         {
             cluster = cluster.option(first, key, value);
         }
+        let is_long = minutes().is_some();
+        if is_long {
+            for role in [KAFKA, LEVADA] {
+                cluster = cluster.option(role, "log.retention.check.interval.ms", "5000");
+            }
+        }
         cluster.start();
         let mut tools = cluster.tools_of_any();
         let partitions = format!("--partitions {PARTITIONS} --replication-factor 3");
-        let configs = "--config min.insync.replicas=2 --config segment.bytes=1048576";
+        let size = if is_long { RETAINED } else { "--config segment.bytes=1048576" };
+        let configs = format!("--config min.insync.replicas=2 {size}");
         tools.run(&format!("TopicCommand --create --topic {TOPIC} {partitions} {configs}"));
-        let acknowledged = cluster.node(cluster.brokers()[0]).scratch().join("acknowledged");
+        let scratch = cluster.node(cluster.brokers()[0]).scratch();
+        let acknowledged = scratch.join("acknowledged");
+        let topic = [&cluster.bootstrap(), TOPIC, &PARTITIONS.to_string()];
         let mut load = Tool::python("load.py");
-        load.args([&cluster.bootstrap(), TOPIC, &PARTITIONS.to_string()]);
-        let mut load = load.args([&acknowledged.display().to_string(), "idempotent"]).spawn();
+        load.args(topic).args([&acknowledged.display().to_string(), "idempotent"]);
+        if is_long {
+            load.args(HEAVY);
+        }
+        let mut load = load.spawn();
         progress(&mut load);
-        let mut stage = Self { cluster, apart, tools, load, acknowledged, is_long: minutes().is_some() };
+        let follower = is_long.then(|| {
+            let found = scratch.join("found");
+            let mut tool = Tool::python("journal.py");
+            (tool.args(topic).args([&found.display().to_string()]).spawn(), found)
+        });
+        let mut stage = Self { cluster, apart, tools, load, acknowledged, follower };
         // Each fault hits a leader: each broker is the preferred replica of one partition.
         let preferred: BTreeSet<_> =
             stage.described().iter().map(|partition| partition.replicas[0]).collect();
@@ -193,10 +225,13 @@ impl Stage {
                 progress(&mut self.load);
                 self.cluster.node_mut(id).start();
             }
-            Fault::Suspended(id) => {
+            Fault::Suspended(id, time) => {
                 self.cluster.node(id).suspend();
                 self.cluster.await_brokers(&without(id));
                 progress(&mut self.load);
+                while start.elapsed() < time {
+                    progress(&mut self.load);
+                }
                 self.cluster.node(id).resume();
             }
             Fault::CutOff(cut) => {
@@ -216,16 +251,30 @@ impl Stage {
         self.await_all_in_sync();
         let took = recovered.elapsed();
         println!("{fault:?}: {:?} in all, all replicas in sync after {took:?}", start.elapsed());
-        assert!(!self.is_long || took < RECOVERY, "{fault:?}: all replicas in sync after {took:?}");
+        let is_long = self.follower.is_some();
+        assert!(!is_long || took < RECOVERY, "{fault:?}: all replicas in sync after {took:?}");
         self.await_preferred_leaders();
         progress(&mut self.load);
     }
 
     fn await_all_in_sync(&mut self) {
+        await_some("all replicas in sync", LIMIT, || self.are_all_in_sync().then_some(()));
+    }
+
+    fn are_all_in_sync(&mut self) -> bool {
         let count = self.cluster.brokers().len();
-        await_some("all replicas in sync", LIMIT, || {
-            self.all_partitions(|partition| partition.in_sync.len() == count).then_some(())
-        });
+        self.all_partitions(|partition| partition.in_sync.len() == count)
+    }
+
+    /// Has all replicas stay in sync for the calm after a fault, while the consumer reads.
+    fn stay_in_sync(&mut self) {
+        let start = Instant::now();
+        while start.elapsed() < CALM {
+            assert!(self.are_all_in_sync(), "a replica has left those in sync without a fault");
+            progress(&mut self.load);
+        }
+        let ended = self.follower.as_mut().is_some_and(|(follower, _)| follower.has_ended());
+        assert!(!ended, "the consumer has ended");
     }
 
     /// Elects the preferred replicas until all of them lead.
@@ -253,8 +302,16 @@ impl Stage {
     fn judge(mut self) {
         self.load.say("stop");
         self.load.finish(LIMIT);
-        let bootstrap = self.cluster.bootstrap();
-        let mut complaints = journal::compare(&bootstrap, (TOPIC, PARTITIONS), &self.acknowledged);
+        let mut complaints = match self.follower {
+            None => journal::compare(&self.cluster.bootstrap(), (TOPIC, PARTITIONS), &self.acknowledged),
+            Some((mut follower, found)) => {
+                follower.say("stop");
+                follower.finish(LIMIT);
+                let (acknowledged, found) = (journal::read(&self.acknowledged), journal::read(&found));
+                println!("{} acknowledged, {} read", acknowledged.len(), found.len());
+                journal::complaints(&acknowledged, &found)
+            }
+        };
         for id in self.cluster.brokers() {
             self.cluster.node_mut(id).stop();
         }
@@ -262,7 +319,8 @@ impl Stage {
             let directory = |id: i32| (id, self.cluster.node(id).data().join(format!("{TOPIC}-{partition}")));
             let directories: Vec<_> = self.cluster.brokers().into_iter().map(directory).collect();
             let paths: Vec<_> = directories.iter().map(|(id, path)| (*id, path.as_path())).collect();
-            let differences = replicas::differences(&paths).into_iter();
+            let start = if minutes().is_some() { replicas::common_start(&paths) } else { 0 };
+            let differences = replicas::differences_since(start, &paths).into_iter();
             complaints.extend(differences.map(|difference| format!("partition {partition}, {difference}")));
         }
         assert!(complaints.is_empty(), "{complaints:#?}");

@@ -123,7 +123,7 @@ impl Long {
         if !self.filter.is_empty() {
             command.arg(self.filter);
         }
-        if self.is_in_cluster() {
+        if self.is_in_cluster() || self.target == "replication_faults" {
             // Several clusters at a time are more than a small machine has room for.
             command.arg("--test-threads=1");
         }
