@@ -44,6 +44,11 @@ pub fn segments(partition: &Path) -> Vec<PathBuf> {
     files(partition, "log")
 }
 
+/// Bytes of all segments of a partition.
+pub fn length(partition: &Path) -> u64 {
+    segments(partition).iter().map(|path| fs::metadata(path).expect("a segment").len()).sum()
+}
+
 /// Bytes of the batches in the log of a partition, which may be in use.
 pub fn bytes(partition: &Path) -> u64 {
     batches(partition).iter().map(|batch| batch.bytes.len() as u64).sum()

@@ -1,9 +1,12 @@
 //! Replicas that move between brokers of a real Kafka and of Levada, with throttles and without,
 //! leaders that are elected uncleanly, and consumers that read from the replica in their rack.
+//! `LEVADA_MOVED_GIGABYTES=20` also moves a topic of this size there and back, and needs twice the
+//! disk space.
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::time::Instant;
+use std::process::Command;
+use std::time::{Duration, Instant};
 
 use levada_tests::cluster::{CONTROLLER, Cluster, Discovery, KAFKA, LEVADA, LIMIT, Shape, Tools};
 use levada_tests::node::Kind;
@@ -12,11 +15,17 @@ use levada_tests::{Tool, await_some, replicas};
 /// Brokers: one of a real Kafka, two under test. The first of those has a rack of its own.
 const OTHER: i32 = LEVADA + 1;
 
+/// `segment.bytes` of a topic.
+const SEGMENT: u32 = 1 << 20;
+
 /// Throttle in bytes per second.
 const RATE: u64 = 2_000_000;
 
 /// Bytes of one answer of a leader: `replica.fetch.max.bytes`, and what a batch may exceed it by.
 const ANSWER: f64 = 1_100_000.0;
+
+/// Throttle of a large topic in bytes per second.
+const LARGE_RATE: u64 = 50_000_000;
 
 struct Stage {
     cluster: Cluster,
@@ -43,6 +52,33 @@ fn replicas_of_levada_and_of_kafka_take_each_others_place() {
     stage.cluster.assert_no_errors();
 }
 
+/// The time of each move, from the command to the replica in sync, keeps to the throttle within a
+/// tenth.
+#[test]
+fn a_large_topic_moves_to_levada_and_back_at_the_throttle() {
+    let Ok(gigabytes) = std::env::var("LEVADA_MOVED_GIGABYTES") else { return };
+    let gigabytes: usize = gigabytes.parse().expect("LEVADA_MOVED_GIGABYTES is a number");
+    let mut stage = Stage::set();
+    stage.create("large", &[KAFKA], 1 << 28);
+    stage.fill_large("large", gigabytes * 100_000);
+    let checksum = stage.checksum(KAFKA, "large");
+    let bytes = replicas::length(&stage.cluster.node(KAFKA).data().join("large-0"));
+    let expected = Duration::from_secs(bytes / LARGE_RATE);
+    for (to, set) in [(LEVADA, &[LEVADA][..]), (KAFKA, &[KAFKA])] {
+        let plan = stage.plan("large", set);
+        let start = Instant::now();
+        stage.tools.run(&format!("ReassignPartitionsCommand {plan} --execute --throttle {LARGE_RATE}"));
+        stage.await_replicas_for("large", set, 2 * expected + LIMIT);
+        let took = start.elapsed();
+        println!("{bytes} bytes moved to broker {to} in {took:?}, {expected:?} at the throttle");
+        assert!(took > expected.mul_f64(0.9) && took < expected.mul_f64(1.1), "{took:?}, not {expected:?}");
+        stage.await_cleared(&plan);
+        stage.await_moved("large", set);
+    }
+    assert_eq!(stage.checksum(KAFKA, "large"), checksum);
+    stage.cluster.assert_no_errors();
+}
+
 impl Stage {
     fn set() -> Self {
         let shape = Shape { controllers: 1, kafka: 1, levada: 2, discovery: Discovery::BootstrapServers };
@@ -62,9 +98,9 @@ impl Stage {
         Self { cluster, tools }
     }
 
-    fn create(&mut self, topic: &str, replicas: &[i32]) {
+    fn create(&mut self, topic: &str, replicas: &[i32], segment_bytes: u32) {
         let ids: Vec<String> = replicas.iter().map(i32::to_string).collect();
-        let configs = "--config segment.bytes=1048576 --config min.insync.replicas=1";
+        let configs = format!("--config segment.bytes={segment_bytes} --config min.insync.replicas=1");
         let assignment = ids.join(":");
         self.tools.run(&format!(
             "TopicCommand --create --topic {topic} --replica-assignment {assignment} {configs}"
@@ -74,9 +110,13 @@ impl Stage {
 
     /// Waits until these are the replicas of the topic's partition, and all of them are in sync.
     fn await_replicas(&mut self, topic: &str, replicas: &[i32]) {
+        self.await_replicas_for(topic, replicas, LIMIT);
+    }
+
+    fn await_replicas_for(&mut self, topic: &str, replicas: &[i32], limit: Duration) {
         let mut expected = replicas.to_vec();
         expected.sort_unstable();
-        await_some(&format!("replicas {replicas:?} of {topic} in sync"), LIMIT, || {
+        await_some(&format!("replicas {replicas:?} of {topic} in sync"), limit, || {
             let (code, described) = self.tools.outcome(&format!("TopicCommand --describe --topic {topic}"));
             let ids = |name: &str| {
                 let list = described.split_once(&format!("\t{name}: "))?.1.split(['\t', '\n']).next()?;
@@ -90,9 +130,18 @@ impl Stage {
 
     /// Produces so many records of 1 KB.
     fn fill(&mut self, topic: &str, records: usize, acks: &str) {
-        let sizes = format!("--num-records {records} --record-size 1000 --throughput -1");
+        self.fill_with(topic, (records, 1000), &format!("acks={acks} batch.size=8192"));
+    }
+
+    /// Produces so many records of 10 KB.
+    fn fill_large(&mut self, topic: &str, records: usize) {
+        self.fill_with(topic, (records, 10_000), "acks=1 batch.size=262144 linger.ms=20");
+    }
+
+    fn fill_with(&mut self, topic: &str, (records, size): (usize, usize), properties: &str) {
+        let sizes = format!("--num-records {records} --record-size {size} --throughput -1");
         let bootstrap = self.cluster.bootstrap();
-        let properties = format!("acks={acks} bootstrap.servers={bootstrap} batch.size=8192");
+        let properties = format!("{properties} bootstrap.servers={bootstrap}");
         let said = self
             .tools
             .run(&format!("ProducerPerformance --topic {topic} {sizes} --producer-props {properties}"));
@@ -100,7 +149,7 @@ impl Stage {
     }
 
     fn a_partition_moves_to_levada_and_back(&mut self) {
-        self.create("moved", &[KAFKA]);
+        self.create("moved", &[KAFKA], SEGMENT);
         self.fill("moved", 20_000, "all");
         let mut logs = BTreeMap::new();
         for replicas in
@@ -150,7 +199,7 @@ impl Stage {
     /// broker under test is on this side. As the leader it sends to its follower by zero copy.
     fn a_throttled_move_keeps_to_the_rate(&mut self, side: &str, [from, to]: [i32; 2]) {
         let topic = format!("throttled-{side}");
-        self.create(&topic, &[from]);
+        self.create(&topic, &[from], SEGMENT);
         self.fill(&topic, 12_000, "all");
         let id = if side == "leader" { from } else { to };
         let rate = format!("{side}.replication.throttled.rate={RATE}");
@@ -173,7 +222,7 @@ impl Stage {
 
     /// `--throttle` sets the throttles of both sides, and `--verify` removes them.
     fn the_throttle_of_a_reassignment_is_set_and_removed(&mut self, [from, to]: [i32; 2]) {
-        self.create("reassigned", &[from]);
+        self.create("reassigned", &[from], SEGMENT);
         self.fill("reassigned", 12_000, "all");
         let plan = self.plan("reassigned", &[to]);
         let before = self.throttled(to, "follower");
@@ -181,11 +230,7 @@ impl Stage {
         assert!(said.contains("The inter-broker throttle limit was set to"), "{said}");
         self.assert_rate((to, "follower"), before, 12e6);
         self.await_replicas("reassigned", &[to]);
-        // The tool may ask a broker that has not applied the last change yet.
-        await_some("the reassignment is completed", LIMIT, || {
-            let said = self.tools.run(&format!("ReassignPartitionsCommand {plan} --verify"));
-            (said.contains("is completed") && said.contains("Clearing topic-level throttles")).then_some(())
-        });
+        self.await_cleared(&plan);
         for entity in ["topics --entity-name reassigned", &format!("brokers --entity-name {to}")] {
             // The broker that answers may apply the change a moment later.
             await_some(&format!("{entity} without throttles"), LIMIT, || {
@@ -193,6 +238,27 @@ impl Stage {
                 (!left.contains("throttled")).then_some(())
             });
         }
+    }
+
+    /// Has the tool find the reassignment completed, and remove its throttles.
+    fn await_cleared(&mut self, plan: &str) {
+        // The tool may ask a broker that has not applied the last change yet.
+        await_some("the reassignment is completed", LIMIT, || {
+            let said = self.tools.run(&format!("ReassignPartitionsCommand {plan} --verify"));
+            (said.contains("is completed") && said.contains("Clearing topic-level throttles")).then_some(())
+        });
+    }
+
+    /// Checksum of all batches of the topic's partition at a broker of a real Kafka, which reserves
+    /// no space behind them.
+    fn checksum(&self, id: i32, topic: &str) -> String {
+        let directory = self.cluster.node(id).data().join(format!("{topic}-0"));
+        let segments = replicas::segments(&directory);
+        let mut sum = Command::new("sh");
+        sum.args(["-c", "cat \"$@\" | b2sum", "cat"]).args(segments);
+        let output = sum.output().expect("b2sum");
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).expect("a checksum")
     }
 
     /// Waits until all bytes have moved, at the rate: no more in each second than it allows, and
@@ -245,7 +311,7 @@ impl Stage {
         for (topic, replicas, rack) in
             [("read-there", [KAFKA, LEVADA], "there"), ("read-here", [LEVADA, KAFKA], "here")]
         {
-            self.create(topic, &replicas);
+            self.create(topic, &replicas, SEGMENT);
             self.fill(topic, 5_000, "all");
             let before = self.fetched(LEVADA);
             let uncopied = self.uncopied(LEVADA);
@@ -279,7 +345,7 @@ impl Stage {
     /// The second one leads by an unclean election, and the first one goes by it.
     fn an_unclean_leader_cuts_the_others(&mut self, [ahead, behind]: [i32; 2]) {
         let topic = format!("unclean-{behind}");
-        self.create(&topic, &[ahead, behind]);
+        self.create(&topic, &[ahead, behind], SEGMENT);
         self.fill(&topic, 2_000, "all");
         self.cluster.node_mut(behind).kill();
         self.await_in_sync(&topic, &[ahead]);

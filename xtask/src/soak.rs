@@ -37,7 +37,7 @@ const CONTROLLERS: (&str, &str) = ("LEVADA_TEST_CONTROLLERS", "3");
 /// The same for a suite that starts many nodes and measures them.
 const CONTROLLER: (&str, &str) = ("LEVADA_TEST_CONTROLLERS", "1");
 
-const LONG: [Long; 34] = [
+const LONG: [Long; 35] = [
     Long::once("levada-broker", "levada_broker", "crash::seeds_by_hand", ("LEVADA_CRASH_MINUTES", "MINUTES")),
     Long::again("levada-broker", "levada_broker", "simulation", ("LEVADA_SIMULATION_SEED", "random")),
     Long::again(
@@ -54,6 +54,7 @@ const LONG: [Long; 34] = [
     Long::again("levada-tests", "crash", "", ("LEVADA_TEST_ROUNDS", "50")),
     Long::once("levada-tests", "cluster", "", ("LEVADA_TEST_ROUNDS", "20")),
     Long::once("levada-tests", "replication_faults", "", ("LEVADA_REPLICATION_MINUTES", "MINUTES")),
+    Long::once("levada-tests", "replication_moves", "large", ("LEVADA_MOVED_GIGABYTES", "20")),
     Long::once("levada-tests", "replacement", "", ("LEVADA_REPLACEMENT_MINUTES", "MINUTES")),
     Long::once("levada-tests", "coordinators_cluster", "", ("LEVADA_COORDINATORS_MINUTES", "MINUTES")),
     Long::again("levada-tests", "quorum", "", ("LEVADA_TEST_ROUNDS", "3")),
