@@ -22,6 +22,9 @@
 //! A client that sends a request to a broker other than the leader gets the leader in the answer
 //! (KIP-951).
 //!
+//! A request may name a partition more than once. As in Kafka, only the last of its batches is
+//! written and answered.
+//!
 //! Checks Write on each topic, and on the transactional id if there are transactional records.
 
 use std::sync::Arc;
@@ -35,10 +38,12 @@ use levada_log::{Append, Appended};
 use levada_wire::Uuid;
 use levada_wire::messages::StrBytes;
 use levada_wire::produce::{
-    ProducePartition, ProduceRequest, ProduceResponse, ProducedPartition, ProducedTopic, RecordError,
+    ProducePartition, ProduceRequest, ProduceResponse, ProduceTopic, ProducedPartition, ProducedTopic,
 };
 use tokio::time::Instant as TokioInstant;
 
+use crate::api::k00_produce::rejected::Rejected;
+use crate::api::k00_produce::repeated::Seen;
 use crate::api::leaders::Leaders;
 use crate::api::{Context, Reply, RequestError, text};
 use crate::clock::now_ms;
@@ -53,6 +58,8 @@ use crate::txn::TxnError;
 use crate::txn::request::{ProducerIdentity, Protocol};
 
 mod frame;
+mod rejected;
+mod repeated;
 mod validate;
 
 /// Clients below this version cannot read zstd back.
@@ -80,41 +87,6 @@ const TURN: Duration = Duration::from_millis(1);
 /// The client id under which Kafka's own tools may write to internal topics.
 const ADMIN_CLIENT: &str = "__admin_client";
 
-/// The reason why a batch was not taken, and which of its records are at fault.
-struct Rejected {
-    failure: Failure,
-    errors: Vec<RecordError>,
-    /// True if Kafka refuses the request before its log sees the batch.
-    is_unseen: bool,
-}
-
-impl<F: Into<Failure>> From<F> for Rejected {
-    fn from(failure: F) -> Self {
-        Self { failure: failure.into(), errors: Vec::new(), is_unseen: false }
-    }
-}
-
-impl Rejected {
-    fn unseen(failure: impl Into<Failure>) -> Self {
-        Self { is_unseen: true, ..Self::from(failure) }
-    }
-
-    /// True if the answer has the log's start: Kafka's does if its log has judged the batch, but
-    /// for these errors.
-    fn tells_log_start(&self) -> bool {
-        let is_silent = matches!(
-            self.failure.code,
-            ErrorCode::CorruptMessage
-                | ErrorCode::KafkaStorageError
-                | ErrorCode::MessageTooLarge
-                | ErrorCode::NotLeaderOrFollower
-                | ErrorCode::RecordListTooLarge
-                | ErrorCode::UnknownTopicOrPartition
-        );
-        !self.is_unseen && !is_silent
-    }
-}
-
 /// A partition's part of the request on its way through the lane.
 enum Started {
     Refused(Option<Arc<Partition>>, Rejected),
@@ -131,26 +103,7 @@ pub(crate) async fn answer(context: &Context, body: BytesMut) -> Result<Reply, R
     let held = context.held.take();
     let request = ProduceRequest::decode(body, context.version())?;
     let envelope = Envelope::new(context, &request);
-    let mut started = Vec::with_capacity(request.topics.len());
-    let mut turn = Instant::now();
-    for topic in request.topics {
-        let mut partitions = Vec::with_capacity(topic.partitions.len());
-        let key = (&topic.name, topic.topic_id);
-        let permitted = envelope.permitted.and_then(|()| context.permit_topic(Operation::Write, key));
-        for data in topic.partitions {
-            let index = data.index;
-            let one = match permitted {
-                Ok(()) => start(context, &envelope, key, data).await,
-                Err(error) => Started::Refused(None, error.into()),
-            };
-            partitions.push((index, one));
-            if turn.elapsed() > TURN {
-                tokio::task::yield_now().await;
-                turn = Instant::now();
-            }
-        }
-        started.push((topic.name, topic.topic_id, partitions));
-    }
+    let mut started = start_each(context, &envelope, request.topics).await;
     let acks = envelope.acks;
     if held.is_some() {
         started = written(started).await;
@@ -180,6 +133,41 @@ pub(crate) async fn answer(context: &Context, body: BytesMut) -> Result<Reply, R
     }
     let header = &context.header;
     Ok(Reply::Send(vec![Piece::Bytes(response.encode(header.correlation_id, header.version)?)]))
+}
+
+/// Starts the last batch of each partition. The topics stay in the order of the request.
+async fn start_each(
+    context: &Context,
+    envelope: &Envelope,
+    topics: Vec<ProduceTopic>,
+) -> Vec<StartedTopic> {
+    let mut started = Vec::with_capacity(topics.len());
+    let (mut seen, mut turn) = (Seen::of(&topics), Instant::now());
+    for topic in topics.into_iter().rev() {
+        let mut partitions = Vec::with_capacity(topic.partitions.len());
+        let key = (&topic.name, topic.topic_id);
+        let permitted = envelope.permitted.and_then(|()| context.permit_topic(Operation::Write, key));
+        for data in topic.partitions.into_iter().rev() {
+            let index = data.index;
+            if seen.is_new(key, index) {
+                let one = match permitted {
+                    Ok(()) => start(context, envelope, key, data).await,
+                    Err(error) => Started::Refused(None, error.into()),
+                };
+                partitions.push((index, one));
+            }
+            if turn.elapsed() > TURN {
+                tokio::task::yield_now().await;
+                turn = Instant::now();
+            }
+        }
+        partitions.reverse();
+        if !partitions.is_empty() {
+            started.push((topic.name, topic.topic_id, partitions));
+        }
+    }
+    started.reverse();
+    started
 }
 
 /// Waits until each batch is in the log or refused. Copies the names of the topics: a name that is

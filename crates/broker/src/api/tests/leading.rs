@@ -26,6 +26,7 @@ mod answers;
 mod coordinators;
 mod large;
 mod quotas;
+mod repeated;
 mod rig;
 mod tokens;
 mod transactions;
