@@ -2,10 +2,10 @@
 //!
 //! Live brokers with the endpoint of the client's listener, a controller (any live broker), and
 //! topics. All topics when none are named (null; an empty list in version 0), by name, or from
-//! version 12 on by id. A named topic that does not exist is created if the client and
-//! `auto.create.topics.enable` allow it. As in Kafka, the answer still reports it as unknown. If
-//! the broker is its own controller, the topic exists when the answer is sent; a broker of a
-//! cluster gets it with the metadata log.
+//! version 12 on by id. If one topic has an id, the names in the request have no effect. A named
+//! topic that does not exist is created if the client and `auto.create.topics.enable` allow it. As
+//! in Kafka, the answer still reports it as unknown. If the broker is its own controller, the topic
+//! exists when the answer is sent; a broker of a cluster gets it with the metadata log.
 //!
 //! Topics that the client may not describe are left out of all, and refused by name or id; to have
 //! one created it needs Create on the cluster or on the topic.
@@ -60,6 +60,11 @@ pub(crate) async fn answer(context: &Context, request: MetadataRequest) -> Metad
     response.topics = match named {
         None => all(context, &image),
         Some(mut topics) => {
+            if version >= BY_ID_VERSION_MIN && topics.iter().any(|topic| !topic.topic_id.is_zero()) {
+                // As in Kafka, names in a request by id have no effect.
+                topics.retain(|topic| !topic.topic_id.is_zero());
+                topics.iter_mut().for_each(|topic| topic.name = None);
+            }
             // A topic that is named more than once is described once.
             let mut seen = HashSet::with_capacity(topics.len());
             topics.retain(|topic| seen.insert((topic.name.clone(), topic.topic_id)));

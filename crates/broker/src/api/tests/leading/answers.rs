@@ -19,7 +19,7 @@ use levada_wire::messages::{
 };
 use levada_wire::{ApiKey, Uuid};
 
-use super::rig::{Produced, Rig};
+use super::rig::{Produced, Rig, TOPIC};
 use super::{LONG_MS, OK, begun};
 use crate::api::{
     Context, k02_list_offsets, k03_metadata, k19_create_topics, k20_delete_topics, k27_write_txn_markers,
@@ -310,4 +310,27 @@ fn a_forbidden_deletion_of_topics_has_an_error_that_the_client_knows() {
         let answer = rig.run(k20_delete_topics::answer(&context, request));
         assert_eq!(answer.responses[0].error_code, error.code(), "version {version}");
     }
+}
+
+#[test]
+fn the_names_in_a_metadata_request_by_topic_id_counted() {
+    let rig = Rig::start();
+    let unknown_id = Uuid::from_bytes([99; 16]);
+    let topic =
+        |topic_id, name: &str| message!(MetadataRequestTopic { topic_id: topic_id, name: Some(name.into()) });
+    let topics = vec![
+        topic(unknown_id, "fresh"),
+        topic(unknown_id, "fresh again"),
+        topic(TOPIC, "other"),
+        topic(Uuid::ZERO, "only.a.name"),
+    ];
+    let request = message!(MetadataRequest { topics: Some(topics), allow_auto_topic_creation: true });
+    let answer = rig.run(k03_metadata::answer(&context(&rig, ApiKey::Metadata, 12), request));
+    let found = answer
+        .topics
+        .iter()
+        .map(|topic| (topic.error_code, topic.topic_id, topic.name.as_ref().map(|name| name.as_str())));
+    let expected = [(ErrorCode::UnknownTopicId.code(), unknown_id, None), (OK, TOPIC, Some("t"))];
+    assert_eq!(found.collect::<Vec<_>>(), expected);
+    assert_eq!(rig.broker.metadata().image().topics().len(), 1);
 }
