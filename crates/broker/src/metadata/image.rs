@@ -35,6 +35,8 @@ pub struct Image {
     topics: Topics,
     brokers: Brokers,
     configs: Arc<BTreeMap<ConfigResource, Arc<BTreeMap<String, String>>>>,
+    /// Values of resources of unknown types, by type, resource and key: only for snapshots.
+    unknown_configs: Arc<BTreeMap<(i8, String, String), String>>,
     features: Arc<BTreeMap<String, i16>>,
     next_producer_id: i64,
     quotas: Quotas,
@@ -166,7 +168,7 @@ impl Image {
             Record::Partition(partition) => self.topics.put_partition(partition)?,
             Record::PartitionChange(change) => self.topics.change_partition(change)?,
             Record::ClearElr(clear) => self.topics.clear_elr(&clear.topic_name)?,
-            Record::Config(config) => self.set_config(config)?,
+            Record::Config(config) => self.set_config(config),
             Record::FeatureLevel(feature) => {
                 let features = Arc::make_mut(&mut self.features);
                 if feature.feature_level == 0 {
@@ -224,22 +226,28 @@ impl Image {
         self.timestamp_ms = position.timestamp_ms;
     }
 
-    fn set_config(&mut self, record: &ConfigRecord) -> Result<(), ApplyError> {
-        let resource = ConfigResource {
-            kind: ResourceKind::from_id(record.resource_type)
-                .ok_or(ApplyError::UnknownResource { kind: record.resource_type })?,
-            name: record.resource_name.clone(),
+    fn set_config(&mut self, record: &ConfigRecord) {
+        let (name, key) = (record.resource_name.clone(), record.name.clone());
+        let Some(kind) = ResourceKind::from_id(record.resource_type) else {
+            // Written by a later version. Kafka keeps the value too.
+            let values = Arc::make_mut(&mut self.unknown_configs);
+            let key = (record.resource_type, name, key);
+            match &record.value {
+                Some(value) => drop(values.insert(key, value.clone())),
+                None => drop(values.remove(&key)),
+            }
+            return;
         };
+        let resource = ConfigResource { kind, name };
         let configs = Arc::make_mut(&mut self.configs);
         let values = Arc::make_mut(configs.entry(resource.clone()).or_default());
         match &record.value {
-            Some(value) => drop(values.insert(record.name.clone(), value.clone())),
-            None => drop(values.remove(&record.name)),
+            Some(value) => drop(values.insert(key, value.clone())),
+            None => drop(values.remove(&key)),
         }
         if values.is_empty() {
             configs.remove(&resource);
         }
-        Ok(())
     }
 }
 
@@ -327,8 +335,6 @@ pub enum ApplyError {
     NegativePartition { topic: String, partition: i32 },
     #[error("broker {broker_id} with epoch {broker_epoch} is not registered")]
     NoBroker { broker_id: i32, broker_epoch: i64 },
-    #[error("configuration resource type {kind} is unknown")]
-    UnknownResource { kind: i8 },
     #[error("user {user} has no credential for SCRAM mechanism {mechanism}")]
     NoCredential { user: String, mechanism: i8 },
     #[error("access control entry {} does not exist", super::uuid::text(*id))]

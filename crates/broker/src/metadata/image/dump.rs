@@ -24,6 +24,7 @@ impl Image {
             records.extend(partitions.map(|(index, one)| Record::from(one.to_record(topic_id, index))));
         }
         records.extend(self.config_records());
+        records.extend(self.unknown_config_records());
         records.extend(self.quota_records());
         if self.next_producer_id > 0 {
             let next_producer_id = self.next_producer_id;
@@ -57,6 +58,17 @@ impl Image {
                     name: name.clone(),
                     value: Some(value.clone()),
                 })
+            })
+        })
+    }
+
+    fn unknown_config_records(&self) -> impl Iterator<Item = Record> {
+        self.unknown_configs.iter().map(|((resource_type, resource_name, name), value)| {
+            Record::from(ConfigRecord {
+                resource_type: *resource_type,
+                resource_name: resource_name.clone(),
+                name: name.clone(),
+                value: Some(value.clone()),
             })
         })
     }

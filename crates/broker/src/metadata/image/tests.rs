@@ -132,13 +132,33 @@ fn contradictions_are_errors_and_change_nothing() {
         ApplyError::NoBroker { broker_id: 1, broker_epoch: 0 },
     );
     check(
-        ConfigRecord { resource_type: 3, ..Default::default() }.into(),
-        ApplyError::UnknownResource { kind: 3 },
-    );
-    check(
         ProducerIdsRecord { next_producer_id: -1, ..Default::default() }.into(),
         ApplyError::ProducerIdsBackwards { from: 0, to: -1 },
     );
+}
+
+/// Before, a start failed with such a record in the log.
+#[test]
+fn configuration_of_an_unknown_kind_of_resource_is_kept_for_snapshots() {
+    let config = |resource_type, name: &str, value: Option<&str>| {
+        let (resource_name, name) = ("r".to_owned(), name.to_owned());
+        let value = value.map(str::to_owned);
+        Record::from(ConfigRecord { resource_type, resource_name, name, value })
+    };
+    let mut image = Image::empty();
+    let mut apply = |records: &[Record]| {
+        let before = image.clone();
+        records.iter().for_each(|record| image.apply(record, Position::default()).unwrap());
+        assert!(image.configs_changed_since(&before).is_empty(), "no part of the broker uses it");
+        assert_eq!(image.config_resources().count(), 0);
+        image.to_records()
+    };
+    let (a, b) = (config(3, "a", Some("1")), config(64, "a", Some("2")));
+    let changed = config(3, "a", Some("3"));
+    assert_eq!(apply(&[b.clone(), a.clone(), config(3, "b", Some("4"))]).len(), 3);
+    let left = apply(&[changed.clone(), config(3, "b", None), config(3, "none", None)]);
+    assert_eq!(left, [changed, b]);
+    assert_eq!(apply(&[config(3, "a", None), config(64, "a", None)]), []);
 }
 
 #[test]
