@@ -175,6 +175,21 @@ impl Acceptor {
         }
     }
 
+    fn tell_wait(&self, full: Full, listener: &Listener) {
+        self.tell(|left_out| {
+            let listener = &listener.name;
+            if full == Full::Listener {
+                tracing::warn!(
+                    listener,
+                    left_out,
+                    "connections wait: max.connections of the listener is reached"
+                );
+            } else {
+                tracing::warn!(listener, left_out, "connections wait: max.connections is reached");
+            }
+        });
+    }
+
     /// Logs an event that any client can cause, unless the rate limit is reached.
     fn tell(&self, line: impl FnOnce(u64)) {
         if let Some(left_out) = self.told.admit(steady_ms()) {
@@ -212,7 +227,7 @@ impl Acceptor {
         origin: (IpAddr, &Arc<Listener>),
         changes: &mut watch::Receiver<()>,
     ) -> Option<ConnectionPermit> {
-        let mut freed = self.connections.freed();
+        let (mut freed, mut is_told) = (self.connections.freed(), false);
         loop {
             let taken = self.connections.take(origin, &self.broker.config());
             match taken {
@@ -224,10 +239,15 @@ impl Acceptor {
                     });
                     return None;
                 }
-                Err(Full::Broker | Full::Listener) => tokio::select! {
-                    _ = freed.changed() => {}
-                    _ = changes.changed() => {}
-                },
+                Err(full @ (Full::Broker | Full::Listener)) => {
+                    if !std::mem::replace(&mut is_told, true) {
+                        self.tell_wait(full, origin.1);
+                    }
+                    tokio::select! {
+                        _ = freed.changed() => {}
+                        _ = changes.changed() => {}
+                    }
+                }
             }
         }
     }
@@ -248,3 +268,6 @@ fn tune(stream: tokio::net::TcpStream) -> std::io::Result<std::net::TcpStream> {
     SockRef::from(&stream).set_keepalive(true)?;
     stream.into_std()
 }
+
+#[cfg(test)]
+mod tests;

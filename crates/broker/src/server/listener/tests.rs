@@ -1,0 +1,88 @@
+//! Connections that wait.
+
+use std::fmt::Debug;
+use std::net::Ipv4Addr;
+
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Metadata, Subscriber};
+
+use super::*;
+use crate::config::{BrokerConfig, Sources};
+
+/// Messages of the log.
+#[derive(Clone, Default)]
+struct Messages(Arc<Mutex<Vec<String>>>);
+
+impl Visit for Messages {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        if field.name() == "message" {
+            self.0.lock().push(format!("{value:?}"));
+        }
+    }
+}
+
+impl Subscriber for Messages {
+    fn enabled(&self, _: &Metadata<'_>) -> bool {
+        true
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, event: &Event<'_>) {
+        event.record(&mut self.clone());
+    }
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
+
+/// A broker with these settings, and its acceptor.
+fn acceptor(home: &tempfile::TempDir, settings: &[&str]) -> (tokio::runtime::Runtime, Acceptor) {
+    let mut flags = vec![format!("log.dirs={}", home.path().display())];
+    flags.extend(settings.iter().map(|setting| (*setting).to_owned()));
+    let config = BrokerConfig::load(&Sources::flags(flags)).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let entered = runtime.enter();
+    let broker = Broker::open(config, &[]).unwrap();
+    drop(entered);
+    (runtime, Acceptor::new(broker, (Vec::new(), None), Stop::new()))
+}
+
+#[test]
+fn a_connection_waited_for_a_place_without_a_line_of_the_log() {
+    let home = tempfile::tempdir().unwrap();
+    let (runtime, acceptor) = acceptor(&home, &["max.connections=1"]);
+    let listener = Arc::new(acceptor.broker.config().listeners[0].clone());
+    let mut changes = acceptor.broker.live_config().changes();
+    let origin = (IpAddr::from(Ipv4Addr::LOCALHOST), &listener);
+    let lines = Messages::default();
+    let _logged = tracing::subscriber::set_default(lines.clone());
+    runtime.block_on(async {
+        let held = acceptor.permit(origin, &mut changes).await.expect("a place");
+        let mut waiting = Box::pin(acceptor.permit(origin, &mut changes));
+        tokio::select! {
+            biased;
+            _ = &mut waiting => panic!("there is no place"),
+            () = std::future::ready(()) => {}
+        }
+        assert_eq!(*lines.0.lock(), ["connections wait: max.connections is reached"]);
+        // Another look that finds no place is no event.
+        acceptor.broker.live_config().replace(BrokerConfig::clone(&acceptor.broker.config()));
+        tokio::select! {
+            biased;
+            _ = &mut waiting => panic!("there is no place"),
+            () = std::future::ready(()) => {}
+        }
+        assert_eq!(lines.0.lock().len(), 1);
+        drop(held);
+        assert!(waiting.await.is_some());
+    });
+}
