@@ -1,7 +1,6 @@
 //! The broker's typed configuration.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -9,7 +8,7 @@ use super::key::words;
 use super::listener::{self, ListenerKeys, ListenerLimits};
 use super::security::{Secret, SecurityConfig};
 use super::{
-    ClusterConfig, ConfigError, ConfigErrors, HostPort, Listener, ReplayCache, Settings, Sources,
+    ClusterConfig, ConfigError, ConfigErrors, HostLimits, HostPort, Listener, ReplayCache, Settings, Sources,
     TopicConfig, cluster, prefix,
 };
 use crate::metadata::store::StoreLimits;
@@ -52,7 +51,7 @@ pub struct BrokerConfig {
     /// `max.connections.per.ip`.
     pub max_connections_per_ip: u32,
     /// `max.connections.per.ip.overrides`.
-    pub max_connections_of: BTreeMap<IpAddr, u32>,
+    pub max_connections_of: HostLimits,
     /// `max.connection.creation.rate`.
     pub connection_creation_rate_max: u32,
     /// Limits of single listeners, by name.
@@ -184,9 +183,12 @@ pub struct CleanerConfig {
 }
 
 impl BrokerConfig {
-    /// Reads and checks a configuration; every mistake in it is reported.
+    /// Reads and checks a configuration; every mistake in it is reported. Looks up the hosts that
+    /// it gives limits of connections, and waits for the name service.
     pub fn load(sources: &Sources) -> Result<Self, ConfigErrors> {
-        Self::from_settings(sources.settings()?)
+        let config = Self::from_settings(sources.settings()?)?;
+        Reader(&config.settings).check_hosts(&config.max_connections_of)?;
+        Ok(config)
     }
 
     /// The settings behind this configuration: origins and notes.
@@ -240,7 +242,7 @@ impl BrokerConfig {
             connections_max_idle: max_idle_ms.ok().map(Duration::from_millis),
             max_connections: read.size("max.connections"),
             max_connections_per_ip: read.size("max.connections.per.ip"),
-            max_connections_of: read.connection_overrides()?,
+            max_connections_of: read.host_limits()?,
             connection_creation_rate_max: read.size("max.connection.creation.rate"),
             queued_max_request_bytes: u64::try_from(read.long("queued.max.request.bytes")).ok(),
             replay_cache: ReplayCache::of(settings.text("levada.replay.cache")),
@@ -448,23 +450,6 @@ impl Reader<'_> {
         } else {
             Ok(dirs)
         }
-    }
-
-    /// `address:number` or `name:number`, separated by commas; an IPv6 address contains colons
-    /// itself.
-    fn connection_overrides(&self) -> Result<BTreeMap<IpAddr, u32>, ConfigErrors> {
-        let key = "max.connections.per.ip.overrides";
-        let invalid = || ConfigErrors(vec![self.invalid(key, "address:number, joined by commas".to_owned())]);
-        let mut overrides = BTreeMap::new();
-        for word in words(self.text(key)) {
-            let (host, number) = word.rsplit_once(':').ok_or_else(invalid)?;
-            let number = number.trim().parse().map_err(|_| invalid())?;
-            let host = host.trim().trim_start_matches('[').trim_end_matches(']');
-            let mut found = (host, 0).to_socket_addrs().map_err(|_| invalid())?;
-            let address = found.next().ok_or_else(invalid)?.ip().to_canonical();
-            overrides.insert(address, number);
-        }
-        Ok(overrides)
     }
 
     fn session_limits(&self) -> Vec<ConfigError> {

@@ -50,8 +50,9 @@ impl BrokerConfig {
     }
 
     /// This configuration with the dynamic layers that the metadata has. Values that do not go with
-    /// the rest of the configuration, such as a host that has no address now, are logged and count
-    /// as not set; the others hold. The error is that of the configuration without any of them.
+    /// the rest of the configuration, such as a lower bound above the upper one, are logged and
+    /// count as not set; the others hold. The error is that of the configuration without any of
+    /// them.
     pub(crate) fn with_stored(&self, own: &Values, cluster: &Values) -> Result<Self, ConfigErrors> {
         let stored = DynamicLayers { own: usable(own), cluster: usable(cluster) };
         let with = |layers: &DynamicLayers| Self::from_settings(self.settings().with_dynamic(layers.clone()));

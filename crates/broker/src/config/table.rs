@@ -144,7 +144,7 @@ pub const BROKER_KEYS: &[ConfigKey] = &[
     // Limits of connections and requests.
     int("max.connections", "Maximum number of client connections, in total or of one listener. Further connections wait until one closes. If there are several listeners, only its own limit applies to the inter-broker listener.").default("2147483647").at_least(0).cluster_wide().per_listener(),
     int("max.connections.per.ip", "Maximum number of connections from one address. The broker closes further ones.").default("2147483647").at_least(0).cluster_wide(),
-    string("max.connections.per.ip.overrides", "Maximum number of connections for single addresses, as address:number,…. Host names are resolved when the broker starts.").default("").cluster_wide(),
+    string("max.connections.per.ip.overrides", "Maximum number of connections for single addresses, as address:number,…. The broker looks up host names when it starts and when the value changes.").default("").cluster_wide(),
     int("max.connection.creation.rate", "Maximum number of connections accepted in a second, in total or by one listener. Further connections wait. If there are several listeners, only its own limit applies to the inter-broker listener.").default("2147483647").at_least(1).cluster_wide().per_listener(),
     long("connections.max.idle.ms", "Time after which the broker closes an idle connection. A negative number means never.").default("600000"),
     int("socket.request.max.bytes", "Largest request. A longer one closes the connection.").default("104857600").at_least(1),

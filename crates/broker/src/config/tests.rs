@@ -508,7 +508,8 @@ fn a_stored_value_that_contradicts_the_file_leaves_the_others_in_force() {
     let broker = file.with_stored(&own, &cluster).unwrap();
     let topic = &broker.topic_defaults;
     assert_eq!((topic.retention_ms, topic.retention_bytes, topic.min_compaction_lag_ms), (-1, 7, 0));
-    assert_eq!((broker.settings().text("plug.in"), broker.max_connections_of.len()), (Some("x"), 0));
+    assert_eq!(broker.settings().text("plug.in"), Some("x"));
+    assert_eq!(broker.max_connections_of, HostLimits::default());
 
     // The value holds if it goes with the rest, in whatever layer that is.
     let longer = self::own(&[("log.cleaner.max.compaction.lag.ms", "90000"), ("log.retention.bytes", "7")]);
@@ -517,6 +518,21 @@ fn a_stored_value_that_contradicts_the_file_leaves_the_others_in_force() {
     let broker = file.with_stored(&broken, &longer).unwrap();
     let topic = &broker.topic_defaults;
     assert_eq!((topic.retention_ms, topic.retention_bytes, topic.min_compaction_lag_ms), (-1, 7, 60_000));
+}
+
+/// Lookups within a change of the metadata kept all other changes waiting. The lookup of this name
+/// fails without the name service.
+#[test]
+fn a_stored_limit_of_a_host_is_not_looked_up_while_the_configuration_is_read() {
+    let hosts = own(&[("max.connections.per.ip.overrides", "10.0.0.1:1,no\0host:2")]);
+    let file = BrokerConfig::default();
+    assert_eq!(file.check_dynamic(true, &hosts), Ok(()));
+    let broker = file.with_dynamic(&own(&[]), &hosts).unwrap();
+    let limits = &broker.max_connections_of;
+    assert_eq!(limits.addresses, [("10.0.0.1".parse().unwrap(), 1)].into());
+    assert_eq!(limits.names, [("no\0host".to_owned(), 2)].into());
+    let refused = load(&["max.connections.per.ip.overrides=no\0host:2"]).unwrap_err().to_string();
+    assert!(refused.contains("max.connections.per.ip.overrides"), "{refused}");
 }
 
 #[test]

@@ -83,6 +83,12 @@ async fn run(duties: Duties) {
         () = stop.signalled() => return,
     }
     let acceptor = Acceptor::new(broker.clone(), (inboxes, handshakes), stop.clone());
+    tokio::select! {
+        () = acceptor.look_up_hosts() => {}
+        () = stop.signalled() => return,
+    }
+    let hosts = acceptor.clone();
+    spawn_restarted("lookups of hosts", move || hosts.clone().follow_hosts());
     for (listener, socket) in listeners {
         match tokio::net::TcpListener::from_std(socket) {
             Ok(socket) => {

@@ -1,7 +1,7 @@
 //! Limits on the number of connections: in total and per listener (`max.connections`), and per
 //! address (`max.connections.per.ip`, `max.connections.per.ip.overrides`).
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -33,6 +33,14 @@ struct InUse {
     total: u32,
     by_address: HashMap<IpAddr, u32>,
     by_listener: HashMap<String, u32>,
+    hosts: LimitedHosts,
+}
+
+/// Hosts with limits of their own that the configuration names, and the limits of their addresses.
+#[derive(Debug, Default)]
+struct LimitedHosts {
+    names: BTreeMap<String, u32>,
+    addresses: BTreeMap<IpAddr, u32>,
 }
 
 /// Spreads connections over time: up to a second's worth at once, then one after the other.
@@ -84,7 +92,9 @@ impl ConnectionLimits {
         let address = address.to_canonical();
         let mut taken = self.taken.lock();
         let from_there = taken.by_address.get(&address).copied().unwrap_or(0);
-        let most = limits.max_connections_of.get(&address).copied().unwrap_or(limits.max_connections_per_ip);
+        let own = limits.max_connections_of.addresses.get(&address);
+        let own = own.or_else(|| taken.hosts.addresses.get(&address));
+        let most = own.copied().unwrap_or(limits.max_connections_per_ip);
         if from_there >= most {
             return Err(Full::Address);
         }
@@ -100,6 +110,16 @@ impl ConnectionLimits {
         taken.by_address.insert(address, from_there + 1);
         taken.by_listener.insert(listener.name.clone(), of_listener + 1);
         Ok(ConnectionPermit { connections: self.clone(), address, listener: listener.clone() })
+    }
+
+    /// True if these names are those that were looked up last.
+    pub(crate) fn has_looked_up(&self, names: &BTreeMap<String, u32>) -> bool {
+        self.taken.lock().hosts.names == *names
+    }
+
+    /// Applies the limits of `names`, which have been found to be these addresses.
+    pub(crate) fn limit_hosts(&self, names: BTreeMap<String, u32>, addresses: BTreeMap<IpAddr, u32>) {
+        self.taken.lock().hosts = LimitedHosts { names, addresses };
     }
 
     /// Connections that go from now on: all waiters then check again, as each may wait for another

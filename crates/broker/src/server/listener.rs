@@ -1,6 +1,7 @@
 //! A listening socket: accepts connections within the limits, sets their options, and hands them to
 //! the shards in turn.
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs};
 use std::rc::Rc;
 use std::sync::{Arc, OnceLock};
@@ -11,9 +12,10 @@ use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use tokio::sync::{mpsc, watch};
 
 use crate::api::connection_info::ConnectionInfo;
+use crate::blocking::off_shard;
 use crate::broker::Broker;
 use crate::clock::steady_ms;
-use crate::config::{HostPort, Listener};
+use crate::config::{HostPort, Listener, address_of};
 use crate::descriptors::{self, Reserve};
 use crate::log_pace::LogPace;
 use crate::server::StartError;
@@ -188,6 +190,46 @@ impl Acceptor {
                 tracing::warn!(listener, left_out, "connections wait: max.connections is reached");
             }
         });
+    }
+
+    /// Looks up the hosts of `max.connections.per.ip.overrides`, unless it has looked up the same
+    /// hosts before. Waits for the name service.
+    pub(crate) async fn look_up_hosts(&self) {
+        let names = self.broker.config().max_connections_of.names.clone();
+        if self.connections.has_looked_up(&names) {
+            return;
+        }
+        let mut limits = BTreeMap::new();
+        for (name, limit) in &names {
+            let host = name.clone();
+            // One at a time: a stop waits for the end of one lookup at most.
+            match off_shard(move || address_of(&host)).await {
+                Ok(address) => limits.insert(address, *limit),
+                Err(error) => {
+                    tracing::error!(
+                        host = name,
+                        %error,
+                        "cannot look up a host of max.connections.per.ip.overrides; the broker applies max.connections.per.ip to it until the value changes or the broker starts again"
+                    );
+                    continue;
+                }
+            };
+        }
+        self.connections.limit_hosts(names, limits);
+    }
+
+    /// Looks up the hosts after each change of the configuration, until the stop signal.
+    pub(crate) async fn follow_hosts(self) {
+        let mut changes = self.broker.live_config().changes();
+        loop {
+            tokio::select! {
+                () = async {
+                    self.look_up_hosts().await;
+                    let _ = changes.changed().await;
+                } => {}
+                () = self.stop.signalled() => return,
+            }
+        }
     }
 
     /// Logs an event that any client can cause, unless the rate limit is reached.

@@ -35,7 +35,8 @@ fn a_place_is_free_again_when_its_connection_has_gone() {
 fn an_address_may_have_a_limit_of_its_own() {
     let mut limits = BrokerConfig::default();
     limits.max_connections_per_ip = 1;
-    limits.max_connections_of = [("10.0.0.1".parse().unwrap(), 2), ("10.0.0.2".parse().unwrap(), 0)].into();
+    limits.max_connections_of.addresses =
+        [("10.0.0.1".parse().unwrap(), 2), ("10.0.0.2".parse().unwrap(), 0)].into();
     let connections = Arc::new(ConnectionLimits::default());
     let take =
         |address: &str| connections.take((address.parse::<IpAddr>().unwrap(), &listener("A")), &limits);

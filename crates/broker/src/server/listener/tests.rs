@@ -1,4 +1,4 @@
-//! Connections that wait.
+//! Connections that wait, and limits of hosts.
 
 use std::fmt::Debug;
 use std::net::Ipv4Addr;
@@ -54,6 +54,27 @@ fn acceptor(home: &tempfile::TempDir, settings: &[&str]) -> (tokio::runtime::Run
     let broker = Broker::open(config, &[]).unwrap();
     drop(entered);
     (runtime, Acceptor::new(broker, (Vec::new(), None), Stop::new()))
+}
+
+#[test]
+fn a_host_has_its_limit_once_its_name_is_looked_up() {
+    let home = tempfile::tempdir().unwrap();
+    let (runtime, acceptor) = acceptor(&home, &["max.connections.per.ip.overrides=localhost:1"]);
+    let mut config = BrokerConfig::clone(&acceptor.broker.config());
+    let listener = Arc::new(config.listeners[0].clone());
+    let live = acceptor.broker.live_config();
+    let from = |host: &str| acceptor.connections.take((address_of(host).unwrap(), &listener), &live.load());
+    runtime.block_on(acceptor.look_up_hosts());
+    let held = from("localhost").unwrap();
+    assert_eq!(from("localhost").unwrap_err(), Full::Address);
+    // The lookup of a name fails, and the others have their limits.
+    config.max_connections_of.names = [("no\0host".to_owned(), 1), ("localhost".to_owned(), 2)].into();
+    live.replace(config);
+    runtime.block_on(acceptor.look_up_hosts());
+    let _second = from("localhost").unwrap();
+    assert_eq!(from("localhost").unwrap_err(), Full::Address);
+    drop(held);
+    let _other = (from("10.0.0.1").unwrap(), from("10.0.0.1").unwrap());
 }
 
 #[test]
