@@ -28,15 +28,16 @@ pub(crate) async fn answer(context: &Context, request: CreateAclsRequest) -> Cre
         None => check(&creation).map(|acl| valid.push(acl)).err(),
     };
     let failures: Vec<Option<Failure>> = request.creations.into_iter().map(check).collect();
-    let added = valid.clone();
-    let created =
-        if valid.is_empty() { Ok(()) } else { context.broker().controller().create_acls(valid).await };
-    if created.is_ok() {
-        Before::acls(context, added.iter(), true);
-    }
+    let created = if valid.is_empty() {
+        Ok(Vec::new())
+    } else {
+        context.broker().controller().create_acls(valid).await
+    };
+    Before::acls(context, created.iter().flatten(), true);
+    let failed = created.err();
     let results = failures.into_iter().map(|failure| {
         let mut result = message!(AclCreationResult { error_message: Some(StrBytes::default()) });
-        if let Some(failure) = failure.or_else(|| created.clone().err()) {
+        if let Some(failure) = failure.or_else(|| failed.clone()) {
             result.error_code = failure.code.code();
             result.error_message = failure.message.map(text);
         }

@@ -9,8 +9,8 @@ use crate::metadata::uuid;
 use crate::security::acl::{Acl, AclFilter};
 
 impl Controller {
-    /// Adds entries of access control, all or none.
-    pub(crate) async fn create_acls(self: &Arc<Self>, acls: Vec<Acl>) -> Result<(), Failure> {
+    /// Adds entries of access control, all or none, and returns those that did not exist.
+    pub(crate) async fn create_acls(self: &Arc<Self>, acls: Vec<Acl>) -> Result<Vec<Acl>, Failure> {
         let created = self.off_shard(move |controller| {
             controller.embedded()?.change(|image| create_acls(image, &acls, uuid::random))
         });

@@ -202,6 +202,16 @@ impl AclIndex {
         }
     }
 
+    /// True if the entry is one of them.
+    pub(crate) fn contains(&self, acl: &Acl) -> bool {
+        let Some(section) = self.0.get(&acl.resource_type) else { return false };
+        let names = match acl.pattern_type {
+            PatternType::Literal => &section.literal,
+            PatternType::Prefixed => &section.prefixed,
+        };
+        names.get(&acl.resource_name).is_some_and(|entries| entries.contains(acl))
+    }
+
     /// Every entry for the resource of that name, for any principal.
     pub fn about(&self, kind: ResourceType, name: &str) -> impl Iterator<Item = &Arc<Acl>> {
         let section = self.0.get(&kind);

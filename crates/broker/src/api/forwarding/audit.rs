@@ -5,7 +5,7 @@
 //!
 //! Catalogue: one function for each forwarded API with resources of its own.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use levada_wire::ApiKey;
 use levada_wire::messages::alter_client_quotas_response;
@@ -135,11 +135,12 @@ impl Audited for CreatePartitionsRequest {
 }
 
 impl Audited for CreateAclsRequest {
-    fn audit(self, context: &Context, _: &Before, answer: &CreateAclsResponse) {
+    fn audit(self, context: &Context, before: &Before, answer: &CreateAclsResponse) {
+        let known = before.image().acls().index();
         let created = self.creations.iter().zip(&answer.results);
         let created = created.filter(|(_, result)| is_done(result.error_code));
-        let created: Vec<Acl> =
-            created.filter_map(|(creation, _)| k30_create_acls::check(creation).ok()).collect();
+        let created = created.filter_map(|(creation, _)| k30_create_acls::check(creation).ok());
+        let created: BTreeSet<Acl> = created.filter(|acl| !known.contains(acl)).collect();
         Before::acls(context, created.iter(), true);
     }
 }

@@ -31,20 +31,22 @@ const COMPARED_MAX: usize = 10_000_000;
 /// earlier version, to which the directory may go back, cannot read them.
 const CREDENTIALS_LEVEL_MIN: i16 = 11;
 
-/// Adds entries, all or none; an existing entry succeeds without a record.
+/// Adds entries, all or none, and returns the new ones. An existing entry succeeds without a
+/// record.
 pub fn create_acls(
     image: &Image,
     acls: &[Acl],
     mut new_id: impl FnMut() -> Uuid,
-) -> Decision<Result<(), Refusal>> {
-    let mut known: BTreeSet<&Acl> = image.acls().iter().map(|(_, acl)| &**acl).collect();
-    let new: Vec<_> = acls.iter().filter(|acl| known.insert(acl)).take(CREATED_MAX + 1).collect();
+) -> Decision<Result<Vec<Acl>, Refusal>> {
+    let (known, mut seen) = (image.acls().index(), BTreeSet::new());
+    let new = acls.iter().filter(|acl| !known.contains(acl) && seen.insert(*acl));
+    let new: Vec<Acl> = new.take(CREATED_MAX + 1).cloned().collect();
     if new.len() > CREATED_MAX {
         let text = "Unable to perform excessively large batch operation.";
         return Decision::nothing(Err(Refusal::new(Reason::PolicyViolation, text)));
     }
-    let records = new.into_iter().map(|acl| AccessControlEntryRecord::of_acl(new_id(), acl).into());
-    Decision { records: records.collect(), outcome: Ok(()) }
+    let records = new.iter().map(|acl| AccessControlEntryRecord::of_acl(new_id(), acl).into());
+    Decision { records: records.collect(), outcome: Ok(new) }
 }
 
 /// Removes the entries that match each filter, and returns them.

@@ -39,7 +39,16 @@ fn more_entries_than_kafka_takes_at_once_are_refused_together() {
     assert!(all.records.is_empty());
     assert_eq!(all.outcome.map_err(|refusal| refusal.reason), Err(Reason::PolicyViolation));
     let most = create_acls(&Image::empty(), &acls[1..], || Uuid::ZERO);
-    assert_eq!((most.records.len(), most.outcome), (10_000, Ok(())));
+    assert_eq!((most.records.len(), most.outcome.map(|added| added.len())), (10_000, Ok(10_000)));
+}
+
+/// The log and the audit log told each entry of a request as new.
+#[test]
+fn entries_that_existed_before_are_not_returned_as_added() {
+    let prefixed = |number| Acl { pattern_type: PatternType::Prefixed, ..acl(number) };
+    let asked = [acl(0), acl(3), prefixed(0), acl(2), acl(3), prefixed(0)];
+    let created = create_acls(&image(3), &asked, || Uuid::ZERO);
+    assert_eq!((created.records.len(), created.outcome), (2, Ok(vec![acl(3), prefixed(0)])));
 }
 
 #[test]
