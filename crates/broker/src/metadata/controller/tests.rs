@@ -257,6 +257,23 @@ fn each_topic_of_a_request_has_its_own_outcome() {
 }
 
 #[test]
+fn topics_that_are_refused_for_their_names_counted_against_the_limit_of_partitions() {
+    let large = |name: &str| NewTopic { partitions: 6_000, ..topic(name) };
+    let requested = [large("twice"), large("twice"), large(METADATA_TOPIC), topic("fresh")];
+    let outcome = create_topics(&image(), &requested, rules(), ids()).outcome;
+    refused(&outcome[0], Reason::InvalidRequest, "Duplicate topic name.");
+    refused(
+        &outcome[2],
+        Reason::InvalidRequest,
+        "Creation of internal topic __cluster_metadata is prohibited.",
+    );
+    assert!(outcome[3].is_ok(), "{:?}", outcome[3]);
+    let outcome = create_topics(&image(), &[large("a"), large("b")], rules(), ids()).outcome;
+    let text = "Excessively large number of partitions per request.";
+    outcome.iter().for_each(|refusal| refused(refusal, Reason::PolicyViolation, text));
+}
+
+#[test]
 fn nothing_is_placed_while_the_broker_is_fenced() {
     let fenced = golden_image(i64::MAX);
     let decision = create_topics(&fenced, &[topic("new")], rules(), ids());

@@ -64,13 +64,14 @@ pub fn create_topics(
 ) -> Decision<Vec<Result<CreatedTopic, Refusal>>> {
     let mut records = Vec::new();
     let names = duplicates(topics.iter().map(|topic| &*topic.name));
-    let too_many =
-        check_total(topics.iter().map(|topic| match (topic.assignments.len(), topic.partitions) {
-            (0, -1) => usize::try_from(rules.default_partitions).unwrap_or(0),
-            (0, partitions) => usize::try_from(partitions).unwrap_or(0),
-            (assigned, _) => assigned,
-        }));
-    if let Err(refusal) = too_many {
+    // As in Kafka, which takes these topics out of the request before.
+    let counted = topics.iter().filter(|topic| !names.contains(&*topic.name) && topic.name != METADATA_TOPIC);
+    let counts = counted.map(|topic| match (topic.assignments.len(), topic.partitions) {
+        (0, -1) => usize::try_from(rules.default_partitions).unwrap_or(0),
+        (0, partitions) => usize::try_from(partitions).unwrap_or(0),
+        (assigned, _) => assigned,
+    });
+    if let Err(refusal) = check_total(counts) {
         return Decision::nothing(topics.iter().map(|_| Err(refusal.clone())).collect());
     }
     let colliding = colliding(image, topics);
