@@ -1,7 +1,9 @@
 //! DeleteAcls (key 31), versions 1–3.
 //!
 //! Removes the entries of access control that match the filters, and returns them. Without an
-//! authorizer each filter is refused. Checks Alter on the cluster.
+//! authorizer each filter is refused, and so is each filter of a request that has one with UNKNOWN
+//! (0) as a type, an operation or a permission; Kafka closes the connection in this case. Checks
+//! Alter on the cluster.
 
 use levada_wire::messages::delete_acls_request::DeleteAclsFilter;
 use levada_wire::messages::delete_acls_response::{DeleteAclsFilterResult, DeleteAclsMatchingAcl};
@@ -15,12 +17,24 @@ use crate::security::acl::{Acl, AclFilter, Operation};
 
 const NO_AUTHORIZER: &str = "No Authorizer is configured.";
 
+/// Kafka's number for no type, operation or permission.
+const UNKNOWN: i8 = 0;
+/// Kafka's number for all of them.
+const ANY: i8 = 1;
+
 pub(crate) async fn answer(context: &Context, request: DeleteAclsRequest) -> DeleteAclsResponse {
     let refused = if !context.broker().access().has_authorizer() {
         Some(Failure::new(ErrorCode::SecurityDisabled, NO_AUTHORIZER))
     } else {
         let may = context.may_cluster(Operation::Alter);
-        (!may).then(|| forbidden(ErrorCode::ClusterAuthorizationFailed))
+        let is_unset = || request.filters.iter().any(|filter| codes(filter).contains(&UNKNOWN));
+        if !may {
+            Some(forbidden(ErrorCode::ClusterAuthorizationFailed))
+        } else if is_unset() {
+            Some(Failure::new(ErrorCode::InvalidRequest, "Filters contain UNKNOWN elements."))
+        } else {
+            None
+        }
     };
     if let Some(failure) = refused {
         let results = request.filters.iter().map(|_| show(Err(failure.clone())));
@@ -28,30 +42,39 @@ pub(crate) async fn answer(context: &Context, request: DeleteAclsRequest) -> Del
     }
     let mut known: Vec<AclFilter> = Vec::new();
     let are_known = request.filters.into_iter().map(|asked| filter(&asked).map(|filter| known.push(filter)));
-    let are_known: Vec<bool> = are_known.map(|known| known.is_some()).collect();
+    let are_known: Vec<Result<(), &str>> = are_known.collect();
     let deleted =
         if known.is_empty() { Vec::new() } else { context.broker().controller().delete_acls(known).await };
     Before::acls(context, deleted.iter().flatten().flatten(), false);
     let mut deleted = deleted.into_iter();
-    let results = are_known.into_iter().map(|is_known| {
-        if is_known {
-            show(deleted.next().expect("one result for each filter"))
-        } else {
-            show(Err(Failure::new(ErrorCode::InvalidRequest, "Unknown entryFilter.")))
-        }
+    let results = are_known.into_iter().map(|is_known| match is_known {
+        Ok(()) => show(deleted.next().expect("one result for each filter")),
+        Err(unknown) => show(Err(Failure::new(ErrorCode::InvalidRequest, unknown))),
     });
     message!(DeleteAclsResponse { filter_results: results.collect() })
 }
 
-fn filter(filter: &DeleteAclsFilter) -> Option<AclFilter> {
+fn codes(filter: &DeleteAclsFilter) -> [i8; 4] {
+    [filter.resource_type_filter, filter.pattern_type_filter, filter.operation, filter.permission_type]
+}
+
+/// The filter.
+///
+/// # Errors
+/// Kafka's message about the part of the filter that is unknown.
+fn filter(filter: &DeleteAclsFilter) -> Result<AclFilter, &'static str> {
     let given = |text: &Option<StrBytes>| text.as_ref().map(|text| text.as_str().to_owned());
-    let codes =
-        [filter.resource_type_filter, filter.pattern_type_filter, filter.operation, filter.permission_type];
-    Some(AclFilter {
+    let codes = codes(filter);
+    let Some(known) = AclFilter::from_codes(codes) else {
+        let [resource_type, pattern_type, ..] = codes;
+        let has_pattern = AclFilter::from_codes([resource_type, pattern_type, ANY, ANY]).is_some();
+        return Err(if has_pattern { "Unknown entryFilter." } else { "Unknown patternFilter." });
+    };
+    Ok(AclFilter {
         resource_name: given(&filter.resource_name_filter),
         principal: given(&filter.principal_filter),
         host: given(&filter.host_filter),
-        ..AclFilter::from_codes(codes)?
+        ..known
     })
 }
 

@@ -8,14 +8,16 @@ use levada_wire::messages::alter_partition_reassignments_request::{
 };
 use levada_wire::messages::create_partitions_request::CreatePartitionsTopic;
 use levada_wire::messages::create_topics_request::CreatableTopic;
+use levada_wire::messages::delete_acls_request::DeleteAclsFilter;
 use levada_wire::messages::delete_topics_request::DeleteTopicState;
 use levada_wire::messages::elect_leaders_request::TopicPartitions;
 use levada_wire::messages::list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic};
 use levada_wire::messages::metadata_request::MetadataRequestTopic;
 use levada_wire::messages::write_txn_markers_request::{WritableTxnMarker, WritableTxnMarkerTopic};
 use levada_wire::messages::{
-    AlterPartitionReassignmentsRequest, CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsRequest,
-    DescribeLogDirsRequest, ElectLeadersRequest, ListOffsetsRequest, MetadataRequest, WriteTxnMarkersRequest,
+    AlterPartitionReassignmentsRequest, CreatePartitionsRequest, CreateTopicsRequest, DeleteAclsRequest,
+    DeleteTopicsRequest, DescribeLogDirsRequest, ElectLeadersRequest, ListOffsetsRequest, MetadataRequest,
+    WriteTxnMarkersRequest,
 };
 use levada_wire::{ApiKey, Uuid};
 
@@ -23,7 +25,8 @@ use super::rig::{Produced, Rig, TOPIC};
 use super::{LONG_MS, OK, begun};
 use crate::api::{
     Context, k02_list_offsets, k03_metadata, k19_create_topics, k20_delete_topics, k27_write_txn_markers,
-    k35_describe_log_dirs, k37_create_partitions, k43_elect_leaders, k45_alter_partition_reassignments,
+    k31_delete_acls, k35_describe_log_dirs, k37_create_partitions, k43_elect_leaders,
+    k45_alter_partition_reassignments,
 };
 use crate::config::{BrokerConfig, Protocol, Sources};
 use crate::error_code::ErrorCode;
@@ -333,4 +336,37 @@ fn the_names_in_a_metadata_request_by_topic_id_counted() {
     let expected = [(ErrorCode::UnknownTopicId.code(), unknown_id, None), (OK, TOPIC, Some("t"))];
     assert_eq!(found.collect::<Vec<_>>(), expected);
     assert_eq!(rig.broker.metadata().image().topics().len(), 1);
+}
+
+#[test]
+fn a_filter_of_acls_with_an_unknown_pattern_is_told_from_one_with_an_unknown_entry() {
+    let rig = Rig::start_with(&[
+        "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users=User:ANONYMOUS",
+    ]);
+    let delete = |filters: &[[i8; 4]]| {
+        let filters = filters.iter().map(|[resource_type, pattern, operation, permission]| {
+            message!(DeleteAclsFilter {
+                resource_type_filter: *resource_type,
+                pattern_type_filter: *pattern,
+                operation: *operation,
+                permission_type: *permission,
+            })
+        });
+        let request = message!(DeleteAclsRequest { filters: filters.collect() });
+        let answer = rig.run(k31_delete_acls::answer(&context(&rig, ApiKey::DeleteAcls, 3), request));
+        let invalid = ErrorCode::InvalidRequest.code();
+        let results = answer.filter_results.into_iter();
+        let results = results.inspect(|result| assert_eq!(result.error_code, invalid));
+        results.map(|result| result.error_message.unwrap().as_str().to_owned()).collect::<Vec<_>>()
+    };
+    let (pattern, entry) = ("Unknown patternFilter.", "Unknown entryFilter.");
+    assert_eq!(
+        delete(&[[100, 1, 1, 1], [1, 100, 1, 1], [1, -1, 99, 1], [1, 1, 100, 1], [1, 1, 1, 100]]),
+        [pattern, pattern, pattern, entry, entry]
+    );
+    let unset = "Filters contain UNKNOWN elements.";
+    for filter in [[0, 1, 1, 1], [1, 0, 1, 1], [1, 1, 0, 1], [1, 1, 1, 0]] {
+        assert_eq!(delete(&[[1, 1, 1, 1], filter]), [unset, unset], "{filter:?}");
+    }
 }
