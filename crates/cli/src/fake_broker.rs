@@ -11,15 +11,19 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use levada_wire::frame::FrameBuffer;
 use levada_wire::messages::api_versions_response::ApiVersion;
+use levada_wire::messages::find_coordinator_response::Coordinator;
 use levada_wire::messages::metadata_response::{
     MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic,
 };
-use levada_wire::messages::{ApiVersionsResponse, KafkaMessage, KafkaResponse, MetadataResponse};
+use levada_wire::messages::{
+    ApiVersionsResponse, FindCoordinatorRequest, FindCoordinatorResponse, KafkaMessage, KafkaResponse,
+    MetadataResponse,
+};
 use levada_wire::{ApiKey, RequestHeader, StrBytes, Uuid, decode, encode_response};
 
 /// APIs of the fake broker with the newest version. Topics have names in all of them, except in
 /// Fetch.
-const OFFERED: [(ApiKey, i16); 13] = [
+const OFFERED: [(ApiKey, i16); 20] = [
     (ApiKey::Produce, 12),
     (ApiKey::Fetch, 13),
     (ApiKey::ListOffsets, 7),
@@ -33,6 +37,13 @@ const OFFERED: [(ApiKey, i16); 13] = [
     (ApiKey::CreatePartitions, 3),
     (ApiKey::IncrementalAlterConfigs, 1),
     (ApiKey::ConsumerGroupHeartbeat, 1),
+    (ApiKey::ConsumerGroupDescribe, 0),
+    (ApiKey::DescribeGroups, 5),
+    (ApiKey::CreateTopics, 7),
+    (ApiKey::DeleteAcls, 3),
+    (ApiKey::DescribeCluster, 1),
+    (ApiKey::DescribeLogDirs, 4),
+    (ApiKey::ListGroups, 4),
 ];
 const FRAME_BYTES: u32 = 64 << 20;
 const LEADER_NOT_AVAILABLE: i16 = 5;
@@ -154,9 +165,21 @@ impl Asked {
         Some(encode_response(self.header.correlation_id, self.header.version, response).expect("a response"))
     }
 
-    /// The frame of a metadata response: this broker is each of the leaders.
+    /// The frame of a response that names this broker as the coordinator.
+    pub(crate) fn coordinator(&self) -> Option<Bytes> {
+        let mut coordinator = Coordinator::default();
+        coordinator.key = self.decoded::<FindCoordinatorRequest>().coordinator_keys[0].clone();
+        (coordinator.node_id, coordinator.port) = (1, i32::from(self.port));
+        coordinator.host = StrBytes::from("127.0.0.1");
+        let mut response = FindCoordinatorResponse::default();
+        response.coordinators = vec![coordinator];
+        self.answer(&response)
+    }
+
+    /// The frame of a metadata response: this broker is each of the leaders, and the controller.
     pub(crate) fn metadata(&self, topics: &[FakeTopic<'_>]) -> Option<Bytes> {
         let mut response = MetadataResponse::default();
+        response.controller_id = 1;
         for node in topics.iter().flat_map(|topic| topic.2).chain([&1]).filter(|node| **node >= 0) {
             let mut broker = MetadataResponseBroker::default();
             (broker.node_id, broker.port) = (*node, i32::from(self.port));

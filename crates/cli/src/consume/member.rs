@@ -21,6 +21,9 @@ use crate::kafka_error;
 
 /// Version from which a heartbeat can carry a regular expression.
 const WITH_EXPRESSION: i16 = 1;
+/// Next step where the broker has no such groups.
+const WITH_MEMBERS: &str =
+    "a broker that supports the groups of KIP-848, such as Kafka 4.0 or later; or no --group";
 /// The epoch of a member that joins, and of one that leaves.
 const JOINING: i32 = 0;
 const LEAVING: i32 = -1;
@@ -156,7 +159,8 @@ impl Member {
         let doing = format!("join group {}", self.group);
         let code = response.error_code;
         let checked = kafka_error::check(code, &doing, response.error_message.as_deref());
-        self.heed(kafka_error::needing(checked, "read", &format!("--group {}", self.group)))?;
+        let checked = kafka_error::needing(checked, "read", &format!("--group {}", self.group));
+        self.heed(checked.map_err(|failure| if epoch == JOINING { refused(failure) } else { failure }))?;
         Ok(response)
     }
 
@@ -187,10 +191,7 @@ impl Member {
         let client = cluster.broker(coordinator)?;
         let missing = |error| {
             let what = format!("cannot join group {}: {error}", self.group);
-            Failure::with_next(
-                what,
-                "a broker that supports the groups of KIP-848, such as Kafka 4.0 or later; or no --group",
-            )
+            Failure::with_next(what, WITH_MEMBERS)
         };
         let version = client.best_version::<R>().map_err(missing)?;
         if self.expression.is_some() && version < WITH_EXPRESSION {
@@ -228,6 +229,20 @@ impl Member {
         let place = |(id, partition): &(Uuid, i32)| Some(((self.topics.get(id)?.clone(), *partition), *id));
         // A topic that has just been deleted has no name; the coordinator will take it back.
         Ok(assigned.iter().filter_map(place).collect())
+    }
+}
+
+/// A refusal to join. The coordinator creates a group that does not exist: GROUP_ID_NOT_FOUND is
+/// its answer about a group of another type, which no further heartbeat changes.
+fn refused(failure: Failure) -> Failure {
+    match failure {
+        Failure::Failed { what, cause: Cause::Code(kafka_error::GROUP_ID_NOT_FOUND), .. } => {
+            Failure::with_next(what, "another --group; levada group list shows the type of each group")
+        }
+        Failure::Failed { what, cause: cause @ Cause::Code(kafka_error::UNSUPPORTED_VERSION), .. } => {
+            Failure::with_next(what, WITH_MEMBERS).because(cause)
+        }
+        other => other,
     }
 }
 

@@ -11,7 +11,6 @@ use clap::Parser;
 use levada_log::batch::Builder;
 use levada_wire::messages::consumer_group_heartbeat_response::{Assignment, TopicPartitions};
 use levada_wire::messages::fetch_response::{FetchableTopicResponse, PartitionData};
-use levada_wire::messages::find_coordinator_response::Coordinator;
 use levada_wire::messages::list_offsets_response::{ListOffsetsPartitionResponse, ListOffsetsTopicResponse};
 use levada_wire::messages::offset_commit_response::{
     OffsetCommitResponsePartition, OffsetCommitResponseTopic,
@@ -21,8 +20,8 @@ use levada_wire::messages::offset_fetch_response::{
 };
 use levada_wire::messages::{
     ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse, FetchRequest, FetchResponse,
-    FindCoordinatorRequest, FindCoordinatorResponse, ListOffsetsRequest, ListOffsetsResponse,
-    OffsetCommitRequest, OffsetCommitResponse, OffsetFetchRequest, OffsetFetchResponse,
+    ListOffsetsRequest, ListOffsetsResponse, OffsetCommitRequest, OffsetCommitResponse, OffsetFetchRequest,
+    OffsetFetchResponse,
 };
 use levada_wire::{ApiKey, StrBytes, Uuid};
 
@@ -34,7 +33,9 @@ use crate::fake_broker::{Asked, FakeBroker};
 const UNKNOWN_TOPIC_ID: i16 = 100;
 const NOT_LEADER: i16 = 6;
 const OFFSET_OUT_OF_RANGE: i16 = 1;
+const INVALID_GROUP_ID: i16 = 24;
 const UNKNOWN_MEMBER_ID: i16 = 25;
+const GROUP_ID_NOT_FOUND: i16 = 69;
 
 /// Called for each request before it is answered.
 type OnRequest = Box<dyn FnMut(&mut Broker, ApiKey) + Send>;
@@ -55,6 +56,8 @@ struct Broker {
     event: OnRequest,
     /// Error code of the next commit.
     commit_code: i16,
+    /// Error code of heartbeats.
+    beat_code: i16,
 }
 
 impl Broker {
@@ -73,6 +76,7 @@ impl Broker {
             assigned: 0,
             event: Box::new(|_, _| ()),
             commit_code: 0,
+            beat_code: 0,
         }
     }
 
@@ -84,15 +88,7 @@ impl Broker {
             ApiKey::Metadata => asked.metadata(&[("t", self.id, &self.leaders)]),
             ApiKey::ListOffsets => asked.answer(&self.offsets(&asked.decoded())),
             ApiKey::Fetch => asked.answer(&self.fetched(&asked.decoded())),
-            ApiKey::FindCoordinator => {
-                let mut coordinator = Coordinator::default();
-                coordinator.key = asked.decoded::<FindCoordinatorRequest>().coordinator_keys[0].clone();
-                (coordinator.node_id, coordinator.port) = (1, i32::from(asked.port()));
-                coordinator.host = StrBytes::from("127.0.0.1");
-                let mut response = FindCoordinatorResponse::default();
-                response.coordinators = vec![coordinator];
-                asked.answer(&response)
-            }
+            ApiKey::FindCoordinator => asked.coordinator(),
             ApiKey::ConsumerGroupHeartbeat => asked.answer(&self.beat(&asked.decoded())),
             ApiKey::OffsetFetch => asked.answer(&self.fetched_offsets(&asked.decoded())),
             ApiKey::OffsetCommit => asked.answer(&self.commit(&asked.decoded())),
@@ -160,6 +156,7 @@ impl Broker {
         self.beats.push(request.member_epoch);
         let mut response = ConsumerGroupHeartbeatResponse::default();
         response.heartbeat_interval_ms = 100;
+        response.error_code = self.beat_code;
         response.member_epoch = request.member_epoch.max(1);
         if request.member_epoch == 0 || self.assigned != self.id {
             self.assigned = self.id;
@@ -354,4 +351,20 @@ fn a_group_is_left_after_a_failure_and_what_was_printed_is_committed() {
         assert_eq!(broker.beats.last(), Some(&-1), "{:?}", broker.beats);
         assert_eq!(broker.committed.get(&0).copied(), committed);
     }
+}
+
+#[test]
+fn a_group_of_another_type_ends_the_command_at_the_first_refusal() {
+    let mut broker = Broker::new(&[1]);
+    broker.beat_code = GROUP_ID_NOT_FOUND;
+    // Another refusal, which ends a command that repeats the first one.
+    broker.event = Box::new(|broker, _| {
+        if broker.beats.len() >= 20 {
+            broker.beat_code = INVALID_GROUP_ID;
+        }
+    });
+    let broker = Arc::new(Mutex::new(broker));
+    let failure = consume(&broker, "t -G g", &mut io::sink()).unwrap_err();
+    assert!(failure.line().contains("GROUP_ID_NOT_FOUND"), "{failure:?}");
+    assert_eq!(broker.lock().unwrap().beats, [0]);
 }
