@@ -9,6 +9,7 @@ use levada_broker::security::acl::{Acl, CLUSTER_NAME, Operation, PatternType, Pe
 use levada_wire::StrBytes;
 use levada_wire::messages::create_acls_request::AclCreation;
 use levada_wire::messages::delete_acls_request::DeleteAclsFilter;
+use levada_wire::messages::delete_acls_response::DeleteAclsFilterResult;
 use levada_wire::messages::{CreateAclsRequest, DeleteAclsRequest, DescribeAclsRequest};
 
 use self::entry::{Row, check_effect, operation, principal};
@@ -87,7 +88,7 @@ pub(crate) struct Change {
     #[arg(long)]
     prefix: bool,
     /// Only from this address
-    #[arg(long, value_name = "ADDRESS", default_value = "*")]
+    #[arg(long, value_name = "ADDRESS", default_value = EVERY_HOST)]
     host: String,
     #[command(flatten)]
     format: FormatArgs,
@@ -171,7 +172,17 @@ impl List {
     }
 }
 
+/// Every address, as entries have it.
+const EVERY_HOST: &str = "*";
+
 impl Change {
+    /// True if no option restricts the entries.
+    fn names_a_principal_only(&self) -> bool {
+        let has_operations = !self.allow.is_empty() || !self.deny.is_empty();
+        let has_resources = self.prefix || !self.resources.all().is_empty();
+        !has_operations && !has_resources && self.host == EVERY_HOST
+    }
+
     /// The entries that these words mean.
     fn entries(&self) -> Result<Vec<Acl>, Failure> {
         let resources = self.resources.all();
@@ -219,7 +230,7 @@ impl Remove {
         let change = &self.change;
         let principal = principal(&change.principal);
         let mut request = DeleteAclsRequest::default();
-        let what = if change.allow.is_empty() && change.deny.is_empty() && change.resources.all().is_empty() {
+        let what = if change.names_a_principal_only() {
             request.filters = vec![everything(&principal)];
             format!("remove all entries of {principal}")
         } else {
@@ -229,26 +240,38 @@ impl Remove {
         };
         self.question.ask(&what, "nothing was removed")?;
         let response = cluster.ask(&request)?;
-        let mut removed = 0;
+        let (mut removed, mut failed) = (0, 0);
         let mut outcomes = Outcomes::new(change.format);
-        for result in &response.filter_results {
-            let said = result.error_message.as_deref();
-            let checked = kafka_error::check(result.error_code, "remove entries", said);
-            kafka_error::needing(checked, "alter", "--cluster")?;
-            removed += result.matching_acls.len() as u64;
+        for (code, said) in response.filter_results.iter().flat_map(results) {
+            let checked = kafka_error::check(code, "remove entries", said);
+            match kafka_error::needing(checked, "alter", "--cluster") {
+                Ok(()) => removed += 1,
+                Err(failure) => {
+                    failed += 1;
+                    outcomes.fail(("acl", &principal), failure);
+                }
+            }
         }
-        if removed == 0 {
+        if removed == 0 && failed == 0 {
             let failure = Failure::with_next(
                 format!("{what}: there is no such entry"),
                 format!("levada acl list --principal '{principal}' shows the entries of {principal}"),
             );
             outcomes.fail(("acl", &principal), failure);
-        } else {
+        } else if removed > 0 {
             let said = format!("removed {}", counted(removed, "entry", "entries"));
             outcomes.add(("acl", &principal), Outcome::Done, &said);
         }
         outcomes.end(out)
     }
+}
+
+/// The error code and the message of each entry that a filter matches, or of the filter itself.
+fn results(result: &DeleteAclsFilterResult) -> Vec<(i16, Option<&str>)> {
+    if result.error_code != 0 {
+        return vec![(result.error_code, result.error_message.as_deref())];
+    }
+    result.matching_acls.iter().map(|one| (one.error_code, one.error_message.as_deref())).collect()
 }
 
 fn creation(acl: &Acl) -> AclCreation {
@@ -284,3 +307,6 @@ fn everything(principal: &str) -> DeleteAclsFilter {
     (filter.resource_name_filter, filter.host_filter) = (None, None);
     filter
 }
+
+#[cfg(test)]
+mod tests;
