@@ -115,7 +115,9 @@ fn ask_consumer(cluster: &mut Cluster, id: &str) -> Result<Option<DescribedGroup
         response.groups.first().map_or(0, |group| group.error_code)
     })?;
     let Some(group) = response.groups.into_iter().next() else { return Ok(None) };
-    if group.error_code == kafka_error::GROUP_ID_NOT_FOUND {
+    // Brokers of Kafka refuse with the second code, although they offer the API, if the cluster has
+    // no groups of this type: group.version is 0, or the coordinator is that of Kafka 3.
+    if [kafka_error::GROUP_ID_NOT_FOUND, kafka_error::UNSUPPORTED_VERSION].contains(&group.error_code) {
         return Ok(None);
     }
     let checked =
@@ -217,3 +219,6 @@ impl Member {
 fn host(text: &StrBytes) -> String {
     text.as_str().trim_start_matches('/').to_owned()
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,43 @@
+//! Tests of descriptions by brokers that do not serve every API of groups.
+
+use clap::Parser;
+use levada_wire::ApiKey;
+use levada_wire::messages::describe_groups_response::DescribedGroup as DescribedClassicGroup;
+use levada_wire::messages::{ConsumerGroupDescribeResponse, DescribeGroupsResponse};
+
+use super::*;
+use crate::cluster::BrokerArgs;
+use crate::fake_broker::FakeBroker;
+
+#[derive(Parser)]
+struct Line {
+    #[command(flatten)]
+    brokers: BrokerArgs,
+}
+
+#[test]
+fn a_classic_group_is_described_by_a_broker_that_refuses_the_api_of_consumer_groups() {
+    const UNSUPPORTED_VERSION: i16 = 35;
+    let broker = FakeBroker::start(|asked| match asked.header.api {
+        ApiKey::Metadata => asked.metadata(&[]),
+        ApiKey::FindCoordinator => asked.coordinator(),
+        ApiKey::ConsumerGroupDescribe => {
+            let mut group = DescribedGroup::default();
+            group.error_code = UNSUPPORTED_VERSION;
+            let mut response = ConsumerGroupDescribeResponse::default();
+            response.groups = vec![group];
+            asked.answer(&response)
+        }
+        _ => {
+            let mut group = DescribedClassicGroup::default();
+            (group.group_state, group.protocol_type) = (StrBytes::from(EMPTY), StrBytes::from(CONSUMER));
+            let mut response = DescribeGroupsResponse::default();
+            response.groups = vec![group];
+            asked.answer(&response)
+        }
+    });
+    let line = Line::try_parse_from(["group", "-b", broker.address()]).unwrap();
+    let found = describe(&mut Cluster::connect(&line.brokers).unwrap(), "g");
+    let group = found.unwrap().unwrap();
+    assert_eq!((group.kind, group.is_idle()), (CLASSIC, true));
+}
