@@ -4,7 +4,7 @@ use std::thread;
 use std::time::Instant;
 
 use levada_wire::StrBytes;
-use levada_wire::messages::FindCoordinatorRequest;
+use levada_wire::messages::{FindCoordinatorRequest, RequestResponsePair};
 
 use super::{COMING_POLL, COMING_WAIT, Cluster, address};
 use crate::failure::Failure;
@@ -52,9 +52,26 @@ impl Cluster {
         }
     }
 
+    /// Sends the request to the first broker until `code` finds no temporary error in the answer.
+    pub(crate) fn ask_until_ready<R: RequestResponsePair>(
+        &mut self,
+        request: &R,
+        code: impl Fn(&R::Response) -> i16,
+    ) -> Result<R::Response, Failure> {
+        let started = Instant::now();
+        loop {
+            let response = self.ask(request)?;
+            if kafka_error::is_passing(code(&response)) && started.elapsed() < COMING_WAIT {
+                thread::sleep(COMING_POLL);
+                continue;
+            }
+            return Ok(response);
+        }
+    }
+
     /// Sends the request to the coordinator of `key` until `code` finds no temporary error in the
     /// answer: the coordinator may still be loading its state.
-    pub(crate) fn ask_coordinator<R: levada_wire::messages::RequestResponsePair>(
+    pub(crate) fn ask_coordinator<R: RequestResponsePair>(
         &mut self,
         kind: Coordinated,
         key: &str,

@@ -28,7 +28,8 @@ impl Producer {
         request.transaction_timeout_ms = 0;
         request.producer_id = NONE;
         request.producer_epoch = -1;
-        let response = cluster.ask(&request)?;
+        // A broker of Kafka that has just started has no producer ids yet, and requests some.
+        let response = cluster.ask_until_ready(&request, |response| response.error_code)?;
         let checked = kafka_error::check(response.error_code, "produce idempotently", None);
         kafka_error::needing(checked, "idempotent-write", "--cluster")?;
         Ok(Self::known(response.producer_id, response.producer_epoch))

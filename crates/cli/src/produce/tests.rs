@@ -401,3 +401,22 @@ fn headers_count_for_the_size_of_a_batch() {
     batches.flush().unwrap();
     assert_eq!(*counts.lock().unwrap(), [1, 1]);
 }
+
+#[test]
+fn a_broker_without_a_block_of_producer_ids_is_asked_again() {
+    const COORDINATOR_LOAD_IN_PROGRESS: i16 = 14;
+    let mut asked_before = 0;
+    let broker = FakeBroker::start(move |asked| match asked.header.api {
+        ApiKey::InitProducerId => {
+            asked_before += 1;
+            let mut response = InitProducerIdResponse::default();
+            response.error_code = if asked_before <= 2 { COORDINATOR_LOAD_IN_PROGRESS } else { 0 };
+            asked.answer(&response)
+        }
+        _ => asked.metadata(&[("clicks", 1, &[1])]),
+    });
+    let args = arguments(&["-b", broker.address()]);
+    let mut cluster = Cluster::connect(&args.brokers).unwrap();
+    let ended = Producer::new(&mut cluster).map(drop);
+    assert!(ended.is_ok(), "{ended:?}");
+}
