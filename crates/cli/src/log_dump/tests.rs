@@ -220,6 +220,19 @@ fn text_files_are_checked() {
 }
 
 #[test]
+fn the_name_of_a_snapshot_is_no_base_offset() {
+    let dir = tempfile::tempdir().unwrap();
+    let name = "00000000000000000116-0000000005.checkpoint";
+    let content = batch(0, Compression::None, &["a", "b"]);
+    assert_eq!(
+        dump(&dir, name, &content, false).1,
+        Verdict::Sound("1 batch, 2 records, offsets 0 to 1".to_owned())
+    );
+    let segment = dump(&dir, "00000000000000000116.log", &content, false).1;
+    assert!(matches!(segment, Verdict::Damaged { at: 0, .. }), "{segment:?}");
+}
+
+#[test]
 fn other_files_are_refused() {
     let path = Path::new("notes.txt");
     let mut out = Vec::new();
