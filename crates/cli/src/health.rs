@@ -209,7 +209,7 @@ impl Verdict {
     }
 }
 
-/// Problems of one broker: it does not answer, or one of its directories failed.
+/// Problems of one broker: it does not answer or refuses, or one of its directories failed.
 fn broker_problems(cluster: &mut Cluster, node: i32) -> Vec<Problem> {
     let problem = |what: String| Problem { broker: Some(node), topic: None, partition: None, what };
     let mut request = DescribeLogDirsRequest::default();
@@ -219,6 +219,10 @@ fn broker_problems(cluster: &mut Cluster, node: i32) -> Vec<Problem> {
         Ok(response) => response,
         Err(failure) => return vec![problem(failure.line().to_owned())],
     };
+    let checked = kafka_error::check(response.error_code, "describe directories", None);
+    if let Err(failure) = kafka_error::needing(checked, "describe", "--cluster") {
+        return vec![problem(failure.line().to_owned())];
+    }
     let failed = response.results.iter().filter(|directory| directory.error_code != 0);
     failed
         .map(|directory| {
@@ -262,22 +266,4 @@ fn partition_problem(partition: &MetadataResponsePartition) -> Option<String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn partition(leader: i32, replicas: &[i32], in_sync: &[i32]) -> MetadataResponsePartition {
-        let mut partition = MetadataResponsePartition::default();
-        partition.leader_id = leader;
-        partition.replica_nodes = replicas.to_vec();
-        partition.isr_nodes = in_sync.to_vec();
-        partition
-    }
-
-    #[test]
-    fn partitions_without_leader_or_replicas_are_problems() {
-        assert_eq!(partition_problem(&partition(1, &[1], &[1])), None);
-        assert_eq!(partition_problem(&partition(-1, &[1], &[1])), Some("no leader".to_owned()));
-        let lagging = partition_problem(&partition(1, &[1, 2], &[1]));
-        assert_eq!(lagging, Some("1 of 2 replicas are in sync".to_owned()));
-    }
-}
+mod tests;

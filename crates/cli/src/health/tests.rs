@@ -1,0 +1,64 @@
+//! Tests of the problems of a cluster.
+
+use clap::Parser;
+use levada_wire::messages::describe_cluster_response::DescribeClusterBroker;
+use levada_wire::messages::{DescribeClusterResponse, DescribeLogDirsResponse};
+use levada_wire::{ApiKey, StrBytes};
+use serde_json::Value;
+
+use super::*;
+use crate::cluster::BrokerArgs;
+use crate::fake_broker::FakeBroker;
+
+#[derive(Parser)]
+struct Line {
+    #[command(flatten)]
+    brokers: BrokerArgs,
+    #[command(flatten)]
+    health: Health,
+}
+
+fn partition(leader: i32, replicas: &[i32], in_sync: &[i32]) -> MetadataResponsePartition {
+    let mut partition = MetadataResponsePartition::default();
+    partition.leader_id = leader;
+    partition.replica_nodes = replicas.to_vec();
+    partition.isr_nodes = in_sync.to_vec();
+    partition
+}
+
+#[test]
+fn partitions_without_leader_or_replicas_are_problems() {
+    assert_eq!(partition_problem(&partition(1, &[1], &[1])), None);
+    assert_eq!(partition_problem(&partition(-1, &[1], &[1])), Some("no leader".to_owned()));
+    let lagging = partition_problem(&partition(1, &[1, 2], &[1]));
+    assert_eq!(lagging, Some("1 of 2 replicas are in sync".to_owned()));
+}
+
+#[test]
+fn a_cluster_whose_directories_may_not_be_described_is_not_healthy() {
+    const CLUSTER_AUTHORIZATION_FAILED: i16 = 31;
+    let broker = FakeBroker::start(|asked| match asked.header.api {
+        ApiKey::Metadata => asked.metadata(&[]),
+        ApiKey::DescribeCluster => {
+            let mut broker = DescribeClusterBroker::default();
+            (broker.broker_id, broker.port) = (1, i32::from(asked.port()));
+            broker.host = StrBytes::from("127.0.0.1");
+            let mut response = DescribeClusterResponse::default();
+            response.brokers = vec![broker];
+            asked.answer(&response)
+        }
+        _ => {
+            let mut response = DescribeLogDirsResponse::default();
+            response.error_code = CLUSTER_AUTHORIZATION_FAILED;
+            asked.answer(&response)
+        }
+    });
+    let words = ["health", "--output", "json", "--brokers", broker.address()];
+    let line = Line::try_parse_from(words).unwrap();
+    let mut out = Vec::new();
+    let ended = line.health.run(&mut Cluster::connect(&line.brokers).unwrap(), &mut out);
+    assert!(matches!(ended, Err(Failure::Told)), "exit code 1: {ended:?}");
+    let verdict: Value = serde_json::from_slice(&out).unwrap();
+    let what = verdict["problems"][0]["what"].as_str().unwrap();
+    assert!(what.contains("may not describe the cluster"), "{verdict}");
+}
