@@ -1,4 +1,4 @@
-//! Backslash escapes of formats and separators.
+//! Backslash escapes: of formats and separators, and of text that is no plain text.
 
 /// The byte of an escape; `rest` begins after the backslash and is moved past the escape.
 pub(crate) fn escape(rest: &mut &[u8]) -> Result<u8, String> {
@@ -32,4 +32,34 @@ pub(crate) fn unescaped(text: &str) -> Result<Vec<u8>, String> {
         bytes.push(if *byte == b'\\' { escape(&mut rest)? } else { *byte });
     }
     Ok(bytes)
+}
+
+/// Bytes as readable text, with control characters and invalid UTF-8 escaped.
+pub(crate) fn printable(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        for c in chunk.valid().chars() {
+            match c {
+                '\n' | '\r' | '\t' => text.extend(c.escape_default()),
+                c if c.is_ascii_control() => text.push_str(&format!("\\x{:02x}", u32::from(c))),
+                c if c.is_control() => text.extend(c.escape_unicode()),
+                c => text.push(c),
+            }
+        }
+        for byte in chunk.invalid() {
+            text.push_str(&format!("\\x{byte:02x}"));
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::printable;
+
+    #[test]
+    fn bytes_are_escaped_where_they_are_no_text() {
+        assert_eq!(printable("a é\n\t\0\u{85}".as_bytes()), "a é\\n\\t\\x00\\u{85}");
+        assert_eq!(printable(b"\xffa"), "\\xffa");
+    }
 }

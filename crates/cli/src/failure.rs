@@ -10,6 +10,7 @@ use levada_wire::ClientError;
 use levada_wire::frame::FrameError;
 
 use crate::colour::{self, Style};
+use crate::stderr;
 
 /// Reason why a command failed.
 #[derive(Debug)]
@@ -97,13 +98,13 @@ impl Failure {
     pub(crate) fn report(self) -> ExitCode {
         match self {
             Self::Usage(what) => {
-                tell!("{} {what}", colour::err(Style::Red, "error:"));
+                stderr::tell_headed(&colour::err(Style::Red, "error:"), &what);
                 ExitCode::from(2)
             }
             Self::Failed { what, next, .. } => {
-                tell!("{} {what}", colour::err(Style::Red, "error:"));
+                stderr::tell_headed(&colour::err(Style::Red, "error:"), &what);
                 if let Some(next) = next {
-                    tell!("  {} {next}", colour::err(Style::Bold, "try:"));
+                    stderr::tell_headed(&format!("  {}", colour::err(Style::Bold, "try:")), &next);
                 }
                 ExitCode::from(1)
             }
@@ -111,7 +112,8 @@ impl Failure {
             Self::Interrupted => ExitCode::from(INTERRUPTED),
             Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
             Self::Output(error) => {
-                tell!("{} cannot write to stdout: {error}", colour::err(Style::Red, "error:"));
+                let what = format!("cannot write to stdout: {error}");
+                stderr::tell_headed(&colour::err(Style::Red, "error:"), &what);
                 ExitCode::from(1)
             }
         }

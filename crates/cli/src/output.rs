@@ -10,6 +10,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::Serialize;
 
 use crate::colour::{self, Style};
+use crate::escapes::printable;
 use crate::failure::Failure;
 
 /// The form of a result.
@@ -60,11 +61,12 @@ pub(crate) fn number(number: Option<i64>) -> String {
 
 /// A text for a table's cell, or [`NOTHING`] if it is empty.
 pub(crate) fn or_nothing(text: &str) -> String {
-    if text.is_empty() { NOTHING } else { text }.to_owned()
+    if text.is_empty() { NOTHING.to_owned() } else { printable(text.as_bytes()) }
 }
 
 /// Prints rows below a header; columns whose every cell is a number are aligned to the right. On a
 /// terminal, cells fold so that a row is no wider than that; elsewhere each row is one line.
+/// Control characters are escaped: many texts are those of other clients.
 pub(crate) fn table(out: &mut dyn Write, header: &[&str], rows: Vec<Vec<String>>) -> Result<(), Failure> {
     for (index, line) in arranged(header, rows, terminal_width()).iter().enumerate() {
         match index {
@@ -84,6 +86,8 @@ fn terminal_width() -> Option<u16> {
 
 /// The lines of a table that is at most as wide as `width`.
 fn arranged(header: &[&str], rows: Vec<Vec<String>>, width: Option<u16>) -> Vec<String> {
+    let shown = |row: Vec<String>| row.iter().map(|cell| printable(cell.as_bytes())).collect();
+    let rows: Vec<Vec<String>> = rows.into_iter().map(shown).collect();
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
     table.set_header(header.iter().copied());
@@ -156,25 +160,6 @@ pub(crate) fn counted(count: u64, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
 }
 
-/// Bytes as readable text, with control characters and invalid UTF-8 escaped.
-pub(crate) fn printable(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(bytes.len());
-    for chunk in bytes.utf8_chunks() {
-        for c in chunk.valid().chars() {
-            match c {
-                '\n' | '\r' | '\t' => text.extend(c.escape_default()),
-                c if c.is_ascii_control() => text.push_str(&format!("\\x{:02x}", u32::from(c))),
-                c if c.is_control() => text.extend(c.escape_unicode()),
-                c => text.push(c),
-            }
-        }
-        for byte in chunk.invalid() {
-            text.push_str(&format!("\\x{byte:02x}"));
-        }
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -189,12 +174,6 @@ mod tests {
     }
 
     #[test]
-    fn bytes_are_escaped_where_they_are_no_text() {
-        assert_eq!(printable("a é\n\t\0\u{85}".as_bytes()), "a é\\n\\t\\x00\\u{85}");
-        assert_eq!(printable(b"\xffa"), "\\xffa");
-    }
-
-    #[test]
     fn a_table_folds_where_the_terminal_ends() {
         let long = "a-member-with-a-name-of-sixty-characters-".repeat(2);
         let row = [long.as_str(), "reader", "127.0.0.1", "12345"].map(str::to_owned).to_vec();
@@ -205,6 +184,16 @@ mod tests {
         assert!(folded.iter().all(|line| line.chars().count() <= 80), "{folded:#?}");
         let first: String = folded[1..].iter().filter_map(|line| line.split_whitespace().next()).collect();
         assert_eq!(first, long, "{folded:#?}");
+    }
+
+    #[test]
+    fn a_cell_neither_steers_the_terminal_nor_begins_a_line() {
+        let row = vec!["\x1b]0;title\x07\u{9b}2J".to_owned(), "a\nb".to_owned()];
+        let mut out = Vec::new();
+        table(&mut out, &["GROUP", "CLIENT"], vec![row]).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert_eq!(text.lines().nth(1), Some("\\x1b]0;title\\x07\\u{9b}2J  a\\nb"), "{text}");
+        assert_eq!(or_nothing("\x1b[2J"), "\\x1b[2J");
     }
 
     #[test]

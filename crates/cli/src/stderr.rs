@@ -1,19 +1,44 @@
 //! Messages on stderr, whose reader may be gone: `eprintln!` would panic, after the work is done.
+//! Messages contain text of brokers and of their other clients, so that control characters are
+//! escaped.
 
 use std::fmt;
 use std::io::{self, Write as _};
 
+use crate::escapes::printable;
+
 /// Prints a message and the end of its line.
 pub(crate) fn tell(message: fmt::Arguments<'_>) {
-    write(&format!("{message}\n"));
+    write(&format!("{}\n", plain(&message.to_string())));
+}
+
+/// Prints a message behind a head, which may have a colour.
+pub(crate) fn tell_headed(head: &str, message: &str) {
+    write(&format!("{head} {}\n", plain(message)));
 }
 
 /// Prints a question, after which the answer is typed.
 pub(crate) fn ask(question: &str) {
-    write(question);
+    write(&plain(question));
+}
+
+/// Lines in which no character controls the terminal.
+fn plain(text: &str) -> String {
+    let lines: Vec<String> = text.split('\n').map(|line| printable(line.as_bytes())).collect();
+    lines.join("\n")
 }
 
 fn write(text: &str) {
     // A command does not fail because nothing reads its messages.
     let _ = io::stderr().write_all(text.as_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::plain;
+
+    #[test]
+    fn a_message_does_not_steer_the_terminal() {
+        assert_eq!(plain("removed \x1b[2Jm\r\nnext"), "removed \\x1b[2Jm\\r\nnext");
+    }
 }

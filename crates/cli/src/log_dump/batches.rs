@@ -10,8 +10,9 @@ use serde_json::{Value, json};
 
 use super::report::{Report, Verdict};
 use super::{base_offset, unreadable};
+use crate::escapes::printable;
 use crate::failure::Failure;
-use crate::output::{counted, printable};
+use crate::output::counted;
 
 /// Findings in a segment so far.
 #[derive(Default)]
