@@ -1,6 +1,7 @@
 //! Connections to a cluster: the first broker that answers, and the leaders that its metadata
 //! names.
 
+mod controller;
 mod coordinator;
 mod login;
 mod offsets;

@@ -13,6 +13,8 @@ use crate::hints;
 pub(crate) const UNKNOWN_TOPIC: i16 = 3;
 /// The code of a version that the broker does not support.
 pub(crate) const UNSUPPORTED_VERSION: i16 = 35;
+/// The code of a change that only the controller makes.
+pub(crate) const NOT_CONTROLLER: i16 = 41;
 /// The code of a topic that exists already.
 pub(crate) const TOPIC_ALREADY_EXISTS: i16 = 36;
 /// The code of an offset outside the log.

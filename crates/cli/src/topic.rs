@@ -122,7 +122,9 @@ impl Create {
         request.topics = self.topics.iter().map(|name| self.asked(name)).collect();
         request.timeout_ms = TIMEOUT_MS;
         request.validate_only = self.dry_run;
-        let response = cluster.ask(&request)?;
+        let response = cluster.ask_controller(&request, |response| {
+            response.topics.first().map_or(0, |topic| topic.error_code)
+        })?;
         let created = response.topics.iter().find(|topic| topic.error_code == 0 && !self.dry_run);
         if let Some(created) = created {
             let resource = Resource::topic(&created.name);
@@ -218,7 +220,9 @@ impl Delete {
             request.topic_names = self.topics.iter().map(|name| StrBytes::from(name.as_str())).collect();
         }
         request.timeout_ms = TIMEOUT_MS;
-        let response = cluster.ask(&request)?;
+        let response = cluster.ask_controller(&request, |response| {
+            response.responses.first().map_or(0, |topic| topic.error_code)
+        })?;
         let mut outcomes = Outcomes::new(self.format);
         for topic in &response.responses {
             let name = topic.name.as_deref().unwrap_or_default();
@@ -238,3 +242,6 @@ impl Delete {
         outcomes.end(out)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -198,7 +198,8 @@ fn alter(
     request: &AlterUserScramCredentialsRequest,
     doing: &str,
 ) -> Result<(), Failure> {
-    let response = cluster.ask(request)?;
+    let response = cluster
+        .ask_controller(request, |response| response.results.first().map_or(0, |one| one.error_code))?;
     let mut results = response.results.iter();
     let checked =
         results.try_for_each(|one| kafka_error::check(one.error_code, doing, one.error_message.as_deref()));

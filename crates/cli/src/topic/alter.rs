@@ -94,7 +94,9 @@ impl Alter {
         request.topics = vec![grown];
         request.timeout_ms = TIMEOUT_MS;
         request.validate_only = self.dry_run;
-        let response = cluster.ask(&request)?;
+        let response = cluster.ask_controller(&request, |response| {
+            response.results.first().map_or(0, |topic| topic.error_code)
+        })?;
         let doing = format!("change partitions of topic {topic}");
         let mut results = response.results.iter();
         let checked = results

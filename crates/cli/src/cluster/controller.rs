@@ -1,0 +1,32 @@
+//! Changes that only the controller makes.
+
+use std::thread;
+use std::time::Instant;
+
+use levada_wire::messages::RequestResponsePair;
+
+use super::{COMING_POLL, COMING_WAIT, Cluster};
+use crate::failure::Failure;
+use crate::kafka_error;
+
+impl Cluster {
+    /// Sends a change to the first broker and, if that is not the controller, to the controller:
+    /// brokers of a cluster with ZooKeeper do not forward changes. `code` finds the first error
+    /// code of the answer; a broker that answers NOT_CONTROLLER has changed nothing.
+    pub(crate) fn ask_controller<R: RequestResponsePair>(
+        &mut self,
+        request: &R,
+        code: impl Fn(&R::Response) -> i16,
+    ) -> Result<R::Response, Failure> {
+        let started = Instant::now();
+        let mut response = self.ask(request)?;
+        while code(&response) == kafka_error::NOT_CONTROLLER && started.elapsed() < COMING_WAIT {
+            thread::sleep(COMING_POLL);
+            let controller = self.metadata(Some(&[]), false)?.controller_id;
+            // -1 during an election.
+            let controller = Some(controller).filter(|node| *node >= 0);
+            response = self.client(controller)?.request(request)?;
+        }
+        Ok(response)
+    }
+}

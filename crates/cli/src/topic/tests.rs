@@ -1,0 +1,43 @@
+//! Tests of changes that only the controller makes.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use clap::Parser;
+use levada_wire::ApiKey;
+use levada_wire::messages::CreateTopicsResponse;
+use levada_wire::messages::create_topics_response::CreatableTopicResult;
+
+use super::*;
+use crate::cluster::BrokerArgs;
+use crate::fake_broker::FakeBroker;
+
+#[derive(Parser)]
+struct Line {
+    #[command(flatten)]
+    brokers: BrokerArgs,
+    #[command(flatten)]
+    create: Create,
+}
+
+#[test]
+fn a_topic_is_created_by_the_controller_if_the_first_broker_is_another_one() {
+    const NOT_CONTROLLER: i16 = 41;
+    let requests = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&requests);
+    let broker = FakeBroker::start(move |asked| {
+        if asked.header.api == ApiKey::Metadata {
+            return asked.metadata(&[]);
+        }
+        let mut topic = CreatableTopicResult::default();
+        topic.name = StrBytes::from("clicks");
+        topic.error_code = if counter.fetch_add(1, Ordering::SeqCst) == 0 { NOT_CONTROLLER } else { 0 };
+        let mut response = CreateTopicsResponse::default();
+        response.topics = vec![topic];
+        asked.answer(&response)
+    });
+    let line = Line::try_parse_from(["create", "clicks", "-b", broker.address()]).unwrap();
+    let ended = line.create.run(&mut Cluster::connect(&line.brokers).unwrap(), &mut Vec::new());
+    assert!(ended.is_ok(), "{ended:?}");
+    assert_eq!(requests.load(Ordering::SeqCst), 2);
+}
