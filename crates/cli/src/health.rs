@@ -183,12 +183,12 @@ fn alive(address: &Address<'_>) -> Result<Verdict, Failure> {
 impl Verdict {
     /// Prints the verdict; fails if something is wrong.
     fn tell(&self, format: Format, out: &mut dyn Write) -> Result<(), Failure> {
-        match format {
-            Format::Json => output::json(out, self)?,
-            Format::Table => self.print(out)?,
-        }
-        out.flush()?;
-        if self.healthy { Ok(()) } else { Err(Failure::Told) }
+        let printed = match format {
+            Format::Json => output::json(out, self),
+            Format::Table => self.print(out),
+        };
+        let printed = printed.and_then(|()| Ok(out.flush()?));
+        if self.healthy { printed } else { Err(Failure::Told) }
     }
 
     fn print(&self, out: &mut dyn Write) -> Result<(), Failure> {

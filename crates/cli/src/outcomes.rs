@@ -73,10 +73,14 @@ impl Outcomes {
 
     /// Prints the JSON, and fails if a change did.
     pub(crate) fn end(self, out: &mut dyn Write) -> Result<(), Failure> {
-        if self.format == Format::Json {
-            output::json(out, &self.rows)?;
-            out.flush()?;
-        }
-        Failure::all(self.failures)
+        let printed = match self.format {
+            Format::Json => output::json(out, &self.rows).and_then(|()| Ok(out.flush()?)),
+            Format::Table => Ok(()),
+        };
+        // A closed pipe does not hide a failure.
+        Failure::all(self.failures).and(printed)
     }
 }
+
+#[cfg(test)]
+mod tests;

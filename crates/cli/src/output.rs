@@ -140,19 +140,18 @@ pub(crate) fn descriptions<T>(
             Err(failure) => failures.push(failure),
         }
     }
-    match format {
-        Format::Json => as_json(out, &described)?,
-        Format::Table => {
-            for (index, description) in described.iter().enumerate() {
-                if index > 0 {
-                    writeln!(out)?;
-                }
-                as_text(description, out)?;
+    let printed = match format {
+        Format::Json => as_json(out, &described),
+        Format::Table => described.iter().enumerate().try_for_each(|(index, description)| {
+            if index > 0 {
+                writeln!(out)?;
             }
-        }
-    }
-    out.flush()?;
-    Failure::all(failures)
+            as_text(description, out)
+        }),
+    };
+    let printed = printed.and_then(|()| Ok(out.flush()?));
+    // A closed pipe does not hide a failure.
+    Failure::all(failures).and(printed)
 }
 
 /// A count with its noun.

@@ -85,12 +85,13 @@ pub(super) fn run(
     checks.extend(of_file);
     let replaceable = checks.iter().all(|check| check.verdict != Verdict::Blocked);
     let report = Report { cluster: facts.cluster_id, replaceable, checks };
-    match format {
-        Format::Json => output::json(out, &report)?,
-        Format::Table => print(out, &report)?,
-    }
-    out.flush()?;
-    if replaceable { Ok(()) } else { Err(Failure::Told) }
+    let printed = match format {
+        Format::Json => output::json(out, &report),
+        Format::Table => print(out, &report),
+    };
+    let printed = printed.and_then(|()| Ok(out.flush()?));
+    // A closed pipe does not hide a blocked check.
+    if replaceable { printed } else { Err(Failure::Told) }
 }
 
 fn print(out: &mut dyn Write, report: &Report) -> Result<(), Failure> {

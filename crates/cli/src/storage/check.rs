@@ -47,16 +47,17 @@ impl Check {
                 bar.finish_and_clear();
             }
         }
-        match (self.format.format, &reports[..]) {
-            (Format::Json, [report]) => output::json(out, &self.as_json(report))?,
+        let printed = match (self.format.format, &reports[..]) {
+            (Format::Json, [report]) => output::json(out, &self.as_json(report)),
             (Format::Json, several) => {
                 let all: Vec<Value> = several.iter().map(|report| self.as_json(report)).collect();
-                output::json(out, &json!({ "directories": all }))?;
+                output::json(out, &json!({ "directories": all }))
             }
-            (Format::Table, several) => several.iter().try_for_each(|report| self.print(out, report))?,
-        }
+            (Format::Table, several) => several.iter().try_for_each(|report| self.print(out, report)),
+        };
         let is_damaged = |report: &Report| report.severity() == Some(Severity::Damage);
-        if reports.iter().any(is_damaged) { Err(Failure::Told) } else { Ok(()) }
+        // A closed pipe does not hide damage.
+        if reports.iter().any(is_damaged) { Err(Failure::Told) } else { printed }
     }
 
     fn shown<'a>(&self, report: &'a Report) -> impl Iterator<Item = &'a PartitionVerdict> {

@@ -73,18 +73,22 @@ impl Trim {
                 Err(failure) => failures.push(failure),
             }
         }
+        let printed = self.print(&rows, out).and_then(|()| Ok(out.flush()?));
+        // A closed pipe does not hide a failure.
+        Failure::all(failures).and(printed)
+    }
+
+    fn print(&self, rows: &[Row], out: &mut dyn Write) -> Result<(), Failure> {
         match self.format.format {
-            Format::Json => output::json(out, &rows)?,
-            Format::Table if rows.is_empty() => {}
+            Format::Json => output::json(out, &rows),
+            Format::Table if rows.is_empty() => Ok(()),
             Format::Table => {
                 let row = |row: &Row| {
                     vec![row.topic.clone(), row.partition.to_string(), row.start_offset.to_string()]
                 };
-                output::table(out, &["TOPIC", "PARTITION", "START"], rows.iter().map(row).collect())?;
+                output::table(out, &["TOPIC", "PARTITION", "START"], rows.iter().map(row).collect())
             }
         }
-        out.flush()?;
-        Failure::all(failures)
     }
 }
 
