@@ -5,7 +5,7 @@ use std::io::Write;
 use levada_wire::StrBytes;
 use levada_wire::messages::DeleteGroupsRequest;
 
-use super::offsets;
+use super::{offsets, state};
 use crate::cluster::{Cluster, Coordinated, TopicPartition};
 use crate::failure::{Cause, Failure};
 use crate::outcomes::{Outcome, Outcomes};
@@ -67,6 +67,9 @@ impl Delete {
         let places = committed.into_keys().filter(|(topic, _)| self.topic.contains(topic));
         let places: Vec<TopicPartition> = places.collect();
         if places.is_empty() {
+            if state::describe(cluster, group)?.is_none() {
+                kafka_error::check(kafka_error::GROUP_ID_NOT_FOUND, &format!("group {group}"), None)?;
+            }
             let what = format!("group {group} has no committed offsets for {}", self.topic.join(", "));
             return Err(Failure::with_next(what, format!("levada group describe {group}")));
         }
@@ -87,3 +90,6 @@ fn delete(cluster: &mut Cluster, group: &str) -> Result<(), Failure> {
         results.try_for_each(|one| kafka_error::check(one.error_code, &doing, one.error_message.as_deref()));
     kafka_error::needing(checked, "delete", &format!("--group {group}"))
 }
+
+#[cfg(test)]
+mod tests;
