@@ -72,7 +72,7 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
     let isolation = if args.committed { Isolation::Committed } else { Isolation::Uncommitted };
     let mut at = |timestamp| cluster.offsets_at(&topics, timestamp, isolation);
     let (earliest, latest, newest) = (at(EARLIEST)?, at(LATEST)?, at(MAX_TIMESTAMP)?);
-    let asked = args.at.or_else(|| args.ago.map(|ago| time::now_ms() - ago));
+    let asked = args.at.or_else(|| args.ago.map(time::before_now));
     let then = asked.map(at).transpose()?;
     let offset =
         |found: &BTreeMap<TopicPartition, FoundOffset>, place: &TopicPartition| found.get(place)?.offset();

@@ -11,6 +11,12 @@ pub(crate) fn now_ms() -> i64 {
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }
 
+/// The moment before which this duration has begun, not before 1970: a negative time would be the
+/// name of an offset in Kafka's protocol.
+pub(crate) fn before_now(duration_ms: i64) -> i64 {
+    now_ms().saturating_sub(duration_ms).max(0)
+}
+
 /// A moment, in milliseconds since 1970: such a number itself, or a date with or without time and
 /// offset. Without offset it is UTC's.
 pub(crate) fn moment(text: &str) -> Result<i64, String> {
@@ -95,6 +101,12 @@ mod tests {
         for text in ["", "5", "a while", "-1h", "1 year", "1mo"] {
             assert!(duration(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn a_duration_does_not_reach_behind_1970() {
+        assert_eq!(before_now(duration("100000d").unwrap()), 0);
+        assert!((1_700_000_000_000..=now_ms()).contains(&before_now(0)));
     }
 
     #[test]

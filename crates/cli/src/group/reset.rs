@@ -166,7 +166,7 @@ impl FromStr for Chosen {
 
 impl GoalArgs {
     fn goal(&self) -> Goal {
-        let time = self.to_datetime.or_else(|| self.by_duration.map(|before| time::now_ms() - before));
+        let time = self.to_datetime.or_else(|| self.by_duration.map(time::before_now));
         match (self.to_offset, time, self.shift_by) {
             (Some(offset), ..) => Goal::Offset(offset),
             (_, Some(time), _) => Goal::Time(time),
