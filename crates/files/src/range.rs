@@ -29,7 +29,8 @@ impl Span {
 /// The answer to a Range field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ranges {
-    /// The whole file: the field is malformed, of another unit, or covers more than the file.
+    /// The whole file: the field is malformed, of another unit, or covers more than the file, or
+    /// the file is empty.
     Whole,
     /// One range, never empty.
     One(Span),
@@ -58,7 +59,7 @@ pub fn resolve(field: &[u8], len: u64) -> Ranges {
             return Ranges::Whole;
         }
         match one(spec, len) {
-            RequestedRange::Malformed => return Ranges::Whole,
+            RequestedRange::Malformed | RequestedRange::Empty => return Ranges::Whole,
             RequestedRange::Beyond => {}
             RequestedRange::Within(span) => {
                 spans[count] = Some(span);
@@ -86,6 +87,8 @@ fn list(field: &[u8]) -> Option<&[u8]> {
 enum RequestedRange {
     Malformed,
     Beyond,
+    /// The start of an empty file, which no Content-Range can express.
+    Empty,
     Within(Span),
 }
 
@@ -93,7 +96,13 @@ fn one(spec: &[u8], len: u64) -> RequestedRange {
     let Some(dash) = memchr::memchr(b'-', spec) else { return RequestedRange::Malformed };
     let (first, last) = (&spec[..dash], &spec[dash + 1..]);
     let within = |start: u64, end: u64| {
-        if start < end { RequestedRange::Within(Span { start, end }) } else { RequestedRange::Beyond }
+        if start < end {
+            RequestedRange::Within(Span { start, end })
+        } else if len == 0 && start == 0 {
+            RequestedRange::Empty
+        } else {
+            RequestedRange::Beyond
+        }
     };
     match (number(first), number(last)) {
         (Number::None, Number::Is(suffix)) => within(len.saturating_sub(suffix), len),

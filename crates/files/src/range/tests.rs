@@ -25,7 +25,14 @@ fn a_range_is_cut_at_the_end_of_the_file() {
     }
     let spans = vec![Span { start: 500, end: 601 }, Span { start: 9999, end: 10000 }];
     assert_eq!(resolve(b"bytes= 500-600 , -1", 10000), Ranges::Many(spans));
-    assert_eq!(resolve(b"bytes=0-", 0), Ranges::Unsatisfiable);
+}
+
+#[test]
+fn a_range_from_the_start_of_an_empty_file_is_the_file() {
+    for field in ["bytes=0-", "bytes=0-99", "bytes=-5", "bytes=0-,1-"] {
+        assert_eq!(resolve(field.as_bytes(), 0), Ranges::Whole, "{field}");
+    }
+    assert_eq!(resolve(b"bytes=1-", 0), Ranges::Unsatisfiable);
 }
 
 #[test]
