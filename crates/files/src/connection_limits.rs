@@ -56,10 +56,17 @@ impl ConnectionLimits {
             *count += 1;
         }
         taken.total += 1;
+        let is_more_free = taken.total < self.most;
+        drop(taken);
+        if is_more_free {
+            // Places that were freed at once have woken only one of the waits.
+            self.freed.notify_one();
+        }
         Ok(ConnectionPermit { connections: self.clone(), address })
     }
 
-    /// Completes when a connection has closed since the last wait.
+    /// Completes when a connection has closed since the last wait, or another connection has left
+    /// a place free.
     pub(crate) async fn freed(&self) {
         self.freed.notified().await;
     }

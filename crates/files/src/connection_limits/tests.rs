@@ -1,6 +1,9 @@
 //! Places, taken and given back.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::time::Duration;
+
+use tokio::time::timeout;
 
 use super::{ConnectionLimits, Full};
 
@@ -19,4 +22,16 @@ fn a_place_is_free_again_when_its_connection_has_gone() {
     drop(held);
     assert!(connections.taken.lock().by_address.is_empty());
     assert_eq!(connections.taken.lock().total, 0);
+}
+
+#[tokio::test]
+async fn places_that_become_free_at_once_end_every_wait() {
+    let connections = ConnectionLimits::new(2, 2);
+    drop([connections.take(None).unwrap(), connections.take(None).unwrap()]);
+    let mut held = Vec::new();
+    for wait in [connections.freed(), connections.freed()] {
+        timeout(Duration::from_secs(10), wait).await.expect("a place is free");
+        held.push(connections.take(None).unwrap());
+    }
+    assert_eq!(connections.take(None).unwrap_err(), Full::All);
 }
