@@ -10,7 +10,7 @@ mod transactions;
 use bytes::Bytes;
 use levada_wire::Uuid;
 
-use super::{Coordinator, ListFilter, Replayed};
+use super::{Coordinator, ListFilter, Replayed, Room};
 use crate::clock::Now;
 use crate::group::config::GroupConfig;
 use crate::group::error::GroupError;
@@ -289,6 +289,18 @@ fn groups_are_listed_by_state_and_type() {
     check(&[" EMPTY "], &["Classic"], &["simple"]);
     check(&["Stable", "Empty"], &["consumer"], &[]);
     check(&["Dead"], &[], &[]);
+}
+
+#[test]
+fn a_group_with_a_long_id_is_left_out_of_the_metrics() {
+    let mut rig = Rig::new(config());
+    rig.commit(commit("simple", "t", 1)).unwrap();
+    rig.commit(commit(&"g".repeat(257), "t", 1)).unwrap();
+    let mut room = Room { groups: 10, offsets: 10, id_bytes: 256 };
+    let (groups, left_out) = rig.coordinator.monitored(&mut room);
+    let ids: Vec<&str> = groups.iter().map(|group| group.listed.group_id.as_str()).collect();
+    assert_eq!((ids, left_out), (vec!["simple"], 1));
+    assert_eq!((room.groups, room.offsets), (9, 9));
 }
 
 #[test]

@@ -155,6 +155,8 @@ pub struct Room {
     pub groups: usize,
     /// Committed offsets of all groups.
     pub offsets: usize,
+    /// Bytes of the id of a group at most; a group with a longer id is not listed.
+    pub id_bytes: usize,
 }
 
 impl Coordinator {
@@ -167,7 +169,9 @@ impl Coordinator {
         let classic = self.groups.values().map(|group| (group.listed(), group.counts()));
         let consumer = self.consumers.values().map(|group| (group.listed(), group.counts()));
         let all = self.groups.len() + self.consumers.len();
-        let taken = classic.chain(consumer).take(room.groups).map(|(listed, (members, rebalances))| {
+        let id_bytes_max = room.id_bytes;
+        let named = classic.chain(consumer).filter(|(listed, _)| listed.group_id.len() <= id_bytes_max);
+        let taken = named.take(room.groups).map(|(listed, (members, rebalances))| {
             let offsets = self.offsets.committed(&listed.group_id).take(room.offsets);
             let offsets: Vec<_> =
                 offsets.map(|(topic, index, offset)| (topic.to_owned(), index, offset)).collect();

@@ -11,11 +11,15 @@ use crate::web::{GroupState, GroupStates, Lag, TransactionStates};
 const GROUPS_MAX: usize = 1_000;
 const OFFSETS_MAX: usize = 10_000;
 
+/// Bytes of the id of a group that a scrape shows. Each committed offset repeats the id, and Kafka
+/// allows 32 KiB.
+const ID_BYTES_MAX: usize = 256;
+
 /// Most committed offsets with a lag in seconds: each needs a lookup in a log.
 const TIMES_MAX: usize = 2_000;
 
 pub(super) fn groups(broker: &Broker) -> GroupStates {
-    let mut room = Room { groups: GROUPS_MAX, offsets: OFFSETS_MAX };
+    let mut room = Room { groups: GROUPS_MAX, offsets: OFFSETS_MAX, id_bytes: ID_BYTES_MAX };
     let listed = broker.coordinators().groups().view_all(|coordinator| coordinator.monitored(&mut room));
     let (mut times, now_ms) = (TIMES_MAX, now_ms());
     let mut states = GroupStates::default();
