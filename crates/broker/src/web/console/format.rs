@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC};
+use serde::de::IgnoredAny;
 
 /// Characters of a name that a link contains unescaped.
 const IN_LINK: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
@@ -111,23 +112,56 @@ pub(super) fn shown(bytes: &[u8], most: usize) -> Shown {
     };
     let printable = |text: &&str| !text.chars().any(|one| one.is_control() && !"\n\r\t".contains(one));
     match text.filter(printable) {
-        Some(text) => {
-            match indented(text).filter(|json| left_out == 0 && json.len() <= INDENTED * text.len()) {
-                Some(json) => Shown { form: "json", text: json, left_out },
-                None => Shown { form: "text", text: text.to_owned(), left_out: bytes.len() - text.len() },
-            }
-        }
+        Some(text) => match (left_out == 0).then(|| indented(text)).flatten() {
+            Some(json) => Shown { form: "json", text: json, left_out },
+            None => Shown { form: "text", text: text.to_owned(), left_out: bytes.len() - text.len() },
+        },
         None => hex(bytes, most / 4),
     }
 }
 
-/// JSON with indents; none for text that is not an object or array.
+/// JSON with indents; none for text that is not an object or array, or that becomes too long.
+///
+/// Only the space between the tokens changes: a value would lose digits of its numbers, the order
+/// of its fields, and fields that come twice.
 fn indented(text: &str) -> Option<String> {
     if !text.trim_start().starts_with(['{', '[']) {
         return None;
     }
-    let value: serde_json::Value = serde_json::from_str(text).ok()?;
-    serde_json::to_string_pretty(&value).ok()
+    serde_json::from_str::<IgnoredAny>(text).ok()?;
+    let mut json = String::with_capacity(2 * text.len());
+    let (mut depth, mut is_quoted, mut is_escaped) = (0_usize, false, false);
+    // True if the next token begins a line: behind an opening bracket or a comma.
+    let mut is_opened = false;
+    for letter in text.chars() {
+        if is_quoted {
+            json.push(letter);
+            is_quoted = is_escaped || letter != '"';
+            is_escaped = !is_escaped && letter == '\\';
+            continue;
+        }
+        let is_end = matches!(letter, '}' | ']');
+        if letter.is_ascii_whitespace() {
+            continue;
+        }
+        depth = depth.saturating_sub(usize::from(is_end));
+        if is_opened != is_end {
+            json.push('\n');
+            json.extend(std::iter::repeat_n("  ", depth));
+        }
+        json.push(letter);
+        is_opened = matches!(letter, '{' | '[' | ',');
+        depth += usize::from(matches!(letter, '{' | '['));
+        match letter {
+            ':' => json.push(' '),
+            '"' => is_quoted = true,
+            _ => {}
+        }
+        if json.len() > INDENTED * text.len() {
+            return None;
+        }
+    }
+    Some(json)
 }
 
 /// Sixteen bytes a line: their position, their digits, and their ASCII characters.

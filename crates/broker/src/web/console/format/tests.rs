@@ -41,6 +41,23 @@ fn bytes_of_a_record_are_shown_in_the_form_that_fits() {
 }
 
 #[test]
+fn json_keeps_its_digits_its_order_and_its_repeated_fields() {
+    let value = r#"{"z":12345678901234567890.10,"a":1e400, "z":[],"s":"{\"x\\\",[ 1]", "o":{ }}"#;
+    let expected = [
+        "{",
+        "  \"z\": 12345678901234567890.10,",
+        "  \"a\": 1e400,",
+        "  \"z\": [],",
+        "  \"s\": \"{\\\"x\\\\\\\",[ 1]\",",
+        "  \"o\": {}",
+        "}",
+    ];
+    let json = shown(value.as_bytes(), 4096);
+    assert_eq!((json.form, json.text.as_str()), ("json", expected.join("\n").as_str()));
+    assert_eq!(shown(b"{\"a\":1} x", 100).form, "text");
+}
+
+#[test]
 fn deep_json_is_no_page_of_indents() {
     let deep = format!("{}{}1{}", "[".repeat(100), "1,".repeat(1000), "]".repeat(100));
     let shown = shown(deep.as_bytes(), 4096);
