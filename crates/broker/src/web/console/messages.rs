@@ -12,7 +12,7 @@ use super::elsewhere::leaders;
 use super::failure::Failed;
 use super::fields::Fields;
 use super::layout::{self, Page, Section, choice, field, notice, table};
-use super::question::{EARLIEST, LATEST};
+use super::question::{EARLIEST, LATEST, within};
 use super::records::{Filter, Found, Looked, Part, Wanted};
 use super::topic::{Tab, tabs};
 use super::visitor::{Visit, Visiting, Visitor};
@@ -139,10 +139,10 @@ async fn positions(
         let (start, end) = (first.get(&place).copied()?, last.get(&place).copied()?);
         let position = match fields.text("from") {
             "start" => start,
-            "offset" => offset.clamp(start, end),
+            "offset" => within(offset, (start, end)),
             // No record is so late.
             "time" => timed.get(&place).copied().filter(|offset| *offset >= 0).unwrap_or(end),
-            "tail" => resumed.get(index).map_or(end, |offset| (*offset).clamp(start, end)),
+            "tail" => resumed.get(index).map_or(end, |offset| within(*offset, (start, end))),
             _ => (end - limit).max(start),
         };
         Some((*index, position))
@@ -241,3 +241,6 @@ fn part(part: Option<&Part>, absent: &str) -> Markup {
         @if shown.left_out > 0 { span.hint { (format::bytes(shown.left_out as u64)) " more are not shown" } }
     }
 }
+
+#[cfg(test)]
+mod tests;

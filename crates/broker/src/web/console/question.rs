@@ -27,6 +27,12 @@ use crate::security::acl::Operation;
 pub(super) const EARLIEST: i64 = -2;
 pub(super) const LATEST: i64 = -1;
 
+/// The nearest offset between the start and the end of a log. The ends come from two requests: the
+/// end is before the start if the topic was created again in between.
+pub(super) fn within(offset: i64, (start, end): (i64, i64)) -> i64 {
+    offset.min(end).max(start)
+}
+
 /// A topic's name and the number of a partition.
 pub(super) type Place = (String, i32);
 

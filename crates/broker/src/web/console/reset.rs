@@ -17,7 +17,7 @@ use super::failure::{Failed, Needing as _, check};
 use super::fields::Fields;
 use super::groups::group_link;
 use super::layout::{self, Page, Section, choice, field, notice, proof, table};
-use super::question::{EARLIEST, LATEST, Place};
+use super::question::{EARLIEST, LATEST, Place, within};
 use super::visitor::{Visit, Visiting, Visitor};
 use super::{Console, format};
 
@@ -215,7 +215,7 @@ async fn moves(console: &Console, visitor: &Visitor, fields: &Fields) -> Result<
             "time" => timed.get(&one.place).copied().filter(|offset| *offset >= 0).unwrap_or(end),
             _ => end,
         };
-        Some(Move { old: one.offset, new: new.clamp(start, end), place: one.place })
+        Some(Move { old: one.offset, new: within(new, (start, end)), place: one.place })
     });
     Ok(planned.collect())
 }
