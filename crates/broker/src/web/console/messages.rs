@@ -12,7 +12,7 @@ use super::elsewhere::leaders;
 use super::failure::Failed;
 use super::fields::Fields;
 use super::layout::{self, Page, Section, choice, field, notice, table};
-use super::question::{EARLIEST, LATEST, within};
+use super::question::{EARLIEST, LATEST, Place, within};
 use super::records::{Filter, Found, Looked, Part, Wanted};
 use super::topic::{Tab, tabs};
 use super::visitor::{Visit, Visiting, Visitor};
@@ -28,7 +28,7 @@ const SEARCH_BYTES: u64 = 16 << 20;
 /// Longest text of a filter: a long one makes the search in large values slow.
 const FILTER_BYTES_MAX: usize = 1024;
 /// Partitions that one page reads.
-const PAGE_PARTITIONS: usize = 64;
+pub(super) const PAGE_PARTITIONS: usize = 64;
 
 /// Columns of a table of records.
 pub(super) const COLUMNS: [&str; 7] =
@@ -101,14 +101,15 @@ pub(super) async fn wanted(
     }
     let cut = indexes.len() > PAGE_PARTITIONS;
     indexes.truncate(PAGE_PARTITIONS);
-    let positions = positions(console, visitor, (name, &indexes, fields)).await?;
     let text = |name: &str| match fields.raw(name).as_bytes() {
         text if text.len() <= FILTER_BYTES_MAX => Ok(text.to_vec()),
         _ => Err(Failed::Input(format!("{name}: a filter has at most {FILTER_BYTES_MAX} bytes"))),
     };
     let filter = Filter { key: text("key")?, value: text("value")?, header: text("header")? };
+    let positions = positions(console, visitor, (name, &indexes, fields)).await?;
     let committed_only = fields.text("isolation") != "all";
-    Ok((Wanted { topic: name.to_owned(), positions, filter, committed_only, wait_ms: 0 }, cut))
+    let wanted = Wanted { topic: name.to_owned(), positions, filter, committed_only, wait_ms: 0, first: 0 };
+    Ok((wanted, cut))
 }
 
 async fn positions(
@@ -134,20 +135,42 @@ async fn positions(
     let resumed = tail::positions(fields.text(tail::POSITIONS));
     let limit = i64::try_from(limit(fields)?).unwrap_or(0);
     let offset = fields.number::<i64>("offset")?.unwrap_or(0);
-    let position = |index: &i32| {
+    let ends = indexes.iter().filter_map(|index| {
         let place = (name.to_owned(), *index);
-        let (start, end) = (first.get(&place).copied()?, last.get(&place).copied()?);
+        Some((place.clone(), (first.get(&place).copied()?, last.get(&place).copied()?)))
+    });
+    let ends: BTreeMap<Place, (i64, i64)> = ends.collect();
+    let is_filtered = ["key", "value", "header"].iter().any(|name| !fields.raw(name).is_empty());
+    let lengths = ends.values().map(|(start, end)| end - start);
+    let share = if is_filtered { limit } else { share(limit, lengths) };
+    let position = |(place, (start, end)): (Place, (i64, i64))| {
         let position = match fields.text("from") {
             "start" => start,
             "offset" => within(offset, (start, end)),
             // No record is so late.
             "time" => timed.get(&place).copied().filter(|offset| *offset >= 0).unwrap_or(end),
-            "tail" => resumed.get(index).map_or(end, |offset| within(*offset, (start, end))),
-            _ => (end - limit).max(start),
+            "tail" => resumed.get(&place.1).map_or(end, |offset| within(*offset, (start, end))),
+            _ => within(end - share, (start, end)),
         };
-        Some((*index, position))
+        (place.1, position)
     };
-    Ok(indexes.iter().filter_map(position).collect())
+    Ok(ends.into_iter().map(position).collect())
+}
+
+/// Number of the last offsets of each log, rounded up, that are `limit` in total, or all offsets if
+/// the logs have fewer.
+fn share(limit: i64, lengths: impl Iterator<Item = i64>) -> i64 {
+    let mut lengths: Vec<i64> = lengths.map(|length| length.max(0)).collect();
+    lengths.sort_unstable();
+    let (mut left, mut count) = (limit, i64::try_from(lengths.len()).unwrap_or(i64::MAX));
+    for length in lengths {
+        let share = left.saturating_add(count - 1) / count;
+        if length >= share {
+            return share;
+        }
+        (left, count) = (left - length, count - 1);
+    }
+    limit
 }
 
 fn limit(fields: &Fields) -> Result<usize, Failed> {
@@ -161,10 +184,13 @@ async fn found(
 ) -> Result<Markup, Failed> {
     let (mut wanted, cut) = wanted(console, visitor, (name, fields)).await?;
     let limit = limit(fields)?;
+    let from_end = !["start", "offset", "time"].contains(&fields.text("from"));
     let bytes_max = if wanted.filter.is_empty() { PAGE_BYTES } else { SEARCH_BYTES };
+    // The parts of the partitions are rounded up: the page leaves the oldest records out.
+    let most = if from_end { limit + wanted.positions.len() } else { limit };
     let mut all = Looked::default();
-    while all.found.len() < limit && all.cost < bytes_max {
-        let looked = console.look(&visitor.caller, &mut wanted, limit - all.found.len()).await?;
+    while all.found.len() < most && all.cost < bytes_max {
+        let looked = console.look(&visitor.caller, &mut wanted, most - all.found.len()).await?;
         let done = looked.bytes == 0;
         all.records += looked.records;
         all.bytes += looked.bytes;
@@ -175,9 +201,9 @@ async fn found(
             break;
         }
     }
-    let from_end = !["start", "offset", "time"].contains(&fields.text("from"));
     if from_end {
         all.found.sort_by_key(|one| (std::cmp::Reverse(one.timestamp_ms), one.partition, -one.offset));
+        all.found.truncate(limit);
     } else {
         all.found.sort_by_key(|one| (one.partition, one.offset));
     }

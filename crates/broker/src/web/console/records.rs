@@ -51,6 +51,9 @@ pub(super) struct Wanted {
     pub(super) committed_only: bool,
     /// Time to wait for the first record, ms.
     pub(super) wait_ms: i32,
+    /// The partition with which the next read begins. An answer has a batch of any size of the
+    /// first partition with records only: the partitions take turns.
+    pub(super) first: i32,
 }
 
 /// A record with its place, as a page shows it: it keeps nothing of its batch in memory, which may
@@ -156,17 +159,13 @@ impl Console {
         }
         let turn = self.reads.clone().acquire_owned().await.expect("the semaphore is never closed");
         let mut reader = wanted.clone();
-        let (looked, positions) = off_shard(move || {
+        let (looked, reader) = off_shard(move || {
             // Up to the end, also if the page is closed before.
             let _turn = turn;
-            let mut looked = Looked::default();
-            for data in partitions {
-                reader.take(data, (most, &mut looked));
-            }
-            (looked, reader.positions)
+            (reader.take_all(partitions, most), reader)
         })
         .await;
-        wanted.positions = positions;
+        *wanted = reader;
         Ok(looked)
     }
 }
@@ -182,7 +181,8 @@ fn request(wanted: &Wanted) -> FetchRequest {
     };
     let mut topic = FetchTopic::default();
     topic.topic = StrBytes::from(wanted.topic.as_str());
-    topic.partitions = wanted.positions.iter().map(partition).collect();
+    let (before, from) = (wanted.positions.range(..wanted.first), wanted.positions.range(wanted.first..));
+    topic.partitions = from.chain(before).map(partition).collect();
     let mut request = FetchRequest::default();
     request.replica_id = -1;
     request.max_wait_ms = wanted.wait_ms;
@@ -196,6 +196,24 @@ fn request(wanted: &Wanted) -> FetchRequest {
 }
 
 impl Wanted {
+    /// Takes at most `most` records of an answer: of each partition with records an equal part of
+    /// those that the partitions before it have left.
+    fn take_all(&mut self, mut partitions: Vec<PartitionData>, most: usize) -> Looked {
+        let mut looked = Looked::default();
+        partitions.retain(|data| data.records.as_ref().is_some_and(|records| !records.is_empty()));
+        let (count, mut next) = (partitions.len(), None);
+        for (at, data) in partitions.into_iter().enumerate() {
+            let (index, before) = (data.partition_index, looked.bytes);
+            let share = (most - looked.found.len()).div_ceil(count - at);
+            self.take(data, (looked.found.len() + share, &mut looked));
+            if looked.bytes > before {
+                next.get_or_insert(index.saturating_add(1));
+            }
+        }
+        self.first = next.unwrap_or(self.first);
+        looked
+    }
+
     /// Takes the records of one partition's answer.
     fn take(&mut self, data: PartitionData, (most, looked): (usize, &mut Looked)) {
         let partition = data.partition_index;

@@ -19,7 +19,7 @@ use super::failure::Failed;
 use super::fields::Fields;
 use super::layout::table;
 use super::live::{self, Feed};
-use super::messages::{COLUMNS, wanted};
+use super::messages::{COLUMNS, PAGE_PARTITIONS, wanted};
 use super::records::{Found, Part};
 use super::visitor::{Visit, Visiting, Visitor};
 use super::{Console, format};
@@ -32,8 +32,8 @@ const LAST_EVENT: &str = "last-event-id";
 /// Time that a followed topic is waited for at once, and pause between two events of a busy one.
 const WAIT_MS: i32 = 2000;
 const PAUSE: Duration = Duration::from_millis(250);
-/// Records of one event.
-const EVENT_RECORDS: usize = 50;
+/// Records of one event: at least one of each partition that has some.
+const EVENT_RECORDS: usize = PAGE_PARTITIONS;
 
 /// The part of the page of messages that the stream fills.
 pub(super) fn section(name: &str, fields: &Fields) -> Markup {

@@ -12,6 +12,7 @@ fn wanted(position: i64) -> Wanted {
         filter: Filter::default(),
         committed_only: true,
         wait_ms: 0,
+        first: 0,
     }
 }
 
@@ -94,6 +95,43 @@ fn records_of_aborted_transactions_and_markers_are_left_out() {
     committed.take(data(&batches, &[(7, 0)]), (10, &mut looked));
     assert_eq!(values(&looked), [(1, "committed".into()), (3, "later".into())]);
     assert_eq!(committed.positions[&0], 5, "the markers have been passed");
+}
+
+fn of_partition(index: i32, batches: &[Bytes]) -> PartitionData {
+    let mut data = data(batches, &[]);
+    data.partition_index = index;
+    data
+}
+
+#[test]
+fn a_busy_partition_does_not_hide_the_others() {
+    let busy = || of_partition(0, &[plain(0, &["a", "b", "c", "d", "e", "f"])]);
+    let mut wanted = wanted(0);
+    wanted.positions.extend([(1, 0), (2, 0)]);
+    let looked = wanted.take_all(vec![busy(), of_partition(1, &[]), of_partition(2, &[plain(0, &["x"])])], 4);
+    let places =
+        |looked: &Looked| looked.found.iter().map(|one| (one.partition, one.offset)).collect::<Vec<_>>();
+    assert_eq!(places(&looked), [(0, 0), (0, 1), (2, 0)]);
+    assert_eq!(wanted.positions, BTreeMap::from([(0, 2), (1, 0), (2, 1)]));
+    // The busy partition gets the part that the others leave.
+    let rest = wanted.take_all(vec![busy(), of_partition(1, &[]), of_partition(2, &[])], 4);
+    assert_eq!(places(&rest), [(0, 2), (0, 3), (0, 4), (0, 5)]);
+}
+
+#[test]
+fn partitions_take_turns_to_be_first_in_a_read() {
+    let mut wanted = wanted(0);
+    wanted.positions.extend([(1, 0), (2, 0)]);
+    let asked = |wanted: &Wanted| {
+        request(wanted).topics[0].partitions.iter().map(|one| one.partition).collect::<Vec<_>>()
+    };
+    assert_eq!(asked(&wanted), [0, 1, 2]);
+    wanted.take_all(vec![of_partition(0, &[plain(0, &["a"])]), of_partition(2, &[plain(0, &["b"])])], 4);
+    assert_eq!(asked(&wanted), [1, 2, 0]);
+    wanted.take_all(vec![of_partition(2, &[plain(1, &["c"])])], 4);
+    assert_eq!(asked(&wanted), [0, 1, 2], "behind the last comes the first");
+    wanted.take_all(Vec::new(), 4);
+    assert_eq!(asked(&wanted), [0, 1, 2]);
 }
 
 #[test]
