@@ -23,6 +23,7 @@ pub use crate::replica::{CleanerStats, RecoveryProgress, ReplicationState, Work}
 pub use crate::stats::Stats;
 
 use std::net::{IpAddr, SocketAddr, TcpListener, ToSocketAddrs};
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -54,9 +55,11 @@ use crate::tasks::{caught, guarded, spawn_restarted};
 const CONNECTIONS_MAX: u64 = 64;
 const DESCRIPTORS_PART: u64 = 16;
 
-/// Time limits of the head of a request, with the wait for it, and of a connection as a whole.
+/// Time limits of the head of a request, with the wait for it, of a connection as a whole, and of a
+/// response that has begun when the connection has had its time.
 const HEAD_TIME: Duration = Duration::from_secs(10);
 const CONNECTION_TIME: Duration = Duration::from_secs(300);
+const LAST_RESPONSE_TIME: Duration = Duration::from_secs(30);
 
 /// Memory of a connection for the heads of its requests.
 const BUFFER_BYTES: usize = 64 * 1024;
@@ -221,18 +224,20 @@ async fn serve(
     let most = (descriptors::limit() / DESCRIPTORS_PART).clamp(4, CONNECTIONS_MAX);
     let places = Arc::new(Semaphore::new(usize::try_from(most).expect("at most 64")));
     spawn_restarted("accepting of HTTP connections", move || {
-        accept((listener.clone(), places.clone()), router.clone(), source.clone())
+        accept((listener.clone(), places.clone()), router.clone(), source.clone(), CONNECTION_TIME)
     });
     // The sender is dropped: the error is the signal.
     let _ = stopped.await;
     Ok(())
 }
 
-/// Accepts as many connections as there are places; more wait in the backlog.
+/// Accepts as many connections as there are places; more wait in the backlog. A connection takes
+/// requests for `life`.
 async fn accept(
     (listener, places): (Rc<tokio::net::TcpListener>, Arc<Semaphore>),
     router: Router,
     source: Arc<dyn Source>,
+    life: Duration,
 ) {
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME).max_buf_size(BUFFER_BYTES);
@@ -251,8 +256,13 @@ async fn accept(
         let source = source.clone();
         let served = async move {
             let _counted = source.stats().http_connection();
-            // A connection that fails or takes too long is closed.
-            let _ = tokio::time::timeout(CONNECTION_TIME, connection).await;
+            let mut connection = pin!(connection);
+            // A connection that fails or takes too long is closed, but not within a response: the
+            // client would not know if its request was carried out.
+            if tokio::time::timeout(life, connection.as_mut()).await.is_err() {
+                connection.as_mut().graceful_shutdown();
+                let _ = tokio::time::timeout(LAST_RESPONSE_TIME, connection).await;
+            }
         };
         tokio::task::spawn_local(async move {
             // A panic has its line of the log, and ends this connection alone.

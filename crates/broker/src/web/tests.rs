@@ -444,6 +444,33 @@ fn stopping_does_not_wait_for_idle_connections() {
 }
 
 #[test]
+fn a_connection_that_has_had_its_time_ends_behind_its_response() {
+    let slow = || async {
+        tokio::time::sleep(Duration::from_millis(400)).await;
+        "done"
+    };
+    let router = Router::new().route("/slow", routing::get(slow));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let answer = LocalSet::new().block_on(&runtime, async {
+        let listener = Rc::new(tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap());
+        let address = listener.local_addr().unwrap();
+        let places = Arc::new(Semaphore::new(1));
+        let life = Duration::from_millis(50);
+        tokio::task::spawn_local(accept((listener, places), router, Arc::new(Fake::default()), life));
+        let asked = tokio::task::spawn_blocking(move || {
+            let mut stream = TcpStream::connect(address).unwrap();
+            write!(stream, "GET /slow HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).unwrap();
+            answer
+        });
+        asked.await.unwrap()
+    });
+    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.ends_with("\r\n\r\ndone"), "{answer}");
+    assert!(answer.contains("connection: close\r\n"), "{answer}");
+}
+
+#[test]
 fn a_taken_port_is_named() {
     let (fake, server) = start();
     let listen = HostPort { host: "127.0.0.1".to_owned(), port: server.address().port() };
