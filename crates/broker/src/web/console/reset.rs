@@ -145,16 +145,15 @@ async fn plan_page(console: &Console, visitor: &Visitor, fields: &Fields) -> Res
         );
         return Err(Failed::Input(text));
     }
-    let skipped: i64 = moves.iter().map(|one| (one.new - one.old).max(0)).sum();
-    let again: i64 = moves.iter().map(|one| (one.old - one.new).max(0)).sum();
+    let (skipped, again) = change(&moves);
     let content = html! {
         p { "Group " (group_link(id)) ": nothing has changed yet." }
         @if !group.members.is_empty() {
             (notice("warn", format!("{} members consume in the group. The broker refuses the reset until its consumers have stopped.", group.members.len())))
         }
         p {
-            "The group skips " strong { (format::count(i128::from(skipped))) } " records and reads "
-            strong { (format::count(i128::from(again))) } " again."
+            "The group skips " strong { (format::count(skipped)) } " records and reads "
+            strong { (format::count(again)) } " again."
         }
         (table(&["Topic", "#Partition", "#Committed now", "#After the reset", "#Change"], html! {
             @for one in &moves {
@@ -178,6 +177,14 @@ async fn plan_page(console: &Console, visitor: &Visitor, fields: &Fields) -> Res
         }
     };
     Ok(Page::new(Section::Groups, "Plan of a reset", content))
+}
+
+/// Records that a plan skips, and records that it reads again.
+fn change(moves: &[Move]) -> (i128, i128) {
+    // A client may have committed any offset: the sum can exceed the largest one.
+    let forward = |one: &Move| i128::from(one.new) - i128::from(one.old);
+    let skipped = moves.iter().map(|one| forward(one).max(0)).sum();
+    (skipped, moves.iter().map(|one| (-forward(one)).max(0)).sum())
 }
 
 async fn moves(console: &Console, visitor: &Visitor, fields: &Fields) -> Result<Vec<Move>, Failed> {

@@ -1,6 +1,6 @@
 //! Tests of the plan in a form.
 
-use super::Move;
+use super::{Move, change};
 
 #[test]
 fn a_move_survives_the_form_and_a_malformed_one_does_not() {
@@ -10,4 +10,11 @@ fn a_move_survives_the_form_and_a_malformed_one_does_not() {
     for text in ["", "t", "t/0/1", "t/0/1/2/3", "t/x/1/2", "t/0/1/99999999999999999999"] {
         assert!(Move::decoded(text).is_none(), "{text}");
     }
+}
+
+#[test]
+fn a_plan_of_offsets_at_the_end_of_all_numbers_has_its_sum() {
+    let one = |old, new| Move { place: ("t".to_owned(), 0), old, new };
+    let moves = [one(i64::MAX, 0), one(i64::MAX, 5), one(3, 10)];
+    assert_eq!(change(&moves), (7, 2 * i128::from(i64::MAX) - 5));
 }
