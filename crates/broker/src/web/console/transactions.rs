@@ -8,6 +8,7 @@ use axum::extract::State;
 use axum::response::Response;
 use levada_wire::StrBytes;
 use levada_wire::messages::describe_transactions_response::TransactionState;
+use levada_wire::messages::list_transactions_response::TransactionState as ListedTransaction;
 use levada_wire::messages::{DescribeTransactionsRequest, InitProducerIdRequest, ListTransactionsRequest};
 use maud::{Markup, html};
 
@@ -35,16 +36,13 @@ pub(super) async fn list(
 
 async fn page(console: &Console, visitor: &Visitor, fields: &Fields) -> Result<Page, Failed> {
     let (search, which) = (fields.text("search").to_lowercase(), fields.text("which"));
-    let known = states(console, visitor).await?;
+    let (mut shown, is_cut) = states(console, visitor, (&search, which)).await?;
+    // A transaction may have ended since.
+    shown.retain(|one| which == "all" || one.transaction_state.as_str() == ONGOING);
     let hanging = hanging::section(console, visitor).await?;
     let effect = "Transactional ids with their coordinator there are not in this list.";
     let leaders = console.leaders_of(hanging::COORDINATORS);
     let elsewhere = console.elsewhere(visitor, leaders, effect).await?;
-    let wanted = |one: &&TransactionState| {
-        one.transactional_id.to_lowercase().contains(&search)
-            && (which == "all" || one.transaction_state.as_str() == ONGOING)
-    };
-    let shown: Vec<&TransactionState> = known.iter().filter(wanted).collect();
     let kinds = [("", "open"), ("all", "all ids")];
     let content = html! {
         (layout::done(fields.text("done")))
@@ -54,7 +52,7 @@ async fn page(console: &Console, visitor: &Visitor, fields: &Fields) -> Result<P
             (field("Transactions", choice("which", kinds, which)))
             button { "Search" }
         }
-        @if known.len() >= IDS_MAX { (notice("warn", format!("The first {IDS_MAX} transactional ids are shown; levada transaction list has all."))) }
+        @if is_cut { (notice("warn", format!("The first {IDS_MAX} transactional ids are shown; levada transaction list has all."))) }
         (table(&["Transactional id", "State", "Open since (UTC)", "Timeout", "Producer", "Partitions", "Abort"], html! {
             @for one in &shown { (row(visitor, one)) }
             @if shown.is_empty() { tr { td colspan="7" { "No transaction is open." } } }
@@ -104,24 +102,37 @@ fn places(one: &TransactionState) -> impl Iterator<Item = (&str, i32)> {
         .flat_map(|topic| topic.partitions.iter().map(|partition| (topic.topic.as_str(), *partition)))
 }
 
-/// Transactional ids that the visitor may describe, open transactions first.
-async fn states(console: &Console, visitor: &Visitor) -> Result<Vec<TransactionState>, Failed> {
+/// The first transactional ids that a search finds among those that the visitor may describe, open
+/// transactions first; the flag is true if it finds more.
+async fn states(
+    console: &Console,
+    visitor: &Visitor,
+    search: (&str, &str),
+) -> Result<(Vec<TransactionState>, bool), Failed> {
     let mut request = ListTransactionsRequest::default();
     request.duration_filter = -1;
     let listed = console.desk.ask(&visitor.caller, &request).await?;
     check(listed.error_code, None, || "list the transactions".to_owned())?;
-    let mut listed = listed.transaction_states;
-    listed.sort_by_key(|one| {
-        (one.transaction_state.as_str() != ONGOING, one.transactional_id.as_str().to_owned())
-    });
     let mut request = DescribeTransactionsRequest::default();
-    request.transactional_ids = listed.into_iter().take(IDS_MAX).map(|one| one.transactional_id).collect();
+    let (ids, is_cut) = found(listed.transaction_states, search);
+    request.transactional_ids = ids;
     if request.transactional_ids.is_empty() {
-        return Ok(Vec::new());
+        return Ok((Vec::new(), false));
     }
     let mut described = console.desk.ask(&visitor.caller, &request).await?.transaction_states;
     described.retain(|one| one.error_code == 0);
-    Ok(described)
+    Ok((described, is_cut))
+}
+
+/// The first ids that a search for a text finds, of open transactions or of all, open ones first;
+/// the flag is true if it finds more.
+fn found(mut listed: Vec<ListedTransaction>, (text, which): (&str, &str)) -> (Vec<StrBytes>, bool) {
+    let is_open = |one: &ListedTransaction| one.transaction_state.as_str() == ONGOING;
+    listed
+        .retain(|one| (which == "all" || is_open(one)) && one.transactional_id.to_lowercase().contains(text));
+    listed.sort_by_key(|one| (!is_open(one), one.transactional_id.as_str().to_owned()));
+    let is_cut = listed.len() > IDS_MAX;
+    (listed.into_iter().take(IDS_MAX).map(|one| one.transactional_id).collect(), is_cut)
 }
 
 /// Aborts the open transaction of an id, and fences its producer.
@@ -156,3 +167,6 @@ async fn abort_id(console: &Console, visitor: &Visitor, fields: &Fields) -> Resu
     }
     Err(Failed::Redirect("/transactions?done=aborted".to_owned()))
 }
+
+#[cfg(test)]
+mod tests;
