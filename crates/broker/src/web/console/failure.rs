@@ -110,14 +110,32 @@ fn next(user: &str, needs: Option<&Needs>) -> Markup {
     let Some(Needs { operation, resource }) = needs else {
         return html! { p { "Next: log in as another user, or have an entry added by levada acl." } };
     };
-    let words = match resource.trim_start_matches("--").split_once(' ') {
-        Some((kind, name)) => format!("{} {name}", kind.replace('-', " ")),
+    let (option, name) = match resource.split_once(' ') {
+        Some((option, name)) => (option, Some(name)),
+        None => (resource.as_str(), None),
+    };
+    let words = match name {
+        Some(name) => format!("{} {name}", option.trim_start_matches("--").replace('-', " ")),
         None => "the cluster".to_owned(),
     };
+    let principal = quoted(&format!("User:{user}"));
     html! {
         p { "User:" (user) " may not " (operation) " " (words) "." }
-        p { "Next: " code { "levada acl add '" (user) "' --allow " (operation) " " (resource) } ", by a user who may change access." }
+        p { "Next: " code {
+            "levada acl add " (principal) " --allow " (operation) " " (option)
+            @if let Some(name) = name { " " @if is_plain(name) { (name) } @else { (quoted(name)) } }
+        } ", by a user who may change access." }
     }
+}
+
+/// True if a shell takes the name as it is.
+fn is_plain(name: &str) -> bool {
+    !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte))
+}
+
+/// A text between quotes of a shell, which executes nothing in it: the name may come from a link.
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "'\\''"))
 }
 
 fn is_authorization(code: i16) -> bool {
@@ -130,3 +148,6 @@ fn is_authorization(code: i16) -> bool {
     .iter()
     .any(|refused| refused.code() == code)
 }
+
+#[cfg(test)]
+mod tests;

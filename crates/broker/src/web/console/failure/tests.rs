@@ -1,0 +1,24 @@
+//! Tests of the commands that a refusal names.
+
+use super::*;
+
+fn shown(user: &str, resource: &str) -> String {
+    let refused = check(ErrorCode::GroupAuthorizationFailed.code(), None, || "show it".to_owned());
+    refused.needing("describe", resource).unwrap_err().shown(user).into_string()
+}
+
+#[test]
+fn a_command_to_copy_executes_nothing_in_a_name() {
+    let usual = shown("ann", "--topic a.b-c_1");
+    assert!(
+        usual.contains("<code>levada acl add 'User:ann' --allow describe --topic a.b-c_1</code>"),
+        "{usual}"
+    );
+    assert!(usual.contains("User:ann may not describe topic a.b-c_1."), "{usual}");
+    let hostile = shown("o'neil", "--group x;touch y'z");
+    let command = r"<code>levada acl add 'User:o'\''neil' --allow describe --group 'x;touch y'\''z'</code>";
+    assert!(hostile.contains(command), "{hostile}");
+    let cluster = shown("ann", "--cluster");
+    assert!(cluster.contains("--allow describe --cluster</code>"), "{cluster}");
+    assert!(cluster.contains("User:ann may not describe the cluster."), "{cluster}");
+}
