@@ -260,7 +260,8 @@ async fn delete_topic(
 
 /// Fails unless the name was typed for confirmation.
 pub(super) fn confirmed(fields: &Fields, name: &str) -> Result<(), Failed> {
-    if fields.text("confirm") == name {
+    // A field has no space around its text, and the name of a group may have some.
+    if fields.text("confirm") == name.trim() {
         Ok(())
     } else {
         Err(Failed::Input(format!("Type {name} to confirm. Nothing was changed.")))
@@ -346,3 +347,6 @@ async fn trim_topic(
     }
     Err(Failed::Redirect(format!("/topics/{}?done=trimmed", format::linked(name))))
 }
+
+#[cfg(test)]
+mod tests;
