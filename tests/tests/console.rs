@@ -665,7 +665,7 @@ fn refusals_name_the_permission(visit: &mut Visit) {
     ] {
         visit.open(path);
         let text = visit.browser.text();
-        assert!(text.contains(&format!("levada acl add 'bob' --allow {needed}")), "{path}: {text}");
+        assert!(text.contains(&format!("levada acl add 'User:bob' --allow {needed}")), "{path}: {text}");
     }
 }
 
