@@ -23,7 +23,8 @@ producer = Producer(
         "acks": "all" if kind == "idempotent" else "1",
         "max.in.flight.requests.per.connection": 5,
         "compression.type": random.choice(["none", "lz4", "zstd"]),
-        "linger.ms": 2,
+        # Large values are meant for large batches.
+        "linger.ms": 2 if size <= 1000 else 100,
         "batch.num.messages": 50,
         "message.timeout.ms": 300000 if kind == "idempotent" else 5000,
         # A suspended broker does not close its connections.

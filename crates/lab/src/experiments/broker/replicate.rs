@@ -151,8 +151,9 @@ impl<'b> Replicate<'b> {
     }
 }
 
-/// Time for connections and fetchers before latencies count.
-const WARM_UP_MS: u64 = 300;
+/// Time for connections and fetchers before latencies count. A fetcher takes a new partition after
+/// its present fetch, which waits for half a second at most.
+const WARM_UP_MS: u64 = 1_000;
 
 /// Producers without consumers, to every broker's partition.
 fn live(topic: &str, per_second: f64) -> Live {

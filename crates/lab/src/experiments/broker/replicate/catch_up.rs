@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use super::{Run, SHORT_LIVED, balanced, live};
+use super::{Run, SHORT_LIVED, WARM_UP_MS, balanced, live};
 use crate::error::LabError;
 use crate::experiments::broker::harness::cluster::{Cluster, VARIANTS, Variant, spent_since};
 use crate::experiments::broker::harness::frames::TopicPartition;
@@ -65,8 +65,9 @@ impl CatchUp {
         cluster.create(variant, (topic, &balanced(variant)), &SHORT_LIVED)?;
         topic::evict(nodes[0], &backlog.place)?;
         let live = live(topic, PER_SECOND);
-        let quiet_ms = bench.scale().choose(300, 1_000, 2_000, 10_000);
-        let quiet = live.run(bench, &nodes, StopCondition::Time(Duration::from_millis(quiet_ms)))?;
+        let once = |millis| live.run(bench, &nodes, StopCondition::Time(Duration::from_millis(millis)));
+        once(WARM_UP_MS)?;
+        let quiet = once(bench.scale().choose(300, 1_000, 2_000, 10_000))?;
         let (before, told_to_stop) = (cluster.spent(variant), AtomicBool::new(false));
         let (lived, copied) = std::thread::scope(|scope| {
             let copier = scope.spawn(|| {
