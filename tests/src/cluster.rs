@@ -253,6 +253,14 @@ impl Cluster {
         }
     }
 
+    /// True if all replicas of a topic are in sync in the metadata of every broker. The broker that
+    /// was without the controllers last may not know yet that it has left them.
+    pub fn are_in_sync(&self, topic: &str, replicas: i32) -> bool {
+        let of = |id: i32| quorum::in_sync(self.node(id).address(), topic);
+        let full = |counts: Vec<i32>| !counts.is_empty() && counts.iter().all(|count| *count == replicas);
+        self.brokers().into_iter().all(|id| of(id).is_some_and(full))
+    }
+
     /// Fails if a Kafka has logged an error that has no reason in the list, or if a Levada has
     /// panicked.
     pub fn assert_no_errors(&self) {

@@ -69,7 +69,35 @@ fn replicas(answer: &mut Decoder<'_>) -> BTreeMap<i32, i64> {
 /// Ids of the brokers in the metadata that this address sends, in order.
 pub(crate) fn announced(address: SocketAddr) -> Option<Vec<i32>> {
     let answer = Connection::try_open(address).ok()?.try_call(&raw::metadata("", false)).ok()?;
+    Some(brokers(&mut Decoder::new(&answer)))
+}
+
+/// Numbers of replicas in sync of each partition of a topic, in the metadata that this address
+/// sends.
+pub(crate) fn in_sync(address: SocketAddr, topic: &str) -> Option<Vec<i32>> {
+    let answer = Connection::try_open(address).ok()?.try_call(&raw::metadata(topic, false)).ok()?;
     let mut answer = Decoder::new(&answer);
+    brokers(&mut answer);
+    answer.nullable_string();
+    answer.i32();
+    assert_eq!(answer.i32(), 1, "the topic");
+    answer.i16();
+    answer.string();
+    answer.i8();
+    let partitions = (0..answer.i32()).map(|_| {
+        answer.i16();
+        answer.i32();
+        answer.i32();
+        (0..answer.i32()).for_each(|_| _ = answer.i32());
+        let count = answer.i32();
+        (0..count).for_each(|_| _ = answer.i32());
+        count
+    });
+    Some(partitions.collect())
+}
+
+/// Reads a Metadata answer to the end of its brokers; their ids in order.
+fn brokers(answer: &mut Decoder<'_>) -> Vec<i32> {
     answer.i32();
     answer.i32();
     let count = answer.i32();
@@ -81,7 +109,7 @@ pub(crate) fn announced(address: SocketAddr) -> Option<Vec<i32>> {
         answer.nullable_string();
     }
     ids.sort_unstable();
-    Some(ids)
+    ids
 }
 
 /// Id of the directory with this number: 16 bytes in URL-safe base64.

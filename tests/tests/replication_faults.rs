@@ -64,7 +64,6 @@ struct Stage {
 struct Partition {
     leader: Option<i32>,
     replicas: Vec<i32>,
-    in_sync: Vec<i32>,
 }
 
 impl Partition {
@@ -77,7 +76,7 @@ impl Partition {
         };
         // Without a leader the tool writes "none".
         let leader = ids("Leader").first().copied();
-        Self { leader, replicas: ids("Replicas"), in_sync: ids("Isr") }
+        Self { leader, replicas: ids("Replicas") }
     }
 }
 
@@ -257,13 +256,12 @@ impl Stage {
         progress(&mut self.load);
     }
 
-    fn await_all_in_sync(&mut self) {
+    fn await_all_in_sync(&self) {
         await_some("all replicas in sync", LIMIT, || self.are_all_in_sync().then_some(()));
     }
 
-    fn are_all_in_sync(&mut self) -> bool {
-        let count = self.cluster.brokers().len();
-        self.all_partitions(|partition| partition.in_sync.len() == count)
+    fn are_all_in_sync(&self) -> bool {
+        self.cluster.are_in_sync(TOPIC, 3)
     }
 
     /// Has all replicas stay in sync for the calm after a fault, while the consumer reads.
