@@ -110,6 +110,8 @@ pub(crate) async fn serve(shard: Rc<Shard>, (socket, peer): (Socket, Peer), purp
         ) => {
             connection.shard.shared.stats.cut();
             tracing::info!(%peer, %error, "connection closed");
+            // The client may not have read the answers before this one.
+            connection.part().await;
         }
         Err(error) => tracing::debug!(%peer, %error, "connection closed"),
     }

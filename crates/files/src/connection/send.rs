@@ -75,11 +75,19 @@ impl Connection {
                 entry.found_resident(begun);
             }
         }
-        let bytes = self.read(entry, Span { start: tail, end: span.end }).await?;
-        if !entry.is_intact() {
-            return Err(CloseReason::Changed);
+        let read = self.read(entry, Span { start: tail, end: span.end }).await;
+        let intact = read.and_then(|bytes| entry.is_intact().then_some(bytes).ok_or(CloseReason::Changed));
+        match intact {
+            Ok(bytes) => self.push(Piece::Bytes(bytes)),
+            Err(error) => {
+                // Complete answers to earlier requests may be kept back. All of the queue is in
+                // memory: no byte of a changed file leaves with them.
+                if self.notes.len() > 1 {
+                    self.flush().await?;
+                }
+                return Err(error);
+            }
         }
-        self.push(Piece::Bytes(bytes));
         Ok(())
     }
 
