@@ -1,11 +1,13 @@
 //! The threads of the shards. Each has its own runtime, accepts connections and serves them to
 //! their end. Work that waits for the disk runs elsewhere.
 
+use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use rustix::io::Errno;
 use tokio::task::{JoinSet, LocalSet};
 
 use crate::access_log::LogHandle;
@@ -18,8 +20,8 @@ use crate::socket::{Peer, Socket};
 /// Interval between scans for unused files, and between deliveries of access log lines.
 const TICK: Duration = Duration::from_secs(1);
 
-/// Pause after a failed accept, for example without free descriptors: other connections wait in the
-/// backlog.
+/// Pause after an accept that failed for lack of descriptors or memory: other connections wait in
+/// the backlog.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Time between two warnings of failed accepts.
@@ -34,7 +36,7 @@ pub(crate) fn start(
     shared: Arc<Shared>,
     listeners: Vec<Listener>,
     access_log: Option<LogHandle>,
-) -> std::io::Result<JoinHandle<()>> {
+) -> io::Result<JoinHandle<()>> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()
         .enable_time()
@@ -101,6 +103,8 @@ async fn accept(shard: Rc<Shard>, door: WatchedListener) {
                         connections.spawn_local(serve(shard.clone(), (socket, peer), door.purpose, permit));
                     }
                 }
+                // This connection is lost, as of a client that has left; the next one is not.
+                Err(error) if !is_shortage(&error) => tracing::debug!(%error, "accept failed"),
                 Err(error) => {
                     if warned.is_none_or(|at: Instant| at.elapsed() >= WARNING_PAUSE) {
                         warned = Some(Instant::now());
@@ -116,6 +120,12 @@ async fn accept(shard: Rc<Shard>, door: WatchedListener) {
     }
     drop(door);
     while connections.join_next().await.is_some() {}
+}
+
+/// True for an accept that failed for lack of descriptors or memory.
+fn is_shortage(error: &io::Error) -> bool {
+    let shortages = [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::NOBUFS];
+    Errno::from_io_error(error).is_some_and(|errno| shortages.contains(&errno))
 }
 
 async fn serve(shard: Rc<Shard>, (socket, peer): (Socket, Peer), purpose: Purpose, permit: ConnectionPermit) {
@@ -144,5 +154,23 @@ async fn admit(shard: &Shard, peer: Peer, purpose: Purpose) -> Option<Connection
             }
             Err(Full::All) => limits.freed().await,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_that_left_before_it_was_accepted_is_no_shortage() {
+        for errno in [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::NOBUFS] {
+            assert!(is_shortage(&errno.into()), "{errno:?}");
+        }
+        let of_one_connection =
+            [Errno::CONNABORTED, Errno::PERM, Errno::PROTO, Errno::NETDOWN, Errno::HOSTUNREACH];
+        for errno in of_one_connection {
+            assert!(!is_shortage(&errno.into()), "{errno:?}");
+        }
+        assert!(!is_shortage(&io::Error::other("no number")));
     }
 }
