@@ -7,6 +7,7 @@ use std::io::{self, Read as _, Write};
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
+use indicatif::HumanBytes;
 use serde::{Deserialize, Serialize};
 
 use super::offsets;
@@ -123,7 +124,7 @@ impl Import {
     /// The offsets of the file that are for this group.
     fn wanted(&self) -> Result<BTreeMap<TopicPartition, i64>, Failure> {
         let shown = self.file.display();
-        let text = read(&self.file).map_err(|error| Failure::new(format!("cannot read {shown}: {error}")))?;
+        let text = read(&self.file, FILE_BYTES_MAX)?;
         let next = "a file of levada group export, or of kafka-consumer-groups --export";
         let rows = rows(&text).map_err(|error| Failure::with_next(format!("{shown}: {error}"), next))?;
         let own = rows.into_iter().filter(|row| row.group.as_ref().is_none_or(|group| *group == self.group));
@@ -152,14 +153,22 @@ fn topics(cluster: &mut Cluster, wanted: &BTreeMap<TopicPartition, i64>) -> Resu
     Ok(topics.into_values().collect())
 }
 
-fn read(path: &Path) -> io::Result<String> {
-    let mut text = String::new();
-    if path == Path::new("-") {
-        io::stdin().take(FILE_BYTES_MAX).read_to_string(&mut text)?
+/// The text of a file of at most `bytes_max` bytes.
+fn read(path: &Path, bytes_max: u64) -> Result<String, Failure> {
+    let shown = path.display();
+    let failed = |error: io::Error| Failure::new(format!("cannot read {shown}: {error}"));
+    let mut bytes = Vec::new();
+    // One byte more shows that the file is larger.
+    let read = if path == Path::new("-") {
+        io::stdin().take(bytes_max + 1).read_to_end(&mut bytes)
     } else {
-        fs::File::open(path)?.take(FILE_BYTES_MAX).read_to_string(&mut text)?
+        fs::File::open(path).and_then(|file| file.take(bytes_max + 1).read_to_end(&mut bytes))
     };
-    Ok(text)
+    if read.map_err(failed)? as u64 > bytes_max {
+        let what = format!("{shown} is larger than {}, the most that is read", HumanBytes(bytes_max));
+        return Err(Failure::with_next(what, "split the file, and import each part"));
+    }
+    String::from_utf8(bytes).map_err(|error| failed(io::Error::new(io::ErrorKind::InvalidData, error)))
 }
 
 /// The rows of a file, in either form.
@@ -228,5 +237,21 @@ mod tests {
             rows(wrong).expect_err(wrong);
         }
         assert_eq!(unquoted(&quoted("a,\"b")), "a,\"b");
+    }
+
+    #[test]
+    fn a_file_above_the_limit_is_refused_and_not_cut() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("readers.csv");
+        let lines = "clicks,2,10\nclicks,3,1000\n";
+        fs::write(&path, lines).unwrap();
+        let bytes = lines.len() as u64;
+        assert_eq!(read(&path, bytes).unwrap(), lines);
+        // Without its last bytes the text has another offset.
+        for limit in [bytes - 1, bytes - 3, 0] {
+            let failure = read(&path, limit).unwrap_err();
+            let expected = format!("{} is larger than {}, ", path.display(), HumanBytes(limit));
+            assert!(failure.line().starts_with(&expected), "{failure:?}");
+        }
     }
 }
