@@ -122,6 +122,11 @@ impl Args {
     fn start(&self) -> Start {
         if self.from_beginning { Start::Earliest } else { self.offset }
     }
+
+    /// True if the command ends by itself.
+    fn has_end(&self) -> bool {
+        self.exit || self.count.is_some() || self.until.is_some()
+    }
 }
 
 pub(crate) fn run(args: Args, out: &mut dyn Write) -> Result<(), Failure> {

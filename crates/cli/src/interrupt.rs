@@ -29,6 +29,38 @@ fn handle(handler: impl FnMut() + Send + 'static) -> Result<(), Failure> {
 }
 
 /// True once a signal has come.
+#[cfg(not(test))]
 pub(crate) fn is_asked() -> bool {
     ASKED.load(Ordering::Relaxed)
+}
+
+/// In a test, a signal comes to one thread.
+#[cfg(test)]
+pub(crate) fn is_asked() -> bool {
+    ASKED.load(Ordering::Relaxed) || fake::ASKED_HERE.get()
+}
+
+#[cfg(test)]
+pub(crate) mod fake {
+    use std::cell::Cell;
+
+    thread_local! {
+        pub(super) static ASKED_HERE: Cell<bool> = const { Cell::new(false) };
+    }
+
+    /// A signal to this thread, until the value is dropped.
+    pub(crate) struct FakeSignal;
+
+    impl FakeSignal {
+        pub(crate) fn now() -> Self {
+            ASKED_HERE.set(true);
+            Self
+        }
+    }
+
+    impl Drop for FakeSignal {
+        fn drop(&mut self) {
+            ASKED_HERE.set(false);
+        }
+    }
 }

@@ -1,5 +1,6 @@
 //! The `levada` binary: reads the command line, runs one command, and sets the exit code (0
-//! success, 1 failure, 2 usage error). Results go to stdout, messages go to stderr.
+//! success, 1 failure, 2 usage error, 130 interrupted). Results go to stdout, messages go to
+//! stderr.
 
 #![deny(clippy::print_stderr)]
 

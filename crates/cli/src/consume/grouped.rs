@@ -73,7 +73,9 @@ fn read(args: &Args, task: Task<'_>, mut cluster: Cluster, sink: &mut Sink<'_>) 
         has_nothing_to_read: false,
     };
     let ended = reading.run(sink);
-    reading.end(ended)
+    let was_cut = interrupt::is_asked() && args.has_end() && !reading.is_complete(sink);
+    reading.end(ended)?;
+    if was_cut { Err(Failure::Interrupted) } else { Ok(()) }
 }
 
 impl Reading<'_> {
@@ -94,8 +96,12 @@ impl Reading<'_> {
     }
 
     fn is_done(&self, sink: &Sink<'_>) -> bool {
+        interrupt::is_asked() || self.is_complete(sink)
+    }
+
+    fn is_complete(&self, sink: &Sink<'_>) -> bool {
         let has_some = !self.fetcher.positions().is_empty();
-        sink.is_done()
+        sink.is_full()
             || output::stdout_is_closed()
             || self.has_nothing_to_read
             || (has_some && self.fetcher.has_reached_ends())

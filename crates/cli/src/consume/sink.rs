@@ -21,9 +21,14 @@ impl<'a> Sink<'a> {
         Self { args, out, left: args.count.unwrap_or(u64::MAX) }
     }
 
-    /// True once `--count` records are printed or a signal has come.
+    /// True once `--count` records are printed.
+    pub(super) fn is_full(&self) -> bool {
+        self.left == 0
+    }
+
+    /// The same, or a signal has come.
     pub(super) fn is_done(&self) -> bool {
-        self.left == 0 || interrupt::is_asked()
+        self.is_full() || interrupt::is_asked()
     }
 
     /// Prints a record, unless `--grep` leaves it out.

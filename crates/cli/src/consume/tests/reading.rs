@@ -29,6 +29,7 @@ use super::super::{Args, Wanted, read};
 use crate::cluster::{Cluster, EARLIEST};
 use crate::failure::Failure;
 use crate::fake_broker::{Asked, FakeBroker};
+use crate::interrupt::fake::FakeSignal;
 
 const UNKNOWN_TOPIC_ID: i16 = 100;
 const NOT_LEADER: i16 = 6;
@@ -367,4 +368,40 @@ fn a_group_of_another_type_ends_the_command_at_the_first_refusal() {
     let failure = consume(&broker, "t -G g", &mut io::sink()).unwrap_err();
     assert!(failure.line().contains("GROUP_ID_NOT_FOUND"), "{failure:?}");
     assert_eq!(broker.lock().unwrap().beats, [0]);
+}
+
+/// Output whose first record comes with a signal.
+#[derive(Default)]
+struct Interrupting(Vec<u8>, Option<FakeSignal>);
+
+impl Write for Interrupting {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.1.get_or_insert_with(FakeSignal::now);
+        self.0.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_group_that_is_interrupted_before_its_end_does_not_succeed() {
+    for (end, is_complete) in
+        [("-n 9", false), ("-e", false), ("--until 4", false), ("-n 1", true), ("", true)]
+    {
+        let broker = Arc::new(Mutex::new(Broker::new(&[5])));
+        let mut out = Interrupting::default();
+        let ended = consume(&broker, format!("t -G g {end}").trim_end(), &mut out);
+        drop(out.1);
+        if is_complete {
+            assert!(ended.is_ok(), "{end}: {ended:?}");
+        } else {
+            assert!(matches!(ended, Err(Failure::Interrupted)), "{end}: {ended:?}");
+        }
+        let printed = out.0.iter().filter(|byte| **byte == b'\n').count() as i64;
+        let broker = broker.lock().unwrap();
+        assert_eq!(broker.committed.get(&0), Some(&printed), "{end}");
+        assert_eq!(broker.beats.last(), Some(&-1), "{end}: it has left");
+    }
 }
