@@ -27,6 +27,8 @@ pub(crate) const TOPIC_AUTHORIZATION_FAILED: i16 = 29;
 pub(crate) const GROUP_ID_NOT_FOUND: i16 = 69;
 /// No topic has this id.
 pub(crate) const UNKNOWN_TOPIC_ID: i16 = 100;
+/// The group has an offset of the partition in an open transaction.
+pub(crate) const UNSTABLE_OFFSET_COMMIT: i16 = 88;
 
 /// A code with its name, meaning and remedy.
 struct Row(i16, &'static str, &'static str, Option<&'static str>);

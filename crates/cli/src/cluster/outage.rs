@@ -14,6 +14,9 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// Time that a topic may be missing if there is no other limit: it may have been deleted.
 const MISSING_LIMIT: Duration = Duration::from_secs(60);
+/// Time that offsets of a group may be in an open transaction if there is no other limit: Kafka's
+/// `transaction.max.timeout.ms` by default, after which the coordinator aborts the transaction.
+const UNSTABLE_LIMIT: Duration = Duration::from_secs(15 * 60);
 /// Time after which a refusal is printed: most pass within a moment, as leaders move.
 const QUIET: Duration = Duration::from_secs(5);
 
@@ -91,8 +94,12 @@ impl Outage {
 
 /// Time that a failure of this cause may last.
 fn limit(given: Option<Duration>, cause: Cause) -> Option<Duration> {
-    let is_missing = matches!(cause, Cause::Code(kafka_error::UNKNOWN_TOPIC | kafka_error::UNKNOWN_TOPIC_ID));
-    given.or_else(|| is_missing.then_some(MISSING_LIMIT))
+    let own = match cause {
+        Cause::Code(kafka_error::UNKNOWN_TOPIC | kafka_error::UNKNOWN_TOPIC_ID) => Some(MISSING_LIMIT),
+        Cause::Code(kafka_error::UNSTABLE_OFFSET_COMMIT) => Some(UNSTABLE_LIMIT),
+        _ => None,
+    };
+    given.or(own)
 }
 
 #[cfg(test)]
@@ -108,6 +115,7 @@ mod tests {
             (Cause::Code(19), None),
             (Cause::Code(3), minute),
             (Cause::Code(100), minute),
+            (Cause::Code(88), Some(Duration::from_secs(900))),
         ];
         for (cause, without) in cases {
             assert_eq!((limit(given, cause), limit(None, cause)), (given, without), "{cause:?}");

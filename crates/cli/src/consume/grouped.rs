@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use levada_wire::Uuid;
 
 use super::alone::AWAY_LIMIT;
-use super::fetcher::Fetcher;
+use super::fetcher::{Fetcher, places_of};
 use super::limit::Limit;
 use super::member::{Held, Member, is_healed_by_a_heartbeat};
 use super::sink::Sink;
@@ -13,7 +13,8 @@ use super::topics::Wanted;
 use super::{Args, Offsets, Topics};
 use crate::cluster::{Cluster, NO_LEADER, Outage, Topic, TopicPartition};
 use crate::failure::Failure;
-use crate::group::{offsets, state};
+use crate::group::offsets::{self, Stable};
+use crate::group::state;
 use crate::{interrupt, kafka_error, output};
 
 struct Reading<'a> {
@@ -28,6 +29,8 @@ struct Reading<'a> {
     held: Held,
     /// Committed offsets of the partitions that are read, as the group has them.
     committed: Offsets,
+    /// Held partitions that are not read yet: an open transaction has an offset of the group.
+    unstable: BTreeSet<TopicPartition>,
     /// Places that were reached in printing and are not committed, with the ids of their topics.
     /// After a time without membership these records are not printed again.
     printed: BTreeMap<TopicPartition, (Uuid, i64)>,
@@ -69,6 +72,7 @@ fn read(args: &Args, task: Task<'_>, mut cluster: Cluster, sink: &mut Sink<'_>) 
         assigned: None,
         held: Held::new(),
         committed: Offsets::new(),
+        unstable: BTreeSet::new(),
         printed: BTreeMap::new(),
         has_nothing_to_read: false,
     };
@@ -100,11 +104,11 @@ impl Reading<'_> {
     }
 
     fn is_complete(&self, sink: &Sink<'_>) -> bool {
-        let has_some = !self.fetcher.positions().is_empty();
+        let has_all = !self.fetcher.positions().is_empty() && self.unstable.is_empty();
         sink.is_full()
             || output::stdout_is_closed()
             || self.has_nothing_to_read
-            || (has_some && self.fetcher.has_reached_ends())
+            || (has_all && self.fetcher.has_reached_ends())
     }
 
     fn step(&mut self, sink: &mut Sink<'_>) -> Result<(), Failure> {
@@ -128,6 +132,7 @@ impl Reading<'_> {
             let topics = self.topics(&self.held.clone())?;
             let mut positions = self.fetcher.positions().clone();
             positions.retain(|(name, _), _| topics.contains_key(name));
+            positions.extend(self.positions(self.unstable.clone(), &topics)?);
             self.assign(topics, positions)?;
         }
         if self.limit.is_due() && !self.fetcher.positions().is_empty() {
@@ -137,7 +142,8 @@ impl Reading<'_> {
                 self.fetcher.end_at(ends, self.limit.is_of_logs());
             }
         }
-        self.fetcher.fetch(&mut self.cluster, sink)
+        self.fetcher.fetch(&mut self.cluster, sink)?;
+        self.unstable.first().map_or(Ok(()), |place| Err(offsets::unstable(self.group, place)))
     }
 
     /// True if no partition is on its way to this member: others may still have to give it up.
@@ -158,26 +164,49 @@ impl Reading<'_> {
             !topic.leaders.is_empty()
         });
         self.held = held;
-        let mut positions = Offsets::new();
-        for (place, one) in offsets::fetch(&mut self.cluster, self.group)? {
-            if topics.get(&place.0).is_some_and(|topic| topic.leaders.contains_key(&place.1)) {
-                positions.insert(place, one.offset);
-            }
-        }
-        self.committed = positions.clone();
-        for (place, (id, printed)) in &self.printed {
-            let topic = topics.get(&place.0).filter(|topic| topic.id == *id);
-            if topic.is_some_and(|topic| topic.leaders.contains_key(&place.1)) {
-                let position = positions.entry(place.clone()).or_insert(*printed);
-                *position = (*position).max(*printed);
-            }
-        }
+        let positions = self.positions(topics.values().flat_map(places_of).collect(), &topics)?;
         self.fetcher.forget_ends();
         self.assign(topics, positions)
     }
 
-    /// Reads these topics from these positions, and partitions without a position as `-o` says.
-    fn assign(&mut self, topics: Topics, mut positions: Offsets) -> Result<(), Failure> {
+    /// Positions of the group in these partitions, or later ones of this process. Partitions
+    /// without a stable offset are `unstable` from now on, and no others.
+    fn positions(
+        &mut self,
+        mut places: BTreeSet<TopicPartition>,
+        topics: &Topics,
+    ) -> Result<Offsets, Failure> {
+        places
+            .retain(|(name, index)| topics.get(name).is_some_and(|topic| topic.leaders.contains_key(index)));
+        if places.is_empty() {
+            self.unstable.clear();
+            return Ok(Offsets::new());
+        }
+        let Stable { offsets: mut positions, unstable } =
+            offsets::fetch_stable(&mut self.cluster, self.group, &places)?;
+        self.committed.retain(|place, _| !places.contains(place));
+        self.committed.extend(positions.clone());
+        for place in places.difference(&unstable) {
+            let topic = topics.get(&place.0).map(|topic| topic.id);
+            if let Some((id, printed)) = self.printed.get(place)
+                && topic == Some(*id)
+            {
+                let position = positions.entry(place.clone()).or_insert(*printed);
+                *position = (*position).max(*printed);
+            }
+        }
+        self.unstable = unstable;
+        Ok(positions)
+    }
+
+    /// Reads these topics from these positions, and partitions without a position as `-o` says, but
+    /// none that is `unstable`.
+    fn assign(&mut self, mut topics: Topics, mut positions: Offsets) -> Result<(), Failure> {
+        for topic in topics.values_mut() {
+            let is_stable = |index: i32| !self.unstable.contains(&(topic.name.clone(), index));
+            topic.leaders.retain(|partition, _| is_stable(*partition));
+        }
+        topics.retain(|_, topic| !topic.leaders.is_empty());
         let mut fresh = topics.clone();
         for topic in fresh.values_mut() {
             topic.leaders.retain(|partition, leader| {
@@ -242,6 +271,7 @@ impl Reading<'_> {
                 self.fetcher.assign(Topics::new(), Offsets::new());
                 self.assigned = None;
                 self.held = Held::new();
+                self.unstable.clear();
             }
             return Ok(());
         }

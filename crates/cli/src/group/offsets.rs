@@ -1,11 +1,12 @@
 //! Committed offsets of a group: fetch, commit on behalf of the group, delete.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use levada_wire::StrBytes;
 use levada_wire::messages::offset_commit_request::{OffsetCommitRequestPartition, OffsetCommitRequestTopic};
 use levada_wire::messages::offset_delete_request::{OffsetDeleteRequestPartition, OffsetDeleteRequestTopic};
-use levada_wire::messages::offset_fetch_request::OffsetFetchRequestGroup;
+use levada_wire::messages::offset_fetch_request::{OffsetFetchRequestGroup, OffsetFetchRequestTopics};
+use levada_wire::messages::offset_fetch_response::OffsetFetchResponsePartitions;
 use levada_wire::messages::{OffsetCommitRequest, OffsetDeleteRequest, OffsetFetchRequest};
 
 use crate::cluster::{Cluster, Coordinated, TopicPartition};
@@ -24,44 +25,116 @@ pub(crate) struct Committed {
     pub(crate) metadata: String,
 }
 
+/// Offsets of partitions at which a consumer may resume.
+pub(crate) struct Stable {
+    /// Committed offsets that no open transaction can replace.
+    pub(crate) offsets: BTreeMap<TopicPartition, i64>,
+    /// Partitions with an offset in an open transaction.
+    pub(crate) unstable: BTreeSet<TopicPartition>,
+}
+
 /// Everything that the group has committed; nothing if there is no such group.
 pub(crate) fn fetch(
     cluster: &mut Cluster,
     group: &str,
 ) -> Result<BTreeMap<TopicPartition, Committed>, Failure> {
+    let mut offsets = BTreeMap::new();
+    for (place, one) in ask(cluster, group, None)? {
+        check_fetched(&one, group, &place)?;
+        // -1 in place of an offset that was never committed.
+        if one.committed_offset >= 0 {
+            let leader_epoch = Some(one.committed_leader_epoch).filter(|epoch| *epoch >= 0);
+            let metadata = one.metadata.as_deref().unwrap_or_default().to_owned();
+            offsets.insert(place, Committed { offset: one.committed_offset, leader_epoch, metadata });
+        }
+    }
+    Ok(offsets)
+}
+
+/// The committed offsets of these partitions, as Kafka's consumers ask for them.
+pub(crate) fn fetch_stable(
+    cluster: &mut Cluster,
+    group: &str,
+    places: &BTreeSet<TopicPartition>,
+) -> Result<Stable, Failure> {
+    let mut stable = Stable { offsets: BTreeMap::new(), unstable: BTreeSet::new() };
+    for (place, one) in ask(cluster, group, Some(places))? {
+        if one.error_code == kafka_error::UNSTABLE_OFFSET_COMMIT {
+            stable.unstable.insert(place);
+            continue;
+        }
+        check_fetched(&one, group, &place)?;
+        if one.committed_offset >= 0 {
+            stable.offsets.insert(place, one.committed_offset);
+        }
+    }
+    Ok(stable)
+}
+
+/// The failure of a partition with an offset in an open transaction.
+pub(crate) fn unstable(group: &str, place: &TopicPartition) -> Failure {
+    let checked = kafka_error::check(kafka_error::UNSTABLE_OFFSET_COMMIT, &fetching(group, place), None);
+    checked.expect_err("the code is not 0")
+}
+
+fn fetching(group: &str, (topic, partition): &TopicPartition) -> String {
+    format!("offset of group {group} in {topic}/{partition}")
+}
+
+fn check_fetched(
+    one: &OffsetFetchResponsePartitions,
+    group: &str,
+    place: &TopicPartition,
+) -> Result<(), Failure> {
+    let checked = kafka_error::check(one.error_code, &fetching(group, place), None);
+    kafka_error::needing(checked, "describe", &format!("--topic {}", place.0))
+}
+
+/// The answers for all partitions with a committed offset, or for these partitions, of which the
+/// coordinator then returns stable offsets only. Requests with groups have the field for that in
+/// all versions.
+fn ask(
+    cluster: &mut Cluster,
+    group: &str,
+    places: Option<&BTreeSet<TopicPartition>>,
+) -> Result<Vec<(TopicPartition, OffsetFetchResponsePartitions)>, Failure> {
     let mut asked = OffsetFetchRequestGroup::default();
     asked.group_id = StrBytes::from(group);
     asked.member_epoch = -1;
-    asked.topics = None;
+    asked.topics = places.map(asked_topics);
     let mut request = OffsetFetchRequest::default();
     request.groups = vec![asked];
+    request.require_stable = places.is_some();
     let code = |response: &levada_wire::messages::OffsetFetchResponse| {
         response.groups.first().map_or(0, |group| group.error_code)
     };
     let response = cluster.ask_coordinator(Coordinated::Group, group, (&request, NEWEST_WITH_NAMES), code)?;
-    let mut offsets = BTreeMap::new();
+    let mut answers = Vec::new();
     for found in response.groups {
         if found.error_code != kafka_error::GROUP_ID_NOT_FOUND {
             let checked = kafka_error::check(found.error_code, &format!("offsets of group {group}"), None);
             kafka_error::needing(checked, "read", &format!("--group {group}"))?;
         }
-        for topic in &found.topics {
-            for one in &topic.partitions {
-                let place = (topic.name.as_str().to_owned(), one.partition_index);
-                let doing = format!("offset of group {group} in {}/{}", place.0, place.1);
-                let checked = kafka_error::check(one.error_code, &doing, None);
-                kafka_error::needing(checked, "describe", &format!("--topic {}", place.0))?;
-                // -1 in place of an offset that was never committed.
-                if one.committed_offset >= 0 {
-                    let leader_epoch = Some(one.committed_leader_epoch).filter(|epoch| *epoch >= 0);
-                    let metadata = one.metadata.as_deref().unwrap_or_default().to_owned();
-                    let committed = Committed { offset: one.committed_offset, leader_epoch, metadata };
-                    offsets.insert(place, committed);
-                }
-            }
+        for topic in found.topics {
+            let place = |partition| (topic.name.as_str().to_owned(), partition);
+            answers.extend(topic.partitions.into_iter().map(|one| (place(one.partition_index), one)));
         }
     }
-    Ok(offsets)
+    Ok(answers)
+}
+
+fn asked_topics(places: &BTreeSet<TopicPartition>) -> Vec<OffsetFetchRequestTopics> {
+    let mut topics: BTreeMap<&str, Vec<i32>> = BTreeMap::new();
+    for (topic, partition) in places {
+        topics.entry(topic).or_default().push(*partition);
+    }
+    let topic = |(name, partitions)| {
+        let mut topic = OffsetFetchRequestTopics::default();
+        topic.name = StrBytes::from(name);
+        topic.partition_indexes = partitions;
+        topic
+    };
+    topics.into_iter().map(topic).collect()
 }
 
 /// In whose name offsets are committed.

@@ -37,6 +37,7 @@ const OFFSET_OUT_OF_RANGE: i16 = 1;
 const INVALID_GROUP_ID: i16 = 24;
 const UNKNOWN_MEMBER_ID: i16 = 25;
 const GROUP_ID_NOT_FOUND: i16 = 69;
+const UNSTABLE_OFFSET_COMMIT: i16 = 88;
 
 /// Called for each request before it is answered.
 type OnRequest = Box<dyn FnMut(&mut Broker, ApiKey) + Send>;
@@ -50,6 +51,8 @@ struct Broker {
     /// Error codes of fetches of each partition.
     codes: Vec<i16>,
     committed: BTreeMap<i32, i64>,
+    /// Partitions with an offset in an open transaction.
+    unstable: Vec<i32>,
     /// Epochs of the heartbeats.
     beats: Vec<i32>,
     /// The id of the topic in the last assignment.
@@ -73,6 +76,7 @@ impl Broker {
             logs: counts.iter().enumerate().map(log).collect(),
             codes: vec![0; counts.len()],
             committed: BTreeMap::new(),
+            unstable: Vec::new(),
             beats: Vec::new(),
             assigned: 0,
             event: Box::new(|_, _| ()),
@@ -174,9 +178,14 @@ impl Broker {
     fn fetched_offsets(&self, request: &OffsetFetchRequest) -> OffsetFetchResponse {
         let mut topic = OffsetFetchResponseTopics::default();
         topic.name = StrBytes::from("t");
-        for (partition, offset) in &self.committed {
+        for partition in 0..self.logs.len() as i32 {
             let mut one = OffsetFetchResponsePartitions::default();
-            (one.partition_index, one.committed_offset) = (*partition, *offset);
+            (one.partition_index, one.committed_offset) = (partition, -1);
+            if request.require_stable && self.unstable.contains(&partition) {
+                one.error_code = UNSTABLE_OFFSET_COMMIT;
+            } else if let Some(offset) = self.committed.get(&partition) {
+                one.committed_offset = *offset;
+            }
             topic.partitions.push(one);
         }
         let mut group = OffsetFetchResponseGroup::default();
@@ -368,6 +377,22 @@ fn a_group_of_another_type_ends_the_command_at_the_first_refusal() {
     let failure = consume(&broker, "t -G g", &mut io::sink()).unwrap_err();
     assert!(failure.line().contains("GROUP_ID_NOT_FOUND"), "{failure:?}");
     assert_eq!(broker.lock().unwrap().beats, [0]);
+}
+
+#[test]
+fn a_group_waits_for_the_offsets_of_an_open_transaction_and_reads_other_partitions() {
+    let mut broker = Broker::new(&[2, 3]);
+    (broker.committed, broker.unstable) = (BTreeMap::from([(1, 1)]), vec![1]);
+    broker.event = Box::new(|broker, _| {
+        // The end of the transaction replaces the offset of partition 1.
+        if !broker.unstable.is_empty() && broker.committed.get(&0) == Some(&2) {
+            broker.unstable.clear();
+            broker.committed.insert(1, 2);
+        }
+    });
+    let (found, broker) = consumed(broker, "t -G g -e");
+    assert_eq!(found, "0:0 0:1 1:2");
+    assert_eq!(broker.lock().unwrap().committed, BTreeMap::from([(0, 2), (1, 3)]));
 }
 
 /// Output whose first record comes with a signal.
