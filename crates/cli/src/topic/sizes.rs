@@ -15,14 +15,15 @@ const CLUSTER_AUTHORIZATION_FAILED: i16 = 31;
 #[derive(Debug, Default)]
 pub(crate) struct TopicSizes {
     bytes: BTreeMap<String, u64>,
-    /// Brokers without an answer: sizes of topics with a replica there are incomplete.
-    silent: BTreeSet<i32>,
+    /// Brokers without an answer, or with a failed directory: sizes of topics with a replica there
+    /// are incomplete.
+    incomplete: BTreeSet<i32>,
 }
 
 impl TopicSizes {
     /// Sends requests to the brokers of the cluster and the brokers with replicas of these topics,
-    /// and prints a warning about each broker that does not answer. Users without permission get no
-    /// sizes, and no warning.
+    /// and prints a warning about each broker that does not answer or has a failed directory. Users
+    /// without permission get no sizes, and no warning.
     pub(crate) fn ask(cluster: &mut Cluster, topics: &[MetadataResponseTopic]) -> Result<Self, Failure> {
         let partitions = topics.iter().flat_map(|topic| &topic.partitions);
         let holders = partitions.flat_map(|partition| partition.replica_nodes.iter().copied());
@@ -30,13 +31,17 @@ impl TopicSizes {
         let mut sizes = Self::default();
         for node in nodes {
             match ask(cluster, node) {
-                Ok(Some(response)) => sizes.add(&response),
+                Ok(Some(response)) => {
+                    if let Some(failed) = sizes.add(node, &response) {
+                        tell!("warning: sizes on broker {node} are not known: {failed}");
+                    }
+                }
                 Ok(None) => {
-                    sizes.silent.insert(node);
+                    sizes.incomplete.insert(node);
                 }
                 Err(failure) => {
                     tell!("warning: sizes on broker {node} are not known: {}", failure.line());
-                    sizes.silent.insert(node);
+                    sizes.incomplete.insert(node);
                 }
             }
         }
@@ -46,22 +51,28 @@ impl TopicSizes {
     /// Bytes of a topic; `None` if they are not known of each replica.
     pub(crate) fn of(&self, topic: &MetadataResponseTopic) -> Option<u64> {
         let mut nodes = topic.partitions.iter().flat_map(|partition| &partition.replica_nodes);
-        if nodes.any(|node| self.silent.contains(node)) {
+        if nodes.any(|node| self.incomplete.contains(node)) {
             return None;
         }
         Some(self.bytes.get(topic.name.as_deref().unwrap_or_default()).copied().unwrap_or(0))
     }
 
-    /// Bytes of all topics; `None` if a broker did not answer.
+    /// Bytes of all topics; `None` if they are not known of each broker.
     pub(crate) fn total(&self) -> Option<u64> {
-        self.silent.is_empty().then(|| self.bytes.values().sum())
+        self.incomplete.is_empty().then(|| self.bytes.values().sum())
     }
 
-    fn add(&mut self, response: &DescribeLogDirsResponse) {
+    /// Adds the replicas of a broker; returns the first failed directory and its error. A replica
+    /// on its way to another directory counts in its present directory alone.
+    fn add(&mut self, node: i32, response: &DescribeLogDirsResponse) -> Option<String> {
         for topic in response.results.iter().flat_map(|directory| &directory.topics) {
-            let bytes = topic.partitions.iter().map(|one| u64::try_from(one.partition_size).unwrap_or(0));
+            let present = topic.partitions.iter().filter(|one| !one.is_future_key);
+            let bytes = present.map(|one| u64::try_from(one.partition_size).unwrap_or(0));
             *self.bytes.entry(topic.name.as_str().to_owned()).or_insert(0) += bytes.sum::<u64>();
         }
+        let failed = response.results.iter().find(|directory| directory.error_code != 0)?;
+        self.incomplete.insert(node);
+        Some(format!("{}: {}", failed.log_dir.as_str(), kafka_error::name(failed.error_code)))
     }
 }
 

@@ -34,13 +34,39 @@ fn answer(name: &str, size: i64) -> DescribeLogDirsResponse {
 #[test]
 fn a_topic_has_a_size_if_all_brokers_with_replicas_answered() {
     let mut sizes = TopicSizes::default();
-    sizes.add(&answer("clicks", 10));
-    sizes.add(&answer("clicks", 10));
-    sizes.add(&answer("views", 7));
+    for (node, topic, size) in [(1, "clicks", 10), (2, "clicks", 10), (1, "views", 7)] {
+        assert_eq!(sizes.add(node, &answer(topic, size)), None);
+    }
     assert_eq!(sizes.total(), Some(27));
-    sizes.silent.insert(3);
+    sizes.incomplete.insert(3);
     assert_eq!(sizes.of(&topic("clicks", &[1, 2])), Some(20));
     assert_eq!(sizes.of(&topic("new", &[1])), Some(0));
     assert_eq!(sizes.of(&topic("views", &[1, 3])), None);
+    assert_eq!(sizes.total(), None);
+}
+
+#[test]
+fn a_replica_on_its_way_to_another_directory_counts_once() {
+    let mut sizes = TopicSizes::default();
+    let (mut response, mut coming) = (answer("clicks", 10), answer("clicks", 4));
+    coming.results[0].topics[0].partitions[0].is_future_key = true;
+    response.results.append(&mut coming.results);
+    assert_eq!(sizes.add(1, &response), None);
+    assert_eq!((sizes.of(&topic("clicks", &[1])), sizes.total()), (Some(10), Some(10)));
+}
+
+#[test]
+fn sizes_are_not_known_of_a_broker_with_a_failed_directory() {
+    const KAFKA_STORAGE_ERROR: i16 = 56;
+    let mut sizes = TopicSizes::default();
+    let mut response = answer("clicks", 10);
+    let mut failed = DescribeLogDirsResult::default();
+    (failed.error_code, failed.log_dir) = (KAFKA_STORAGE_ERROR, StrBytes::from("/data/2"));
+    response.results.push(failed);
+    assert_eq!(sizes.add(1, &answer("clicks", 10)), None);
+    assert_eq!(sizes.add(2, &response).as_deref(), Some("/data/2: KAFKA_STORAGE_ERROR"));
+    assert_eq!(sizes.of(&topic("clicks", &[1, 2])), None);
+    assert_eq!(sizes.of(&topic("views", &[2])), None);
+    assert_eq!(sizes.of(&topic("new", &[1])), Some(0));
     assert_eq!(sizes.total(), None);
 }
