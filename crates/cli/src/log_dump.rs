@@ -59,24 +59,40 @@ struct Dump {
 
 pub(crate) fn run(args: Args, out: &mut dyn Write) -> Result<(), Failure> {
     let Verb::Dump(dump) = args.verb;
-    let mut damaged = false;
-    let mut failures = Vec::new();
-    for file in &dump.files {
-        let mut report = Report::new(out, dump.format.format == Format::Json, dump.quiet);
-        let verdict = match dump_file(file, dump.records, &mut report) {
-            Ok(verdict) => verdict,
-            Err(failure @ Failure::Failed { .. }) => {
-                failures.push(failure);
-                continue;
-            }
-            Err(other) => return Err(other),
-        };
-        damaged |= matches!(verdict, Verdict::Damaged { .. });
-        report.verdict(file, &verdict)?;
+    let mut unreadable = Vec::new();
+    let ended = dump.run(out, &mut unreadable);
+    let told = Failure::all(unreadable);
+    match ended {
+        Err(usage @ Failure::Usage(_)) => Err(usage),
+        // A closed pipe does not hide a failure.
+        ended => {
+            told?;
+            if ended? { Err(Failure::Told) } else { Ok(()) }
+        }
     }
-    out.flush()?;
-    Failure::all(failures)?;
-    if damaged { Err(Failure::Told) } else { Ok(()) }
+}
+
+impl Dump {
+    /// Dumps the files up to one that cannot be dumped, and adds the others that cannot be read to
+    /// `unreadable`; true if one is damaged.
+    fn run(&self, out: &mut dyn Write, unreadable: &mut Vec<Failure>) -> Result<bool, Failure> {
+        let mut damaged = false;
+        for file in &self.files {
+            let mut report = Report::new(out, self.format.format == Format::Json, self.quiet);
+            let verdict = match dump_file(file, self.records, &mut report) {
+                Ok(verdict) => verdict,
+                Err(failure @ Failure::Failed { .. }) => {
+                    unreadable.push(failure);
+                    continue;
+                }
+                Err(other) => return Err(other),
+            };
+            damaged |= matches!(verdict, Verdict::Damaged { .. });
+            report.verdict(file, &verdict)?;
+        }
+        out.flush()?;
+        Ok(damaged)
+    }
 }
 
 /// The kinds of files, distinguished by name as in Kafka.

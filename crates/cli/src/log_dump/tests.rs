@@ -292,3 +292,22 @@ fn a_missing_file_does_not_stop_the_dump_of_the_next() {
     let text = String::from_utf8(out).unwrap();
     assert!(text.contains(&format!("{LOG}: sound")), "{text}");
 }
+
+#[test]
+fn a_file_of_unknown_kind_hides_no_failure_of_the_files_before_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let (missing, unknown) = (dir.path().join(LOG), dir.path().join("notes.txt"));
+    let dump = Dump {
+        files: vec![missing.clone(), unknown.clone(), missing.clone()],
+        records: false,
+        quiet: false,
+        format: FormatArgs { format: Format::Table },
+    };
+    let mut unreadable = Vec::new();
+    let failure = dump.run(&mut Vec::new(), &mut unreadable).unwrap_err();
+    assert!(matches!(&failure, Failure::Usage(what) if what.contains("notes.txt")), "{failure:?}");
+    let lines: Vec<&str> = unreadable.iter().map(Failure::line).collect();
+    assert!(matches!(lines[..], [line] if line.starts_with("cannot read ")), "{lines:?}");
+    let args = Args { verb: Verb::Dump(dump) };
+    assert!(matches!(run(args, &mut Vec::new()), Err(Failure::Usage(_))), "exit code 2");
+}
