@@ -175,7 +175,13 @@ impl Session<'_> {
                 self.remember(case, &metrics);
                 self.sample(case, round, metrics, None)
             }
-            Outcome::Checked(verdict) => self.sample(case, round, Metrics::new(), Some(verdict)),
+            Outcome::Checked(verdict) => {
+                if !verdict.sound {
+                    // Figures of other work than the name says have no rank.
+                    self.cases.retain(|other| other != case);
+                }
+                self.sample(case, round, Metrics::new(), Some(verdict))
+            }
             Outcome::Skipped(why) => {
                 self.cases.retain(|other| other != case);
                 self.recorder.note(self.experiment.name(), Some(case), format!("left out: {why}"))

@@ -8,6 +8,8 @@ use crate::record::summary;
 struct Fake {
     runs: Vec<(String, Pass)>,
     interrupt_after: Option<usize>,
+    /// A case that loses bytes.
+    torn: Option<&'static str>,
 }
 
 impl Experiment for Fake {
@@ -35,7 +37,10 @@ impl Experiment for Fake {
         let drift = self.runs.len() as f64;
         Ok(match (case.name.as_str(), pass) {
             ("absent", _) => Outcome::Skipped("not here".to_owned()),
-            (_, Pass::Integrity) => Outcome::Checked(Verdict { sound: true, what: "nothing".to_owned() }),
+            (name, Pass::Integrity) => {
+                let sound = self.torn != Some(name);
+                Outcome::Checked(Verdict { sound, what: "nothing".to_owned() })
+            }
             ("slow", _) => Outcome::Measured([("cost".to_owned(), 2.0 * drift)].into()),
             _ => Outcome::Measured([("cost".to_owned(), drift)].into()),
         })
@@ -90,4 +95,18 @@ fn the_order_is_the_seeds() {
     };
     assert_eq!(order(1), order(1));
     assert_ne!(order(1), order(2));
+}
+
+#[test]
+fn a_case_that_lost_bytes_is_not_timed_and_is_not_the_best() {
+    let mut fake = Fake { torn: Some("fast"), ..Fake::default() };
+    let (recorder, ended) = run(&mut fake, 7);
+    ended.unwrap();
+    let runs = fake.runs.iter().filter(|(name, _)| name == "fast");
+    assert_eq!(runs.map(|(_, pass)| *pass).collect::<Vec<_>>(), [Pass::Integrity]);
+    let summaries = summary::of(recorder.lines());
+    let torn = &summaries[0].groups[0].rows[1];
+    assert_eq!((torn.case.as_str(), torn.sound, torn.metrics.len()), ("fast", Some(false), 0));
+    let Some(Line::Ended(last)) = recorder.lines().last() else { panic!("{:?}", recorder.lines()) };
+    assert_eq!(last.rounds, 7, "the other case ran in all rounds");
 }
