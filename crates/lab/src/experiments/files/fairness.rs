@@ -2,7 +2,7 @@
 //! during a download from memory, and during one from the disk. Each server has one worker on one
 //! processor.
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -57,6 +57,7 @@ impl<'b> FilesFairness<'b> {
     ) -> Result<(Latencies, f64), LabError> {
         let (bench, over) = (self.bench, AtomicBool::new(false));
         let (small, large) = (self.site.file("small")?, self.site.file("large")?);
+        let connections = answered(address, small, self.readers)?;
         let begin = Instant::now() + Duration::from_millis(50);
         std::thread::scope(|scope| {
             let download = scope.spawn(|| {
@@ -67,14 +68,15 @@ impl<'b> FilesFairness<'b> {
                     _ => self.download((address, large), group == COLD, &over),
                 }
             });
-            let readers: Vec<_> = (0..self.readers)
-                .map(|reader| {
+            let readers: Vec<_> = (0_u32..)
+                .zip(connections)
+                .map(|(reader, stream)| {
                     // The readers take turns.
                     let start = begin + Duration::from_secs_f64(f64::from(reader) / PER_SECOND);
                     let pace = FixedRate::new(start, PER_SECOND / f64::from(self.readers));
                     scope.spawn(move || {
                         pace::settle(bench);
-                        read_small((address, small), (pace, pace.count(time).max(1)))
+                        read_small((stream, small), (pace, pace.count(time).max(1)))
                     })
                 })
                 .collect();
@@ -108,12 +110,18 @@ impl<'b> FilesFairness<'b> {
     }
 }
 
+/// A connection for each small reader, on which one request has been answered. A run has so few
+/// requests on each that the first ones, which wait for the server to accept a connection, would
+/// determine the p99.
+fn answered(address: SocketAddr, file: &SiteFile, readers: u32) -> Result<Vec<TcpStream>, LabError> {
+    (0..readers).map(|_| client::keep(address, file)).collect()
+}
+
 /// Sends a request whenever one is due, on one connection.
 fn read_small(
-    (address, file): (SocketAddr, &SiteFile),
+    (mut stream, file): (TcpStream, &SiteFile),
     (pace, count): (FixedRate, u64),
 ) -> Result<Latencies, LabError> {
-    let mut stream = client::connect(address).map_err(LabError::step("cannot connect"))?;
     let mut latencies = Latencies::new()?;
     for n in 0..count {
         pace.wait(n);
@@ -174,3 +182,6 @@ impl Experiment for FilesFairness<'_> {
         Ok(Outcome::Measured(metrics))
     }
 }
+
+#[cfg(test)]
+mod tests;
