@@ -195,11 +195,16 @@ impl Recorder {
         &self.lines
     }
 
-    /// Adds a line. It is in the file when this returns.
+    /// Adds a line. It is in the file when this returns. Values of a sample that are infinite or no
+    /// numbers are left out, as in statistics: JSON has no form for them, and one of them would
+    /// make the record unreadable.
     ///
     /// # Errors
     /// The file cannot be written.
-    pub fn add(&mut self, line: Line) -> Result<(), LabError> {
+    pub fn add(&mut self, mut line: Line) -> Result<(), LabError> {
+        if let Line::Sample(sample) = &mut line {
+            sample.metrics.retain(|_, value| value.is_finite());
+        }
         if let Some((path, file)) = &mut self.file {
             let mut text = serde_json::to_vec(&line).map_err(LabError::file("cannot write", &*path))?;
             text.push(b'\n');

@@ -89,18 +89,30 @@ impl Latencies {
         self.histogram.saturating_record(u64::try_from(late.as_nanos()).unwrap_or(u64::MAX));
     }
 
+    /// Number of latencies.
+    #[cfg(test)]
+    pub(crate) fn count(&self) -> u64 {
+        self.histogram.len()
+    }
+
     pub(crate) fn add(&mut self, other: &Self) -> Result<(), LabError> {
         let added = self.histogram.add(&other.histogram);
         added.map_err(|error| LabError::step("a histogram")(std::io::Error::other(error)))
     }
 
-    /// In milliseconds.
+    /// In milliseconds; no number (NaN) if there are none.
     pub(crate) fn quantile_ms(&self, quantile: f64) -> f64 {
+        if self.histogram.is_empty() {
+            return f64::NAN;
+        }
         self.histogram.value_at_quantile(quantile) as f64 / 1e6
     }
 
-    /// Its quantiles, as `NAME_p50_ms` and so on.
+    /// Its quantiles, as `NAME_p50_ms` and so on; nothing if there are none.
     pub(crate) fn put(&self, name: &str, into: &mut Metrics) {
+        if self.histogram.is_empty() {
+            return;
+        }
         for (label, quantile) in QUANTILES {
             into.insert(metric_name(name, label), self.quantile_ms(quantile));
         }
@@ -119,4 +131,21 @@ pub(crate) fn metrics(name: &str) -> impl Iterator<Item = Metric> {
 
 fn metric_name(name: &str, label: &str) -> String {
     format!("{name}_{}_ms", label.replace('.', ""))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_latencies_are_not_a_latency_of_zero() {
+        let mut latencies = Latencies::new().unwrap();
+        let mut metrics = Metrics::new();
+        latencies.put("fetch", &mut metrics);
+        assert_eq!(metrics, Metrics::new());
+        assert!(latencies.quantile_ms(0.99).is_nan());
+        latencies.done(Instant::now());
+        latencies.put("fetch", &mut metrics);
+        assert_eq!((latencies.count(), metrics.len()), (1, QUANTILES.len()));
+    }
 }

@@ -43,3 +43,26 @@ fn a_newer_form_is_refused_and_unknown_fields_are_not() {
     let error = read(&path).unwrap_err().to_string();
     assert!(error.contains("newer"), "{error}");
 }
+
+#[test]
+fn a_value_that_is_no_number_leaves_the_record_readable() {
+    let bench = Bench::new(&std::env::temp_dir(), Scale::Tiny).unwrap();
+    let path = bench.dir().join("r.jsonl");
+    let mut recorder = Recorder::create(&path).unwrap();
+    recorder.run(&bench, Limits::of(Scale::Tiny), 9).unwrap();
+    let values = [("rate", f64::INFINITY), ("ratio", f64::NAN), ("cost", 2.0)];
+    let sample = Sample {
+        experiment: "a".to_owned(),
+        group: String::new(),
+        case: "b".to_owned(),
+        params: BTreeMap::new(),
+        round: 1,
+        metrics: values.map(|(name, value)| (name.to_owned(), value)).into(),
+        verdict: None,
+    };
+    recorder.add(Line::Sample(sample)).unwrap();
+    let lines = read(&path).unwrap();
+    assert_eq!(lines, recorder.lines());
+    let Some(Line::Sample(read)) = lines.last() else { panic!("{lines:?}") };
+    assert_eq!(read.metrics, BTreeMap::from([("cost".to_owned(), 2.0)]));
+}

@@ -48,8 +48,8 @@ struct Subject {
     backlog: Filled,
     /// The quantiles of the last run without replay.
     quiet: Metrics,
-    /// Time that the last replay took, which is how long a run without it takes.
-    replay: Option<Duration>,
+    /// Time of the live clients in the last run with replay, and in a run without it.
+    time: Option<Duration>,
 }
 
 impl<'b> Interference<'b> {
@@ -76,14 +76,14 @@ impl<'b> Interference<'b> {
             topic::create(&node, "backlog", 1, &[("segment.bytes", &segment_bytes)])?;
             let place = TopicPartition { topic: "backlog".to_owned(), partition: 0 };
             let backlog = topic::fill(&node, place, BATCH_LEN, backlog_bytes)?;
-            Ok(Subject { node, backlog, quiet: Metrics::new(), replay: None })
+            Ok(Subject { node, backlog, quiet: Metrics::new(), time: None })
         };
         let subjects = systems.all().into_iter().map(subject).collect::<Result<_, LabError>>()?;
         Ok(Interference { bench, live, subjects })
     }
 
     fn quiet(bench: &Bench, live: &Live, subject: &mut Subject) -> Result<Metrics, LabError> {
-        let time = subject.replay.unwrap_or(limit(bench));
+        let time = subject.time.unwrap_or(AFTER + limit(bench));
         let before = Scrape::of(subject.node.http())?;
         let lived = live.run(bench, &[&subject.node], StopCondition::Time(time))?;
         let metrics = told(&subject.node, live, &lived, &before)?;
@@ -103,7 +103,7 @@ impl<'b> Interference<'b> {
                 cpu::pin(bench.places().receiver());
                 pace::step_back();
                 // After the warm-up of the live clients.
-                std::thread::sleep(Duration::from_millis(150));
+                std::thread::sleep(AFTER);
                 let start = Instant::now();
                 let bytes = replay::within(limit(bench), node, &subject.backlog, FETCH_BYTES);
                 told_to_stop.store(true, Ordering::Relaxed);
@@ -120,7 +120,7 @@ impl<'b> Interference<'b> {
                 metrics.insert(ratio.to_owned(), with / without);
             }
         }
-        subject.replay = Some(time);
+        subject.time = Some(AFTER + time);
         Ok(Some(metrics))
     }
 
@@ -136,8 +136,12 @@ impl<'b> Interference<'b> {
     }
 }
 
-/// A replay, and a run without one, is no longer: a slow disk makes the backlog's rest go unread
-/// instead of the experiment long.
+/// Time from the start of the live clients to that of the replay. A run without replay has it as
+/// well: a shorter one would be over with the warm-up.
+const AFTER: Duration = Duration::from_millis(150);
+
+/// A replay is no longer: a slow disk makes the backlog's rest go unread instead of the experiment
+/// long.
 fn limit(bench: &Bench) -> Duration {
     Duration::from_millis(bench.scale().choose(300, 1_000, 4_000, 12_000))
 }
