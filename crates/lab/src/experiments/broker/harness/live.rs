@@ -55,6 +55,9 @@ pub(crate) enum StopCondition<'a> {
 /// Counted as `u64::MAX` while it is not known yet.
 const UNKNOWN: u64 = u64::MAX;
 
+/// Number of records of a lane that has failed: nothing more is sent and awaited.
+const FAILED: u64 = 0;
+
 /// Time that a consumer waits for a record before it repeats the request.
 const MAX_WAIT_MS: i32 = 100;
 
@@ -152,6 +155,10 @@ struct ProducerLane {
 impl ProducerLane {
     /// Sends each record when it is due; how many there were.
     fn send(&self, socket: &mut TcpStream, until: StopCondition<'_>) -> Result<u64, LabError> {
+        self.send_all(socket, until).inspect_err(|_| self.fail())
+    }
+
+    fn send_all(&self, socket: &mut TcpStream, until: StopCondition<'_>) -> Result<u64, LabError> {
         for n in 0.. {
             self.pace.wait(n);
             let is_last = match until {
@@ -159,8 +166,12 @@ impl ProducerLane {
                 StopCondition::Told(told) => told.load(Ordering::Relaxed),
             };
             if is_last {
-                // Known before its answer can come.
-                self.last.store(n + 1, Ordering::Release);
+                // Known before its answer can come. A lane that has failed stays so.
+                let known = (Ordering::AcqRel, Ordering::Acquire);
+                let _ = self.last.compare_exchange(UNKNOWN, n + 1, known.0, known.1);
+            }
+            if self.last.load(Ordering::Acquire) == FAILED {
+                break;
             }
             socket.write_all(&self.frame).map_err(LabError::step("cannot send a record"))?;
             if is_last {
@@ -171,7 +182,11 @@ impl ProducerLane {
     }
 
     /// Takes the acknowledgements.
-    fn hear(&self, mut connection: Connection) -> Result<Latencies, LabError> {
+    fn hear(&self, connection: Connection) -> Result<Latencies, LabError> {
+        self.hear_all(connection).inspect_err(|_| self.fail())
+    }
+
+    fn hear_all(&self, mut connection: Connection) -> Result<Latencies, LabError> {
         let mut latencies = Latencies::new()?;
         let mut n = 0;
         while n < self.last.load(Ordering::Acquire) {
@@ -211,6 +226,12 @@ impl ProducerLane {
         Ok(latencies)
     }
 
+    /// Ends the lane: a record that was refused never arrives, and its consumer would wait for it
+    /// forever.
+    fn fail(&self) {
+        self.last.store(FAILED, Ordering::Release);
+    }
+
     fn offset(&self, n: u64) -> i64 {
         self.base.saturating_add_unsigned(n)
     }
@@ -221,3 +242,6 @@ impl ProducerLane {
         LabError::step("a record went astray")(std::io::Error::other(what))
     }
 }
+
+#[cfg(test)]
+mod tests;
