@@ -2,6 +2,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::ops::Range;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 use std::sync::LazyLock;
@@ -12,9 +13,12 @@ use rustix::process::{Resource, getrlimit, setrlimit};
 
 use crate::error::LabError;
 
-/// A command that inherits no setting of ours.
+/// A command that inherits no setting of ours and has a process group of its own: Ctrl-C at a
+/// terminal is for this process alone, which completes its run. If it may outlive this process, it
+/// needs a [`ProcessGroup`](crate::machine::interrupt::ProcessGroup).
 pub(crate) fn bare(program: &Path) -> Command {
     let mut command = Command::new(program);
+    command.process_group(0);
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("LEVADA_") {
             command.env_remove(name);
@@ -55,4 +59,20 @@ pub(crate) fn allow_descriptors(wanted: u64) -> Result<(), LabError> {
         setrlimit(Resource::Nofile, limit).map_err(LabError::step("cannot raise the limit of open files"))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::process::{Pid, getpgid};
+
+    use super::*;
+
+    #[test]
+    fn ctrl_c_at_a_terminal_does_not_end_a_measured_program() {
+        let mut child = bare(Path::new("sleep")).arg("600").spawn().unwrap();
+        let pid = Pid::from_child(&child);
+        let group = getpgid(Some(pid));
+        child.kill().and_then(|()| child.wait()).unwrap();
+        assert_eq!(group.unwrap(), pid);
+    }
 }

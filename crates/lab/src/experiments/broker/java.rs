@@ -1,6 +1,7 @@
 //! Kafka's own producer as a client: ProducerPerformance, a separate process, against both systems.
 
-use std::process::{Command, Stdio};
+use std::path::Path;
+use std::process::Stdio;
 
 use crate::error::LabError;
 use crate::experiments::broker::Systems;
@@ -9,6 +10,7 @@ use crate::experiments::broker::harness::node::Node;
 use crate::experiments::broker::harness::topic;
 use crate::harness::bench::Bench;
 use crate::harness::process::Spent;
+use crate::harness::program::bare;
 use crate::method::experiment::{Case, Experiment, Metrics, Outcome, Pass};
 use crate::record::{Metric, Verdict};
 
@@ -76,7 +78,7 @@ impl<'b> Java<'b> {
         setting: &Setting,
         records: u64,
     ) -> Result<PerformanceSummary, LabError> {
-        let mut command = Command::new("java");
+        let mut command = bare(Path::new("java"));
         let libs = self.systems.kafka_libs.as_deref().map(|libs| libs.join("*")).unwrap_or_default();
         command.arg("-Xmx512M").arg("-cp").arg(libs).arg("org.apache.kafka.tools.ProducerPerformance");
         let throughput = setting.per_second.map_or_else(|| "-1".to_owned(), |rate| rate.to_string());

@@ -2,7 +2,6 @@
 
 use std::fs::{self, File};
 use std::net::{SocketAddr, TcpStream};
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -16,7 +15,7 @@ use crate::experiments::files::site::Site;
 use crate::harness::bench::Bench;
 use crate::harness::process::Spent;
 use crate::harness::program::{bare, free_addresses};
-use crate::machine::interrupt::Interrupt;
+use crate::machine::interrupt::{Interrupt, ProcessGroup};
 
 /// Implementation of the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,6 +41,7 @@ impl FileServer {
 pub(super) struct Server {
     system: FileServer,
     child: Child,
+    _group: ProcessGroup,
     worker: u32,
     plain: SocketAddr,
     sealed: SocketAddr,
@@ -71,12 +71,13 @@ impl Server {
         };
         let said = home.path().join("stderr");
         let file = File::create(&said).map_err(LabError::file("cannot write", &said))?;
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(file).process_group(0);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(file);
         // Children run where the thread runs that starts them.
         let pinned = bench.places().pin_sender();
         let child = command.spawn().map_err(LabError::step(format!("cannot start {command:?}")))?;
         drop(pinned);
-        let mut server = Self { system, worker: child.id(), child, plain, sealed, home };
+        let (worker, group) = (child.id(), ProcessGroup::of(&child));
+        let mut server = Self { system, worker, child, _group: group, plain, sealed, home };
         server.await_answer()?;
         if system == FileServer::Nginx {
             server.worker = server.only_child()?;

@@ -5,10 +5,11 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::fd::AsRawFd;
 use std::path::Path;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use std::time::Duration;
 
 use crate::harness::bench::Bench;
+use crate::harness::program::bare;
 
 const PROGRAM: &str = include_str!("FileRecordsSearch.java");
 
@@ -42,7 +43,7 @@ impl Kafka {
         let source = bench.dir().join("FileRecordsSearch.java");
         std::fs::write(&source, PROGRAM)
             .map_err(|error| format!("cannot write {}: {error}", source.display()))?;
-        let mut command = Command::new("java");
+        let mut command = bare(Path::new("java"));
         command.arg("-cp").arg(libs.join("*")).arg(&source);
         // The log has no name.
         command.arg(format!("/proc/{}/fd/{}", std::process::id(), log.as_raw_fd()));

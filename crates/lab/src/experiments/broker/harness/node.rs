@@ -15,7 +15,7 @@ use crate::experiments::broker::Systems;
 use crate::harness::bench::Bench;
 use crate::harness::process::{self, Paused};
 use crate::harness::program::free_addresses;
-use crate::machine::interrupt::Interrupt;
+use crate::machine::interrupt::{Interrupt, ProcessGroup};
 
 mod kafka;
 mod levada;
@@ -44,7 +44,7 @@ impl System {
 pub(crate) struct Node {
     system: System,
     plan: Plan,
-    child: Option<Child>,
+    child: Option<(Child, ProcessGroup)>,
 }
 
 /// Start command; addresses and directory stay the same over restarts.
@@ -144,13 +144,14 @@ impl Node {
         let start = Instant::now();
         let child = command.spawn().map_err(LabError::step(format!("cannot start {command:?}")))?;
         drop(pinned);
-        self.child = Some(child);
+        let group = ProcessGroup::of(&child);
+        self.child = Some((child, group));
         self.await_answer(start)
     }
 
     /// Ends its process as a crash does, without a request.
     pub(crate) fn kill(&mut self) -> Result<(), LabError> {
-        let Some(mut child) = self.child.take() else { return Ok(()) };
+        let Some((mut child, _group)) = self.child.take() else { return Ok(()) };
         child.kill().and_then(|()| child.wait()).map_err(LabError::step("cannot kill a broker"))?;
         Ok(())
     }
@@ -158,7 +159,7 @@ impl Node {
     fn await_answer(&mut self, start: Instant) -> Result<Duration, LabError> {
         let options = ClientOptions { timeout: LIMIT, ..ClientOptions::default() };
         while Client::connect(&self.plan.kafka.to_string(), &options).is_err() {
-            let ended = self.child.as_mut().and_then(|child| child.try_wait().ok().flatten());
+            let ended = self.child.as_mut().and_then(|(child, _)| child.try_wait().ok().flatten());
             if ended.is_some() || start.elapsed() > LIMIT {
                 return Err(self.failed("does not start"));
             }
@@ -181,7 +182,7 @@ impl Node {
 
     /// Stops it in order and waits for its end.
     pub(crate) fn stop(&mut self) -> Result<(), LabError> {
-        let Some(mut child) = self.child.take() else { return Ok(()) };
+        let Some((mut child, group)) = self.child.take() else { return Ok(()) };
         if let Some(pid) = Pid::from_raw(child.id().cast_signed()) {
             // The process may have ended itself; the wait detects that.
             let _ = rustix::process::kill_process(pid, Signal::TERM);
@@ -190,7 +191,7 @@ impl Node {
         while child.try_wait().map_err(LabError::step("cannot wait for a broker"))?.is_none() {
             if start.elapsed() > LIMIT {
                 let error = self.failed("does not stop");
-                self.child = Some(child);
+                self.child = Some((child, group));
                 return Err(error);
             }
             std::thread::sleep(KNOCK);
@@ -225,7 +226,7 @@ impl Node {
 
     /// Its process; 0 while it does not run.
     pub(crate) fn pid(&self) -> u32 {
-        self.child.as_ref().map_or(0, Child::id)
+        self.child.as_ref().map_or(0, |(child, _)| child.id())
     }
 
     fn said(&self) -> PathBuf {
@@ -235,7 +236,7 @@ impl Node {
 
 impl Drop for Node {
     fn drop(&mut self) {
-        if let Some(child) = &mut self.child {
+        if let Some((child, _)) = &mut self.child {
             // Both fail only if it has ended already, which is the goal.
             let _ = child.kill();
             let _ = child.wait();
