@@ -1,7 +1,7 @@
 //! Cost of appending by a write and by a mapping: `levada.log.append`.
 
 use std::collections::VecDeque;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::error::LabError;
 use crate::experiments::broker::Systems;
@@ -12,7 +12,7 @@ use crate::experiments::broker::harness::topic::{self, Filled, IN_FLIGHT};
 use crate::harness::bench::Bench;
 use crate::harness::pace::Latencies;
 use crate::harness::process::{Spent, faults};
-use crate::method::experiment::{Case, Experiment, Outcome, Pass};
+use crate::method::experiment::{Case, Experiment, Metrics, Outcome, Pass};
 use crate::record::Metric;
 
 /// The default is the case that the other is compared with.
@@ -94,29 +94,63 @@ impl Experiment for Append<'_> {
         let config = [("file.delete.delay.ms", "1000"), ("segment.bytes", "134217728")];
         topic::create(node, &filled.place.topic, 1, &config)?;
         let pinned = self.bench.places().pin_receiver();
-        let mut connection = Connection::open(node.address())?;
-        let (cpu, faulted, start) = (Spent::of(node.pid()), faults(node.pid()), Instant::now());
-        let latencies = send(&mut connection, &frame, &filled)?;
-        let wall = start.elapsed();
-        let (cpu, faulted) = (Spent::since(node.pid(), &cpu), faults(node.pid()) - faulted);
+        let appended = append(&mut Connection::open(node.address())?, &frame, &filled, node.pid())?;
         drop(pinned);
         let outcome = if pass == Pass::Integrity {
-            Outcome::Checked(topic::verify(node.address(), &filled, 0, 8 << 20)?)
+            let all = Filled { batches: filled.batches + 1, ..filled.clone() };
+            Outcome::Checked(topic::verify(node.address(), &all, 0, 8 << 20)?)
         } else {
-            let mut metrics = super::moved(filled.bytes(), cpu, wall);
-            metrics.insert("faults_per_mb".to_owned(), faulted as f64 / (filled.bytes() as f64 / 1e6));
-            metrics.insert("ack_p50_ms".to_owned(), latencies.quantile_ms(0.5));
-            metrics.insert("ack_p99_ms".to_owned(), latencies.quantile_ms(0.99));
-            Outcome::Measured(metrics)
+            Outcome::Measured(appended.metrics(&filled))
         };
         topic::delete(node, &filled.place.topic)?;
         Ok(outcome)
     }
 }
 
-/// Sends a frame as often as there are batches; how long each took to be acknowledged, from when it
-/// was sent.
-fn send(connection: &mut Connection, frame: &[u8], filled: &Filled) -> Result<Latencies, LabError> {
+/// Cost of all batches but the first.
+struct Appended {
+    latencies: Latencies,
+    cpu: Duration,
+    faults: u64,
+    wall: Duration,
+}
+
+impl Appended {
+    fn metrics(&self, filled: &Filled) -> Metrics {
+        let mut metrics = super::moved(filled.bytes(), self.cpu, self.wall);
+        let own = [
+            ("faults_per_mb", self.faults as f64 / (filled.bytes() as f64 / 1e6)),
+            ("ack_p50_ms", self.latencies.quantile_ms(0.5)),
+            ("ack_p99_ms", self.latencies.quantile_ms(0.99)),
+        ];
+        metrics.extend(own.map(|(name, value)| (name.to_owned(), value)));
+        metrics
+    }
+}
+
+/// Sends a frame once, and then as often as there are batches, which is measured: the first batch
+/// makes files, and with large batches the requests behind it would be more than one in a hundred.
+fn append(
+    connection: &mut Connection,
+    frame: &[u8],
+    filled: &Filled,
+    pid: u32,
+) -> Result<Appended, LabError> {
+    topic::send(connection, frame, &Filled { batches: 1, ..filled.clone() }, 0)?;
+    let (spent, faulted, start) = (Spent::of(pid), faults(pid), Instant::now());
+    let latencies = send(connection, frame, filled, filled.offset(1))?;
+    let wall = start.elapsed();
+    Ok(Appended { latencies, cpu: Spent::since(pid, &spent), faults: faults(pid) - faulted, wall })
+}
+
+/// Sends a frame as often as there are batches, whose offsets begin at `base`; how long each took
+/// to be acknowledged, from when it was sent.
+fn send(
+    connection: &mut Connection,
+    frame: &[u8],
+    filled: &Filled,
+    base: i64,
+) -> Result<Latencies, LabError> {
     let (mut latencies, mut under_way) = (Latencies::new()?, VecDeque::with_capacity(IN_FLIGHT));
     let mut sent = 0;
     for received in 0..filled.batches {
@@ -129,10 +163,41 @@ fn send(connection: &mut Connection, frame: &[u8], filled: &Filled) -> Result<La
         if let Some(start) = under_way.pop_front() {
             latencies.done(start);
         }
-        if offset != filled.offset(received) {
-            let what = format!("offset {offset} instead of {}", filled.offset(received));
+        let expected = base + filled.offset(received);
+        if offset != expected {
+            let what = format!("offset {offset} instead of {expected}");
             return Err(LabError::step("a batch went astray")(std::io::Error::other(what)));
         }
     }
     Ok(latencies)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiments::broker::harness::floor;
+    use crate::method::limits::Scale;
+
+    #[test]
+    fn the_p99_of_acknowledgements_does_not_contain_the_first_batch_which_makes_files() {
+        let dir = tempfile::tempdir().unwrap();
+        let bench = Bench::new(dir.path(), Scale::Tiny).unwrap();
+        let (file, place) = (bench.file().unwrap(), TopicPartition { topic: "a".to_owned(), partition: 0 });
+        let (batch, records) = frames::batch(4096, 1024, 1).unwrap();
+        let filled = Filled { place, batch_len: batch.len(), records, batches: 7 };
+        let frame = frames::produce(&filled.place, batch.freeze(), 1).unwrap();
+        let mut measured = 0;
+        floor::beside(
+            &bench,
+            |stream| floor::produce(&filled, frame.len(), &file, stream),
+            |address| {
+                let mut connection = Connection::open(address)?;
+                measured = append(&mut connection, &frame, &filled, std::process::id())?.latencies.count();
+                Ok(())
+            },
+        )
+        .unwrap();
+        let written = file.metadata().unwrap().len() / filled.batch_len as u64;
+        assert_eq!((written, measured), (8, 7));
+    }
 }
