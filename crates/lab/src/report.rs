@@ -247,7 +247,7 @@ fn tail(lines: &[Line], run: Option<&Run>) -> Markup {
             h2 { "how this was measured" }
             p {
                 "The cases of a group took turns in random order, round after round; the number is the median, the whisker its "
-                "95\u{202f}% confidence interval by order statistics. "
+                "95\u{202f}% confidence interval by order statistics; of fewer than six rounds it is the range of all, with less confidence. "
                 em { "relative" } " is the median of the quotients within a round, how many times better than the first case of the group. "
                 "Another round, not timed, compared every byte. Sender and receiver are separate processes."
             }

@@ -8,8 +8,8 @@ use super::{At, Bound, Goal};
 pub(super) const GROWTH: &str = "
 ## As work grows
 
-These curves show the processor time of the broker for one request. One client has five requests in flight, and all data is in the page
-cache. [As work grows](../performance.md#as-work-grows) explains the shape of each curve and its bends.
+These curves show the processor time of the broker for one request. One client has five produce requests or one fetch in flight, and all
+data is in the page cache. [As work grows](../performance.md#as-work-grows) explains the shape of each curve and its bends.
 ";
 
 /// Text above the rows.
@@ -19,7 +19,8 @@ pub(super) const HEAD: &str = "\
 Each row is a goal, beside Apache Kafka 4.3.1, beside nginx, or beside a bare loop of the unavoidable system calls (the *floor*):
 [how it is measured](../performance.md). `levada lab goals` generates the page from the records in [runs](runs), which `docs/performance/record.sh`
 writes; a test compares the page with the records. A factor is the median of the quotients of runs of the same round, with its 95 %
-confidence interval. *Not sure*: the median misses the goal, and the interval contains it.
+confidence interval. With fewer than six rounds the interval is the range of all rounds, and its confidence is lower: 94 % with five rounds,
+88 % with four, 75 % with three, 50 % with two. *Not sure*: the median misses the goal, and the interval contains it.
 
 Measured:
 

@@ -39,6 +39,17 @@ fn factors_are_said_as_people_say_them() {
 }
 
 #[test]
+fn an_interval_of_a_few_rounds_is_not_called_one_of_95_percent() {
+    for (rounds, word) in [(5, "with five"), (4, "with four"), (3, "with three"), (2, "with two")] {
+        let interval = Interval::of((0..rounds).map(f64::from)).unwrap();
+        assert_eq!((interval.low, interval.high), (0.0, f64::from(rounds - 1)), "the range of all");
+        let said = format!("{:.0} % {word}", interval.confidence * 100.0);
+        assert!(table::HEAD.contains(&said), "{said}");
+    }
+    assert!(Interval::of((0..6).map(f64::from)).unwrap().confidence >= 0.95);
+}
+
+#[test]
 fn what_was_not_measured_is_said() {
     assert_eq!(page(&BTreeMap::new()).matches("**not measured**").count(), GOALS.len());
 }
