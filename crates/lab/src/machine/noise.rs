@@ -31,7 +31,8 @@ const OTHERS: f64 = 0.05;
 pub struct Watch {
     start: Instant,
     before: Ticks,
-    ours: Duration,
+    /// In ticks.
+    ours: u64,
     waited: Option<Duration>,
     frequency: Option<(u64, u64)>,
 }
@@ -42,7 +43,7 @@ impl Watch {
         Self {
             start: Instant::now(),
             before: Ticks::now().unwrap_or_default(),
-            ours: of_us(),
+            ours: ticks_of("self"),
             waited: waited(),
             frequency: frequency_mhz(),
         }
@@ -60,23 +61,19 @@ impl Watch {
     pub fn noise(mut self) -> Noise {
         self.look();
         let (after, elapsed) = (Ticks::now().unwrap_or_default(), self.start.elapsed());
-        let total = after.total.saturating_sub(self.before.total);
-        let share = |ticks: u64| if total == 0 { 0.0 } else { ticks as f64 / total as f64 };
-        let busy = share(after.busy.saturating_sub(self.before.busy));
-        let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        let all = elapsed.as_secs_f64().max(f64::MIN_POSITIVE) * processors as f64;
-        let ours = of_us().saturating_sub(self.ours).as_secs_f64() / all;
+        let spent = after.since(&self.before);
+        let ours = ticks_of("self").saturating_sub(self.ours);
         let waiting = self.waited.zip(waited()).map(|(before, after)| {
             after.saturating_sub(before).as_secs_f64() / elapsed.as_secs_f64().max(f64::MIN_POSITIVE)
         });
         let mut noise = Noise {
-            steal: share(after.steal.saturating_sub(self.before.steal)),
-            others: (busy - ours).max(0.0),
+            steal: spent.share(spent.steal),
+            others: spent.share(spent.busy.saturating_sub(ours)),
             waiting,
             frequency_mhz: self.frequency,
             doubts: Vec::new(),
         };
-        noise.doubts = noise.judged(total);
+        noise.doubts = noise.judged(spent.total);
         noise
     }
 }
@@ -130,15 +127,24 @@ impl Ticks {
         let busy = user + nice + system + irq + softirq;
         Some(Self { total: busy + idle + iowait + steal, busy, steal })
     }
+
+    /// Ticks since then.
+    fn since(&self, before: &Self) -> Self {
+        Self {
+            total: self.total.saturating_sub(before.total),
+            busy: self.busy.saturating_sub(before.busy),
+            steal: self.steal.saturating_sub(before.steal),
+        }
+    }
+
+    /// The share of all processors' time, which these ticks are of: also if this process may use a
+    /// few of the processors only.
+    fn share(&self, ticks: u64) -> f64 {
+        if self.total == 0 { 0.0 } else { ticks as f64 / self.total as f64 }
+    }
 }
 
-/// Processor time of this process and its descendants, running or ended.
-fn of_us() -> Duration {
-    let per_second = rustix::param::clock_ticks_per_second().max(1);
-    Duration::from_secs_f64(ticks_of("self") as f64 / per_second as f64)
-}
-
-/// In ticks.
+/// Processor time of a process and its descendants, running or ended, in ticks.
 fn ticks_of(process: &str) -> u64 {
     let text = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     // Behind the name in brackets; utime, stime, cutime and cstime (children that have ended) are
@@ -182,6 +188,15 @@ mod tests {
     }
 
     #[test]
+    fn work_of_others_is_seen_from_a_few_of_many_processors() {
+        // Ten seconds of 64 processors; ours had two of them, and another process had four.
+        let spent = Ticks { total: 64_000, busy: 6_000, steal: 0 };
+        let ours = 2_000;
+        assert_eq!(spent.share(spent.busy - ours), 4_000.0 / 64_000.0);
+        assert_eq!(Ticks::default().share(0), 0.0);
+    }
+
+    #[test]
     fn doubts_have_reasons() {
         fn check(noise: Noise, ticks: u64, expected: &[&str]) {
             let doubts = noise.judged(ticks);
@@ -199,9 +214,9 @@ mod tests {
 
     #[test]
     fn our_own_time_is_counted() {
-        let before = of_us();
+        let before = ticks_of("self");
         let start = Instant::now();
-        while of_us() == before {
+        while ticks_of("self") == before {
             assert!(start.elapsed() < Duration::from_secs(20), "no tick of our own in 20 s of work");
         }
     }
