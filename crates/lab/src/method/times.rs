@@ -20,9 +20,12 @@ pub(crate) fn metrics() -> [Metric; 5] {
 pub(crate) fn values(times: impl IntoIterator<Item = Duration>) -> Metrics {
     let mut us: Vec<f64> = times.into_iter().map(|time| time.as_secs_f64() * 1e6).collect();
     us.sort_by(f64::total_cmp);
-    let Some(last) = us.len().checked_sub(1) else { return Metrics::new() };
+    if us.is_empty() {
+        return Metrics::new();
+    }
     let count = us.len() as f64;
-    let at = |percent: usize| us[last * percent / 100];
+    // The least value that this share of all values does not exceed.
+    let at = |percent: usize| us[(us.len() * percent).div_ceil(100) - 1];
     let mean = us.iter().sum::<f64>() / count;
     let deviation = (us.iter().map(|time| (time - mean).powi(2)).sum::<f64>() / count).sqrt();
     let values = [mean, at(50), at(99), at(100), deviation];
@@ -44,5 +47,17 @@ mod tests {
         check("max_us", 200.0);
         check("deviation_us", 57.734_304_9);
         assert_eq!(super::values([]), Metrics::new());
+    }
+
+    #[test]
+    fn the_p99_of_a_few_values_is_exceeded_by_no_more_than_one_in_a_hundred() {
+        fn check(count: u64, expected: f64) {
+            let values = values((1..=count).map(Duration::from_micros));
+            assert!((values["p99_us"] - expected).abs() < 1e-6, "{count}: {values:?}");
+        }
+        check(1, 1.0);
+        check(64, 64.0);
+        check(100, 99.0);
+        check(150, 149.0);
     }
 }
