@@ -46,3 +46,18 @@ fn a_block_that_differs_is_seen() {
     let Outcome::Checked(verdict) = reads.run(&case, Pass::Integrity).unwrap() else { panic!() };
     assert!(!verdict.sound, "{verdict:?}");
 }
+
+#[test]
+fn a_reader_loads_the_pages_of_its_buffer() {
+    // Pages of this thread that had to be loaded or made, so far.
+    let faults = || -> u64 {
+        let stat = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
+        let mut fields = stat.rsplit(") ").next().unwrap().split_whitespace();
+        fields.nth(7).unwrap().parse().unwrap()
+    };
+    // The kernel makes pages of zeros with their first access, 2 MiB at once if it has huge pages.
+    let fresh = vec![0; 256 << 20];
+    let before = faults();
+    way::touch(&fresh);
+    assert!(faults() - before >= 100, "{} faults", faults() - before);
+}
