@@ -16,6 +16,8 @@ mod fetch_session;
 mod fetchers;
 pub mod group;
 pub mod keystore;
+#[cfg(test)]
+mod log_fields;
 mod log_pace;
 pub mod loggers;
 pub mod machine;

@@ -3,46 +3,11 @@
 use std::fmt::Debug;
 use std::net::Ipv4Addr;
 
-use tracing::field::{Field, Visit};
-use tracing::span::{Attributes, Id, Record};
-use tracing::{Event, Metadata, Subscriber};
+use tracing::field::Field;
 
 use super::*;
 use crate::config::{BrokerConfig, Sources};
-
-/// Messages of the log.
-#[derive(Clone, Default)]
-struct Messages(Arc<Mutex<Vec<String>>>);
-
-impl Visit for Messages {
-    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-        if field.name() == "message" {
-            self.0.lock().push(format!("{value:?}"));
-        }
-    }
-}
-
-impl Subscriber for Messages {
-    fn enabled(&self, _: &Metadata<'_>) -> bool {
-        true
-    }
-
-    fn new_span(&self, _: &Attributes<'_>) -> Id {
-        Id::from_u64(1)
-    }
-
-    fn record(&self, _: &Id, _: &Record<'_>) {}
-
-    fn record_follows_from(&self, _: &Id, _: &Id) {}
-
-    fn event(&self, event: &Event<'_>) {
-        event.record(&mut self.clone());
-    }
-
-    fn enter(&self, _: &Id) {}
-
-    fn exit(&self, _: &Id) {}
-}
+use crate::log_fields::LogFields;
 
 /// A broker with these settings, and its acceptor.
 fn acceptor(home: &tempfile::TempDir, settings: &[&str]) -> (tokio::runtime::Runtime, Acceptor) {
@@ -84,8 +49,14 @@ fn a_connection_waited_for_a_place_without_a_line_of_the_log() {
     let listener = Arc::new(acceptor.broker.config().listeners[0].clone());
     let mut changes = acceptor.broker.live_config().changes();
     let origin = (IpAddr::from(Ipv4Addr::LOCALHOST), &listener);
-    let lines = Messages::default();
-    let _logged = tracing::subscriber::set_default(lines.clone());
+    let lines = Arc::new(Mutex::new(Vec::new()));
+    let kept = Arc::clone(&lines);
+    let keep = move |field: &Field, value: &dyn Debug| {
+        if field.name() == "message" {
+            kept.lock().push(format!("{value:?}"));
+        }
+    };
+    let _logged = tracing::subscriber::set_default(LogFields(keep));
     runtime.block_on(async {
         let held = acceptor.permit(origin, &mut changes).await.expect("a place");
         let mut waiting = Box::pin(acceptor.permit(origin, &mut changes));
@@ -94,7 +65,7 @@ fn a_connection_waited_for_a_place_without_a_line_of_the_log() {
             _ = &mut waiting => panic!("there is no place"),
             () = std::future::ready(()) => {}
         }
-        assert_eq!(*lines.0.lock(), ["connections wait: max.connections is reached"]);
+        assert_eq!(*lines.lock(), ["connections wait: max.connections is reached"]);
         // Another look that finds no place is no event.
         acceptor.broker.live_config().replace(BrokerConfig::clone(&acceptor.broker.config()));
         tokio::select! {
@@ -102,7 +73,7 @@ fn a_connection_waited_for_a_place_without_a_line_of_the_log() {
             _ = &mut waiting => panic!("there is no place"),
             () = std::future::ready(()) => {}
         }
-        assert_eq!(lines.0.lock().len(), 1);
+        assert_eq!(lines.lock().len(), 1);
         drop(held);
         assert!(waiting.await.is_some());
     });
