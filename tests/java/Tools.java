@@ -129,8 +129,11 @@ public final class Tools {
             text += "\n";
         }
         text = text.replace(scratch, "SCRATCH");
-        for (String[] rule : VOLATILE) {
-            text = text.replaceAll(rule[0], rule[1]);
+        // Decoded records are megabytes that a test compares itself.
+        if (words.stream().noneMatch(word -> word.endsWith("-decoder"))) {
+            for (String[] rule : VOLATILE) {
+                text = text.replaceAll(rule[0], rule[1]);
+            }
         }
         answers.print(text);
         answers.println("=== " + (code == null ? 0 : code));

@@ -41,6 +41,9 @@ class Member:
                 "isolation.level": "read_committed",
                 "metadata.recovery.strategy": "none",
                 "reconnect.backoff.max.ms": 100,
+                # Members that read ahead of their commits would hold the whole topic in memory, each for itself.
+                "queued.min.messages": 100,
+                "queued.max.messages.kbytes": 256,
                 "logger": silence,
                 **KINDS[number % len(KINDS)],
             }

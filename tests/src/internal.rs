@@ -1,14 +1,16 @@
 //! Records of the internal topics in the replicas of brokers, as the dump tools of Kafka and of
 //! Levada decode them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Debug;
+use std::ops::Range;
 use std::path::Path;
 
 use serde_json::Value;
 
 use crate::Tool;
 use crate::cluster::Tools;
-use crate::replicas::segments;
+use crate::replicas::segments_from;
 
 /// The internal topics, with the option by which Kafka's dump tool decodes them.
 pub const TOPICS: [(&str, &str); 2] =
@@ -17,10 +19,16 @@ pub const TOPICS: [(&str, &str); 2] =
 /// Decoded records of a replica by offset. The markers of transactions are not among them.
 pub type Records = BTreeMap<i64, String>;
 
-/// Decodes a replica, which may be in use, with Kafka's tool. An error names a record that the tool
-/// cannot decode.
-pub fn by_kafka(tools: &mut Tools, decoder: &str, partition: &Path) -> Result<Records, String> {
-    let files: Vec<String> = segments(partition).iter().map(|path| path.display().to_string()).collect();
+/// Decodes the records of a replica in a range of offsets, with Kafka's tool. The replica may be in
+/// use. An error names a record that the tool cannot decode.
+pub fn by_kafka(
+    tools: &mut Tools,
+    decoder: &str,
+    partition: &Path,
+    range: Range<i64>,
+) -> Result<Records, String> {
+    let files: Vec<String> =
+        segments_from(partition, range.start).iter().map(|path| path.display().to_string()).collect();
     let said = tools.run(&format!("DumpLogSegments {decoder} --files {}", files.join(",")));
     let mut records = Records::new();
     for line in said.lines().filter(|line| !line.contains(" endTxnMarker: ")) {
@@ -28,16 +36,18 @@ pub fn by_kafka(tools: &mut Tools, decoder: &str, partition: &Path) -> Result<Re
         let offset = rest.split(' ').next().and_then(|offset| offset.parse().ok());
         let offset = offset.ok_or_else(|| format!("no offset in {line}"))?;
         let decoded = line.split_once(" key: {").ok_or_else(|| format!("not decoded: {line}"))?.1;
-        records.insert(offset, decoded.to_owned());
+        if range.contains(&offset) {
+            records.insert(offset, decoded.to_owned());
+        }
     }
     Ok(records)
 }
 
 /// The same with Levada's tool.
-pub fn by_levada(partition: &Path) -> Result<Records, String> {
+pub fn by_levada(partition: &Path, range: Range<i64>) -> Result<Records, String> {
     let mut tool = Tool::levada();
     tool.args(["log", "dump", "--records", "--output", "json"]);
-    for path in segments(partition) {
+    for path in segments_from(partition, range.start) {
         tool.arg(path.display().to_string());
     }
     let mut records = Records::new();
@@ -46,6 +56,7 @@ pub fn by_levada(partition: &Path) -> Result<Records, String> {
         let fields: Value = serde_json::from_str(line).map_err(|error| format!("{line}: {error}"))?;
         let offset = fields["offset"].as_i64().ok_or_else(|| format!("no offset in {line}"))?;
         match &fields["decoded"] {
+            _ if !range.contains(&offset) => {}
             Value::Null if fields["undecoded"].is_null() => {}
             Value::Null => return Err(format!("not decoded: {line}")),
             decoded => drop(records.insert(offset, decoded.to_string())),
@@ -54,16 +65,16 @@ pub fn by_levada(partition: &Path) -> Result<Records, String> {
     Ok(records)
 }
 
-/// Differences between two views of a log, up to the end of the shorter one.
-pub fn differences<T: PartialEq>(
+/// Differences between two views of a log.
+pub fn differences<T: PartialEq + Debug>(
     (one, first): (&str, &BTreeMap<i64, T>),
     (other, second): (&str, &BTreeMap<i64, T>),
 ) -> Vec<String> {
-    let last = |view: &BTreeMap<i64, T>| view.last_key_value().map_or(-1, |(offset, _)| *offset);
-    let end = last(first).min(last(second));
-    let offsets = first.keys().chain(second.keys()).filter(|offset| **offset <= end);
-    let different = offsets.filter(|offset| first.get(offset) != second.get(offset));
-    different.map(|offset| format!("offset {offset}: {one} and {other} differ")).collect()
+    let offsets: BTreeSet<&i64> = first.keys().chain(second.keys()).collect();
+    let views = offsets.into_iter().map(|offset| (offset, first.get(offset), second.get(offset)));
+    let different = views.filter(|(_, first, second)| first != second);
+    let said = |(offset, first, second)| format!("offset {offset}: {one} has {first:?}, {other} {second:?}");
+    different.map(said).collect()
 }
 
 /// The committed offset in a decoded record, if the record is a commit.

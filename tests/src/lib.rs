@@ -28,6 +28,7 @@ pub mod suite;
 pub mod tool;
 pub mod trace;
 pub mod transcript;
+pub mod words;
 
 pub use cluster::Cluster;
 pub use node::Node;

@@ -2,6 +2,7 @@
 //! transactions, which are the same at all of them.
 
 use std::collections::BTreeMap;
+use std::fmt::{self, Debug, Formatter};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -15,6 +16,20 @@ pub struct Batch {
     /// Epoch of the leader that has appended it.
     pub epoch: i32,
     bytes: Vec<u8>,
+}
+
+impl Debug for Batch {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let crc = &self.bytes[17..21];
+        write!(
+            f,
+            "{}..={} epoch {} CRC {crc:02x?}, {} bytes",
+            self.base,
+            self.last,
+            self.epoch,
+            self.bytes.len()
+        )
+    }
 }
 
 impl Batch {
@@ -36,12 +51,25 @@ const ABORTED_BYTES: usize = 34;
 /// Batches in the log of a partition, in order. The directory may be in use: a part of a batch at
 /// the end is left out.
 pub fn batches(partition: &Path) -> Vec<Batch> {
-    segments(partition).iter().flat_map(|path| parse(&fs::read(path).expect("a segment"))).collect()
+    segments(partition).iter().flat_map(|path| batches_of(path)).collect()
+}
+
+/// The same of one segment.
+pub fn batches_of(segment: &Path) -> Vec<Batch> {
+    parse(&fs::read(segment).expect("a segment"))
 }
 
 /// Segments of a partition, by base offset.
 pub fn segments(partition: &Path) -> Vec<PathBuf> {
     files(partition, "log")
+}
+
+/// Segments of a partition without those that end in front of an offset.
+pub fn segments_from(partition: &Path, offset: i64) -> Vec<PathBuf> {
+    let mut segments = segments(partition);
+    let base = |path: &PathBuf| path.file_stem().and_then(|stem| stem.to_str()?.parse::<i64>().ok());
+    let later = segments.iter().position(|path| base(path).expect("a base offset") > offset);
+    segments.split_off(later.unwrap_or(segments.len()).saturating_sub(1))
 }
 
 /// Bytes of all segments of a partition.

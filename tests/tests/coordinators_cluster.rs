@@ -7,15 +7,19 @@
 //! each record of the internal topics back from the replica of each broker.
 //!
 //! Each broker is killed once. `LEVADA_COORDINATORS_MINUTES=60` makes it last, with 20
-//! transactional writers and 50 groups, and faults in an order that follows from the seed.
+//! transactional writers, 50 groups, and a Kafka Streams application that must count each word once,
+//! and faults in an order that follows from the seed.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use levada_tests::cluster::{CONTROLLER, Discovery, KAFKA, LEVADA, LIMIT, Shape, Tools};
 use levada_tests::ledger::{self, Outcome};
+use levada_tests::replicas::{self, Batch};
 use levada_tests::tool::Conversation;
+use levada_tests::words::{self, Words};
 use levada_tests::{Cluster, Tool, await_some, internal, seed};
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
@@ -36,9 +40,20 @@ struct Stage {
     copiers: Vec<(&'static str, Conversation)>,
     /// Members of many groups.
     committers: Conversation,
+    /// Kafka Streams, in a long run.
+    streams: Option<Streams>,
     reader: Conversation,
     /// Number of records of each topic that the reader has seen.
     seen: [u64; TOPICS.len()],
+    /// First offset of each partition of the internal topics that has not been read back.
+    unread: BTreeMap<(&'static str, i32), i64>,
+}
+
+/// A Kafka Streams application that counts words, and the writer of its lines.
+struct Streams {
+    words: Words,
+    writer: Conversation,
+    application: Conversation,
 }
 
 #[test]
@@ -47,6 +62,7 @@ fn each_record_exactly_once_wherever_the_coordinators_are() {
     let minutes: Option<u64> =
         minutes.map(|given| given.parse().expect("LEVADA_COORDINATORS_MINUTES is a number"));
     let mut stage = if minutes.is_some() { Stage::set(19, 50) } else { Stage::set(1, 3) };
+    stage.streams = minutes.map(|_| Streams::set(&mut stage));
     let brokers = stage.cluster.brokers();
     stage.progress();
     match minutes {
@@ -80,10 +96,7 @@ impl Stage {
         cluster.start();
         let mut tools = cluster.tools_of_any();
         for topic in TOPICS {
-            tools.run(&format!(
-                "TopicCommand --create --topic {topic} --partitions {PARTITIONS} --replication-factor 3 --config \
-                 min.insync.replicas=2"
-            ));
+            create(&mut tools, topic);
         }
         let mut seeds = StdRng::seed_from_u64(!seed());
         let names = (0..=old_writers).map(|number| format!("writer-{number}"));
@@ -99,17 +112,53 @@ impl Stage {
         let reader = reader(&cluster, "live");
         let mut committers = Tool::python("committers.py");
         let committers = committers.args([&cluster.bootstrap(), "input", &groups.to_string()]).spawn();
-        Self { cluster, tools, seeds, writers, copiers, committers, reader, seen: [0; TOPICS.len()] }
+        Self {
+            cluster,
+            tools,
+            seeds,
+            writers,
+            copiers,
+            committers,
+            streams: None,
+            reader,
+            seen: [0; TOPICS.len()],
+            unread: BTreeMap::new(),
+        }
     }
 
     /// Waits until records have got through all topics.
     fn progress(&mut self) {
-        let before = self.seen;
+        self.streams.iter_mut().for_each(Streams::say);
+        let (before, start, mut is_told) = (self.seen, Instant::now(), false);
         await_some("progress of every topic", LIMIT, || {
             self.tend();
+            if !is_told && start.elapsed() > LIMIT / 2 {
+                is_told = true;
+                println!("no progress of a topic since {before:?}");
+                self.tell_positions();
+            }
             let moved = |(now, before): (&u64, &u64)| now >= &(before + PROGRESS_RECORDS);
             self.seen.iter().zip(&before).all(moved).then_some(())
         });
+    }
+
+    /// Prints the ends of all partitions, their open transactions, and the positions of the copiers.
+    fn tell_positions(&mut self) {
+        println!("seen {:?}", self.seen);
+        for topic in TOPICS {
+            println!("{}", self.tools.outcome(&format!("GetOffsetShell --topic {topic}")).1);
+            for index in 0..PARTITIONS {
+                let place = format!("--topic {topic} --partition {index}");
+                println!(
+                    "{}",
+                    self.tools.outcome(&format!("TransactionsCommand describe-producers {place}")).1
+                );
+            }
+        }
+        for group in [OLD_COPY, NEW_COPY] {
+            println!("{}", self.tools.outcome(&format!("ConsumerGroupCommand --describe --group {group}")).1);
+        }
+        println!("{}", self.tools.outcome("TopicCommand --describe").1);
     }
 
     /// Restarts failed copiers, and counts the records seen.
@@ -123,6 +172,7 @@ impl Stage {
         }
         assert!(!self.reader.has_ended(), "the reader has ended");
         assert!(!self.committers.has_ended(), "a group has lost a commit");
+        self.streams.iter_mut().for_each(Streams::tend);
         while let Some(line) = self.reader.line_now() {
             let counts: Vec<u64> = line.split(' ').map(|count| count.parse().expect("a count")).collect();
             self.seen = counts.try_into().expect("a count for each topic");
@@ -137,6 +187,7 @@ impl Stage {
             .iter()
             .map(|(topic, _)| topic)
             .chain(&TOPICS)
+            .chain(self.streams.iter().flat_map(|_| &words::TOPICS))
             .flat_map(|topic| (0..3).map(move |index| (topic, index)))
         {
             let mut replicas: Vec<String> = brokers.iter().map(i32::to_string).collect();
@@ -158,40 +209,64 @@ impl Stage {
         println!("leaders moved, turn {turn}, seen {:?}", self.seen);
     }
 
-    /// Reads each record of the internal topics in the replica of each broker, with the tools of
-    /// Kafka and of Levada, which must find the same records.
+    /// Reads each new record of the internal topics with the tools of Kafka and of Levada, which must
+    /// find the same records, in the replica of one broker. Those of the others must be equal to it.
     fn read_back(&mut self) {
+        self.await_in_sync();
         let (mut complaints, mut count) = (Vec::new(), 0);
-        for ((topic, decoder), index) in
-            internal::TOPICS.iter().flat_map(|topic| (0..PARTITIONS).map(move |index| (topic, index)))
-        {
-            let mut views = Vec::new();
-            for id in self.cluster.brokers() {
-                let partition = self.cluster.node(id).data().join(format!("{topic}-{index}"));
-                let levada = internal::by_levada(&partition).unwrap_or_else(|error| panic!("{id}: {error}"));
-                let kafka = internal::by_kafka(&mut self.tools, decoder, &partition);
-                let kafka = kafka.unwrap_or_else(|error| panic!("{id}: {error}"));
-                let commits = [&kafka, &levada].map(|records| {
-                    let commits = records.iter().map(|(at, record)| (*at, internal::committed(record)));
-                    commits.collect::<BTreeMap<i64, Option<i64>>>()
+        for (topic, decoder) in internal::TOPICS {
+            for (index, end) in self.committed_ends(topic) {
+                let start = self.unread.insert((topic, index), end).unwrap_or(0);
+                let partitions = self.cluster.brokers().into_iter().map(|id| {
+                    (format!("broker {id}"), self.cluster.node(id).data().join(format!("{topic}-{index}")))
                 });
-                let names = ["Kafka", "Levada"].map(|tool| format!("{tool}'s view of broker {id}"));
-                let found =
-                    internal::differences((&names[0], &commits[0]), (&names[1], &commits[1])).into_iter();
-                complaints.extend(found.map(|complaint| format!("{topic}-{index}, {complaint}")));
-                count += kafka.len();
-                views.push((format!("broker {id}"), kafka));
-            }
-            let (first, others) = views.split_first().expect("a broker");
-            for other in others {
-                let found = internal::differences((&first.0, &first.1), (&other.0, &other.1)).into_iter();
-                complaints.extend(found.map(|complaint| format!("{topic}-{index}, {complaint}")));
+                let partitions: Vec<(String, PathBuf)> = partitions.collect();
+                let (_, read) = partitions.choose(&mut self.seeds).expect("a broker");
+                let (read, mut found) = self.decoded(read, decoder, start..end);
+                let equal = partitions.iter().map(|(name, partition)| (name, batches(partition, start..end)));
+                let equal: Vec<_> = equal.collect();
+                for (name, other) in &equal[1..] {
+                    found.extend(internal::differences((equal[0].0, &equal[0].1), (name, other)));
+                }
+                complaints.extend(found.into_iter().map(|complaint| format!("{topic}-{index}, {complaint}")));
+                count += read;
             }
         }
         println!("{count} records of internal topics read back");
         let first = &complaints[..complaints.len().min(10)];
         assert!(complaints.is_empty(), "{} complaints, first:\n{}", complaints.len(), first.join("\n"));
-        assert!(count > 0, "the internal topics are empty");
+        assert!(count > 0, "no record was written");
+    }
+
+    /// The high watermark of each partition of a topic. Replicas may differ behind it.
+    fn committed_ends(&mut self, topic: &str) -> Vec<(i32, i64)> {
+        let said = self.tools.run(&format!("GetOffsetShell --topic {topic}"));
+        let end = |line: &str| {
+            let (index, offset) = line.strip_prefix(topic)?.strip_prefix(':')?.split_once(':')?;
+            Some((index.parse().ok()?, offset.parse().ok()?))
+        };
+        let ends: Vec<_> = said.lines().filter_map(end).collect();
+        assert_eq!(ends.len(), 3, "{said}");
+        ends
+    }
+
+    /// Decodes a part of a replica. The number of records, and the differences between the tools.
+    fn decoded(&mut self, partition: &Path, decoder: &str, range: Range<i64>) -> (usize, Vec<String>) {
+        let named = |error: String| panic!("{}: {error}", partition.display());
+        let levada = internal::by_levada(partition, range.clone()).unwrap_or_else(named);
+        let kafka = internal::by_kafka(&mut self.tools, decoder, partition, range).unwrap_or_else(named);
+        let [kafka, levada] = [kafka, levada].map(|records| {
+            let commits = records.iter().map(|(at, record)| (*at, internal::committed(record)));
+            commits.collect::<BTreeMap<i64, Option<i64>>>()
+        });
+        (kafka.len(), internal::differences(("Kafka's view", &kafka), ("Levada's view", &levada)))
+    }
+
+    fn await_in_sync(&mut self) {
+        await_some("all replicas in sync", LIMIT, || {
+            let under = self.tools.run("TopicCommand --describe --under-replicated-partitions");
+            (!under.contains("Partition: ")).then_some(())
+        });
     }
 
     /// Kills a broker, and starts it again when the others have made progress.
@@ -201,10 +276,7 @@ impl Stage {
         self.cluster.node_mut(id).start();
         let all = self.cluster.brokers();
         self.cluster.await_brokers(&all);
-        await_some("all replicas in sync", LIMIT, || {
-            let under = self.tools.run("TopicCommand --describe --under-replicated-partitions");
-            (!under.contains("Partition: ")).then_some(())
-        });
+        self.await_in_sync();
         println!("broker {id} killed and back, seen {:?}", self.seen);
         self.progress();
     }
@@ -227,6 +299,9 @@ impl Stage {
         println!("{commits:?} commits acknowledged");
         assert!(commits.is_some_and(|commits| commits >= PROGRESS_RECORDS), "too few commits");
         reader(&self.cluster, "last").finish(LIMIT);
+        if let Some(streams) = self.streams.take() {
+            streams.judge(&self.cluster.bootstrap());
+        }
         for id in self.cluster.brokers() {
             let found = self.tools.run(&format!("TransactionsCommand find-hanging --broker-id {id}"));
             let hanging: Vec<&str> =
@@ -254,15 +329,62 @@ impl Stage {
     }
 }
 
+impl Streams {
+    fn set(stage: &mut Stage) -> Self {
+        for topic in words::TOPICS {
+            create(&mut stage.tools, topic);
+        }
+        let (bootstrap, state) = (stage.cluster.bootstrap(), scratch(&stage.cluster).join("state"));
+        let mut application = words::application(&bootstrap, &state);
+        application.args(["replication.factor=3", "main.consumer.session.timeout.ms=6000"]);
+        application
+            .args(["main.consumer.heartbeat.interval.ms=500", "producer.transaction.timeout.ms=10000"]);
+        let words = Words::new(StdRng::seed_from_u64(stage.seeds.random()));
+        Self { words, writer: words::writer(&bootstrap).spawn(), application: application.spawn() }
+    }
+
+    fn say(&mut self) {
+        for _ in 0..10 {
+            self.writer.say(&self.words.line());
+        }
+    }
+
+    fn tend(&mut self) {
+        while self.application.line_now().is_some() {}
+        assert!(!self.application.has_ended(), "the Streams application has ended");
+    }
+
+    fn judge(self, bootstrap: &str) {
+        self.writer.finish(LIMIT);
+        let all = self.words.len();
+        await_some("every word counted", LIMIT, || (words::counts(bootstrap).len() >= all).then_some(()));
+        self.application.finish(LIMIT);
+        self.words.assert_counted(&words::counts(bootstrap));
+        println!("{all} words counted by Kafka Streams");
+    }
+}
+
 /// One controller, a broker of Kafka and two of Levada.
 fn cluster() -> Cluster {
     let shape = Shape { controllers: 1, kafka: 1, levada: 2, discovery: Discovery::BootstrapServers };
-    let mut cluster = Cluster::new(shape).option(CONTROLLER, "broker.session.timeout.ms", "4000");
+    // A producer with several requests in flight may reach a new leader with a later one first, and
+    // repeats it. A coordinator that has lost its partition, and does not know it yet, may write a
+    // marker once more.
+    let append = "Error processing append operation on partition";
+    let mut cluster = Cluster::new(shape)
+        .option(CONTROLLER, "broker.session.timeout.ms", "4000")
+        .may_log([append, "OutOfOrderSequenceException"])
+        .may_log([append, "TransactionCoordinatorFencedException"]);
     let keys = [
         ("broker.session.timeout.ms", "4000"),
         ("min.insync.replicas", "2"),
         ("offsets.topic.replication.factor", "3"),
         ("offsets.topic.num.partitions", "3"),
+        // Segments that a comparison can leave out if it has read them, and that are compacted
+        // afterwards.
+        ("offsets.topic.segment.bytes", "1048576"),
+        ("transaction.state.log.segment.bytes", "1048576"),
+        ("log.cleaner.min.compaction.lag.ms", "300000"),
         ("transaction.state.log.replication.factor", "3"),
         ("transaction.state.log.min.isr", "2"),
         ("transaction.state.log.num.partitions", "3"),
@@ -283,6 +405,21 @@ fn is_led_by_the_first(line: &str) -> bool {
     let field =
         |name: &str| line.split_once(name).map(|(_, rest)| rest.split(['\t', ',']).next().unwrap_or(""));
     field("Leader: ") == field("Replicas: ")
+}
+
+/// The batches of a replica, which may be in use, whose records are all in the range.
+fn batches(partition: &Path, range: Range<i64>) -> BTreeMap<i64, Batch> {
+    let segments = replicas::segments_from(partition, range.start);
+    let all = segments.iter().flat_map(|path| replicas::batches_of(path));
+    let within = all.filter(|batch| range.contains(&batch.base) && range.contains(&batch.last));
+    within.map(|batch| (batch.base, batch)).collect()
+}
+
+fn create(tools: &mut Tools, topic: &str) {
+    tools.run(&format!(
+        "TopicCommand --create --topic {topic} --partitions {PARTITIONS} --replication-factor 3 --config \
+         min.insync.replicas=2"
+    ));
 }
 
 fn client(cluster: &Cluster, new: bool, [role, name]: [&str; 2]) -> Tool {

@@ -1,17 +1,15 @@
 //! A Kafka Streams application counts words exactly once, while it and the broker are killed.
 
-use std::collections::HashMap;
 use std::time::Duration;
 
 use levada_tests::tool::Conversation;
+use levada_tests::words::{self, Words};
 use levada_tests::{Node, Tool, await_some, process, seed};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use rustix::process::Signal;
 
 const LIMIT: Duration = Duration::from_secs(120);
-const WORDS: [&str; 12] =
-    ["the", "water", "runs", "by", "gravity", "alone", "nothing", "is", "lifted", "across", "a", "mountain"];
 
 /// A broker, an application that counts, and a writer of words.
 struct Scene {
@@ -21,12 +19,11 @@ struct Scene {
     application: Option<Conversation>,
     /// None after the last word.
     speaker: Option<Conversation>,
-    /// Number of times that each word was written.
-    said: HashMap<&'static str, usize>,
+    words: Words,
 }
 
 impl Scene {
-    fn set(random: StdRng) -> Self {
+    fn set(seed: u64) -> Self {
         let mut node = Node::new()
             .option("group.initial.rebalance.delay.ms", "0")
             .option("group.min.session.timeout.ms", "1000")
@@ -36,21 +33,18 @@ impl Scene {
             .option("log.cleaner.min.cleanable.ratio", "0.01")
             .option("log.cleaner.backoff.ms", "100");
         node.start();
-        for topic in ["lines", "counts"] {
+        for topic in words::TOPICS {
             Tool::python("topics.py").args([&node.bootstrap(), topic, "3"]).run();
         }
         let application = start(&node, "state");
-        let speaker = Some(Tool::python("produce_lines.py").args([&node.bootstrap(), "lines"]).spawn());
-        Self { node, random, application: Some(application), speaker, said: HashMap::new() }
+        let speaker = Some(words::writer(&node.bootstrap()).spawn());
+        let [random, words] = [seed, !seed].map(StdRng::seed_from_u64);
+        Self { node, random, application: Some(application), speaker, words: Words::new(words) }
     }
 
     fn say(&mut self, lines: usize) {
         for _ in 0..lines {
-            let line: Vec<&str> = (0..4).map(|_| WORDS[self.random.random_range(0..WORDS.len())]).collect();
-            self.speaker.as_mut().expect("it runs").say(&line.join(" "));
-            for word in line {
-                *self.said.entry(word).or_default() += 1;
-            }
+            self.speaker.as_mut().expect("it runs").say(&self.words.line());
         }
     }
 
@@ -93,19 +87,13 @@ impl Scene {
     /// Ends the input and then the application; each word must have been counted as often as it was
     /// written.
     fn check(&mut self) {
-        let all: usize = self.said.values().sum();
+        let (all, bootstrap) = (self.words.len(), self.node.bootstrap());
         self.speaker.take().expect("it runs").finish(LIMIT);
-        await_some("every word counted", LIMIT, || (counts(&self.node).len() >= all).then_some(()));
+        await_some("every word counted", LIMIT, || (words::counts(&bootstrap).len() >= all).then_some(()));
         self.application.take().expect("it runs").finish(LIMIT);
-        let counts = counts(&self.node);
+        let counts = words::counts(&bootstrap);
         println!("{all} words said, {} counts committed", counts.len());
-        let mut reached: HashMap<&str, usize> = HashMap::new();
-        for (word, count) in &counts {
-            let last = reached.entry(word).or_default();
-            assert_eq!(*count, *last + 1, "{word} after {last}");
-            *last = *count;
-        }
-        assert_eq!(reached, self.said);
+        self.words.assert_counted(&counts);
     }
 
     fn crash(&mut self) {
@@ -135,24 +123,10 @@ impl Scene {
 
 /// Starts the application; `state` is the directory of its state.
 fn start(node: &Node, state: &str) -> Conversation {
-    let mut tool = Tool::own_java("WordCount");
-    tool.args([&node.bootstrap(), &node.scratch().join(state).display().to_string()]);
-    tool.args(["num.stream.threads=2", "main.consumer.session.timeout.ms=2000"]);
+    let mut tool = words::application(&node.bootstrap(), &node.scratch().join(state));
+    tool.arg("main.consumer.session.timeout.ms=2000");
     tool.args(["main.consumer.heartbeat.interval.ms=300", "producer.transaction.timeout.ms=4000"]);
     tool.spawn()
-}
-
-/// The counts as a reader of committed records sees them, in order.
-fn counts(node: &Node) -> Vec<(String, usize)> {
-    let mut kcat = Tool::kcat();
-    kcat.args(["-C", "-b", &node.bootstrap(), "-t", "counts", "-e", "-q"]);
-    kcat.args(["-X", "isolation.level=read_committed", "-s", "value=>q", "-f", "%k %s\n"]);
-    let said = kcat.run().stdout;
-    let count = |line: &str| {
-        let (word, count) = line.split_once(' ')?;
-        Some((word.to_string(), count.parse().ok()?))
-    };
-    said.lines().map(|line| count(line).unwrap_or_else(|| panic!("a word and a number: {line}"))).collect()
 }
 
 /// `LEVADA_TEST_ROUNDS` crashes, or a few.
@@ -163,7 +137,7 @@ fn rounds() -> usize {
 
 #[test]
 fn words_are_counted_once_through_crashes_of_broker_and_application() {
-    let mut scene = Scene::set(StdRng::seed_from_u64(seed()));
+    let mut scene = Scene::set(seed());
     for _ in 0..rounds() {
         scene.go_on();
         scene.crash();
@@ -177,7 +151,7 @@ fn words_are_counted_once_through_crashes_of_broker_and_application() {
 /// finish the work that it had begun.
 #[test]
 fn a_paused_application_counts_nothing_twice() {
-    let mut scene = Scene::set(StdRng::seed_from_u64(seed()));
+    let mut scene = Scene::set(seed());
     for state in ["second", "third"] {
         scene.go_on();
         let mut paused = scene.application.take().expect("it runs");

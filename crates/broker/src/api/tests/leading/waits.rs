@@ -45,9 +45,12 @@ fn a_batch_in_the_log_holds_no_memory_of_requests_while_it_waits_for_replicas() 
     let context = rig.context_of((ApiKey::Produce, 7), (Protocol::Plaintext, session)).holding(Some(held));
     rig.run(async {
         let mut produce = Box::pin(api::answer(&context, body));
-        assert!(begun(&mut produce).await.is_none());
+        // The append may be on another thread.
+        while rig.broker.request_memory().held_bytes() > 0 {
+            assert!(begun(&mut produce).await.is_none());
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
         assert_eq!(rig.partition().log().log_end(), 1);
-        assert_eq!(rig.broker.request_memory().held_bytes(), 0);
         assert_eq!(rig.follow(1).await.error_code, OK);
         assert!(produce.await.is_ok());
     });
