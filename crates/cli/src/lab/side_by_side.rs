@@ -1,6 +1,7 @@
 //! Programs measured side by side: each is a separate process, and they share a separate loopback
 //! device.
 
+use std::ffi::OsString;
 use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -42,6 +43,10 @@ for range in 127.0.0.0/8 127.0.0.1; do
 done
 exec "$@""#;
 
+/// Set in a process whose network is already its own. It is not an argument: the record has the
+/// arguments, and with `--network host` they would repeat the run in another network.
+const NETWORK: &str = "LEVADA_LAB_NETWORK";
+
 const UNSHARE: [&str; 5] = ["--map-root-user", "--net", "sh", "-c", PREPARE];
 
 /// Runs the named `offers`, or all, with the systems that `systems` makes from the path of Levada.
@@ -53,7 +58,7 @@ pub(super) fn run<S>(
 ) -> Result<(), Failure> {
     let this = std::env::current_exe()
         .map_err(|error| Failure::new(format!("cannot find the file of this program: {error}")))?;
-    if args.network == Network::Own {
+    if args.network == Network::Own && std::env::var_os(NETWORK).is_none() {
         if network_can_be_ours() {
             return Err(again_in_own_network(&this));
         }
@@ -91,10 +96,15 @@ pub(super) fn run<S>(
 
 /// Replaces this process; returns only if that fails.
 fn again_in_own_network(this: &Path) -> Failure {
-    let again = std::env::args_os().skip(1).chain(["--network".into(), "host".into()]);
-    let mut command = Command::new("unshare");
-    let error = command.args(UNSHARE).arg("sh").arg(this).args(again).exec();
+    let error = in_own_network(this, std::env::args_os().skip(1)).exec();
     Failure::new(format!("cannot run unshare: {error}"))
+}
+
+/// The program with these arguments, in a network of its own.
+fn in_own_network(this: &Path, args: impl Iterator<Item = OsString>) -> Command {
+    let mut command = Command::new("unshare");
+    command.args(UNSHARE).arg("sh").arg(this).args(args).env(NETWORK, "own");
+    command
 }
 
 /// Tries it with a program that does nothing.
@@ -107,4 +117,19 @@ fn network_can_be_ours() -> bool {
         .stdout(Stdio::null())
         .stderr(Stdio::null());
     command.status().is_ok_and(|status| status.success())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_in_its_own_network_is_recorded_with_the_arguments_that_repeat_it() {
+        let given = ["lab", "broker", "fetch"].map(OsString::from);
+        let command = in_own_network(Path::new("/bin/levada"), given.iter().cloned());
+        let args: Vec<_> = command.get_args().map(OsString::from).collect();
+        let after = args.iter().position(|word| word == "/bin/levada").expect("the program");
+        assert_eq!(args[after + 1..], given);
+        assert!(command.get_envs().any(|(name, value)| name == NETWORK && value.is_some()));
+    }
 }
