@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use clap::ValueEnum;
-use levada_lab::Offer;
+use levada_lab::environment::CONGESTION;
+use levada_lab::record::{Line, Note, Recorder};
+use levada_lab::{LabError, Offer};
 
 use super::{RunArgs, Session};
 use crate::failure::Failure;
@@ -79,6 +81,9 @@ pub(super) fn run<S>(
     let systems = systems(levada);
     let wanted = |offer: &&Offer<S>| names.is_empty() || names.iter().any(|name| name == offer.name);
     let mut session = Session::begin(&args.run)?;
+    if std::env::var_os(NETWORK).is_none() {
+        note_congestion(&mut session.recorder)?;
+    }
     let mut ended = Ok(());
     for offer in offers.iter().filter(wanted) {
         session.limit(&args.run, offer.limits);
@@ -92,6 +97,21 @@ pub(super) fn run<S>(
     }
     session.end(&args.run, out)?;
     ended.map_err(Failure::from)
+}
+
+/// Notes in a record that the programs use the system's congestion control, if that is another one
+/// than the laboratory gives to its own connections: the line about the machine names the latter.
+fn note_congestion(recorder: &mut Recorder) -> Result<(), LabError> {
+    let system = recorder.lines().iter().find_map(|line| match line {
+        Line::Run(run) => Some(run.environment.congestion_default.clone()),
+        _ => None,
+    });
+    let Some(system) = system.filter(|system| system != CONGESTION) else { return Ok(()) };
+    let text = format!(
+        "connections of the measured programs have congestion control {system} instead of {CONGESTION}; next: leave out --network host, with \
+         unshare and ip permitted"
+    );
+    recorder.add(Line::Note(Note { experiment: None, group: None, case: None, text, caveat: false }))
 }
 
 /// Replaces this process; returns only if that fails.
@@ -121,7 +141,29 @@ fn network_can_be_ours() -> bool {
 
 #[cfg(test)]
 mod tests {
+    use levada_lab::{Bench, Limits, Scale};
+
     use super::*;
+
+    #[test]
+    fn a_record_notes_the_congestion_control_of_programs_that_the_lab_cannot_set() {
+        let dir = tempfile::tempdir().unwrap();
+        let bench = Bench::new(dir.path(), Scale::Tiny).unwrap();
+        let mut first = Recorder::in_memory();
+        first.run(&bench, Limits::of(Scale::Tiny), 1).unwrap();
+        let [Line::Run(run), ..] = first.lines() else { panic!("{:?}", first.lines()) };
+        let noted = |system: &str| {
+            let mut run = run.clone();
+            system.clone_into(&mut run.environment.congestion_default);
+            let mut recorder = Recorder::in_memory();
+            recorder.add(Line::Run(run)).unwrap();
+            note_congestion(&mut recorder).unwrap();
+            super::super::table::doubts(recorder.lines())
+        };
+        assert_eq!(noted(CONGESTION), [""; 0]);
+        let doubts = noted("bbr");
+        assert!(matches!(&doubts[..], [one] if one.contains("control bbr instead of cubic")), "{doubts:?}");
+    }
 
     #[test]
     fn a_run_in_its_own_network_is_recorded_with_the_arguments_that_repeat_it() {
