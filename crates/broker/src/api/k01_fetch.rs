@@ -233,8 +233,8 @@ fn bytes_of(response: &FetchResponse<Records>) -> u64 {
     partitions.filter_map(|partition| partition.records.as_ref()).map(HoleLen::len).sum()
 }
 
-/// Sleeps until a change of one of the partitions, looks, and so on until it is enough or time is
-/// up.
+/// Sleeps until a change of one of the partitions, or until the end of a throttle, looks, and so on
+/// until it is enough or time is up.
 async fn wait(context: &Context, targets: &Arc<Vec<Target>>, limits: Limits) -> Look {
     let sleeper = Arc::new(Notify::new());
     let partitions = targets.iter().filter_map(|target| target.partition.as_ref().ok());
@@ -249,8 +249,10 @@ async fn wait(context: &Context, targets: &Arc<Vec<Target>>, limits: Limits) -> 
         if look.is_enough(&limits) {
             return look;
         }
+        let throttled_until = look.throttled_for.map_or(deadline, |pause| Instant::now() + pause);
         tokio::select! {
             () = sleeper.notified() => {}
+            () = tokio::time::sleep_until(throttled_until), if throttled_until < deadline => {}
             () = tokio::time::sleep_until(deadline) => return look,
             () = context.stop().signalled() => return look,
         }
@@ -380,12 +382,14 @@ struct Look {
     /// An event that ends the wait: an error of a partition that can be waited for, a divergence,
     /// the end of a segment; or there is no such partition.
     urgent: bool,
+    /// Time after which the throttle of a partition that it leaves out may be over.
+    throttled_for: Option<Duration>,
 }
 
 impl Look {
     fn at(targets: &[Target], limits: &Limits, read: Read) -> Result<Self, Cold> {
         let urgent = targets.iter().all(Target::is_barred);
-        let mut look = Self { partitions: Vec::with_capacity(targets.len()), bytes: 0, urgent };
+        let mut look = Self { partitions: Vec::with_capacity(targets.len()), bytes: 0, urgent, throttled_for: None };
         for target in targets {
             let found = target.partition.clone().map_err(Failed::from);
             let fetched = found.and_then(|partition| look.read(target, &partition, (limits, read)));
@@ -439,8 +443,9 @@ impl Look {
             let max_bytes =
                 u32::try_from(max_bytes).expect("bounded by a partition's limit, which is 32 bits");
             let mut slice = read(log, wanted.fetch_offset, max_bytes, upto, self.bytes == 0)?;
-            if slice.extent.is_some() && limits.reader.is_held_back(partition) {
+            if let Some(pause) = slice.extent.as_ref().and_then(|_| limits.reader.throttled_for(partition)) {
                 (slice.extent, slice.sealed) = (None, false);
+                self.throttled_for = Some(self.throttled_for.map_or(pause, |other| other.min(pause)));
             }
             self.bytes += slice.extent.as_ref().map_or(0, |extent| extent.len);
             self.urgent |= slice.sealed;

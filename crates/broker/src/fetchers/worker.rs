@@ -11,7 +11,7 @@ use std::{io, thread};
 use bytes::Bytes;
 use levada_cluster::Target;
 use levada_cluster::replication::Fetcher;
-use levada_cluster::replication::fetcher::{FetcherConfig, FetcherTask, Local, PartitionKey};
+use levada_cluster::replication::fetcher::{FetcherConfig, FetcherTask, Local, PartitionKey, Readiness};
 use levada_cluster::replication::follower::{Bound, Outcome, Task};
 use levada_wire::StrBytes;
 use levada_wire::api::controller;
@@ -330,11 +330,15 @@ impl Local for Rooms {
         self.membership.broker_epoch().unwrap_or(-1)
     }
 
-    fn log_start(&self, (topic, index): &PartitionKey, is_in_sync: bool) -> Option<i64> {
-        let partition = self.replicas.partitions().by_id(*topic, *index)?;
+    fn readiness(&self, (topic, index): &PartitionKey, is_in_sync: bool) -> Readiness {
+        let Some(partition) = self.replicas.partitions().by_id(*topic, *index) else {
+            return Readiness::Missing;
+        };
         let throttle = &self.replicas.replication().throttles().follower;
-        let waits = !is_in_sync && throttle.holds_back(&partition);
-        (!waits).then(|| partition.log().log_start())
+        match throttle.pause_ms(&partition).filter(|_| !is_in_sync) {
+            Some(pause_ms) => Readiness::Throttled { pause_ms },
+            None => Readiness::Ready { log_start: partition.log().log_start() },
+        }
     }
 }
 

@@ -27,6 +27,11 @@ pub(crate) struct Throttles {
     pub(crate) follower: Throttle,
 }
 
+/// Share of its rate that a follower takes. Most leaders have the same rate; a leader of Kafka that
+/// has exceeded it holds the next fetch back for `replica.fetch.wait.max.ms`, and the burst after
+/// that pause costs several percent.
+const FOLLOWER_SHARE: f64 = 0.98;
+
 /// The throttle of one side.
 pub(crate) struct Throttle {
     side: Side,
@@ -58,10 +63,13 @@ impl Throttle {
         self.named(&partition.config()).covers(partition.index(), self.config.load().node_id)
     }
 
-    /// True if a replica that is not in sync has to wait: the topic names it, and the rate is
-    /// exceeded.
-    pub(crate) fn holds_back(&self, partition: &Partition) -> bool {
-        self.covers(partition) && self.is_exceeded()
+    /// Time for which a replica that is not in sync has to wait, ms: the topic names it, and the
+    /// rate is exceeded. None if it need not.
+    ///
+    /// Kafka's follower pauses for `replica.fetch.backoff.ms`. Its bursts after each pause are at
+    /// the start of a sample, so that a tenth of the rate is lost.
+    pub(crate) fn pause_ms(&self, partition: &Partition) -> Option<i64> {
+        self.covers(partition).then(|| self.excess_ms()).filter(|excess_ms| *excess_ms > 0)
     }
 
     /// Counts bytes of a partition, if the throttle covers it.
@@ -78,13 +86,21 @@ impl Throttle {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    fn is_exceeded(&self) -> bool {
+    /// Milliseconds until the rate is no longer exceeded, 0 if it is not.
+    fn excess_ms(&self) -> i64 {
         let key = match self.side {
             Side::Leader => "leader.replication.throttled.rate",
             Side::Follower => "follower.replication.throttled.rate",
         };
         let limit = number(&self.config.load(), key);
-        limit < i64::MAX && self.meter.lock().rate(uptime_ms()) > limit as f64
+        if limit == i64::MAX {
+            return 0;
+        }
+        let limit = match self.side {
+            Side::Leader => limit,
+            Side::Follower => (limit as f64 * FOLLOWER_SHARE) as i64,
+        };
+        self.meter.lock().excess_ms(limit, uptime_ms())
     }
 
     fn named<'a>(&self, config: &'a TopicConfig) -> &'a ThrottledReplicas {

@@ -48,9 +48,26 @@ pub trait Local {
     /// The epoch of this broker's registration, -1 if unknown.
     fn broker_epoch(&self) -> i64;
 
-    /// The start of the partition's log; none to leave the partition out for now, which throttling
-    /// does while it is not in sync.
-    fn log_start(&self, partition: &PartitionKey, is_in_sync: bool) -> Option<i64>;
+    /// The state of the partition's log. Throttling leaves it out while it is not in sync.
+    fn readiness(&self, partition: &PartitionKey, is_in_sync: bool) -> Readiness;
+}
+
+/// State of a partition's log in front of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Readiness {
+    /// More records may come.
+    Ready {
+        /// First offset of the log.
+        log_start: i64,
+    },
+    /// The throttle leaves the partition out for this time.
+    Throttled {
+        /// Milliseconds; of more than [`FetcherConfig::backoff_ms`] only those, so that a change of
+        /// the throttle is noticed.
+        pause_ms: i64,
+    },
+    /// There is no such log.
+    Missing,
 }
 
 /// A task for the log of one partition.
@@ -146,11 +163,14 @@ impl Fetcher {
         for key in self.order.values() {
             let Some(Followed { follower, .. }) = self.partitions.get_mut(key) else { continue };
             let Some(asked) = follower.wanted(now_ms) else { continue };
-            match local.log_start(key, follower.is_in_sync()) {
-                Some(log_start) => {
+            match local.readiness(key, follower.is_in_sync()) {
+                Readiness::Ready { log_start } => {
                     wanted.push((*key, fetch_partition(&self.config, key.1, asked, log_start)))
                 }
-                None => follower.delay(retry_ms),
+                Readiness::Throttled { pause_ms } => {
+                    follower.delay(now_ms.saturating_add(pause_ms).min(retry_ms));
+                }
+                Readiness::Missing => follower.delay(retry_ms),
             }
         }
         let is_idle = wanted.is_empty();

@@ -12,6 +12,14 @@ pub struct Windows {
     pub sample_ms: i64,
 }
 
+impl Windows {
+    /// Age at which a sample no longer counts, ms.
+    fn kept_ms(self) -> i64 {
+        let samples = i64::try_from(self.samples).unwrap_or(i64::MAX);
+        self.sample_ms.saturating_mul(samples)
+    }
+}
+
 /// Bytes of the last samples.
 #[derive(Debug)]
 pub struct RateMeter {
@@ -44,9 +52,22 @@ impl RateMeter {
         bytes as f64 * 1000.0 / elapsed_ms as f64
     }
 
+    /// Milliseconds until the rate is at most the limit in bytes per second if no bytes come, or
+    /// until the oldest sample is too old, which changes the rate. 0 if the rate is not above it.
+    pub fn excess_ms(&mut self, limit: i64, now_ms: i64) -> i64 {
+        if self.rate(now_ms) <= limit as f64 {
+            return 0;
+        }
+        let Some((start_ms, _)) = self.samples.front() else { return 0 };
+        let bytes: u64 = self.samples.iter().map(|(_, bytes)| bytes).sum();
+        // A conversion of a float saturates, also that of infinity.
+        let needed_ms = (bytes as f64 * 1000.0 / limit as f64).ceil() as i64;
+        let kept_ms = self.windows.kept_ms();
+        needed_ms.min(kept_ms).saturating_sub(now_ms - start_ms).max(1)
+    }
+
     fn forget(&mut self, now_ms: i64) {
-        let samples = i64::try_from(self.windows.samples).unwrap_or(i64::MAX);
-        let kept_ms = self.windows.sample_ms.saturating_mul(samples);
+        let kept_ms = self.windows.kept_ms();
         while self.samples.front().is_some_and(|(start_ms, _)| now_ms - start_ms >= kept_ms) {
             self.samples.pop_front();
         }

@@ -1,6 +1,8 @@
 //! The peer that fetches: a consumer or a follower, the records that it may see, and the replica
 //! that it should read from.
 
+use std::time::Duration;
+
 use levada_cluster::replication::leader::FollowerFetch;
 use levada_wire::fetch::{FetchPartition, FetchRequest};
 
@@ -66,9 +68,11 @@ impl Reader {
         partition.follower_fetched(fetch)
     }
 
-    /// True if a throttle leaves out the records of a follower that is not in sync.
-    pub(super) fn is_held_back(self, partition: &Partition) -> bool {
-        matches!(self, Self::Follower { id, .. } if partition.holds_back(id))
+    /// Time for which a throttle leaves out the records of a follower that is not in sync. None if
+    /// it does not.
+    pub(super) fn throttled_for(self, partition: &Partition) -> Option<Duration> {
+        let Self::Follower { id, .. } = self else { return None };
+        partition.throttled_ms(id).map(|ms| Duration::from_millis(ms.unsigned_abs()))
     }
 
     /// The offset before which the reader may see records.

@@ -422,6 +422,22 @@ fn a_throttled_follower_out_of_sync_gets_no_records_while_the_rate_is_exceeded()
 }
 
 #[test]
+fn a_throttled_follower_gets_records_as_soon_as_the_rate_permits_them() {
+    let mut rig = Rig::start_with(&["leader.replication.throttled.rate=60"]);
+    let node = rig.node;
+    let all = topic_setting("leader.replication.throttled.replicas", Some("*"));
+    rig.publish(&[in_sync(&[node]), all]);
+    rig.run(async {
+        assert_eq!(rig.produce(1, LONG_MS).await, (OK, 0));
+        let first = rig.follow(0).await.records.expect("records").len();
+        assert!(first > 60, "more than the rate permits in a second");
+        // Without records the answer comes when the wait is over.
+        let patient = FetchRequest { max_wait_ms: 60_000, ..rig.fetch_of(OTHER, 0) };
+        assert_eq!(rig.fetch(patient).await.records.map(|records| records.len()), Some(first));
+    });
+}
+
+#[test]
 fn delete_records_waits_for_the_log_starts_of_followers_until_its_timeout() {
     let rig = Rig::start();
     rig.run(async {

@@ -38,11 +38,12 @@ impl Partition {
         if is_due { self.log.flush().map(drop) } else { Ok(()) }
     }
 
-    /// True if a throttle leaves the records out of this follower's fetch.
-    pub(crate) fn holds_back(&self, replica: i32) -> bool {
-        let throttle = self.replication.as_ref().map(|replication| &replication.throttles().leader);
-        let is_lagging = || self.led().and_then(|led| led.view(|leader| !leader.isr().contains(&replica)));
-        throttle.is_some_and(|throttle| throttle.holds_back(self)) && is_lagging().unwrap_or(false)
+    /// Time for which a throttle leaves the records out of this follower's fetches, ms. None if it
+    /// does not.
+    pub(crate) fn throttled_ms(&self, replica: i32) -> Option<i64> {
+        let pause_ms = self.replication.as_ref()?.throttles().leader.pause_ms(self)?;
+        let is_lagging = self.led()?.view(|leader| !leader.isr().contains(&replica))?;
+        is_lagging.then_some(pause_ms)
     }
 
     /// Counts record bytes that went to a follower.

@@ -9,20 +9,24 @@ use crate::replication::follower::Bound;
 const TOPIC: Uuid = Uuid::from_bytes([1; 16]);
 const BACKOFF_MS: i64 = 1000;
 
-/// A broker whose logs begin at 3, with these partitions left out.
-struct Broker(Vec<i32>);
+/// A broker whose logs begin at 3, with these partitions throttled for this time.
+struct Broker(Vec<i32>, i64);
 
 impl Local for Broker {
     fn broker_epoch(&self) -> i64 {
         44
     }
 
-    fn log_start(&self, partition: &PartitionKey, is_in_sync: bool) -> Option<i64> {
-        (is_in_sync || !self.0.contains(&partition.1)).then_some(3)
+    fn readiness(&self, partition: &PartitionKey, is_in_sync: bool) -> Readiness {
+        if is_in_sync || !self.0.contains(&partition.1) {
+            Readiness::Ready { log_start: 3 }
+        } else {
+            Readiness::Throttled { pause_ms: self.1 }
+        }
     }
 }
 
-const ALL: Broker = Broker(Vec::new());
+const ALL: Broker = Broker(Vec::new(), 0);
 
 fn fetcher(partitions: i32) -> Fetcher {
     let config = FetcherConfig {
@@ -166,10 +170,16 @@ fn batches_that_a_log_never_takes_are_fetched_less_and_less_often() {
 #[test]
 fn a_throttled_partition_waits_unless_it_is_in_sync() {
     let mut fetcher = fetcher(2);
-    let throttled = Broker(vec![1]);
-    assert_eq!(named(&fetcher.poll(&throttled, 0).unwrap()), [0]);
+    for (pause_ms, first_ms) in [(40, 40), (i64::MAX, BACKOFF_MS)] {
+        let throttled = Broker(vec![1], pause_ms);
+        let mut fetcher = self::fetcher(2);
+        assert_eq!(named(&fetcher.poll(&throttled, 0).unwrap()), [0]);
+        fetcher.answered(response(vec![empty(0)]), 0).unwrap();
+        assert_eq!(fetcher.deadline(), Some(first_ms));
+    }
+    let throttled = Broker(vec![1], BACKOFF_MS);
+    fetcher.poll(&throttled, 0).unwrap();
     fetcher.answered(response(vec![empty(0)]), 0).unwrap();
-    assert_eq!(fetcher.deadline(), Some(BACKOFF_MS));
     let request = fetcher.poll(&ALL, BACKOFF_MS).unwrap();
     assert_eq!(named(&request), [1]);
     let in_sync = FetchedPartition { high_watermark: 10, ..empty(1) };

@@ -24,6 +24,40 @@ fn samples_are_forgotten_when_they_are_too_old() {
 }
 
 #[test]
+fn an_exceeded_rate_is_back_at_the_limit_after_its_excess() {
+    let mut meter = RateMeter::new(WINDOWS);
+    assert_eq!(meter.excess_ms(1000, 0), 0);
+    meter.record(1000, 0);
+    assert_eq!(meter.excess_ms(1000, 0), 0);
+    meter.record(2000, 500);
+    assert_eq!((meter.excess_ms(1000, 500), meter.excess_ms(1000, 2999)), (2500, 1));
+    assert_eq!((meter.rate(3000), meter.excess_ms(1000, 3000)), (1000.0, 0));
+    assert_eq!(meter.excess_ms(900, 500), 2834);
+    for limit in [0, 1] {
+        assert_eq!(meter.excess_ms(limit, 10_000), 1000, "the sample is too old at 11 s");
+        assert_eq!(meter.excess_ms(limit, 11_000), 0);
+        meter.record(3000, 0);
+    }
+}
+
+/// With a pause of a whole sample each sample has the bytes of one burst, and the oldest counts
+/// although the pause in front of it does not: with ten bursts in a window a tenth of the rate is
+/// lost.
+#[test]
+fn a_transfer_that_pauses_for_the_excess_has_the_rate() {
+    let (limit, piece, end_ms) = (50_000_000, 1 << 20, 120_000);
+    let mut meter = RateMeter::new(WINDOWS);
+    let (mut sent, mut now_ms) = (0_u64, 0);
+    while now_ms < end_ms {
+        meter.record(piece, now_ms);
+        sent += piece;
+        now_ms += meter.excess_ms(limit, now_ms).max(1);
+    }
+    let average = sent as f64 * 1000.0 / now_ms as f64;
+    assert!((0.98..1.01).contains(&(average / limit as f64)), "{average}");
+}
+
+#[test]
 fn a_transfer_that_pauses_while_the_rate_is_exceeded_keeps_to_the_rate() {
     for (samples, sample_ms) in [(11, 1000), (2, 1000), (1, 5000), (20, 100)] {
         let (limit, piece) = (2_000_000.0, 1 << 20);

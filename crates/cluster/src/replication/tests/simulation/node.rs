@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use super::controller::Image;
 use crate::Directories;
 use crate::replication::commits::Commits;
-use crate::replication::fetcher::{Fetcher, FetcherConfig, Local, PartitionKey};
+use crate::replication::fetcher::{Fetcher, FetcherConfig, Local, PartitionKey, Readiness};
 use crate::replication::isr::IsrUpdates;
 use crate::replication::leader::Leader;
 
@@ -223,8 +223,8 @@ impl Local for Here {
         self.epoch
     }
 
-    fn log_start(&self, _: &PartitionKey, _: bool) -> Option<i64> {
-        Some(self.log_start)
+    fn readiness(&self, _: &PartitionKey, _: bool) -> Readiness {
+        Readiness::Ready { log_start: self.log_start }
     }
 }
 
