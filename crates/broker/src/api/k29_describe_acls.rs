@@ -1,7 +1,8 @@
 //! DescribeAcls (key 29), versions 1–3.
 //!
-//! The entries of access control that match a filter, by resource. Without an authorizer the answer
-//! has an error, as in Kafka. Checks Describe on the cluster.
+//! The entries of access control that match a filter, by resource. A filter with a number that
+//! Kafka does not know matches no entry; 0, which stands for such numbers, is refused. Without an
+//! authorizer the answer has an error, as in Kafka. Checks Describe on the cluster.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -12,10 +13,13 @@ use levada_wire::messages::{DescribeAclsRequest, DescribeAclsResponse, StrBytes}
 use crate::api::access::forbidden;
 use crate::api::{Context, text};
 use crate::error_code::ErrorCode;
-use crate::security::acl::{AclFilter, Operation};
+use crate::security::acl::{Acl, AclFilter, Operation};
 
 /// Error message of every ACL request without an authorizer; tools compare this text.
 pub(super) const NO_AUTHORIZER: &str = "No Authorizer is configured on the broker";
+
+/// Kafka's number for elements that it does not know.
+const UNKNOWN: i8 = 0;
 
 pub(crate) async fn answer(context: &Context, request: DescribeAclsRequest) -> DescribeAclsResponse {
     let refuse = |error: ErrorCode, why: Option<Cow<'static, str>>| {
@@ -28,12 +32,14 @@ pub(crate) async fn answer(context: &Context, request: DescribeAclsRequest) -> D
         let forbidden = forbidden(ErrorCode::ClusterAuthorizationFailed);
         return refuse(forbidden.code, forbidden.message);
     }
-    let Some(filter) = filter(&request) else {
-        return refuse(ErrorCode::InvalidRequest, Some("The filter has an element that is unknown.".into()));
+    let filter = match filter(&request) {
+        Ok(filter) => filter,
+        Err(unset) => return refuse(ErrorCode::InvalidRequest, Some(unset.into())),
     };
+    let matches = |acl: &Acl| filter.as_ref().is_some_and(|filter| filter.matches(acl));
     let image = context.broker().metadata().image();
     let mut resources: BTreeMap<(i8, &str, i8), Vec<AclDescription>> = BTreeMap::new();
-    for (_, acl) in image.acls().iter().filter(|(_, acl)| filter.matches(acl)) {
+    for (_, acl) in image.acls().iter().filter(|(_, acl)| matches(acl)) {
         let key = (acl.resource_type.code(), &*acl.resource_name, acl.pattern_type.code());
         resources.entry(key).or_default().push(message!(AclDescription {
             principal: StrBytes::from(&*acl.principal),
@@ -53,7 +59,11 @@ pub(crate) async fn answer(context: &Context, request: DescribeAclsRequest) -> D
     message!(DescribeAclsResponse { resources: resources.collect(), error_message: Some("".into()) })
 }
 
-fn filter(request: &DescribeAclsRequest) -> Option<AclFilter> {
+/// The filter; `None` if it has a number that no entry has.
+///
+/// # Errors
+/// The message about a number that is 0.
+fn filter(request: &DescribeAclsRequest) -> Result<Option<AclFilter>, &'static str> {
     let given = |text: &Option<StrBytes>| text.as_ref().map(|text| text.as_str().to_owned());
     let codes = [
         request.resource_type_filter,
@@ -61,10 +71,16 @@ fn filter(request: &DescribeAclsRequest) -> Option<AclFilter> {
         request.operation,
         request.permission_type,
     ];
-    Some(AclFilter {
+    if codes.contains(&UNKNOWN) {
+        return Err("The filter has an element that is unknown.");
+    }
+    Ok(AclFilter::from_codes(codes).map(|known| AclFilter {
         resource_name: given(&request.resource_name_filter),
         principal: given(&request.principal_filter),
         host: given(&request.host_filter),
-        ..AclFilter::from_codes(codes)?
-    })
+        ..known
+    }))
 }
+
+#[cfg(test)]
+mod tests;
