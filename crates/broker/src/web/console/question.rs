@@ -11,8 +11,8 @@ use levada_wire::messages::list_offsets_request::{ListOffsetsPartition, ListOffs
 use levada_wire::messages::metadata_request::MetadataRequestTopic;
 use levada_wire::messages::metadata_response::MetadataResponseTopic;
 use levada_wire::messages::{
-    DescribeClusterRequest, DescribeConfigsRequest, DescribeLogDirsRequest, ListOffsetsRequest,
-    MetadataRequest,
+    DescribeClusterRequest, DescribeConfigsRequest, DescribeLogDirsRequest, DescribeLogDirsResponse,
+    ListOffsetsRequest, MetadataRequest,
 };
 
 use super::Console;
@@ -139,14 +139,7 @@ impl Console {
         if answer.error_code != 0 {
             return Ok(None);
         }
-        let topics = answer.results.iter().flat_map(|directory| &directory.topics);
-        let sizes = topics.flat_map(|topic| {
-            topic.partitions.iter().map(|one| {
-                let bytes = u64::try_from(one.partition_size).unwrap_or(0);
-                ((topic.name.as_str().to_owned(), one.partition_index), bytes)
-            })
-        });
-        Ok(Some(sizes.collect()))
+        Ok(Some(sizes(&answer)))
     }
 
     /// The settings of resources of one kind; of all keys, or of these.
@@ -171,3 +164,18 @@ impl Console {
         Ok(self.desk.ask(caller, &request).await?.results)
     }
 }
+
+/// Bytes of each log; of one on its way to another directory, those in its present directory.
+fn sizes(answer: &DescribeLogDirsResponse) -> BTreeMap<Place, u64> {
+    let topics = answer.results.iter().flat_map(|directory| &directory.topics);
+    let sizes = topics.flat_map(|topic| {
+        topic.partitions.iter().filter(|one| !one.is_future_key).map(|one| {
+            let bytes = u64::try_from(one.partition_size).unwrap_or(0);
+            ((topic.name.as_str().to_owned(), one.partition_index), bytes)
+        })
+    });
+    sizes.collect()
+}
+
+#[cfg(test)]
+mod tests;
