@@ -29,6 +29,9 @@ const PARTITIONS: i32 = 3;
 const OLD_COPY: &str = "copied-old";
 const NEW_COPY: &str = "copied-new";
 const TOPICS: [&str; 3] = ["input", OLD_COPY, NEW_COPY];
+/// Time after which a topic without progress is worth a look. It is longer than each timeout of the
+/// clients and of the brokers.
+const PATIENCE: Duration = Duration::from_secs(45);
 /// Records read of each topic before the next fault.
 const PROGRESS_RECORDS: u64 = 50;
 
@@ -132,10 +135,11 @@ impl Stage {
         let (before, start, mut is_told) = (self.seen, Instant::now(), false);
         await_some("progress of every topic", LIMIT, || {
             self.tend();
-            if !is_told && start.elapsed() > LIMIT / 2 {
+            if !is_told && start.elapsed() > PATIENCE {
                 is_told = true;
                 println!("no progress of a topic since {before:?}");
                 self.tell_positions();
+                self.release_old_copier(before);
             }
             let moved = |(now, before): (&u64, &u64)| now >= &(before + PROGRESS_RECORDS);
             self.seen.iter().zip(&before).all(moved).then_some(())
@@ -145,7 +149,7 @@ impl Stage {
     /// Prints the ends of all partitions, their open transactions, and the positions of the copiers.
     fn tell_positions(&mut self) {
         println!("seen {:?}", self.seen);
-        for topic in TOPICS {
+        for topic in TOPICS.into_iter().chain(internal::TOPICS.map(|(topic, _)| topic)) {
             println!("{}", self.tools.outcome(&format!("GetOffsetShell --topic {topic}")).1);
             for index in 0..PARTITIONS {
                 let place = format!("--topic {topic} --partition {index}");
@@ -159,6 +163,21 @@ impl Stage {
             println!("{}", self.tools.outcome(&format!("ConsumerGroupCommand --describe --group {group}")).1);
         }
         println!("{}", self.tools.outcome("TopicCommand --describe").1);
+    }
+
+    /// Restarts the copier of librdkafka, as if it had crashed, if its topic makes no progress. Its
+    /// `send_offsets_to_transaction` may never return after a broker has gone that was the coordinator
+    /// of its group (<https://github.com/confluentinc/librdkafka/issues/5511>).
+    fn release_old_copier(&mut self, before: [u64; TOPICS.len()]) {
+        let at = |topic: &str| TOPICS.iter().position(|one| *one == topic).expect("a topic");
+        if self.seen[at(OLD_COPY)] >= before[at(OLD_COPY)] + PROGRESS_RECORDS {
+            return;
+        }
+        println!("the copier to {OLD_COPY} is restarted");
+        let (_, process) =
+            self.copiers.iter_mut().find(|(topic, _)| *topic == OLD_COPY).expect("it is there");
+        let next = copier(&self.cluster, OLD_COPY, &mut self.seeds);
+        std::mem::replace(process, next).kill();
     }
 
     /// Restarts failed copiers, and counts the records seen.
