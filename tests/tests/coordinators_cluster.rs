@@ -7,8 +7,8 @@
 //! each record of the internal topics back from the replica of each broker.
 //!
 //! Each broker is killed once. `LEVADA_COORDINATORS_MINUTES=60` makes it last, with 20
-//! transactional writers, 50 groups, and a Kafka Streams application that must count each word once,
-//! and faults in an order that follows from the seed.
+//! transactional writers, 50 groups, and a Kafka Streams application that must count each word
+//! once, and faults in an order that follows from the seed.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -146,7 +146,7 @@ impl Stage {
         });
     }
 
-    /// Prints the ends of all partitions, their open transactions, and the positions of the copiers.
+    /// Prints the ends of all partitions, their open transactions, and the copiers' positions.
     fn tell_positions(&mut self) {
         println!("seen {:?}", self.seen);
         for topic in TOPICS.into_iter().chain(internal::TOPICS.map(|(topic, _)| topic)) {
@@ -166,8 +166,8 @@ impl Stage {
     }
 
     /// Restarts the copier of librdkafka, as if it had crashed, if its topic makes no progress. Its
-    /// `send_offsets_to_transaction` may never return after a broker has gone that was the coordinator
-    /// of its group (<https://github.com/confluentinc/librdkafka/issues/5511>).
+    /// `send_offsets_to_transaction` may never return after a broker has gone that was the
+    /// coordinator of its group (<https://github.com/confluentinc/librdkafka/issues/5511>).
     fn release_old_copier(&mut self, before: [u64; TOPICS.len()]) {
         let at = |topic: &str| TOPICS.iter().position(|one| *one == topic).expect("a topic");
         if self.seen[at(OLD_COPY)] >= before[at(OLD_COPY)] + PROGRESS_RECORDS {
@@ -228,8 +228,9 @@ impl Stage {
         println!("leaders moved, turn {turn}, seen {:?}", self.seen);
     }
 
-    /// Reads each new record of the internal topics with the tools of Kafka and of Levada, which must
-    /// find the same records, in the replica of one broker. Those of the others must be equal to it.
+    /// Reads each new record of the internal topics with the tools of Kafka and of Levada, which
+    /// must find the same records, in the replica of one broker. Those of the others must be equal
+    /// to it.
     fn read_back(&mut self) {
         self.await_in_sync();
         let (mut complaints, mut count) = (Vec::new(), 0);

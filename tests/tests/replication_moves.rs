@@ -53,7 +53,8 @@ fn replicas_of_levada_and_of_kafka_take_each_others_place() {
 }
 
 /// The time of each move, from the command to the replica in sync, keeps to the throttle within a
-/// tenth. A follower of Kafka is slower: a move between two brokers of Kafka takes 1.19 of the time.
+/// tenth. A follower of Kafka is slower: a move between two brokers of Kafka takes 1.19 of the
+/// time.
 #[test]
 fn a_large_topic_moves_to_levada_and_back_at_the_throttle() {
     let Ok(gigabytes) = std::env::var("LEVADA_MOVED_GIGABYTES") else { return };
