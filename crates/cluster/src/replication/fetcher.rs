@@ -62,8 +62,8 @@ pub enum Readiness {
     },
     /// The throttle leaves the partition out for this time.
     Throttled {
-        /// Milliseconds; of more than [`FetcherConfig::backoff_ms`] only those, so that a change of
-        /// the throttle is noticed.
+        /// Milliseconds. The fetcher waits for [`FetcherConfig::backoff_ms`] at most, so that it
+        /// notices a change of the throttle.
         pause_ms: i64,
     },
     /// There is no such log.
