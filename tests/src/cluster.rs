@@ -126,6 +126,16 @@ impl Cluster {
         self
     }
 
+    /// Brokers of Kafka may log two refusals of appends that belong to moved leaders. A producer
+    /// with several requests in flight may reach a new leader with a later one first, and repeats
+    /// it. A coordinator that has lost its partition, and does not know it yet, may write a marker
+    /// once more.
+    pub fn may_refuse_appends_of_moved_leaders(self) -> Self {
+        let append = "Error processing append operation on partition";
+        self.may_log([append, "OutOfOrderSequenceException"])
+            .may_log([append, "TransactionCoordinatorFencedException"])
+    }
+
     /// Opens another listener of every broker; its addresses by broker.
     pub fn listen(&mut self, name: &str, protocol: &str) -> BTreeMap<i32, SocketAddr> {
         let brokers = self.nodes.iter_mut().filter(|(id, _)| **id >= KAFKA);

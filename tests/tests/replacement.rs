@@ -119,14 +119,9 @@ impl Stage {
     /// not started.
     fn set(levada: i32) -> Self {
         let shape = Shape { controllers: 1, kafka: 3, levada, discovery: Discovery::BootstrapServers };
-        // A producer with several requests in flight may reach a new leader with a later one first,
-        // and repeats it. A coordinator that has lost its partition, and does not know it yet, may
-        // write a marker once more.
-        let append = "Error processing append operation on partition";
         let mut cluster = Cluster::new(shape)
             .option(CONTROLLER, "broker.session.timeout.ms", "6000")
-            .may_log([append, "OutOfOrderSequenceException"])
-            .may_log([append, "TransactionCoordinatorFencedException"]);
+            .may_refuse_appends_of_moved_leaders();
         for first in [KAFKA, LEVADA] {
             cluster = cluster.option(first, "broker.session.timeout.ms", "6000");
             for (key, value) in THREE_REPLICAS.into_iter().chain(STOCK) {
