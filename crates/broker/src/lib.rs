@@ -38,6 +38,7 @@ pub mod server;
 mod shutdown;
 mod stats;
 pub mod tasks;
+mod time_slice;
 pub mod tls;
 mod transaction;
 mod transfers;

@@ -28,7 +28,7 @@
 //! Checks Write on each topic, and on the transactional id if there are transactional records.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::BytesMut;
 use levada_io::Piece;
@@ -53,6 +53,7 @@ use crate::quota::Used;
 use crate::replica::Partition;
 use crate::replica::lane::Submitted;
 use crate::security::acl::{Operation, ResourceType};
+use crate::time_slice::TimeSlice;
 use crate::transaction::Membership;
 use crate::txn::TxnError;
 use crate::txn::request::{ProducerIdentity, Protocol};
@@ -81,9 +82,6 @@ const CHECKED_ON_SHARD_MAX: usize = 2 << 20;
 /// All replicas in sync must have the batch.
 const ACKS_ALL: i16 = -1;
 
-/// Time after which a request with many batches yields the shard.
-const TURN: Duration = Duration::from_millis(1);
-
 /// The client id under which Kafka's own tools may write to internal topics.
 const ADMIN_CLIENT: &str = "__admin_client";
 
@@ -101,9 +99,11 @@ pub(crate) async fn answer(context: &Context, body: BytesMut) -> Result<Reply, R
     let used = context.broker().quotas().book(Used::Produced, context.client(), body.len() as f64);
     let throttle_time_ms = context.mute_for(used);
     let held = context.held.take();
+    let mut slice = TimeSlice::begin();
     let request = ProduceRequest::decode(body, context.version())?;
+    slice.yield_if_over().await;
     let envelope = Envelope::new(context, &request);
-    let mut started = start_each(context, &envelope, request.topics).await;
+    let mut started = start_each(context, &envelope, request.topics, &mut slice).await;
     let acks = envelope.acks;
     if held.is_some() {
         started = written(started).await;
@@ -122,6 +122,7 @@ pub(crate) async fn answer(context: &Context, body: BytesMut) -> Result<Reply, R
                 one.current_leader = leaders.of_refusal(context, (&name, topic_id), index, one.error_code);
             }
             produced.push(one);
+            slice.yield_if_over().await;
         }
         response.topics.push(ProducedTopic { name, topic_id, partitions: produced });
     }
@@ -140,9 +141,10 @@ async fn start_each(
     context: &Context,
     envelope: &Envelope,
     topics: Vec<ProduceTopic>,
+    slice: &mut TimeSlice,
 ) -> Vec<StartedTopic> {
     let mut started = Vec::with_capacity(topics.len());
-    let (mut seen, mut turn) = (Seen::of(&topics), Instant::now());
+    let mut seen = Seen::of(&topics);
     for topic in topics.into_iter().rev() {
         let mut partitions = Vec::with_capacity(topic.partitions.len());
         let key = (&topic.name, topic.topic_id);
@@ -156,10 +158,7 @@ async fn start_each(
                 };
                 partitions.push((index, one));
             }
-            if turn.elapsed() > TURN {
-                tokio::task::yield_now().await;
-                turn = Instant::now();
-            }
+            slice.yield_if_over().await;
         }
         partitions.reverse();
         if !partitions.is_empty() {

@@ -49,6 +49,7 @@ use crate::error_code::ErrorCode;
 use crate::replica::Partition;
 use crate::request_memory::UNCOUNTED_BYTES;
 use crate::security::acl::Operation;
+use crate::time_slice::TimeSlice;
 
 mod once;
 mod reader;
@@ -77,8 +78,11 @@ impl HoleLen for Records {
 
 pub(crate) async fn answer(context: &Context, body: BytesMut) -> Result<Reply, RequestError> {
     let is_large = body.len() > UNCOUNTED_BYTES;
+    let mut slice = TimeSlice::begin();
     let mut request = FetchRequest::decode(context.counted(body), context.version())?;
+    slice.yield_if_over().await;
     once::once(&mut request.topics);
+    slice.yield_if_over().await;
     let mut response = FetchResponse {
         throttle_time_ms: 0,
         error_code: 0,
@@ -92,8 +96,9 @@ pub(crate) async fn answer(context: &Context, body: BytesMut) -> Result<Reply, R
             if is_large {
                 detach(&mut request);
             }
-            let targets = resolve(context, &request);
+            let targets = resolve(context, &request, &mut slice).await;
             response.topics = fetch(context, request, &targets).await;
+            slice.yield_if_over().await;
             if context.version() < STORAGE_ERROR_VERSION_MIN {
                 hide_storage_errors(&mut response.topics);
             }
@@ -124,6 +129,7 @@ pub(crate) async fn answer(context: &Context, body: BytesMut) -> Result<Reply, R
     } else {
         stats.fetched(bytes_of(&response));
     }
+    slice.yield_if_over().await;
     let gather = response.encode(header.correlation_id, header.version)?;
     let mut tail = false;
     let pieces = gather.into_pieces().into_iter().map(|piece| match piece {
@@ -324,7 +330,7 @@ impl Target {
     }
 }
 
-fn resolve(context: &Context, request: &FetchRequest) -> Arc<Vec<Target>> {
+async fn resolve(context: &Context, request: &FetchRequest, slice: &mut TimeSlice) -> Arc<Vec<Target>> {
     let mut targets = Vec::with_capacity(request.topics.iter().map(|topic| topic.partitions.len()).sum());
     let replica = (request.replica_id >= 0).then(|| context.may_cluster(Operation::ClusterAction));
     if replica == Some(true) {
@@ -342,6 +348,7 @@ fn resolve(context: &Context, request: &FetchRequest) -> Arc<Vec<Target>> {
             let preferred =
                 partition.as_ref().ok().and_then(|partition| nearest(context, request, partition, wanted));
             targets.push(Target { wanted: wanted.clone(), partition, preferred });
+            slice.yield_if_over().await;
         }
     }
     Arc::new(targets)

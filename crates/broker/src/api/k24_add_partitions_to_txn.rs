@@ -8,7 +8,6 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::pin::Pin;
-use std::time::{Duration, Instant};
 
 use levada_wire::messages::add_partitions_to_txn_request::AddPartitionsToTxnTransaction;
 use levada_wire::messages::add_partitions_to_txn_response::{
@@ -20,6 +19,7 @@ use crate::api::Context;
 use crate::error_code::ErrorCode;
 use crate::metadata::controller::is_internal;
 use crate::security::acl::{Operation, ResourceType};
+use crate::time_slice::TimeSlice;
 use crate::txn::TopicPartition;
 use crate::txn::request::{AddRequest, Protocol, VerifyRequest};
 
@@ -30,9 +30,6 @@ const FENCED_VERSION_MIN: i16 = 2;
 
 /// Transactions of one request whose answers are waited for at the same time.
 const AT_ONCE: usize = 1024;
-
-/// Time after which a request with many transactions yields the shard.
-const TURN: Duration = Duration::from_millis(1);
 
 pub(crate) async fn answer(
     context: &Context,
@@ -56,7 +53,7 @@ pub(crate) async fn answer(
     }
     // As in Kafka, no transaction waits until the records of another one are replicated: only the
     // answer does.
-    let (mut begun, mut turn) = (VecDeque::new(), Instant::now());
+    let (mut begun, mut slice) = (VecDeque::new(), TimeSlice::begin());
     for transaction in request.transactions {
         if begun.len() == AT_ONCE
             && let Some(first) = begun.pop_front()
@@ -64,10 +61,7 @@ pub(crate) async fn answer(
             response.results_by_transaction.push(first.await);
         }
         begun.push_back(begin(context, transaction));
-        if turn.elapsed() > TURN {
-            tokio::task::yield_now().await;
-            turn = Instant::now();
-        }
+        slice.yield_if_over().await;
     }
     for next in begun {
         response.results_by_transaction.push(next.await);
