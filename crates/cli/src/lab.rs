@@ -219,7 +219,26 @@ fn measure(
         session.check_only(args)?;
     }
     session.end(args, out)?;
-    ended.map_err(Failure::from)
+    ended?;
+    check_verdicts(session.recorder.lines())
+}
+
+/// Fails if a case moved bytes that its check found wrong: its row shows it, and its figures are
+/// worth nothing.
+fn check_verdicts(lines: &[Line]) -> Result<(), Failure> {
+    let wrong = lines.iter().filter_map(|line| {
+        let Line::Sample(sample) = line else { return None };
+        let verdict = sample.verdict.as_ref().filter(|verdict| !verdict.sound)?;
+        Some(format!("{}, {}, {}: {}", sample.experiment, sample.group, sample.case, verdict.what))
+    });
+    let wrong: Vec<String> = wrong.collect();
+    if wrong.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::with_next(
+        format!("the check of the bytes failed: {}", wrong.join("; ")),
+        "repeat it with --only CASE; if it fails again, report it with the raw results",
+    ))
 }
 
 /// One record under way.
@@ -422,6 +441,10 @@ impl From<LabError> for Failure {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
+    use levada_lab::record::{Sample, Verdict};
+
     use super::*;
 
     #[test]
@@ -439,6 +462,25 @@ mod tests {
         assert!(group.wants(&cases));
         group.check().unwrap();
         assert!(Only::default().wants(&[]));
+    }
+
+    #[test]
+    fn a_case_with_wrong_bytes_is_a_failure() {
+        let sample = |case: &str, sound: bool| {
+            Line::Sample(Sample {
+                experiment: "copy".to_owned(),
+                group: "1 MiB".to_owned(),
+                case: case.to_owned(),
+                params: BTreeMap::new(),
+                round: 0,
+                metrics: BTreeMap::new(),
+                verdict: Some(Verdict { sound, what: "5 bytes of 7".to_owned() }),
+            })
+        };
+        check_verdicts(&[sample("splice", true)]).unwrap();
+        let failure = check_verdicts(&[sample("splice", true), sample("read", false)]).unwrap_err();
+        let line = failure.line();
+        assert!(line.contains("copy, 1 MiB, read: 5 bytes of 7") && !line.contains("splice"), "{line}");
     }
 
     #[test]

@@ -12,7 +12,7 @@ use levada_lab::environment::CONGESTION;
 use levada_lab::record::{Line, Note, Recorder};
 use levada_lab::{LabError, Offer};
 
-use super::{RunArgs, Session};
+use super::{RunArgs, Session, check_verdicts};
 use crate::failure::Failure;
 
 /// Settings that all comparisons of programs have.
@@ -96,7 +96,8 @@ pub(super) fn run<S>(
         session.check_only(&args.run)?;
     }
     session.end(&args.run, out)?;
-    ended.map_err(Failure::from)
+    ended?;
+    check_verdicts(session.recorder.lines())
 }
 
 /// Notes in a record that the programs use the system's congestion control, if that is another one
