@@ -14,7 +14,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 
 use levada_wire::Uuid;
 use parking_lot::Mutex;
@@ -88,6 +88,8 @@ pub(crate) struct Replicas {
     /// Held while checkpoints are written, so that no older one comes later. Hash of the marks of
     /// all partitions that are on the device, if known.
     storing_checkpoint: Mutex<Option<u64>>,
+    /// A high watermark has fallen below the one in the checkpoint.
+    has_fallen: AtomicBool,
     /// Rounds of housekeeping so far.
     rounds: AtomicUsize,
     waiting: PendingRemoval,
@@ -120,6 +122,7 @@ impl Replicas {
             cleaner: Cleaner::new(left.cleaned()),
             moves: Moves::default(),
             storing_checkpoint: Mutex::default(),
+            has_fallen: AtomicBool::new(false),
             rounds: AtomicUsize::new(0),
             waiting: PendingRemoval::default(),
             searches: Searches::default(),

@@ -91,6 +91,7 @@ impl Publisher {
             }
             recovery.partition_done();
         }
+        self.replicas.store_fallen_high_watermarks();
     }
 
     fn recover_one(&self, one: Missing, left: &LastShutdown) {

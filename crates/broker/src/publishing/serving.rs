@@ -100,6 +100,7 @@ impl Publisher {
     ) -> Result<(), LogError> {
         let (opened, failure) = self.replicas.open(missing, &left);
         let served = self.serve(opened);
+        self.replicas.store_fallen_high_watermarks();
         failure.map_or(served, Err)
     }
 

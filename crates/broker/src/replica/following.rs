@@ -60,6 +60,8 @@ impl Replicas {
             self.lower_cleaner_checkpoint(partition, applied.end.offset);
             log_truncation(partition, (end.offset, applied.end.offset), high_watermark);
         }
+        self.note_high_watermark(high_watermark, partition.log().high_watermark());
+        self.store_fallen_high_watermarks();
         let retired = applied.discarded.map_or(Ok(()), |discarded| self.retire(partition, discarded));
         if let Err(error) = retired {
             tracing::warn!(partition = partition.name(), %error, "cannot remove segments below the leader's log start");

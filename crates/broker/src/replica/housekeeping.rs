@@ -125,6 +125,22 @@ impl Replicas {
         *stored_marks = marks.filter(|_| is_stored);
     }
 
+    /// Notes the high watermark of a log that has lost its end, in a crash or a truncation.
+    pub(crate) fn note_high_watermark(&self, before: i64, now: i64) {
+        if now < before {
+            self.has_fallen.store(true, Ordering::Release);
+        }
+    }
+
+    /// Writes the checkpoints if a high watermark has fallen since. With the old one, the log would
+    /// open after another crash as if the records that have come there since were committed.
+    /// Blocks.
+    pub(crate) fn store_fallen_high_watermarks(&self) {
+        if self.has_fallen.load(Ordering::Acquire) && self.has_fallen.swap(false, Ordering::AcqRel) {
+            self.store_checkpoints();
+        }
+    }
+
     /// Closes every log, leaves the checkpoints and the marker of a clean shutdown. Appends are
     /// refused from now on. Blocks.
     pub(crate) fn close(&self, broker_epoch: i64) {

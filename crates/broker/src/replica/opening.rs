@@ -162,6 +162,7 @@ impl Replicas {
         if let Some(cut) = &report.cut {
             tracing::warn!(partition = %format_args!("{topic}-{index}"), ?cut, "truncated a torn batch at the end of the log");
         }
+        self.note_high_watermark(left.high_watermark, writer.partition().high_watermark());
         // A process that ended between a truncation and its note left a checkpoint beyond the end.
         if self.cleaner.lower(&key, writer.partition().log_end()) {
             self.store_cleaner_checkpoint();

@@ -1,5 +1,6 @@
 //! Requests to a broker that leads a partition of two replicas: the test is the other broker.
 
+use std::fs;
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
@@ -525,6 +526,29 @@ fn a_task_that_was_decided_for_another_end_of_the_log_changes_nothing() {
         assert_eq!(partition.log().log_start(), 0);
     }
     assert!(matches!(carry_out(end, &Task::Truncate(1)), Outcome::Done(end) if end.offset == 1));
+}
+
+/// After a crash, the old one would count for the records that come there since.
+#[test]
+fn a_high_watermark_that_falls_with_a_truncation_is_in_the_checkpoint() {
+    let mut rig = Rig::start();
+    rig.run(async {
+        for offset in 0..3 {
+            assert_eq!(rig.produce(1, LONG_MS).await, (OK, offset));
+        }
+    });
+    rig.partition().log().raise_high_watermark(3);
+    rig.broker.replicas().store_checkpoints();
+    let checkpoint = rig.home.path().join("replication-offset-checkpoint");
+    let has = |line: &str| fs::read_to_string(&checkpoint).unwrap().lines().any(|one| one == line);
+    assert!(has("t 0 3"));
+    let (leader, isr) = (OTHER, Some(vec![OTHER]));
+    rig.publish(&[PartitionChangeRecord { leader, isr, ..change(TOPIC) }.into()]);
+    let (partition, end) = (rig.partition(), log_end(rig.partition().log()));
+    let epoch = partition.leadership().leader_epoch();
+    let done = rig.broker.replicas().carry_out(&partition, (epoch, end), &Task::Truncate(1));
+    assert!(matches!(done, Outcome::Done(end) if end.offset == 1), "{done:?}");
+    assert!(has("t 0 1"));
 }
 
 /// Records that are appended after a truncation were not compacted.

@@ -1,5 +1,6 @@
 //! Answers to clients while logs are checked after an unclean stop.
 
+use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -97,6 +98,23 @@ fn a_log_that_is_being_checked_keeps_no_other_from_serving() {
     disk.hold(None);
     assert!(now.broker.replicas().recovery().wait(LONG));
     assert_eq!(write(&now, "slow"), 1);
+}
+
+/// Records may come there before the next round of housekeeping.
+#[test]
+fn the_high_watermark_of_a_log_that_has_lost_its_end_is_in_the_checkpoint() {
+    let home = directory();
+    let begin = || Incarnation::begin(Arc::new(Recorder::new(home.path())), home.path(), Ways::default());
+    let now = begin().unwrap();
+    create(&now, "short");
+    assert_eq!(write(&now, "short"), 0);
+    drop(now);
+    let checkpoint = home.path().join("replication-offset-checkpoint");
+    fs::write(&checkpoint, "0\n1\nshort 0 9\n").unwrap();
+    let _now = begin().unwrap();
+    while !fs::read_to_string(&checkpoint).unwrap().contains("short 0 1\n") {
+        std::thread::yield_now();
+    }
 }
 
 #[test]

@@ -44,7 +44,7 @@ pub(super) struct Rig {
     image: Image,
     service: Rc<Service>,
     runtime: Runtime,
-    _home: tempfile::TempDir,
+    pub(super) home: tempfile::TempDir,
 }
 
 /// Registration of the other broker, without listeners.
@@ -85,7 +85,7 @@ impl Rig {
         let (image, node) = (Image::clone(&broker.metadata().image()), broker.node_id());
         let requests = broker.stats().recorder();
         let service = Rc::new(Service { broker: broker.clone(), stop: Stop::new(), large: None, requests });
-        let mut rig = Self { broker, node, image, service, runtime, _home: home };
+        let mut rig = Self { broker, node, image, service, runtime, home };
         rig.publish(&[other().into()]);
         rig.create(TOPIC, "t");
         rig

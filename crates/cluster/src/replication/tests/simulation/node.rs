@@ -196,6 +196,14 @@ impl Node {
         };
     }
 
+    /// Stores the checkpoints if the high watermark has fallen below its own, because the log lost
+    /// its end: after a crash the old one would count for the records that come there since.
+    pub(super) fn store_fallen(&mut self, high_watermark: i64) {
+        if high_watermark < self.checkpoint.high_watermark {
+            self.store_checkpoint();
+        }
+    }
+
     /// The process ends; with a lossy crash the disk keeps what was synced, and what chance leaves.
     pub(super) fn crash(&mut self, crash: Crash, random: &mut StdRng) {
         self.process = None;

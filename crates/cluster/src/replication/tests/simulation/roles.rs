@@ -247,6 +247,7 @@ impl Sim {
         process.verified = log.partition().log_start();
         let (end, high) = (log.partition().log_end(), log.partition().high_watermark());
         process.log = Some(log);
+        node.store_fallen(high);
         self.note(|| format!("node {id} opens its log: high watermark {high}, end {end}"));
     }
 
@@ -700,6 +701,7 @@ impl Sim {
             log.resign();
         }
         process.verified = process.verified.min(partition.log_end());
+        node.store_fallen(partition.high_watermark());
         let is_stale = node.is_stale;
         let end = log_end(&partition);
         self.figures.truncations += 1;
