@@ -20,6 +20,7 @@ use levada_wire::messages::{
 };
 use levada_wire::{Client, ClientError, ClientOptions, DecodeError, EncodeError, StrBytes};
 use parking_lot::Mutex;
+use socket2::SockRef;
 
 use crate::config::{BrokerConfig, ClusterConfig, LiveConfig, PeerListener};
 use crate::keystore::TlsError;
@@ -240,6 +241,11 @@ impl Connection {
         let mut client =
             Client::connect_over_unnegotiated(&to.address.to_string(), &options, |host, socket| {
                 self.cutoff.hold(&socket, &to.address)?;
+                if self.peers == Peers::Controllers {
+                    // The kernel does not deliver a request after its repetition on another
+                    // connection: closing resets this one.
+                    SockRef::from(&socket).set_linger(Some(Duration::ZERO))?;
+                }
                 Ok(match tls {
                     None => Box::new(socket),
                     Some(tls) => Box::new(tls.connect(host, socket)?),

@@ -191,6 +191,20 @@ fn a_request_that_was_queued_for_the_former_controller_makes_no_connection_to_it
     assert_eq!(former.accept().unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
 }
 
+/// Otherwise the kernel may deliver the request after its repetition: a change of the replicas in
+/// sync that the controller refused when it was repeated would then be made.
+#[test]
+fn a_request_without_an_answer_ends_with_a_reset_before_its_repetition() {
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let to = target(silent.local_addr().unwrap().port());
+    let mut connection = connection(&[], Duration::from_millis(100));
+    assert!(describe(&mut connection, &to).is_none());
+    assert!(describe(&mut connection, &to).is_none());
+    let (mut first, _) = silent.accept().unwrap();
+    let ended = first.read_to_end(&mut Vec::new()).unwrap_err();
+    assert_eq!(ended.kind(), std::io::ErrorKind::ConnectionReset);
+}
+
 #[test]
 fn the_end_of_an_idle_connection_is_not_a_fault() {
     let directory = tempfile::tempdir().unwrap();

@@ -100,9 +100,9 @@ pub(super) enum Trick {
     LateFetch,
     /// The same for AlterPartition with a broker that joins the ISR.
     LateJoining,
-    /// AlterPartition with a broker that joins arrives after its repetition, and after the broker
-    /// has left again, because its fetches do not arrive.
-    LateRepetition,
+    /// AlterPartition with a broker that joins does not arrive. Its repetition does, while the
+    /// fetches of the broker do not arrive.
+    LostJoining,
     /// The controller takes a broker into the ISR. For a time, no message of the controller or of
     /// the broker reaches the leader.
     Unheard,
@@ -143,7 +143,7 @@ impl Accident {
                 let trick = match random.random_range(0..5) {
                     0 => Trick::LateFetch,
                     1 => Trick::LateJoining,
-                    2 => Trick::LateRepetition,
+                    2 => Trick::LostJoining,
                     3 => Trick::Unheard,
                     _ => Trick::Collision,
                 };

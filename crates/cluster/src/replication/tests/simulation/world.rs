@@ -232,6 +232,8 @@ pub(super) struct Sim {
     trace: Vec<String>,
     /// The ISR that was checked last.
     isr: Vec<i32>,
+    /// The latest AlterPartition request of each broker that has reached the controller.
+    altered: HashMap<i32, (u64, u64)>,
 }
 
 impl Sim {
@@ -264,6 +266,7 @@ impl Sim {
             numbers: 0,
             trace: Vec::new(),
             isr: Vec::new(),
+            altered: HashMap::new(),
             random,
         };
         for client in 0..CLIENTS {
@@ -440,6 +443,13 @@ impl Sim {
                 }
             }
             Message::Alter { incarnation, number, request } => {
+                // TCP repeats nothing, and a broker resets the connection of a request without an
+                // answer before it repeats the request on another one.
+                let last = self.altered.entry(from).or_default();
+                if (incarnation, number) <= *last {
+                    return;
+                }
+                *last = (incarnation, number);
                 let response = self.controller.alter(&request);
                 self.figures.changes += 1;
                 self.note(|| {
@@ -655,10 +665,9 @@ impl Sim {
         let joins = members.iter().copied().find(|id| !isr.contains(id));
         let leaves = isr.iter().copied().find(|id| !members.contains(id));
         let other = isr.iter().copied().find(|id| members.contains(id) && *id != from);
-        let late = |ms| (now_ms + ms, Event::Deliver { from, to: CONTROLLER, message: change.clone() });
         let trick = match (joins, leaves, other) {
             (Some(about), ..) => {
-                let of_joining = [Trick::LateJoining, Trick::LateRepetition, Trick::Unheard];
+                let of_joining = [Trick::LateJoining, Trick::LostJoining, Trick::Unheard];
                 self.tricked(&of_joining, about).map(|(trick, ms)| (trick, ms, about))
             }
             (None, Some(_), Some(other)) => {
@@ -668,14 +677,11 @@ impl Sim {
         };
         match trick {
             Some((Trick::LateJoining, ms, about)) => {
-                let (at_ms, event) = late(ms);
-                self.push(at_ms, event);
+                self.push(now_ms + ms, Event::Deliver { from, to: CONTROLLER, message: change });
                 self.lose(about, ms);
                 return ms;
             }
-            Some((Trick::LateRepetition, ms, about)) => {
-                let (at_ms, event) = late(2 * ms);
-                self.push(at_ms, event);
+            Some((Trick::LostJoining, ms, about)) => {
                 self.cuts.insert((about, from), now_ms + 2 * ms + 60);
                 return 0;
             }
