@@ -51,10 +51,12 @@ use crate::request_memory::UNCOUNTED_BYTES;
 use crate::security::acl::Operation;
 use crate::time_slice::TimeSlice;
 
+mod counts;
 mod once;
 mod reader;
 mod session;
 
+use self::counts::{count_errors, count_replicated, count_traffic};
 use self::reader::{Reader, nearest};
 
 /// From this version on a refusal names the leader.
@@ -172,37 +174,6 @@ fn name_leaders(context: &Context, response: &mut FetchResponse<Records>) {
         }
     }
     response.node_endpoints = leaders.into_nodes();
-}
-
-/// Counts the code of each partition, or that of the whole answer if it has no partitions.
-fn count_errors(context: &Context, response: &FetchResponse<Records>) {
-    let partitions = response.topics.iter().flat_map(|topic| &topic.partitions);
-    partitions.for_each(|partition| context.count_error(partition.error_code));
-    if response.error_code != 0 || response.topics.is_empty() {
-        context.count_error(response.error_code);
-    }
-}
-
-/// Counts the records and bytes of each partition in the response.
-fn count_traffic(targets: &[Target], response: &FetchResponse<Records>) {
-    let fetched = response.topics.iter().flat_map(|topic| &topic.partitions);
-    for (target, fetched) in targets.iter().zip(fetched) {
-        let Ok(partition) = &target.partition else { continue };
-        match fetched.error_code {
-            0 => partition.traffic().fetched(fetched.records.as_ref().map_or(0, HoleLen::len)),
-            _ => partition.traffic().fetch_failed(),
-        }
-    }
-}
-
-/// Counts the bytes of followers against the leader's throttle.
-fn count_replicated(targets: &[Target], response: &FetchResponse<Records>) {
-    let fetched = response.topics.iter().flat_map(|topic| &topic.partitions);
-    for (target, fetched) in targets.iter().zip(fetched) {
-        if let (Ok(partition), Some(records)) = (&target.partition, &fetched.records) {
-            partition.sent_to_follower(records.len());
-        }
-    }
 }
 
 /// Copies the names in a request: a long poll must not keep the frame of the request in memory.
