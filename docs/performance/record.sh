@@ -1,5 +1,5 @@
 #!/bin/sh
-# Records what docs/performance/figures.md is made of, and makes it: an hour and a half of a quiet machine with 50 GB of room, from the repository's
+# Records what docs/performance/figures.md is made of, and makes it: two hours of a quiet machine with 50 GB of room, from the repository's
 # root, with the directory of Kafka's jars. NGINX names the program of nginx if PATH does not have it.
 set -eu
 
@@ -29,4 +29,5 @@ done
 record memory --full
 record start --full --rounds 5
 record recovery --full --rounds 3
+record replicate --full --rounds 3
 "$levada" lab goals "$scratch"/*.jsonl

@@ -40,6 +40,8 @@ const TLS_FLOOR: &str = "the encryption itself takes most of the time: [why](../
 const WAKE_UPS: &str = "the wake-up of a thread on this virtual machine takes most of the time: [why](../performance.md#goals-out-of-reach-on-this-machine)";
 const SCHEDULER: &str =
     "brokers and clients share two processors: [why](../performance.md#goals-out-of-reach-on-this-machine)";
+const FIRST_ROUND: &str =
+    "the two rounds of the record differ: [why](../performance.md#goals-out-of-reach-on-this-machine)";
 const DEVICE: &str = "the broker reads the unchecked segments from the device";
 const FILES_LARGE: &str = "both servers spend most of their time in `sendfile`: [why](../performance.md#goals-out-of-reach-on-this-machine)";
 const FILES_SMALL: &str = "the bare loop itself takes 0.71 to 0.75 of nginx's time: [why](../performance.md#goals-out-of-reach-on-this-machine)";
@@ -432,6 +434,48 @@ pub(super) const GOALS: &[Goal] = &[
         metric: &["device_by_log"],
         this: at("broker-fan-out", "", "levada"),
         bound: Bound::Value(1.05),
+        if_not: NOISE,
+    },
+    Goal {
+        work: "three replicas, acks=all, 16 KiB: processor of all brokers",
+        metric: &["cpu_s_per_gb"],
+        this: at("broker-replicate", "16 KiB", "levada"),
+        bound: Bound::Times(at("broker-replicate", "16 KiB", "kafka"), 0.5),
+        if_not: NOISE,
+    },
+    Goal {
+        work: "three replicas, acks=all, 1 MiB: processor of all brokers",
+        metric: &["cpu_s_per_gb"],
+        this: at("broker-replicate", "1 MiB", "levada"),
+        bound: Bound::Times(at("broker-replicate", "1 MiB", "kafka"), 0.6),
+        if_not: FIRST_ROUND,
+    },
+    Goal {
+        work: "three replicas, acks=all, 5 000 records a second: p99",
+        metric: &["produce_p99_ms"],
+        this: at("broker-replicate", "fixed rate", "levada"),
+        bound: Bound::Times(at("broker-replicate", "fixed rate", "kafka"), 0.5),
+        if_not: NOISE,
+    },
+    Goal {
+        work: "a new replica: rate of its copy",
+        metric: &["copied_mb_per_s"],
+        this: at("broker-replicate", "new replica", "levada"),
+        bound: Bound::TimesAtLeast(at("broker-replicate", "new replica", "kafka"), 1.0),
+        if_not: NOISE,
+    },
+    Goal {
+        work: "a new replica: p99 of producers during the copy, by before",
+        metric: &["p99_by_quiet"],
+        this: at("broker-replicate", "new replica", "levada"),
+        bound: Bound::Value(1.5),
+        if_not: SCHEDULER,
+    },
+    Goal {
+        work: "a new replica: memory of its broker",
+        metric: &["resident_mb"],
+        this: at("broker-replicate", "new replica", "levada"),
+        bound: Bound::Times(at("broker-replicate", "new replica", "kafka"), 0.1),
         if_not: NOISE,
     },
     Goal {
