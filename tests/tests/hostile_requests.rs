@@ -46,7 +46,7 @@ const KEPT_MAX: u64 = 8 * MIB;
 
 const SASL_HANDSHAKE: i16 = 17;
 const SASL_AUTHENTICATE: i16 = 36;
-/// APIs that the shard answers, and lets others have turns in between.
+/// APIs that the shard answers in steps, between which its other connections continue.
 const YIELDING: [i16; 2] = [0, 1];
 /// APIs whose answers wait for other members.
 const WAITING: [i16; 2] = [11, 14];
