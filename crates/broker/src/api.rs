@@ -206,6 +206,8 @@ pub(crate) struct Context {
     spent_elsewhere: Cell<Duration>,
     /// True if the time of the request counts against no quota.
     is_exempt: Cell<bool>,
+    /// True once the request waits for other clients.
+    waits: Cell<bool>,
     /// The share of the memory of requests, if the request is large enough to count.
     held: Cell<Option<Held>>,
     /// The turn of a large request.
@@ -233,8 +235,8 @@ impl Context {
         header: RequestHeader,
         (info, session, local): (Rc<ConnectionInfo>, Rc<Session>, SocketAddr),
     ) -> Self {
-        let (mute, spent_elsewhere, is_exempt, held, turn) = Default::default();
-        Self { service, header, info, session, local, mute, spent_elsewhere, is_exempt, held, turn }
+        let (mute, spent_elsewhere, is_exempt, waits, held, turn) = Default::default();
+        Self { service, header, info, session, local, mute, spent_elsewhere, is_exempt, waits, held, turn }
     }
 
     /// With the request's share of the memory of requests, held until the body is dropped, or until

@@ -213,6 +213,7 @@ fn bytes_of(response: &FetchResponse<Records>) -> u64 {
 /// Sleeps until a change of one of the partitions, or until the end of a throttle, looks, and so on
 /// until it is enough or time is up.
 async fn wait(context: &Context, targets: &Arc<Vec<Target>>, limits: Limits) -> Look {
+    context.wait_for_others();
     let sleeper = Arc::new(Notify::new());
     let partitions = targets.iter().filter_map(|target| target.partition.as_ref().ok());
     let registered = partitions.map(|partition| match partition.led() {

@@ -27,6 +27,7 @@ pub(crate) async fn answer(context: &Context, request: JoinGroupRequest) -> Join
             protocol_name: (version < 7).then(|| "".into()),
         });
     }
+    context.wait_for_others();
     let outcome = context.broker().coordinators().groups().ask(join(context, request)).await;
     let protocol_name = match outcome.protocol_name {
         None if version < 7 => Some("".into()),

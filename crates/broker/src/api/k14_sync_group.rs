@@ -31,6 +31,7 @@ pub(crate) async fn answer(context: &Context, request: SyncGroupRequest) -> Sync
         protocol_name: request.protocol_name.map(|name| name.into_string()),
         assignments: assignments.collect(),
     };
+    context.wait_for_others();
     let outcome = context.broker().coordinators().groups().ask(request).await;
     message!(SyncGroupResponse {
         error_code: error_code(outcome.error),

@@ -57,6 +57,17 @@ impl Context {
         self.broker().config().connections_max_idle.map_or(timeout, |idle| timeout.min(idle))
     }
 
+    /// Notes that the request waits for other clients from now on, so it ends when its own client
+    /// disconnects. Until then it runs to its end, whatever it waits for.
+    pub(super) fn wait_for_others(&self) {
+        self.waits.set(true);
+    }
+
+    /// True once the request waits for other clients.
+    pub(crate) fn waits_for_others(&self) -> bool {
+        self.waits.get()
+    }
+
     /// The time that another thread was busy with the request.
     pub(crate) fn spent_elsewhere(&self) -> Duration {
         self.spent_elsewhere.get()

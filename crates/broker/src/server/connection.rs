@@ -15,7 +15,7 @@ use bytes::BytesMut;
 use levada_io::residency::{Trail, Warm};
 use levada_io::{Piece, SourceFault, TransferError, Turn};
 use levada_wire::frame::{FrameBuffer, FrameError};
-use levada_wire::{ApiKey, RequestHeader};
+use levada_wire::RequestHeader;
 use tokio::io::Interest;
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
@@ -147,6 +147,13 @@ async fn at_once<T>(mut work: Pin<&mut impl Future<Output = T>>) -> Option<T> {
     .await
 }
 
+/// Runs `then` once `waits` is true, which it may become only while the same task polls the request
+/// in front of this.
+async fn once_it_waits(waits: &impl Fn() -> bool, then: impl Future<Output = ()>) {
+    let mut then = std::pin::pin!(then);
+    std::future::poll_fn(|context| if waits() { then.as_mut().poll(context) } else { Poll::Pending }).await
+}
+
 struct Connection {
     shard: Rc<Shard>,
     stream: TcpStream,
@@ -243,9 +250,8 @@ impl Connection {
         let who = (self.info.clone(), self.gate.session().clone(), self.local);
         let context = Context::new(self.shard.service.clone(), header, who).holding(self.held.take());
         let meter = Meter::new(received);
-        let waits = matches!(api, ApiKey::Fetch | ApiKey::JoinGroup | ApiKey::SyncGroup);
         let work = meter.measure(api::answer(&context, frame));
-        let reply = self.replied(work, waits).await;
+        let reply = self.replied(work, &|| context.waits_for_others()).await;
         let local = meter.busy() + context.spent_elsewhere();
         // Before the answer leaves: a client that does not wait for it has used the time as well.
         // Clients that have yet to authenticate have no quota, as in Kafka.
@@ -287,12 +293,12 @@ impl Connection {
 
     /// The reply to a request. As soon as the request has to wait, responses that were held back
     /// are sent. A request that has begun runs to its end, also if its client is gone: the audit
-    /// log gets a change after the change is done. Only a request that `waits` for others ends with
-    /// its client.
+    /// log gets a change after the change is done. Only a request that `waits` for other clients ends
+    /// with its own.
     async fn replied(
         &mut self,
         work: impl Future<Output = Result<Reply, RequestError>>,
-        waits: bool,
+        waits: &impl Fn() -> bool,
     ) -> Result<Reply, CloseReason> {
         let mut work = std::pin::pin!(work);
         if let Some(done) = at_once(work.as_mut()).await {
@@ -309,8 +315,10 @@ impl Connection {
                 sent = &mut send => sent,
             };
             if let Err(error) = sent {
-                if !waits {
-                    drop(work.await);
+                tokio::select! {
+                    biased;
+                    _ = work => {}
+                    () = once_it_waits(waits, std::future::ready(())) => {}
                 }
                 return Err(error);
             }
@@ -318,7 +326,7 @@ impl Connection {
         tokio::select! {
             biased;
             done = work => Ok(done?),
-            () = self.gone(), if waits => Err(std::io::Error::from(std::io::ErrorKind::ConnectionReset).into()),
+            () = once_it_waits(waits, self.gone()) => Err(std::io::Error::from(std::io::ErrorKind::ConnectionReset).into()),
         }
     }
 

@@ -86,9 +86,9 @@ fn a_change_behind_an_answer_that_cannot_be_sent_runs_to_its_end() {
     server.stop();
 }
 
-/// A fetch by `client_id` that waits for a record of partition 0 of a topic.
-fn waiting_fetch(client_id: &str, topic_id: Uuid) -> Bytes {
-    let partition = FetchPartition {
+/// A fetch by `client_id` that waits for a record of partition 0 of one of the topics, if all exist.
+fn fetch(client_id: &str, topics: impl Iterator<Item = Uuid>) -> Bytes {
+    let partition = || FetchPartition {
         index: 0,
         current_leader_epoch: -1,
         fetch_offset: 0,
@@ -98,7 +98,11 @@ fn waiting_fetch(client_id: &str, topic_id: Uuid) -> Bytes {
         replica_directory_id: Uuid::ZERO,
         high_watermark: i64::MAX,
     };
-    let topic = FetchTopic { topic_id, partitions: vec![partition], ..FetchTopic::default() };
+    let topics = topics.map(|topic_id| FetchTopic {
+        topic_id,
+        partitions: vec![partition()],
+        ..FetchTopic::default()
+    });
     let request = FetchRequest {
         cluster_id: None,
         replica_id: -1,
@@ -109,11 +113,27 @@ fn waiting_fetch(client_id: &str, topic_id: Uuid) -> Bytes {
         isolation_level: 0,
         session_id: 0,
         session_epoch: -1,
-        topics: vec![topic],
+        topics: topics.collect(),
         forgotten: Vec::new(),
         rack_id: "".into(),
     };
     request.encode(2, client_id, LOWEST_ENCODED).unwrap()
+}
+
+#[test]
+fn a_fetch_of_a_client_that_sends_nothing_more_is_answered_however_long_it_takes() {
+    const TOPICS: usize = 20_000;
+    let home = tempfile::tempdir().unwrap();
+    let server = start(&home);
+    let mut client = TcpStream::connect(server.kafka_addresses()[0]).unwrap();
+    // Unknown topics are answered without a wait, but so many of them take several turns of the shard.
+    let topics = (1..=TOPICS).map(|id| Uuid::from_bytes((id as u128).to_be_bytes()));
+    client.write_all(&fetch("", topics)).unwrap();
+    client.shutdown(std::net::Shutdown::Write).unwrap();
+    let mut answer = Vec::new();
+    client.read_to_end(&mut answer).unwrap();
+    assert!(answer.len() > TOPICS * size_of::<Uuid>(), "{} bytes", answer.len());
+    server.stop();
 }
 
 #[test]
@@ -140,7 +160,7 @@ fn a_client_that_does_not_wait_for_its_answer_has_used_its_quota_of_time() {
     image.apply(&Record::from(limit), position).unwrap();
     server.broker.quotas().set_limits(image.quotas());
     let mut app = TcpStream::connect(server.kafka_addresses()[0]).unwrap();
-    app.write_all(&waiting_fetch("app", topic_id)).unwrap();
+    app.write_all(&fetch("app", [topic_id].into_iter())).unwrap();
     drop(app);
     let used = || {
         let client = quota::Client { user: Session::ANONYMOUS, client_id: "app" };
