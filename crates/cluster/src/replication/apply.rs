@@ -50,11 +50,25 @@ pub fn apply(
     change(writer, task, leader_epoch, now_ms).map(Attempt::Applied)
 }
 
+/// True if the leader has deleted all that this log has, and nothing shows that its records were the
+/// same. A leader knows the epochs of its own records only: the end of any earlier epoch is, for it,
+/// its log start. A follower may keep records of a former leader below that offset, which must not
+/// show again when a crash brings an older log start back.
+///
+/// A log whose last record is of the present epoch has it from this leader, with all before it.
+pub(super) fn is_unconfirmed(log: &levada_log::Partition, leader_start: i64, leader_epoch: i32) -> bool {
+    let end = log_end(log);
+    log.log_start() < end.offset && end.offset <= leader_start && end.epoch < leader_epoch
+}
+
 fn change(writer: &mut Writer, task: &Task, leader_epoch: i32, now_ms: i64) -> Result<Applied, AppendError> {
     let log = writer.partition().clone();
     let (mut discarded, mut retired) = (None, None);
     match task {
         Task::Append { records, marks } => {
+            if is_unconfirmed(&log, marks.log_start, leader_epoch) {
+                retired = Some(writer.restart_at(log.log_end(), now_ms)?);
+            }
             if !records.is_empty() {
                 let leader = ReplicaSource { leader_epoch, log_start: marks.log_start };
                 writer.append_replica(records, leader, now_ms)?;
@@ -78,3 +92,6 @@ fn change(writer: &mut Writer, task: &Task, leader_epoch: i32, now_ms: i64) -> R
     }
     Ok(Applied { end: log_end(&log), discarded, retired })
 }
+
+#[cfg(test)]
+mod tests;

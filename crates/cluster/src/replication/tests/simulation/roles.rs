@@ -18,6 +18,7 @@ use super::truth::{merged, replaced};
 use super::world::{CONTROLLER, Checked, Event, Message, Refused, Sim};
 use crate::directories::ReplicaKey;
 use crate::errors;
+use crate::replication::apply::is_unconfirmed;
 use crate::replication::commits::Commits;
 use crate::replication::fetcher::{FetcherTask, PartitionKey};
 use crate::replication::follower::{Bound, LeaderMarks, LogEnd, Outcome, Task, truncation_offset};
@@ -629,6 +630,10 @@ impl Sim {
         let process = node.process.as_mut().expect("the caller has looked");
         let log = process.log.as_mut().expect("the caller has looked");
         let partition = log.partition().clone();
+        if is_unconfirmed(&partition, marks.log_start, leader_epoch) {
+            let files = log.restart_at(partition.log_end(), now_ms);
+            files.and_then(|files| files.remove()).map_err(|error| error.to_string())?;
+        }
         let epoch = if mutation == Some(Mutation::TakesLaterEpochs) { i32::MAX } else { leader_epoch };
         let restarts = mutation == Some(Mutation::RestartsInAnyBatch);
         let log_start = if restarts { i64::MAX } else { marks.log_start };
