@@ -389,7 +389,12 @@ fn cluster() -> Cluster {
     let shape = Shape { controllers: 1, kafka: 1, levada: 2, discovery: Discovery::BootstrapServers };
     let mut cluster = Cluster::new(shape)
         .option(CONTROLLER, "broker.session.timeout.ms", "4000")
-        .may_refuse_appends_of_moved_leaders();
+        .may_refuse_appends_of_moved_leaders()
+        // A partition may move on while Kafka's coordinator loads it.
+        .may_log(["Failed to load metadata from __consumer_offsets-", "is no longer the leader"])
+        // Kafka's coordinator answers EndTxn with an error while it ends the same transaction for
+        // another producer.
+        .may_log(["RequestHeader(apiKey=END_TXN", "pending state PREPARE_EPOCH_FENCE"]);
     let keys = [
         ("broker.session.timeout.ms", "4000"),
         ("min.insync.replicas", "2"),
