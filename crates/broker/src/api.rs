@@ -9,7 +9,7 @@ use std::cell::Cell;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::Instant;
 
 use bytes::{Bytes, BytesMut};
 use levada_io::Piece;
@@ -19,8 +19,9 @@ use levada_wire::{ApiKey, DecodeError, EncodeError, RequestHeader, Uuid};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use crate::api::connection_info::ConnectionInfo;
-use crate::api::errors::{Errors, Sentences};
+use crate::api::errors::{AnswerFields, Sentences};
 use crate::api::large::{LargeRequest, LargeWork};
+use crate::api::meter::Meter;
 use crate::blocking::off_shard;
 use crate::broker::Broker;
 use crate::error_code::ErrorCode;
@@ -200,12 +201,8 @@ pub(crate) struct Context {
     session: Rc<Session>,
     /// The address the client connected to, which the answer has if none is advertised.
     local: SocketAddr,
-    /// Time that the connection is muted after the answer.
-    mute: Cell<Duration>,
-    /// The time that another thread was busy with the request.
-    spent_elsewhere: Cell<Duration>,
-    /// True if the time of the request counts against no quota.
-    is_exempt: Cell<bool>,
+    /// The time that the request takes.
+    pub(crate) meter: Meter,
     /// True once the request waits for other clients.
     waits: Cell<bool>,
     /// The share of the memory of requests, if the request is large enough to count.
@@ -229,14 +226,15 @@ impl AsRef<[u8]> for Counted {
 
 impl Context {
     /// A request with this header by `session`, on a connection that came in as `info`, to the
-    /// address `local`.
+    /// address `local`. It has just arrived.
     pub(crate) fn new(
         service: Rc<Service>,
         header: RequestHeader,
         (info, session, local): (Rc<ConnectionInfo>, Rc<Session>, SocketAddr),
     ) -> Self {
-        let (mute, spent_elsewhere, is_exempt, waits, held, turn) = Default::default();
-        Self { service, header, info, session, local, mute, spent_elsewhere, is_exempt, waits, held, turn }
+        let meter = Meter::new(Instant::now());
+        let (waits, held, turn) = Default::default();
+        Self { service, header, info, session, local, meter, waits, held, turn }
     }
 
     /// With the request's share of the memory of requests, held until the body is dropped, or until
@@ -263,13 +261,6 @@ impl Context {
         }
     }
 
-    /// Mutes the connection after the answer for at least this time. Returns it in milliseconds, as
-    /// in answers.
-    fn mute_for(&self, wait: Duration) -> i32 {
-        self.mute.set(self.mute.get().max(wait));
-        i32::try_from(wait.as_millis()).unwrap_or(i32::MAX)
-    }
-
     /// Quota of the client for partitions that it creates and deletes. From this version on the
     /// client is told if it is exhausted.
     fn mutation_quota(&self, strict_version_min: i16) -> MutationQuota {
@@ -279,11 +270,6 @@ impl Context {
     /// Client of the request.
     fn session(&self) -> &Session {
         &self.session
-    }
-
-    /// Time that the connection is muted after the answer.
-    pub(crate) fn mute(&self) -> Duration {
-        self.mute.get()
     }
 
     pub(crate) fn broker(&self) -> &Arc<Broker> {
@@ -455,12 +441,15 @@ async fn decode<R: Decoded>(context: &Context, body: BytesMut, elsewhere: bool) 
 /// exceeds it.
 const ANSWER_BYTES_MAX: usize = 100 << 20;
 
-async fn encode<R: KafkaResponse + Errors + Send + 'static>(
+async fn encode<R: KafkaResponse + AnswerFields + Send + 'static>(
     context: &Context,
-    response: R,
+    mut response: R,
     elsewhere: bool,
 ) -> Result<Reply, RequestError> {
     response.each(|code| context.count_error(code));
+    if let Some(throttle_time_ms) = response.throttle_time_ms() {
+        *throttle_time_ms = context.throttle_ms().max(*throttle_time_ms);
+    }
     if !elsewhere {
         return encode_now(&context.header, &response);
     }

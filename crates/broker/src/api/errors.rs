@@ -1,5 +1,5 @@
-//! Error codes in answers, for the counts by API and code: one line for each API with the fields
-//! that hold a code.
+//! Fields of answers that all APIs have: error codes, for the counts by API and code, and the time
+//! for which a quota mutes the client. One line for each API names the fields that hold a code.
 //!
 //! Codes of entries count one by one. The code of the whole answer counts if it is an error, or if
 //! there are no entries.
@@ -8,8 +8,12 @@
 
 use levada_wire::messages::*;
 
-/// An answer whose error codes are counted.
-pub(super) trait Errors {
+/// The fields that all answers have.
+pub(super) trait AnswerFields {
+    /// Time in milliseconds for which the connection is muted after the answer. Four answers have
+    /// no such field.
+    fn throttle_time_ms(&mut self) -> Option<&mut i32>;
+
     /// The code of the whole answer, if it has one.
     fn whole(&self) -> Option<i16>;
 
@@ -56,9 +60,31 @@ macro_rules! whole {
     };
 }
 
-macro_rules! errors {
+macro_rules! throttle {
+    (SaslHandshakeResponse, $answer:ident) => {
+        None
+    };
+    (SaslAuthenticateResponse, $answer:ident) => {
+        None
+    };
+    (WriteTxnMarkersResponse, $answer:ident) => {
+        None
+    };
+    (DescribeQuorumResponse, $answer:ident) => {
+        None
+    };
+    ($other:ident, $answer:ident) => {
+        Some(&mut $answer.throttle_time_ms)
+    };
+}
+
+macro_rules! answers {
     ($($answer:ident [$($whole:ident)?] { $($entries:tt)* })*) => {
-        $(impl Errors for $answer {
+        $(impl AnswerFields for $answer {
+            fn throttle_time_ms(&mut self) -> Option<&mut i32> {
+                throttle!($answer, self)
+            }
+
             fn whole(&self) -> Option<i16> {
                 whole!(self $($whole)?)
             }
@@ -70,7 +96,7 @@ macro_rules! errors {
     };
 }
 
-errors! {
+answers! {
     ListOffsetsResponse [] { topics { partitions { error_code } } }
     MetadataResponse [error_code] { topics { error_code partitions { error_code } } }
     OffsetCommitResponse [] { topics { partitions { error_code } } }

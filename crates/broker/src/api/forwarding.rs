@@ -15,7 +15,7 @@ use levada_wire::messages::{self, KafkaRequest, KafkaResponse, StrBytes};
 use levada_wire::{ApiKey, DecodeError, EncodeError};
 
 use crate::api::changes::{Before, log_change};
-use crate::api::errors::Errors;
+use crate::api::errors::AnswerFields;
 use crate::api::{Context, Reply, RequestError, encode};
 use crate::cluster::Forwarded;
 use crate::controller::{ClientRequest, Creator};
@@ -32,16 +32,10 @@ use self::audit::Audited;
 /// Bytes of the size in front of an encoded request.
 const SIZE_BYTES: usize = 4;
 
-/// An answer that may ask for a mute of the client's connection.
-pub(super) trait Throttled {
-    /// Time of the mute in milliseconds.
-    fn throttle_ms(&self) -> i32;
-}
-
 /// A request that can be answered without a controller: each entry fails in the same way.
 pub(super) trait Refusable: KafkaRequest {
     /// Kind of the answer.
-    type Answer: KafkaResponse + Errors + Throttled + Send + 'static;
+    type Answer: KafkaResponse + AnswerFields + Send + 'static;
 
     /// The answer of a version that refuses all entries.
     fn refuse(self, version: i16, failure: &Failure) -> Self::Answer;
@@ -192,8 +186,8 @@ pub(super) async fn decide<R: Refusable>(context: &Context, request: R) -> R::An
     };
     let error = match fate {
         Forwarded::Answer(answer) => match levada_wire::decode_response::<R::Answer>(answer, version) {
-            Ok((_, decoded)) => {
-                mute(context, decoded.throttle_ms());
+            Ok((_, mut decoded)) => {
+                mute(context, &mut decoded);
                 return decoded;
             }
             Err(error) => unreadable(context, &error),
@@ -225,7 +219,7 @@ async fn reply_as<R: Audited>(
             return encode(context, refused, false).await;
         }
     };
-    let (_, decoded) = match levada_wire::decode_response::<R::Answer>(answer.clone(), version) {
+    let (_, mut decoded) = match levada_wire::decode_response::<R::Answer>(answer.clone(), version) {
         Ok(decoded) => decoded,
         Err(error) => {
             let unknown = failure(unreadable(context, &error));
@@ -233,7 +227,7 @@ async fn reply_as<R: Audited>(
             return encode(context, refused, false).await;
         }
     };
-    mute(context, decoded.throttle_ms());
+    mute(context, &mut decoded);
     let (mut is_done, mut is_refused) = (false, false);
     decoded.each(|code| {
         context.count_error(code);
@@ -252,8 +246,9 @@ async fn reply_as<R: Audited>(
 }
 
 /// Mutes the client's connection for the time that the controller requests.
-pub(super) fn mute(context: &Context, throttle_ms: i32) {
-    context.mute_for(Duration::from_millis(u64::try_from(throttle_ms).unwrap_or(0)));
+pub(super) fn mute(context: &Context, answer: &mut impl AnswerFields) {
+    let throttle_time_ms = answer.throttle_time_ms().map_or(0, |time| *time);
+    context.mute_for(Duration::from_millis(u64::try_from(throttle_time_ms).unwrap_or(0)));
 }
 
 /// The failure of each entry of a request that has no answer of a controller.

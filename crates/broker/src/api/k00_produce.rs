@@ -97,7 +97,7 @@ type StartedTopic = (StrBytes, Uuid, Vec<(i32, Started)>);
 
 pub(crate) async fn answer(context: &Context, body: BytesMut) -> Result<Reply, RequestError> {
     let used = context.broker().quotas().book(Used::Produced, context.client(), body.len() as f64);
-    let throttle_time_ms = context.mute_for(used);
+    context.mute_for(used);
     let held = context.held.take();
     let mut slice = TimeSlice::begin();
     let request = ProduceRequest::decode(body, context.version())?;
@@ -111,7 +111,7 @@ pub(crate) async fn answer(context: &Context, body: BytesMut) -> Result<Reply, R
         // answer may wait, need memory as well.
         drop((envelope, held));
     }
-    let mut response = ProduceResponse { throttle_time_ms, ..ProduceResponse::default() };
+    let mut response = ProduceResponse::default();
     let mut leaders = Leaders::default();
     for (name, topic_id, partitions) in started {
         let mut produced = Vec::with_capacity(partitions.len());
@@ -132,6 +132,7 @@ pub(crate) async fn answer(context: &Context, body: BytesMut) -> Result<Reply, R
         context.exempt_time();
         return silent(&response);
     }
+    response.throttle_time_ms = context.throttle_ms();
     let header = &context.header;
     Ok(Reply::Send(vec![Piece::Bytes(response.encode(header.correlation_id, header.version)?)]))
 }

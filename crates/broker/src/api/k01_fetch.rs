@@ -110,7 +110,7 @@ pub(crate) async fn answer(context: &Context, body: BytesMut) -> Result<Reply, R
             if is_follower {
                 count_replicated(&targets, &response);
             }
-            if books_answer(context, is_follower, &mut response) {
+            if books_answer(context, is_follower, &response) {
                 // The client repeats the request after the mute: the answer is empty, and the
                 // session does not change.
                 session::postpone(&after, &mut response);
@@ -132,6 +132,7 @@ pub(crate) async fn answer(context: &Context, body: BytesMut) -> Result<Reply, R
         stats.fetched(bytes_of(&response));
     }
     slice.yield_if_over().await;
+    response.throttle_time_ms = context.throttle_ms();
     let gather = response.encode(header.correlation_id, header.version)?;
     let mut tail = false;
     let pieces = gather.into_pieces().into_iter().map(|piece| match piece {
@@ -147,12 +148,12 @@ pub(crate) async fn answer(context: &Context, body: BytesMut) -> Result<Reply, R
 
 /// Counts the answer against the quota of a client, and returns true if the client has to come
 /// again for it.
-fn books_answer(context: &Context, is_follower: bool, response: &mut FetchResponse<Records>) -> bool {
+fn books_answer(context: &Context, is_follower: bool, response: &FetchResponse<Records>) -> bool {
     if is_follower {
         return false;
     }
     let (wait, postponed) = context.broker().quotas().book_answer(context.client(), bytes_of(response));
-    response.throttle_time_ms = context.mute_for(wait);
+    context.mute_for(wait);
     postponed
 }
 

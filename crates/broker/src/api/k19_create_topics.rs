@@ -45,7 +45,7 @@ pub(crate) async fn answer(context: &Context, request: CreateTopicsRequest) -> C
     let validate_only = request.validate_only;
     let quota = context.mutation_quota(STRICT_QUOTA_VERSION_MIN);
     let created = context.broker().controller().create_topics(topics, quota.clone(), validate_only).await;
-    let throttle_time_ms = context.mute_for(quota.wait());
+    context.mute_for(quota.wait());
     let mut created = created.into_iter();
     let created = forbidden.into_iter().map(|forbidden| {
         if forbidden {
@@ -72,7 +72,7 @@ pub(crate) async fn answer(context: &Context, request: CreateTopicsRequest) -> C
             }
             Err(failure) => refuse(context, name, failure),
         });
-    message!(CreateTopicsResponse { throttle_time_ms: throttle_time_ms, topics: results.collect() })
+    message!(CreateTopicsResponse { topics: results.collect() })
 }
 
 fn new_topic(topic: CreatableTopic) -> NewTopic {

@@ -44,7 +44,7 @@ pub(crate) async fn answer(context: &Context, request: DeleteTopicsRequest) -> D
     let (permitted, mut refused) = sort_out(context, keys);
     let quota = context.mutation_quota(STRICT_QUOTA_VERSION_MIN);
     refused.extend(context.broker().controller().delete_topics(permitted, quota.clone()).await);
-    let throttle_time_ms = context.mute_for(quota.wait());
+    context.mute_for(quota.wait());
     let deleted = refused;
     let results = deleted.into_iter().map(|(key, deleted)| {
         let mut result = message!(DeletableTopicResult { name: key.name.map(text), topic_id: key.topic_id });
@@ -65,7 +65,7 @@ pub(crate) async fn answer(context: &Context, request: DeleteTopicsRequest) -> D
         }
         result
     });
-    message!(DeleteTopicsResponse { throttle_time_ms: throttle_time_ms, responses: results.collect() })
+    message!(DeleteTopicsResponse { responses: results.collect() })
 }
 
 /// True if a key names a topic in one way, and once: otherwise the broker itself refuses all keys.

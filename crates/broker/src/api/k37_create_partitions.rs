@@ -40,7 +40,7 @@ pub(crate) async fn answer(context: &Context, request: CreatePartitionsRequest) 
     let quota = context.mutation_quota(STRICT_QUOTA_VERSION_MIN);
     let (topics, validate_only) = (topics.collect(), request.validate_only);
     let created = context.broker().controller().create_partitions(topics, quota.clone(), validate_only).await;
-    let throttle_time_ms = context.mute_for(quota.wait());
+    context.mute_for(quota.wait());
     let image = context.broker().metadata().image();
     let results = created.into_iter().chain(forbidden).map(|(name, created)| {
         if created.is_ok() && !request.validate_only {
@@ -54,7 +54,7 @@ pub(crate) async fn answer(context: &Context, request: CreatePartitionsRequest) 
         }
         result
     });
-    message!(CreatePartitionsResponse { throttle_time_ms: throttle_time_ms, results: results.collect() })
+    message!(CreatePartitionsResponse { results: results.collect() })
 }
 
 /// True if the request names a topic once that the client may grow: otherwise the broker itself

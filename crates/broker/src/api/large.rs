@@ -12,7 +12,6 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use levada_wire::RequestHeader;
@@ -43,6 +42,8 @@ pub(crate) struct LargeRequest {
     pub(crate) info: ConnectionInfo,
     pub(crate) session: Session,
     pub(crate) local: SocketAddr,
+    /// True if its time counts against no quota.
+    pub(crate) is_exempt: bool,
     /// Its share of the memory of requests.
     pub(crate) held: Option<Held>,
     pub(crate) work: LargeWork,
@@ -61,12 +62,8 @@ pub(crate) enum LargeWork {
 /// The answer to a large request.
 pub(crate) struct LargeAnswer {
     pub(crate) reply: Result<Reply, RequestError>,
-    /// Time that the connection is muted after the answer.
-    pub(crate) mute: Duration,
     /// The time that the thread was busy with it.
-    pub(crate) spent: Duration,
-    /// True if that time counts against no quota.
-    pub(crate) is_exempt: bool,
+    pub(crate) meter: Meter,
 }
 
 /// Starts the thread. The thread ends after its last sender.
@@ -102,15 +99,14 @@ pub(super) async fn answer_elsewhere(
         info: ConnectionInfo::clone(&context.info),
         session: Session::clone(&context.session),
         local: context.local,
+        is_exempt: context.meter.is_exempt(),
         held: context.held.take(),
         work,
         asker,
     };
     assert!(large.send(request).await.is_ok(), "the thread is there as long as a shard is");
     let answered = answered.await.expect("a large request is answered");
-    context.spent_elsewhere.set(answered.spent);
-    context.is_exempt.set(answered.is_exempt);
-    context.mute_for(answered.mute);
+    context.meter.add(&answered.meter);
     answered.reply
 }
 
@@ -140,7 +136,9 @@ impl LargeRequest {
         let _held = self.held;
         let context = Context::new(service, self.header, who);
         context.turn.set(Some(turn));
-        let meter = Meter::new(Instant::now());
+        if self.is_exempt {
+            context.exempt_time();
+        }
         let work = async {
             match self.work {
                 LargeWork::Answer(body) => api::dispatch(&context, body).await,
@@ -148,12 +146,11 @@ impl LargeRequest {
             }
         };
         let reply = tokio::select! {
-            reply = meter.measure(work) => reply,
+            reply = context.meter.measure(work) => reply,
             // A shard that stops does not wait longer than its grace period.
             () = self.asker.closed() => return,
         };
-        let (mute, spent, is_exempt) = (context.mute(), meter.busy(), context.is_exempt.get());
         // The connection may have closed.
-        let _ = self.asker.send(LargeAnswer { reply, mute, spent, is_exempt });
+        let _ = self.asker.send(LargeAnswer { reply, meter: context.meter });
     }
 }

@@ -11,41 +11,83 @@ use crate::quota::Used;
 /// addition to the first.
 #[derive(Debug)]
 pub(crate) struct Meter {
-    /// Start of the first step; none after it.
-    begun: Cell<Option<Instant>>,
+    received: Instant,
+    /// Start of the current step, or of the first one.
+    begun: Cell<Instant>,
+    /// True once a step has begun.
+    is_under_way: Cell<bool>,
     /// End of the last step.
     ended: Cell<Instant>,
     busy: Cell<Duration>,
+    /// The time that another thread was busy with the request.
+    elsewhere: Cell<Duration>,
+    /// The part of all this time that has been booked.
+    booked: Cell<Duration>,
+    /// True if the time counts against no quota.
+    is_exempt: Cell<bool>,
+    /// Time for which the connection is muted after the answer.
+    mute: Cell<Duration>,
 }
 
 impl Meter {
     /// The meter of a request that has arrived at this time, and is answered at once.
-    pub(crate) fn new(received: Instant) -> Self {
-        Self { begun: Cell::new(Some(received)), ended: Cell::new(received), busy: Cell::default() }
+    pub(super) fn new(received: Instant) -> Self {
+        let (is_under_way, busy, elsewhere, booked, is_exempt, mute) = Default::default();
+        let (begun, ended) = (Cell::new(received), Cell::new(received));
+        Self { received, begun, is_under_way, ended, busy, elsewhere, booked, is_exempt, mute }
     }
 
     /// Measures the steps of `work`.
     pub(crate) async fn measure<T>(&self, work: impl Future<Output = T>) -> T {
         let mut work = std::pin::pin!(work);
         std::future::poll_fn(|context| {
-            let begun = self.begun.take().unwrap_or_else(Instant::now);
+            if self.is_under_way.replace(true) {
+                self.begun.set(Instant::now());
+            }
             let polled = work.as_mut().poll(context);
             let ended = Instant::now();
             self.ended.set(ended);
-            self.busy.set(self.busy.get() + ended.duration_since(begun));
+            self.busy.set(self.busy.get() + ended.duration_since(self.begun.get()));
             polled
         })
         .await
     }
 
-    /// Time in which this thread was busy with the request.
-    pub(crate) fn busy(&self) -> Duration {
-        self.busy.get()
+    /// Time in which threads were busy with the request, without the current step.
+    pub(crate) fn spent(&self) -> Duration {
+        self.busy.get() + self.elsewhere.get()
+    }
+
+    /// Arrival of the request.
+    pub(crate) fn received(&self) -> Instant {
+        self.received
     }
 
     /// End of the last step.
     pub(crate) fn ended(&self) -> Instant {
         self.ended.get()
+    }
+
+    /// Adds the steps that another thread has done for the request.
+    pub(super) fn add(&self, other: &Self) {
+        self.elsewhere.set(self.elsewhere.get() + other.spent());
+        self.booked.set(self.booked.get() + other.booked.get());
+        self.is_exempt.set(other.is_exempt.get());
+        self.mute_for(other.mute());
+    }
+
+    /// Time for which the connection is muted after the answer.
+    pub(crate) fn mute(&self) -> Duration {
+        self.mute.get()
+    }
+
+    /// True if the time counts against no quota.
+    pub(super) fn is_exempt(&self) -> bool {
+        self.is_exempt.get()
+    }
+
+    fn mute_for(&self, wait: Duration) {
+        self.mute.set(self.mute.get().max(wait));
     }
 }
 
@@ -68,24 +110,38 @@ impl Context {
         self.waits.get()
     }
 
-    /// The time that another thread was busy with the request.
-    pub(crate) fn spent_elsewhere(&self) -> Duration {
-        self.spent_elsewhere.get()
+    /// Mutes the connection after the answer for at least this time.
+    pub(super) fn mute_for(&self, wait: Duration) {
+        self.meter.mute_for(wait);
     }
 
-    /// Notes that another broker has sent the request, or that it has no answer: as in Kafka, its
-    /// time counts against no quota.
-    pub(super) fn exempt_time(&self) {
-        self.is_exempt.set(true);
+    /// Notes that the time of the request counts against no quota, as in Kafka: another broker has
+    /// sent it, it has no answer, or its client has yet to authenticate.
+    pub(crate) fn exempt_time(&self) {
+        self.meter.is_exempt.set(true);
     }
 
-    /// Books the time that threads were busy with the request; returns the time for which the
-    /// connection is to be muted.
-    pub(crate) fn book_time(&self, spent: Duration) -> Duration {
-        if self.is_exempt.get() {
-            return Duration::ZERO;
+    /// Books the time that the request has taken so far, in the current step as well. Returns the
+    /// time of the mute in milliseconds, as in answers.
+    pub(super) fn throttle_ms(&self) -> i32 {
+        if self.broker().quotas().has_quotas() {
+            self.book(self.meter.spent() + self.meter.begun.get().elapsed());
         }
-        self.broker().quotas().book(Used::Time, self.client(), spent.as_secs_f64() * 100.0)
+        i32::try_from(self.meter.mute().as_millis()).unwrap_or(i32::MAX)
+    }
+
+    /// Books the time that threads were busy with the request, except for the part that is booked.
+    pub(crate) fn book_time(&self) {
+        self.book(self.meter.spent());
+    }
+
+    /// Books the time of the request up to now; mutes a client that has exceeded its quota.
+    pub(super) fn book(&self, spent: Duration) {
+        if self.meter.is_exempt() {
+            return;
+        }
+        let rest = spent.saturating_sub(self.meter.booked.replace(spent));
+        self.mute_for(self.broker().quotas().book(Used::Time, self.client(), rest.as_secs_f64() * 100.0));
     }
 }
 

@@ -22,7 +22,6 @@ use tokio::sync::oneshot;
 use tokio::time::Sleep;
 
 use crate::api::connection_info::ConnectionInfo;
-use crate::api::meter::Meter;
 use crate::api::{self, Context, Reply, RequestError};
 use crate::clock::steady_ms;
 use crate::log_pace::Shortened;
@@ -245,19 +244,21 @@ impl Connection {
         frame: BytesMut,
         request_bytes: usize,
     ) -> Result<(), CloseReason> {
-        let (api, received) = (header.api, Instant::now());
+        let api = header.api;
         self.shard.service.requests.received(api, request_bytes);
         let who = (self.info.clone(), self.gate.session().clone(), self.local);
         let context = Context::new(self.shard.service.clone(), header, who).holding(self.held.take());
-        let meter = Meter::new(received);
-        let work = meter.measure(api::answer(&context, frame));
-        let reply = self.replied(work, &|| context.waits_for_others()).await;
-        let local = meter.busy() + context.spent_elsewhere();
-        // Before the answer leaves: a client that does not wait for it has used the time as well.
         // Clients that have yet to authenticate have no quota, as in Kafka.
-        let booked = if self.gate.is_open() { context.book_time(local) } else { Duration::ZERO };
-        let reply = reply?;
-        let answered = Answered { api, received, there: meter.ended(), local, bytes: reply.bytes() };
+        if !self.gate.is_open() {
+            context.exempt_time();
+        }
+        let work = context.meter.measure(api::answer(&context, frame));
+        let reply = self.replied(work, &|| context.waits_for_others()).await;
+        // Before the answer leaves: a client that does not wait for it has used the time as well.
+        context.book_time();
+        let (reply, meter) = (reply?, &context.meter);
+        let (received, there, local) = (meter.received(), meter.ended(), meter.spent());
+        let answered = Answered { api, received, there, local, bytes: reply.bytes() };
         match reply {
             Reply::Send(pieces) => self.send_or_keep(pieces, answered).await?,
             Reply::SendOld(pieces) => self.send(pieces, CachePolicy::AskAdmission, Some(answered)).await?,
@@ -268,7 +269,7 @@ impl Connection {
                 }
             }
         }
-        let mute = context.mute().max(booked);
+        let mute = context.meter.mute();
         drop(context);
         self.shard.service.requests.throttled(api, mute);
         if !mute.is_zero() {

@@ -133,19 +133,17 @@ fn outcomes(
     // Both answers have the same fields, in two types.
     macro_rules! read {
         ($answer:ident) => {{
-            let (_, decoded) = levada_wire::decode_response::<$answer>(answer, version)?;
+            let (_, mut decoded) = levada_wire::decode_response::<$answer>(answer, version)?;
+            mute(context, &mut decoded);
             let entries = decoded.responses.into_iter();
             let entries = entries.map(|one| {
                 let key = (one.resource_type, one.resource_name.into_string());
                 (key, outcome(one.error_code, one.error_message))
             });
-            (decoded.throttle_time_ms, entries.collect())
+            entries.collect()
         }};
     }
-    let (throttle_ms, outcomes) =
-        if is_single { read!(IncrementalAlterConfigsResponse) } else { read!(AlterConfigsResponse) };
-    mute(context, throttle_ms);
-    Ok(outcomes)
+    Ok(if is_single { read!(IncrementalAlterConfigsResponse) } else { read!(AlterConfigsResponse) })
 }
 
 fn outcome(code: i16, sentence: Option<StrBytes>) -> Result<(), Failure> {

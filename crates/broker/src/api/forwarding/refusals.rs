@@ -16,47 +16,11 @@ use levada_wire::messages::delete_topics_response::DeletableTopicResult;
 use levada_wire::messages::elect_leaders_response::{PartitionResult, ReplicaElectionResult};
 use levada_wire::messages::*;
 
-use crate::api::forwarding::{Refusable, Throttled};
+use crate::api::forwarding::Refusable;
 use crate::api::tokens::Principal;
 use crate::api::{k38_create_delegation_token, text};
 use crate::error_code::Failure;
 use crate::security::Session;
-
-macro_rules! throttled {
-    ($($answer:ident,)*) => {
-        $(impl Throttled for $answer {
-            fn throttle_ms(&self) -> i32 {
-                self.throttle_time_ms
-            }
-        })*
-    };
-}
-
-throttled! {
-    CreateTopicsResponse,
-    DeleteTopicsResponse,
-    CreateAclsResponse,
-    DeleteAclsResponse,
-    CreatePartitionsResponse,
-    ElectLeadersResponse,
-    AlterPartitionReassignmentsResponse,
-    ListPartitionReassignmentsResponse,
-    AlterClientQuotasResponse,
-    AlterUserScramCredentialsResponse,
-    CreateDelegationTokenResponse,
-    RenewDelegationTokenResponse,
-    ExpireDelegationTokenResponse,
-    UpdateFeaturesResponse,
-    UnregisterBrokerResponse,
-    AddRaftVoterResponse,
-    RemoveRaftVoterResponse,
-}
-
-impl Throttled for DescribeQuorumResponse {
-    fn throttle_ms(&self) -> i32 {
-        0
-    }
-}
 
 /// From this version on the answer to ElectLeaders has an error for all partitions.
 const ELECTION_ERROR_VERSION_MIN: i16 = 1;

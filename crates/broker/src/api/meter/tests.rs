@@ -16,7 +16,7 @@ async fn only_the_first_step_begins_with_the_arrival() {
     });
     meter.measure(work).await;
     assert_eq!(steps, 3);
-    let busy = meter.busy();
+    let busy = meter.spent();
     assert!((1000..2000).contains(&busy.as_secs()), "{busy:?}");
     assert!(busy <= meter.ended().duration_since(received), "steps do not overlap");
 }

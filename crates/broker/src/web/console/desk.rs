@@ -25,7 +25,6 @@ use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::LocalSet;
 
 use crate::api::connection_info::ConnectionInfo;
-use crate::api::meter::Meter;
 use crate::api::{self, Context, Reply, RequestError, Service};
 use crate::blocking::off_shard;
 use crate::broker::Broker;
@@ -197,12 +196,11 @@ async fn answer(
     let who = (Rc::new(caller.info), Rc::new(caller.session), caller.local);
     service.requests.received(header.api, body.len());
     let context = Context::new(service.clone(), header, who);
-    let (api, received) = (context.header.api, Instant::now());
-    let meter = Meter::new(received);
-    let reply = meter.measure(api::answer(&context, body)).await?;
-    let spent = meter.busy() + context.spent_elsewhere();
-    let mute = context.mute().max(context.book_time(spent));
-    let answered = Answered { api, received, there: Instant::now(), local: spent, bytes: reply.bytes() };
+    let (api, received) = (context.header.api, context.meter.received());
+    let reply = context.meter.measure(api::answer(&context, body)).await?;
+    context.book_time();
+    let (mute, local) = (context.meter.mute(), context.meter.spent());
+    let answered = Answered { api, received, there: Instant::now(), local, bytes: reply.bytes() };
     let frame = match reply {
         Reply::Send(pieces) | Reply::SendOld(pieces) => collect(pieces).await?,
         // The console never produces without an acknowledgement.

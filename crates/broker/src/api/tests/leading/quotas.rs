@@ -3,20 +3,24 @@
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use bytes::{BufMut, BytesMut};
+use bytes::{Buf, BufMut, BytesMut};
+use levada_io::Piece;
 use levada_log::batch::Builder;
 use levada_wire::messages::WriteTxnMarkersRequest;
 use levada_wire::{ApiKey, RequestHeader};
 
 use super::rig::{OTHER, Rig};
-use crate::api::{self, Context, k27_write_txn_markers};
+use crate::api::{self, Context, Reply, k27_write_txn_markers};
 use crate::config::Protocol;
 use crate::metadata::records::ClientQuotaRecord;
+use crate::quota::Used;
 use crate::security::Session;
 
 const FETCH_VERSION: i16 = 17;
 /// More than any client may take.
 const LONG: Duration = Duration::from_secs(1000);
+/// Topics of a request that is answered by another thread.
+const LARGE_TOPICS: i32 = 20_000;
 
 fn context(rig: &Rig, api: ApiKey, version: i16) -> Context {
     let session = Session::anonymous(Ipv4Addr::LOCALHOST.into());
@@ -39,7 +43,8 @@ fn is_muted(rig: &Rig, replica_id: i32) -> bool {
     let header = RequestHeader::decode(&mut body).unwrap();
     let context = context(rig, header.api, header.version);
     assert!(rig.run(api::answer(&context, body)).is_ok());
-    !context.book_time(LONG).is_zero()
+    context.book(LONG);
+    !context.meter.mute().is_zero()
 }
 
 #[test]
@@ -50,7 +55,52 @@ fn the_time_of_a_follower_and_of_a_coordinator_counts_against_no_quota() {
     assert!(!is_muted(&rig, OTHER));
     let markers = context(&rig, ApiKey::WriteTxnMarkers, 1);
     rig.run(k27_write_txn_markers::answer(&markers, WriteTxnMarkersRequest::default()));
-    assert!(markers.book_time(LONG).is_zero());
+    markers.book(LONG);
+    assert!(markers.meter.mute().is_zero());
+}
+
+/// Number of milliseconds that stands at the end of an answer, or at this place behind its size.
+fn told(rig: &Rig, context: &Context, body: BytesMut, at: Option<usize>) -> i32 {
+    let Ok(Reply::Send(pieces) | Reply::SendOld(pieces)) = rig.run(api::answer(context, body)) else {
+        panic!("no answer")
+    };
+    let Some(Piece::Bytes(answer)) = pieces.into_iter().next() else { panic!("no bytes") };
+    let at = at.map_or(answer.len() - 4, |at| 4 + at);
+    (&answer[at..]).get_i32()
+}
+
+#[test]
+fn every_kind_of_answer_tells_for_how_long_a_quota_of_time_mutes_its_client() {
+    let mut rig = Rig::start();
+    rig.answer_large_requests_elsewhere();
+    rig.publish(&[request_quota().into()]);
+    let check = |api: ApiKey, version: i16, body: BytesMut, at: Option<usize>| {
+        let context = context(&rig, api, version);
+        let told = told(&rig, &context, body, at);
+        assert_eq!(u128::try_from(told).unwrap(), context.meter.mute().as_millis(), "{api:?}");
+        told
+    };
+    let fetch = |replica_id: i32| {
+        let frame = rig.fetch_of(replica_id, 0).encode(1, "test", FETCH_VERSION).unwrap();
+        let mut body = BytesMut::from(&frame[4..]);
+        let header = RequestHeader::decode(&mut body).unwrap();
+        check(header.api, header.version, body, Some(5))
+    };
+    // A group and a member without names, in generation 0.
+    let heartbeat = || check(ApiKey::Heartbeat, 1, BytesMut::from(&[0; 8][..]), Some(4));
+    let metadata = || {
+        let mut body = BytesMut::new();
+        body.put_i32(LARGE_TOPICS);
+        (0..LARGE_TOPICS).for_each(|index| body.put_slice(format!("\0\x06{index:06}").as_bytes()));
+        // No topic is created.
+        body.put_u8(0);
+        check(ApiKey::Metadata, 4, body, Some(4))
+    };
+    let produce = || check(ApiKey::Produce, 7, no_records(), None);
+    assert_eq!([fetch(-1), heartbeat(), produce()], [0; 3], "within the quota");
+    context(&rig, ApiKey::Heartbeat, 1).book(LONG);
+    assert_eq!([fetch(-1), heartbeat(), produce(), metadata()], [1000; 4]);
+    assert_eq!(fetch(OTHER), 0);
 }
 
 #[test]
@@ -59,6 +109,17 @@ fn who_may_not_fetch_as_a_follower_has_its_quota() {
     let mut rig = Rig::start_with(&[authorizer]);
     rig.publish(&[request_quota().into()]);
     assert!(is_muted(&rig, OTHER));
+}
+
+/// The body of a produce request for no topic.
+fn no_records() -> BytesMut {
+    let mut body = BytesMut::new();
+    // No transactional id, acknowledged by the leader, no time limit, no topic.
+    body.put_i16(-1);
+    body.put_i16(1);
+    body.put_i32(0);
+    body.put_i32(0);
+    body
 }
 
 /// Time of the mute by the quota of bytes after a produce request, and true if the quota of time
@@ -78,7 +139,9 @@ fn mutes_after_produce(rig: &Rig, acks: i16) -> (Duration, bool) {
     body.put_slice(&records);
     let context = context(rig, ApiKey::Produce, 7);
     assert!(rig.run(api::answer(&context, body)).is_ok());
-    (context.mute(), !context.book_time(LONG).is_zero())
+    context.book(LONG);
+    let by_time = rig.broker.quotas().book(Used::Time, context.client(), 0.0);
+    (context.meter.mute(), !by_time.is_zero())
 }
 
 #[test]
