@@ -4,8 +4,11 @@
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
+use levada_wire::ApiKey;
+
 use crate::api::Context;
 use crate::quota::Used;
+use crate::stats::Answered;
 
 /// The meter of one request. A request that does not wait costs one reading of the clock in
 /// addition to the first.
@@ -54,18 +57,13 @@ impl Meter {
     }
 
     /// Time in which threads were busy with the request, without the current step.
-    pub(crate) fn spent(&self) -> Duration {
+    fn spent(&self) -> Duration {
         self.busy.get() + self.elsewhere.get()
     }
 
-    /// Arrival of the request.
-    pub(crate) fn received(&self) -> Instant {
-        self.received
-    }
-
-    /// End of the last step.
-    pub(crate) fn ended(&self) -> Instant {
-        self.ended.get()
+    /// The times of a request of this API whose answer has this number of bytes.
+    pub(crate) fn answered(&self, api: ApiKey, bytes: u64) -> Answered {
+        Answered { api, received: self.received, there: self.ended.get(), local: self.spent(), bytes }
     }
 
     /// Adds the steps that another thread has done for the request.

@@ -256,9 +256,8 @@ impl Connection {
         let reply = self.replied(work, &|| context.waits_for_others()).await;
         // Before the answer leaves: a client that does not wait for it has used the time as well.
         context.book_time();
-        let (reply, meter) = (reply?, &context.meter);
-        let (received, there, local) = (meter.received(), meter.ended(), meter.spent());
-        let answered = Answered { api, received, there, local, bytes: reply.bytes() };
+        let reply = reply?;
+        let answered = context.meter.answered(api, reply.bytes());
         match reply {
             Reply::Send(pieces) => self.send_or_keep(pieces, answered).await?,
             Reply::SendOld(pieces) => self.send(pieces, CachePolicy::AskAdmission, Some(answered)).await?,
@@ -294,8 +293,8 @@ impl Connection {
 
     /// The reply to a request. As soon as the request has to wait, responses that were held back
     /// are sent. A request that has begun runs to its end, also if its client is gone: the audit
-    /// log gets a change after the change is done. Only a request that `waits` for other clients ends
-    /// with its own.
+    /// log gets a change after the change is done. Only a request that `waits` for other clients
+    /// ends with its own.
     async fn replied(
         &mut self,
         work: impl Future<Output = Result<Reply, RequestError>>,

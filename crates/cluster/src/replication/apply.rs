@@ -50,10 +50,10 @@ pub fn apply(
     change(writer, task, leader_epoch, now_ms).map(Attempt::Applied)
 }
 
-/// True if the leader has deleted all that this log has, and nothing shows that its records were the
-/// same. A leader knows the epochs of its own records only: the end of any earlier epoch is, for it,
-/// its log start. A follower may keep records of a former leader below that offset, which must not
-/// show again when a crash brings an older log start back.
+/// True if the leader has deleted all that this log has, and nothing shows that its records were
+/// the same. A leader knows the epochs of its own records only: the end of any earlier epoch is,
+/// for it, its log start. A follower may keep records of a former leader below that offset, which
+/// must not show again when a crash brings an older log start back.
 ///
 /// A log whose last record is of the present epoch has it from this leader, with all before it.
 pub(super) fn is_unconfirmed(log: &levada_log::Partition, leader_start: i64, leader_epoch: i32) -> bool {

@@ -86,7 +86,8 @@ fn a_change_behind_an_answer_that_cannot_be_sent_runs_to_its_end() {
     server.stop();
 }
 
-/// A fetch by `client_id` that waits for a record of partition 0 of one of the topics, if all exist.
+/// A fetch by `client_id` that waits for a record of partition 0 of one of the topics, if all
+/// exist.
 fn fetch(client_id: &str, topics: impl Iterator<Item = Uuid>) -> Bytes {
     let partition = || FetchPartition {
         index: 0,
@@ -126,7 +127,8 @@ fn a_fetch_of_a_client_that_sends_nothing_more_is_answered_however_long_it_takes
     let home = tempfile::tempdir().unwrap();
     let server = start(&home);
     let mut client = TcpStream::connect(server.kafka_addresses()[0]).unwrap();
-    // Unknown topics are answered without a wait, but so many of them take several turns of the shard.
+    // Unknown topics are answered without a wait, but so many of them take several turns of the
+    // shard.
     let topics = (1..=TOPICS).map(|id| Uuid::from_bytes((id as u128).to_be_bytes()));
     client.write_all(&fetch("", topics)).unwrap();
     client.shutdown(std::net::Shutdown::Write).unwrap();

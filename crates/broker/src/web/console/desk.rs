@@ -30,7 +30,6 @@ use crate::blocking::off_shard;
 use crate::broker::Broker;
 use crate::security::Session;
 use crate::shutdown::Stop;
-use crate::stats::Answered;
 use crate::tasks::{RESTART_PAUSE, caught, guarded};
 
 /// Name of the console as a client, for quotas and logs.
@@ -196,11 +195,10 @@ async fn answer(
     let who = (Rc::new(caller.info), Rc::new(caller.session), caller.local);
     service.requests.received(header.api, body.len());
     let context = Context::new(service.clone(), header, who);
-    let (api, received) = (context.header.api, context.meter.received());
+    let api = context.header.api;
     let reply = context.meter.measure(api::answer(&context, body)).await?;
     context.book_time();
-    let (mute, local) = (context.meter.mute(), context.meter.spent());
-    let answered = Answered { api, received, there: Instant::now(), local, bytes: reply.bytes() };
+    let (mute, answered) = (context.meter.mute(), context.meter.answered(api, reply.bytes()));
     let frame = match reply {
         Reply::Send(pieces) | Reply::SendOld(pieces) => collect(pieces).await?,
         // The console never produces without an acknowledgement.

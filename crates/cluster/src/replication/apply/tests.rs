@@ -9,9 +9,9 @@ use crate::replication::follower::LeaderMarks;
 
 const NOW_MS: i64 = 1;
 
-/// Simulation, seed 40344318, and the property of followers: a former leader kept records of its own
-/// where its leader had deleted others, and a crash that brought an older log start back showed
-/// them.
+/// Simulation, seed 40344318, and the property of followers: a former leader kept records of its
+/// own where its leader had deleted others, and a crash that brought an older log start back
+/// showed them.
 #[test]
 fn nothing_is_kept_below_the_log_start_of_a_leader_that_cannot_compare_it() {
     let of_this_leader = (4, 4);

@@ -324,8 +324,8 @@ fn catch_up(log: &mut Log, leader: &Log, rounds_max: usize) -> usize {
     panic!("no end after {rounds_max} rounds: {log:?} follows {leader:?}");
 }
 
-/// A leader's log, the same after a deletion of its first records, and a follower's log. They have a
-/// common beginning; each later epoch was led by one of them, and some led without a record.
+/// A leader's log, the same after a deletion of its first records, and a follower's log. They have
+/// a common beginning; each later epoch was led by one of them, and some led without a record.
 fn diverged() -> impl Strategy<Value = (Log, Log, Log)> {
     let common = prop::collection::vec(0..5usize, 0..4);
     let later = prop::collection::vec((any::<bool>(), 0..4usize), 0..8);
