@@ -6,7 +6,7 @@ use std::sync::Arc;
 use levada_cluster::replication::apply::{Attempt, apply, log_end};
 use levada_cluster::replication::fetcher::PartitionKey;
 use levada_cluster::replication::follower::{LogEnd, Outcome, Task};
-use levada_log::{AppendError, Writer};
+use levada_log::{AppendError, Discarded, Writer};
 
 use crate::clock::now_ms;
 use crate::replica::{Partition, Replicas};
@@ -53,6 +53,11 @@ impl Replicas {
             None => return Outcome::Superseded,
             Some(Ok(Attempt::Moved(end))) => return Outcome::Moved(end),
             Some(Ok(Attempt::Applied(applied))) => applied,
+            Some(Ok(Attempt::Emptied(discarded))) => {
+                self.retire_deleted(partition, discarded);
+                self.store_checkpoints();
+                return self.carry_out(partition, (leader_epoch, end), task);
+            }
             Some(Err(error)) => return self.failed(partition, &error),
         };
         if applied.end.offset < end.offset {
@@ -62,9 +67,8 @@ impl Replicas {
         }
         self.note_high_watermark(high_watermark, partition.log().high_watermark());
         self.store_fallen_high_watermarks();
-        let retired = applied.discarded.map_or(Ok(()), |discarded| self.retire(partition, discarded));
-        if let Err(error) = retired {
-            tracing::warn!(partition = partition.name(), %error, "cannot remove segments below the leader's log start");
+        if let Some(discarded) = applied.discarded {
+            self.retire_deleted(partition, discarded);
         }
         applied.retired.into_iter().for_each(|retired| self.discard(partition, retired));
         if let Err(error) = partition.sync_replicated() {
@@ -72,6 +76,13 @@ impl Replicas {
         }
         partition.waiters().wake();
         Outcome::Done(applied.end)
+    }
+
+    /// Takes the segments that the leader has deleted out of the log.
+    fn retire_deleted(&self, partition: &Partition, discarded: Discarded) {
+        if let Err(error) = self.retire(partition, discarded) {
+            tracing::warn!(partition = partition.name(), %error, "cannot remove segments below the leader's log start");
+        }
     }
 
     fn failed(&self, partition: &Partition, error: &AppendError) -> Outcome {

@@ -2,7 +2,7 @@
 
 use levada_log::{AppendError, Discarded, ReplicaSource, Retired, Writer};
 
-use super::follower::{LogEnd, Task, truncation_offset};
+use super::follower::{LeaderMarks, LogEnd, Task, truncation_offset};
 
 /// Result of a task on the log.
 #[derive(Debug)]
@@ -20,6 +20,9 @@ pub struct Applied {
 pub enum Attempt {
     /// The task is done.
     Applied(Applied),
+    /// The log start has moved to the log's end. It has to be in the checkpoint before the task is
+    /// attempted again, which does the rest. The segments below it are to be removed.
+    Emptied(Discarded),
     /// The log ends here, and not where the task was decided: nothing was done.
     Moved(LogEnd),
 }
@@ -47,18 +50,25 @@ pub fn apply(
     if end != decided_at {
         return Ok(Attempt::Moved(end));
     }
+    if let Task::Append { marks, .. } = task
+        && is_unconfirmed(writer.partition(), *marks, leader_epoch)
+    {
+        writer.partition().raise_high_watermark(end.offset);
+        return Ok(Attempt::Emptied(writer.advance_log_start(end.offset)?));
+    }
     change(writer, task, leader_epoch, now_ms).map(Attempt::Applied)
 }
 
 /// True if the leader has deleted all that this log has, and nothing shows that its records were
 /// the same. A leader knows the epochs of its own records only: the end of any earlier epoch is,
-/// for it, its log start. A follower may keep records of a former leader below that offset, which
-/// must not show again when a crash brings an older log start back.
+/// for it, its log start. A follower may keep records of a former leader below that offset. A crash
+/// that brought an older log start back would show them.
 ///
 /// A log whose last record is of the present epoch has it from this leader, with all before it.
-pub(super) fn is_unconfirmed(log: &levada_log::Partition, leader_start: i64, leader_epoch: i32) -> bool {
+pub(super) fn is_unconfirmed(log: &levada_log::Partition, leader: LeaderMarks, leader_epoch: i32) -> bool {
     let end = log_end(log);
-    log.log_start() < end.offset && end.offset <= leader_start && end.epoch < leader_epoch
+    let deleted = leader.log_start.min(leader.high_watermark);
+    log.log_start() < end.offset && end.offset <= deleted && end.epoch < leader_epoch
 }
 
 fn change(writer: &mut Writer, task: &Task, leader_epoch: i32, now_ms: i64) -> Result<Applied, AppendError> {
@@ -66,9 +76,6 @@ fn change(writer: &mut Writer, task: &Task, leader_epoch: i32, now_ms: i64) -> R
     let (mut discarded, mut retired) = (None, None);
     match task {
         Task::Append { records, marks } => {
-            if is_unconfirmed(&log, marks.log_start, leader_epoch) {
-                retired = Some(writer.restart_at(log.log_end(), now_ms)?);
-            }
             if !records.is_empty() {
                 let leader = ReplicaSource { leader_epoch, log_start: marks.log_start };
                 writer.append_replica(records, leader, now_ms)?;

@@ -528,9 +528,8 @@ fn a_task_that_was_decided_for_another_end_of_the_log_changes_nothing() {
     assert!(matches!(carry_out(end, &Task::Truncate(1)), Outcome::Done(end) if end.offset == 1));
 }
 
-/// After a crash, the old one would count for the records that come there since.
-#[test]
-fn a_high_watermark_that_falls_with_a_truncation_is_in_the_checkpoint() {
+/// A broker with three committed records that has begun to follow, and has stored its checkpoints.
+fn resigned() -> Rig {
     let mut rig = Rig::start();
     rig.run(async {
         for offset in 0..3 {
@@ -539,16 +538,44 @@ fn a_high_watermark_that_falls_with_a_truncation_is_in_the_checkpoint() {
     });
     rig.partition().log().raise_high_watermark(3);
     rig.broker.replicas().store_checkpoints();
-    let checkpoint = rig.home.path().join("replication-offset-checkpoint");
-    let has = |line: &str| fs::read_to_string(&checkpoint).unwrap().lines().any(|one| one == line);
-    assert!(has("t 0 3"));
     let (leader, isr) = (OTHER, Some(vec![OTHER]));
     rig.publish(&[PartitionChangeRecord { leader, isr, ..change(TOPIC) }.into()]);
+    rig
+}
+
+/// The end of the log after this task, and the offset of the partition in this checkpoint.
+fn carried_out(rig: &Rig, task: &Task, checkpoint: &str) -> (i64, Option<String>) {
     let (partition, end) = (rig.partition(), log_end(rig.partition().log()));
     let epoch = partition.leadership().leader_epoch();
-    let done = rig.broker.replicas().carry_out(&partition, (epoch, end), &Task::Truncate(1));
-    assert!(matches!(done, Outcome::Done(end) if end.offset == 1), "{done:?}");
-    assert!(has("t 0 1"));
+    let done = rig.broker.replicas().carry_out(&partition, (epoch, end), task);
+    let Outcome::Done(end) = done else { panic!("{done:?}") };
+    let text = fs::read_to_string(rig.home.path().join(checkpoint)).unwrap();
+    (end.offset, text.lines().find_map(|line| line.strip_prefix("t 0 ")).map(str::to_owned))
+}
+
+/// After a crash, the old one would count for the records that come there since.
+#[test]
+fn a_high_watermark_that_falls_with_a_truncation_is_in_the_checkpoint() {
+    let rig = resigned();
+    let carried_out = carried_out(&rig, &Task::Truncate(1), "replication-offset-checkpoint");
+    assert_eq!(carried_out, (1, Some("1".to_owned())));
+}
+
+/// After a crash, records that the leader never had would show from the old one on.
+#[test]
+fn the_start_of_a_log_whose_leader_cannot_compare_it_is_in_the_checkpoint() {
+    let rig = resigned();
+    let marks = |log_start: i64| Task::Append {
+        records: Bytes::new(),
+        marks: LeaderMarks { high_watermark: 3, log_start },
+    };
+    let checkpoint = "log-start-offset-checkpoint";
+    assert_eq!(
+        carried_out(&rig, &marks(2), checkpoint),
+        (3, Some("0".to_owned())),
+        "its leader has the last record"
+    );
+    assert_eq!(carried_out(&rig, &marks(3), checkpoint), (3, Some("3".to_owned())));
 }
 
 /// Records that are appended after a truncation were not compacted.

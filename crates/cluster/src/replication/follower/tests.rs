@@ -286,7 +286,7 @@ fn execute(log: &mut Log, leader: &Log, task: &Task) -> Outcome {
             // As `apply` does.
             let LogEnd { offset, epoch } = log.state();
             if log.start < offset && offset <= marks.log_start && epoch < leader.state().epoch {
-                log.restart(offset);
+                log.delete(offset);
             }
             records.chunks(4).for_each(|record| log.append(i32::from_be_bytes(record.try_into().unwrap())));
         }

@@ -630,10 +630,14 @@ impl Sim {
         let process = node.process.as_mut().expect("the caller has looked");
         let log = process.log.as_mut().expect("the caller has looked");
         let partition = log.partition().clone();
-        if is_unconfirmed(&partition, marks.log_start, leader_epoch) {
-            let files = log.restart_at(partition.log_end(), now_ms);
-            files.and_then(|files| files.remove()).map_err(|error| error.to_string())?;
+        if is_unconfirmed(&partition, marks, leader_epoch) {
+            partition.raise_high_watermark(partition.log_end());
+            let gone = log.advance_log_start(partition.log_end());
+            gone.and_then(|gone| gone.remove()).map_err(|error| error.to_string())?;
+            node.store_checkpoint();
         }
+        let process = node.process.as_mut().expect("the caller has looked");
+        let log = process.log.as_mut().expect("the caller has looked");
         let epoch = if mutation == Some(Mutation::TakesLaterEpochs) { i32::MAX } else { leader_epoch };
         let restarts = mutation == Some(Mutation::RestartsInAnyBatch);
         let log_start = if restarts { i64::MAX } else { marks.log_start };
