@@ -14,6 +14,7 @@ use crate::stats::Answered;
 /// addition to the first.
 #[derive(Debug)]
 pub(crate) struct Meter {
+    /// Arrival of the request.
     received: Instant,
     /// Start of the current step, or of the first one.
     begun: Cell<Instant>,
@@ -97,8 +98,8 @@ impl Context {
         self.broker().config().connections_max_idle.map_or(timeout, |idle| timeout.min(idle))
     }
 
-    /// Notes that the request waits for other clients from now on, so it ends when its own client
-    /// disconnects. Until then it runs to its end, whatever it waits for.
+    /// Notes that the request waits for other clients from now on, so that it ends when its own
+    /// client disconnects. Before this call, a disconnected client does not end it.
     pub(super) fn wait_for_others(&self) {
         self.waits.set(true);
     }

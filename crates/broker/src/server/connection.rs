@@ -146,8 +146,8 @@ async fn at_once<T>(mut work: Pin<&mut impl Future<Output = T>>) -> Option<T> {
     .await
 }
 
-/// Runs `then` once `waits` is true, which it may become only while the same task polls the request
-/// in front of this.
+/// Runs `then` as soon as `waits` is true. That may change only while the same task polls the
+/// request, which it has to do before it polls this.
 async fn once_it_waits(waits: &impl Fn() -> bool, then: impl Future<Output = ()>) {
     let mut then = std::pin::pin!(then);
     std::future::poll_fn(|context| if waits() { then.as_mut().poll(context) } else { Poll::Pending }).await

@@ -70,7 +70,7 @@ fn told(rig: &Rig, context: &Context, body: BytesMut, at: Option<usize>) -> i32 
 }
 
 #[test]
-fn every_kind_of_answer_tells_for_how_long_a_quota_of_time_mutes_its_client() {
+fn answers_have_the_time_for_which_a_quota_of_time_mutes_the_client() {
     let mut rig = Rig::start();
     rig.answer_large_requests_elsewhere();
     rig.publish(&[request_quota().into()]);
