@@ -199,8 +199,7 @@ impl Follow {
                         // The replica was removed and added again with another log.
                         self.fetcher.forget(partition);
                     }
-                    let task =
-                        self.fetcher.follow(*partition, start.leader_epoch, start.end, start.high_watermark);
+                    let task = self.fetcher.follow(*partition, start.leader_epoch, start.log);
                     task.into_iter().for_each(|task| self.work(task));
                 }
             },

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use levada_cluster::replication::apply::{Attempt, apply, log_end};
 use levada_cluster::replication::fetcher::PartitionKey;
-use levada_cluster::replication::follower::{LogEnd, Outcome, Task};
+use levada_cluster::replication::follower::{FollowedLog, LogEnd, Outcome, Task};
 use levada_log::{AppendError, Discarded, Writer};
 
 use crate::clock::now_ms;
@@ -15,8 +15,7 @@ use crate::replica::{Partition, Replicas};
 pub(crate) struct FollowStart {
     pub(crate) partition: Arc<Partition>,
     pub(crate) leader_epoch: i32,
-    pub(crate) end: LogEnd,
-    pub(crate) high_watermark: i64,
+    pub(crate) log: FollowedLog,
 }
 
 impl Replicas {
@@ -26,14 +25,12 @@ impl Replicas {
         let partition = self.partitions.by_id(key.0, key.1)?;
         let leadership = partition.leadership();
         let follows = leadership.leader() == leader && !leadership.is_leader() && !partition.is_deleted();
-        let (log, leader_epoch) = (partition.shared_log(), leadership.leader_epoch());
+        let (leader_epoch, is_complete) = (leadership.leader_epoch(), leadership.is_complete());
+        let log = partition.shared_log();
         drop(leadership);
-        follows.then(|| FollowStart {
-            partition,
-            leader_epoch,
-            end: log_end(&log),
-            high_watermark: log.high_watermark(),
-        })
+        let (end, high_watermark) = (log_end(&log), log.high_watermark());
+        let log = FollowedLog { end, high_watermark, is_complete };
+        follows.then_some(FollowStart { partition, leader_epoch, log })
     }
 
     /// Does a task of a follower, if the partition is still served, follows in this leader epoch,
@@ -63,7 +60,9 @@ impl Replicas {
         if applied.end.offset < end.offset {
             // Before anything is appended there.
             self.lower_cleaner_checkpoint(partition, applied.end.offset);
-            log_truncation(partition, (end.offset, applied.end.offset), high_watermark);
+            if !matches!(task, Task::Lower(_)) {
+                log_truncation(partition, (end.offset, applied.end.offset), high_watermark);
+            }
         }
         self.note_high_watermark(high_watermark, partition.log().high_watermark());
         self.store_fallen_high_watermarks();

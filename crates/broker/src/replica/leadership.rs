@@ -16,6 +16,8 @@ pub(crate) struct Leadership {
     partition_epoch: i32,
     replicas: Vec<i32>,
     isr: Vec<i32>,
+    /// This node's replica is in sync, or eligible to lead.
+    is_complete: bool,
     /// No other replica is known to have as many records as this node.
     has_the_most: bool,
     /// This node is to lead, and could not store the beginning of the leader epoch.
@@ -32,6 +34,9 @@ impl Leadership {
             partition_epoch: partition.partition_epoch,
             replicas: partition.replicas.clone(),
             isr: partition.isr.clone(),
+            is_complete: [&partition.isr, &partition.eligible_leader_replicas]
+                .iter()
+                .any(|list| list.contains(&node_id)),
             has_the_most: has_the_most(partition, node_id),
             is_unstored: false,
         }
@@ -64,6 +69,12 @@ impl Leadership {
     /// True if the replica of this node is in sync.
     pub(crate) fn is_in_sync(&self, node_id: i32) -> bool {
         self.isr.contains(&node_id)
+    }
+
+    /// True if this node's replica has all committed records that were not deleted, as the
+    /// controller knows: it is in sync, or eligible to lead (KIP-966).
+    pub(crate) fn is_complete(&self) -> bool {
+        self.is_complete
     }
 
     /// True if a log that lacks offsets after a loss of power has to end before them, because other

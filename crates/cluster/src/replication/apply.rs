@@ -95,6 +95,11 @@ fn change(writer: &mut Writer, task: &Task, leader_epoch: i32, now_ms: i64) -> R
             writer.truncate(*offset, now_ms)?;
         }
         Task::Restart(offset) => retired = Some(writer.restart_at(*offset, now_ms)?),
+        Task::Lower(offset) => {
+            if log.log_start() == log.log_end() && *offset < log.log_end() {
+                retired = Some(writer.restart_at(*offset, now_ms)?);
+            }
+        }
         Task::Locate(_) => {}
     }
     Ok(Applied { end: log_end(&log), discarded, retired })

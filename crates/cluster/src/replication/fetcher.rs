@@ -13,7 +13,7 @@ use levada_wire::fetch::{FetchPartition, FetchRequest, FetchResponse, FetchTopic
 use levada_wire::messages::StrBytes;
 
 use self::session::{Session, SessionAnswer, SessionFault, SessionRequest};
-use super::follower::{Asked, Follower, LogEnd, Outcome, Task};
+use super::follower::{Asked, FollowedLog, Follower, LogEnd, Outcome, Task};
 
 pub mod session;
 #[cfg(test)]
@@ -125,20 +125,19 @@ impl Fetcher {
         &mut self,
         partition: PartitionKey,
         leader_epoch: i32,
-        end: LogEnd,
-        high_watermark: i64,
+        log: FollowedLog,
     ) -> Option<FetcherTask> {
         let held = self.partitions.get(&partition).map(|followed| &followed.follower);
         if held.is_some_and(|held| held.leader_epoch() == leader_epoch && held.halt().is_none()) {
             return None;
         }
         self.forget(&partition);
-        let (follower, task) = Follower::new(leader_epoch, end, high_watermark);
+        let (follower, task) = Follower::new(leader_epoch, log);
         let turn = self.next_place;
         self.order.insert(turn, partition);
         self.next_place += 1;
         self.partitions.insert(partition, Followed { follower, place: turn, turn });
-        task.map(|task| FetcherTask { partition, leader_epoch, end, task, turn })
+        task.map(|task| FetcherTask { partition, leader_epoch, end: log.end, task, turn })
     }
 
     /// Follows a partition no more.
@@ -292,7 +291,7 @@ fn fetch_partition(config: &FetcherConfig, index: i32, asked: Asked, log_start: 
         current_leader_epoch: asked.leader_epoch,
         fetch_offset: asked.offset,
         last_fetched_epoch: asked.last_epoch,
-        log_start_offset: log_start,
+        log_start_offset: log_start.min(asked.offset),
         max_bytes: config.partition_max_bytes,
         // Only the metadata log uses these two.
         replica_directory_id: Uuid::ZERO,

@@ -21,6 +21,18 @@ pub struct LogEnd {
     pub epoch: i32,
 }
 
+/// State of the local log when a leader begins to be followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FollowedLog {
+    /// The log's end.
+    pub end: LogEnd,
+    /// The high watermark.
+    pub high_watermark: i64,
+    /// The controller counts this replica as in sync, or as eligible to lead: what its log lacks
+    /// was deleted.
+    pub is_complete: bool,
+}
+
 /// Offsets of the leader that a follower takes over after an append.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeaderMarks {
@@ -57,6 +69,8 @@ pub enum Task {
     Truncate(i64),
     /// Delete the log, and begin an empty one at this offset.
     Restart(i64),
+    /// If the log is empty and begins after this offset, begin it here.
+    Lower(i64),
     /// Request an end offset of the leader's log (ListOffsets).
     Locate(Bound),
 }
@@ -101,6 +115,9 @@ pub struct Follower {
     halt: Option<Halt>,
     lag: Option<i64>,
     errors: u64,
+    /// The leader may count this log's end: what the log lacks before it, this leader lacks too, or
+    /// it was deleted.
+    is_placed: bool,
     /// Consecutive tasks that left the log as it was, because it does not take the batches.
     setbacks: u32,
 }
@@ -132,11 +149,22 @@ pub fn truncation_offset(leader: EpochEnd, own: (i32, i64), log_end: i64) -> i64
 }
 
 impl Follower {
-    /// A partition that is led in this epoch. The log ends here; a log without leader epochs is
-    /// first truncated to its high watermark, since there is nothing to compare.
-    pub fn new(leader_epoch: i32, end: LogEnd, high_watermark: i64) -> (Self, Option<Task>) {
+    /// A partition that is led in this epoch. A log without leader epochs is first truncated to its
+    /// high watermark, since there is nothing to compare.
+    pub fn new(leader_epoch: i32, log: FollowedLog) -> (Self, Option<Task>) {
+        let FollowedLog { end, high_watermark, is_complete } = log;
         let cut = (end.epoch < 0 && high_watermark < end.offset).then_some(Task::Truncate(high_watermark));
-        (Self { leader_epoch, end, until_ms: None, halt: None, lag: None, errors: 0, setbacks: 0 }, cut)
+        let follower = Self {
+            leader_epoch,
+            end,
+            until_ms: None,
+            halt: None,
+            lag: None,
+            errors: 0,
+            is_placed: is_complete,
+            setbacks: 0,
+        };
+        (follower, cut)
     }
 
     /// The leader epoch that is followed.
@@ -187,7 +215,16 @@ impl Follower {
     }
 
     fn asks(&self) -> Asked {
-        Asked { leader_epoch: self.leader_epoch, offset: self.end.offset, last_epoch: self.end.epoch }
+        let offset = if self.lacks_place() { 0 } else { self.end.offset };
+        Asked { leader_epoch: self.leader_epoch, offset, last_epoch: self.end.epoch }
+    }
+
+    /// True if the leader must not count this log's end yet. An empty log without an epoch has its
+    /// offset from a former leader. After an unclean election the present one may have other
+    /// records before it, and would take them for replicated. A fetch from offset 0 finds out where
+    /// the leader's log begins.
+    fn lacks_place(&self) -> bool {
+        !self.is_placed && self.end.epoch < 0 && self.end.offset > 0
     }
 
     /// Does not fetch before this time.
@@ -205,7 +242,9 @@ impl Follower {
         match answer.error_code {
             errors::NONE => match answer.diverging_epoch {
                 Some(end) => Some(Task::Diverged(end)),
+                None if self.lacks_place() => Some(Task::Lower(asked.offset)),
                 None => {
+                    self.is_placed = true;
                     let records = answer.records.unwrap_or_default();
                     let (high_watermark, log_start) = (answer.high_watermark, answer.log_start_offset);
                     if records.is_empty() {
@@ -214,6 +253,7 @@ impl Follower {
                     Some(Task::Append { records, marks: LeaderMarks { high_watermark, log_start } })
                 }
             },
+            errors::OFFSET_OUT_OF_RANGE if self.lacks_place() => Some(Task::Locate(Bound::Earliest)),
             errors::OFFSET_OUT_OF_RANGE => Some(Task::Locate(Bound::Latest)),
             code => {
                 self.refused(code, retry_ms);
@@ -241,6 +281,7 @@ impl Follower {
                     Task::Truncate(_) | Task::Diverged(_) if end.offset > before.offset => {
                         panic!("a truncation extended the log from {before:?} to {end:?}")
                     }
+                    Task::Restart(_) | Task::Lower(_) => self.is_placed = true,
                     // The same again would lead to the same answer.
                     _ if before == end => self.failed(retry_ms),
                     _ => {}
@@ -252,6 +293,7 @@ impl Follower {
             }
             (Outcome::Located(_), Task::Locate(Bound::Latest)) => Some(Task::Locate(Bound::Earliest)),
             (Outcome::Located(offset), _) if offset > self.end.offset => Some(Task::Restart(offset)),
+            (Outcome::Located(offset), _) if self.lacks_place() => Some(Task::Lower(offset)),
             (Outcome::Damaged(end), _) => {
                 self.setbacks = if end == self.end { self.setbacks.saturating_add(1) } else { 0 };
                 self.end = end;

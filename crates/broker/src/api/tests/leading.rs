@@ -578,6 +578,18 @@ fn the_start_of_a_log_whose_leader_cannot_compare_it_is_in_the_checkpoint() {
     assert_eq!(carried_out(&rig, &marks(3), checkpoint), (3, Some("3".to_owned())));
 }
 
+/// After a crash, the old ones would hide the records that come before them.
+#[test]
+fn the_offset_of_an_empty_log_that_begins_earlier_is_in_the_checkpoints() {
+    let rig = resigned();
+    for (checkpoint, offset) in [("log-start-offset-checkpoint", 4), ("replication-offset-checkpoint", 2)] {
+        assert_eq!(carried_out(&rig, &Task::Restart(5), checkpoint).0, 5);
+        rig.broker.replicas().store_checkpoints();
+        let carried_out = carried_out(&rig, &Task::Lower(offset), checkpoint);
+        assert_eq!(carried_out, (offset, Some(offset.to_string())), "{checkpoint}");
+    }
+}
+
 /// Records that are appended after a truncation were not compacted.
 #[test]
 fn a_truncation_takes_the_checkpoint_of_compaction_back() {

@@ -34,6 +34,25 @@ fn a_leader_is_alone_while_no_other_replica_is_in_sync() {
 }
 
 #[test]
+fn a_replica_in_sync_or_eligible_to_lead_is_complete() {
+    for (isr, elr, last_known, expected) in [
+        (&[2, 1][..], &[][..], &[][..], true),
+        (&[2], &[3, 1], &[], true),
+        (&[2], &[3], &[1], false),
+        (&[2], &[], &[], false),
+    ] {
+        let partition = PartitionRegistration {
+            leader: 2,
+            isr: isr.to_vec(),
+            eligible_leader_replicas: elr.to_vec(),
+            last_known_elr: last_known.to_vec(),
+            ..PartitionRegistration::default()
+        };
+        assert_eq!(Leadership::of(&partition, 1).is_complete(), expected, "{isr:?} {elr:?} {last_known:?}");
+    }
+}
+
+#[test]
 fn only_a_later_partition_epoch_follows() {
     let held = leadership(1, &[1]);
     let with = |partition_epoch| Leadership { partition_epoch, ..held.clone() };

@@ -9,6 +9,34 @@ use crate::replication::follower::LeaderMarks;
 
 const NOW_MS: i64 = 1;
 
+fn append(writer: &mut Writer, value: u8) {
+    let mut batch = Builder::new();
+    batch.push(0, None, Some(&[value]));
+    writer.append(&mut [Append::client(batch.build().unwrap())], NOW_MS).pop().unwrap().unwrap();
+}
+
+fn open(dir: &tempfile::TempDir) -> Writer {
+    Writer::open(OpenOptions::new(dir.path().join("t-0")), NOW_MS).unwrap().0
+}
+
+/// Simulation, seeds 42305260 and 42409414: a log that began at a former leader's log start was
+/// taken for one that had the records of the present leader before it.
+#[test]
+fn only_an_empty_log_is_begun_at_an_earlier_offset() {
+    for (appends, to, expected) in [(0, 3, (3, 3)), (0, 9, (9, 9)), (0, 12, (9, 9)), (1, 3, (9, 10))] {
+        let dir = tempfile::tempdir().unwrap();
+        let mut writer = open(&dir);
+        writer.restart_at(9, NOW_MS).unwrap().remove().unwrap();
+        writer.lead(4).unwrap();
+        (0..appends).for_each(|value| append(&mut writer, value));
+        writer.resign();
+        let log = writer.partition().clone();
+        let attempt = apply(&mut writer, &Task::Lower(to), 5, log_end(&log), NOW_MS).unwrap();
+        assert!(matches!(attempt, Attempt::Applied(applied) if applied.end == log_end(&log)));
+        assert_eq!((log.log_start(), log.log_end()), expected, "{appends} {to}");
+    }
+}
+
 /// Simulation, seed 40344318, and the property of followers: a former leader kept records of its
 /// own where its leader had deleted others, and a crash that brought an older log start back
 /// showed them.
@@ -19,13 +47,9 @@ fn nothing_is_kept_below_the_log_start_of_a_leader_that_cannot_compare_it() {
         [(5, 4, of_this_leader), (4, 4, of_this_leader), (5, 3, (3, 4)), (5, 0, (0, 4))]
     {
         let dir = tempfile::tempdir().unwrap();
-        let (mut writer, _) = Writer::open(OpenOptions::new(dir.path().join("t-0")), NOW_MS).unwrap();
+        let mut writer = open(&dir);
         writer.lead(4).unwrap();
-        for value in 0..4_u8 {
-            let mut batch = Builder::new();
-            batch.push(0, None, Some(&[value]));
-            writer.append(&mut [Append::client(batch.build().unwrap())], NOW_MS).pop().unwrap().unwrap();
-        }
+        (0..4).for_each(|value| append(&mut writer, value));
         writer.resign();
         let log = writer.partition().clone();
         let marks = LeaderMarks { high_watermark: 4, log_start: leader_start };

@@ -28,6 +28,11 @@ impl Local for Broker {
 
 const ALL: Broker = Broker(Vec::new(), 0);
 
+/// A log all of whose records are committed.
+fn followed(offset: i64, epoch: i32) -> FollowedLog {
+    FollowedLog { end: LogEnd { offset, epoch }, high_watermark: offset, is_complete: false }
+}
+
 fn fetcher(partitions: i32) -> Fetcher {
     let config = FetcherConfig {
         node_id: 7,
@@ -39,7 +44,7 @@ fn fetcher(partitions: i32) -> Fetcher {
     };
     let mut fetcher = Fetcher::new(config);
     for index in 0..partitions {
-        assert_eq!(fetcher.follow((TOPIC, index), 5, LogEnd { offset: 10, epoch: 4 }, 10), None);
+        assert_eq!(fetcher.follow((TOPIC, index), 5, followed(10, 4)), None);
     }
     fetcher
 }
@@ -125,9 +130,9 @@ fn a_partition_followed_anew_ignores_outcomes_from_before() {
     let tasks = fetcher.answered(response(vec![out_of_range]), 0).unwrap();
     assert_eq!(tasks[0].task, Task::Locate(Bound::Latest));
     // The same epoch continues as it is.
-    fetcher.follow((TOPIC, 0), 5, LogEnd { offset: 0, epoch: 0 }, 0);
+    fetcher.follow((TOPIC, 0), 5, followed(0, 0));
     assert_eq!(fetcher.done(&tasks[0], Outcome::Located(8), 0).unwrap().task, Task::Truncate(8));
-    fetcher.follow((TOPIC, 0), 6, LogEnd { offset: 10, epoch: 4 }, 10);
+    fetcher.follow((TOPIC, 0), 6, followed(10, 4));
     assert_eq!(fetcher.done(&tasks[0], Outcome::Located(8), 0), None);
 }
 
@@ -140,7 +145,7 @@ fn a_partition_that_was_halted_is_followed_again_in_the_same_epoch() {
     fetcher.poll(&ALL, BACKOFF_MS);
     fetcher.answered(response(vec![]), BACKOFF_MS).unwrap();
     assert_eq!((fetcher.poll(&ALL, BACKOFF_MS), fetcher.deadline()), (None, None));
-    fetcher.follow((TOPIC, 0), 5, LogEnd { offset: 10, epoch: 4 }, 10);
+    fetcher.follow((TOPIC, 0), 5, followed(10, 4));
     assert_eq!(named(&fetcher.poll(&ALL, BACKOFF_MS).unwrap()), [0]);
 }
 

@@ -8,9 +8,13 @@ use super::*;
 const RETRY_MS: i64 = 1000;
 
 fn follower(offset: i64, epoch: i32) -> Follower {
-    let (follower, task) = Follower::new(9, LogEnd { offset, epoch }, 0);
+    let (follower, task) = Follower::new(9, log((offset, epoch), 0));
     assert_eq!(task, None);
     follower
+}
+
+fn log((offset, epoch): (i64, i32), high_watermark: i64) -> FollowedLog {
+    FollowedLog { end: LogEnd { offset, epoch }, high_watermark, is_complete: true }
 }
 
 fn answer(error_code: i16) -> FetchedPartition<Bytes> {
@@ -19,11 +23,11 @@ fn answer(error_code: i16) -> FetchedPartition<Bytes> {
 
 #[test]
 fn a_log_without_epochs_is_cut_to_its_high_watermark() {
-    let (mut follower, task) = Follower::new(9, LogEnd { offset: 8, epoch: -1 }, 5);
+    let (mut follower, task) = Follower::new(9, log((8, -1), 5));
     assert_eq!(task, Some(Task::Truncate(5)));
     follower.done(&Task::Truncate(5), Outcome::Done(LogEnd { offset: 5, epoch: -1 }), RETRY_MS);
     assert_eq!(follower.wanted(0), Some(Asked { leader_epoch: 9, offset: 5, last_epoch: -1 }));
-    assert_eq!(Follower::new(9, LogEnd { offset: 0, epoch: -1 }, 0).1, None);
+    assert_eq!(Follower::new(9, log((0, -1), 0)).1, None);
 }
 
 #[test]
@@ -156,6 +160,65 @@ fn an_offset_out_of_range_is_compared_with_both_ends_of_the_leaders_log() {
     }
 }
 
+/// A log that is not in sync, and whose only offset is from a former leader.
+fn unplaced(offset: i64) -> Follower {
+    let log = FollowedLog { is_complete: false, ..log((offset, -1), offset) };
+    let (follower, task) = Follower::new(9, log);
+    assert_eq!(task, None);
+    follower
+}
+
+#[test]
+fn an_empty_log_out_of_sync_begins_where_the_leaders_log_does() {
+    // The leader's log start, the task, and the offset of the next fetch.
+    for (start, task, next) in
+        [(0, Task::Lower(0), 0), (3, Task::Lower(3), 3), (8, Task::Lower(8), 8), (9, Task::Restart(9), 9)]
+    {
+        let mut follower = unplaced(8);
+        let asked = follower.wanted(0).unwrap();
+        assert_eq!(asked, Asked { leader_epoch: 9, offset: 0, last_epoch: -1 });
+        let code = if start > 0 { errors::OFFSET_OUT_OF_RANGE } else { errors::NONE };
+        let records = Some(Bytes::from_static(b"from the leader's log start on"));
+        let mut decided =
+            follower.answered(asked, FetchedPartition { records, ..answer(code) }, RETRY_MS).unwrap();
+        if start > 0 {
+            assert_eq!(decided, Task::Locate(Bound::Earliest));
+            decided = follower.done(&decided, Outcome::Located(start), RETRY_MS).unwrap();
+        }
+        assert_eq!(decided, task);
+        follower.done(&task, Outcome::Done(LogEnd { offset: next, epoch: -1 }), RETRY_MS);
+        assert_eq!(follower.wanted(0), Some(Asked { offset: next, ..asked }), "{start}");
+    }
+}
+
+#[test]
+fn a_log_start_that_a_leader_does_not_tell_is_requested_again() {
+    let mut follower = unplaced(8);
+    let asked = follower.wanted(0).unwrap();
+    for outcome in [Outcome::Refused(errors::NOT_LEADER_OR_FOLLOWER), Outcome::Superseded] {
+        let locate = follower.answered(asked, answer(errors::OFFSET_OUT_OF_RANGE), RETRY_MS).unwrap();
+        assert_eq!(follower.done(&locate, outcome, RETRY_MS), None);
+        assert_eq!((follower.wanted(RETRY_MS - 1), follower.wanted(RETRY_MS)), (None, Some(asked)));
+    }
+}
+
+#[test]
+fn a_log_that_is_cut_to_nothing_begins_where_the_leaders_log_does() {
+    let log = FollowedLog { is_complete: false, ..log((8, 5), 8) };
+    let (mut follower, _) = Follower::new(9, log);
+    let asked = follower.wanted(0).unwrap();
+    assert_eq!((asked.offset, asked.last_epoch), (8, 5));
+    let cut = Task::Diverged(EpochEnd { epoch: 3, end_offset: 6 });
+    follower.done(&cut, Outcome::Done(LogEnd { offset: 6, epoch: -1 }), RETRY_MS);
+    assert_eq!(follower.wanted(0), Some(Asked { leader_epoch: 9, offset: 0, last_epoch: -1 }));
+}
+
+#[test]
+fn an_empty_log_in_sync_is_fetched_from_its_end() {
+    let expected = Some(Asked { leader_epoch: 9, offset: 8, last_epoch: -1 });
+    assert_eq!(Follower::new(9, log((8, -1), 8)).0.wanted(0), expected);
+}
+
 #[test]
 fn a_refused_offset_delays_or_halts() {
     for (code, halt) in
@@ -218,6 +281,9 @@ impl Log {
     }
 
     fn truncate(&mut self, offset: i64) {
+        if offset < self.start {
+            return self.restart(offset);
+        }
         self.records.truncate((offset - self.start).max(0) as usize);
         let end = self.end();
         self.epochs.retain(|entry| entry.1 < end);
@@ -295,6 +361,11 @@ fn execute(log: &mut Log, leader: &Log, task: &Task) -> Outcome {
         }
         Task::Truncate(offset) => log.truncate(*offset),
         Task::Restart(offset) => log.restart(*offset),
+        Task::Lower(offset) => {
+            if log.records.is_empty() && *offset < log.start {
+                log.restart(*offset);
+            }
+        }
         Task::Locate(Bound::Latest) => return Outcome::Located(leader.end()),
         Task::Locate(Bound::Earliest) => return Outcome::Located(leader.start),
     }
@@ -303,7 +374,8 @@ fn execute(log: &mut Log, leader: &Log, task: &Task) -> Outcome {
 
 /// Fetches until an answer is empty; the number of requests.
 fn catch_up(log: &mut Log, leader: &Log, rounds_max: usize) -> usize {
-    let (mut follower, mut task) = Follower::new(leader.state().epoch, log.state(), log.start);
+    let own = FollowedLog { end: log.state(), high_watermark: log.start, is_complete: false };
+    let (mut follower, mut task) = Follower::new(leader.state().epoch, own);
     for round in 0..rounds_max {
         while let Some(given) = task.take() {
             let outcome = execute(log, leader, &given);
@@ -371,5 +443,24 @@ proptest! {
         log.lead(leader.state().epoch + 1, 1);
         catch_up(&mut former, &log, rounds_max);
         prop_assert_eq!(former.end(), log.end());
+    }
+
+    #[test]
+    fn a_log_that_begins_after_its_leaders_lacks_records_that_both_had(
+        (whole, leader, before) in diverged(), start in 0..16i64, has_epochs: bool,
+    ) {
+        let (start, mut log) = (start.min(before.end()), before.clone());
+        if has_epochs {
+            log.delete(start);
+        } else {
+            log.restart(start);
+        }
+        let rounds_max = 2 * log.epochs.len() + leader.records.len() + 6;
+        catch_up(&mut log, &leader, rounds_max);
+        prop_assert_eq!(&log.records, &whole.records[log.start as usize..]);
+        prop_assert!(log.start <= leader.start.max(start));
+        let both = (0..log.start.min(before.end())).take_while(|at| before.records[*at as usize] == whole.records[*at as usize]);
+        let is_common = both.count() as i64 == log.start;
+        prop_assert!(log.start <= leader.start || is_common, "{:?} follows {:?}", log, leader);
     }
 }

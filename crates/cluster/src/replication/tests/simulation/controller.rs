@@ -49,6 +49,14 @@ pub(super) struct Image {
     pub(super) brokers: BTreeMap<i32, BrokerStanding>,
     /// Brokers whose replica is in directory LOST.
     pub(super) lost: Vec<i32>,
+    eligible: Vec<i32>,
+}
+
+impl Image {
+    /// True if the replica of this broker is in sync, or eligible to lead.
+    pub(super) fn is_complete(&self, id: i32) -> bool {
+        self.partition.isr.contains(&id) || self.eligible.contains(&id)
+    }
 }
 
 #[derive(Debug)]
@@ -125,7 +133,7 @@ impl Controller {
     pub(super) fn image(&self) -> Image {
         let brokers = self.brokers.iter().map(|(id, broker)| (*id, broker.standing)).collect();
         let (partition, lost) = (self.partition.clone(), self.lost.clone());
-        Image { version: self.version, partition, brokers, lost }
+        Image { version: self.version, partition, brokers, lost, eligible: self.eligible.clone() }
     }
 
     /// True if no reassignment is under way and all replicas are in sync.

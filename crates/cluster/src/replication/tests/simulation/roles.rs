@@ -21,7 +21,9 @@ use crate::errors;
 use crate::replication::apply::is_unconfirmed;
 use crate::replication::commits::Commits;
 use crate::replication::fetcher::{FetcherTask, PartitionKey};
-use crate::replication::follower::{Bound, LeaderMarks, LogEnd, Outcome, Task, truncation_offset};
+use crate::replication::follower::{
+    Bound, FollowedLog, LeaderMarks, LogEnd, Outcome, Task, truncation_offset,
+};
 use crate::replication::leader::{
     BrokerStanding, ChangeOutcome, Effects, FollowerFetch, Leader, LeaderLimits, LedLog, LedRegistration,
     NO_BROKER_EPOCH,
@@ -354,6 +356,7 @@ impl Sim {
             };
             process.role = Role::Follows(Box::new(follows));
         }
+        let is_complete = process.image.as_ref().is_some_and(|image| image.is_complete(id));
         let log = process.log.as_mut().expect("it was opened");
         let partition = log.partition().clone();
         if truncates {
@@ -368,7 +371,9 @@ impl Sim {
         let follows = process.follows().expect("it follows");
         follows.leader_epoch = leader_epoch;
         follows.is_busy = false;
-        let task = follows.fetcher.follow(KEY, leader_epoch, log_end(&partition), partition.high_watermark());
+        let (end, high_watermark) = (log_end(&partition), partition.high_watermark());
+        let own = FollowedLog { end, high_watermark, is_complete };
+        let task = follows.fetcher.follow(KEY, leader_epoch, own);
         if let Some(task) = task {
             follows.is_busy = true;
             self.push(now_ms, Event::Task { node: id, incarnation, task });
@@ -703,6 +708,12 @@ impl Sim {
                 let files = log.restart_at(*offset, now_ms);
                 files.and_then(|files| files.remove()).map_err(|error| error.to_string())?;
             }
+            Task::Lower(offset) => {
+                if partition.log_start() == before.offset && *offset < before.offset {
+                    let files = log.restart_at(*offset, now_ms);
+                    files.and_then(|files| files.remove()).map_err(|error| error.to_string())?;
+                }
+            }
             Task::Locate(_) => unreachable!("it does not change the log"),
         }
         if mutation == Some(Mutation::KeepsEpochOfCut) && partition.latest_epoch() < before.epoch {
@@ -715,7 +726,9 @@ impl Sim {
         let end = log_end(&partition);
         self.figures.truncations += 1;
         self.note(|| format!("node {id}: {:?}: {before:?} -> {end:?}, high watermark {high}", task.task));
-        if end.offset < high && !is_stale {
+        // An empty log does not show anything.
+        let is_empty = matches!(task.task, Task::Lower(_));
+        if end.offset < high && !is_stale && !is_empty {
             return Err(format!(
                 "invariant 2: node {id} cuts at {} what is committed up to {high}",
                 end.offset
