@@ -251,7 +251,9 @@ fn align(log: &levada_log::Partition, copy: &mut Writer) -> Result<(), LogError>
     loop {
         let (start, end, copied) = (log.log_start(), log.log_end(), copy.partition().log_end());
         let (epoch, latest) = (copy.partition().latest_epoch(), log.latest_epoch());
-        let keep = if copied < start {
+        // The log begins earlier than before if it was truncated below its start.
+        let is_outside = copied < start || copy.partition().log_start() > start;
+        let keep = if is_outside {
             None
         } else if epoch < 0 {
             Some(copied).filter(|copied| *copied <= end)

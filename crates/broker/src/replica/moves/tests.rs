@@ -80,6 +80,23 @@ fn a_copy_is_cut_where_the_log_was() {
     assert_eq!(contents(&copy), contents(&log), "the log began elsewhere");
 }
 
+/// A replica out of sync moves its empty log to the start of its leader's log.
+#[test]
+fn a_log_that_begins_earlier_than_its_copy_is_copied_from_its_start() {
+    for copied in [0, 4] {
+        let home = tempfile::tempdir().unwrap();
+        let (mut log, mut copy) = (open(&home, "log"), open(&home, "copy"));
+        log.restart_at(8, now_ms()).unwrap().remove().unwrap();
+        append(&mut log, 2, copied);
+        follow(&log, &mut copy, 500);
+        assert_eq!(copy.partition().log_start(), 8);
+        log.restart_at(0, now_ms()).unwrap().remove().unwrap();
+        append(&mut log, 2, 12);
+        follow(&log, &mut copy, 500);
+        assert_eq!((copy.partition().log_start(), contents(&copy)), (0, contents(&log)), "{copied}");
+    }
+}
+
 #[test]
 fn a_log_that_lost_its_end_in_a_crash_has_its_copy_cut() {
     let home = tempfile::tempdir().unwrap();
