@@ -14,7 +14,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::atomic::AtomicUsize;
 
 use levada_wire::Uuid;
 use parking_lot::Mutex;
@@ -89,7 +89,7 @@ pub(crate) struct Replicas {
     /// all partitions that are on the device, if known.
     storing_checkpoint: Mutex<Option<u64>>,
     /// A high watermark has fallen below the one in the checkpoint.
-    has_fallen: AtomicBool,
+    has_fallen: Mutex<bool>,
     /// Rounds of housekeeping so far.
     rounds: AtomicUsize,
     waiting: PendingRemoval,
@@ -122,7 +122,7 @@ impl Replicas {
             cleaner: Cleaner::new(left.cleaned()),
             moves: Moves::default(),
             storing_checkpoint: Mutex::default(),
-            has_fallen: AtomicBool::new(false),
+            has_fallen: Mutex::default(),
             rounds: AtomicUsize::new(0),
             waiting: PendingRemoval::default(),
             searches: Searches::default(),

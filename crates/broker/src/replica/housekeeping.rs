@@ -125,18 +125,19 @@ impl Replicas {
         *stored_marks = marks.filter(|_| is_stored);
     }
 
-    /// Notes the high watermark of a log that has lost its end, in a crash or a truncation.
+    /// Notes the high watermark of a log that has lost its end in a crash.
     pub(crate) fn note_high_watermark(&self, before: i64, now: i64) {
         if now < before {
-            self.has_fallen.store(true, Ordering::Release);
+            *self.has_fallen.lock() = true;
         }
     }
 
     /// Writes the checkpoints if a high watermark has fallen since. With the old one, the log would
     /// open after another crash as if the records that have come there since were committed.
-    /// Blocks.
+    /// Blocks, also while another thread writes them for its log and this one's.
     pub(crate) fn store_fallen_high_watermarks(&self) {
-        if self.has_fallen.load(Ordering::Acquire) && self.has_fallen.swap(false, Ordering::AcqRel) {
+        let mut has_fallen = self.has_fallen.lock();
+        if std::mem::take(&mut *has_fallen) {
             self.store_checkpoints();
         }
     }
