@@ -1,12 +1,12 @@
 //! A thread that follows one leader: it drives a `Fetcher` with a blocking connection, and does the
 //! tasks on the logs between two requests.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::Duration;
-use std::{io, thread};
+use std::{io, slice, thread};
 
 use bytes::Bytes;
 use levada_cluster::Target;
@@ -18,6 +18,7 @@ use levada_wire::api::controller;
 use levada_wire::fetch::FetchResponse;
 use levada_wire::messages::ListOffsetsRequest;
 use levada_wire::messages::list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic};
+use levada_wire::messages::list_offsets_response::ListOffsetsPartitionResponse;
 use parking_lot::{Condvar, Mutex};
 
 use super::{Rooms, Totals, WorkerId};
@@ -229,11 +230,23 @@ impl Follow {
             }
         }
         match self.fetcher.answered(answer, steady_ms()) {
-            Ok(tasks) => tasks.into_iter().for_each(|task| self.work(task)),
+            Ok(tasks) => self.work_all(tasks),
             Err(fault) => {
                 self.totals.errors.fetch_add(1, Ordering::Relaxed);
                 tracing::info!(leader = self.leader, ?fault, "a fetch session with the leader is restarted");
             }
+        }
+    }
+
+    /// Does the tasks of an answer. One request gets all offsets of the leader that they need.
+    fn work_all(&mut self, tasks: Vec<FetcherTask>) {
+        let is_request = |task: &FetcherTask| matches!(task.task, Task::Locate(_));
+        let (requests, others): (Vec<_>, Vec<_>) = tasks.into_iter().partition(is_request);
+        others.into_iter().for_each(|task| self.work(task));
+        let located = self.locate(&requests);
+        for (task, outcome) in requests.iter().zip(located) {
+            let next = self.fetcher.done(task, outcome, steady_ms());
+            next.into_iter().for_each(|next| self.work(next));
         }
     }
 
@@ -243,7 +256,7 @@ impl Follow {
         let mut next = Some(task);
         while let Some(task) = next {
             let outcome = match &task.task {
-                Task::Locate(bound) => self.locate(&task, *bound),
+                Task::Locate(_) => self.locate(slice::from_ref(&task))[0],
                 other => match self.partitions.get(&task.partition) {
                     None => Outcome::Superseded,
                     Some(partition) => {
@@ -266,36 +279,48 @@ impl Follow {
         }
     }
 
-    /// Requests an end offset of the leader's log.
-    fn locate(&mut self, task: &FetcherTask, bound: Bound) -> Outcome {
-        let unreachable = Outcome::Refused(ErrorCode::RequestTimedOut.code());
-        let (topic_id, index) = task.partition;
+    /// Requests the ends of the leader's logs that tasks need. One outcome for each of them.
+    fn locate(&mut self, tasks: &[FetcherTask]) -> Vec<Outcome> {
         let image = self.rooms.metadata.image();
-        let Some(topic) = image.topic_by_id(topic_id) else { return Outcome::Superseded };
-        let Some(target) = self.target() else { return unreachable };
-        let mut partition = ListOffsetsPartition::default();
-        (partition.partition_index, partition.current_leader_epoch) = (index, task.leader_epoch);
-        partition.timestamp = match bound {
-            Bound::Latest => LATEST,
-            Bound::Earliest => EARLIEST,
-        };
-        let mut asked = ListOffsetsTopic::default();
-        (asked.name, asked.partitions) = (StrBytes::from(&**topic.name()), vec![partition]);
-        let mut request = ListOffsetsRequest::default();
-        (request.replica_id, request.topics) = (self.rooms.config.load().node_id, vec![asked]);
-        let answer = self.connection.request(&target, controller::LIST_OFFSETS, &request);
-        let found = answer.and_then(|answer| {
-            answer
-                .topics
-                .into_iter()
-                .flat_map(|topic| topic.partitions)
-                .find(|one| one.partition_index == index)
-        });
-        match found {
-            None => unreachable,
-            Some(found) if found.error_code != 0 => Outcome::Refused(found.error_code),
-            Some(found) => Outcome::Located(found.offset),
+        let name_of = |task: &FetcherTask| image.topic_by_id(task.partition.0).map(|topic| topic.name());
+        let mut topics: BTreeMap<&str, Vec<ListOffsetsPartition>> = BTreeMap::new();
+        for task in tasks {
+            let (Some(name), Task::Locate(bound)) = (name_of(task), &task.task) else { continue };
+            let mut partition = ListOffsetsPartition::default();
+            (partition.partition_index, partition.current_leader_epoch) =
+                (task.partition.1, task.leader_epoch);
+            partition.timestamp = match bound {
+                Bound::Latest => LATEST,
+                Bound::Earliest => EARLIEST,
+            };
+            topics.entry(name).or_default().push(partition);
         }
+        let mut request = ListOffsetsRequest::default();
+        request.replica_id = self.rooms.config.load().node_id;
+        request.topics.extend(topics.into_iter().map(|(name, partitions)| {
+            let mut topic = ListOffsetsTopic::default();
+            (topic.name, topic.partitions) = (StrBytes::from(name), partitions);
+            topic
+        }));
+        let target = self.target().filter(|_| !request.topics.is_empty());
+        let answer =
+            target.and_then(|target| self.connection.request(&target, controller::LIST_OFFSETS, &request));
+        let answers: HashMap<(&str, i32), &ListOffsetsPartitionResponse> = answer
+            .iter()
+            .flat_map(|answer| &answer.topics)
+            .flat_map(|topic| {
+                topic.partitions.iter().map(|one| ((topic.name.as_str(), one.partition_index), one))
+            })
+            .collect();
+        let outcome = |task: &FetcherTask| {
+            let Some(name) = name_of(task) else { return Outcome::Superseded };
+            match answers.get(&(name, task.partition.1)) {
+                None => Outcome::Refused(ErrorCode::RequestTimedOut.code()),
+                Some(found) if found.error_code != 0 => Outcome::Refused(found.error_code),
+                Some(found) => Outcome::Located(found.offset),
+            }
+        };
+        tasks.iter().map(outcome).collect()
     }
 
     /// Address of the leader.

@@ -43,6 +43,10 @@ impl Replicas {
         (leader_epoch, end): (i32, LogEnd),
         task: &Task,
     ) -> Outcome {
+        // The end of a replica in sync counts. The driver is about to follow anew.
+        if matches!(task, Task::Lower(_)) && partition.leadership().is_complete() {
+            return Outcome::Superseded;
+        }
         let high_watermark = partition.log().high_watermark();
         let work = |writer: &mut Writer| apply(writer, task, leader_epoch, end, now_ms());
         let applied = match partition.follow(leader_epoch, work) {
@@ -64,8 +68,11 @@ impl Replicas {
                 log_truncation(partition, (end.offset, applied.end.offset), high_watermark);
             }
         }
-        self.note_high_watermark(high_watermark, partition.log().high_watermark());
-        self.store_fallen_high_watermarks();
+        if partition.log().high_watermark() < high_watermark {
+            // With the old one, the log would open after another crash as if the records that come
+            // there were committed.
+            self.store_checkpoints();
+        }
         if let Some(discarded) = applied.discarded {
             self.retire_deleted(partition, discarded);
         }

@@ -291,7 +291,7 @@ fn fetch_partition(config: &FetcherConfig, index: i32, asked: Asked, log_start: 
         current_leader_epoch: asked.leader_epoch,
         fetch_offset: asked.offset,
         last_fetched_epoch: asked.last_epoch,
-        log_start_offset: log_start.min(asked.offset),
+        log_start_offset: log_start,
         max_bytes: config.partition_max_bytes,
         // Only the metadata log uses these two.
         replica_directory_id: Uuid::ZERO,

@@ -21,6 +21,9 @@ pub struct LogEnd {
     pub epoch: i32,
 }
 
+/// An offset that no log has.
+const NO_OFFSET: i64 = -1;
+
 /// State of the local log when a leader begins to be followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FollowedLog {
@@ -215,14 +218,14 @@ impl Follower {
     }
 
     fn asks(&self) -> Asked {
-        let offset = if self.lacks_place() { 0 } else { self.end.offset };
+        let offset = if self.lacks_place() { NO_OFFSET } else { self.end.offset };
         Asked { leader_epoch: self.leader_epoch, offset, last_epoch: self.end.epoch }
     }
 
     /// True if the leader must not count this log's end yet. An empty log without an epoch has its
     /// offset from a former leader. After an unclean election the present one may have other
-    /// records before it, and would take them for replicated. A fetch from offset 0 finds out where
-    /// the leader's log begins.
+    /// records before it, and would take them for replicated. The follower requests an offset that
+    /// no log has: the leader refuses it without counting it, and tells where its log begins.
     fn lacks_place(&self) -> bool {
         !self.is_placed && self.end.epoch < 0 && self.end.offset > 0
     }
@@ -240,9 +243,11 @@ impl Follower {
         }
         self.until_ms = None;
         match answer.error_code {
+            errors::NONE | errors::OFFSET_OUT_OF_RANGE if self.lacks_place() => {
+                Some(Task::Locate(Bound::Earliest))
+            }
             errors::NONE => match answer.diverging_epoch {
                 Some(end) => Some(Task::Diverged(end)),
-                None if self.lacks_place() => Some(Task::Lower(asked.offset)),
                 None => {
                     self.is_placed = true;
                     let records = answer.records.unwrap_or_default();
@@ -253,7 +258,6 @@ impl Follower {
                     Some(Task::Append { records, marks: LeaderMarks { high_watermark, log_start } })
                 }
             },
-            errors::OFFSET_OUT_OF_RANGE if self.lacks_place() => Some(Task::Locate(Bound::Earliest)),
             errors::OFFSET_OUT_OF_RANGE => Some(Task::Locate(Bound::Latest)),
             code => {
                 self.refused(code, retry_ms);

@@ -176,16 +176,10 @@ fn an_empty_log_out_of_sync_begins_where_the_leaders_log_does() {
     {
         let mut follower = unplaced(8);
         let asked = follower.wanted(0).unwrap();
-        assert_eq!(asked, Asked { leader_epoch: 9, offset: 0, last_epoch: -1 });
-        let code = if start > 0 { errors::OFFSET_OUT_OF_RANGE } else { errors::NONE };
-        let records = Some(Bytes::from_static(b"from the leader's log start on"));
-        let mut decided =
-            follower.answered(asked, FetchedPartition { records, ..answer(code) }, RETRY_MS).unwrap();
-        if start > 0 {
-            assert_eq!(decided, Task::Locate(Bound::Earliest));
-            decided = follower.done(&decided, Outcome::Located(start), RETRY_MS).unwrap();
-        }
-        assert_eq!(decided, task);
+        assert_eq!(asked, Asked { leader_epoch: 9, offset: -1, last_epoch: -1 }, "no leader counts it");
+        let locate = follower.answered(asked, answer(errors::OFFSET_OUT_OF_RANGE), RETRY_MS).unwrap();
+        assert_eq!(locate, Task::Locate(Bound::Earliest));
+        assert_eq!(follower.done(&locate, Outcome::Located(start), RETRY_MS), Some(task.clone()));
         follower.done(&task, Outcome::Done(LogEnd { offset: next, epoch: -1 }), RETRY_MS);
         assert_eq!(follower.wanted(0), Some(Asked { offset: next, ..asked }), "{start}");
     }
@@ -210,7 +204,7 @@ fn a_log_that_is_cut_to_nothing_begins_where_the_leaders_log_does() {
     assert_eq!((asked.offset, asked.last_epoch), (8, 5));
     let cut = Task::Diverged(EpochEnd { epoch: 3, end_offset: 6 });
     follower.done(&cut, Outcome::Done(LogEnd { offset: 6, epoch: -1 }), RETRY_MS);
-    assert_eq!(follower.wanted(0), Some(Asked { leader_epoch: 9, offset: 0, last_epoch: -1 }));
+    assert_eq!(follower.wanted(0), Some(Asked { leader_epoch: 9, offset: -1, last_epoch: -1 }));
 }
 
 #[test]

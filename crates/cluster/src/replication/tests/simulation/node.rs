@@ -44,7 +44,11 @@ pub(super) struct Leads {
 pub(super) struct Follows {
     pub(super) leader: i32,
     pub(super) leader_epoch: i32,
+    /// A replica is followed anew, by another thread, when it joins those in sync or leaves them.
+    pub(super) is_in_sync: bool,
     pub(super) fetcher: Fetcher,
+    /// Number of the thread. Those before it may have tasks left.
+    pub(super) thread: u64,
     /// Number of the request in flight.
     pub(super) request: Option<u64>,
     /// Tasks of the last answer are not done yet.

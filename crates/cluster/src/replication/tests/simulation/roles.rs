@@ -337,26 +337,27 @@ impl Sim {
     fn follow(&mut self, id: i32, leader: i32, leader_epoch: i32) -> Result<(), String> {
         let truncates = self.is_mutated(Mutation::TruncatesToHighWatermark);
         let begins_epoch = self.is_mutated(Mutation::FollowerBeginsEpoch);
-        let now_ms = self.now_ms;
+        let (now_ms, thread) = (self.now_ms, self.next_number());
         let process = self.node(id).process.as_mut().expect("the caller has looked");
-        if process
-            .follows()
-            .is_some_and(|follows| follows.leader_epoch == leader_epoch && follows.leader == leader)
-        {
+        let image = process.image.as_ref().expect("it follows by it");
+        let (is_in_sync, is_complete) = (image.partition.isr.contains(&id), image.is_complete(id));
+        let is_same = |follows: &Follows| follows.leader == leader && follows.is_in_sync == is_in_sync;
+        if process.follows().is_some_and(|follows| follows.leader_epoch == leader_epoch && is_same(follows)) {
             return Ok(());
         }
-        if process.follows().is_none_or(|follows| follows.leader != leader) {
+        if process.follows().is_none_or(|follows| !is_same(follows)) {
             let follows = Follows {
                 leader,
                 leader_epoch,
+                is_in_sync,
                 fetcher: fetcher(id),
+                thread,
                 request: None,
                 is_busy: false,
                 poll_ms: 0,
             };
             process.role = Role::Follows(Box::new(follows));
         }
-        let is_complete = process.image.as_ref().is_some_and(|image| image.is_complete(id));
         let log = process.log.as_mut().expect("it was opened");
         let partition = log.partition().clone();
         if truncates {
@@ -376,7 +377,8 @@ impl Sim {
         let task = follows.fetcher.follow(KEY, leader_epoch, own);
         if let Some(task) = task {
             follows.is_busy = true;
-            self.push(now_ms, Event::Task { node: id, incarnation, task });
+            let thread = follows.thread;
+            self.push(now_ms, Event::Task { node: id, incarnation, thread, task });
         }
         self.poll_fetch(id);
         Ok(())
@@ -419,11 +421,12 @@ impl Sim {
         follows.poll_ms = if has_news { 0 } else { now_ms + 30 };
         let tasks = follows.fetcher.answered(response, now_ms).unwrap_or_default();
         follows.is_busy = !tasks.is_empty();
+        let thread = follows.thread;
         for task in tasks {
             // The thread of the fetcher may be slow.
             let slow_ms = if self.random.random_bool(0.08) { self.random.random_range(0..250) } else { 0 };
             let at = now_ms + self.delay_ms() / 2 + slow_ms;
-            self.push(at, Event::Task { node: id, incarnation, task });
+            self.push(at, Event::Task { node: id, incarnation, thread, task });
         }
         self.poll_fetch(id);
     }
@@ -557,7 +560,12 @@ impl Sim {
         records
     }
 
-    pub(super) fn run_task(&mut self, id: i32, incarnation: u64, task: FetcherTask) -> Result<(), String> {
+    pub(super) fn run_task(
+        &mut self,
+        id: i32,
+        (incarnation, thread): (u64, u64),
+        task: FetcherTask,
+    ) -> Result<(), String> {
         let now_ms = self.now_ms;
         let in_any = self.is_mutated(Mutation::AppendsInAnyEpoch);
         let restarts = self.is_mutated(Mutation::RestartsWhenOutOfRange);
@@ -566,6 +574,7 @@ impl Sim {
         let Some(process) = self.process(id, incarnation) else { return Ok(()) };
         let is_current = process.follows().is_some_and(|follows| follows.leader_epoch == task.leader_epoch);
         let leads = process.leads().is_some();
+        let is_complete = process.image.as_ref().is_some_and(|image| image.is_complete(id));
         let end = process.log.as_ref().map(|log| log_end(log.partition()));
         let outcome = if process.log.is_none() || !is_current && (leads || !in_any) {
             Outcome::Superseded
@@ -573,12 +582,15 @@ impl Sim {
             Outcome::Offline
         } else if let Task::Locate(bound) = task.task {
             self.locate(id, task.leader_epoch, bound)
+        } else if is_sound && matches!(task.task, Task::Lower(_)) && is_complete {
+            Outcome::Superseded
         } else if let Some(end) = end.filter(|end| is_sound && *end != task.end) {
             Outcome::Moved(end)
         } else {
             self.change_log(id, &task)?
         };
-        let Some(follows) = self.process(id, incarnation).and_then(Process::follows) else { return Ok(()) };
+        let follows = self.process(id, incarnation).and_then(Process::follows);
+        let Some(follows) = follows.filter(|follows| follows.thread == thread) else { return Ok(()) };
         let mut next = follows.fetcher.done(&task, outcome, now_ms);
         if let (true, Task::Locate(Bound::Earliest), Outcome::Located(start)) =
             (restarts, &task.task, outcome)
@@ -593,7 +605,7 @@ impl Sim {
         }
         if let Some(task) = next {
             let at = now_ms + self.delay_ms();
-            self.push(at, Event::Task { node: id, incarnation, task });
+            self.push(at, Event::Task { node: id, incarnation, thread, task });
         }
         self.poll_fetch(id);
         Ok(())

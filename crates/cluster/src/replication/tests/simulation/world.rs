@@ -142,6 +142,7 @@ pub(super) enum Event {
     Task {
         node: i32,
         incarnation: u64,
+        thread: u64,
         task: FetcherTask,
     },
     FetchTimeout {
@@ -397,7 +398,9 @@ impl Sim {
                 self.push(at, Event::Tick(id));
                 self.tick(id)
             }
-            Event::Task { node, incarnation, task } => self.run_task(node, incarnation, task),
+            Event::Task { node, incarnation, thread, task } => {
+                self.run_task(node, (incarnation, thread), task)
+            }
             Event::FetchTimeout { node, incarnation, number } => {
                 self.fetch_timed_out(node, incarnation, number);
                 Ok(())
