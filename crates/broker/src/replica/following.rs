@@ -43,7 +43,7 @@ impl Replicas {
         (leader_epoch, end): (i32, LogEnd),
         task: &Task,
     ) -> Outcome {
-        // The end of a replica in sync counts. The driver is about to follow anew.
+        // The end of a replica in sync counts. The driver is about to be replaced.
         if matches!(task, Task::Lower(_)) && partition.leadership().is_complete() {
             return Outcome::Superseded;
         }

@@ -44,7 +44,7 @@ pub(super) struct Leads {
 pub(super) struct Follows {
     pub(super) leader: i32,
     pub(super) leader_epoch: i32,
-    /// A replica is followed anew, by another thread, when it joins those in sync or leaves them.
+    /// Another thread follows for a replica when it joins those in sync or leaves them.
     pub(super) is_in_sync: bool,
     pub(super) fetcher: Fetcher,
     /// Number of the thread. Those before it may have tasks left.
