@@ -89,6 +89,7 @@ fn a_follower_of_a_real_kafka_has_its_log_byte_for_byte() {
     a_reassignment_adds_its_replica_and_removes_it(&cluster);
     a_deleted_topic_is_created_again(&cluster);
     leadership_goes_to_and_fro_and_unreplicated_records_are_truncated(&mut cluster);
+    an_empty_log_begins_where_its_leaders_log_does(&mut cluster);
     cluster.assert_no_errors();
 }
 
@@ -194,6 +195,38 @@ fn leadership_goes_to_and_fro_and_unreplicated_records_are_truncated(cluster: &m
     cluster.node_mut(LEVADA).start();
     await_in_sync(&mut tools, "led", &[KAFKA, LEVADA]);
     await_same_files(cluster, "led-0");
+}
+
+/// The leader loses its log while the follower, whose records were all deleted, is away.
+fn an_empty_log_begins_where_its_leaders_log_does(cluster: &mut Cluster) {
+    let mut tools = cluster.tools(KAFKA);
+    create(cluster, &mut tools, "emptied", &format!("{KAFKA}:{LEVADA}"));
+    for _ in 0..8 {
+        assert_eq!(produce(cluster, "emptied", ALL, b"to be deleted"), NONE);
+    }
+    let file = cluster.node(LEVADA).scratch().join("offsets.json");
+    let partition = r#"{"topic":"emptied","partition":0,"offset":-1}"#;
+    std::fs::write(&file, format!("{{\"version\":1,\"partitions\":[{partition}]}}")).expect("a file");
+    let deleted = tools.run(&format!("DeleteRecordsCommand --offset-json-file {}", file.display()));
+    assert!(deleted.contains("low_watermark: 9"), "{deleted}");
+    for loses_its_log in [false, true] {
+        cluster.node_mut(LEVADA).stop();
+        if loses_its_log {
+            cluster.node_mut(KAFKA).stop();
+            let directory = cluster.node(KAFKA).data().join("emptied-0");
+            std::fs::remove_dir_all(directory).expect("the log of the leader");
+            cluster.node_mut(KAFKA).start();
+            await_leader(cluster, KAFKA, "emptied", b"in the new log");
+            tools = cluster.tools(KAFKA);
+        }
+        for _ in 0..12 {
+            assert_eq!(produce(cluster, "emptied", 1, b"while the follower is away"), NONE);
+        }
+        cluster.node_mut(LEVADA).start();
+        await_in_sync(&mut tools, "emptied", &[KAFKA, LEVADA]);
+        assert_eq!(produce(cluster, "emptied", ALL, b"on both"), NONE);
+        await_same_files(cluster, "emptied-0");
+    }
 }
 
 #[test]
