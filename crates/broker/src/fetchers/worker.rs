@@ -243,6 +243,9 @@ impl Follow {
         let is_request = |task: &FetcherTask| matches!(task.task, Task::Locate(_));
         let (requests, others): (Vec<_>, Vec<_>) = tasks.into_iter().partition(is_request);
         others.into_iter().for_each(|task| self.work(task));
+        if requests.is_empty() {
+            return;
+        }
         let located = self.locate(&requests);
         for (task, outcome) in requests.iter().zip(located) {
             let next = self.fetcher.done(task, outcome, steady_ms());
