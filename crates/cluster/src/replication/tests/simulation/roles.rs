@@ -697,6 +697,8 @@ impl Sim {
         let log = process.log.as_mut().expect("the caller has looked");
         let partition = log.partition().clone();
         let (before, high) = (log_end(&partition), partition.high_watermark());
+        // An empty log has nothing committed to lose.
+        let was_empty = partition.log_start() == before.offset;
         let mut truncate = |to: i64| {
             if to >= before.offset && mutation == Some(Mutation::KeepsEpochAtEnd) {
                 return Ok(before.offset);
@@ -738,9 +740,7 @@ impl Sim {
         let end = log_end(&partition);
         self.figures.truncations += 1;
         self.note(|| format!("node {id}: {:?}: {before:?} -> {end:?}, high watermark {high}", task.task));
-        // An empty log does not show anything.
-        let is_empty = matches!(task.task, Task::Lower(_));
-        if end.offset < high && !is_stale && !is_empty {
+        if end.offset < high && !is_stale && !was_empty {
             return Err(format!(
                 "invariant 2: node {id} cuts at {} what is committed up to {high}",
                 end.offset
