@@ -134,7 +134,7 @@ impl Replicas {
 
     /// Writes the checkpoints if a high watermark has fallen since. With the old one, the log would
     /// open after another crash as if the records that have come there since were committed.
-    /// Blocks, also while another thread writes them for its log and this one's.
+    /// Blocks, also while another thread writes them.
     pub(crate) fn store_fallen_high_watermarks(&self) {
         let mut has_fallen = self.has_fallen.lock();
         if std::mem::take(&mut *has_fallen) {
