@@ -88,8 +88,7 @@ pub(crate) struct Replicas {
     /// Held while checkpoints are written, so that no older one comes later. Hash of the marks of
     /// all partitions that are on the device, if known.
     storing_checkpoint: Mutex<Option<u64>>,
-    /// A high watermark has fallen below the one in the checkpoint. Locked while the checkpoints are
-    /// written because of that.
+    /// A high watermark has fallen below the one in the checkpoint. Locked while that is written.
     has_fallen: Mutex<bool>,
     /// Rounds of housekeeping so far.
     rounds: AtomicUsize,
