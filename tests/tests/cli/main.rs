@@ -1,0 +1,10 @@
+//! The command line, and Kafka's own tools.
+
+mod administration;
+mod command_line;
+mod command_line_changes;
+mod command_line_cluster;
+mod command_line_messages;
+mod command_line_records;
+mod tail_pipe;
+mod tools;

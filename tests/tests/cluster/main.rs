@@ -1,0 +1,16 @@
+//! Brokers of Levada in clusters of a real Kafka's controllers and brokers.
+
+mod cluster;
+mod cluster_quorum;
+mod console_cluster;
+mod controller_listeners;
+mod coordinators_cluster;
+mod delegation_tokens;
+mod footprint_cluster;
+mod forwarding;
+mod member;
+mod quorum;
+mod replacement;
+mod replication;
+mod replication_faults;
+mod replication_moves;

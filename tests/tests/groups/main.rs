@@ -1,0 +1,8 @@
+//! Groups, transactions, and the frameworks that stand on both.
+
+mod connect;
+mod coordinators;
+mod exactly_once;
+mod groups;
+mod streams;
+mod transactions;

@@ -1,0 +1,10 @@
+//! Requests and answers on the wire: every API, honest and hostile clients, and the quick starts.
+
+mod answers;
+mod connections;
+mod features;
+mod hostile;
+mod hostile_requests;
+mod pipelining;
+mod quick_start;
+mod round_trip;
