@@ -60,12 +60,3 @@ pub fn not_run(reason: &str) {
     assert!(!is_ci, "{line} (with CI=true every test has to run)");
     let _ = writeln!(std::io::stderr(), "{line}");
 }
-
-/// The seed of this run: `LEVADA_TEST_SEED`, or a new one. Printed, so that a failure can be
-/// repeated.
-pub fn seed() -> u64 {
-    let given = std::env::var("LEVADA_TEST_SEED").ok();
-    let seed = given.map_or_else(rand::random, |seed| seed.parse().expect("LEVADA_TEST_SEED is a number"));
-    println!("seed: LEVADA_TEST_SEED={seed}");
-    seed
-}

@@ -2,7 +2,10 @@
 //! black-box suites under disturbances.
 //!
 //! `cargo xtask test` runs each of them for seconds; a soak runs each of them for minutes, with
-//! other seeds. It is run before a release.
+//! other seeds. It is run before a release. The head of a test's file describes its long runs
+//! ([`head`]).
+
+mod head;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,124 +16,75 @@ use std::time::Duration;
 use crate::job::{self, Company, Job};
 use crate::suite::{self, CLIENTS, Kind, RELEASE_BUILT, TestBinary};
 
+use head::{Extent, Soak};
+
 /// Minutes for each of them if the command line names none.
 const MINUTES: u64 = 10;
 
 const BUILT: &str = "build of the long tests";
 const SEEDED: &str = "seeds of the fuzz targets";
 const FUZZ_BUILT: &str = "build of the fuzz targets";
+/// The package of the black-box suites.
+const BLACK_BOX: &str = "levada-tests";
 
-/// A long run of a test binary.
-struct Long {
-    package: &'static str,
-    target: &'static str,
-    filter: &'static str,
-    /// A variable that makes it long, or that makes it draw random values; `MINUTES` is replaced by
-    /// the number of minutes.
-    setting: (&'static str, &'static str),
-    /// True if it has to be run again and again to last.
-    is_repeated: bool,
-}
-
-/// Makes each node of a suite a broker in a separate cluster, with this number of controllers.
-const CONTROLLERS: (&str, &str) = ("LEVADA_TEST_CONTROLLERS", "3");
-/// The same for a suite that starts many nodes and measures them.
-const CONTROLLER: (&str, &str) = ("LEVADA_TEST_CONTROLLERS", "1");
-
-const LONG: [Long; 35] = [
-    Long::once("levada-broker", "levada_broker", "crash::seeds_by_hand", ("LEVADA_CRASH_MINUTES", "MINUTES")),
-    Long::again("levada-broker", "levada_broker", "simulation", ("LEVADA_SIMULATION_SEED", "random")),
-    Long::again(
-        "levada-cluster",
-        "levada_cluster",
-        "simulation::histories",
-        ("LEVADA_SIMULATION_SEED", "random"),
-    ),
-    Long::again("levada-log", "model", "", ("LEVADA_MODEL_CASES", "500")),
-    Long::again("levada-log", "compaction", "", ("LEVADA_MODEL_CASES", "500")),
-    Long::again("levada-io", "levada_io", "matrix", ("LEVADA_TEST_MATRIX", "full")),
-    Long::once("levada-broker", "remembered", "", ("LEVADA_SOAK_COUNT", "100000")),
-    Long::once("levada-tests", "exactly_once", "", ("LEVADA_EOS_MINUTES", "MINUTES")),
-    Long::again("levada-tests", "crash", "", ("LEVADA_TEST_ROUNDS", "50")),
-    Long::once("levada-tests", "cluster", "", ("LEVADA_TEST_ROUNDS", "20")),
-    Long::once("levada-tests", "replication_faults", "", ("LEVADA_REPLICATION_MINUTES", "MINUTES")),
-    Long::once("levada-tests", "replication_moves", "large", ("LEVADA_MOVED_GIGABYTES", "20")),
-    Long::once("levada-tests", "replacement", "", ("LEVADA_REPLACEMENT_MINUTES", "MINUTES")),
-    Long::once("levada-tests", "coordinators_cluster", "", ("LEVADA_COORDINATORS_MINUTES", "MINUTES")),
-    Long::again("levada-tests", "quorum", "", ("LEVADA_TEST_ROUNDS", "3")),
-    Long::again("levada-tests", "streams", "", ("LEVADA_TEST_ROUNDS", "20")),
-    Long::again("levada-tests", "connect", "", ("LEVADA_TEST_ROUNDS", "20")),
-    Long::again("levada-tests", "hostile", "mutated_requests", ("LEVADA_TEST_MUTATIONS", "10000")),
-    Long::once("levada-tests", "tail_pipe", "", ("LEVADA_TAIL_MINUTES", "MINUTES")),
-    Long::once("levada-tests", "remembered", "", ("LEVADA_SOAK_COUNT", "10000")),
-    Long::once("levada-tests", "hostile_requests", "", ("LEVADA_HOSTILE_WORLD", "10")),
-    Long::again("levada-tests", "files_hostile", "", ("LEVADA_TEST_HOSTILE", "100000")),
-    Long::again("levada-tests", "files_clients", "mirrors", ("LEVADA_TEST_FILES", "10000")),
-    Long::once("levada-tests", "round_trip", "", CONTROLLERS),
-    Long::once("levada-tests", "groups", "", CONTROLLERS),
-    Long::once("levada-tests", "transactions", "", CONTROLLERS),
-    Long::once("levada-tests", "exactly_once", "", CONTROLLERS),
-    Long::once("levada-tests", "administration", "", CONTROLLERS),
-    Long::once("levada-tests", "configuration", "", CONTROLLERS),
-    Long::once("levada-tests", "tools", "", CONTROLLERS),
-    Long::once("levada-tests", "streams", "", CONTROLLERS),
-    Long::once("levada-tests", "connect", "", CONTROLLERS),
-    Long::once("levada-tests", "features", "", CONTROLLERS),
-    Long::once("levada-tests", "pipelining", "", CONTROLLERS),
-    Long::once("levada-tests", "hostile_requests", "", CONTROLLER),
-];
-
-impl Long {
-    const fn once(
-        package: &'static str,
-        target: &'static str,
-        filter: &'static str,
-        setting: (&'static str, &'static str),
-    ) -> Self {
-        Self { package, target, filter, setting, is_repeated: false }
-    }
-
-    const fn again(
-        package: &'static str,
-        target: &'static str,
-        filter: &'static str,
-        setting: (&'static str, &'static str),
-    ) -> Self {
-        Self { is_repeated: true, ..Self::once(package, target, filter, setting) }
-    }
-
+impl Soak {
     fn is_in_cluster(&self) -> bool {
-        self.setting.0 == CONTROLLERS.0
+        matches!(self.line.extent, Extent::Controllers(_))
+    }
+
+    fn is_black_box(&self) -> bool {
+        self.package == BLACK_BOX
     }
 
     fn name(&self) -> String {
-        let target = if self.target.starts_with("levada_") { self.filter } else { self.target };
-        let place = if self.is_in_cluster() { " in a cluster" } else { "" };
-        format!("{} {target}", self.package).trim_end().to_owned() + place
+        let target = self.target.as_deref().unwrap_or_default();
+        let subject = if self.module.is_empty() { target } else { &self.module };
+        let filter = self.line.filter.as_deref().unwrap_or_default();
+        let place = if self.is_in_cluster() { "in a cluster" } else { "" };
+        let words = [&self.package, subject, filter, place].into_iter().filter(|word| !word.is_empty());
+        words.collect::<Vec<_>>().join(" ")
     }
 
-    /// The job, if this binary has these tests.
-    fn job(&self, binary: &TestBinary, minutes: u64) -> Option<Job> {
-        if (binary.package.as_str(), binary.target.as_str()) != (self.package, self.target)
-            || binary.kind == Kind::Bin
-        {
-            return None;
+    /// The job, by the binary that has its tests.
+    fn job(&self, binaries: &[TestBinary], minutes: u64) -> Result<Job, String> {
+        let is_own = |binary: &&TestBinary| match (&self.target, binary.kind) {
+            _ if binary.package != self.package => false,
+            (Some(target), Kind::Test) => *target == binary.target,
+            (None, Kind::Lib | Kind::Bin) => true,
+            _ => false,
+        };
+        let binary = binaries.iter().find(is_own);
+        let binary = binary.ok_or_else(|| format!("{}: Cargo has built no such tests", self.place))?;
+        let listed = suite::command_of(binary).args(["--list", "--format", "terse"]).output();
+        let listed = listed.map_err(|error| format!("{}: {error}", binary.executable.display()))?;
+        let names = self.tests(&String::from_utf8_lossy(&listed.stdout));
+        if names.is_empty() {
+            return Err(format!("{}: no test of {} has such a name", self.place, self.name()));
         }
-        let (variable, value) = self.setting;
-        let is_timed = value.contains("MINUTES");
-        let value = value.replace("MINUTES", &minutes.to_string());
+        Ok(self.job_of(binary, &names, minutes))
+    }
+
+    /// The names of its tests, from the list of all tests of a binary.
+    fn tests(&self, listed: &str) -> Vec<String> {
+        let module = if self.module.is_empty() { String::new() } else { format!("{}::", self.module) };
+        let filter = self.line.filter.as_deref().unwrap_or_default();
+        let names = listed.lines().filter_map(|line| line.strip_suffix(": test"));
+        let own = names.filter(|name| name.strip_prefix(&module).is_some_and(|rest| rest.contains(filter)));
+        own.map(str::to_owned).collect()
+    }
+
+    fn job_of(&self, binary: &TestBinary, names: &[String], minutes: u64) -> Job {
+        let (variable, value) = self.line.extent.setting(minutes);
         let mut command = suite::command_of(binary);
-        command.env(variable, &value).arg("--nocapture");
-        if !self.filter.is_empty() {
-            command.arg(self.filter);
-        }
-        if self.is_in_cluster() || self.target == "replication_faults" {
+        command.env(variable, &value).args(["--nocapture", "--exact"]).args(names);
+        if self.is_black_box() {
             // Several clusters at a time are more than a small machine has room for.
             command.arg("--test-threads=1");
         }
-        let target = match binary.kind {
-            Kind::Test => format!("--test {}", self.target),
-            _ => "--lib".to_owned(),
+        let target = match (&self.target, binary.kind) {
+            (Some(target), _) => format!("--test {target}"),
+            (None, Kind::Bin) => "--bins".to_owned(),
+            (None, _) => "--lib".to_owned(),
         };
         let again = format!(
             "{variable}={value} cargo test --profile soak --package {} {target} -- --nocapture",
@@ -138,12 +92,13 @@ impl Long {
         );
         let mut job = Job::new(self.name(), Company::Shared, command, again);
         let time = Duration::from_secs(60 * minutes);
-        if self.is_repeated {
+        if self.line.is_repeated {
             job = job.lasting(time);
-        } else if is_timed {
-            job = job.taking(time);
+        } else if let Extent::Lasts(_) = self.line.extent {
+            // Each test lasts for the time, one after the other in the worst case.
+            job = job.taking(time * u32::try_from(names.len()).unwrap_or(u32::MAX));
         }
-        Some(if self.package == "levada-tests" { job.after(&[RELEASE_BUILT, CLIENTS]) } else { job })
+        if self.is_black_box() { job.after(&[RELEASE_BUILT, CLIENTS]) } else { job }
     }
 }
 
@@ -151,15 +106,15 @@ impl Long {
 /// each.
 pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<(), String> {
     let (minutes, words) = parse(arguments)?;
-    let is_wanted =
-        move |name: &str| words.is_empty() || words.iter().any(|word| name.contains(word.as_str()));
+    let is_wanted = |name: &str| words.is_empty() || words.iter().any(|word| name.contains(word.as_str()));
     let (mut jobs, fuzz) = (Vec::new(), fuzz_jobs(root, minutes, &is_wanted)?);
-    let wanted = LONG.iter().filter(|long| is_wanted(&long.name()));
-    let packages: BTreeSet<&str> = wanted.map(|long| long.package).collect();
+    let mut soaks = head::soaks(root)?;
+    soaks.retain(|soak| is_wanted(&soak.name()));
+    let packages: BTreeSet<String> = soaks.iter().map(|soak| soak.package.clone()).collect();
     if packages.is_empty() && fuzz.is_empty() {
         return Err("no long test has such a name".to_owned());
     }
-    if packages.contains("levada-tests") {
+    if packages.contains(BLACK_BOX) {
         jobs.extend([suite::release_build(root), suite::own(root, CLIENTS, "deps")?]);
     }
     if !packages.is_empty() {
@@ -167,10 +122,7 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<(), String> {
         packages.iter().for_each(|package| build.extend(["--package", package]));
         let follow = move |output: &str| {
             let binaries = suite::binaries(output)?;
-            let wanted = LONG.iter().filter(|long| is_wanted(&long.name()));
-            Ok(wanted
-                .filter_map(|long| binaries.iter().find_map(|binary| long.job(binary, minutes)))
-                .collect())
+            soaks.iter().map(|soak| soak.job(&binaries, minutes)).collect()
         };
         jobs.push(suite::cargo_job(root, Company::Build, BUILT, &build).then(Box::new(follow)));
     }

@@ -32,8 +32,6 @@ mod replay;
 mod replica;
 mod request_memory;
 pub mod security;
-#[cfg(test)]
-mod seeds;
 pub mod server;
 mod shutdown;
 mod stats;

@@ -1,6 +1,7 @@
 //! Everything that clients make the coordinators remember is forgotten again: each kind is made and
 //! abandoned many times, then time passes, and neither entries nor memory are left.
-//! `LEVADA_SOAK_COUNT` sets how many times; 5000 unless set.
+//!
+//! Soak: scale 20
 
 use std::alloc::System;
 use std::collections::VecDeque;
@@ -21,6 +22,7 @@ use levada_broker::txn::coordinator::ListFilter as TxnFilter;
 use levada_broker::txn::event::{Action as TxnAction, Event as TxnEvent, MarkerResult, TopicPartition, Work};
 use levada_broker::txn::request::{AddRequest, InitRequest, Protocol as TxnProtocol};
 use levada_broker::txn::{Coordinator as Txns, Outcome as TxnOutcome, Ticket as TxnTicket, TxnConfig};
+use levada_testing::scaled;
 use levada_wire::Uuid;
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 
@@ -40,9 +42,9 @@ const FIRST: usize = 1_100;
 /// compiled expression.
 const ALL_DIGITS: &str = "0123456789";
 
+/// Number of things of each kind that are measured.
 fn count() -> usize {
-    let count = std::env::var("LEVADA_SOAK_COUNT").ok();
-    count.map_or(5_000, |count| count.parse().expect("LEVADA_SOAK_COUNT is a number"))
+    scaled(5_000)
 }
 
 fn live_bytes() -> usize {

@@ -2,6 +2,8 @@
 //! with many members. Without them, no request shows what it costs to look at each of them, or at
 //! all of them again for each of its entries.
 
+use levada_testing::scaled;
+
 use super::{CROWD, KNOWN};
 use crate::raw::{Connection, Decoder, Encoder};
 
@@ -12,10 +14,9 @@ const GROUPS: usize = 100;
 /// Members of [`CROWD`], a consumer group.
 const MEMBERS: usize = 20;
 
-/// The numbers above, times `LEVADA_HOSTILE_WORLD` if it is set.
+/// One of the numbers above, times the scale of the tests if that is above 1.
 fn number(least: usize) -> usize {
-    let factor = std::env::var("LEVADA_HOSTILE_WORLD").ok();
-    least * factor.map_or(1, |factor| factor.parse().expect("LEVADA_HOSTILE_WORLD is a number"))
+    scaled(least).max(least)
 }
 
 /// A name that distinct names of requests begin with.

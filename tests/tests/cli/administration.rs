@@ -1,5 +1,7 @@
 //! Kafka's own administration tools against the broker: they can read back each change that they
 //! made.
+//!
+//! Soak: controllers 3
 
 use std::time::Duration;
 

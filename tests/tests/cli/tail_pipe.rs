@@ -1,6 +1,7 @@
 //! `tail -F app.log | levada produce logs` and `levada consume logs -G readers` run while the
-//! broker is restarted again and again: no line is lost, none is shown twice. `LEVADA_TAIL_MINUTES`
-//! makes it last.
+//! broker is restarted again and again: no line is lost, none is shown twice.
+//!
+//! Soak: lasts 30 s
 
 use std::fs::File;
 use std::io::Write as _;
@@ -8,11 +9,14 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use levada_testing::long_run;
 use levada_tests::node::Kind;
 use levada_tests::tool::Conversation;
 use levada_tests::{Node, await_some, paths, process};
 use rustix::process::Signal;
 
+/// Duration of a long run for each unit of its scale. A short run waits for nothing between restarts.
+const LONG_RUN: Duration = Duration::from_secs(30);
 /// Restarts of one run.
 const RESTARTS: u32 = 10;
 /// Lines written at once.
@@ -95,9 +99,7 @@ fn no_line_is_lost_or_shown_twice_across_restarts() {
         println!("left out: a promise of Levada's alone");
         return;
     }
-    let minutes: f64 =
-        std::env::var("LEVADA_TAIL_MINUTES").map_or(0.0, |text| text.parse().expect("a number"));
-    let between = Duration::from_secs_f64(minutes * 60.0 / f64::from(RESTARTS));
+    let between = long_run(LONG_RUN).unwrap_or_default() / RESTARTS;
     let mut node = Node::started();
     node.levada("topic create logs --partitions 3").run();
     let file = node.scratch().join("app.log");

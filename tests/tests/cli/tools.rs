@@ -1,5 +1,7 @@
 //! Kafka's own tools give Levada's users the same answers as Kafka's: transcripts of a real Kafka
 //! are replayed.
+//!
+//! Soak: controllers 3
 
 use levada_tests::node::Kind;
 use levada_tests::{Node, transcript};

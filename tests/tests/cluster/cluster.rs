@@ -1,12 +1,15 @@
 //! A broker of Levada with two brokers of a real Kafka and three controllers.
 //!
 //! One test: five JVMs take longer to start than all of it to run. Its steps print their names.
+//!
+//! Soak: scale 20
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use levada_testing::scaled;
 use levada_tests::cluster::{CONTROLLER, Discovery, KAFKA, LEVADA, LIMIT, Shape, Tools};
 use levada_tests::node::Kind;
 use levada_tests::raw::{self, Batch, Connection};
@@ -259,7 +262,7 @@ fn a_killed_broker_loses_nothing(cluster: &mut Cluster, tools: &mut Tools) {
     };
     let mut loads: Vec<_> = topics.iter().zip(&journals).map(load).collect();
     loads.iter_mut().for_each(progress);
-    let rounds = std::env::var("LEVADA_TEST_ROUNDS").map_or(1, |given| given.parse().expect("a number"));
+    let rounds = scaled(1_u32);
     let (mut round, mut best) = (0, Duration::MAX);
     // The best of a few rounds: other processes can only delay.
     while round < rounds || (best > IN_SERVICE && round < rounds + 2) {

@@ -6,21 +6,23 @@
 //! time, and no acknowledged offset is lost. After each move the tools of Kafka and of Levada read
 //! each record of the internal topics back from the replica of each broker.
 //!
-//! Each broker is killed once. `LEVADA_COORDINATORS_MINUTES=60` makes it last, with 20
-//! transactional writers, 50 groups, and a Kafka Streams application that must count each word
-//! once, and faults in an order that follows from the seed.
+//! Each broker is killed once. A long run has 20 transactional writers, 50 groups, a Kafka Streams
+//! application that must count each word once, and faults in an order that follows from the seed.
+//!
+//! Soak: lasts 30 s
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use levada_testing::{long_run, seed};
 use levada_tests::cluster::{CONTROLLER, Discovery, KAFKA, LEVADA, LIMIT, Shape, Tools};
 use levada_tests::ledger::{self, Outcome};
 use levada_tests::replicas::{self, Batch};
 use levada_tests::tool::Conversation;
 use levada_tests::words::{self, Words};
-use levada_tests::{Cluster, Tool, await_some, internal, seed};
+use levada_tests::{Cluster, Tool, await_some, internal};
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
@@ -29,6 +31,8 @@ const PARTITIONS: i32 = 3;
 const OLD_COPY: &str = "copied-old";
 const NEW_COPY: &str = "copied-new";
 const TOPICS: [&str; 3] = ["input", OLD_COPY, NEW_COPY];
+/// Duration of a long run for each unit of its scale.
+const LONG_RUN: Duration = Duration::from_secs(30);
 /// Time after which a topic without progress is worth a look. It is longer than each timeout of the
 /// clients and of the brokers.
 const PATIENCE: Duration = Duration::from_secs(45);
@@ -61,14 +65,12 @@ struct Streams {
 
 #[test]
 fn each_record_exactly_once_wherever_the_coordinators_are() {
-    let minutes = std::env::var("LEVADA_COORDINATORS_MINUTES").ok();
-    let minutes: Option<u64> =
-        minutes.map(|given| given.parse().expect("LEVADA_COORDINATORS_MINUTES is a number"));
-    let mut stage = if minutes.is_some() { Stage::set(19, 50) } else { Stage::set(1, 3) };
-    stage.streams = minutes.map(|_| Streams::set(&mut stage));
+    let time = long_run(LONG_RUN);
+    let mut stage = if time.is_some() { Stage::set(19, 50) } else { Stage::set(1, 3) };
+    stage.streams = time.map(|_| Streams::set(&mut stage));
     let brokers = stage.cluster.brokers();
     stage.progress();
-    match minutes {
+    match time {
         None => {
             for (turn, broker) in brokers.iter().enumerate() {
                 stage.move_leaders(turn + 1);
@@ -77,9 +79,9 @@ fn each_record_exactly_once_wherever_the_coordinators_are() {
                 stage.kill(*broker);
             }
         }
-        Some(minutes) => {
+        Some(time) => {
             let (start, mut plan) = (Instant::now(), StdRng::seed_from_u64(seed()));
-            while start.elapsed() < Duration::from_secs(60 * minutes) {
+            while start.elapsed() < time {
                 stage.move_leaders(plan.random_range(0..brokers.len()));
                 stage.progress();
                 stage.read_back();

@@ -1,6 +1,8 @@
 //! The state machines of the crate `cluster` one by one against a real Kafka controller, each with
 //! a thread and a blocking connection of its own. The suites `member` and `cluster…` have them
 //! together, as the binary drives them.
+//!
+//! Soak: scale 3, repeated
 
 use std::collections::BTreeSet;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
@@ -15,6 +17,7 @@ use levada_cluster::lifecycle::{
 };
 use levada_cluster::observer::{MetadataRecord, Observer, ObserverAction, ObserverConfig, ObserverEvent};
 use levada_cluster::{Directories, ProducerIds, Quorum, Target};
+use levada_testing::scaled;
 use levada_tests::cluster::{Discovery, Shape};
 use levada_tests::node::{Kind, free_port};
 use levada_tests::{Cluster, Node, Tool, await_some};
@@ -463,7 +466,7 @@ fn each_controller_is_killed_in_turn_and_the_broker_stays() {
     await_report(&reports, &LifecycleAction::CaughtUp);
     broker.send(LifecycleEvent::Ready);
     await_report(&reports, &LifecycleAction::Unfenced);
-    let rounds = std::env::var("LEVADA_TEST_ROUNDS").map_or(1, |given| given.parse().expect("a number"));
+    let rounds = scaled(1_u32);
     for _ in 0..rounds {
         let mut killed = BTreeSet::new();
         while killed.len() < 3 {

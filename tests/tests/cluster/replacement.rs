@@ -2,12 +2,15 @@
 //! write, read and commit: one by one on the same directories, or by new brokers that get all
 //! replicas.
 //!
-//! `LEVADA_REPLACEMENT_MINUTES=60` repeats each test for this time.
+//! A long run repeats each test for its time.
+//!
+//! Soak: lasts 30 s
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use levada_testing::long_run;
 use levada_tests::cluster::{CONTROLLER, Discovery, KAFKA, LEVADA, LIMIT, Shape, Tools};
 use levada_tests::journal::{self, Entry};
 use levada_tests::node::Kind;
@@ -15,6 +18,8 @@ use levada_tests::tool::Conversation;
 use levada_tests::{Cluster, Tool, await_some, replicas};
 use serde_json::json;
 
+/// Duration of a long run for each unit of its scale.
+const LONG_RUN: Duration = Duration::from_secs(30);
 const TOPIC: &str = "replaced";
 const PARTITIONS: i32 = 6;
 /// Records of the producer in a second.
@@ -77,12 +82,6 @@ struct Replacement {
     produced: u64,
 }
 
-fn minutes() -> Option<Duration> {
-    let given = std::env::var("LEVADA_REPLACEMENT_MINUTES").ok()?;
-    let minutes: u64 = given.parse().expect("LEVADA_REPLACEMENT_MINUTES is a number");
-    Some(Duration::from_secs(60 * minutes))
-}
-
 #[test]
 fn each_broker_of_kafka_is_replaced_by_levada_on_its_directory_and_back() {
     let mut stage = Stage::set(0);
@@ -92,7 +91,7 @@ fn each_broker_of_kafka_is_replaced_by_levada_on_its_directory_and_back() {
         for kind in [Kind::Levada, Kind::Kafka] {
             all.extend(brokers.iter().map(|broker| stage.replace(*broker, kind)));
         }
-        if minutes().is_none_or(|limit| stage.start.elapsed() > limit) {
+        if long_run(LONG_RUN).is_none_or(|limit| stage.start.elapsed() > limit) {
             break;
         }
     }
@@ -107,7 +106,7 @@ fn three_new_brokers_of_levada_get_all_replicas_of_kafkas_and_hand_them_back() {
     loop {
         stage.exchange(&kafka, &levada);
         stage.exchange(&levada, &kafka);
-        if minutes().is_none_or(|limit| stage.start.elapsed() > limit) {
+        if long_run(LONG_RUN).is_none_or(|limit| stage.start.elapsed() > limit) {
             break;
         }
     }

@@ -4,22 +4,27 @@
 //!
 //! The last broker has a network of its own where the machine has network namespaces and the test
 //! runs as root. Each test has each fault once, and one cut of the network.
-//! `LEVADA_REPLICATION_MINUTES=60` makes each of them last, with faults in an order that follows
+//! In a long run each of them lasts for the time of the run, with faults in an order that follows
 //! from the seed, under 50 MB/s. Retention then bounds the disk space, and a consumer compares the
 //! records as they come.
+//!
+//! Soak: lasts 30 s
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use levada_testing::{is_long, long_run, seed};
 use levada_tests::cluster::{CONTROLLER, Cut, Discovery, KAFKA, LEVADA, LIMIT, Shape, Tools};
 use levada_tests::tool::Conversation;
-use levada_tests::{Cluster, Tool, await_some, journal, not_run, replicas, seed};
+use levada_tests::{Cluster, Tool, await_some, journal, not_run, replicas};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
 const TOPIC: &str = "replicated";
 const PARTITIONS: i32 = 3;
+/// Duration of a long run for each unit of its scale.
+const LONG_RUN: Duration = Duration::from_secs(30);
 /// Time in which a recovered broker is back in all sets of replicas in sync, in a long run.
 const RECOVERY: Duration = Duration::from_secs(30);
 /// Time without a fault after each fault of a long run. No replica may leave those in sync in it.
@@ -93,14 +98,9 @@ fn three_brokers_of_levada() {
 /// Only a long run has time for a third cluster.
 #[test]
 fn one_broker_of_kafka_and_two_of_levada() {
-    if minutes().is_some() {
+    if is_long() {
         endure(1, 2, Cut::Both);
     }
-}
-
-fn minutes() -> Option<u64> {
-    let given = std::env::var("LEVADA_REPLICATION_MINUTES").ok()?;
-    Some(given.parse().expect("LEVADA_REPLICATION_MINUTES is a number"))
 }
 
 /// Runs a cluster under faults; a short run has one cut of the network.
@@ -117,15 +117,15 @@ fn endure(kafka: i32, levada: i32, cut: Cut) {
         2 => Fault::CutOff(Cut::Outbound),
         _ => Fault::Lossy,
     };
-    match minutes() {
+    match long_run(LONG_RUN) {
         None => {
             let cut = stage.apart.map(|_| Fault::CutOff(cut));
             short.chain(cut).for_each(|fault| stage.bear(fault));
         }
-        Some(minutes) => {
+        Some(time) => {
             let mut plan = StdRng::seed_from_u64(seed());
             let start = Instant::now();
-            while start.elapsed() < Duration::from_secs(60 * minutes) {
+            while start.elapsed() < time {
                 let broker = brokers[plan.random_range(0..brokers.len())];
                 let kinds = if stage.apart.is_some() { 6 } else { 4 };
                 stage.bear(match plan.random_range(0..kinds) {
@@ -171,7 +171,7 @@ impl Stage {
         {
             cluster = cluster.option(first, key, value);
         }
-        let is_long = minutes().is_some();
+        let is_long = is_long();
         if is_long {
             for role in [KAFKA, LEVADA] {
                 cluster = cluster.option(role, "log.retention.check.interval.ms", "5000");
@@ -317,7 +317,7 @@ impl Stage {
             let directory = |id: i32| (id, self.cluster.node(id).data().join(format!("{TOPIC}-{partition}")));
             let directories: Vec<_> = self.cluster.brokers().into_iter().map(directory).collect();
             let paths: Vec<_> = directories.iter().map(|(id, path)| (*id, path.as_path())).collect();
-            let start = if minutes().is_some() { replicas::common_start(&paths) } else { 0 };
+            let start = if is_long() { replicas::common_start(&paths) } else { 0 };
             let differences = replicas::differences_since(start, &paths).into_iter();
             complaints.extend(differences.map(|difference| format!("partition {partition}, {difference}")));
         }

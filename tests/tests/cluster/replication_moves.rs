@@ -1,13 +1,16 @@
 //! Replicas that move between brokers of a real Kafka and of Levada, with throttles and without,
 //! leaders that are elected uncleanly, and consumers that read from the replica in their rack.
-//! `LEVADA_MOVED_GIGABYTES=20` also moves a topic of this size there and back, and needs twice the
-//! disk space.
+//! From scale 10 on, a topic with a gigabyte for each unit of the scale also moves there and back,
+//! and needs twice the disk space.
+//!
+//! Soak: scale 20, filter large
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use levada_testing::{scale, scaled};
 use levada_tests::cluster::{CONTROLLER, Cluster, Discovery, KAFKA, LEVADA, LIMIT, Shape, Tools};
 use levada_tests::node::Kind;
 use levada_tests::{Tool, await_some, replicas};
@@ -26,6 +29,10 @@ const ANSWER: f64 = 1_100_000.0;
 
 /// Throttle of a large topic in bytes per second.
 const LARGE_RATE: u64 = 50_000_000;
+
+/// Scale from which the large topic moves: with fewer gigabytes the time of a move does not depend
+/// on the throttle alone.
+const SCALE_LARGE: f64 = 10.0;
 
 struct Stage {
     cluster: Cluster,
@@ -57,8 +64,10 @@ fn replicas_of_levada_and_of_kafka_take_each_others_place() {
 /// time.
 #[test]
 fn a_large_topic_moves_to_levada_and_back_at_the_throttle() {
-    let Ok(gigabytes) = std::env::var("LEVADA_MOVED_GIGABYTES") else { return };
-    let gigabytes: usize = gigabytes.parse().expect("LEVADA_MOVED_GIGABYTES is a number");
+    if scale() < SCALE_LARGE {
+        return;
+    }
+    let gigabytes: usize = scaled(1);
     let mut stage = Stage::set();
     stage.create("large", &[KAFKA], 1 << 28);
     stage.fill_large("large", gigabytes * 100_000);

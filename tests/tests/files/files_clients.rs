@@ -1,4 +1,6 @@
 //! `levada files` and the clients that people use: curl, wget, a browser.
+//!
+//! Soak: scale 1, repeated, filter mirrors
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -6,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use levada_testing::scaled;
 use levada_tests::Tool;
 use levada_tests::files::FileServer;
 
@@ -40,7 +43,7 @@ fn content(index: usize, version: u8) -> Vec<u8> {
 
 #[test]
 fn wget_mirrors_a_tree_while_its_files_are_replaced() {
-    let count = std::env::var("LEVADA_TEST_FILES").map_or(10_000, |count| count.parse().expect("a number"));
+    let count = scaled(10_000);
     let name = |index: usize| format!("d{}/e {}/f&{index}.bin", index % 5, index % 3);
     let server = FileServer::start(&["--listing"], |root| {
         for index in 0..count {

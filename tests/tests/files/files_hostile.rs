@@ -1,10 +1,12 @@
 //! `levada files` and clients that mean harm: paths that lead out of the directory, and requests
 //! that two parsers understand differently.
+//!
+//! Soak: scale 2, repeated
 
 use std::fs;
 
+use levada_testing::{scaled, seed};
 use levada_tests::files::{Client, FileServer};
-use levada_tests::seed;
 
 /// Numbers that look random, the same for the same seed.
 struct Numbers(u64);
@@ -20,10 +22,8 @@ impl Numbers {
     }
 }
 
-/// Attempts of each test: 50 000, 100 000 in all, or as many as `LEVADA_TEST_HOSTILE` says.
-fn attempts() -> usize {
-    std::env::var("LEVADA_TEST_HOSTILE").map_or(50_000, |count| count.parse().expect("a number"))
-}
+/// Attempts of each test.
+const ATTEMPTS: usize = 50_000;
 
 const PARTS: [&str; 16] = [
     "..",
@@ -54,7 +54,7 @@ fn hostile_paths_leave_the_directory_by_no_way() {
     });
     let mut numbers = Numbers(seed());
     let mut client = server.connect();
-    for _ in 0..attempts() {
+    for _ in 0..scaled(ATTEMPTS) {
         let path: String = (0..=numbers.below(6)).map(|_| format!("/{}", numbers.one(&PARTS))).collect();
         let last = if numbers.below(2) == 0 { "/secret" } else { "" };
         client.say(format!("GET {path}{last} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes());
@@ -117,7 +117,7 @@ fn a_request_in_a_body_is_never_answered() {
         fs::write(root.join("smuggled"), "not asked for").expect("a file");
     });
     let mut numbers = Numbers(seed());
-    for _ in 0..attempts() {
+    for _ in 0..scaled(ATTEMPTS) {
         let body = format!("{}{SMUGGLED}", numbers.one(&BODIES));
         let mut framing = numbers.one(&FRAMINGS).replace('N', &body.len().to_string());
         if numbers.below(3) == 0 {

@@ -1,5 +1,8 @@
 //! Kafka Connect, distributed, carries the lines of a file into a topic and on into another file,
 //! while its worker and the broker are killed.
+//!
+//! Soak: scale 5, repeated
+//! Soak: controllers 3
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -7,13 +10,15 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use levada_testing::{scaled, seed};
 use levada_tests::node::free_port;
 use levada_tests::tool::Conversation;
-use levada_tests::{Node, Tool, await_some, http, seed};
+use levada_tests::{Node, Tool, await_some, http};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use serde_json::{Value, json};
 
+const CRASHES: usize = 4;
 const LIMIT: Duration = Duration::from_secs(120);
 
 struct Scene {
@@ -168,16 +173,10 @@ fn carried(node: &Node) -> String {
     kcat.args(["-X", "isolation.level=read_committed"]).run().stdout
 }
 
-/// `LEVADA_TEST_ROUNDS` crashes, or a few.
-fn rounds() -> usize {
-    let given = std::env::var("LEVADA_TEST_ROUNDS").ok();
-    given.map_or(4, |rounds| rounds.parse().expect("LEVADA_TEST_ROUNDS is a number"))
-}
-
 #[test]
 fn lines_are_carried_once_into_the_topic_and_at_least_once_out_of_it() {
     let mut scene = Scene::set(StdRng::seed_from_u64(seed()));
-    for _ in 0..rounds() {
+    for _ in 0..scaled(CRASHES) {
         scene.go_on();
         scene.crash();
     }

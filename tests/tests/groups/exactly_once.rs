@@ -4,21 +4,25 @@
 //! read and copied exactly once, in order, and no other.
 //!
 //! Python's clients use the first transaction protocol and the classic group protocol, Java's the
-//! second and the new one. `LEVADA_EOS_MINUTES=30` sets the duration. The plan of faults follows
-//! from the seed.
+//! second and the new one. The plan of faults follows from the seed.
+//!
+//! Soak: lasts 30 s
+//! Soak: controllers 3
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use levada_testing::{lasting, seed};
 use levada_tests::ledger::{self, Outcome};
 use levada_tests::tool::Conversation;
-use levada_tests::{Node, Tool, await_some, process, seed};
+use levada_tests::{Node, Tool, await_some, process};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use rustix::process::Signal;
 
 const PARTITIONS: &str = "3";
-const SHORT_RUN: Duration = Duration::from_secs(30);
+/// Duration at scale 1.
+const RUN: Duration = Duration::from_secs(30);
 /// Long enough for a session and a transaction to time out several times over.
 const LIMIT: Duration = Duration::from_secs(120);
 /// Records read of each topic before the next fault.
@@ -221,10 +225,7 @@ fn path(node: &Node, name: &str) -> String {
 
 #[test]
 fn each_record_exactly_once_whatever_goes_wrong() {
-    let minutes = std::env::var("LEVADA_EOS_MINUTES").ok();
-    let duration = minutes.map_or(SHORT_RUN, |minutes| {
-        Duration::from_secs(60 * minutes.parse::<u64>().expect("LEVADA_EOS_MINUTES is a number"))
-    });
+    let duration = lasting(RUN);
     let node = Node::new()
         .option("transaction.abort.timed.out.transaction.cleanup.interval.ms", "500")
         .option("group.initial.rebalance.delay.ms", "0")

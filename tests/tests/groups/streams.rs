@@ -1,15 +1,20 @@
 //! A Kafka Streams application counts words exactly once, while it and the broker are killed.
+//!
+//! Soak: scale 4, repeated
+//! Soak: controllers 3
 
 use std::time::Duration;
 
+use levada_testing::{scaled, seed};
 use levada_tests::tool::Conversation;
 use levada_tests::words::{self, Words};
-use levada_tests::{Node, Tool, await_some, process, seed};
+use levada_tests::{Node, Tool, await_some, process};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use rustix::process::Signal;
 
 const LIMIT: Duration = Duration::from_secs(120);
+const CRASHES: usize = 5;
 
 /// A broker, an application that counts, and a writer of words.
 struct Scene {
@@ -129,16 +134,10 @@ fn start(node: &Node, state: &str) -> Conversation {
     tool.spawn()
 }
 
-/// `LEVADA_TEST_ROUNDS` crashes, or a few.
-fn rounds() -> usize {
-    let given = std::env::var("LEVADA_TEST_ROUNDS").ok();
-    given.map_or(5, |rounds| rounds.parse().expect("LEVADA_TEST_ROUNDS is a number"))
-}
-
 #[test]
 fn words_are_counted_once_through_crashes_of_broker_and_application() {
     let mut scene = Scene::set(seed());
-    for _ in 0..rounds() {
+    for _ in 0..scaled(CRASHES) {
         scene.go_on();
         scene.crash();
     }

@@ -1,9 +1,12 @@
 //! A transactional producer continues through two crashes of the broker; readers of committed
 //! records see the records that it committed, each once, and nothing that it aborted.
+//!
+//! Soak: controllers 3
 
 use std::time::Duration;
 
-use levada_tests::{Node, Tool, seed};
+use levada_testing::seed;
+use levada_tests::{Node, Tool};
 
 const PARTITIONS: &str = "3";
 const ROUNDS: &str = "60";

@@ -1,5 +1,7 @@
 //! The broker's keys: Kafka's own table, the keys that a broker lists, and keys that turn a feature
 //! off.
+//!
+//! Soak: controllers 3
 
 use std::collections::BTreeSet;
 use std::fs;

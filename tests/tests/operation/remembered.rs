@@ -1,10 +1,12 @@
 //! State that clients create in the broker through a socket and then abandon: connections, halves
 //! of requests and of authentications, waiting fetches, fetch sessions, idempotent producers.
-//! Repeated rounds do not leave ever more memory in use. `LEVADA_SOAK_COUNT` sets the number of
-//! each kind in a round; 1000 unless set.
+//! Repeated rounds do not leave ever more memory in use.
+//!
+//! Soak: scale 10
 
 use std::time::Duration;
 
+use levada_testing::scaled;
 use levada_tests::node::Kind;
 use levada_tests::raw::{self, Batch, Connection, Decoder, Encoder};
 use levada_tests::{Node, await_some, process};
@@ -16,9 +18,9 @@ const KEPT_MAX: u64 = 6 << 20;
 const ROUNDS_MAX: usize = 6;
 const SOON: Duration = Duration::from_secs(60);
 
+/// Number of things of each kind in a round.
 fn count() -> i64 {
-    let count = std::env::var("LEVADA_SOAK_COUNT").ok();
-    count.map_or(1_000, |count| count.parse().expect("LEVADA_SOAK_COUNT is a number"))
+    i64::from(scaled(1_000_u32))
 }
 
 /// A broker with short expiration times, and its listener with SASL.

@@ -1,8 +1,8 @@
 //! The cost of the costliest requests of a megabyte, for every API and version: memory, processor
 //! time, bytes of answer, and how long somebody else waits who produces meanwhile. The figures are
 //! bounded, and stand in docs/operating/hostile-requests.md, which `LEVADA_BLESS=1` writes again.
-//! `LEVADA_TEST_APIS=3,24` measures these alone, and `LEVADA_HOSTILE_WORLD=10` a broker with ten
-//! times as many topics, groups and members.
+//! `LEVADA_TEST_APIS=3,24` measures these alone. At scale 10 the broker has ten times as many topics,
+//! groups and members.
 //!
 //! With `LEVADA_TEST_CONTROLLERS=1` the broker is one of a cluster, and the same bounds hold for
 //! requests that it forwards. The page has the figures of a broker that is its own controller.
@@ -11,6 +11,9 @@
 //! again with a broker that has just started, a few times, and the smallest counts. The time of the
 //! shard's thread says how long a request can hold up others at most, whatever else the machine
 //! does.
+//!
+//! Soak: scale 10
+//! Soak: controllers 1
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs;
@@ -19,6 +22,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use levada_testing::is_long;
 use levada_tests::hostile::{KNOWN, Layout, REQUEST_BYTES, Shape, layouts, shapes, world};
 use levada_tests::node::Kind;
 use levada_tests::raw::{self, Batch, Connection, Decoder, Encoder, Outcome};
@@ -369,10 +373,10 @@ fn is_debug() -> bool {
     paths::binary().components().any(|part| part.as_os_str() == "debug")
 }
 
-/// True if all shapes are measured: for the page, and in a soak. Otherwise the telling ones are,
+/// True if all shapes are measured: for the page, and in a long run. Otherwise the telling ones are,
 /// and those that the page names.
 fn is_thorough() -> bool {
-    ["LEVADA_BLESS", "LEVADA_HOSTILE_WORLD"].iter().any(|name| std::env::var_os(name).is_some())
+    is_long() || std::env::var_os("LEVADA_BLESS").is_some()
 }
 
 /// The part of the page about an API: it names the shapes that cost most when all were measured.

@@ -1,5 +1,7 @@
 //! Records of any client are read back by any client, byte for byte: keys, values, headers,
 //! timestamps, in all compression types.
+//!
+//! Soak: controllers 3
 
 use std::path::Path;
 use std::time::Instant;

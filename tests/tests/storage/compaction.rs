@@ -6,8 +6,9 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
+use levada_testing::seed;
 use levada_tests::node::Kind;
-use levada_tests::{Node, Tool, await_some, seed};
+use levada_tests::{Node, Tool, await_some};
 
 const LIMIT: Duration = Duration::from_secs(60);
 

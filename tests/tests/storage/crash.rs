@@ -1,14 +1,17 @@
 //! kill -9 during a produce load, repeatedly: acknowledged records stay, and an idempotent producer
 //! continues without an error.
+//!
+//! Soak: scale 2.5, repeated, filter crashes_under_load
 
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
+use levada_testing::{scaled, seed};
 use levada_tests::node::Kind;
 use levada_tests::raw::{self, Batch, Connection};
-use levada_tests::{Node, Tool, await_some, journal, seed};
+use levada_tests::{Node, Tool, await_some, journal};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
@@ -33,12 +36,12 @@ fn complaints(node: &Node, topic: &str, acknowledged: &Path, idempotent: bool) -
 }
 
 #[test]
-fn twenty_crashes_under_load() {
+fn crashes_under_load() {
     let mut node = Node::new().option("log.segment.bytes", "1048576");
     let mut random = StdRng::seed_from_u64(seed());
     // A real Kafka takes seconds to restart; as a reference a few rounds are enough.
-    let few = if node.kind() == Kind::Levada { 20 } else { 3 };
-    let rounds = std::env::var("LEVADA_TEST_ROUNDS").map_or(few, |given| given.parse().expect("a number"));
+    let few = if node.kind() == Kind::Levada { 20_u32 } else { 3 };
+    let rounds = scaled(few);
     node.start();
     let topics = ["idempotent", "plain"];
     for topic in topics {

@@ -1,10 +1,10 @@
-//! Arguments, and the list of long tests.
+//! Arguments, lines in the heads of test files, and the long runs of this tree.
 
-use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use super::{Kind, LONG, MINUTES, TestBinary, parse, targets};
+use super::head::{Extent, Line, Soak, lines, module, soaks};
+use super::{Kind, MINUTES, TestBinary, parse, targets};
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
@@ -20,42 +20,122 @@ fn minutes_and_names_are_understood() {
     }
 }
 
-/// A test under another name would be left out without a word.
 #[test]
-fn long_tests_exist() {
-    let names = LONG.map(|long| long.name());
-    for (index, name) in names.iter().enumerate() {
-        assert!(!names[..index].contains(name), "{name} is there twice");
+fn lines_are_parsed() {
+    let line = |extent, is_repeated, filter: &str| {
+        let filter = (!filter.is_empty()).then(|| filter.to_owned());
+        Ok(Line { extent, is_repeated, filter })
+    };
+    let table = [
+        ("lasts 30 s", line(Extent::Lasts(30.0), false, "")),
+        ("lasts 0.5 s, filter seeds", line(Extent::Lasts(0.5), false, "seeds")),
+        ("scale 20", line(Extent::Scale(20.0), false, "")),
+        ("scale 2.5, repeated", line(Extent::Scale(2.5), true, "")),
+        ("scale 2.5, repeated, filter mirrors", line(Extent::Scale(2.5), true, "mirrors")),
+        ("scale 20, filter large", line(Extent::Scale(20.0), false, "large")),
+        ("seed random", line(Extent::RandomSeed, false, "")),
+        ("seed random, repeated", line(Extent::RandomSeed, true, "")),
+        ("controllers 3", line(Extent::Controllers(3), false, "")),
+    ];
+    for (text, expected) in table {
+        assert_eq!(Line::of(text), expected, "{text}");
     }
-    for long in &LONG {
-        let folder = match long.package {
-            "levada-tests" => "tests".to_owned(),
-            other => other.replace("levada-", "crates/"),
-        };
-        let tests = root().join(folder).join("tests");
-        let is_there = long.target.starts_with("levada_")
-            || [format!("{}.rs", long.target), format!("{}/main.rs", long.target)]
-                .iter()
-                .any(|file| tests.join(file).exists());
-        assert!(is_there, "{} has no tests called {}", long.package, long.target);
-        let (variable, _) = long.setting;
-        assert!(
-            reads(&root().join("crates"), variable) || reads(&root().join("tests"), variable),
-            "nothing reads {variable}"
+    let wrong = [
+        "",
+        "lasts 30",
+        "lasts 0 s",
+        "lasts 30 s, repeated",
+        "scale",
+        "scale -1",
+        "scale inf",
+        "scale 2 twice",
+        "scale 2, again",
+        "scale 2, repeated, repeated",
+        "scale 2, filter a, repeated",
+        "scale 2, filter",
+        "scale 2, filter a b",
+        "scale 2, filter a, filter b",
+        "seed 7",
+        "controllers 0",
+        "controllers 3, repeated",
+        "minutes 10",
+    ];
+    for text in wrong {
+        assert!(Line::of(text).is_err(), "{text}");
+    }
+}
+
+#[test]
+fn lines_are_in_the_head_alone() {
+    let text = "//! Subject.\n//!\n//! Soak: scale 2\n//! Soak: controllers 1\n\n//! Soak: nothing\n";
+    let found = lines(text, "a.rs").unwrap();
+    let found: Vec<_> = found.iter().map(|(number, line)| (*number, line.extent)).collect();
+    assert_eq!(found, [(3, Extent::Scale(2.0)), (4, Extent::Controllers(1))]);
+    let error = lines("//! Subject.\n//! Soak: often\n", "tests/a.rs").unwrap_err();
+    assert!(error.starts_with("tests/a.rs:2: `Soak: often`: "), "{error}");
+}
+
+#[test]
+fn a_path_is_a_target_and_a_module() {
+    let table = [
+        ("src", "lib.rs", None, ""),
+        ("src", "broker/tests/crash.rs", None, "broker::tests::crash"),
+        ("tests", "remembered.rs", Some("remembered"), ""),
+        ("tests", "model/main.rs", Some("model"), ""),
+        ("tests", "groups/streams.rs", Some("groups"), "streams"),
+    ];
+    for (folder, file, target, expected) in table {
+        assert_eq!(
+            module(folder, Path::new(file)),
+            (target.map(str::to_owned), expected.to_owned()),
+            "{file}"
         );
     }
 }
 
-/// True if a Rust file below a folder has this text.
-fn reads(folder: &Path, text: &str) -> bool {
-    fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).any(|path| {
-        if path.is_dir() {
-            reads(&path, text)
-        } else {
-            path.extension().is_some_and(|end| end == "rs")
-                && fs::read_to_string(&path).unwrap().contains(text)
-        }
-    })
+#[test]
+fn each_long_run_of_the_tree_has_its_own_name() {
+    let names: Vec<String> = soaks(root()).unwrap().iter().map(Soak::name).collect();
+    for (index, name) in names.iter().enumerate() {
+        assert!(!names[..index].contains(name), "{name} is there twice");
+    }
+    for expected in ["levada-broker broker::tests::crash seeds_by_hand", "levada-log model"] {
+        assert!(names.iter().any(|name| name == expected), "{expected} is not one of {names:#?}");
+    }
+}
+
+fn soak(module: &str, line: &str) -> Soak {
+    Soak {
+        package: "levada-tests".to_owned(),
+        target: Some("cluster".to_owned()),
+        module: module.to_owned(),
+        line: Line::of(line).unwrap(),
+        place: "a.rs:1".to_owned(),
+    }
+}
+
+#[test]
+fn a_run_has_the_tests_of_its_module_alone() {
+    let listed = "cluster::large: test\nconsole_cluster::large: test\ncluster::small: test\n\n3 tests\n";
+    let tests = |module, line| soak(module, line).tests(listed);
+    assert_eq!(tests("cluster", "scale 20"), ["cluster::large", "cluster::small"]);
+    assert_eq!(tests("cluster", "scale 20, filter arg"), ["cluster::large"]);
+    assert_eq!(tests("cluster", "scale 20, filter cluster"), [""; 0]);
+    assert_eq!(tests("", "scale 20").len(), 3);
+    assert_eq!(soak("cluster", "controllers 3").name(), "levada-tests cluster in a cluster");
+}
+
+#[test]
+fn a_setting_follows_from_the_minutes() {
+    let table = [
+        ("lasts 30 s", "LEVADA_TEST_SCALE", "20"),
+        ("scale 2.5", "LEVADA_TEST_SCALE", "2.5"),
+        ("seed random", "LEVADA_TEST_SEED", "random"),
+        ("controllers 3", "LEVADA_TEST_CONTROLLERS", "3"),
+    ];
+    for (text, variable, value) in table {
+        assert_eq!(Line::of(text).unwrap().extent.setting(10), (variable, value.to_owned()), "{text}");
+    }
 }
 
 #[test]
@@ -66,14 +146,16 @@ fn fuzz_targets_are_found() {
 /// An hour of one test was ended after the half hour that every other test has.
 #[test]
 fn a_command_may_take_as_long_as_it_is_told_to() {
-    let long = LONG.iter().find(|long| long.target == "tail_pipe").unwrap();
     let binary = TestBinary {
-        package: long.package.to_owned(),
-        target: long.target.to_owned(),
+        package: "levada-tests".to_owned(),
+        target: "cluster".to_owned(),
         kind: Kind::Test,
-        executable: "tail_pipe".into(),
+        executable: "cluster".into(),
         folder: root().into(),
     };
-    let limit = long.job(&binary, 60).unwrap().times.limit();
-    assert!(limit > Duration::from_secs(60 * 60), "{limit:?}");
+    let names = ["one", "two", "three"].map(str::to_owned);
+    for (line, least) in [("lasts 30 s", 3 * 60), ("scale 2, repeated", 60)] {
+        let limit = soak("replication_faults", line).job_of(&binary, &names, 60).times.limit();
+        assert!(limit > Duration::from_secs(60 * least), "{line}: {limit:?}");
+    }
 }

@@ -5,15 +5,19 @@ use toml::{Table, Value};
 use super::{Complaint, Source};
 
 /// A crate may use these crates of the workspace and no others.
-const EDGES: [(&str, &[&str]); 11] = [
+const EDGES: [(&str, &[&str]); 12] = [
     ("levada", &["levada-broker", "levada-files", "levada-io", "levada-lab", "levada-log", "levada-wire"]),
-    ("levada-broker", &["levada-cluster", "levada-io", "levada-log", "levada-tls", "levada-wire"]),
-    ("levada-cluster", &["levada-log", "levada-wire"]),
+    (
+        "levada-broker",
+        &["levada-cluster", "levada-io", "levada-log", "levada-testing", "levada-tls", "levada-wire"],
+    ),
+    ("levada-cluster", &["levada-log", "levada-testing", "levada-wire"]),
     ("levada-files", &["levada-io", "levada-tls"]),
-    ("levada-io", &[]),
+    ("levada-io", &["levada-testing"]),
     ("levada-lab", &["levada-io", "levada-log", "levada-wire"]),
-    ("levada-log", &["levada-io"]),
-    ("levada-tests", &["levada-cluster", "levada-wire"]),
+    ("levada-log", &["levada-io", "levada-testing"]),
+    ("levada-testing", &[]),
+    ("levada-tests", &["levada-cluster", "levada-testing", "levada-wire"]),
     ("levada-tls", &["levada-io"]),
     ("levada-wire", &[]),
     ("xtask", &[]),

@@ -6,6 +6,7 @@ mod tables;
 
 use std::collections::HashSet;
 
+use levada_testing::scaled;
 use proptest::prelude::*;
 
 use self::model::{Model, visible};
@@ -215,7 +216,7 @@ impl Rig {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: scaled(300), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn published_states_are_the_committed_prefixes(

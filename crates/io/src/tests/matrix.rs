@@ -1,13 +1,16 @@
 //! Every way to send, over every kind of connection, at every size, to peers that read, read slowly
 //! or go away: each byte is compared.
 //!
-//! Large sizes run for a few combinations only; `LEVADA_TEST_MATRIX=full` runs all of them.
+//! Large sizes run for a few combinations only; from scale 10 on, the full matrix runs.
+//!
+//! Soak: scale 10, repeated
 
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
+use levada_testing::scale;
 use rustix::net::sockopt;
 
 use super::lacks;
@@ -32,8 +35,11 @@ const SMALL: [usize; 4] = [1, 4097, 65_537, (1 << 20) + 1];
 /// More bytes than a pair of sockets holds: a sender that has sent them has been read from.
 const LARGE: usize = 64 << 20;
 
+/// Scale from which all sizes run for all combinations.
+const SCALE_FULL: f64 = 10.0;
+
 fn is_full() -> bool {
-    std::env::var("LEVADA_TEST_MATRIX").is_ok_and(|what| what == "full")
+    scale() >= SCALE_FULL
 }
 
 fn sizes() -> Vec<usize> {

@@ -5,6 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
+use levada_testing::scaled;
 use proptest::prelude::*;
 
 use super::*;
@@ -171,7 +172,7 @@ fn cases() -> impl Strategy<Value = Case> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(120))]
+    #![proptest_config(ProptestConfig::with_cases(scaled(120)))]
 
     #[test]
     fn exactly_the_bytes_in_order_once(case in cases()) {

@@ -1,5 +1,6 @@
 //! Batches come back as they were built, and every lie in one is found.
 
+use levada_testing::scaled;
 use proptest::prelude::*;
 
 use super::*;
@@ -151,7 +152,7 @@ fn any_records() -> impl Strategy<Value = Vec<Sample>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig::with_cases(scaled(64)))]
     #[test]
     fn any_batch_round_trips(input in any_records(), codec in 0_u8..5) {
         let mut builder = Builder::new().compression(Compression::from_id(codec).unwrap());

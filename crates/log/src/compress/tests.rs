@@ -1,5 +1,6 @@
 //! Every codec returns what it was given, refuses damage and stops at its limit.
 
+use levada_testing::scaled;
 use proptest::prelude::*;
 
 use super::*;
@@ -19,7 +20,7 @@ fn packed(codec: Compression, data: &[u8]) -> Vec<u8> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(ProptestConfig::with_cases(scaled(48)))]
     #[test]
     fn returns_what_it_was_given(data in prop::collection::vec(0_u8..8, 0..200_000)) {
         for codec in ALL {

@@ -1,6 +1,8 @@
 //! A compacted log against a plain list of batches: random appends, transactions, tombstones,
 //! compactions, crashes amid their swaps and reopenings, after each of which the log holds exactly
 //! what the list does, and the last value of each key that was ever written.
+//!
+//! Soak: scale 21, repeated
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -11,6 +13,7 @@ mod no_sync;
 mod run;
 mod steps;
 
+use levada_testing::scaled;
 use proptest::prelude::*;
 
 proptest! {
@@ -22,7 +25,6 @@ proptest! {
     }
 }
 
-/// More by hand: `LEVADA_MODEL_CASES=10000 cargo test --release -p levada-log --test compaction`.
 fn cases() -> u32 {
-    std::env::var("LEVADA_MODEL_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(24)
+    scaled(24)
 }

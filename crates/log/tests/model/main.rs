@@ -1,5 +1,7 @@
 //! A partition against a plain vector: random appends, rolls, cuts, crashes and reopenings, after
 //! each of which every question that can be asked must have the vector's answer.
+//!
+//! Soak: scale 31, repeated
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -11,6 +13,7 @@ mod no_sync;
 mod run;
 mod vector;
 
+use levada_testing::scaled;
 use proptest::prelude::*;
 
 use kit::steps;
@@ -24,7 +27,6 @@ proptest! {
     }
 }
 
-/// More by hand: `LEVADA_MODEL_CASES=10000 cargo test --release -p levada-log --test model`.
 fn cases() -> u32 {
-    std::env::var("LEVADA_MODEL_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(16)
+    scaled(16)
 }

@@ -15,9 +15,11 @@
 //! logs have the last value of each key and none of a deleted one, and what groups committed in
 //! transactions.
 //!
-//! `LEVADA_CRASH_SEED=7` repeats what a failed run has printed; `LEVADA_CRASH_MINUTES=60` goes on
-//! with random seeds of both kinds for so long. With threads a seed is not one order of changes:
-//! what a failed crash left is kept, and its place printed.
+//! `LEVADA_TEST_SEED=7` repeats the life that a failed run has printed. A long run lives with random
+//! seeds of both kinds. With threads a seed is not one order of changes: what a failed crash left is
+//! kept, and its place printed.
+//!
+//! Soak: lasts 30 s, filter seeds_by_hand
 
 use std::panic::AssertUnwindSafe;
 use std::path::Path;
@@ -26,6 +28,7 @@ use std::time::{Duration, Instant};
 
 use levada_log::crash_disk::{Crash, Op, Recorder, Tree, World, lay_out};
 use levada_log::disk::{Disk, RealDisk};
+use levada_testing::{given_seed, long_run, scaled};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use tempfile::TempDir;
@@ -44,6 +47,8 @@ const STEPS: usize = 60;
 const SHORT_STEPS: usize = 110;
 /// Crashes of one life.
 const CRASHES: usize = 500;
+/// Duration of a long run for each unit of its scale.
+const LONG_RUN: Duration = Duration::from_secs(30);
 
 /// A directory in memory where there is one: nothing of it is to last.
 pub(super) fn directory() -> TempDir {
@@ -154,13 +159,13 @@ fn open(disk: Arc<dyn Disk>, dir: &Path, ways: Ways) -> Result<Incarnation, Stri
 
 /// Several lives of one kind. In those of short segments everything has to happen that can.
 fn lives(seeds: &[u64]) {
-    if setting("LEVADA_CRASH_SEED").or(setting("LEVADA_CRASH_MINUTES")).is_some() {
+    if given_seed().is_some() {
         return;
     }
-    let mut happened = Happened::default();
+    let (mut happened, crashes) = (Happened::default(), scaled(CRASHES));
     for &seed in seeds {
-        let (done, what) = crashes_of(seed, CRASHES);
-        assert_eq!(done, CRASHES, "seed {seed}");
+        let (done, what) = crashes_of(seed, crashes);
+        assert_eq!(done, crashes, "seed {seed}");
         happened.add(&what);
     }
     if Ways::of(seeds[0]).is_short() {
@@ -168,7 +173,7 @@ fn lives(seeds: &[u64]) {
     }
 }
 
-// Together ten thousand; apart so that they run beside each other. What a seed's bits mean is said
+// Together ten thousand at scale 1; apart so that they run beside each other. What a seed's bits mean is said
 // by `Ways::of`.
 
 #[test]
@@ -213,17 +218,13 @@ fn short_segments_on_the_device_that_threads_work_on_outlive_the_machine() {
 
 #[test]
 fn seeds_by_hand() {
-    if let Some(seed) = setting("LEVADA_CRASH_SEED") {
+    if let Some(seed) = given_seed() {
         let (done, happened) = crashes_of(seed, CRASHES);
         println!("{done} crashes; {happened:?}");
     }
-    if let Some(minutes) = setting("LEVADA_CRASH_MINUTES") {
-        go_on_for(Duration::from_secs(60 * minutes));
+    if let Some(time) = long_run(LONG_RUN) {
+        go_on_for(time);
     }
-}
-
-fn setting(name: &str) -> Option<u64> {
-    std::env::var(name).ok().map(|value| value.parse().unwrap())
 }
 
 fn go_on_for(time: Duration) {

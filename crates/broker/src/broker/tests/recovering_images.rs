@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use levada_log::crash_disk::Recorder;
+use levada_testing::scaled;
 use levada_wire::Uuid;
 use proptest::prelude::*;
 
@@ -226,7 +227,7 @@ impl Member {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 12, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: scaled(12), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn differences_and_a_recovery_between_them_lead_to_the_last_image(

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use levada_testing::scaled;
 use proptest::prelude::*;
 
 use super::*;
@@ -247,7 +248,7 @@ fn leadership(image: &Image, topic: Uuid, index: i32) -> Leadership {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
+    #![proptest_config(ProptestConfig::with_cases(scaled(200)))]
 
     /// Any images may be left out: the broker ends in the state of the last one.
     #[test]

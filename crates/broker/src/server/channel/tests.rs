@@ -13,6 +13,7 @@ use bytes::{Bytes, BytesMut};
 use levada_io::Path;
 use levada_log::batch::Builder;
 use levada_log::compress::Compression;
+use levada_testing::{scale, scaled};
 use levada_wire::messages::create_topics_request::CreatableTopic;
 use levada_wire::messages::fetch_request::{FetchPartition, FetchTopic};
 use levada_wire::messages::incremental_alter_configs_request::{AlterConfigsResource, AlterableConfig};
@@ -384,7 +385,8 @@ fn a_replaced_key_store_is_read_again_and_a_broken_one_is_not_taken() {
 fn a_fetch_is_cut_short_by_a_reset_and_nobody_else_notices() {
     let rig = Rig::new(&[]);
     let expected = rig.filled("t", 8);
-    let rounds = std::env::var("LEVADA_TEST_ROUNDS").map_or(12, |rounds| rounds.parse().unwrap());
+    // At least each suite with each kind of round.
+    let rounds = scaled(12).max(12);
     for round in 0..rounds {
         let mut stream = rig.connect(rig.client(Some(SUITES[round % 6]), None));
         if round % 4 == 3 {

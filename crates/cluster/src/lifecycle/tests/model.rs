@@ -1,6 +1,7 @@
 //! A model controller with sessions, fencing and registrations, between which and the broker
 //! anything is lost.
 
+use levada_testing::scaled;
 use proptest::prelude::*;
 
 use super::*;
@@ -266,7 +267,7 @@ impl Rig {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: scaled(400), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn a_broker_is_unfenced_once_ready_and_ends_with_a_reason(

@@ -2,17 +2,19 @@
 //! machines of leaders and followers, a controller, a network that loses, delays and repeats, and
 //! clients that write. A seed is one history: everything in it happens on one thread.
 //!
-//! `LEVADA_SIMULATION_SEED=7` repeats a history that failed; `LEVADA_SOAK_COUNT=100000` lives so
-//! many instead of the usual number, from a random seed on if `LEVADA_SIMULATION_SEED=random`. A
-//! failure prints the seed, the accidents that are needed for it, and the last lines of the
-//! history.
+//! `LEVADA_TEST_SEED=7` repeats a history that failed, `LEVADA_TEST_SEED=random` begins with a random
+//! seed, and `LEVADA_TEST_SCALE=50` lives 100 000 histories. A failure prints the seed, the
+//! accidents that are needed for it, and the last lines of the history.
+//!
+//! Soak: seed random, repeated, filter histories
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
+use levada_testing::{scaled, seeds};
+use rand::SeedableRng;
 use rand::rngs::StdRng;
-use rand::{RngExt, SeedableRng};
 
 use chaos::Accident;
 use mutation::Mutation;
@@ -28,7 +30,8 @@ mod world;
 
 /// Histories without a mistake.
 const HISTORIES: u64 = 2_000;
-/// Histories in which each mistake must show.
+/// Histories in which each mistake must show. Some need most of them, so they do not follow the
+/// scale.
 const BUDGET: u64 = 800;
 
 type Accidents = Vec<(i64, Accident)>;
@@ -72,26 +75,17 @@ fn shortened(seed: u64, mutation: Option<Mutation>) -> (Accidents, String, Strin
     (accidents, broken, story)
 }
 
-fn setting(name: &str) -> Option<String> {
-    std::env::var(name).ok()
-}
-
 #[test]
 fn histories_keep_the_invariants() {
-    let (first, count) = match setting("LEVADA_SIMULATION_SEED").as_deref() {
-        None => (0, HISTORIES),
-        Some("random") => (u64::from(rand::rng().random::<u32>()) << 20, HISTORIES),
-        Some(seed) => (seed.parse().expect("LEVADA_SIMULATION_SEED is a number or `random`"), 1),
-    };
-    let count = setting("LEVADA_SOAK_COUNT")
-        .map_or(count, |count| count.parse().expect("LEVADA_SOAK_COUNT is a number"));
+    let seeds = seeds(scaled(HISTORIES));
+    let (first, count) = (seeds.start, seeds.end - seeds.start);
     let threads = std::thread::available_parallelism().map_or(1, |threads| threads.get() as u64).min(count);
     let (next, failed) = (AtomicU64::new(first), AtomicU64::new(u64::MAX));
     let work = || {
         let mut all = Figures::default();
         while failed.load(Ordering::Relaxed) == u64::MAX {
             let seed = next.fetch_add(1, Ordering::Relaxed);
-            if seed >= first + count {
+            if seed >= seeds.end {
                 break;
             }
             match live(seed, &accidents_of(seed), None) {

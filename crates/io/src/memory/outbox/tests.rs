@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use levada_testing::scaled;
 use proptest::prelude::*;
 
 use super::*;
@@ -274,7 +275,7 @@ fn keys(ring: &mut Ring, count: usize) -> Vec<Key> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(60))]
+    #![proptest_config(ProptestConfig::with_cases(scaled(60)))]
 
     /// For all results of a chain's links, in any order: the queue goes on at the first
     /// byte not taken.

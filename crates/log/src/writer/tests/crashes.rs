@@ -1,6 +1,7 @@
 //! Crashes of a follower's log at every change of its files: while it appends, while it is cut, and
 //! while it restarts at another offset. The next opening must find a beginning of what the log had.
 
+use levada_testing::{scaled, seeds};
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
@@ -149,7 +150,7 @@ fn survive(dir: &Path, histories: &[History]) {
 
 #[test]
 fn a_crash_leaves_a_beginning_of_the_log_that_a_follower_had() {
-    for seed in 0..LIVES {
+    for seed in seeds(scaled(LIVES)) {
         let random = &mut StdRng::seed_from_u64(seed);
         let home = memory();
         let recorder = Arc::new(Recorder::new(home.path()));

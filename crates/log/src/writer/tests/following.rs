@@ -1,5 +1,6 @@
 //! A follower that gets the log of its leader in pieces of any size has the same log.
 
+use levada_testing::scaled;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -87,7 +88,7 @@ fn aborted(dir: &Path) -> Vec<u8> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: scaled(64), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn a_follower_has_the_log_of_its_leader(steps in steps(), cuts in vec(1_usize..2_000, 1..20), segment_bytes in 600_u32..4_000) {

@@ -4,6 +4,7 @@
 
 use std::collections::VecDeque;
 
+use levada_testing::scaled;
 use proptest::prelude::*;
 
 use super::*;
@@ -223,7 +224,7 @@ fn standing_of(epochs: [i64; 2]) -> impl Fn(i32) -> Option<BrokerStanding> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: scaled(400), ..ProptestConfig::default() })]
 
     #[test]
     fn every_member_of_the_isr_has_what_is_below_the_high_watermark(
