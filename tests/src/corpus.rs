@@ -38,7 +38,7 @@ pub struct Corpus {
 impl Corpus {
     /// Writes about `bytes` bytes of records for `partitions` partitions.
     pub fn generate(path: &Path, bytes: u64, partitions: usize, nulls: Nulls) -> Self {
-        let mut random = StdRng::seed_from_u64(crate::seed());
+        let mut random = StdRng::seed_from_u64(levada_testing::seed());
         let mut file = BufWriter::with_capacity(1 << 20, File::create(path).expect("a corpus file"));
         let mut digests = vec![Sha256::new(); partitions];
         let (mut written, mut records) = (0, 0);
@@ -112,7 +112,7 @@ fn bytes(record: &mut Vec<u8>, content: Option<&[u8]>) {
 
 /// Writes `lines` lines `headers TAB key TAB value`, the form of Kafka's console tools.
 pub fn write_lines(path: &Path, lines: usize) {
-    let mut random = StdRng::seed_from_u64(crate::seed());
+    let mut random = StdRng::seed_from_u64(levada_testing::seed());
     let mut file = BufWriter::new(File::create(path).expect("a corpus file"));
     let letters: Vec<u8> = (0..1 << 20).map(|_| random.random_range(b'a'..=b'z')).collect();
     let letters = String::from_utf8(letters).expect("letters");

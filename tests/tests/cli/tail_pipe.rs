@@ -15,7 +15,7 @@ use levada_tests::tool::Conversation;
 use levada_tests::{Node, await_some, paths, process};
 use rustix::process::Signal;
 
-/// Duration of a long run for each unit of its scale. A short run waits for nothing between restarts.
+/// Duration of a long run for each unit of its scale. A short run restarts the broker at once.
 const LONG_RUN: Duration = Duration::from_secs(30);
 /// Restarts of one run.
 const RESTARTS: u32 = 10;

@@ -1,8 +1,8 @@
 //! The cost of the costliest requests of a megabyte, for every API and version: memory, processor
 //! time, bytes of answer, and how long somebody else waits who produces meanwhile. The figures are
 //! bounded, and stand in docs/operating/hostile-requests.md, which `LEVADA_BLESS=1` writes again.
-//! `LEVADA_TEST_APIS=3,24` measures these alone. At scale 10 the broker has ten times as many topics,
-//! groups and members.
+//! `LEVADA_TEST_APIS=3,24` measures these alone. At scale 10 the broker has ten times as many
+//! topics, groups and members.
 //!
 //! With `LEVADA_TEST_CONTROLLERS=1` the broker is one of a cluster, and the same bounds hold for
 //! requests that it forwards. The page has the figures of a broker that is its own controller.
@@ -373,8 +373,8 @@ fn is_debug() -> bool {
     paths::binary().components().any(|part| part.as_os_str() == "debug")
 }
 
-/// True if all shapes are measured: for the page, and in a long run. Otherwise the telling ones are,
-/// and those that the page names.
+/// True if all shapes are measured: for the page, and in a long run. Otherwise the telling ones
+/// are, and those that the page names.
 fn is_thorough() -> bool {
     is_long() || std::env::var_os("LEVADA_BLESS").is_some()
 }

@@ -2,6 +2,7 @@
 //! or go away: each byte is compared.
 //!
 //! Large sizes run for a few combinations only; from scale 10 on, the full matrix runs.
+//! Below scale 1 nothing is left out: each cell is a combination that no other cell covers.
 //!
 //! Soak: scale 10, repeated
 

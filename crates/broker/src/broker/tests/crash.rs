@@ -15,9 +15,9 @@
 //! logs have the last value of each key and none of a deleted one, and what groups committed in
 //! transactions.
 //!
-//! `LEVADA_TEST_SEED=7` repeats the life that a failed run has printed. A long run lives with random
-//! seeds of both kinds. With threads a seed is not one order of changes: what a failed crash left is
-//! kept, and its place printed.
+//! `LEVADA_TEST_SEED=7` repeats the life that a failed run has printed. A long run has lives with
+//! random seeds of both kinds. With threads a seed is not one order of changes: what a failed crash
+//! left is kept, and its place printed.
 //!
 //! Soak: lasts 30 s, filter seeds_by_hand
 
@@ -173,8 +173,8 @@ fn lives(seeds: &[u64]) {
     }
 }
 
-// Together ten thousand at scale 1; apart so that they run beside each other. What a seed's bits mean is said
-// by `Ways::of`.
+// Together ten thousand at scale 1; apart so that they run beside each other. What a seed's bits
+// mean is said by `Ways::of`.
 
 #[test]
 fn what_is_in_the_page_cache_outlives_the_process() {

@@ -2,8 +2,8 @@
 //! machines of leaders and followers, a controller, a network that loses, delays and repeats, and
 //! clients that write. A seed is one history: everything in it happens on one thread.
 //!
-//! `LEVADA_TEST_SEED=7` repeats a history that failed, `LEVADA_TEST_SEED=random` begins with a random
-//! seed, and `LEVADA_TEST_SCALE=50` lives 100 000 histories. A failure prints the seed, the
+//! `LEVADA_TEST_SEED=7` repeats a history that failed, `LEVADA_TEST_SEED=random` begins with a
+//! random seed, and `LEVADA_TEST_SCALE=50` lives 100 000 histories. A failure prints the seed, the
 //! accidents that are needed for it, and the last lines of the history.
 //!
 //! Soak: seed random, repeated, filter histories

@@ -302,7 +302,7 @@ fn check_ends_in_the_middle(rig: &Rig) {
     assert!(fetched(&mut rig.connect(rig.client(None, None)), "t") == expected);
 }
 
-/// Scale from which the test of a gigabyte is alone in its process: `cargo xtask vm --full` sets it.
+/// Scale from which the test below is alone in its process. `cargo xtask vm --full` sets it.
 const SCALE_ALONE: f64 = 42.0;
 
 #[test]
