@@ -33,8 +33,8 @@ pub fn scaled<N: Count>(count: N) -> N {
 }
 
 /// Minimum of events in a run whose number of histories is [`scaled`]: the minimum at scale 1 times
-/// the [`scale`], rounded down. It is 0 if `LEVADA_TEST_SEED` is a number: such a run has one
-/// history.
+/// the [`scale`], rounded down. It is 0 below scale 0.1, and if `LEVADA_TEST_SEED` is a number:
+/// such runs have few histories.
 pub fn least(count: usize) -> usize {
     setting::least(count, scale(), seed_choice())
 }

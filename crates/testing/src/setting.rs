@@ -47,9 +47,13 @@ pub(crate) fn scaled<N: Count>(count: N, scale: f64) -> N {
     N::from_f64((count.to_f64() * scale).max(1.0))
 }
 
+/// Scale below which the few histories of a run may differ much from the mean.
+const SCALE_MEAN: f64 = 0.1;
+
 pub(crate) fn least(count: usize, scale: f64, choice: SeedChoice) -> usize {
     match choice {
         SeedChoice::Number(_) => 0,
+        SeedChoice::Fixed | SeedChoice::Random if scale < SCALE_MEAN => 0,
         SeedChoice::Fixed | SeedChoice::Random => (count as f64 * scale).floor() as usize,
     }
 }

@@ -26,7 +26,9 @@ fn a_scaled_count_is_rounded_and_at_least_one() {
 
 #[test]
 fn a_minimum_of_events_follows_the_scale() {
-    for (count, scale, expected) in [(30, 1.0, 30), (30, 0.3, 9), (5, 0.3, 1), (2, 0.3, 0), (8, 20.0, 160)] {
+    for (count, scale, expected) in
+        [(30, 1.0, 30), (30, 0.3, 9), (5, 0.3, 1), (2, 0.3, 0), (900, 0.05, 0), (8, 20.0, 160)]
+    {
         assert_eq!(least(count, scale, SeedChoice::Fixed), expected, "{count} at {scale}");
         assert_eq!(least(count, scale, SeedChoice::Random), expected, "{count} at {scale}");
         assert_eq!(least(count, scale, SeedChoice::Number(1)), 0, "{count} at {scale}");
