@@ -1,5 +1,7 @@
 //! Kafka's own administration tools against the broker: they can read back each change that they
 //! made.
+//!
+//! Suite: short; 25 s; needs java, python
 
 use std::time::Duration;
 

@@ -1,6 +1,8 @@
 //! `tail -F app.log | levada produce logs` and `levada consume logs -G readers` run while the
 //! broker is restarted again and again: no line is lost, none is shown twice. `LEVADA_TAIL_MINUTES`
 //! makes it last.
+//!
+//! Suite: long; 15 s
 
 use std::fs::File;
 use std::io::Write as _;

@@ -1,6 +1,8 @@
 //! A broker of Levada with two brokers of a real Kafka and three controllers.
 //!
 //! One test: five JVMs take longer to start than all of it to run. Its steps print their names.
+//!
+//! Suite: long; 60 s; needs java, python
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

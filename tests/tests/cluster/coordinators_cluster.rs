@@ -9,6 +9,8 @@
 //! Each broker is killed once. `LEVADA_COORDINATORS_MINUTES=60` makes it last, with 20
 //! transactional writers, 50 groups, and a Kafka Streams application that must count each word
 //! once, and faults in an order that follows from the seed.
+//!
+//! Suite: long; 60 s; needs java, python
 
 use std::collections::BTreeMap;
 use std::ops::Range;

@@ -1,6 +1,8 @@
 //! The state machines of the crate `cluster` one by one against a real Kafka controller, each with
 //! a thread and a blocking connection of its own. The suites `member` and `cluster…` have them
 //! together, as the binary drives them.
+//!
+//! Suite: soak; 60 s; needs java
 
 use std::collections::BTreeSet;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};

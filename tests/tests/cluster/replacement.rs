@@ -3,6 +3,8 @@
 //! replicas.
 //!
 //! `LEVADA_REPLACEMENT_MINUTES=60` repeats each test for this time.
+//!
+//! Suite: long; 120 s; needs java, python
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};

@@ -7,6 +7,8 @@
 //! `LEVADA_REPLICATION_MINUTES=60` makes each of them last, with faults in an order that follows
 //! from the seed, under 50 MB/s. Retention then bounds the disk space, and a consumer compares the
 //! records as they come.
+//!
+//! Suite: long; 90 s; needs java, python
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;

@@ -2,6 +2,8 @@
 //! leaders that are elected uncleanly, and consumers that read from the replica in their rack.
 //! `LEVADA_MOVED_GIGABYTES=20` also moves a topic of this size there and back, and needs twice the
 //! disk space.
+//!
+//! Suite: long; 60 s; needs java
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,4 +1,6 @@
 //! `levada files` and the clients that people use: curl, wget, a browser.
+//!
+//! Suite: long; 15 s; needs chromium, curl, wget
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,5 +1,7 @@
 //! `levada files` and clients that mean harm: paths that lead out of the directory, and requests
 //! that two parsers understand differently.
+//!
+//! Suite: short; 10 s
 
 use std::fs;
 

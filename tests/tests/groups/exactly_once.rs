@@ -6,6 +6,8 @@
 //! Python's clients use the first transaction protocol and the classic group protocol, Java's the
 //! second and the new one. `LEVADA_EOS_MINUTES=30` sets the duration. The plan of faults follows
 //! from the seed.
+//!
+//! Suite: long; 60 s; needs java, python
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

@@ -1,4 +1,6 @@
 //! A Kafka Streams application counts words exactly once, while it and the broker are killed.
+//!
+//! Suite: long; 60 s; needs java, kcat, python
 
 use std::time::Duration;
 

@@ -1,5 +1,7 @@
 //! The broker's keys: Kafka's own table, the keys that a broker lists, and keys that turn a feature
 //! off.
+//!
+//! Suite: short; 10 s; needs java
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,5 +1,7 @@
 //! The files in `deploy` for clusters: manifests of Kubernetes against the schemas of its API,
 //! units by systemd, and the configurations by the programs that read them.
+//!
+//! Suite: long; 15 s; needs java, kubernetes, packages
 
 use std::fs;
 use std::path::{Path, PathBuf};

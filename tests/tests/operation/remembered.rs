@@ -2,6 +2,8 @@
 //! of requests and of authentications, waiting fetches, fetch sessions, idempotent producers.
 //! Repeated rounds do not leave ever more memory in use. `LEVADA_SOAK_COUNT` sets the number of
 //! each kind in a round; 1000 unless set.
+//!
+//! Suite: long, alone; 20 s
 
 use std::time::Duration;
 

@@ -1,4 +1,6 @@
 //! The levels of features, as Kafka's tool sets and shows them.
+//!
+//! Suite: short; 15 s; needs java
 
 use levada_tests::raw::{Connection, Decoder, Encoder};
 use levada_tests::{Node, Tool};

@@ -1,5 +1,7 @@
 //! Bytes that no honest client sends get Kafka's error or a closed connection; they cost no memory
 //! and no other connection notices.
+//!
+//! Suite: long, alone; 30 s
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -11,6 +11,8 @@
 //! again with a broker that has just started, a few times, and the smallest counts. The time of the
 //! shard's thread says how long a request can hold up others at most, whatever else the machine
 //! does.
+//!
+//! Suite: long, alone; 60 s
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs;

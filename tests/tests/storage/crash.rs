@@ -1,5 +1,7 @@
 //! kill -9 during a produce load, repeatedly: acknowledged records stay, and an idempotent producer
 //! continues without an error.
+//!
+//! Suite: short; 20 s; needs python
 
 use std::fs;
 use std::path::Path;
