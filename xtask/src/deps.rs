@@ -186,8 +186,8 @@ fn unpacked(target: &Path, packages: &str, probe: &str) -> Result<(), String> {
     })
 }
 
-/// Builds the tests' own Go programs. Without Go, or their dependencies, their tests are skipped,
-/// with a message.
+/// Builds the tests' own Go programs, and the tools that `go.mod` lists. Without Go, or their
+/// dependencies, their tests are skipped, with a message.
 fn go_programs(folder: &Path, target: &Path) -> Result<(), String> {
     if !works(&["go", "version"]) {
         return Ok(());
@@ -197,7 +197,9 @@ fn go_programs(folder: &Path, target: &Path) -> Result<(), String> {
     let built = stamped(&files, target, |_, target| {
         remove(target)?;
         fs::create_dir_all(target).map_err(|error| format!("{}: {error}", target.display()))?;
-        run(Command::new("go").args(["build", "-o"]).arg(target.join("")).arg("./...").current_dir(folder))
+        let mut build = Command::new("go");
+        build.args(["build", "-o"]).arg(target.join("")).args(["./...", "tool"]);
+        run(build.current_dir(folder))
     });
     built.or_else(|error| {
         say(&format!("no Go programs: {error}"));
