@@ -97,7 +97,7 @@ fn others(root: &Path, extent: Extent) -> Result<Vec<Job>, String> {
     if deps::can_install_vm() {
         jobs.push(own(root, "virtual machine", "vm")?.after(&[TESTS_BUILT, CLIENTS]));
     } else {
-        println!("virtual machine: left out, because qemu is not there and cannot be installed");
+        println!("virtual machine: left out, because qemu or Debian's kernel cannot be installed here");
     }
     jobs.extend([
         cargo_job(root, Company::Build, "documentation tests", &doc_tests).after(&[TESTS_BUILT]),

@@ -31,12 +31,14 @@ fn unpacked(target: &Path, packages: &str, probe: &str) -> Result<(), String> {
     fs::rename(&fresh, target).map_err(|error| format!("{}: {error}", target.display()))
 }
 
-/// Builds the tests' own Go programs.
+/// Builds the tests' own Go programs, and the tools that `go.mod` lists.
 pub(super) fn go(files: &[PathBuf], target: &Path) -> Result<(), String> {
     let module = files.last().and_then(|file| file.parent()).expect("go.sum comes last");
     remove(target)?;
     fs::create_dir_all(target).map_err(|error| format!("{}: {error}", target.display()))?;
-    run(Command::new("go").args(["build", "-o"]).arg(target.join("")).arg("./...").current_dir(module))
+    let mut build = Command::new("go");
+    build.args(["build", "-o"]).arg(target.join("")).args(["./...", "tool"]);
+    run(build.current_dir(module))
 }
 
 /// Installs packages of Node.js.

@@ -11,8 +11,13 @@ const VM_TOOLS: [Tool; 2] = [
     Tool { probe: &["dpkg-deb", "--version"], package: "dpkg" },
 ];
 
-/// True if [`install_vm`] can succeed here: the tools are there, or can be installed.
+/// True if [`install_vm`] can succeed here: the tools are there, or can be installed, and the
+/// machine's archive is Debian's. Ubuntu has no package of that kernel.
 pub(crate) fn can_install_vm() -> bool {
+    let system = fs::read_to_string("/etc/os-release").unwrap_or_default();
+    if !system.lines().any(|line| line == "ID=debian") {
+        return false;
+    }
     let there = VM_TOOLS.iter().all(|tool| works(tool.probe));
     works(&["apt-get", "--version"]) && (there || rustix::process::geteuid().is_root())
 }

@@ -108,7 +108,7 @@ fn no_suite_is_named_in_this_program() {
 }
 
 /// Calls of the tests' library, and the programs that they run.
-const CALLS: [(&str, &str); 15] = [
+const CALLS: [(&str, &str); 16] = [
     ("Tool::java(", "java"),
     ("Tool::own_java(", "java"),
     ("Cluster::", "java"),
@@ -119,6 +119,7 @@ const CALLS: [(&str, &str); 15] = [
     ("Tool::promtool(", "prometheus"),
     ("Tool::prometheus(", "prometheus"),
     ("Tool::go(", "go"),
+    ("go_program(", "go"),
     ("Tool::node(", "node"),
     ("http_checker(", "http"),
     ("paths::kubernetes(", "kubernetes"),
