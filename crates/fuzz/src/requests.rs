@@ -1,17 +1,15 @@
 //! An arbitrary frame as a request: header, then body by API and version. A decoded request means
 //! the same after encoding.
-//!
-//! The list of APIs is the table's: a missing one here does not compile.
 
 use bytes::{Bytes, BytesMut};
-use levada_wire::messages::*;
-use levada_wire::{ApiKey, RequestHeader, decode};
+use levada_wire::messages::{ApiVersion, KafkaRequest};
+use levada_wire::{RequestHeader, by_request_type, decode};
 
 /// Checks one input.
 pub fn run(frame: &[u8]) {
     let mut body = BytesMut::from(frame);
     let Ok(header) = RequestHeader::decode(&mut body) else { return };
-    by_api(&header, body.freeze());
+    by_request_type!(header.api, check(&header, body.freeze()));
 }
 
 fn check<R: KafkaRequest + std::fmt::Debug>(header: &RequestHeader, body: Bytes) {
@@ -23,92 +21,4 @@ fn check<R: KafkaRequest + std::fmt::Debug>(header: &RequestHeader, body: Bytes)
     let again = decode::<R>(bytes.clone(), version).expect("an encoded message");
     // Bytes, because a float that is not a number differs from itself.
     assert_eq!(encode(&again), bytes, "{message:?}");
-}
-
-macro_rules! apis {
-    ($($api:ident $message:ident)*) => {
-        fn by_api(header: &RequestHeader, body: Bytes) {
-            match header.api {
-                $(ApiKey::$api => check::<$message>(header, body),)*
-            }
-        }
-    };
-}
-
-apis! {
-    Produce ProduceRequest
-    Fetch FetchRequest
-    ListOffsets ListOffsetsRequest
-    Metadata MetadataRequest
-    OffsetCommit OffsetCommitRequest
-    OffsetFetch OffsetFetchRequest
-    FindCoordinator FindCoordinatorRequest
-    JoinGroup JoinGroupRequest
-    Heartbeat HeartbeatRequest
-    LeaveGroup LeaveGroupRequest
-    SyncGroup SyncGroupRequest
-    DescribeGroups DescribeGroupsRequest
-    ListGroups ListGroupsRequest
-    SaslHandshake SaslHandshakeRequest
-    ApiVersions ApiVersionsRequest
-    CreateTopics CreateTopicsRequest
-    DeleteTopics DeleteTopicsRequest
-    DeleteRecords DeleteRecordsRequest
-    InitProducerId InitProducerIdRequest
-    OffsetForLeaderEpoch OffsetForLeaderEpochRequest
-    AddPartitionsToTxn AddPartitionsToTxnRequest
-    AddOffsetsToTxn AddOffsetsToTxnRequest
-    EndTxn EndTxnRequest
-    WriteTxnMarkers WriteTxnMarkersRequest
-    TxnOffsetCommit TxnOffsetCommitRequest
-    DescribeAcls DescribeAclsRequest
-    CreateAcls CreateAclsRequest
-    DeleteAcls DeleteAclsRequest
-    DescribeConfigs DescribeConfigsRequest
-    AlterConfigs AlterConfigsRequest
-    AlterReplicaLogDirs AlterReplicaLogDirsRequest
-    DescribeLogDirs DescribeLogDirsRequest
-    SaslAuthenticate SaslAuthenticateRequest
-    CreatePartitions CreatePartitionsRequest
-    CreateDelegationToken CreateDelegationTokenRequest
-    RenewDelegationToken RenewDelegationTokenRequest
-    ExpireDelegationToken ExpireDelegationTokenRequest
-    DescribeDelegationToken DescribeDelegationTokenRequest
-    DeleteGroups DeleteGroupsRequest
-    ElectLeaders ElectLeadersRequest
-    IncrementalAlterConfigs IncrementalAlterConfigsRequest
-    AlterPartitionReassignments AlterPartitionReassignmentsRequest
-    ListPartitionReassignments ListPartitionReassignmentsRequest
-    OffsetDelete OffsetDeleteRequest
-    DescribeClientQuotas DescribeClientQuotasRequest
-    AlterClientQuotas AlterClientQuotasRequest
-    DescribeUserScramCredentials DescribeUserScramCredentialsRequest
-    AlterUserScramCredentials AlterUserScramCredentialsRequest
-    DescribeQuorum DescribeQuorumRequest
-    UpdateFeatures UpdateFeaturesRequest
-    DescribeCluster DescribeClusterRequest
-    DescribeProducers DescribeProducersRequest
-    UnregisterBroker UnregisterBrokerRequest
-    DescribeTransactions DescribeTransactionsRequest
-    ListTransactions ListTransactionsRequest
-    ConsumerGroupHeartbeat ConsumerGroupHeartbeatRequest
-    ConsumerGroupDescribe ConsumerGroupDescribeRequest
-    ListConfigResources ListConfigResourcesRequest
-    DescribeTopicPartitions DescribeTopicPartitionsRequest
-    ShareGroupHeartbeat ShareGroupHeartbeatRequest
-    ShareGroupDescribe ShareGroupDescribeRequest
-    ShareFetch ShareFetchRequest
-    ShareAcknowledge ShareAcknowledgeRequest
-    AddRaftVoter AddRaftVoterRequest
-    RemoveRaftVoter RemoveRaftVoterRequest
-    InitializeShareGroupState InitializeShareGroupStateRequest
-    ReadShareGroupState ReadShareGroupStateRequest
-    WriteShareGroupState WriteShareGroupStateRequest
-    DeleteShareGroupState DeleteShareGroupStateRequest
-    ReadShareGroupStateSummary ReadShareGroupStateSummaryRequest
-    StreamsGroupHeartbeat StreamsGroupHeartbeatRequest
-    StreamsGroupDescribe StreamsGroupDescribeRequest
-    DescribeShareGroupOffsets DescribeShareGroupOffsetsRequest
-    AlterShareGroupOffsets AlterShareGroupOffsetsRequest
-    DeleteShareGroupOffsets DeleteShareGroupOffsetsRequest
 }
