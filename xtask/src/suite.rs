@@ -103,7 +103,6 @@ fn others(root: &Path, extent: Extent) -> Result<Vec<Job>, String> {
         cargo_job(root, Company::Build, "documentation tests", &doc_tests).after(&[TESTS_BUILT]),
         cargo_job(root, Company::Build, "lints", &clippy),
         cargo_job(root, Company::Build, "documentation", &doc),
-        fuzz_check(root),
     ]);
     Ok(jobs)
 }
@@ -208,16 +207,6 @@ fn release_command(root: &Path) -> Command {
             there
         }
     }
-}
-
-/// Compiles and lints the fuzz targets, which have a separate workspace, without libFuzzer: nothing
-/// is linked, so no C++ compiler is needed.
-fn fuzz_check(root: &Path) -> Job {
-    let workspace = ["clippy", "--locked", "--manifest-path", "fuzz/Cargo.toml", "--target-dir", "target"];
-    let arguments = [&workspace[..], &["--", "-D", "warnings"]].concat();
-    let mut command = cargo(root, &arguments);
-    command.env("CUSTOM_LIBFUZZER_PATH", root.join("not-linked/libfuzzer.a"));
-    Job::new("fuzz targets", Company::Build, command, format!("cargo {}", arguments.join(" ")))
 }
 
 /// A task of this program as a job in parallel with others.
