@@ -1,37 +1,5 @@
-//! An arbitrary stream, cut anywhere: frames come out whole and in order, and memory follows the
-//! received bytes.
+//! Fuzz target `frames`: the body is in `crates/fuzz/src/frames.rs`.
 
 #![no_main]
 
-use levada_wire::frame::FrameBuffer;
-use libfuzzer_sys::fuzz_target;
-
-fuzz_target!(|input: (Vec<u8>, Vec<u8>)| {
-    let (cuts, stream) = input;
-    let mut frames = FrameBuffer::new(1 << 20);
-    let (mut rest, mut taken, mut largest) = (&stream[..], 0, 0);
-    for cut in cuts.iter().cycle().take(10_000) {
-        let (now, later) = rest.split_at((1 + *cut as usize * 16).min(rest.len()));
-        frames.spare().extend_from_slice(now);
-        rest = later;
-        loop {
-            match frames.next_frame() {
-                Ok(Some(frame)) => {
-                    assert_eq!(frame, stream[taken + 4..taken + 4 + frame.len()]);
-                    taken += 4 + frame.len();
-                    largest = largest.max(frame.len());
-                }
-                Ok(None) => break,
-                Err(_) => return,
-            }
-        }
-        let pending = frames.pending();
-        assert_eq!(pending, stream.len() - rest.len() - taken);
-        let spare = frames.spare();
-        assert!(spare.capacity() > spare.len());
-        assert!(spare.capacity() <= 2 * (pending + largest) + 16 * 1024, "{}", spare.capacity());
-        if rest.is_empty() {
-            return;
-        }
-    }
-});
+libfuzzer_sys::fuzz_target!(|input: &[u8]| levada_fuzz::frames::run(input));

@@ -1,25 +1,5 @@
-//! An arbitrary Range field, for a file of any length: the served bytes are in the file and at most
-//! its length.
+//! Fuzz target `http_range`: the body is in `crates/fuzz/src/http_range.rs`.
 
 #![no_main]
 
-use levada_files::range::{RANGES_MAX, Ranges, resolve};
-use libfuzzer_sys::fuzz_target;
-
-fuzz_target!(|input: &[u8]| {
-    let Some((len, field)) = input.split_first_chunk::<8>() else { return };
-    let len = u64::from_le_bytes(*len);
-    let whole = [b"bytes=", field].concat();
-    for field in [field, &whole] {
-        let spans = match resolve(field, len) {
-            Ranges::Whole | Ranges::Unsatisfiable => continue,
-            Ranges::One(span) => vec![span],
-            Ranges::Many(spans) => {
-                assert!(spans.len() > 1 && spans.len() <= RANGES_MAX);
-                spans
-            }
-        };
-        assert!(spans.iter().all(|span| span.start < span.end && span.end <= len));
-        assert!(spans.iter().map(|span| u128::from(span.len())).sum::<u128>() <= u128::from(len));
-    }
-});
+libfuzzer_sys::fuzz_target!(|input: &[u8]| levada_fuzz::http_range::run(input));

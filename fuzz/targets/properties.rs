@@ -1,18 +1,5 @@
-//! Any text as a configuration file: it is understood or refused with the line that is wrong.
+//! Fuzz target `properties`: the body is in `crates/fuzz/src/properties.rs`.
 
 #![no_main]
 
-use levada_broker::config::parse_properties;
-use libfuzzer_sys::fuzz_target;
-
-fuzz_target!(|text: &str| {
-    let lines = text.lines().count().max(1);
-    match parse_properties(text) {
-        Ok(entries) => {
-            for entry in entries {
-                assert!((1..=lines + 1).contains(&entry.line), "line {} of {lines}", entry.line);
-            }
-        }
-        Err(error) => assert!((1..=lines + 1).contains(&error.line), "line {} of {lines}", error.line),
-    }
-});
+libfuzzer_sys::fuzz_target!(|input: &[u8]| levada_fuzz::properties::run(input));

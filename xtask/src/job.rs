@@ -7,6 +7,7 @@ mod child;
 mod idle;
 mod queue;
 mod runner;
+mod summary;
 mod verdict;
 
 use std::process::Command;
@@ -32,6 +33,9 @@ pub(crate) enum Company {
 /// Makes further jobs of a job's output.
 pub(crate) type Then = Box<dyn FnOnce(&str) -> Result<Vec<Job>, String>>;
 
+/// Tells, when a job could start, why it has to be left out.
+pub(crate) type Check = Box<dyn FnOnce() -> Result<(), String>>;
+
 /// A command that succeeds or fails.
 pub(crate) struct Job {
     name: String,
@@ -43,6 +47,9 @@ pub(crate) struct Job {
     again: String,
     pub(crate) times: Times,
     then: Option<Then>,
+    check: Option<Check>,
+    /// True if the last line of the output tells how far the job is.
+    is_narrated: bool,
 }
 
 /// Times of a job's command.
@@ -52,6 +59,8 @@ pub(crate) struct Times {
     lasts: Duration,
     /// The command gets this time as its duration.
     takes: Duration,
+    /// The expected duration, if the job has one.
+    expected: Option<Duration>,
 }
 
 impl Times {
@@ -64,7 +73,13 @@ impl Times {
 impl Job {
     /// A job without needs that is repeated by `again`.
     pub(crate) fn new(name: impl Into<String>, company: Company, command: Command, again: String) -> Self {
-        Self { name: name.into(), company, command, needs: &[], again, times: Times::default(), then: None }
+        let times = Times::default();
+        let name = name.into();
+        Self { name, company, command, needs: &[], again, times, then: None, check: None, is_narrated: false }
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
     }
 
     /// The job, to start only after these have succeeded.
@@ -82,6 +97,24 @@ impl Job {
     /// The job, whose command gets this time as its duration.
     pub(crate) fn taking(mut self, time: Duration) -> Self {
         self.times.takes = time;
+        self
+    }
+
+    /// The job, with its expected duration in seconds.
+    pub(crate) fn expecting(mut self, seconds: u64) -> Self {
+        self.times.expected = Some(Duration::from_secs(seconds));
+        self
+    }
+
+    /// The job, to be left out if the check returns a reason when the job could start.
+    pub(crate) fn if_ready(mut self, check: Check) -> Self {
+        self.check = Some(check);
+        self
+    }
+
+    /// The job, whose last line is printed while it runs.
+    pub(crate) fn narrated(mut self) -> Self {
+        self.is_narrated = true;
         self
     }
 

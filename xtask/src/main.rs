@@ -24,14 +24,17 @@ Usage: cargo xtask TASK
   tidy                 check the house rules (see CONTRIBUTING.md)
   deny                 check licences, sources and duplicates of the dependencies (deny.toml)
   picture              draw docs/pictures/beside-kafka.svg from the README's table of figures
-  deps                 install what the tests need: Debian packages, Python clients, Java tools
-  black-box [ARGS]...  build the release binary and run real clients against it; ARGS go to cargo test
+  deps [NAME]...       install what the tests need: Debian packages, Python clients, Java tools; or some of it
+  black-box [NAME]... [-- TEXT...]
+                       run black-box suites (tests/tests), by name or folder; with TEXT, tests whose names contain it
   dist [--profile NAME | --binary FILE] [--check [--previous FILE.deb]]
                        make the packages in target/dist-packages; --check also inspects them, installs, upgrades and removes them
                        in a Debian of its own, and builds them again elsewhere; --binary inspects packages of a built binary
   vm [--full]          boot two of Debian's kernels under qemu and run there what needs TLS in the kernel, or an older kernel;
                        --full also fetches a gigabyte in each
-  test                 everything: what .ci/run runs; outputs stay in target/checks
+  test                 the short tier, in about ten minutes; outputs stay in target/checks
+  test --all [--part K/N]
+                       everything: what .ci/run runs; or the K-th of N parts of it
   soak [--minutes N] [NAME]...  long runs of what is drawn at random, N minutes each (10): crashes, models, fuzz targets,
                        black-box suites under disturbances; or those whose names contain one of the words
   test --suites [NAME]...  the tests of foreign clients, against Levada and against a real Kafka (docs/suites.md)
@@ -44,7 +47,7 @@ fn main() -> ExitCode {
         Some("tidy") if rest.is_empty() => tidy::run(&root()),
         Some("picture") if rest.is_empty() => picture::write(&root()),
         Some("deny") if rest.is_empty() => deny::run(&root()),
-        Some("deps") if rest.is_empty() => deps::install(&root()),
+        Some("deps") => deps::run_command(&root(), rest),
         Some("dist") => dist::run(&root(), rest),
         Some("vm") if rest.is_empty() => vm::run(&root(), Extent::Usual),
         Some("vm") if *rest == ["--full"] => vm::run(&root(), Extent::Full),
@@ -53,7 +56,7 @@ fn main() -> ExitCode {
             suite::foreign(&root(), &rest[1..])
         }
         Some("soak") => soak::run(&root(), rest),
-        Some("test") if rest.is_empty() => suite::everything(&root()),
+        Some("test") => suite::test(&root(), rest),
         _ => {
             eprint!("{USAGE}");
             return ExitCode::from(2);

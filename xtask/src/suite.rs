@@ -1,150 +1,176 @@
-//! Everything that must hold before a change lands, as a list of jobs that run side by side.
+//! Everything that must hold before a change lands, as a list of jobs that run side by side. The
+//! short tier is what a person waits for; the whole contains it.
 
 mod binaries;
+mod black_box;
+mod budget;
+mod catalogue;
+mod parts;
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use self::catalogue::Suite;
+use self::parts::Part;
 use crate::deps;
 use crate::job::{self, Company, Job};
 
 pub(crate) use binaries::{Kind, TestBinary, binaries};
+pub(crate) use black_box::run as black_box;
 
 const TESTS_BUILT: &str = "build of the tests";
 pub(crate) const RELEASE_BUILT: &str = "release build";
 pub(crate) const CLIENTS: &str = "test clients";
+const PACKAGES: &str = "packages";
 
-/// Black-box suites that hold times or memory against bounds, or that load the whole machine.
-const ALONE: [&str; 8] = [
-    "cold",
-    "footprint",
-    "footprint_cluster",
-    "half_open",
-    "hostile",
-    "hostile_requests",
-    "overload",
-    "remembered",
-];
+/// The package of the black-box suites.
+const SUITES: &str = "levada-tests";
 
-/// Test binaries that take longest, the longest first: they start first, so that none of them is
-/// left over at the end.
-const LONG: [&str; 11] = [
-    "replacement",
-    "member",
-    "replication_faults",
-    "cluster",
-    "cluster_quorum",
-    "exactly_once",
-    "streams",
-    "lab_broker",
-    "authentication",
-    "restricted",
-    "compaction",
-];
+/// Share of their full sizes at which randomised tests run in the short tier.
+const SHORT_SCALE: &str = "0.3";
 
-/// Black-box suites that only a soak runs: those whose subject a faster suite covers as well.
-/// `cluster` and `cluster_quorum` run the state machines of `quorum` in the binary.
-const SOAK_ONLY: [&str; 1] = ["quorum"];
-
-/// Has Cargo name the test binaries.
+/// Has Cargo name the binaries that it builds.
 pub(crate) const MESSAGES: &str = "--message-format=json-render-diagnostics";
 
-/// All checks. Continues after a failure, so that one run shows all of them.
-pub(crate) fn everything(root: &Path) -> Result<(), String> {
-    let clippy = ["clippy", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"];
-    let doc = ["doc", "--locked", "--workspace", "--no-deps", "--document-private-items"];
-    let mut jobs = vec![
-        tests_build(root, &["--workspace"]),
-        own(root, CLIENTS, "deps")?,
-        release_build(root),
-        cargo_job(root, Company::Shared, "format", &["fmt", "--all", "--check"]),
-        own(root, "house rules", "tidy")?,
-        own(root, "dependencies", "deny")?,
-        packages(root)?,
-    ];
-    if deps::can_install_vm() {
-        jobs.push(own(root, "virtual machine", "vm")?.after(&[TESTS_BUILT, CLIENTS]));
-    } else {
-        println!("virtual machine: left out, because qemu is not there and cannot be installed");
+/// Builds the tests of all packages and, with the same compiled dependencies, the binary of the dev
+/// profile. A narrower selection of packages would compile some of them with other features.
+const BUILD: [&str; 6] = ["build", "--locked", "--workspace", "--bins", "--tests", MESSAGES];
+
+/// The tests of one run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Extent {
+    /// False for the short tier.
+    is_all: bool,
+    part: Part,
+}
+
+/// Runs the checks of a tier. Continues after a failure, so that one run shows all of them.
+pub(crate) fn test(root: &Path, arguments: &[String]) -> Result<(), String> {
+    let extent = extent(arguments)?;
+    let mut suites = catalogue::suites(root)?;
+    suites.retain(|suite| suite.belongs_to(extent.is_all));
+    let suites = extent.part.take(suites, |suite| (suite.name.clone(), suite.head.seconds));
+    let others = extent.part.take(others(root, extent)?, |job| weight(job));
+    let has_packages = others.iter().any(|job| job.name() == PACKAGES);
+    let mut jobs = vec![clients(root, &suites, has_packages)?];
+    if has_packages || suites.iter().any(|suite| !suite.is_short()) {
+        jobs.push(release_build(root));
     }
-    jobs.extend([
-        cargo_job(root, Company::Build, "documentation tests", &["test", "--locked", "--workspace", "--doc"])
-            .after(&[TESTS_BUILT]),
-        cargo_job(root, Company::Build, "lints", &clippy),
-        cargo_job(root, Company::Build, "documentation", &doc),
-        fuzz_check(root),
-    ]);
+    jobs.insert(0, tests_build(root, extent, suites));
+    jobs.extend(others);
+    if extent.is_all {
+        budget::check(root)?.iter().for_each(|share| println!("{share}"));
+    }
     job::run(jobs, processors(), &outputs(root))
 }
 
-/// The black-box tests against a fresh release binary, or against `LEVADA_BIN`. With arguments for
-/// `cargo test` they run one by one and are seen while they run.
-pub(crate) fn black_box(root: &Path, rest: &[String]) -> Result<(), String> {
-    if rest.is_empty() {
-        let jobs = vec![
-            tests_build(root, &["--package", "levada-tests"]),
-            own(root, CLIENTS, "deps")?,
-            release_build(root),
-        ];
-        return job::run(jobs, processors(), &outputs(root));
+/// Reads the arguments of `cargo xtask test`: none, or `--all` with `--part K/N` or without.
+fn extent(arguments: &[String]) -> Result<Extent, String> {
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match words[..] {
+        [] => Ok(Extent { is_all: false, part: Part::WHOLE }),
+        ["--all"] => Ok(Extent { is_all: true, part: Part::WHOLE }),
+        ["--all", "--part", text] => {
+            let part =
+                Part::parse(text).ok_or_else(|| format!("--part {text}: a part is a text such as 2/3"))?;
+            Ok(Extent { is_all: true, part })
+        }
+        _ => Err("test takes --all, and with it --part K/N, or --suites [NAME]...".to_owned()),
     }
-    deps::install(root)?;
-    run(&mut release_command(root))?;
-    let (options, filters) = split_at_dashes(rest);
-    let mut test = cargo(root, &["test", "--package", "levada-tests", "--no-fail-fast"]);
-    run(test.args(options).arg("--").args(BLACK_BOX).args(filters))
+}
+
+/// The jobs of a run that follow from no build.
+fn others(root: &Path, extent: Extent) -> Result<Vec<Job>, String> {
+    let mut jobs = vec![
+        cargo_job(root, Company::Shared, "format", &["fmt", "--all", "--check"]),
+        own(root, "dependencies", "deny")?,
+    ];
+    if !extent.is_all {
+        return Ok(jobs);
+    }
+    let clippy = ["clippy", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"];
+    let doc = ["doc", "--locked", "--workspace", "--no-deps", "--document-private-items"];
+    let doc_tests = ["test", "--locked", "--workspace", "--doc"];
+    jobs.push(packages(root)?);
+    if deps::can_install_vm() {
+        jobs.push(own(root, "virtual machine", "vm")?.after(&[TESTS_BUILT, CLIENTS]));
+    } else {
+        println!("virtual machine: left out, because qemu or Debian's kernel cannot be installed here");
+    }
+    jobs.extend([
+        cargo_job(root, Company::Build, "documentation tests", &doc_tests).after(&[TESTS_BUILT]),
+        cargo_job(root, Company::Build, "lints", &clippy),
+        cargo_job(root, Company::Build, "documentation", &doc),
+    ]);
+    Ok(jobs)
+}
+
+/// Name and expected seconds of a job that is no suite.
+fn weight(job: &Job) -> (String, u64) {
+    (job.name().to_owned(), parts::seconds(job.name()))
+}
+
+/// The job that installs what these suites need or use. Prints first what is missing.
+fn clients(root: &Path, suites: &[Suite], has_packages: bool) -> Result<Job, String> {
+    let mut programs: BTreeSet<&str> = suites.iter().flat_map(Suite::programs).collect();
+    if has_packages {
+        programs.insert(deps::INSPECTION);
+    }
+    deps::announce(root, &programs, |program| {
+        let users = suites.iter().filter(|suite| suite.programs().any(|name| name == program));
+        users.map(|suite| suite.name.as_str()).collect()
+    })?;
+    let words: Vec<&OsStr> = ["deps"].iter().chain(&programs).map(OsStr::new).collect();
+    Ok(own_words(root, CLIENTS, &words)?.narrated())
 }
 
 /// The tests of foreign clients, against Levada and a real Kafka. `LEVADA_BIN` names a binary to
 /// take as it is.
 pub(crate) fn foreign(root: &Path, names: &[String]) -> Result<(), String> {
     deps::install_suites(root)?;
-    run(&mut release_command(root))?;
-    let suites = ["run", "--quiet", "--package", "levada-tests", "--bin", "suites", "--"];
-    run(cargo(root, &suites).args(names))
+    execute(&mut release_command(root))?;
+    let suites = ["run", "--quiet", "--package", SUITES, "--bin", "suites", "--"];
+    execute(cargo(root, &suites).args(names))
 }
 
-/// One test at a time, so that it has the broker's processors; its figures are shown.
-const BLACK_BOX: [&str; 2] = ["--test-threads=1", "--nocapture"];
-
-fn split_at_dashes(arguments: &[String]) -> (&[String], &[String]) {
-    let dashes = arguments.iter().position(|argument| argument == "--").unwrap_or(arguments.len());
-    (&arguments[..dashes], arguments.get(dashes + 1..).unwrap_or_default())
-}
-
-/// Builds the tests of some packages; a job for each test binary follows from it.
-fn tests_build(root: &Path, packages: &[&str]) -> Job {
-    let arguments = [&["test", "--locked", "--no-run", MESSAGES], packages].concat();
-    let follow = |output: &str| {
-        let mut binaries = binaries(output)?;
-        binaries.retain(|binary| !SOAK_ONLY.contains(&binary.target.as_str()));
-        let place =
-            |binary: &TestBinary| LONG.iter().position(|name| *name == binary.target).unwrap_or(LONG.len());
-        binaries.sort_by_key(place);
-        Ok(binaries.iter().map(tests_of).collect())
+/// Builds the tests; a job for each test binary and for each suite of the part follows from it.
+fn tests_build(root: &Path, extent: Extent, suites: Vec<Suite>) -> Job {
+    let folder = root.to_owned();
+    let follow = move |output: &str| {
+        let (folders, units): (Vec<_>, Vec<_>) =
+            binaries(output)?.into_iter().partition(black_box::is_folder);
+        let units: Vec<Job> = units.iter().map(|binary| unit_tests(binary, extent)).collect();
+        let mut jobs = extent.part.take(units, weight);
+        jobs.extend(black_box::jobs(&folder, &folders, &suites, extent)?);
+        Ok(jobs)
     };
-    cargo_job(root, Company::Build, TESTS_BUILT, &arguments).then(Box::new(follow))
+    cargo_job(root, Company::Build, TESTS_BUILT, &BUILD).then(Box::new(follow))
 }
 
-/// The job that runs a test binary as Cargo would.
-fn tests_of(binary: &TestBinary) -> Job {
+/// The job that runs a binary of unit tests as Cargo would.
+fn unit_tests(binary: &TestBinary, extent: Extent) -> Job {
     let TestBinary { package, target, kind, .. } = binary;
-    let mut command = command_of(binary);
-    if package == "levada-tests" && *kind == Kind::Test {
-        command.args(BLACK_BOX);
-        let company = if ALONE.contains(&target.as_str()) { Company::Alone } else { Company::Shared };
-        let again = format!("cargo xtask black-box --test {target} --");
-        return Job::new(format!("black box: {target}"), company, command, again)
-            .after(&[RELEASE_BUILT, CLIENTS]);
-    }
     let (name, option) = match kind {
         Kind::Lib => (package.clone(), "--lib".to_owned()),
         Kind::Bin => (format!("{package}: {target}, unit tests"), format!("--bin {target}")),
         Kind::Test => (format!("{package}: {target}"), format!("--test {target}")),
     };
-    Job::new(name, Company::Shared, command, format!("cargo test --package {package} {option} --"))
+    let again = format!("cargo test --package {package} {option} --");
+    Job::new(name, Company::Shared, scaled(command_of(binary), extent), again)
 }
+
+/// The command, at the size of the tier unless the user has set another.
+fn scaled(mut command: Command, extent: Extent) -> Command {
+    if !extent.is_all && std::env::var_os(SCALE).is_none() {
+        command.env(SCALE, SHORT_SCALE);
+    }
+    command
+}
+
+/// The factor by which randomised tests change their sizes.
+const SCALE: &str = "LEVADA_TEST_SCALE";
 
 /// A test binary as Cargo runs it.
 pub(crate) fn command_of(binary: &TestBinary) -> Command {
@@ -155,12 +181,15 @@ pub(crate) fn command_of(binary: &TestBinary) -> Command {
 
 /// Makes the packages of the binary under test and checks their contents.
 fn packages(root: &Path) -> Result<Job, String> {
-    let binary = match std::env::var_os("LEVADA_BIN") {
-        Some(binary) => PathBuf::from(binary),
-        None => deps::target(root).join("release/levada"),
-    };
+    let binary = binary(root, "release");
     let task = ["dist".as_ref(), "--binary".as_ref(), binary.as_os_str()];
-    Ok(own_words(root, "packages", &task)?.after(&[RELEASE_BUILT, CLIENTS]))
+    Ok(own_words(root, PACKAGES, &task)?.after(&[RELEASE_BUILT, CLIENTS]))
+}
+
+/// The binary under test: `LEVADA_BIN`, or that of a profile's folder.
+fn binary(root: &Path, folder: &str) -> PathBuf {
+    let given = std::env::var_os("LEVADA_BIN").map(PathBuf::from);
+    given.unwrap_or_else(|| deps::target(root).join(folder).join("levada"))
 }
 
 pub(crate) fn release_build(root: &Path) -> Job {
@@ -178,16 +207,6 @@ fn release_command(root: &Path) -> Command {
             there
         }
     }
-}
-
-/// Compiles and lints the fuzz targets, which have a separate workspace, without libFuzzer: nothing
-/// is linked, so no C++ compiler is needed.
-fn fuzz_check(root: &Path) -> Job {
-    let workspace = ["clippy", "--locked", "--manifest-path", "fuzz/Cargo.toml", "--target-dir", "target"];
-    let arguments = [&workspace[..], &["--", "-D", "warnings"]].concat();
-    let mut command = cargo(root, &arguments);
-    command.env("CUSTOM_LIBFUZZER_PATH", root.join("not-linked/libfuzzer.a"));
-    Job::new("fuzz targets", Company::Build, command, format!("cargo {}", arguments.join(" ")))
 }
 
 /// A task of this program as a job in parallel with others.
@@ -226,7 +245,7 @@ pub(crate) fn outputs(root: &Path) -> PathBuf {
     deps::target(root).join("checks")
 }
 
-fn run(command: &mut Command) -> Result<(), String> {
+fn execute(command: &mut Command) -> Result<(), String> {
     let name = command.get_program().to_string_lossy().into_owned();
     let status = command.status().map_err(|error| format!("{name}: {error}"))?;
     if status.success() { Ok(()) } else { Err(format!("{name}: {status}")) }

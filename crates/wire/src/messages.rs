@@ -5,6 +5,8 @@
 //! sets a field its version cannot carry is refused by the encoder unless Kafka's schema calls the
 //! field ignorable; see `docs/decisions/2026-11-21-codec.md` for the list.
 
+mod by_type;
+
 pub use kafka_wire::{
     AddOffsetsToTxnRequest, AddOffsetsToTxnResponse, AddPartitionsToTxnRequest, AddPartitionsToTxnResponse,
     AddRaftVoterRequest, AddRaftVoterResponse, AlterClientQuotasRequest, AlterClientQuotasResponse,

@@ -1,6 +1,8 @@
 //! A broker of Levada in the cluster of three controllers of a real Kafka, without another broker:
 //! it follows the metadata log, the controllers' elections and their snapshots. Suspended
 //! controllers, and a broker that is suspended until the log is discarded, recover.
+//!
+//! Suite: long; 60 s; needs java
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};

@@ -1,6 +1,8 @@
 //! The console of one broker of a cluster shows which part of the cluster it omits, and does not
 //! abort a transaction that the coordinator of another broker may end. The log lists the partitions
 //! that the broker leads.
+//!
+//! Suite: long; 30 s; needs java, python
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

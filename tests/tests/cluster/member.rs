@@ -1,6 +1,8 @@
 //! Levada as a broker in a cluster of a real Kafka: partitions that it leads alone are served,
 //! survive its crashes, and are taken away and given back by the controllers. A process whose
 //! registration is lost ends.
+//!
+//! Suite: long; 60 s; needs java, python
 
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -2,6 +2,7 @@
 //! a thread and a blocking connection of its own. The suites `member` and `cluster…` have them
 //! together, as the binary drives them.
 //!
+//! Suite: soak; 60 s; needs java
 //! Soak: scale 3, repeated
 
 use std::collections::BTreeSet;

@@ -1,6 +1,8 @@
 //! Levada as a follower of a real Kafka: it joins the replicas in sync, its log equals its leader's
 //! byte for byte, it catches up after stops and crashes, and truncates records that a later leader
 //! does not have.
+//!
+//! Suite: short; 40 s; needs java
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -1,4 +1,6 @@
 //! `levada files`: answers, ranges, conditions and connections, by raw requests.
+//!
+//! Suite: short; 10 s
 
 use std::fs;
 use std::io::Write;

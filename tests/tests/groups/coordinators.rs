@@ -1,6 +1,8 @@
 //! The coordinator of a group or a transactional id follows from the number of partitions that its
 //! topic has, not from the number that the configuration names for a new topic: a directory whose
 //! broker gets another configuration loses nothing.
+//!
+//! Suite: short; 10 s
 
 use std::time::Duration;
 

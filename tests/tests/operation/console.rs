@@ -2,6 +2,8 @@
 //! alone, records that are scripts, and hostile pages in the same browser.
 //!
 //! `LEVADA_TEST_PICTURES=DIR` keeps a picture of each page.
+//!
+//! Suite: long; 50 s; needs chromium, python
 
 use std::collections::BTreeSet;
 use std::fs;

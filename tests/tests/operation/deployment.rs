@@ -1,11 +1,14 @@
 //! The files in `deploy` for clusters: manifests of Kubernetes against the schemas of its API,
-//! units by systemd, and the configurations by the programs that read them.
+//! units by systemd, and the configurations by the programs that read them. The workflows in
+//! `.github`, by actionlint.
+//!
+//! Suite: long; 15 s; needs java, kubernetes, packages; uses go
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use levada_tests::{Tool, paths};
+use levada_tests::{Tool, not_run, paths};
 use serde_json::Value;
 
 /// Versions of Kubernetes: the first in which pods have their number as a label for certain, and
@@ -161,5 +164,86 @@ fn the_units_of_a_cluster_are_valid_and_their_configurations_accepted() {
         let own: Vec<&str> =
             said.lines().filter(|line| line.contains("levada") || line.contains("kafka")).collect();
         assert!(output.status.success() && own.is_empty(), "{name}: {said}");
+    }
+}
+
+/// Paths of the workflows.
+fn workflows() -> Vec<PathBuf> {
+    let directory = paths::repository().join(".github/workflows");
+    let entries = fs::read_dir(&directory).expect("the directory of workflows");
+    let mut files: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
+    files.sort();
+    assert!(!files.is_empty(), "{} has no workflow", directory.display());
+    files
+}
+
+/// Complaints of actionlint about a workflow. It calls no other programs: their complaints depend
+/// on the machine.
+fn complaints(actionlint: &Path, file: &Path) -> Option<String> {
+    let mut tool = Command::new(actionlint);
+    let output = tool.args(["-no-color", "-shellcheck=", "-pyflakes="]).arg(file).output();
+    let output = output.expect("actionlint runs");
+    let said = [output.stdout, output.stderr].concat();
+    (!output.status.success()).then(|| String::from_utf8_lossy(&said).into_owned())
+}
+
+#[test]
+fn the_workflows_are_valid() {
+    let actionlint = paths::go_program("actionlint");
+    if !actionlint.exists() {
+        return not_run("the workflows: there is no actionlint, which needs Go");
+    }
+    for file in workflows() {
+        assert_eq!(complaints(&actionlint, &file), None);
+        let text = fs::read_to_string(&file).expect("a workflow");
+        let faulty = tempfile::NamedTempFile::new().expect("a file");
+        fs::write(faulty.path(), text.replace("timeout-minutes:", "timeout-minuets:")).expect("a file");
+        let found = complaints(&actionlint, faulty.path()).unwrap_or_default();
+        assert!(found.contains("timeout-minuets"), "{}: a misspelt key is not found", file.display());
+    }
+}
+
+/// True if a line of a workflow names an action of GitHub's by the digest of a commit, with its
+/// version in a comment, or names no action. A tag can be moved to other code; a digest cannot.
+fn is_pinned(line: &str) -> bool {
+    let line = line.trim_start();
+    let Some(action) = line.strip_prefix("- ").unwrap_or(line).trim_start().strip_prefix("uses:") else {
+        return true;
+    };
+    let pinned = || {
+        let (name, rest) = action.trim_start().strip_prefix("actions/")?.split_once('@')?;
+        let (digest, version) = rest.split_once(" # v")?;
+        let is_digest = digest.len() == 40 && digest.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let numbers: Vec<&str> = version.split('.').collect();
+        let is_version = numbers.len() == 3 && numbers.iter().all(|number| number.parse::<u32>().is_ok());
+        Some(!name.is_empty() && is_digest && is_version)
+    };
+    pinned().unwrap_or(false)
+}
+
+#[test]
+fn the_workflows_have_few_rights_and_pinned_actions() {
+    const DIGEST: &str = "0123456789abcdef0123456789abcdef01234567";
+    assert!(is_pinned(&format!("  - uses: actions/checkout@{DIGEST} # v7.0.1")));
+    assert!(is_pinned(&format!("    uses: actions/cache/restore@{DIGEST} # v5.0.5")));
+    for faulty in [
+        "- uses: actions/checkout@v7 # v7.0.1".to_owned(),
+        format!("- uses: actions/checkout@{DIGEST}"),
+        format!("- uses: actions/checkout@{DIGEST} # main"),
+        format!("- uses: actions/checkout@{} # v7.0.1", &DIGEST[1..]),
+        format!("- uses: another/checkout@{DIGEST} # v7.0.1"),
+        format!("uses: ./actions/checkout@{DIGEST} # v7.0.1"),
+    ] {
+        assert!(!is_pinned(&faulty), "{faulty}");
+    }
+    for file in workflows() {
+        let text = fs::read_to_string(&file).expect("a workflow");
+        for (index, line) in text.lines().enumerate() {
+            assert!(is_pinned(line), "{}:{}: {line}", file.display(), index + 1);
+        }
+        assert!(text.contains("\npermissions:\n  contents: read\n"), "{}: rights", file.display());
+        let count = |word: &str| text.lines().filter(|line| line.starts_with(word)).count();
+        let (jobs, limits) = (count("    runs-on: "), count("    timeout-minutes: "));
+        assert!(jobs > 0 && jobs == limits, "{}: {jobs} jobs, {limits} limits", file.display());
     }
 }

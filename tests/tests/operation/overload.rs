@@ -1,6 +1,8 @@
 //! More than the broker can do: requests by the gigabyte, consumers that do not read, connections
 //! by the thousand, half requests, no descriptors left. It stays within its memory, loses nothing
 //! that it acknowledged, and others are served meanwhile.
+//!
+//! Suite: long, alone; 60 s
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};

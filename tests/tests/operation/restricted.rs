@@ -1,6 +1,8 @@
 //! A container allows less than its machine: records arrive unchanged in spite of missing
 //! capabilities, by the next best path, and `levada doctor` names the missing capabilities and
 //! their requirements.
+//!
+//! Suite: long; 60 s
 
 use std::collections::BTreeMap;
 use std::fs;

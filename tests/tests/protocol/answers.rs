@@ -2,6 +2,8 @@
 //! those of a real Kafka. With `LEVADA_TEST_NODE=kafka` the record of Kafka's answers is itself
 //! put to the test, and with `LEVADA_BLESS=1` as well it is written again. Answers that differ for
 //! a reason have a record too, which `LEVADA_BLESS=1` alone writes.
+//!
+//! Suite: short; 10 s; needs java
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,6 +1,8 @@
 //! Four families of clients, and the command line, at every kind of listener: by TLS, by every
 //! mechanism, with right and wrong credentials. Each family is one process that goes through the
 //! whole table and reports for every case the error that its library's users would see.
+//!
+//! Suite: long; 60 s; needs java, python; uses go
 
 use std::fs;
 use std::net::SocketAddr;

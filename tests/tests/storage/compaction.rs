@@ -1,6 +1,8 @@
 //! Compacted topics under load: readers see each record at its offset, and in the end only the last
 //! value of each key is left, also after a crash; Kafka's own tool reads the files. The broker's
 //! own topics, and a log that cannot be compacted.
+//!
+//! Suite: long; 40 s; needs java, python
 
 use std::fs;
 use std::path::Path;

@@ -1,6 +1,8 @@
 //! Several data directories: placement that Kafka's tools see, a set of directories that changes
 //! hands between Levada and Kafka, replicas that move between directories, and the failure of one
 //! directory in a cluster.
+//!
+//! Suite: long; 40 s; needs java, python, strace
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,4 +1,5 @@
-//! Data directories: crashes, failing disks, compaction, cold reads, and directories that change hands.
+//! Data directories: crashes, failing disks, compaction, cold reads, and directories that change
+//! hands.
 
 mod cold;
 mod compaction;

@@ -1,6 +1,8 @@
 //! Disks that fail under the running binary: the partition concerned answers with Kafka's error,
 //! the others stay in service, and a restart repairs it without any edited file. strace makes
 //! system calls fail, remounting makes file systems fail.
+//!
+//! Suite: short; 25 s; needs strace
 
 use std::fs::{self, File};
 use std::io;

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use super::child::Child;
 use super::idle::Idle;
 use super::queue::Queue;
+use super::summary::{self, Record};
 use super::verdict::Verdict;
 use super::{Company, Job, Then};
 
@@ -17,9 +18,6 @@ const SILENCE_MAX: Duration = Duration::from_secs(30);
 
 /// The time over which the processors' idle share is measured.
 const MEASURE: Duration = Duration::from_secs(3);
-
-/// Lines of the final table.
-const SLOWEST: usize = 30;
 
 /// Messages of Cargo's to programs: they are read, not printed.
 const MESSAGE: &str = "{\"reason\":";
@@ -57,17 +55,6 @@ struct Ended {
     used: Duration,
 }
 
-/// A job that has ended, for the summary.
-struct Record {
-    name: String,
-    verdict: Verdict,
-    took: Duration,
-    used: Duration,
-    failure: Option<String>,
-    first: Option<PathBuf>,
-    again: String,
-}
-
 struct Runner {
     queue: Queue,
     /// Jobs by the queue's indices; `None` once a job has started.
@@ -90,7 +77,21 @@ struct Running {
     again: String,
     then: Option<Then>,
     since: Instant,
+    expected: Option<Duration>,
+    is_narrated: bool,
     output: PathBuf,
+}
+
+impl Running {
+    /// Name and seconds so far, with the last line of a narrated job.
+    fn describe(&self) -> String {
+        let mut text = format!("{} {} s", self.name, self.since.elapsed().as_secs());
+        let output = if self.is_narrated { fs::read_to_string(&self.output).ok() } else { None };
+        if let Some(line) = output.as_deref().and_then(|output| output.lines().last()) {
+            text += &format!(" ({})", line.trim());
+        }
+        text
+    }
 }
 
 impl Runner {
@@ -129,8 +130,12 @@ impl Runner {
 
     fn start_ready(&mut self) {
         while let Some(index) = self.queue.start_next() {
-            let Job { name, company, mut command, again, times, then, .. } =
-                self.jobs[index].take().expect("a job starts once");
+            let job = self.jobs[index].take().expect("a job starts once");
+            let Job { name, company, mut command, again, times, then, check, is_narrated, .. } = job;
+            if let Some(reason) = check.and_then(|check| check().err()) {
+                self.leave_out(index, name, reason);
+                continue;
+            }
             let output = self.folder.join(file_name(&name));
             let (sender, path, since) = (self.ended.0.clone(), output.clone(), Instant::now());
             std::thread::spawn(move || {
@@ -144,8 +149,17 @@ impl Runner {
                 // The runner waits for every job that it has started.
                 let _ = sender.send(Ended { index, failure, first, took, used });
             });
-            self.running.push((index, Running { name, again, then, since, output }));
+            let expected = times.expected;
+            self.running.push((index, Running { name, again, then, since, expected, is_narrated, output }));
         }
+    }
+
+    /// Notes that a job cannot run on this machine. With `CI=true` that is a failure.
+    fn leave_out(&mut self, index: usize, name: String, reason: String) {
+        let is_ci = std::env::var("CI").is_ok_and(|value| value == "true");
+        println!("\n==> {} {name}: left out: {reason}", self.clock());
+        self.queue.finish(index, !is_ci);
+        self.records.push(Record::left_out(name, reason, is_ci));
     }
 
     /// Prints a job's output, adds the jobs that follow from it, and frees its place.
@@ -166,7 +180,8 @@ impl Runner {
         }
         let verdict = Verdict::new(&output, failure.is_none());
         self.queue.finish(index, failure.is_none());
-        let record = Record { name: job.name, verdict, took, used, failure, first, again: job.again };
+        let Running { name, again, expected, .. } = job;
+        let record = Record { name, verdict, took, used, expected, failure, first, again, left_out: None };
         self.print(&record, &output);
         self.printed = Instant::now();
         // The end of a job changes the load: the earlier share does not apply to the next jobs.
@@ -192,9 +207,7 @@ impl Runner {
     }
 
     fn running(&self) -> String {
-        let names =
-            self.running.iter().map(|(_, job)| format!("{} {} s", job.name, job.since.elapsed().as_secs()));
-        let names: Vec<String> = names.collect();
+        let names: Vec<String> = self.running.iter().map(|(_, job)| job.describe()).collect();
         if names.is_empty() {
             "nothing else runs".to_owned()
         } else {
@@ -203,54 +216,8 @@ impl Runner {
     }
 
     fn close(mut self) -> Result<(), String> {
-        self.records.sort_by_key(|record| std::cmp::Reverse(record.took));
-        println!("\nThe jobs that took longest, and the processor time of their processes:");
-        let line = |took: Duration, used: Duration, name: &str| {
-            println!("{:>8.1} s {:>8.1} s  {name}", took.as_secs_f64(), used.as_secs_f64());
-        };
-        for record in self.records.iter().take(SLOWEST) {
-            line(record.took, record.used, &record.name);
-        }
-        let used = self.records.iter().map(|record| record.used).sum();
-        line(self.began.elapsed(), used, &format!("all of {}", self.records.len()));
-        if let Some(share) = self.whole.share() {
-            println!("The processors were idle for {:.0} % of the time.", share * 100.0);
-        }
-        let (passed, failed) = self.records.iter().fold((0, 0), |(passed, failed), record| {
-            (passed + record.verdict.passed, failed + record.verdict.failed)
-        });
-        for record in self.records.iter().filter(|record| record.failure.is_none()) {
-            if let Some(first) = &record.first {
-                println!(
-                    "\n{}: only the second measurement held; the first: {}",
-                    record.name,
-                    first.display()
-                );
-            }
-        }
-        for record in self.records.iter().filter(|record| record.failure.is_some()) {
-            println!("\n{}", record.line());
-            record.verdict.names.iter().for_each(|name| println!("    {name}"));
-            println!("    again: {} {}", record.again, record.verdict.names.join(" "));
-        }
-        for name in self.queue.skipped() {
-            println!("\n{name}: not run, because of a failure above");
-        }
-        println!("\n{passed} passed, {failed} failed");
-        if failed == 0 { Ok(()) } else { Err(String::new()) }
-    }
-}
-
-impl Record {
-    /// `black box: crash: FAILED, 1 passed, 1 failed, 25.4 s`.
-    fn line(&self) -> String {
-        let word = if self.failure.is_none() { "ok" } else { "FAILED" };
-        let Verdict { passed, failed, .. } = self.verdict;
-        let passed = if passed > 0 { format!(", {passed} passed") } else { String::new() };
-        let failed = if failed > 0 { format!(", {failed} failed") } else { String::new() };
-        let times = if self.first.is_some() { ", measured twice" } else { "" };
-        let (took, used) = (self.took.as_secs_f64(), self.used.as_secs_f64());
-        format!("{}: {word}{passed}{failed}{times}, {took:.1} s, processors {used:.1} s", self.name)
+        let idle = self.whole.share();
+        summary::print(self.records, &self.queue.skipped(), self.began.elapsed(), idle)
     }
 }
 

@@ -1,34 +1,15 @@
-//! Arguments, and the lists of suites.
+//! Arguments of `cargo xtask test`.
 
-use std::path::Path;
-
-use super::{ALONE, LONG, SOAK_ONLY, split_at_dashes};
+use super::{Extent, Part, extent};
 
 #[test]
-fn arguments_split_at_the_first_dashes() {
-    let words = |text: &str| text.split_whitespace().map(str::to_string).collect::<Vec<_>>();
-    let split = |text: &str| {
-        let words = words(text);
-        let (options, filters) = split_at_dashes(&words);
-        (options.join(" "), filters.join(" "))
-    };
-    let table = [
-        ("--test hostile -- one two", "--test hostile", "one two"),
-        ("--test hostile", "--test hostile", ""),
-        ("--test hostile --", "--test hostile", ""),
-        ("-- one -- two", "", "one -- two"),
-        ("", "", ""),
-    ];
-    for (text, options, filters) in table {
-        assert_eq!(split(text), (options.to_owned(), filters.to_owned()), "{text}");
-    }
-}
-
-/// A suite under another name would lose its place.
-#[test]
-fn suites_with_a_place_of_their_own_exist() {
-    let suites = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/tests");
-    for name in ALONE.iter().chain(&LONG).chain(&SOAK_ONLY) {
-        assert!(suites.join(name).with_extension("rs").exists(), "tests/tests/{name}.rs is not there");
+fn tiers_and_parts_are_read() {
+    let extent = |text: &str| extent(&text.split_whitespace().map(str::to_owned).collect::<Vec<_>>());
+    assert_eq!(extent(""), Ok(Extent { is_all: false, part: Part::WHOLE }));
+    assert_eq!(extent("--all"), Ok(Extent { is_all: true, part: Part::WHOLE }));
+    let third = Part::parse("3/3").unwrap();
+    assert_eq!(extent("--all --part 3/3"), Ok(Extent { is_all: true, part: third }));
+    for wrong in ["--part 1/2", "--all --part", "--all --part 3/2", "all", "--all --all"] {
+        assert!(extent(wrong).is_err(), "{wrong}");
     }
 }

@@ -5,7 +5,7 @@ use toml::{Table, Value};
 use super::{Complaint, Source};
 
 /// A crate may use these crates of the workspace and no others.
-const EDGES: [(&str, &[&str]); 12] = [
+const EDGES: [(&str, &[&str]); 13] = [
     ("levada", &["levada-broker", "levada-files", "levada-io", "levada-lab", "levada-log", "levada-wire"]),
     (
         "levada-broker",
@@ -13,6 +13,10 @@ const EDGES: [(&str, &[&str]); 12] = [
     ),
     ("levada-cluster", &["levada-log", "levada-testing", "levada-wire"]),
     ("levada-files", &["levada-io", "levada-tls"]),
+    (
+        "levada-fuzz",
+        &["levada-broker", "levada-files", "levada-io", "levada-log", "levada-tls", "levada-wire"],
+    ),
     ("levada-io", &["levada-testing"]),
     ("levada-lab", &["levada-io", "levada-log", "levada-wire"]),
     ("levada-log", &["levada-io", "levada-testing"]),
@@ -33,7 +37,7 @@ const OWNED: [(&str, &[&str]); 5] = [
 ];
 
 /// Packages that are not of the workspace.
-const OUTSIDE: [&str; 2] = ["levada-fuzz", "quick-start"];
+const OUTSIDE: [&str; 2] = ["levada-fuzz-targets", "quick-start"];
 
 const TABLES: [&str; 3] = ["dependencies", "dev-dependencies", "build-dependencies"];
 

@@ -1,7 +1,7 @@
 //! Recorded frames decode, and encode to the same bytes again.
 
 use super::*;
-use crate::golden;
+use crate::{by_request_type, golden};
 
 fn check<R: RequestResponsePair>(header: &RequestHeader, request: Bytes, response: Bytes) {
     let RequestHeader { version, correlation_id, .. } = *header;
@@ -19,53 +19,11 @@ fn check<R: RequestResponsePair>(header: &RequestHeader, request: Bytes, respons
     assert_eq!(again[..4], (response.len() as u32).to_be_bytes());
 }
 
-macro_rules! by_api {
-    ($header:expr, $request:expr, $response:expr, $($api:ident $message:ident)*) => {
-        match $header.api {
-            $(ApiKey::$api => check::<$message>(&$header, $request, $response),)*
-            other => panic!("add {other} to this list"),
-        }
-    };
-}
-
 #[test]
 fn recorded_frames_round_trip() {
     let exchanges = golden::exchanges();
     assert!(exchanges.len() > 100);
     for (header, request, response) in exchanges {
-        by_api!(header, request, response,
-            Produce ProduceRequest
-            Fetch FetchRequest
-            ListOffsets ListOffsetsRequest
-            Metadata MetadataRequest
-            OffsetCommit OffsetCommitRequest
-            OffsetFetch OffsetFetchRequest
-            FindCoordinator FindCoordinatorRequest
-            JoinGroup JoinGroupRequest
-            Heartbeat HeartbeatRequest
-            LeaveGroup LeaveGroupRequest
-            SyncGroup SyncGroupRequest
-            DescribeGroups DescribeGroupsRequest
-            ListGroups ListGroupsRequest
-            ApiVersions ApiVersionsRequest
-            CreateTopics CreateTopicsRequest
-            DeleteTopics DeleteTopicsRequest
-            DeleteRecords DeleteRecordsRequest
-            InitProducerId InitProducerIdRequest
-            OffsetForLeaderEpoch OffsetForLeaderEpochRequest
-            AddPartitionsToTxn AddPartitionsToTxnRequest
-            AddOffsetsToTxn AddOffsetsToTxnRequest
-            EndTxn EndTxnRequest
-            WriteTxnMarkers WriteTxnMarkersRequest
-            TxnOffsetCommit TxnOffsetCommitRequest
-            DescribeConfigs DescribeConfigsRequest
-            CreatePartitions CreatePartitionsRequest
-            DeleteGroups DeleteGroupsRequest
-            ListPartitionReassignments ListPartitionReassignmentsRequest
-            DescribeCluster DescribeClusterRequest
-            ConsumerGroupHeartbeat ConsumerGroupHeartbeatRequest
-            ConsumerGroupDescribe ConsumerGroupDescribeRequest
-            DescribeTopicPartitions DescribeTopicPartitionsRequest
-        );
+        by_request_type!(header.api, check(&header, request, response));
     }
 }
