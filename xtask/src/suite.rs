@@ -52,7 +52,7 @@ pub(crate) fn test(root: &Path, arguments: &[String]) -> Result<(), String> {
     let mut suites = catalogue::suites(root)?;
     suites.retain(|suite| suite.belongs_to(extent.is_all));
     let suites = extent.part.take(suites, |suite| (suite.name.clone(), suite.head.seconds));
-    let others = extent.part.take(others(root, extent)?, |job| weight(job));
+    let others = extent.part.take(others(root, extent)?, weight);
     let has_packages = others.iter().any(|job| job.name() == PACKAGES);
     let mut jobs = vec![clients(root, &suites, has_packages)?];
     if has_packages || suites.iter().any(|suite| !suite.is_short()) {
