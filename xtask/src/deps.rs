@@ -214,7 +214,10 @@ pub(crate) fn install(root: &Path, names: &BTreeSet<&str>) -> Result<(), String>
     let debian = packages(missing.iter().flat_map(|(_, program)| program.missing())).err();
     let mut failed: Vec<String> = Vec::new();
     for (index, (name, program)) in missing.iter().enumerate() {
-        say(&format!("[{} of {}] {name}: {}", index + 1, missing.len(), program.parts().join(", ")));
+        let parts = program.parts();
+        if !parts.is_empty() {
+            say(&format!("[{} of {}] {name}: {}", index + 1, missing.len(), parts.join(", ")));
+        }
         if let Err(error) = program.complete() {
             failed.push(format!("{name} could not be installed: {error}"));
         }

@@ -4,9 +4,11 @@
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::task::Poll;
 use std::time::Duration;
+
+use tokio::task::JoinHandle;
 
 /// Pause before work begins again after a panic.
 pub(crate) const RESTART_PAUSE: Duration = Duration::from_millis(if cfg!(test) { 20 } else { 1000 });
@@ -63,11 +65,11 @@ pub(crate) fn spawn_restarted<F>(name: &'static str, mut task: impl FnMut() -> F
 where
     F: Future<Output = ()> + 'static,
 {
-    tokio::task::spawn_local(async move {
+    start(Box::pin(async move {
         while finished(name, task()).await.is_err() {
             tokio::time::sleep(RESTART_PAUSE).await;
         }
-    });
+    }));
 }
 
 /// Starts a task on this thread's [`tokio::task::LocalSet`]. If it panics, `stop` is called with
@@ -77,11 +79,11 @@ pub(crate) fn spawn_vital(
     task: impl Future<Output = ()> + 'static,
     stop: impl FnOnce(String) + 'static,
 ) {
-    tokio::task::spawn_local(async move {
+    start(Box::pin(async move {
         if let Err(panicked) = finished(name, task).await {
             stop(panicked.to_string());
         }
-    });
+    }));
 }
 
 /// Runs a task on this thread's [`tokio::task::LocalSet`] to its end.
@@ -92,12 +94,18 @@ pub(crate) async fn finished<T: 'static>(
     name: &str,
     task: impl Future<Output = T> + 'static,
 ) -> Result<Option<T>, Panicked> {
-    match tokio::task::spawn_local(task).await {
+    match start(Box::pin(task)).await {
         Ok(result) => Ok(Some(result)),
         Err(ended) if ended.is_panic() => Err(Panicked::new(name, &*ended.into_panic())),
         // The thread ends.
         Err(_) => Ok(None),
     }
+}
+
+/// Starts a task without its type: the runtime's code for a task is compiled once, and not for each
+/// task.
+fn start<T: 'static>(task: Pin<Box<dyn Future<Output = T>>>) -> JoinHandle<T> {
+    tokio::task::spawn_local(task)
 }
 
 #[cfg(test)]

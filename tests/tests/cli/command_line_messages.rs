@@ -1,7 +1,7 @@
 //! Mistakes that people make, and the next step that the answer names: transcripts of the command
 //! line.
 //!
-//! Suite: short; 10 s; needs python
+//! Suite: short; 3 s; needs python
 
 use std::fs;
 use std::time::Duration;

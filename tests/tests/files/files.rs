@@ -1,6 +1,6 @@
 //! `levada files`: answers, ranges, conditions and connections, by raw requests.
 //!
-//! Suite: short; 10 s
+//! Suite: short; 21 s
 
 use std::fs;
 use std::io::Write;

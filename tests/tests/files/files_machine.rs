@@ -1,7 +1,7 @@
 //! `levada files` and its machine: sockets that are handed over, files that are on the disk only,
 //! and connections of several shards.
 //!
-//! Suite: short; 10 s
+//! Suite: short; 2 s
 
 use std::fs::{self, File};
 use std::io::IoSliceMut;

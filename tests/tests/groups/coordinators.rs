@@ -2,7 +2,7 @@
 //! topic has, not from the number that the configuration names for a new topic: a directory whose
 //! broker gets another configuration loses nothing.
 //!
-//! Suite: short; 10 s
+//! Suite: short; 2 s
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! Signals and the service manager: reloads, stops under load, a terminal that is closed,
 //! `sd_notify`, sockets that were handed over, and the rights of files.
 //!
-//! Suite: short; 20 s; needs curl, python
+//! Suite: short; 6 s; needs curl, python
 
 use std::fs::{self, File};
 use std::io::Read;

@@ -1,6 +1,6 @@
 //! Limits of connections, and the time for which a broker keeps a silent one.
 //!
-//! Suite: short; 10 s
+//! Suite: short; 2 s
 
 use std::net::SocketAddr;
 use std::time::Duration;

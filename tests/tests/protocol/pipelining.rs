@@ -1,7 +1,7 @@
 //! Requests that a client sends without waiting for the answers to those before: each is answered,
 //! in order, and none is kept waiting by one behind it.
 //!
-//! Suite: short; 5 s
+//! Suite: short; 2 s
 //! Soak: controllers 3
 
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! `levada storage` on directories that a broker has left: sound ones, and each with a change
 //! since.
 //!
-//! Suite: short; 10 s
+//! Suite: short; 2 s
 
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
