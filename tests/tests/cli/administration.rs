@@ -1,7 +1,7 @@
 //! Kafka's own administration tools against the broker: they can read back each change that they
 //! made.
 //!
-//! Suite: short; 50 s; needs java, python
+//! Suite: short; 76 s; needs java, python
 //! Soak: controllers 3
 
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! The binary's own commands, as a person types them: results on stdout, talk on stderr, exit
 //! codes.
 //!
-//! Suite: short; 30 s; needs python
+//! Suite: short; 76 s; needs python
 
 use levada_tests::node::Kind;
 use levada_tests::{Node, Tool, corpus};

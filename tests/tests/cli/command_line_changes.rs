@@ -1,7 +1,7 @@
 //! The commands that trim topics, move committed offsets by files, and remove members: Kafka's own
 //! tools see the result. The same commands are put to a real Kafka with `LEVADA_TEST_NODE=kafka`.
 //!
-//! Suite: short; 12 s; needs java, python
+//! Suite: short; 13 s; needs java, python
 
 use std::fs;
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! The commands for a running cluster: offsets, settings, groups, transactions. The tests check
 //! JSON, as scripts do; `LEVADA_TEST_NODE=kafka` runs the same commands against a real Kafka.
 //!
-//! Suite: short; 6 s; needs java, python
+//! Suite: short; 9 s; needs java, python
 
 use std::process::{Command, Stdio};
 use std::time::Duration;

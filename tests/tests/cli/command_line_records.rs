@@ -1,7 +1,7 @@
 //! `levada consume` and `levada produce` in daily use: transactions, groups, patterns, ends, JSON,
 //! and brokers that stop in between.
 //!
-//! Suite: short; 19 s; needs java, python
+//! Suite: short; 25 s; needs java, python
 
 use std::path::PathBuf;
 use std::time::Duration;

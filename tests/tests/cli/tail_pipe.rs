@@ -1,7 +1,7 @@
 //! `tail -F app.log | levada produce logs` and `levada consume logs -G readers` run while the
 //! broker is restarted again and again: no line is lost, none is shown twice.
 //!
-//! Suite: long; 15 s
+//! Suite: long; 3 s
 //! Soak: lasts 30 s
 
 use std::fs::File;

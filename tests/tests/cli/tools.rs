@@ -1,7 +1,7 @@
 //! Kafka's own tools give Levada's users the same answers as Kafka's: transcripts of a real Kafka
 //! are replayed.
 //!
-//! Suite: long; 25 s; needs java
+//! Suite: long; 42 s; needs java
 //! Soak: controllers 3
 
 use levada_tests::node::Kind;

@@ -2,7 +2,7 @@
 //!
 //! One test: five JVMs take longer to start than all of it to run. Its steps print their names.
 //!
-//! Suite: long; 60 s; needs java, python
+//! Suite: long; 76 s; needs java, python
 //! Soak: scale 20
 
 use std::collections::BTreeMap;

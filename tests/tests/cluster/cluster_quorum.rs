@@ -2,7 +2,7 @@
 //! it follows the metadata log, the controllers' elections and their snapshots. Suspended
 //! controllers, and a broker that is suspended until the log is discarded, recover.
 //!
-//! Suite: long; 60 s; needs java
+//! Suite: long; 96 s; needs java
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};

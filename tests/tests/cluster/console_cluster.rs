@@ -2,7 +2,7 @@
 //! abort a transaction that the coordinator of another broker may end. The log lists the partitions
 //! that the broker leads.
 //!
-//! Suite: long; 30 s; needs java, python
+//! Suite: long; 6 s; needs java, python
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

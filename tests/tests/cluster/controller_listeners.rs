@@ -1,7 +1,7 @@
 //! Brokers of Levada that reach a real Kafka controller by a listener of each security protocol.
 //! The controller has an authorizer, and lets one user act for the cluster.
 //!
-//! Suite: long; 30 s; needs java
+//! Suite: long; 14 s; needs java
 
 use std::net::SocketAddr;
 use std::thread;

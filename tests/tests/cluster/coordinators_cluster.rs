@@ -9,7 +9,7 @@
 //! Each broker is killed once. A long run has 20 transactional writers, 50 groups, a Kafka Streams
 //! application that must count each word once, and faults in an order that follows from the seed.
 //!
-//! Suite: long; 60 s; needs java, python
+//! Suite: long; 59 s; needs java, python
 //! Soak: lasts 30 s
 
 use std::collections::BTreeMap;

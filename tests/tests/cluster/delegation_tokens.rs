@@ -1,7 +1,7 @@
 //! Delegation tokens (KIP-48) in a cluster of a real Kafka: Kafka's own tool creates, describes,
 //! renews and expires them through Levada's listener, and Java clients log in with them.
 //!
-//! Suite: long; 40 s; needs java
+//! Suite: long; 47 s; needs java
 
 use std::collections::BTreeMap;
 use std::fs;

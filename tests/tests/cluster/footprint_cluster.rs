@@ -1,7 +1,7 @@
 //! A broker of a cluster that leads a thousand idle partitions needs little memory, and a small
 //! part of the processor time of a Kafka that leads as many. Prints the figures.
 //!
-//! Suite: long, alone; 40 s; needs java
+//! Suite: long, alone; 37 s; needs java
 
 use std::time::{Duration, Instant};
 

@@ -1,7 +1,7 @@
 //! A broker of Levada in a cluster of a real Kafka: requests that the controller decides, sent by
 //! Kafka's tools to Levada's listener, and transactions in which another broker takes part.
 //!
-//! Suite: long; 50 s; needs java
+//! Suite: long; 14 s; needs java
 
 use std::sync::{LazyLock, Mutex, MutexGuard};
 

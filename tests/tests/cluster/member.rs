@@ -2,7 +2,7 @@
 //! survive its crashes, and are taken away and given back by the controllers. A process whose
 //! registration is lost ends.
 //!
-//! Suite: long; 60 s; needs java, python
+//! Suite: long; 127 s; needs java, python
 
 use std::collections::BTreeSet;
 use std::time::Duration;

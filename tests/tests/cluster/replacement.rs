@@ -4,7 +4,7 @@
 //!
 //! A long run repeats each test for its time.
 //!
-//! Suite: long; 120 s; needs java, python
+//! Suite: long; 265 s; needs java, python
 //! Soak: lasts 30 s
 
 use std::collections::{BTreeSet, HashMap};

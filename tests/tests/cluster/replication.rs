@@ -2,7 +2,7 @@
 //! byte for byte, it catches up after stops and crashes, and truncates records that a later leader
 //! does not have.
 //!
-//! Suite: short; 80 s; needs java
+//! Suite: short; 109 s; needs java
 
 use std::collections::BTreeMap;
 use std::path::Path;

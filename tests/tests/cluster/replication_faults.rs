@@ -8,7 +8,7 @@
 //! from the seed, under 50 MB/s. Retention then bounds the disk space, and a consumer compares the
 //! records as they come.
 //!
-//! Suite: long; 90 s; needs java, python
+//! Suite: long; 132 s; needs java, python
 //! Soak: lasts 30 s
 
 use std::collections::BTreeSet;

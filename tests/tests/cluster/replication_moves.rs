@@ -3,7 +3,7 @@
 //! From scale 10 on, a topic with a gigabyte for each unit of the scale also moves there and back,
 //! and needs twice the disk space.
 //!
-//! Suite: long; 60 s; needs java
+//! Suite: long; 66 s; needs java
 //! Soak: scale 20, filter large
 
 use std::collections::BTreeMap;

@@ -1,6 +1,6 @@
 //! `levada files`: answers, ranges, conditions and connections, by raw requests.
 //!
-//! Suite: short; 21 s
+//! Suite: short; 24 s
 
 use std::fs;
 use std::io::Write;

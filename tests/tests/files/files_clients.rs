@@ -1,6 +1,6 @@
 //! `levada files` and the clients that people use: curl, wget, a browser.
 //!
-//! Suite: long; 15 s; needs chromium, curl, wget
+//! Suite: long; 13 s; needs chromium, curl, wget
 //! Soak: scale 1, repeated, filter mirrors
 
 use std::collections::BTreeSet;

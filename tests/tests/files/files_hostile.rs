@@ -1,7 +1,7 @@
 //! `levada files` and clients that mean harm: paths that lead out of the directory, and requests
 //! that two parsers understand differently.
 //!
-//! Suite: short; 5 s
+//! Suite: short; 25 s
 //! Soak: scale 2, repeated
 
 use std::fs;

@@ -1,6 +1,6 @@
 //! `levada files` behind TLS, with curl as the client.
 //!
-//! Suite: short; 2 s; needs curl
+//! Suite: short; 3 s; needs curl
 
 use std::fs;
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! `levada files` and programs that others use servers of files with: ApacheBench, aria2, rclone, a
 //! browser that seeks, a checker of HTTP.
 //!
-//! Suite: long; 20 s; needs ab, aria2c, chromium, http, rclone
+//! Suite: long; 7 s; needs ab, aria2c, chromium, http, rclone
 
 use std::fs;
 use std::os::unix::process::CommandExt;

@@ -1,7 +1,7 @@
 //! Kafka Connect, distributed, carries the lines of a file into a topic and on into another file,
 //! while its worker and the broker are killed.
 //!
-//! Suite: long; 40 s; needs java, kcat
+//! Suite: long; 23 s; needs java, kcat
 //! Soak: scale 5, repeated
 //! Soak: controllers 3
 

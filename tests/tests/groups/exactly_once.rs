@@ -6,7 +6,7 @@
 //! Python's clients use the first transaction protocol and the classic group protocol, Java's the
 //! second and the new one. The plan of faults follows from the seed.
 //!
-//! Suite: long; 60 s; needs java, python
+//! Suite: long; 49 s; needs java, python
 //! Soak: lasts 30 s
 //! Soak: controllers 3
 

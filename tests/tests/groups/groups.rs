@@ -1,7 +1,7 @@
 //! A consumer group of three librdkafka members loses one, gains one, and delivers every record;
 //! what it has committed outlives the broker's restart.
 //!
-//! Suite: short; 8 s; needs python
+//! Suite: short; 9 s; needs python
 //! Soak: controllers 3
 
 use std::collections::HashSet;

@@ -1,6 +1,6 @@
 //! A Kafka Streams application counts words exactly once, while it and the broker are killed.
 //!
-//! Suite: long; 60 s; needs java, kcat, python
+//! Suite: long; 50 s; needs java, kcat, python
 //! Soak: scale 4, repeated
 //! Soak: controllers 3
 

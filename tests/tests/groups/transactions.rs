@@ -1,7 +1,7 @@
 //! A transactional producer continues through two crashes of the broker; readers of committed
 //! records see the records that it committed, each once, and nothing that it aborted.
 //!
-//! Suite: short; 3 s; needs python
+//! Suite: short; 6 s; needs python
 //! Soak: controllers 3
 
 use std::time::Duration;

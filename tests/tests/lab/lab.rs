@@ -1,6 +1,6 @@
 //! `levada lab` as a whole: what it leaves behind when it is told to stop.
 //!
-//! Suite: long; 10 s
+//! Suite: long; 2 s
 
 use std::fs;
 use std::time::Duration;

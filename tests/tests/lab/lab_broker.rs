@@ -1,7 +1,7 @@
 //! `levada lab broker`: every experiment runs as small as it gets, and what went through the
 //! brokers is checked. No figure is judged.
 //!
-//! Suite: long; 120 s; needs java
+//! Suite: long; 394 s; needs java
 
 use levada_tests::node::Kind;
 use levada_tests::{lab, paths};

@@ -1,7 +1,7 @@
 //! `levada lab files`: every experiment runs as small as it gets, and what the servers sent is
 //! compared with their files. No figure is judged.
 //!
-//! Suite: long; 30 s; uses nginx
+//! Suite: long; 23 s; uses nginx
 
 use levada_tests::{lab, paths};
 

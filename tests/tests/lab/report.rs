@@ -1,7 +1,7 @@
 //! The laboratory's report as a person sees it: opened in a browser, in light and dark, with
 //! nothing on top of each other.
 //!
-//! Suite: long; 20 s; needs chromium
+//! Suite: long; 30 s; needs chromium
 
 use std::collections::BTreeSet;
 use std::fs;

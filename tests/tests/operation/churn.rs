@@ -1,6 +1,6 @@
 //! Topics come and go under the feet of those who use them.
 //!
-//! Suite: short; 4 s
+//! Suite: short; 2 s
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};

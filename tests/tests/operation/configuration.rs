@@ -1,7 +1,7 @@
 //! The broker's keys: Kafka's own table, the keys that a broker lists, and keys that turn a feature
 //! off.
 //!
-//! Suite: short; 2 s; needs java
+//! Suite: short; 3 s; needs java
 //! Soak: controllers 3
 
 use std::collections::BTreeSet;

@@ -3,7 +3,7 @@
 //!
 //! `LEVADA_TEST_PICTURES=DIR` keeps a picture of each page.
 //!
-//! Suite: long; 50 s; needs chromium, python
+//! Suite: long; 113 s; needs chromium, python
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -2,7 +2,7 @@
 //! units by systemd, and the configurations by the programs that read them. The workflows in
 //! `.github`, by actionlint.
 //!
-//! Suite: long; 15 s; needs java, kubernetes, packages; uses go
+//! Suite: long; 3 s; needs java, kubernetes, packages; uses go
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,7 +1,7 @@
 //! The broker starts fast and needs little memory and processor time when idle. Prints the figures;
 //! the best of a few tries counts, because other processes can only make them worse.
 //!
-//! Suite: long, alone; 20 s; needs python
+//! Suite: long, alone; 4 s; needs python
 
 use std::time::{Duration, Instant};
 

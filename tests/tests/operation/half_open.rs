@@ -1,6 +1,6 @@
 //! Twenty thousand TLS handshakes that nobody finishes: who has a connection is served as before.
 //!
-//! Suite: long, alone; 60 s
+//! Suite: long, alone; 102 s
 
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;

@@ -1,7 +1,7 @@
 //! The log as an operator and his machines read it: JSON, one line for each event with who caused
 //! it, and levels that change while the broker runs.
 //!
-//! Suite: short; 7 s; needs java, python
+//! Suite: short; 9 s; needs java, python
 
 use std::time::Duration;
 

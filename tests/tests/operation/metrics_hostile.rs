@@ -1,7 +1,7 @@
 //! Hostile clients of `/metrics`: clients that do not read, thousands of scrapes, heads without
 //! end. The broker answers the next scrape, and its memory stays within bounds.
 //!
-//! Suite: short; 17 s; needs python
+//! Suite: short; 22 s; needs python
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;

@@ -2,7 +2,7 @@
 //! by the thousand, half requests, no descriptors left. It stays within its memory, loses nothing
 //! that it acknowledged, and others are served meanwhile.
 //!
-//! Suite: long, alone; 60 s
+//! Suite: long, alone; 33 s
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,7 +1,7 @@
 //! A real Prometheus on the files of `deploy/monitoring`, beside a broker with traffic: the
 //! metrics, the alert rules and the dashboard.
 //!
-//! Suite: long; 30 s; needs java, prometheus, python
+//! Suite: long; 31 s; needs java, prometheus, python
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -2,7 +2,7 @@
 //! of requests and of authentications, waiting fetches, fetch sessions, idempotent producers.
 //! Repeated rounds do not leave ever more memory in use.
 //!
-//! Suite: long, alone; 20 s
+//! Suite: long, alone; 3 s
 //! Soak: scale 10
 
 use std::time::Duration;

@@ -2,7 +2,7 @@
 //! capabilities, by the next best path, and `levada doctor` names the missing capabilities and
 //! their requirements.
 //!
-//! Suite: long; 60 s
+//! Suite: long; 4 s
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -3,7 +3,7 @@
 //! put to the test, and with `LEVADA_BLESS=1` as well it is written again. Answers that differ for
 //! a reason have a record too, which `LEVADA_BLESS=1` alone writes.
 //!
-//! Suite: short; 6 s; needs java
+//! Suite: short; 4 s; needs java
 
 use std::collections::BTreeMap;
 use std::fs;

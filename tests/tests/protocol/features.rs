@@ -1,6 +1,6 @@
 //! The levels of features, as Kafka's tool sets and shows them.
 //!
-//! Suite: short; 8 s; needs java
+//! Suite: short; 11 s; needs java
 //! Soak: controllers 3
 
 use levada_tests::raw::{Connection, Decoder, Encoder};

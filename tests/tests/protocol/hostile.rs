@@ -1,7 +1,7 @@
 //! Bytes that no honest client sends get Kafka's error or a closed connection; they cost no memory
 //! and no other connection notices.
 //!
-//! Suite: long, alone; 30 s
+//! Suite: long, alone; 8 s
 //! Soak: scale 2.5, repeated, filter mutated_requests
 
 use std::sync::Arc;

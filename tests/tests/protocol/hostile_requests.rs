@@ -12,7 +12,7 @@
 //! shard's thread says how long a request can hold up others at most, whatever else the machine
 //! does.
 //!
-//! Suite: long, alone; 60 s
+//! Suite: long, alone; 138 s
 //! Soak: scale 10
 //! Soak: controllers 1
 

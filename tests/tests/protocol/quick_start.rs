@@ -1,7 +1,7 @@
 //! The quick starts of docs/operating/clients.md and the session of the README, run unchanged, and
 //! the scripts that back up and restore a directory.
 //!
-//! Suite: long; 40 s; needs java, kcat, python; uses go, node, rust
+//! Suite: long; 16 s; needs java, kcat, python; uses go, node, rust
 
 use std::fs;
 use std::path::Path;

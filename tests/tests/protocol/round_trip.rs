@@ -1,7 +1,7 @@
 //! Records of any client are read back by any client, byte for byte: keys, values, headers,
 //! timestamps, in all compression types.
 //!
-//! Suite: short; 73 s; needs java, kcat, python
+//! Suite: short; 119 s; needs java, kcat, python
 //! Soak: controllers 3
 
 use std::path::Path;

@@ -2,7 +2,7 @@
 //! mechanism, with right and wrong credentials. Each family is one process that goes through the
 //! whole table and reports for every case the error that its library's users would see.
 //!
-//! Suite: long; 60 s; needs java, python; uses go
+//! Suite: long; 92 s; needs java, python; uses go
 
 use std::fs;
 use std::net::SocketAddr;

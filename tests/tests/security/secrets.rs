@@ -1,7 +1,7 @@
 //! Secrets of every kind are planted at every place, and searched in all output of a broker and its
 //! command line.
 //!
-//! Suite: short; 6 s; needs java, python
+//! Suite: short; 7 s; needs java, python
 
 use std::fs;
 use std::io::{Read, Write};

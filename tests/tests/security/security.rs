@@ -1,7 +1,7 @@
 //! Authentication and authorization: clients with right and wrong passwords, and a client without
 //! permissions that tries everything.
 //!
-//! Suite: short; 34 s; needs java, python
+//! Suite: short; 46 s; needs java, python
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,7 +1,7 @@
 //! Key stores as Java makes them, and the secrets that open them. `authentication.rs` tests which
 //! clients are accepted over TLS.
 //!
-//! Suite: short; 15 s; needs java, python
+//! Suite: short; 17 s; needs java, python
 
 use std::fs;
 use std::path::Path;

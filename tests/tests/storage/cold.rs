@@ -1,7 +1,7 @@
 //! Records that are on the disk only: they arrive unchanged, another thread than the shard waits
 //! for them, and they do not stay in memory at the cost of other readers' pages.
 //!
-//! Suite: long, alone; 20 s
+//! Suite: long, alone; 10 s
 
 use std::fs::{self, File};
 use std::io::IoSliceMut;

@@ -2,7 +2,7 @@
 //! value of each key is left, also after a crash; Kafka's own tool reads the files. The broker's
 //! own topics, and a log that cannot be compacted.
 //!
-//! Suite: long; 40 s; needs java, python
+//! Suite: long; 42 s; needs java, python
 
 use std::fs;
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! kill -9 during a produce load, repeatedly: acknowledged records stay, and an idempotent producer
 //! continues without an error.
 //!
-//! Suite: short; 7 s; needs python
+//! Suite: short; 17 s; needs python
 //! Soak: scale 2.5, repeated, filter crashes_under_load
 
 use std::fs;

@@ -1,6 +1,6 @@
 //! Kafka's own dump tool reads the files of a stopped Levada without a complaint.
 //!
-//! Suite: short; 9 s; needs java, python
+//! Suite: short; 10 s; needs java, python
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -2,7 +2,7 @@
 //! hands between Levada and Kafka, replicas that move between directories, and the failure of one
 //! directory in a cluster.
 //!
-//! Suite: long; 40 s; needs java, python, strace
+//! Suite: long; 159 s; needs java, python, strace
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,7 +1,7 @@
 //! A data directory that changes hands: what Kafka leaves, Levada serves as it is, and the other
 //! way round.
 //!
-//! Suite: long; 101 s; needs java, python
+//! Suite: long; 132 s; needs java, python
 
 use std::path::PathBuf;
 use std::time::Duration;

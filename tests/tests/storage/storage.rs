@@ -1,7 +1,7 @@
 //! Storage that fails, under the real binary: the broker continues with the rest; impossible
 //! requests get Kafka's error, and work again without a restart.
 //!
-//! Suite: short; 9 s
+//! Suite: short; 10 s
 
 use std::fs::{self, File};
 use std::io::Write;

@@ -2,7 +2,7 @@
 //! the others stay in service, and a restart repairs it without any edited file. strace makes
 //! system calls fail, remounting makes file systems fail.
 //!
-//! Suite: short; 7 s; needs strace
+//! Suite: short; 8 s; needs strace
 
 use std::fs::{self, File};
 use std::io;

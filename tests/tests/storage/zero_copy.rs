@@ -1,7 +1,7 @@
 //! A large fetch moves its records by splice or sendfile: the kernel's own record of system calls
 //! shows no record byte in user memory, and the broker's counters say the same.
 //!
-//! Suite: long; 10 s; needs python, strace
+//! Suite: long; 2 s; needs python, strace
 
 use levada_tests::node::Kind;
 use levada_tests::trace::{self, Call};
