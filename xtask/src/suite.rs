@@ -122,7 +122,7 @@ fn clients(root: &Path, suites: &[Suite], has_packages: bool) -> Result<Job, Str
         let users = suites.iter().filter(|suite| suite.programs().any(|name| name == program));
         users.map(|suite| suite.name.as_str()).collect()
     })?;
-    let words: Vec<&OsStr> = ["deps"].iter().chain(&programs).map(OsStr::new).collect();
+    let words: Vec<&OsStr> = ["deps", "--keep-going"].iter().chain(&programs).map(OsStr::new).collect();
     Ok(own_words(root, CLIENTS, &words)?.narrated())
 }
 

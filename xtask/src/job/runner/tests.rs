@@ -73,6 +73,20 @@ fn a_measurement_that_fails_is_repeated_once_and_other_jobs_are_not() {
     fs::remove_dir_all(folder).unwrap();
 }
 
+/// With `CI=true`, as in CI itself, nothing may be left out.
+#[test]
+fn a_job_that_is_not_ready_is_left_out_and_does_not_start() {
+    let folder = folder("ready");
+    let checked = |name: &str, outcome: Result<(), String>| {
+        job(name, "echo ran").expecting(1).if_ready(Box::new(move || outcome))
+    };
+    let jobs = vec![checked("there", Ok(())), checked("missing", Err("java is not installed".to_owned()))];
+    let is_ci = std::env::var("CI").is_ok_and(|value| value == "true");
+    assert_eq!(run(jobs, 1, &folder).is_err(), is_ci);
+    assert!(folder.join("there.txt").exists() && !folder.join("missing.txt").exists());
+    fs::remove_dir_all(folder).unwrap();
+}
+
 #[test]
 fn names_are_those_of_files() {
     assert_eq!(file_name("black box: round_trip"), "black_box__round_trip.txt");
