@@ -53,7 +53,7 @@ const FORMS: &str = "`lasts N s`, `scale N[, repeated]`, `seed random[, repeated
                      and then `, filter TEXT` if only some tests run";
 
 impl Line {
-    /// Parses the text behind `Soak:`.
+    /// Parses the text after `Soak:`.
     pub(super) fn of(text: &str) -> Result<Self, String> {
         let malformed = || format!("`Soak: {}`: the forms are {FORMS}", text.trim());
         let mut parts = text.split(',').map(str::trim);
