@@ -457,11 +457,18 @@ fn cold_pages_are_counted_and_waited_for() {
         return;
     }
     let content = content(10_000);
-    let file = file_of(&content);
-    let cold = chilled(&file);
-    let (arrived, counted) = sent((true, true), vec![extent(&file, 0, 10_000)]);
-    assert!(arrived == content);
-    assert_eq!(counted.fallbacks(Fallback::ColdRead), u64::from(cold));
+    // Reading without waiting starts read-ahead. If the disk is there before the kernel looks again,
+    // there was nothing to wait for and nothing to count; then another file shows it.
+    let waited = (0..100).any(|_| {
+        let file = file_of(&content);
+        let cold = chilled(&file);
+        let (arrived, counted) = sent((true, true), vec![extent(&file, 0, 10_000)]);
+        assert!(arrived == content);
+        let count = counted.fallbacks(Fallback::ColdRead);
+        assert!(count <= u64::from(cold));
+        count == 1 || !cold
+    });
+    assert!(waited, "none of 100 cold ranges was counted");
 }
 
 /// Steps to the end and has cold ranges brought in; which they were, what arrived, and the
