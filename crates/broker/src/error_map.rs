@@ -2,7 +2,7 @@
 //! type of error. There is no other such map.
 
 use levada_log::batch::BatchError;
-use levada_log::{AppendError, ReadError};
+use levada_log::{AppendError, Passing, ReadError};
 
 use crate::error_code::{ErrorCode, Failure, sentence};
 use crate::group::GroupError;
@@ -101,9 +101,15 @@ impl From<AppendError> for Failure {
             AppendError::OutOfOrderSequence { .. } => ErrorCode::OutOfOrderSequenceNumber,
             AppendError::TransactionState { .. } => ErrorCode::InvalidTxnState,
             AppendError::CoordinatorEpoch { .. } => ErrorCode::TransactionCoordinatorFenced,
-            AppendError::LeaderEpoch { .. } => ErrorCode::NotLeaderOrFollower,
+            AppendError::LeaderEpoch { .. } | AppendError::Overtakes { reason: Passing::Leadership, .. } => {
+                ErrorCode::NotLeaderOrFollower
+            }
+            // The client sends the batch again, without a search for another leader.
+            AppendError::Overtakes { reason: Passing::Replicas, .. } => ErrorCode::NotEnoughReplicas,
             AppendError::Order { .. } => ErrorCode::CorruptMessage,
-            AppendError::Storage(_) => ErrorCode::KafkaStorageError,
+            AppendError::Storage(_) | AppendError::Overtakes { reason: Passing::Storage, .. } => {
+                ErrorCode::KafkaStorageError
+            }
         };
         Self::new(code, error.to_string())
     }

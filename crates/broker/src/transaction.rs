@@ -6,8 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use levada_log::batch::{BatchView, NO_SEQUENCE};
-use levada_log::{Append, AppendError, Writer};
+use levada_log::{Append, Passing, Writer};
 use tokio::sync::RwLockReadGuard;
 use tokio::time::Instant;
 
@@ -96,8 +95,7 @@ impl Transactions {
     }
 
     /// Appends a batch of a transaction whose claim holds. If the partition has records of the
-    /// transaction already, no request is sent. A batch of a classic client does not overtake an
-    /// earlier one that could not be verified.
+    /// transaction already, no request is sent.
     ///
     /// # Errors
     /// If the claim does not hold: nothing has been appended.
@@ -119,20 +117,12 @@ impl Transactions {
             return Ok(partition.append(append, now_ms()));
         }
         drop(held);
-        let (producer, sequence) = ((producer_id, producer_epoch), first_sequence(&append));
-        let is_classic = claim.protocol == Protocol::Classic;
         let _held = self.hold(partition, claim).await.inspect_err(|error| {
-            if is_classic && error.is_repeated() {
-                partition.unverified().refused(producer, sequence);
+            if error.is_repeated() {
+                partition.log().note_refused(&append.records, Passing::Replicas);
             }
         })?;
-        match partition.unverified().admit(producer, sequence) {
-            Err(expected) if is_classic => {
-                let overtakes = AppendError::OutOfOrderSequence { producer_id, sequence, expected };
-                Ok(Submitted::Done(Err(overtakes)))
-            }
-            _ => Ok(partition.append(append, now_ms())),
-        }
+        Ok(partition.append(append, now_ms()))
     }
 
     /// Verifies the claim, and keeps it true while the answer is held: no marker enters the
@@ -344,7 +334,7 @@ impl Transactions {
             return Err(ErrorCode::RequestTimedOut);
         }
         *alone += 1;
-        partition.unverified().forget(end.producer.id);
+        partition.log().forget_refused(end.producer.id);
         if partition.topic() == OFFSETS_TOPIC {
             // The coordinator writes the marker itself: its memory follows its log. Later commits
             // get behind the marker in the lane.
@@ -373,10 +363,6 @@ impl Transactions {
 }
 
 /// Sequence number of the first record of a checked batch.
-fn first_sequence(append: &Append) -> i32 {
-    BatchView::parse(&append.records).map_or(NO_SEQUENCE, |batch| batch.base_sequence())
-}
-
 fn question(partition: &Partition, claim: Membership<'_>) -> Question {
     Question {
         transactional_id: claim.transactional_id.to_owned(),

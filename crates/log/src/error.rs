@@ -7,6 +7,7 @@ use std::sync::Arc;
 use thiserror::Error;
 
 use crate::batch::BatchError;
+use crate::refused::Passing;
 
 /// The disk failed, or its contents are not a log. Has the path.
 #[derive(Clone, Debug, Error)]
@@ -182,6 +183,20 @@ pub enum AppendError {
         what: &'static str,
     },
     /// A marker from a coordinator that has been replaced.
+    /// An earlier batch of the producer was refused for a reason that passes, and has to come first.
+    #[error(
+        "producer {producer_id} sent sequence {sequence} while sequence {refused} was refused for a reason that passes; the client sends both again"
+    )]
+    Overtakes {
+        /// The producer.
+        producer_id: i64,
+        /// The batch's first sequence.
+        sequence: i32,
+        /// The first sequence of the refused batch.
+        refused: i32,
+        /// The reason for which it was refused.
+        reason: Passing,
+    },
     #[error("coordinator epoch {epoch} is older than {current}")]
     CoordinatorEpoch {
         /// The marker's.

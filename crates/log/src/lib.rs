@@ -24,6 +24,7 @@ mod partition;
 mod producers;
 mod progress;
 mod recover;
+mod refused;
 mod retention;
 mod segment;
 mod watch;
@@ -36,6 +37,7 @@ pub use options::OpenOptions;
 pub use partition::{AbortedTransaction, Partition, Slice, TimestampOffset};
 pub use producers::{ProducerState, Source};
 pub use recover::{OpenReport, Reindexed, TruncatedTail};
+pub use refused::Passing;
 pub use watch::FailureWatch;
 pub use writer::{
     ANY_LEADER_EPOCH, Append, Appended, Destination, Discarded, ReplicaAppended, ReplicaSource, Retired,

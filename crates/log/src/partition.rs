@@ -14,6 +14,7 @@ use parking_lot::Mutex;
 use crate::disk::{At, Disk, NonBlockingReads, ReadFiles};
 use crate::epochs::Epochs;
 use crate::marks::{Marks, Start};
+use crate::refused::{Passing, Refused};
 use crate::segment::{Head, Segment, assert_in_order};
 use crate::watch::FailureWatch;
 use crate::{LogError, ReadError};
@@ -42,6 +43,7 @@ pub struct Partition {
     latest_epoch: AtomicI32,
     interval: AtomicU32,
     offline: AtomicBool,
+    pub(crate) refused: Refused,
     cuts: AtomicU64,
     watch: ArcSwap<FailureWatch>,
     // Held during a sync or a truncation; never by readers or appends.
@@ -111,6 +113,7 @@ impl Partition {
             marks: Marks::new(start),
             interval: AtomicU32::default(),
             offline: AtomicBool::new(false),
+            refused: Refused::default(),
             cuts: AtomicU64::new(0),
             watch: ArcSwap::default(),
             flushing: Mutex::new(()),
@@ -475,6 +478,17 @@ impl Partition {
     /// Takes the log out of use: its directory has failed, or its content is unknown.
     pub fn abandon(&self) {
         self.offline.store(true, Ordering::Release);
+    }
+
+    /// Notes a batch that was refused for a reason that passes. Later batches of its producer are
+    /// refused for the same reason until the producer sends this one again.
+    pub fn note_refused(&self, records: &[u8], reason: Passing) {
+        self.refused.note(records, reason);
+    }
+
+    /// Forgets the refused batches of a producer, whose transaction ends.
+    pub fn forget_refused(&self, producer_id: i64) {
+        self.refused.forget(producer_id);
     }
 
     /// Reports an error to the watch of the storage; the log may be usable again after it.

@@ -209,6 +209,11 @@ impl Producers {
         Ok(SequenceCheck::New)
     }
 
+    /// True if the log has a batch of the producer.
+    pub(crate) fn knows(&self, batch: &BatchView<'_>) -> bool {
+        self.known.contains_key(&batch.producer_id())
+    }
+
     fn check_marker(&self, batch: &BatchView<'_>, version: u8) -> Result<SequenceCheck, AppendError> {
         let producer_id = batch.producer_id();
         let Some(marker) = EndMarker::parse(batch.bytes()) else { return Ok(SequenceCheck::New) };

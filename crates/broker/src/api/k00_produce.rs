@@ -34,7 +34,7 @@ use bytes::BytesMut;
 use levada_io::Piece;
 use levada_log::batch::{self, BatchError, BatchView, CheckedBatch, MAX_EXPANDED, TimestampRange};
 use levada_log::compress::{CompressError, Compression};
-use levada_log::{Append, Appended};
+use levada_log::{Append, Appended, Passing};
 use levada_wire::Uuid;
 use levada_wire::messages::StrBytes;
 use levada_wire::produce::{
@@ -197,7 +197,7 @@ async fn start(
     key: (&StrBytes, Uuid),
     data: ProducePartition,
 ) -> Started {
-    let partition = match find(context, key, data.index) {
+    let partition = match find(context, key, &data) {
         Ok(partition) => partition,
         Err(failure) => return Started::Refused(None, failure.into()),
     };
@@ -297,13 +297,20 @@ fn refusal(version: i16, error: TxnError) -> Failure {
 }
 
 /// The partition, unless only the broker itself writes to it.
-fn find(context: &Context, key: (&StrBytes, Uuid), index: i32) -> Result<Arc<Partition>, Failure> {
-    let partition = context.partition(key, index)?;
+fn find(
+    context: &Context,
+    key: (&StrBytes, Uuid),
+    data: &ProducePartition,
+) -> Result<Arc<Partition>, Failure> {
+    let partition = context.partition(key, data.index)?;
     if partition.is_internal() && context.client_id() != ADMIN_CLIENT {
         let text = format!("Cannot append to internal topic {}", partition.topic());
         return Err(Failure::new(ErrorCode::InvalidTopic, text));
     }
-    partition.check_leader(-1)?;
+    partition.check_leader(-1).inspect_err(|_| {
+        let records = data.records.as_deref().unwrap_or_default();
+        partition.log().note_refused(records, Passing::Leadership);
+    })?;
     Ok(partition)
 }
 
@@ -365,6 +372,7 @@ fn acceptable(
             partition.name()
         );
         return Err(Failure::new(ErrorCode::NotEnoughReplicas, text).into());
+        partition.log().note_refused(records.as_deref().unwrap_or_default(), Passing::Replicas);
     }
     let records = frame::only_batch(version, records.unwrap_or_default()).map_err(Rejected::unseen)?;
     let size_bytes = records.len();

@@ -65,9 +65,9 @@ pub(crate) fn stored<M: Machine>(partition: &Partition, result: SubmitResult) ->
     Err(match error {
         AppendError::ProducerEpoch { .. } => PersistFailure::ProducerFenced,
         AppendError::CoordinatorEpoch { .. } => PersistFailure::CoordinatorFenced,
-        AppendError::TransactionState { .. } | AppendError::OutOfOrderSequence { .. } => {
-            PersistFailure::TransactionState
-        }
+        AppendError::TransactionState { .. }
+        | AppendError::OutOfOrderSequence { .. }
+        | AppendError::Overtakes { .. } => PersistFailure::TransactionState,
         AppendError::TooLarge { .. } | AppendError::LargerThanSegment { .. } => PersistFailure::TooLarge,
         // The log has nothing of it; the coordinator of another epoch continues from there.
         AppendError::LeaderEpoch { .. } => PersistFailure::Unavailable,

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use arc_swap::{ArcSwap, ArcSwapOption, Guard};
 use levada_cluster::directories::ReplicaKey;
 use levada_cluster::replication::leader::FollowerFetch;
-use levada_log::{Append, AppendError, Writer};
+use levada_log::{Append, AppendError, Passing, Writer};
 use levada_wire::Uuid;
 use tokio::sync::RwLock;
 
@@ -27,9 +27,7 @@ use crate::replica::waiters::Waiters;
 
 mod following;
 mod role;
-mod unverified;
 
-use self::unverified::Unverified;
 use role::{Unstored, take_role};
 
 /// Topics that belong to the broker itself.
@@ -57,7 +55,6 @@ pub(crate) struct Partition {
     /// its place in the lane, and alone by a marker: so no marker comes between, behind which the
     /// batch would open the transaction again.
     transactions: RwLock<u64>,
-    unverified: Unverified,
     config: ArcSwap<TopicConfig>,
     marker_warning: RepeatedWarning,
     replication_warning: RepeatedWarning,
@@ -100,7 +97,6 @@ impl Partition {
             lane: AppendLane::new(writer),
             waiters: Arc::default(),
             transactions: RwLock::default(),
-            unverified: Unverified::default(),
             config: ArcSwap::new(config),
             marker_warning: RepeatedWarning::default(),
             replication_warning: RepeatedWarning::default(),
@@ -208,7 +204,6 @@ impl Partition {
                 self.leadership.store(Arc::new(next));
             }
         });
-        self.unverified.clear();
         self.waiters.wake();
     }
 
@@ -286,11 +281,6 @@ impl Partition {
         &self.transactions
     }
 
-    /// Batches whose transactions could not be verified.
-    pub(crate) fn unverified(&self) -> &Unverified {
-        &self.unverified
-    }
-
     pub(crate) fn lane(&self) -> &AppendLane {
         &self.lane
     }
@@ -305,6 +295,7 @@ impl Partition {
     pub(crate) fn append(self: &Arc<Self>, append: Append, now_ms: i64) -> Submitted {
         if !self.has_lease() {
             let checked = append.leader_epoch;
+            self.log.note_refused(&append.records, Passing::Leadership);
             return Submitted::Done(Err(AppendError::LeaderEpoch { checked, led: -1 }));
         }
         let (submitted, left) = self.lane.submit(append, now_ms, || self.wrote());

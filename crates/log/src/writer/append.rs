@@ -14,6 +14,7 @@ use crate::index::{Aborted, TimeEntry};
 use crate::marks::Ended;
 use crate::producers::{SequenceCheck, Source};
 use crate::progress::Progress;
+use crate::refused::Passing;
 use crate::{AppendBy, AppendError, LogError, TimestampType};
 
 /// One batch to append.
@@ -95,6 +96,7 @@ impl Writer {
         for member in 0..group.len() {
             let outcome = self.make_room(group, member, &mut pending, (&mut outcomes, now_ms));
             let outcome = outcome.and_then(|()| self.admit(group, member, &mut pending, now_ms));
+            self.note_refused(&group[member], &outcome);
             outcomes.push(outcome);
         }
         // Members have their failures already.
@@ -204,9 +206,9 @@ impl Writer {
             return Err(AppendError::TransactionState { producer_id: batch.producer_id(), what });
         }
         if batch.producer_id() >= 0
-            && let SequenceCheck::Duplicate(written) =
-                self.producers.check(&batch, append.source, append.transaction_version)?
+            && let SequenceCheck::Duplicate(written) = self.check_sequence(&batch, append)?
         {
+            self.partition.refused.forget(batch.producer_id());
             return Ok(Appended {
                 base_offset: written.base_offset(),
                 last_offset: written.last_offset,
@@ -229,9 +231,42 @@ impl Writer {
         Ok(Appended { base_offset, last_offset, log_append_time_ms, log_start, duplicate: false })
     }
 
+    /// Judges the sequence number of a batch. The batch does not come before an earlier one that
+    /// was refused for a reason that passes, and the producer gets that reason again.
+    fn check_sequence(&self, batch: &BatchView<'_>, append: &Append) -> Result<SequenceCheck, AppendError> {
+        let checked = self.producers.check(batch, append.source, append.transaction_version);
+        let may_overtake = match &checked {
+            // A log without a batch of the producer accepts any sequence number.
+            Ok(SequenceCheck::New) => append.source == Source::Client && !self.producers.knows(batch),
+            Err(AppendError::OutOfOrderSequence { .. }) => true,
+            _ => false,
+        };
+        if may_overtake {
+            let (producer_id, sequence) = (batch.producer_id(), batch.base_sequence());
+            let earlier = self.partition.refused.before((producer_id, batch.producer_epoch()), sequence);
+            if let Some((refused, reason)) = earlier {
+                return Err(AppendError::Overtakes { producer_id, sequence, refused, reason });
+            }
+        }
+        checked
+    }
+
+    /// Notes a client's batch that was refused for a reason that passes.
+    fn note_refused(&self, append: &Append, outcome: &Outcome) {
+        let reason = match outcome {
+            Err(AppendError::Storage(_)) => Passing::Storage,
+            Err(AppendError::LeaderEpoch { .. }) => Passing::Leadership,
+            _ => return,
+        };
+        if append.source == Source::Client {
+            self.partition.note_refused(&append.records, reason);
+        }
+    }
+
     /// Notes a batch that has its offsets: its producer, its index entries, its size.
     pub(super) fn line_up(&mut self, batch: &BatchView<'_>, pending: &mut Pending, now_ms: i64) {
         let completed = self.producers.note(batch, now_ms);
+        self.partition.refused.forget(batch.producer_id());
         let first_unstable = self.producers.first_unstable();
         pending.aborted.extend(completed.and_then(|completed| completed.aborted(first_unstable)));
         pending.ended.extend(completed.map(|completed| completed.ended()));
@@ -260,10 +295,12 @@ impl Writer {
         let written = self.store_new_epoch().and_then(|()| self.write(&mut parts, &pending));
         if let Err(error) = written {
             self.producers.roll_back();
-            for outcome in &mut outcomes[pending.first_outcome..] {
+            let first = pending.first_outcome;
+            for (append, outcome) in group[first..].iter().zip(&mut outcomes[first..]) {
                 // A duplicate of a batch that has just failed is not a duplicate.
                 if outcome.as_ref().is_ok_and(|appended| appended.base_offset >= pending.first_offset) {
                     *outcome = Err(error.clone().into());
+                    self.note_refused(append, outcome);
                 }
             }
             return Err(error);

@@ -2,6 +2,7 @@
 //! one: nothing is in doubt.
 
 use super::*;
+use crate::Passing;
 
 const EMFILE: i32 = 24;
 const ENFILE: i32 = 23;
@@ -46,6 +47,60 @@ fn an_abort_that_finds_the_disk_full_leaves_neither_marker_nor_entry() {
     writer.close().unwrap();
     let partition = kit.open(0).partition().clone();
     assert_eq!((partition.last_stable(), partition.aborted(0, 3).unwrap().len()), (3, 1));
+}
+
+/// Some clients raise their epoch after a batch that is out of order, and send batches again that
+/// other partitions have.
+#[test]
+fn batches_behind_one_that_found_the_disk_full_are_refused_like_it_and_not_as_out_of_order() {
+    for first in [0, 3] {
+        let kit = Kit::new();
+        let mut writer = kit.open(0);
+        let mut send =
+            |sequence, count| append(&mut writer, records(Builder::new().producer(9, 0, sequence), count));
+        if first > 0 {
+            send(0, 3).unwrap();
+        }
+        kit.disk.fail("write_at", ".log", ENOSPC);
+        assert!(matches!(send(first, 1), Err(AppendError::Storage(_))));
+        kit.disk.heal();
+        for later in [first + 1, first + 2] {
+            let overtakes = send(later, 1).unwrap_err();
+            let AppendError::Overtakes { refused, reason, .. } = overtakes else { panic!("{overtakes:?}") };
+            assert_eq!((refused, reason), (first, Passing::Storage));
+        }
+        for sequence in first..first + 3 {
+            assert_eq!(send(sequence, 1).unwrap(), i64::from(sequence));
+        }
+        assert!(matches!(send(first + 9, 1), Err(AppendError::OutOfOrderSequence { .. })));
+    }
+}
+
+#[test]
+fn a_repeated_batch_that_was_refused_keeps_no_later_batch_out() {
+    let kit = Kit::new();
+    let mut writer = kit.open_with(small(), 0);
+    let mut send = |sequence| append(&mut writer, records(Builder::new().producer(9, 0, sequence), 2));
+    assert_eq!((send(0).unwrap(), send(2).unwrap()), (0, 2));
+    kit.disk.fail("create", ".log", ENOSPC);
+    assert!(matches!(send(2), Err(AppendError::Storage(_))), "the roll comes before the check");
+    kit.disk.heal();
+    assert_eq!((send(4).unwrap(), send(6).unwrap()), (4, 6));
+}
+
+#[test]
+fn batches_behind_one_of_another_leader_epoch_are_refused_like_it() {
+    let kit = Kit::new();
+    let mut writer = kit.open(0);
+    let mut send = |sequence, leader_epoch| {
+        let batch = records(Builder::new().producer(9, 0, sequence), 1);
+        let mut group = [Append { leader_epoch, ..Append::client(batch) }];
+        writer.append(&mut group, NOW_MS).pop().unwrap().map(|appended| appended.base_offset)
+    };
+    assert!(matches!(send(0, 7), Err(AppendError::LeaderEpoch { .. })));
+    let overtakes = send(1, 0).unwrap_err();
+    assert!(matches!(overtakes, AppendError::Overtakes { reason: Passing::Leadership, .. }), "{overtakes:?}");
+    assert_eq!((send(0, 0).unwrap(), send(1, 0).unwrap()), (0, 1));
 }
 
 #[test]

@@ -1,0 +1,96 @@
+//! Batches of idempotent producers that were refused for a reason that passes. Their producers send
+//! them again, and later batches that are on their way already as well. A later batch must not
+//! enter the log before them, because a log without records of a producer accepts any first
+//! sequence number. Nor may it be refused as out of order: some clients then raise their epoch, and
+//! send batches again that other partitions have.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+
+use crate::batch::BatchView;
+
+#[cfg(test)]
+mod tests;
+
+/// Id and epoch of a producer.
+type ProducerEpoch = (i64, i16);
+
+/// Most producers. At this number all are forgotten.
+const PRODUCERS_MAX: usize = 1000;
+
+/// The reason for which a batch was refused that its producer sends again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Passing {
+    /// The storage did not accept the batch.
+    Storage,
+    /// This broker does not lead the log, or led it in another epoch.
+    Leadership,
+    /// Too few replicas are in sync, or the transaction could not be verified yet.
+    Replicas,
+}
+
+/// The lowest refused batch of a producer since the log's last batch of the producer.
+#[derive(Clone, Copy, Debug)]
+struct Lowest {
+    epoch: i16,
+    sequence: i32,
+    reason: Passing,
+}
+
+/// The lowest refused batch of each producer.
+#[derive(Debug, Default)]
+pub(crate) struct Refused {
+    count: AtomicUsize,
+    lowest: Mutex<HashMap<i64, Lowest>>,
+}
+
+impl Refused {
+    /// Notes a batch of an idempotent producer; any other changes nothing.
+    pub(crate) fn note(&self, records: &[u8], reason: Passing) {
+        let Ok(batch) = BatchView::parse(records) else { return };
+        if batch.producer_id() >= 0 && !batch.is_control() {
+            self.add((batch.producer_id(), batch.producer_epoch()), batch.base_sequence(), reason);
+        }
+    }
+
+    fn add(&self, (producer_id, epoch): ProducerEpoch, sequence: i32, reason: Passing) {
+        let mut all = self.lowest.lock();
+        if all.len() >= PRODUCERS_MAX && !all.contains_key(&producer_id) {
+            all.clear();
+        }
+        let now = Lowest { epoch, sequence, reason };
+        let lowest = all.entry(producer_id).or_insert(now);
+        if lowest.epoch != epoch || is_after(lowest.sequence, sequence) {
+            *lowest = now;
+        }
+        self.count.store(all.len(), Ordering::Relaxed);
+    }
+
+    /// The refused batch that has to come before this one.
+    pub(crate) fn before(
+        &self,
+        (producer_id, epoch): ProducerEpoch,
+        sequence: i32,
+    ) -> Option<(i32, Passing)> {
+        let all = self.lowest.lock();
+        let lowest = all.get(&producer_id).filter(|lowest| lowest.epoch == epoch)?;
+        is_after(sequence, lowest.sequence).then_some((lowest.sequence, lowest.reason))
+    }
+
+    /// Forgets a producer: the log has accepted a batch of it, or its transaction ends. One load if
+    /// nothing was refused.
+    pub(crate) fn forget(&self, producer_id: i64) {
+        if self.count.load(Ordering::Relaxed) > 0 {
+            let mut all = self.lowest.lock();
+            all.remove(&producer_id);
+            self.count.store(all.len(), Ordering::Relaxed);
+        }
+    }
+}
+
+/// True if one sequence number comes after the other: they wrap from the largest `i32` to 0.
+fn is_after(one: i32, other: i32) -> bool {
+    (1..=i32::MAX / 2).contains(&(one.wrapping_sub(other) & i32::MAX))
+}
