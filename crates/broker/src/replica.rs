@@ -281,13 +281,7 @@ impl Replicas {
             drop(partition.lane().take_writer());
             let key = (partition.topic().to_owned(), partition.index());
             was_compacted |= self.cleaner.forget(&key);
-            match partition.log().leave(|| self.dirs.mark_deleted(&key)) {
-                None => {}
-                Some(Ok(dir)) => marked.push(dir),
-                Some(Err(error)) => {
-                    tracing::warn!(partition = partition.name(), %error, "cannot remove the files of a deleted partition");
-                }
-            }
+            marked.extend(partition.log().leave(|| self.dirs.mark_deleted(&key)));
         }
         if was_compacted {
             // A new topic of that name has not been compacted.
@@ -298,9 +292,7 @@ impl Replicas {
 
     /// Removes a directory that [`Replicas::mark_deleted`] returned.
     pub(crate) fn remove_directory(&self, dir: &Path) {
-        if let Err(error) = self.dirs.first().disk().remove_dir(dir) {
-            tracing::warn!(directory = %dir.display(), %error, "cannot remove the files of a deleted partition");
-        }
+        self.dirs.remove(dir);
     }
 
     /// Renames the directory of a partition that is not served, if it has one, and returns the
@@ -311,12 +303,6 @@ impl Replicas {
         if self.cleaner.forget(&key) {
             self.store_cleaner_checkpoint();
         }
-        match self.dirs.mark_deleted_if_found(&key)? {
-            Ok(dir) => Some(dir),
-            Err(error) => {
-                tracing::warn!(topic, partition = index, %error, "cannot remove the files of a deleted partition");
-                None
-            }
-        }
+        self.dirs.mark_deleted_if_found(&key)
     }
 }

@@ -4,6 +4,7 @@ mod clocks;
 mod coordinators;
 mod crash;
 mod directories;
+mod failing;
 mod idle;
 mod moving;
 mod recovering;

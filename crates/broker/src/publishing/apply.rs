@@ -169,9 +169,7 @@ impl Publisher {
         self.unfollow(&stopped);
         doomed.extend(self.replicas.mark_deleted(&stopped));
         // As with a deleted topic: the replica may be assigned again, and then begins empty.
-        if !doomed.is_empty() {
-            self.replicas.store_checkpoints();
-        }
+        self.replicas.store_checkpoints();
         doomed
     }
 
@@ -181,9 +179,7 @@ impl Publisher {
         let doomed: Vec<PathBuf> = topics.iter().flat_map(|topic| self.drop_topic(topic)).collect();
         // Otherwise, after a crash, a new topic of the same name would start at the old offset, and
         // use the old recovery point.
-        if !doomed.is_empty() {
-            self.replicas.store_checkpoints();
-        }
+        self.replicas.store_checkpoints();
         doomed
     }
 }

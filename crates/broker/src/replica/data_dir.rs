@@ -24,6 +24,7 @@ use crate::replica::last_shutdown::{DirectoryAtShutdown, Offsets};
 mod device;
 mod names;
 
+mod strays;
 use self::device::is_device_failure;
 pub(super) use self::names::Found;
 use self::names::aside;
@@ -315,18 +316,6 @@ impl DataDir {
         self.path.join(format!("{topic}-{index}"))
     }
 
-    /// Moves a directory that belongs to an older topic of the same name out of the way; true if
-    /// there was one.
-    pub(super) fn displace_stale(&self, topic: &str, index: i32, topic_id: Uuid) -> Result<bool, LogError> {
-        let dir = self.partition(topic, index);
-        match PartitionMetadata::load(&*self.disk, &dir)? {
-            Some(found) if found.topic_id != topic_id.to_bytes() => {
-                self.set_aside(&dir, topic, index).map(|()| true)
-            }
-            _ => Ok(false),
-        }
-    }
-
     /// Removes a partition from the checkpoints. The caller sees to it that no other thread stores
     /// them.
     pub(super) fn forget_offsets(&self, key: &TopicPartition) -> Result<(), LogError> {
@@ -346,16 +335,6 @@ impl DataDir {
         Ok(())
     }
 
-    pub(super) fn set_aside(&self, dir: &Path, topic: &str, index: i32) -> Result<(), LogError> {
-        let stray = self.path.join(aside(topic, index, STRAY));
-        tracing::warn!(directory = %dir.display(), moved_to = %stray.display(), "the metadata does not contain this partition");
-        self.disk.rename(dir, &stray).map_err(|source| LogError::Io {
-            operation: "move aside",
-            path: dir.to_owned(),
-            source: Arc::new(source),
-        })
-    }
-
     /// Leaves the topic's id in a new partition's directory.
     pub(super) fn identify(&self, topic: &str, index: i32, topic_id: Uuid) -> Result<(), LogError> {
         let dir = self.partition(topic, index);
@@ -367,7 +346,12 @@ impl DataDir {
 
     /// True if the partition has a directory.
     pub(super) fn has_partition(&self, topic: &str, index: i32) -> bool {
-        self.disk.len(&self.partition(topic, index)).is_ok()
+        self.has_directory(&self.partition(topic, index))
+    }
+
+    /// True if a directory of this path exists.
+    pub(super) fn has_directory(&self, path: &Path) -> bool {
+        self.disk.len(path).is_ok()
     }
 
     /// True if the partition has no directory for certain.
@@ -396,43 +380,6 @@ impl DataDir {
             *has_new_names = false;
         }
         Ok(())
-    }
-
-    /// Renames a deleted partition's directory, for removal; the next start removes it otherwise.
-    pub(super) fn mark_deleted(&self, topic: &str, index: i32) -> io::Result<PathBuf> {
-        let doomed = self.path.join(aside(topic, index, DELETED));
-        self.disk.rename(&self.partition(topic, index), &doomed)?;
-        Ok(doomed)
-    }
-
-    /// Finishes interrupted deletions, and moves the directories of partitions that are not `known`
-    /// (left by a crash amid a deletion, or foreign) out of the way, as Kafka does.
-    pub(super) fn quarantine_strays(
-        &self,
-        known: impl Fn(&str, i32) -> bool,
-        is_kept: impl Fn(&TopicPartition) -> bool,
-    ) -> Result<(), DataDirError> {
-        let failed = |source| DataDirError::Unusable { path: self.path.clone(), source };
-        for path in self.subdirectories()? {
-            let own = path.file_name().and_then(|name| partition_of(name.to_str()?));
-            if let Some(Found { key, .. }) = Found::of(path.clone(), DELETED) {
-                if !(known(&key.0, key.1) && is_kept(&key)) {
-                    self.disk.remove_dir(&path).map_err(failed)?;
-                }
-            } else if let Some((topic, index)) = own.filter(|(topic, index)| !known(topic, *index))
-                && self.holds_partition(&path)
-            {
-                self.set_aside(&path, topic, index)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// True if a directory has files of a partition, or none. Others may have such names too.
-    fn holds_partition(&self, path: &Path) -> bool {
-        let files = self.disk.list(path).unwrap_or_default();
-        let mut names = files.iter().filter_map(|file| file.path.file_name()?.to_str());
-        files.is_empty() || names.any(|name| name == PartitionMetadata::FILE_NAME || name.ends_with(".log"))
     }
 
     /// Replaces a checkpoint, unless it has these offsets already: a broker with nothing to do

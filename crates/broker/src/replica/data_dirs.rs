@@ -24,8 +24,10 @@ use crate::replica::data_dir::{DataDir, DataDirError, Found};
 use crate::replica::last_shutdown::{DirectoryAtShutdown, LastShutdown, Offsets};
 
 mod moving;
+mod removal;
 
 use self::moving::Traces;
+use self::removal::Unremoved;
 
 /// All data directories of a broker.
 pub(crate) struct DataDirs {
@@ -46,6 +48,8 @@ pub(crate) struct DataDirs {
     placed: Mutex<Vec<TopicPartition>>,
     /// Failed directories that the broker has acted on.
     handled: Mutex<BTreeSet<usize>>,
+    /// Directories that could not be removed.
+    unremoved: Mutex<Vec<Unremoved>>,
     news: Arc<Notify>,
 }
 
@@ -121,8 +125,9 @@ impl DataDirs {
         }
         let homes = Mutex::new(Homes { counts: vec![0; dirs.len()], ..Homes::default() });
         let (rivals, placed, handled) = (Mutex::default(), Mutex::default(), Mutex::default());
-        let (futures, complete) = (Mutex::default(), Mutex::default());
-        let opened = Self { dirs, closed, metadata, homes, rivals, futures, complete, placed, handled, news };
+        let (futures, complete, unremoved) = (Mutex::default(), Mutex::default(), Mutex::default());
+        let opened =
+            Self { dirs, closed, metadata, homes, rivals, futures, complete, placed, handled, unremoved, news };
         opened.place_found(all)?;
         opened.note_copies(traces);
         Ok(opened)
@@ -359,7 +364,7 @@ impl DataDirs {
             let Some(earlier) = homes.of.get(&key).copied() else { continue };
             let is_earlier = self.dirs[earlier].topic_id(&key)? == known(&key.0, key.1);
             let stale = &self.dirs[if is_earlier { at } else { earlier }];
-            stale.set_aside(&stale.partition(&key.0, key.1), &key.0, key.1)?;
+            stale.set_stray_aside(&stale.partition(&key.0, key.1), &key.0, key.1)?;
             if !is_earlier {
                 homes.insert(key, at);
             }
@@ -375,25 +380,6 @@ impl DataDirs {
             gone.iter().for_each(|key| homes.remove(key));
         }
         Ok(())
-    }
-
-    /// Takes the name from a deleted partition's directory and returns the new one, for removal.
-    pub(super) fn mark_deleted(&self, key: &TopicPartition) -> Option<std::io::Result<PathBuf>> {
-        let dir = self.of(key).filter(|dir| !dir.has_failed())?;
-        let marked = dir.mark_deleted(&key.0, key.1);
-        if marked.is_ok() {
-            self.forget(key);
-        }
-        Some(marked)
-    }
-
-    /// The same for a partition that may have no directory yet.
-    pub(super) fn mark_deleted_if_found(&self, key: &TopicPartition) -> Option<std::io::Result<PathBuf>> {
-        let is_there = self.of(key).is_some_and(|dir| dir.has_partition(&key.0, key.1));
-        if !is_there {
-            self.forget(key);
-        }
-        is_there.then(|| self.mark_deleted(key)).flatten()
     }
 
     /// Replaces a checkpoint in each directory with the offsets of the partitions that it holds.

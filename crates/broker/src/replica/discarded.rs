@@ -34,8 +34,10 @@ impl Replicas {
         }
     }
 
-    /// Removes due files. The next start removes files that are left at a stop.
+    /// Removes due files, and directories whose removal has failed. The next start removes files
+    /// that are left at a stop.
     pub(crate) fn remove_discarded(&self) {
+        self.dirs.retry_removals();
         let due = {
             let mut waiting = self.waiting.0.lock();
             let later = waiting.split_off(&steady_ms().saturating_add(1));

@@ -87,9 +87,7 @@ impl Replicas {
         if !log.is_offline() && !partition.holds_up_since(now_ms - LOST_AFTER_MS) {
             return false;
         }
-        // A start finishes the last step of a move by the directory that the metadata has.
-        let key = (partition.topic().to_owned(), partition.index());
-        !self.dirs.around(log).has_failed() && !self.dirs.is_arriving(&key)
+        !self.dirs.around(log).has_failed()
     }
 
     /// True if the partition is one of [`Replicas::lost`].

@@ -182,6 +182,8 @@ impl Replicas {
         (topic_id, recorded): (Uuid, Uuid),
         left: &mut PartitionAtShutdown,
     ) -> Result<(), LogError> {
+        // A deleted topic of that name may have left its directory.
+        self.dirs.retry_removals();
         let was_displaced = dir.displace_stale(&key.0, key.1, topic_id)?;
         self.dirs.adopt_copy(dir, key, (topic_id, recorded))?;
         if left.has_offsets() && (was_displaced || dir.lacks_partition(&key.0, key.1)) {

@@ -30,6 +30,8 @@ pub struct Destination<'a> {
     /// Takes the name from the log's directory and gives it to the copy's, on the device when it
     /// returns.
     pub commit: Step<'a>,
+    /// Gives both directories their names back after a failure, on the device when it returns.
+    pub revert: Step<'a>,
 }
 
 impl Writer {
@@ -39,8 +41,8 @@ impl Writer {
     /// Blocks.
     ///
     /// # Errors
-    /// A copy that has another end, or a failing disk. Before `commit` the log is as it was. From
-    /// then on the next start may find either, and the partition is offline.
+    /// A copy that has another end, or a failing disk. The log is as it was, unless `revert` fails
+    /// as well: then the next start may find either, and the partition is offline.
     pub fn relocate(&mut self, copy: Self, to: Destination<'_>, now_ms: i64) -> Result<(), LogError> {
         self.refuse_offline()?;
         self.complete(copy, now_ms)?;
@@ -51,9 +53,14 @@ impl Writer {
         // Readers of the former segments request aborted transactions after the files are removed.
         let former = partition.segments.load_full();
         former.iter().for_each(|segment| segment.hold_aborted(&*self.disk));
+        let revert = to.revert;
         let moved = (to.commit)().and_then(|()| self.reopen(to, now_ms));
         let moved = moved.and_then(|copy| self.agree(&copy.partition).map(|()| copy));
-        let copy = moved.inspect_err(|_| partition.abandon())?;
+        let copy = moved.inspect_err(|_| {
+            if let Err(error) = revert() {
+                partition.mark_offline(&error);
+            }
+        })?;
         partition.adopt(&copy.partition);
         partition.note_new_name();
         let Self { active, background, snapshot_at, .. } = copy;

@@ -118,11 +118,6 @@ impl DataDirs {
         self.homes.lock().arriving.insert(key.clone(), at);
     }
 
-    /// True if the metadata may already have the directory to which the partition moves.
-    pub(in crate::replica) fn is_arriving(&self, key: &TopicPartition) -> bool {
-        self.homes.lock().arriving.contains_key(key)
-    }
-
     /// The partition does not move to this directory; true if the metadata may already assign it
     /// there.
     pub(in crate::replica) fn stay(&self, key: &TopicPartition, dir: &DataDir) -> bool {

@@ -77,12 +77,26 @@ impl Replicas {
             freed.inspect_err(|error| from.report(error))?;
             to.rename(&one.future.path, &place)
         };
+        // A start that finds the first rename alone does the second, whatever the log has got since:
+        // the log serves again only once both names are back on the device.
+        let revert = || {
+            if !to.has_directory(&one.future.path) {
+                to.rename(&place, &one.future.path)?;
+            }
+            let left = from.left_for(&one.future);
+            if from.has_directory(&left) {
+                from.rename(&left, &from.partition(topic, *index))
+            } else {
+                Ok(())
+            }
+        };
         let destination = Destination {
             dir: place.clone(),
             background: to.background().clone(),
             watch: to.watch(),
             prepare: &prepare,
             commit: &commit,
+            revert: &revert,
         };
         writer.relocate(copy, destination, now_ms())?;
         self.dirs.settle(&one.future.key, to);

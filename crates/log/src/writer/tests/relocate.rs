@@ -43,6 +43,7 @@ impl Kit {
             watch: FailureWatch::default(),
             prepare: &OK,
             commit: &commit,
+            revert: &OK,
         };
         log.relocate(copy, to, NOW_MS)
     }
@@ -97,4 +98,32 @@ fn a_copy_that_lacks_the_end_is_refused_and_the_log_goes_on() {
     let (partition, place) = (log.partition(), kit.in_dir("log"));
     assert_eq!((partition.is_offline(), &*partition.dir()), (false, &place));
     assert!(!matches!(partition.read_batches(0, 1), Err(ReadError::Storage(_))));
+}
+
+#[test]
+fn a_log_serves_on_after_a_move_that_failed_and_was_reverted() {
+    let failed = || Err(LogError::io("rename", Path::new("log"), std::io::Error::from_raw_os_error(ENOSPC)));
+    for is_reverted in [true, false] {
+        let kit = Kit::new();
+        let mut log = kit.open_in("log");
+        log.set_leader_epoch(1);
+        append(&mut log, 3);
+        let copy = kit.copy(log.partition(), log.partition().log_end());
+        let revert = || if is_reverted { Ok(()) } else { failed() };
+        let to = Destination {
+            dir: kit.in_dir("place"),
+            background: crate::Background::default(),
+            watch: FailureWatch::default(),
+            prepare: &OK,
+            commit: &failed,
+            revert: &revert,
+        };
+        assert!(matches!(log.relocate(copy, to, NOW_MS), Err(LogError::Io { .. })));
+        assert_eq!(log.partition().is_offline(), !is_reverted);
+        if is_reverted {
+            append(&mut log, 1);
+            let read = log.partition().read_batches(0, 1 << 20).unwrap();
+            assert!(!read.is_empty() && log.partition().log_end() == 8);
+        }
+    }
 }
