@@ -18,6 +18,7 @@ use std::sync::atomic::AtomicUsize;
 
 use levada_wire::Uuid;
 use parking_lot::Mutex;
+use tokio::sync::Notify;
 
 use crate::config::LiveConfig;
 use crate::error_code::ErrorCode;
@@ -98,6 +99,8 @@ pub(crate) struct Replicas {
     replication: Arc<Replication>,
     /// The right to act as a leader; none is needed while no other node can lead.
     lease: Option<Arc<Lease>>,
+    /// Notified while an append does not return.
+    blocked: Notify,
 }
 
 impl Replicas {
@@ -127,6 +130,7 @@ impl Replicas {
             waiting: PendingRemoval::default(),
             searches: Searches::default(),
             upkeep: Arc::default(),
+            blocked: Notify::new(),
         }
     }
 

@@ -36,6 +36,7 @@ mod dump;
 mod handed;
 mod listener;
 mod membership_events;
+mod open_streams;
 pub(crate) mod shard;
 mod signals;
 mod source;
@@ -178,6 +179,7 @@ impl Server {
             .map(|index| shard::start(index, (broker.clone(), stop.clone()), handover.clone(), pulse.clone()))
             .collect::<Result<_, _>>()?;
         let inboxes: Vec<_> = shards.iter().map(|shard| shard.inbox.clone()).collect();
+        let streams = shards.iter().map(|shard| shard.streams.clone()).collect();
         let handshakes = if open.iter().any(|listener| listener.protocol.has_tls()) {
             Some(handshakes::start(broker.clone(), inboxes.clone(), stop.clone())?)
         } else {
@@ -189,6 +191,7 @@ impl Server {
             stop: stop.clone(),
             listeners: open.into_iter().zip(listeners).collect(),
             inboxes,
+            streams,
             handshakes: handshake_inbox,
             accept,
             pulse,

@@ -431,10 +431,16 @@ pub(crate) fn is_out_of_descriptors(error: &io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE))
 }
 
-/// True if a file could not be created or opened for lack of space, descriptors or memory: nothing
-/// is in doubt, and a retry may succeed.
+/// True if the file system is read-only: nothing was changed.
+pub fn is_read_only(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::ReadOnlyFilesystem
+}
+
+/// True if a file could not be created or opened for lack of space, descriptors or memory, or on a
+/// read-only file system: nothing is in doubt, and a retry may succeed.
 pub fn is_short(error: &io::Error) -> bool {
-    is_full(error) || is_out_of_descriptors(error) || Errno::from_io_error(error) == Some(Errno::NOMEM)
+    let is_out_of_memory = Errno::from_io_error(error) == Some(Errno::NOMEM);
+    is_full(error) || is_read_only(error) || is_out_of_descriptors(error) || is_out_of_memory
 }
 
 /// Adds the operation and the path to an input/output error.

@@ -43,6 +43,15 @@ pub enum LogError {
         /// The partition's directory.
         dir: PathBuf,
     },
+    /// The storage of the log has refused records, and accepts none until it has room again.
+    #[error(
+        "partition {} accepts no records while its storage refuses them; free disk space, or raise the limit of file descriptors",
+        dir.display()
+    )]
+    Refuses {
+        /// The partition's directory.
+        dir: PathBuf,
+    },
     /// An offset that the operation cannot be given.
     #[error("offset {offset} is outside the log ({log_start}..={log_end})")]
     OutOfRange {
@@ -174,16 +183,7 @@ pub enum AppendError {
         /// The value that should have come.
         expected: i32,
     },
-    /// Data outside a transaction while the producer has one open, or a client's control batch.
-    #[error("producer {producer_id} cannot write this batch: {what}")]
-    TransactionState {
-        /// The producer.
-        producer_id: i64,
-        /// The part that is not allowed.
-        what: &'static str,
-    },
-    /// A marker from a coordinator that has been replaced.
-    /// An earlier batch of the producer was refused for a reason that passes, and has to come first.
+    /// An earlier batch of the producer was refused for a reason that passes, and comes first.
     #[error(
         "producer {producer_id} sent sequence {sequence} while sequence {refused} was refused for a reason that passes; the client sends both again"
     )]
@@ -197,6 +197,15 @@ pub enum AppendError {
         /// The reason for which it was refused.
         reason: Passing,
     },
+    /// Data outside a transaction while the producer has one open, or a client's control batch.
+    #[error("producer {producer_id} cannot write this batch: {what}")]
+    TransactionState {
+        /// The producer.
+        producer_id: i64,
+        /// The part that is not allowed.
+        what: &'static str,
+    },
+    /// A marker from a coordinator that has been replaced.
     #[error("coordinator epoch {epoch} is older than {current}")]
     CoordinatorEpoch {
         /// The marker's.

@@ -38,7 +38,7 @@ pub use partition::{AbortedTransaction, Partition, Slice, TimestampOffset};
 pub use producers::{ProducerState, Source};
 pub use recover::{OpenReport, Reindexed, TruncatedTail};
 pub use refused::Passing;
-pub use watch::FailureWatch;
+pub use watch::{FailedWork, FailureWatch};
 pub use writer::{
     ANY_LEADER_EPOCH, Append, Appended, Destination, Discarded, ReplicaAppended, ReplicaSource, Retired,
     Writer,

@@ -14,12 +14,13 @@ use parking_lot::Mutex;
 use crate::disk::{At, Disk, NonBlockingReads, ReadFiles};
 use crate::epochs::Epochs;
 use crate::marks::{Marks, Start};
-use crate::refused::{Passing, Refused};
+use crate::refused::Refused;
 use crate::segment::{Head, Segment, assert_in_order};
 use crate::watch::FailureWatch;
 use crate::{LogError, ReadError};
 
 mod flush;
+mod refusals;
 mod timestamps;
 mod transactions;
 
@@ -478,21 +479,5 @@ impl Partition {
     /// Takes the log out of use: its directory has failed, or its content is unknown.
     pub fn abandon(&self) {
         self.offline.store(true, Ordering::Release);
-    }
-
-    /// Notes a batch that was refused for a reason that passes. Later batches of its producer are
-    /// refused for the same reason until the producer sends this one again.
-    pub fn note_refused(&self, records: &[u8], reason: Passing) {
-        self.refused.note(records, reason);
-    }
-
-    /// Forgets the refused batches of a producer, whose transaction ends.
-    pub fn forget_refused(&self, producer_id: i64) {
-        self.refused.forget(producer_id);
-    }
-
-    /// Reports an error to the watch of the storage; the log may be usable again after it.
-    pub fn report_failure(&self, error: &LogError) {
-        self.watch.load().tell(error);
     }
 }

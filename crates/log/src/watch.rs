@@ -1,28 +1,49 @@
-//! Notice of storage failures, for those who watch the device that several logs share.
+//! Notice of storage failures, for those who watch the device that several logs share, and their
+//! decision if the logs accept records.
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::LogError;
 
+/// The work during which an operation failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FailedWork {
+    /// An append, or the beginning of a leader epoch: the log does not accept records.
+    Append,
+    /// Anything else.
+    Other,
+}
+
 /// The function of a watch.
-type Tell = dyn Fn(&LogError) + Send + Sync;
+type Tell = dyn Fn(&LogError, FailedWork) + Send + Sync;
 
 /// A function that is called with each error of a file operation after which a log is in doubt, or
 /// that a reader or a writer got. It must not wait, and must not use the log.
 #[derive(Clone, Default)]
-pub struct FailureWatch(Option<Arc<Tell>>);
+pub struct FailureWatch {
+    tell: Option<Arc<Tell>>,
+    refuses: Arc<AtomicBool>,
+}
 
 impl FailureWatch {
-    /// Calls `tell` with each error.
-    pub fn new(tell: impl Fn(&LogError) + Send + Sync + 'static) -> Self {
-        Self(Some(Arc::new(tell)))
+    /// Calls `tell` with each error. While `refuses` is true, the logs accept no records.
+    pub fn new(
+        tell: impl Fn(&LogError, FailedWork) + Send + Sync + 'static,
+        refuses: Arc<AtomicBool>,
+    ) -> Self {
+        Self { tell: Some(Arc::new(tell)), refuses }
     }
 
-    pub(crate) fn tell(&self, error: &LogError) {
-        if let Some(tell) = &self.0 {
-            tell(error);
+    pub(crate) fn tell(&self, error: &LogError, work: FailedWork) {
+        if let Some(tell) = &self.tell {
+            tell(error, work);
         }
+    }
+
+    pub(crate) fn refuses_records(&self) -> bool {
+        self.refuses.load(Ordering::Acquire)
     }
 }
 

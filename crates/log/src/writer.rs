@@ -237,6 +237,7 @@ impl Writer {
     pub fn close(mut self) -> Result<i64, LogError> {
         self.refuse_offline()?;
         let end = self.partition.log_end();
+        self.active.cut_remains(&*self.disk)?;
         self.active.close_times(&*self.disk, &self.config)?;
         self.active.trim(&*self.disk)?;
         if self.active.unmap(&*self.disk)? {
@@ -282,6 +283,15 @@ impl Writer {
         self.partition.note_new_name();
         self.partition.publish_epochs(epochs);
         self.epochs_stored = true;
+        Ok(())
+    }
+
+    /// Refuses records: also while the storage accepts none.
+    fn refuse_records(&self) -> Result<(), LogError> {
+        self.refuse_offline()?;
+        if self.partition.refuses_records() {
+            return Err(LogError::Refuses { dir: self.partition.dir().to_path_buf() });
+        }
         Ok(())
     }
 

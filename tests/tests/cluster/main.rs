@@ -14,3 +14,4 @@ mod replacement;
 mod replication;
 mod replication_faults;
 mod replication_moves;
+mod sick_disks;

@@ -115,10 +115,24 @@ fn a_write_that_fails_takes_its_partition_out_of_use() {
 
 #[test]
 fn a_file_system_that_became_read_only_refuses_writes() {
-    let Some(node) = injured(&format!("{SEGMENT}.log"), "pwritev,pwrite64,pwritev2 error=EROFS", &[]) else {
-        return;
-    };
-    refuses_and_comes_back(node, 2);
+    let calls = "pwritev,pwrite64,pwritev2 error=EROFS";
+    let Some(mut node) = injured(&format!("{SEGMENT}.log"), calls, &[]) else { return };
+    let mut connection = Connection::open(node.address());
+    await_some("a broker that is not ready", SOON, || {
+        assert_eq!(produce(&mut connection, "broken"), STORAGE_ERROR);
+        let (status, reason) = node.http("/readyz");
+        (status == 503 && reason.contains("log directories refuse records")).then_some(())
+    });
+    assert_eq!(produce(&mut connection, "whole"), NONE, "its file takes them");
+    assert_eq!(node.http("/healthz").0, 200, "no partition is offline");
+    assert_eq!(raw::fetch_error(&connection.call(&raw::fetch("broken", 0, 1 << 20))), NONE);
+    node.stop();
+    node.wrap(&[]);
+    node.start();
+    let mut connection = Connection::open(node.address());
+    assert_eq!(end_of(&mut connection, "broken"), 2);
+    assert_eq!(produce(&mut connection, "broken"), NONE);
+    node.stop();
 }
 
 #[test]

@@ -52,6 +52,7 @@ use crate::error_code::{ErrorCode, Failure};
 use crate::quota::Used;
 use crate::replica::Partition;
 use crate::replica::lane::Submitted;
+use crate::replica::led::CommitFailure;
 use crate::security::acl::{Operation, ResourceType};
 use crate::time_slice::TimeSlice;
 use crate::transaction::Membership;
@@ -371,8 +372,8 @@ fn acceptable(
             config.min_insync_replicas,
             partition.name()
         );
-        return Err(Failure::new(ErrorCode::NotEnoughReplicas, text).into());
         partition.log().note_refused(records.as_deref().unwrap_or_default(), Passing::Replicas);
+        return Err(Failure::new(ErrorCode::NotEnoughReplicas, text).into());
     }
     let records = frame::only_batch(version, records.unwrap_or_default()).map_err(Rejected::unseen)?;
     let size_bytes = records.len();
@@ -432,7 +433,14 @@ async fn finish(index: i32, started: Started) -> ProducedPartition {
     let (partition, result) = match started {
         Started::Refused(partition, failure) => (partition, Err(failure)),
         Started::Submitted(partition, submitted, bytes) => {
-            let result = submitted.wait().await.map_err(|error| {
+            let result = tokio::select! {
+                biased;
+                result = submitted.wait() => result,
+                // The batch may enter the log later: another broker leads by then, or the client
+                // sends it again.
+                () = partition.lane().waits_in_vain() => Err(CommitFailure::LeadershipLost.into()),
+            };
+            let result = result.map_err(|error| {
                 if partition.is_deleted() {
                     Rejected::from(partition.absence())
                 } else {

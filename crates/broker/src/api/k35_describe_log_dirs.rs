@@ -2,8 +2,9 @@
 //!
 //! The data directories: the size of each requested partition (null: all), and from version 4 on
 //! the size of the volume and the free space on it, and from version 5 on a flag if it is cordoned
-//! (KIP-1066). A directory that is offline has an error instead. A partition on its way to a
-//! directory is listed there with `is_future_key` and the number of missing offsets.
+//! (KIP-1066). A directory that is offline has an error instead, and a directory that refuses
+//! records an error besides. A partition on its way to a directory is listed there with
+//! `is_future_key` and the number of missing offsets.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -86,6 +87,9 @@ fn online(
     });
     let mut result = message!(DescribeLogDirsResult { topics: topics.collect() });
     result.log_dir = text(dir.path().display().to_string());
+    if dir.refuses_records() {
+        result.error_code = ErrorCode::KafkaStorageError.code();
+    }
     result.is_cordoned = context.version() >= CORDONED_VERSION_MIN && is_cordoned(context, dir);
     if context.version() >= VOLUME_VERSION_MIN {
         match rustix::fs::statvfs(dir.path()) {

@@ -94,6 +94,19 @@ impl Broker {
     }
 }
 
+impl Broker {
+    /// Reports the lost replicas that the metadata has in a directory, or in sync, and returns
+    /// them. A report that came before a reassignment of the replica has no effect, so that the
+    /// broker repeats each report until the metadata has it.
+    pub(super) fn report_lost(&self, now_ms: i64) -> BTreeSet<ReplicaKey> {
+        let Some(membership) = &self.membership else { return BTreeSet::new() };
+        let lost = self.replicas.lost(now_ms);
+        let unrecorded = unrecorded(&self.metadata.image(), self.node_id(), &lost);
+        unrecorded.iter().for_each(|replica| membership.assign(*replica, LOST_DIRECTORY));
+        unrecorded
+    }
+}
+
 /// Pause between looks for lost logs.
 const LOOK_MS: i64 = 2_000;
 
@@ -211,18 +224,15 @@ impl Following {
             return;
         }
         self.look_ms = now_ms + LOOK_MS;
-        let lost = self.broker.replicas().lost(now_ms);
-        let unrecorded = unrecorded(&self.broker.metadata().image(), self.broker.node_id(), &lost);
+        let unrecorded = self.broker.report_lost(now_ms);
         let replicas = unrecorded.difference(&self.lost).count();
         if replicas > 0 {
             tracing::warn!(
                 replicas,
-                "logs of replicas cannot serve; the broker reports them to the controllers as lost, and other replicas in sync lead"
+                "logs of replicas cannot serve, or accept no records; the broker reports them to the controllers as lost, and \
+                 other replicas in sync lead"
             );
         }
-        // A report that came before a reassignment of the replica has no effect, so that the broker
-        // repeats each report until the metadata has it.
-        unrecorded.iter().for_each(|replica| self.membership.assign(*replica, LOST_DIRECTORY));
         self.lost = unrecorded;
     }
 
@@ -295,12 +305,15 @@ fn misplaced(
     topic.partitions().filter_map(misplaced).collect()
 }
 
-/// Lost replicas of this node that the metadata has in a directory.
+/// Lost replicas of this node that the metadata has in a directory, or in sync with others: a fetch
+/// that was on its way may have brought a replica back into the ISR.
 fn unrecorded(image: &Image, node_id: i32, lost: &[TopicPartition]) -> BTreeSet<ReplicaKey> {
     let unrecorded = |(name, index): &TopicPartition| {
         let topic = image.topic(name)?;
-        let recorded = recorded(topic.partition(*index)?, node_id)?;
-        (recorded != LOST_DIRECTORY).then(|| ReplicaKey::new(topic.id(), *index))
+        let partition = topic.partition(*index)?;
+        let holds_up = partition.isr.len() > 1 && partition.isr.contains(&node_id);
+        let is_news = holds_up || recorded(partition, node_id)? != LOST_DIRECTORY;
+        is_news.then(|| ReplicaKey::new(topic.id(), *index))
     };
     lost.iter().filter_map(unrecorded).collect()
 }

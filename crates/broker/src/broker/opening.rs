@@ -106,6 +106,7 @@ impl Broker {
         let other_dirs = others.into_iter().map(Path::to_owned).collect();
         let mut options = StoreOptions { other_dirs, ..store_options(&config, disk.clone(), dir.clone()) };
         options.others = (!dirs.has_closed()).then_some(ids);
+        dirs.release_reserves();
         let (store, report) = Store::open(&options, now_ms())?;
         dirs.identify(|path| Store::adopt(&*disk, path, store.identity()).map_err(OpenError::from))?;
         // Only now: a directory that was refused is as it was.

@@ -1,15 +1,28 @@
 //! The failure of a data directory while the broker runs. Its partitions leave service, and the
 //! controllers get a report, so that other brokers lead them. Without the directory of the metadata
 //! log, or without any, the process ends, as Kafka's does.
+//!
+//! Also directories whose storage refuses records. Their partitions are read as before. The
+//! controllers get a report of each that another broker can lead, until the storage accepts records
+//! again.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use levada_wire::Uuid;
 use parking_lot::Mutex;
 
 use crate::blocking::off_shard;
 use crate::broker::Broker;
+use crate::clock::uptime_ms;
 use crate::replica::data_dir::DataDir;
+use crate::tasks::guarded;
+
+/// Pause between two looks for storage that refuses records, or accepts them again.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// An append that has not returned for so long waits for storage that is frozen or stuck.
+const BLOCKED_AFTER: Duration = Duration::from_secs(3);
 
 /// Reason for which the broker cannot continue.
 #[derive(Default)]
@@ -58,6 +71,43 @@ impl Broker {
         match &self.membership {
             Some(membership) => failed.iter().for_each(|dir| membership.directory_failed(dir.id)),
             None => self.controller.lose_directories(&self.online_directories()),
+        }
+    }
+
+    /// Watches for storage that refuses records, or accepts them again; never returns. Nothing here
+    /// waits for the storage, which may be frozen.
+    pub(crate) async fn run_storage_watch(self: Arc<Self>) {
+        loop {
+            self.watch_storage(uptime_ms(), |work| drop(tokio::task::spawn_blocking(work)));
+            // The notification or the end of the pause: both are the time to look.
+            let _ = tokio::time::timeout(LOOK, self.replicas.dirs().refusals().notified()).await;
+        }
+    }
+
+    /// Looks once. `beside` does work that may wait.
+    pub(crate) fn watch_storage(self: &Arc<Self>, now_ms: i64, beside: impl Fn(Box<dyn FnOnce() + Send>)) {
+        self.replicas.refuse_blocked(BLOCKED_AFTER);
+        for (at, dir) in self.replicas.dirs().iter().enumerate() {
+            let is_refusal = dir.take_refusal();
+            if is_refusal || dir.takes_probe(now_ms) {
+                let broker = self.clone();
+                let work = move || broker.attend_to_directory(at, is_refusal, now_ms);
+                beside(Box::new(move || drop(guarded("the watch of a log directory", work))));
+            }
+        }
+    }
+
+    /// Acts on a refusal, or looks if a directory accepts records again. Blocks.
+    fn attend_to_directory(&self, at: usize, is_refusal: bool, now_ms: i64) {
+        let Some(dir) = self.replicas.dirs().iter().nth(at) else { return };
+        if is_refusal {
+            // In this order: a replica that still followed would join the replicas in sync again.
+            self.publisher.unfollow(&self.replicas.in_directory(dir));
+            self.report_lost(now_ms);
+        } else if dir.probe(now_ms) {
+            let partitions = self.replicas.in_directory(dir);
+            self.publisher.follow_again(&partitions);
+            self.replicas.report_placed(&partitions);
         }
     }
 

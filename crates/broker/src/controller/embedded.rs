@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 
 use crate::clock::now_ms;
 use crate::controller::storage_failure;
-use crate::error_code::Failure;
+use crate::error_code::{ErrorCode, Failure};
 use crate::metadata::controller::{
     Decision, Node, Refusal, assign_directories, lose_directories, start_node, stop_node,
 };
@@ -64,16 +64,28 @@ impl Embedded {
         decide: impl FnOnce(&Image, i64) -> Decision<T>,
     ) -> Result<(T, Aftermath), StoreError> {
         let mut store = self.store.lock();
+        self.publisher.replicas.dirs().first().use_reserve();
         let outcome = store.update(now_ms(), decide).inspect_err(|error| self.blame(error))?;
         Ok((outcome, self.publisher.publish(store.image())))
     }
 
     /// Takes the directory of the metadata out of use if its device has failed, where that ends the
-    /// process: the metadata log refuses all changes from then on.
+    /// process: the metadata log refuses all changes from then on. On a full disk the next change
+    /// uses the reserve.
     fn blame(&self, error: &StoreError) {
         if let StoreError::File(error) = error {
-            self.publisher.replicas.dirs().first().report(error);
+            self.publisher.replicas.dirs().first().report_refused(error);
         }
+    }
+
+    /// Refuses changes by which the metadata and the logs grow, while the disk refuses records:
+    /// they would use what is left for deletions.
+    pub(super) fn refuse_growth(&self) -> Result<(), Failure> {
+        if self.publisher.replicas.dirs().first().refuses_records() {
+            let text = "the disk of the broker refuses records: free disk space, for example by the deletion of topics";
+            return Err(Failure::new(ErrorCode::KafkaStorageError, text));
+        }
+        Ok(())
     }
 
     /// Records that this node serves. The image is returned for [`Publisher::begin`], which

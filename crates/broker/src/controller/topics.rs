@@ -68,7 +68,9 @@ impl Controller {
             let image = self.metadata.image();
             return Ok(create_topics(&image, topics, rules, uuid::random).outcome);
         }
-        self.embedded()?.change(|image| create_topics(image, topics, rules, uuid::random))
+        let embedded = self.embedded()?;
+        embedded.refuse_growth()?;
+        embedded.change(|image| create_topics(image, topics, rules, uuid::random))
     }
 
     /// Sees to it that `__consumer_offsets` or `__transaction_state` exists. Some of its partitions
@@ -205,7 +207,9 @@ impl Controller {
             if validate_only {
                 return Ok(create(&controller.metadata.image()).outcome);
             }
-            controller.embedded()?.change(create)
+            let embedded = controller.embedded()?;
+            embedded.refuse_growth()?;
+            embedded.change(create)
         });
         flatten_keyed(created.await, names)
     }

@@ -139,15 +139,28 @@ impl Publisher {
         });
     }
 
-    /// Has a partition follow its leader, or follow no more if this node leads it.
+    /// Has a partition follow its leader, or follow no more if this node leads it. While the
+    /// storage of its log refuses records, the partition follows none: it would join the replicas
+    /// in sync, and hold them up.
     pub(super) fn follow(&self, partition: &Partition) {
         if let Some(fetchers) = &self.fetchers {
+            if partition.log().refuses_records() {
+                return fetchers.forget((partition.topic_id(), partition.index()));
+            }
             let (leader, is_in_sync) = {
                 let leadership = partition.leadership();
                 (leadership.leader(), leadership.is_in_sync(self.config.load().node_id))
             };
             fetchers.follow((partition.topic_id(), partition.index()), leader, is_in_sync);
         }
+    }
+
+    /// Has partitions follow their leaders whose directory accepts records again.
+    pub(crate) fn follow_again(&self, partitions: &[Arc<Partition>]) {
+        self.metadata.hold(|_| {
+            let is_served = |partition: &&Arc<Partition>| !partition.is_deleted();
+            partitions.iter().filter(is_served).for_each(|partition| self.follow(partition));
+        });
     }
 
     /// Has every partition follow its leader over as many connections as are configured now.
@@ -164,7 +177,7 @@ impl Publisher {
     }
 
     /// Stops the fetchers of partitions that have left this broker.
-    pub(super) fn unfollow(&self, partitions: &[Arc<Partition>]) {
+    pub(crate) fn unfollow(&self, partitions: &[Arc<Partition>]) {
         for (fetchers, partition) in
             self.fetchers.iter().flat_map(|all| partitions.iter().map(move |one| (all, one)))
         {

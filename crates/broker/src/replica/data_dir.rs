@@ -13,7 +13,7 @@ use std::sync::{Arc, OnceLock};
 
 use levada_log::checkpoint::{CleanShutdown, MetaProperties, OffsetCheckpoint, PartitionMetadata};
 use levada_log::disk::{self, Disk, Kind};
-use levada_log::{Background, FailureWatch, LogError};
+use levada_log::{Background, FailedWork, FailureWatch, LogError};
 use levada_wire::Uuid;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -21,10 +21,12 @@ use tokio::sync::Notify;
 use crate::replica::TopicPartition;
 use crate::replica::last_shutdown::{DirectoryAtShutdown, Offsets};
 
+mod acceptance;
 mod device;
 mod names;
-
 mod strays;
+
+use self::acceptance::Acceptance;
 use self::device::is_device_failure;
 pub(super) use self::names::Found;
 use self::names::aside;
@@ -122,17 +124,31 @@ pub(crate) struct DataDir {
     lock: File,
 }
 
+/// Receivers of the troubles of directories.
+#[derive(Clone, Default)]
+pub(crate) struct Troubles {
+    /// Notified when a directory has failed; none where a failure concerns one partition alone.
+    pub(crate) failures: Option<Arc<Notify>>,
+    /// Notified when a directory begins to refuse records.
+    pub(crate) refusals: Arc<Notify>,
+    /// Other brokers may lead the partitions of a directory that refuses records.
+    pub(crate) has_other_brokers: bool,
+}
+
 /// Failure of a directory, which its logs report.
 struct State {
     path: PathBuf,
     has_failed: AtomicBool,
-    /// Notified when it has; none where a failure concerns one partition alone.
-    news: Option<Arc<Notify>>,
+    acceptance: Mutex<Acceptance>,
+    /// True while the logs of the directory, which share this, accept no records.
+    refuses: Arc<AtomicBool>,
+    troubles: Troubles,
 }
 
 impl State {
-    fn report(&self, error: &LogError) {
-        let Some(news) = self.news.as_ref().filter(|_| is_device_failure(error)) else { return };
+    fn report(&self, error: &LogError, work: FailedWork) {
+        self.note_refusal(error, work);
+        let Some(news) = self.troubles.failures.as_ref().filter(|_| is_device_failure(error)) else { return };
         if !self.has_failed.swap(true, Ordering::AcqRel) {
             let directory = self.path.display();
             tracing::error!(%directory, %error, "log directory failed: its partitions are offline until the next start");
@@ -142,19 +158,24 @@ impl State {
 }
 
 impl DataDir {
-    /// Creates the directory if it is missing, and locks it without another change. `news` is
-    /// notified when the directory has failed; without it, failures take single partitions offline.
+    /// Creates the directory if it is missing, and locks it without another change.
     pub(crate) fn open(
         (disk, background): (Arc<dyn Disk>, Background),
         configured: &Path,
-        news: Option<Arc<Notify>>,
+        troubles: Troubles,
     ) -> Result<Self, DataDirError> {
         let path = configured;
         let failed = |source| DataDirError::Unusable { path: path.to_owned(), source };
         disk.create_dir(path).map_err(failed)?;
         let lock = lock(path)?;
         let path = std::path::absolute(path).map_err(failed)?;
-        let state = State { path: path.clone(), has_failed: AtomicBool::new(false), news };
+        let state = State {
+            path: path.clone(),
+            has_failed: AtomicBool::new(false),
+            acceptance: Mutex::default(),
+            refuses: Arc::default(),
+            troubles,
+        };
         Ok(Self {
             path,
             configured: configured.to_owned(),
@@ -172,6 +193,7 @@ impl DataDir {
 
     /// Takes the clean-shutdown marker away: from now on the directory counts as in use.
     pub(super) fn begin(&self) -> Result<DirectoryAtShutdown, DataDirError> {
+        self.release_reserve();
         let left = self.left(CleanShutdown::take)?;
         self.is_in_use.store(true, Ordering::Release);
         Ok(left)
@@ -228,7 +250,7 @@ impl DataDir {
 
     /// Takes the directory out of use if the error is the device's.
     pub(crate) fn report(&self, error: &LogError) {
-        self.state.report(error);
+        self.state.report(error, FailedWork::Other);
     }
 
     /// True if the file with this path, as the kernel reports it, is in the directory. The kernel's
@@ -244,7 +266,8 @@ impl DataDir {
     /// Receiver of the failures of the logs in the directory.
     pub(super) fn watch(&self) -> FailureWatch {
         let state = self.state.clone();
-        FailureWatch::new(move |error| state.report(error))
+        let refuses = state.refuses.clone();
+        FailureWatch::new(move |error, work| state.report(error, work), refuses)
     }
 
     /// A log in it was not closed in good order, or was never opened.

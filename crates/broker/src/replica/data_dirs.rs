@@ -20,7 +20,7 @@ use tokio::sync::Notify;
 use crate::config::BrokerConfig;
 use crate::metadata::uuid::{LOST_DIRECTORY, is_reserved};
 use crate::replica::TopicPartition;
-use crate::replica::data_dir::{DataDir, DataDirError, Found};
+use crate::replica::data_dir::{DataDir, DataDirError, Found, Troubles};
 use crate::replica::last_shutdown::{DirectoryAtShutdown, LastShutdown, Offsets};
 
 mod moving;
@@ -51,6 +51,7 @@ pub(crate) struct DataDirs {
     /// Directories that could not be removed.
     unremoved: Mutex<Vec<Unremoved>>,
     news: Arc<Notify>,
+    refusals: Arc<Notify>,
 }
 
 /// The directory of each partition, if there are several.
@@ -94,12 +95,15 @@ impl DataDirs {
         let several = paths.len() > 1;
         // A broker that is its own controller, with one directory, serves the usable partitions: no
         // other broker could.
-        let watched = (several || config.cluster.is_some()).then(|| news.clone());
+        let failures = (several || config.cluster.is_some()).then(|| news.clone());
+        let has_other_brokers = config.cluster.is_some();
+        let troubles = Troubles { failures, has_other_brokers, ..Troubles::default() };
+        let refusals = troubles.refusals.clone();
         let (mut dirs, mut closed, mut metadata) = (Vec::new(), Vec::new(), None);
         let (mut all, mut traces) = (Vec::new(), Vec::new());
         for path in paths {
             let holds_metadata = config.cluster.is_none() && path == config.metadata_dir();
-            let opened = DataDir::open((disk.clone(), background.clone()), path, watched.clone());
+            let opened = DataDir::open((disk.clone(), background.clone()), path, troubles.clone());
             let listed = opened.and_then(|dir| {
                 dir.identity()?;
                 let found = if several { dir.partitions()? } else { Vec::new() };
@@ -126,8 +130,20 @@ impl DataDirs {
         let homes = Mutex::new(Homes { counts: vec![0; dirs.len()], ..Homes::default() });
         let (rivals, placed, handled) = (Mutex::default(), Mutex::default(), Mutex::default());
         let (futures, complete, unremoved) = (Mutex::default(), Mutex::default(), Mutex::default());
-        let opened =
-            Self { dirs, closed, metadata, homes, rivals, futures, complete, placed, handled, unremoved, news };
+        let opened = Self {
+            dirs,
+            closed,
+            metadata,
+            homes,
+            rivals,
+            futures,
+            complete,
+            placed,
+            handled,
+            unremoved,
+            news,
+            refusals,
+        };
         opened.place_found(all)?;
         opened.note_copies(traces);
         Ok(opened)
@@ -291,7 +307,7 @@ impl DataDirs {
     fn emptiest(&self, counts: &[usize], cordoned: impl Fn(&Path) -> bool) -> usize {
         let rank = |at: &usize| {
             let dir = &self.dirs[*at];
-            (dir.has_failed(), cordoned(dir.configured()), counts[*at])
+            (dir.has_failed(), dir.refuses_records(), cordoned(dir.configured()), counts[*at])
         };
         (0..self.dirs.len()).min_by_key(rank).unwrap_or(0)
     }
@@ -331,6 +347,21 @@ impl DataDirs {
     /// Wakes when a directory has failed.
     pub(super) fn news(&self) -> &Arc<Notify> {
         &self.news
+    }
+
+    /// Wakes when a directory begins to refuse records.
+    pub(crate) fn refusals(&self) -> &Arc<Notify> {
+        &self.refusals
+    }
+
+    /// The directories that refuse records.
+    pub(crate) fn refusing(&self) -> impl Iterator<Item = &DataDir> {
+        self.online().filter(|dir| dir.refuses_records())
+    }
+
+    /// Removes the reserves of disk space: a start and a stop may need the room.
+    pub(crate) fn release_reserves(&self) {
+        self.dirs.iter().for_each(DataDir::release_reserve);
     }
 
     /// Directories that failed since the last call.

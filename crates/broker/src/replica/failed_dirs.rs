@@ -1,14 +1,16 @@
 //! Data directories that fail while the broker runs: their partitions leave service. Also logs that
-//! cannot serve although their directories work.
+//! cannot serve although their directories work, and directories that refuse records.
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use levada_wire::Uuid;
 use tokio::sync::Notify;
 
 use crate::clock::uptime_ms;
 use crate::metadata::uuid::LOST_DIRECTORY;
+use crate::replica::data_dir::DataDir;
 use crate::replica::last_shutdown::PartitionAtShutdown;
 use crate::replica::{Partition, Replicas, TopicPartition};
 
@@ -68,9 +70,44 @@ impl Replicas {
         self.dirs.take_placed()
     }
 
+    /// Has directories refuse records in which an append has not returned for this time. Requests
+    /// that wait behind such an append are answered. Does not wait.
+    pub(crate) fn refuse_blocked(&self, after: Duration) {
+        let is_blocked = |partition: &Partition| {
+            partition.lane().append_running_for().is_some_and(|running| running >= after)
+        };
+        for (topic, index) in self.partitions.find(is_blocked) {
+            if let Some(partition) = self.partitions.by_name(&topic, index) {
+                let cause = format!("an append to {} has not returned for {after:?}", partition.name());
+                self.dirs.around(partition.log()).refuse(&cause);
+                partition.lane().give_up_waiting();
+                self.blocked.notify_one();
+            }
+        }
+    }
+
+    /// Wakes while an append does not return.
+    pub(crate) fn blocked(&self) -> &Notify {
+        &self.blocked
+    }
+
+    /// The partitions whose logs are in this directory.
+    pub(crate) fn in_directory(&self, dir: &DataDir) -> Vec<Arc<Partition>> {
+        let mut all = self.partitions.all();
+        all.retain(|partition| std::ptr::eq(self.dirs.around(partition.log()), dir));
+        all
+    }
+
+    /// Reports the directory of these partitions to the metadata again.
+    pub(crate) fn report_placed(&self, partitions: &[Arc<Partition>]) {
+        let key = |partition: &Arc<Partition>| (partition.topic().to_owned(), partition.index());
+        self.dirs.note_placed(&partitions.iter().map(key).collect::<Vec<_>>());
+    }
+
     /// Partitions whose logs cannot serve although their directories work: a log went offline, for
     /// example because its files were deleted; or, for [`LOST_AFTER_MS`], it could not be opened,
-    /// or keeps another replica in sync from leading because a leader epoch cannot be stored.
+    /// or keeps another replica in sync from leading because a leader epoch cannot be stored. Also
+    /// those in directories that refuse records, if another replica is in sync.
     pub(crate) fn lost(&self, now_ms: i64) -> Vec<TopicPartition> {
         let mut lost = self.partitions.find(|partition| self.cannot_serve(partition, now_ms));
         // A directory that is out of use may have the log.
@@ -83,11 +120,11 @@ impl Replicas {
     }
 
     fn cannot_serve(&self, partition: &Partition, now_ms: i64) -> bool {
-        let log = partition.log();
-        if !log.is_offline() && !partition.holds_up_since(now_ms - LOST_AFTER_MS) {
-            return false;
-        }
-        !self.dirs.around(log).has_failed()
+        let (log, dir) = (partition.log(), self.dirs.around(partition.log()));
+        // The last replica in sync continues to serve fetches.
+        let refuses = dir.refuses_records() && partition.leadership().has_others_in_sync(self.node_id);
+        let cannot = refuses || log.is_offline() || partition.holds_up_since(now_ms - LOST_AFTER_MS);
+        cannot && !dir.has_failed()
     }
 
     /// True if the partition is one of [`Replicas::lost`].

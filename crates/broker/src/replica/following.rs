@@ -6,7 +6,7 @@ use std::sync::Arc;
 use levada_cluster::replication::apply::{Attempt, apply, log_end};
 use levada_cluster::replication::fetcher::PartitionKey;
 use levada_cluster::replication::follower::{FollowedLog, LogEnd, Outcome, Task};
-use levada_log::{AppendError, Discarded, Writer};
+use levada_log::{AppendError, Discarded, LogError, Writer};
 
 use crate::clock::now_ms;
 use crate::replica::{Partition, Replicas};
@@ -94,10 +94,12 @@ impl Replicas {
     fn failed(&self, partition: &Partition, error: &AppendError) -> Outcome {
         let log = partition.log();
         if let AppendError::Storage(error) = error {
-            log.report_failure(error);
+            log.report_refused_append(error);
         }
         let is_offline = log.is_offline();
-        if partition.take_replication_warning(now_ms()) {
+        // The directory has its own line.
+        let is_told = matches!(error, AppendError::Storage(LogError::Refuses { .. }));
+        if !is_told && partition.take_replication_warning(now_ms()) {
             tracing::error!(
                 partition = partition.name(),
                 %error,

@@ -145,6 +145,7 @@ impl Replicas {
     /// Closes every log, leaves the checkpoints and the marker of a clean shutdown. Appends are
     /// refused from now on. Blocks.
     pub(crate) fn close(&self, broker_epoch: i64) {
+        self.dirs.release_reserves();
         let unopened = self.unopened.lock().clone();
         unopened.iter().filter_map(|(key, _)| self.dirs.of(key)).for_each(DataDir::note_unclean);
         close_logs(&self.partitions.all(), |partition| self.dirs.around(partition.log()).note_unclean());

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use levada_log::{Append, AppendError, Appended, LogError, Writer};
 use parking_lot::Mutex;
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 
 use crate::replica::durability::{Synced, Syncs};
@@ -33,6 +33,12 @@ pub(crate) struct AppendLane {
     log: Arc<levada_log::Partition>,
     storage_warning: RepeatedWarning,
     longest_turns_ns: [AtomicU64; Work::ALL.len()],
+    /// Time of the lane's first moment, for `append_begun_ns`.
+    origin: std::time::Instant,
+    /// Time since the origin at which the running append has begun, 0 if none runs.
+    append_begun_ns: AtomicU64,
+    /// Wakes those who wait behind an append that does not return.
+    given_up: Notify,
 }
 
 /// A disk that stays full would otherwise fill the operator's log as well.
@@ -229,6 +235,9 @@ impl AppendLane {
             log,
             storage_warning: RepeatedWarning::default(),
             longest_turns_ns: [const { AtomicU64::new(0) }; Work::ALL.len()],
+            origin: std::time::Instant::now(),
+            append_begun_ns: AtomicU64::new(0),
+            given_up: Notify::new(),
         }
     }
 
@@ -293,7 +302,7 @@ impl AppendLane {
                 let results = writer.append(group, now_ms);
                 assert_eq!(results.len(), group.len(), "one result for each batch of a group");
                 if let Some(error) = results.iter().find_map(storage_error) {
-                    writer.partition().report_failure(error);
+                    writer.partition().report_refused_append(error);
                 }
                 results
             }
@@ -301,16 +310,16 @@ impl AppendLane {
                 return group.iter().map(|_| Err(offline(&self.log).into())).collect();
             }
         };
-        if let Some(Err(error)) = results.iter().find(|result| matches!(result, Err(AppendError::Storage(_))))
-        {
+        if let Some(error) = results.iter().find_map(storage_error) {
             self.warn(error, now_ms);
         }
         results
     }
 
     /// The client only gets a storage error; the log has the cause for the operator.
-    fn warn(&self, error: &AppendError, now_ms: i64) {
-        if self.storage_warning.is_due(now_ms) {
+    fn warn(&self, error: &LogError, now_ms: i64) {
+        // The directory has its own line.
+        if !matches!(error, LogError::Refuses { .. }) && self.storage_warning.is_due(now_ms) {
             tracing::error!(%error, "cannot append batches; free disk space, or raise the limit of file descriptors");
         }
     }
@@ -345,6 +354,22 @@ impl AppendLane {
         Duration::from_nanos(self.longest_turns_ns[work as usize].load(Ordering::Relaxed))
     }
 
+    /// Time for which the running append has not returned; none if no append runs. Does not wait.
+    pub(crate) fn append_running_for(&self) -> Option<Duration> {
+        let begun_ns = self.append_begun_ns.load(Ordering::Relaxed);
+        (begun_ns > 0).then(|| self.origin.elapsed().saturating_sub(Duration::from_nanos(begun_ns)))
+    }
+
+    /// Has the waits for [`AppendLane::waits_in_vain`] end.
+    pub(crate) fn give_up_waiting(&self) {
+        self.given_up.notify_waiters();
+    }
+
+    /// Waits until the running append is found not to return.
+    pub(crate) async fn waits_in_vain(&self) {
+        self.given_up.notified().await;
+    }
+
     /// Takes the writer for closing or deletion: later appends find the log offline.
     pub(crate) fn take_writer(&self) -> Option<Writer> {
         self.writer.lock().take()
@@ -364,24 +389,37 @@ fn storage_error(result: &AppendResult) -> Option<&LogError> {
 
 /// Measures the time for which a thread holds the writer.
 struct WriterHold<'a> {
-    longest_ns: &'a AtomicU64,
+    lane: &'a AppendLane,
+    work: Work,
     begun: std::time::Instant,
 }
 
 impl WriterHold<'_> {
     fn begin(lane: &AppendLane, work: Work) -> WriterHold<'_> {
-        WriterHold { longest_ns: &lane.longest_turns_ns[work as usize], begun: std::time::Instant::now() }
+        let begun = std::time::Instant::now();
+        if work == Work::Append {
+            lane.append_begun_ns.store(nanos(begun - lane.origin).max(1), Ordering::Relaxed);
+        }
+        WriterHold { lane, work, begun }
     }
 }
 
 impl Drop for WriterHold<'_> {
     fn drop(&mut self) {
-        let took_ns = u64::try_from(self.begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let (took_ns, longest_ns) =
+            (nanos(self.begun.elapsed()), &self.lane.longest_turns_ns[self.work as usize]);
         // Nearly always there is nothing to write, and the cache line stays shared.
-        if took_ns > self.longest_ns.load(Ordering::Relaxed) {
-            self.longest_ns.fetch_max(took_ns, Ordering::Relaxed);
+        if took_ns > longest_ns.load(Ordering::Relaxed) {
+            longest_ns.fetch_max(took_ns, Ordering::Relaxed);
+        }
+        if self.work == Work::Append {
+            self.lane.append_begun_ns.store(0, Ordering::Relaxed);
         }
     }
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// If a write panics, the content of the log is unknown: the log goes offline. Lives longer than

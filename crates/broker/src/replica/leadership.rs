@@ -71,6 +71,11 @@ impl Leadership {
         self.isr.contains(&node_id)
     }
 
+    /// True if another node's replica is in sync.
+    pub(crate) fn has_others_in_sync(&self, node_id: i32) -> bool {
+        self.isr.iter().any(|replica| *replica != node_id)
+    }
+
     /// True if this node's replica has all committed records that were not deleted, as the
     /// controller knows: it is in sync, or eligible to lead (KIP-966).
     pub(crate) fn is_complete(&self) -> bool {

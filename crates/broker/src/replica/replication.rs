@@ -255,9 +255,10 @@ impl Replicas {
     /// Looks for replicas that lag for too long.
     pub(crate) fn check_lags(&self, now_ms: i64) {
         let all = self.partitions().all();
-        // Replicas cannot fetch from a log that is offline: without them in the ISR, no other
-        // broker could lead.
-        let serving = all.iter().filter(|partition| !partition.log().is_offline());
+        // Replicas cannot fetch from a log that is offline, or whose storage is frozen: without
+        // them in the ISR, no other broker could lead.
+        let serves = |log: &levada_log::Partition| !log.is_offline() && !log.refuses_records();
+        let serving = all.iter().filter(|partition| serves(partition.log()));
         for led in serving.filter_map(|partition| partition.led()) {
             led.check_lag(now_ms);
         }

@@ -17,6 +17,7 @@ use crate::config::Listener;
 use crate::replica::Lease;
 use crate::server::StartError;
 use crate::server::listener::Acceptor;
+use crate::server::open_streams::{OpenStreams, close_stuck};
 use crate::server::shard::Accepted;
 use crate::server::supervisor::Pulse;
 use crate::shutdown::Stop;
@@ -28,6 +29,8 @@ pub(crate) struct Duties {
     pub(crate) stop: Stop,
     pub(crate) listeners: Vec<(Arc<Listener>, TcpListener)>,
     pub(crate) inboxes: Vec<mpsc::Sender<Accepted>>,
+    /// The sockets of each shard.
+    pub(crate) streams: Arc<[Arc<OpenStreams>]>,
     pub(crate) handshakes: Option<mpsc::Sender<Accepted>>,
     /// True when the listeners may accept connections and the logs are open.
     pub(crate) accept: watch::Receiver<bool>,
@@ -71,13 +74,15 @@ async fn keep_lease(lease: Arc<Lease>) {
 }
 
 async fn run(duties: Duties) {
-    let Duties { broker, stop, listeners, inboxes, handshakes, mut accept, pulse } = duties;
+    let Duties { broker, stop, listeners, inboxes, streams, handshakes, mut accept, pulse } = duties;
     if let Some(pulse) = pulse {
         // The shards are counted first.
         tokio::task::spawn_local(pulse.beat(inboxes.len()));
     }
     // A report that was taken is lost with the task.
     vital(&broker, "reports of failed directories", broker.clone().run_outages());
+    lasting(&broker, "the watch of log directories", |broker| broker.run_storage_watch());
+    lasting(&broker, "the watch of shards", move |broker| close_stuck(broker, streams.clone()));
     tokio::select! {
         accepts = accept.wait_for(|accepts| *accepts) => if accepts.is_err() { return },
         () = stop.signalled() => return,

@@ -17,7 +17,6 @@ use levada_io::{Piece, SourceFault, TransferError, Turn};
 use levada_wire::RequestHeader;
 use levada_wire::frame::{FrameBuffer, FrameError};
 use tokio::io::Interest;
-use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use tokio::time::Sleep;
 
@@ -30,6 +29,7 @@ use crate::request_memory::{Held, NewcomerShare};
 use crate::server::auth_gate::{AuthError, AuthGate, AuthStep};
 use crate::server::channel::{Channel, Received, Sending};
 use crate::server::connection_limits::ConnectionPermit;
+use crate::server::open_streams::OpenStream;
 use crate::server::shard::{Accepted, Shard};
 use crate::stats::Answered;
 
@@ -106,7 +106,7 @@ pub(crate) async fn serve(shard: Rc<Shard>, accepted: Accepted) {
 }
 
 async fn run(shard: &Rc<Shard>, accepted: Accepted) -> Result<(), CloseReason> {
-    let stream = TcpStream::from_std(accepted.stream)?;
+    let stream = shard.streams.register(accepted.stream)?;
     let mut connection = Connection {
         shard: shard.clone(),
         gate: AuthGate::new(shard.broker(), &accepted.info),
@@ -155,7 +155,7 @@ async fn once_it_waits(waits: &impl Fn() -> bool, then: impl Future<Output = ()>
 
 struct Connection {
     shard: Rc<Shard>,
-    stream: TcpStream,
+    stream: OpenStream,
     info: Rc<ConnectionInfo>,
     gate: AuthGate,
     local: SocketAddr,

@@ -21,6 +21,7 @@ use crate::server::channel::Channel;
 use crate::server::cold_lane::ColdLane;
 use crate::server::connection;
 use crate::server::connection_limits::ConnectionPermit;
+use crate::server::open_streams::OpenStreams;
 use crate::server::supervisor::Pulse;
 use crate::shutdown::Stop;
 use crate::tasks::finished;
@@ -33,6 +34,7 @@ pub(crate) struct Shard {
     pub(crate) cold_lane: ColdLane,
     /// Limits the log entries about connections that the broker closes.
     pub(crate) told: LogPace,
+    pub(crate) streams: Arc<OpenStreams>,
 }
 
 impl Shard {
@@ -59,6 +61,8 @@ pub(crate) struct ShardHandle {
     pub(crate) inbox: mpsc::Sender<Accepted>,
     /// Connections that it serves.
     pub(crate) connections: Arc<AtomicUsize>,
+    /// Their sockets.
+    pub(crate) streams: Arc<OpenStreams>,
     pub(crate) thread: JoinHandle<()>,
 }
 
@@ -75,6 +79,8 @@ pub(crate) fn start(
     let (inbox, accepted) = mpsc::channel(INBOX_CONNECTIONS);
     let connections = Arc::new(AtomicUsize::new(0));
     let count = connections.clone();
+    let streams = Arc::<OpenStreams>::default();
+    let own_streams = streams.clone();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()
         .enable_time()
@@ -91,13 +97,16 @@ pub(crate) fn start(
             let cold_lane = ColdLane::new(broker.transfers().caps(), broker.transfers().counters().clone());
             let requests = broker.stats().recorder();
             let service = Rc::new(Service { broker, stop, large: Some(large), requests });
-            let shard = Rc::new(Shard { service, engine, cold_lane, told: LogPace::default() });
+            let (told, streams) = (LogPace::default(), own_streams);
+            let shard = Rc::new(Shard { service, engine, cold_lane, told, streams });
             // A `LocalSet` polls its main future with every step of one of its tasks, so the main
             // future only waits.
             let work = async move {
                 if let Some(pulse) = pulse {
                     tokio::task::spawn_local(pulse.beat(index));
                 }
+                let streams = shard.streams.clone();
+                tokio::task::spawn_local(async move { streams.answer().await });
                 run(shard, accepted, count).await;
             };
             let work = finished("a shard thread", work);
@@ -106,7 +115,7 @@ pub(crate) fn start(
             }
         })
         .map_err(|source| StartError::Runtime { source })?;
-    Ok(ShardHandle { inbox, connections, thread })
+    Ok(ShardHandle { inbox, connections, streams, thread })
 }
 
 /// Serves connections until the stop signal, then until the last of them has closed or the grace

@@ -53,6 +53,7 @@ impl Source for Broker {
             retention_bytes,
             volumes: volumes.collect(),
             offline_directories: self.replicas().dirs().offline().count() as u64,
+            refusing_directories: self.replicas().dirs().refusing().count() as u64,
         }
     }
 
@@ -96,6 +97,7 @@ impl Source for Broker {
             loading_coordinators: coordinators as u64,
             offline_partitions: self.replicas().offline() as u64,
             offline_directories: offline_directories(self),
+            refusing_directories: refusing_directories(self),
             membership: Source::membership(self),
         }
     }
@@ -134,6 +136,10 @@ impl Source for Broker {
 
 fn offline_directories(broker: &Broker) -> Vec<String> {
     broker.replicas().dirs().offline().map(|path| path.display().to_string()).collect()
+}
+
+fn refusing_directories(broker: &Broker) -> Vec<String> {
+    broker.replicas().dirs().refusing().map(|dir| dir.path().display().to_string()).collect()
 }
 
 fn state(partition: &Partition) -> LogState {

@@ -19,6 +19,8 @@ pub struct Readiness {
     pub offline_partitions: u64,
     /// Data directories that are offline.
     pub offline_directories: Vec<String>,
+    /// Data directories whose storage refuses records.
+    pub refusing_directories: Vec<String>,
     /// Membership in a cluster; none for a broker that is its own controller.
     pub membership: Option<MembershipState>,
 }
@@ -39,6 +41,12 @@ impl Readiness {
             counted(self.offline_partitions, offline),
             (!self.offline_directories.is_empty())
                 .then(|| format!("log directories are offline: {}", self.offline_directories.join(", "))),
+            (!self.refusing_directories.is_empty()).then(|| {
+                format!(
+                    "log directories refuse records, for example because they are full: {}",
+                    self.refusing_directories.join(", ")
+                )
+            }),
         ];
         reasons.into_iter().flatten().collect()
     }
@@ -55,6 +63,7 @@ impl IntoResponse for Readiness {
             "loading_coordinators": self.loading_coordinators,
             "offline_partitions": self.offline_partitions,
             "offline_directories": self.offline_directories,
+            "refusing_directories": self.refusing_directories,
             "cluster": self.membership.as_ref().map(MembershipState::to_json),
         });
         (status, [(header::CONTENT_TYPE, "application/json")], format!("{body}\n")).into_response()

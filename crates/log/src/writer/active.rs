@@ -23,6 +23,8 @@ pub(super) struct Active {
     pub(super) progress: Progress,
     /// The windows of mapped appends.
     pub(super) windows: Windows,
+    /// Bytes of an undone write may lie above `size`, because they could not be cut off.
+    pub(super) has_remains: bool,
     // Contents of a segment found on disk are looked up when the first batch is appended.
     known: bool,
     // The last entry that this writer has given the offset index, as (delta, position).
@@ -34,13 +36,29 @@ impl Active {
     pub(super) fn fresh(segment: Arc<Segment>, window: Option<WriteMap>, now_ms: i64) -> Self {
         let (progress, windows) = (Progress::none(), Windows::with(window));
         assert_eq!(segment.size(), 0, "{segment} is new");
-        Self { segment, size: 0, created_ms: now_ms, progress, windows, known: true, indexed: None }
+        let (has_remains, indexed) = (false, None);
+        Self { segment, size: 0, created_ms: now_ms, progress, windows, has_remains, known: true, indexed }
     }
 
     pub(super) fn resume(segment: Arc<Segment>, now_ms: i64) -> Self {
         let size = segment.size();
         let (progress, windows) = (Progress::none(), Windows::default());
-        Self { segment, size, created_ms: now_ms, progress, windows, known: size == 0, indexed: None }
+        let (has_remains, indexed) = (false, None);
+        Self { segment, size, created_ms: now_ms, progress, windows, has_remains, known: size == 0, indexed }
+    }
+
+    /// Cuts off what an undone write has left, before anything else is written or the segment is
+    /// sealed.
+    ///
+    /// # Errors
+    /// The file system is still read-only.
+    pub(super) fn cut_remains(&mut self, disk: &dyn Disk) -> Result<(), LogError> {
+        if self.has_remains {
+            let path = self.segment.path();
+            disk.truncate(self.segment.file(disk)?, path, self.size).at("truncate", path)?;
+            self.has_remains = false;
+        }
+        Ok(())
     }
 
     /// Reads the state of a segment on disk.

@@ -2,14 +2,14 @@
 //! write per segment, and publishes them. A failed batch leaves no trace in the file or in the
 //! producers' state.
 
-use std::io::IoSlice;
+use std::io::{self, IoSlice};
 
 use bytes::BytesMut;
 
 use super::Writer;
 use super::mapped::{Target, Windows};
 use crate::batch::{self, BatchView, NO_TIMESTAMP};
-use crate::disk::{At, is_full, is_short};
+use crate::disk::{At, is_full, is_read_only, is_short};
 use crate::index::{Aborted, TimeEntry};
 use crate::marks::Ended;
 use crate::producers::{SequenceCheck, Source};
@@ -127,7 +127,7 @@ impl Writer {
         pending: &mut Pending,
         (outcomes, now_ms): (&mut Vec<Outcome>, i64),
     ) -> Result<(), AppendError> {
-        self.refuse_offline()?;
+        self.refuse_records()?;
         self.refuse_other_epoch(group[member].leader_epoch)?;
         let batch = whole(&group[member].records)?;
         let size_bytes = batch.size_bytes() as u64;
@@ -334,6 +334,7 @@ impl Writer {
 
     /// Writes the pending bytes after the active segment's end, or leaves no trace.
     pub(super) fn write(&mut self, parts: &mut [IoSlice<'_>], pending: &Pending) -> Result<(), LogError> {
+        self.active.cut_remains(&*self.disk)?;
         self.prepare_aborted(&pending.aborted)?;
         let segment = &self.active.segment;
         let file = segment.file(&*self.disk)?;
@@ -374,12 +375,18 @@ impl Writer {
         created.map(drop)
     }
 
-    /// Undoes the write of a group. Its remains are known only if the disk was full.
+    /// Undoes the write of a group. Its remains are known only if the disk was full, or the file
+    /// system read-only. On the latter they stay until it is writable.
     fn undo_write(&mut self, error: &LogError) {
         self.active.windows = Windows::default();
-        let (disk, segment) = (&*self.disk, &self.active.segment);
-        let cut = segment.file(disk).map(|file| disk.truncate(file, segment.path(), self.active.size));
-        if !matches!(cut, Ok(Ok(()))) || !error.source_io().is_some_and(is_full) {
+        self.active.has_remains = true;
+        let cut = self.active.cut_remains(&*self.disk);
+        let of = |error: &LogError, is_kind: fn(&io::Error) -> bool| error.source_io().is_some_and(is_kind);
+        let is_undone = match cut {
+            Ok(()) => of(error, is_full) || of(error, is_read_only),
+            Err(cut) => of(error, is_read_only) && of(&cut, is_read_only),
+        };
+        if !is_undone {
             self.partition.go_offline(error);
         }
     }

@@ -70,7 +70,7 @@ impl Writer {
         leader: ReplicaSource,
         now_ms: i64,
     ) -> Result<ReplicaAppended, AppendError> {
-        self.refuse_offline()?;
+        self.refuse_records()?;
         if let Some(led) = self.led_in {
             return Err(AppendError::LeaderEpoch { checked: leader.leader_epoch, led });
         }

@@ -36,6 +36,7 @@ impl Writer {
         }
         let log_end = self.partition.log_end();
         assert!(base >= log_end, "a segment at {base} would begin before the log's end {log_end}");
+        self.active.cut_remains(&*self.disk)?;
         self.active.learn(&*self.disk)?;
         self.active.close_times(&*self.disk, &self.config)?;
         self.active.unmap(&*self.disk)?;

@@ -303,6 +303,43 @@ fn a_log_that_cannot_serve_is_in_directory_lost_so_that_another_replica_leads() 
 }
 
 #[test]
+fn a_directory_that_refuses_records_gives_up_what_other_replicas_can_lead_until_it_has_room() {
+    let mut member = Member::start();
+    let node = member.node;
+    member.create(TOPIC, "t", &[node, OTHER]);
+    member.create(NAMESAKE, "alone", &[node]);
+    assert_eq!((member.write("t"), member.write("alone")), (Ok(0), Ok(0)));
+    let (broker, now_ms) = (member.now.broker.clone(), uptime_ms());
+    let (replicas, dir) = (broker.replicas(), broker.replicas().dirs().first());
+    let reserve = || dir.path().join(".levada-reserve").exists();
+    let watch = |now_ms| broker.watch_storage(now_ms, |work| work());
+    watch(now_ms);
+    assert!(reserve() && !dir.refuses_records());
+
+    dir.refuse("no space left on device");
+    watch(now_ms);
+    let at = |topic| replicas.directory_of(topic, 0);
+    assert_eq!((at("t"), at("alone")), (Some(LOST_DIRECTORY), Some(dir.id())));
+    assert_eq!(replicas.lost(now_ms), [("t".to_owned(), 0)], "no other replica could serve the other");
+    let alone = replicas.partition("alone", 0).unwrap();
+    let (log_end, read) = (alone.log().log_end(), alone.log().read_batches(0, 1 << 20).unwrap());
+    assert_eq!((log_end, read.is_empty()), (1, false), "it is read as before");
+    let mut batch = Builder::new();
+    batch.push(0, None, Some(b"one"));
+    let append = Append::client(batch.build().unwrap());
+    let refused = member.now.run(async { alone.append(append, 0).wait().await }).unwrap_err();
+    assert!(refused.to_string().contains("accepts no records"), "{refused}");
+    assert_eq!(alone.log().log_end(), 1);
+
+    dir.use_reserve();
+    watch(now_ms + 1_000);
+    assert_eq!((dir.refuses_records(), reserve()), (true, false), "a refusal lasts two seconds");
+    watch(now_ms + 3_000);
+    assert_eq!((dir.refuses_records(), reserve(), at("t")), (false, true, Some(dir.id())));
+    assert_eq!(member.write("alone"), Ok(1));
+}
+
+#[test]
 fn a_leader_whose_log_is_offline_takes_no_replica_out_of_the_isr() {
     let change_after = |is_offline: bool| {
         let mut member = Member::start();

@@ -11,9 +11,8 @@ pub(super) fn is_device_failure(error: &LogError) -> bool {
     // `TIMEDOUT` for a lost path, `REMOTEIO` for the target, `BADE` for a reservation, `ILSEQ` for
     // data that the device refuses to protect. `UCLEAN` and `BADMSG` come from a file system whose
     // own data is damaged.
-    const DEVICE: [Errno; 14] = [
+    const DEVICE: [Errno; 13] = [
         Errno::IO,
-        Errno::ROFS,
         Errno::NODEV,
         Errno::NXIO,
         Errno::STALE,

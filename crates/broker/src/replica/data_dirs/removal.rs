@@ -49,8 +49,8 @@ impl DataDirs {
         }
     }
 
-    /// Notes a directory that could not be removed. One with the name of a partition is that of this
-    /// topic, which is deleted.
+    /// Notes a directory that could not be removed. One with the name of a partition is that of the
+    /// named topic, which is deleted.
     fn note_unremoved(&self, one: Unremoved, error: &io::Error) {
         let directory = one.path.display();
         tracing::warn!(%directory, %error, "cannot remove the files of a deleted partition; the broker retries every few seconds");

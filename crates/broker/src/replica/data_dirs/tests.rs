@@ -129,7 +129,6 @@ fn every_error_of_a_device_takes_its_directory_out_of_use() {
     // As the kernel's block layer and file systems return them from a sync.
     for errno in [
         Errno::IO,
-        Errno::ROFS,
         Errno::NODEV,
         Errno::NXIO,
         Errno::STALE,
@@ -145,8 +144,33 @@ fn every_error_of_a_device_takes_its_directory_out_of_use() {
     ] {
         assert!(fails(errno), "{errno}");
     }
-    for errno in [Errno::NOSPC, Errno::DQUOT, Errno::MFILE, Errno::NOMEM, Errno::NOENT, Errno::ACCESS] {
+    let others =
+        [Errno::NOSPC, Errno::DQUOT, Errno::ROFS, Errno::MFILE, Errno::NOMEM, Errno::NOENT, Errno::ACCESS];
+    for errno in others {
         assert!(!fails(errno), "{errno}");
+    }
+}
+
+#[test]
+fn a_directory_refuses_records_after_an_append_that_may_succeed_later() {
+    use rustix::io::Errno;
+    let refuses = |errno: Errno| {
+        let home = tempfile::tempdir().unwrap();
+        let dirs = open(&home, &["a", "b"]).unwrap();
+        let (path, source) = (home.path().join("b/t-0"), Arc::new(errno.into()));
+        let error = LogError::Io { operation: "append to", path, source };
+        dirs.dirs[1].report(&error);
+        let is_of_any_work = dirs.dirs[1].refuses_records();
+        dirs.dirs[1].report_refused(&error);
+        assert!(!dirs.dirs[0].refuses_records());
+        (dirs.dirs[1].refuses_records(), is_of_any_work)
+    };
+    for errno in [Errno::NOSPC, Errno::DQUOT, Errno::MFILE, Errno::NFILE, Errno::NOMEM] {
+        assert_eq!(refuses(errno), (true, false), "{errno}");
+    }
+    assert_eq!(refuses(Errno::ROFS), (true, true));
+    for errno in [Errno::IO, Errno::ACCESS, Errno::FBIG] {
+        assert_eq!(refuses(errno), (false, false), "{errno}");
     }
 }
 

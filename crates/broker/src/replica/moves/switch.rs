@@ -77,7 +77,7 @@ impl Replicas {
             freed.inspect_err(|error| from.report(error))?;
             to.rename(&one.future.path, &place)
         };
-        // A start that finds the first rename alone does the second, whatever the log has got since:
+        // A start that finds the first rename alone does the second, whatever was appended since:
         // the log serves again only once both names are back on the device.
         let revert = || {
             if !to.has_directory(&one.future.path) {

@@ -48,7 +48,7 @@ pub(super) fn take_role(writer: &mut Writer, mut leadership: Leadership) -> (Lea
     if leadership.is_leader() && leadership.is_replicated() {
         // Followers that ask where the epoch before ended must hear the same after a crash.
         if let Err(error) = writer.lead(leadership.leader_epoch()) {
-            writer.partition().report_failure(&error);
+            writer.partition().report_refused_append(&error);
             failure = Some(error);
             leadership = leadership.unstored();
         }

@@ -98,6 +98,7 @@ families! {
     LOG_FLUSH Histogram "levada_log_flush_seconds" [] "Time of flushes of a log to the device" "kafka.log:type=LogFlushStats,name=LogFlushRateAndTimeMs";
     RETENTION_SEGMENTS Counter "levada_retention_deleted_segments" [] "Segments that retention has deleted" "";
     RETENTION_BYTES Counter "levada_retention_deleted_bytes" [] "Bytes of segments that retention has deleted" "";
+    DIRECTORIES_REFUSING Gauge "levada_log_directories_refusing" [] "Data directories whose storage refuses records, for example because it is full" "";
     DIRECTORIES_OFFLINE Gauge "levada_log_directories_offline" [] "Data directories that are offline after a failure" "kafka.log:type=LogManager,name=OfflineLogDirectoryCount";
     DISK_FREE Gauge "levada_disk_free_bytes" ["directory"] "Bytes that are free on the volume of a data directory" "";
     DISK_SIZE Gauge "levada_disk_size_bytes" ["directory"] "Size of the volume of a data directory" "";

@@ -50,6 +50,8 @@ pub struct UpkeepState {
     pub(crate) volumes: Vec<(String, u64, u64)>,
     /// Data directories that are offline.
     pub(crate) offline_directories: u64,
+    /// Data directories whose storage refuses records.
+    pub(crate) refusing_directories: u64,
 }
 
 type Value<T> = fn(&T) -> u64;
@@ -107,6 +109,7 @@ impl Families<'_> {
         self.counter(catalogue::RETENTION_SEGMENTS, upkeep.retention_segments)?;
         self.counter(catalogue::RETENTION_BYTES, upkeep.retention_bytes)?;
         self.gauge(catalogue::DIRECTORIES_OFFLINE, upkeep.offline_directories)?;
+        self.gauge(catalogue::DIRECTORIES_REFUSING, upkeep.refusing_directories)?;
         if upkeep.volumes.is_empty() {
             return Ok(());
         }

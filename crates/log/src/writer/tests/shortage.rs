@@ -7,6 +7,7 @@ use crate::Passing;
 const EMFILE: i32 = 24;
 const ENFILE: i32 = 23;
 const ENOMEM: i32 = 12;
+const EROFS: i32 = 30;
 
 fn small() -> LogConfig {
     LogConfig { segment_bytes: 400, index_interval_bytes: 100, ..LogConfig::default() }
@@ -101,6 +102,27 @@ fn batches_behind_one_of_another_leader_epoch_are_refused_like_it() {
     let overtakes = send(1, 0).unwrap_err();
     assert!(matches!(overtakes, AppendError::Overtakes { reason: Passing::Leadership, .. }), "{overtakes:?}");
     assert_eq!((send(0, 0).unwrap(), send(1, 0).unwrap()), (0, 1));
+}
+
+#[test]
+fn a_log_on_a_read_only_file_system_takes_records_again_when_it_is_writable() {
+    let kit = Kit::new();
+    let mut writer = kit.open(0);
+    plain(&mut writer).unwrap();
+    let (partition, size) = (writer.partition().clone(), writer.partition().size_bytes());
+    let len = || fs::metadata(kit.dir.path().join("00000000000000000000.log")).unwrap().len();
+    kit.disk.fail("write_at", ".log", EROFS);
+    plain(&mut writer).unwrap_err();
+    assert_eq!((partition.log_end(), partition.is_offline(), len()), (1, false, size));
+    // Part of the write has arrived, and cannot be cut off yet.
+    kit.disk.fail("truncate", ".log", EROFS);
+    writer.active.has_remains = true;
+    plain(&mut writer).unwrap_err();
+    writer.roll(NOW_MS).unwrap_err();
+    assert_eq!((partition.log_end(), partition.is_offline()), (1, false));
+    kit.disk.heal();
+    assert_eq!(plain(&mut writer).unwrap(), 1);
+    assert_eq!(len(), partition.size_bytes());
 }
 
 #[test]
