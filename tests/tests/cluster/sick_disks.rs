@@ -123,6 +123,7 @@ fn one_sick_disk_of_three_stops_no_writes_and_is_back_without_a_restart() {
         await_some("all replicas in sync", LIMIT, || cluster.are_in_sync(TOPIC, 3).then_some(()));
         // Leaders are spread over all brokers again.
         tools.outcome("LeaderElectionCommand --election-type preferred --all-topic-partitions");
+        longest_gap(&mut load, Duration::from_secs(1));
         let start = Instant::now();
         sickness.begin(&data, cluster.node(SICK).pid());
         let gap = longest_gap(&mut load, Duration::from_secs(8));

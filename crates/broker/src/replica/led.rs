@@ -11,7 +11,7 @@ use levada_cluster::directories::ReplicaKey;
 use levada_cluster::replication::commits::CommitTicket;
 use levada_cluster::replication::isr::IsrResult;
 use levada_cluster::replication::leader::{
-    ChangeOutcome, Effects, FetchRefusal, FollowerFetch, LeaderLimits, LedLog,
+    BrokerStanding, ChangeOutcome, Effects, FetchRefusal, FollowerFetch, LeaderLimits, LedLog,
 };
 use levada_cluster::replication::{Commits, Leader};
 use parking_lot::Mutex;
@@ -92,9 +92,7 @@ impl Led {
     /// Takes a later registration in which this broker still leads.
     pub(crate) fn lead(&self, leadership: &Leadership) {
         let registered = leadership.registration();
-        self.step(|leader, end, now_ms| {
-            leader.lead(&registered, end, &|id| self.shared.standing(id), now_ms)
-        });
+        self.step(|leader, end, now_ms| leader.lead(&registered, end, &|id| self.standing(id), now_ms));
         // A replica that has left does not keep its records any more, and fetches in an earlier
         // epoch end.
         self.release_deletions();
@@ -117,13 +115,13 @@ impl Led {
     /// Takes a changed `min.insync.replicas`.
     pub(crate) fn configure(&self, min_insync_replicas: i32) {
         let limits: LeaderLimits = self.shared.limits(min_insync_replicas);
-        self.step(|leader, _, now_ms| leader.configure(limits, &|id| self.shared.standing(id), now_ms));
+        self.step(|leader, _, now_ms| leader.configure(limits, &|id| self.standing(id), now_ms));
     }
 
     /// Wakes followers after an append, and consumers if the high watermark has risen with it.
     pub(crate) fn appended(&self) {
         self.followers.wake();
-        self.step(|leader, end, now_ms| leader.appended(end, &|id| self.shared.standing(id), now_ms));
+        self.step(|leader, end, now_ms| leader.appended(end, &|id| self.standing(id), now_ms));
     }
 
     /// Checks that the partition has a replica at this broker. `names_epoch` is true if the fetch
@@ -144,7 +142,7 @@ impl Led {
         let mut state = self.state.lock();
         let Some(leader) = &mut state.leader else { return Err(ErrorCode::NotLeaderOrFollower) };
         let end = self.of.log.log_end();
-        let taken = leader.fetched(fetch, end, &|id| self.shared.standing(id), uptime_ms());
+        let taken = leader.fetched(fetch, end, &|id| self.standing(id), uptime_ms());
         let effects = taken.map_err(|refusal| match refusal {
             FetchRefusal::NotAssigned(_) => ErrorCode::UnknownLeaderEpoch,
             FetchRefusal::StaleBrokerEpoch { .. } | FetchRefusal::OtherLeaderEpoch { .. } => {
@@ -170,8 +168,7 @@ impl Led {
         let Some(leader) = &mut state.leader else { return };
         let answer = result.answer.as_ref().map_err(|code| *code);
         let now_ms = uptime_ms();
-        let (outcome, effects) =
-            leader.answered(result.number, answer, &|id| self.shared.standing(id), now_ms);
+        let (outcome, effects) = leader.answered(result.number, answer, &|id| self.standing(id), now_ms);
         if let ChangeOutcome::Committed { joined, left } = outcome {
             tracing::info!(
                 partition = %self.of.log.dir().display(),
@@ -207,6 +204,12 @@ impl Led {
         self.view(|leader| leader.epoch_start() > leader.high_watermark()).unwrap_or(false)
     }
 
+    /// State of a replica's broker. A replica in directory LOST counts as fenced: the high
+    /// watermark does not wait for it to join the ISR again.
+    fn standing(&self, replica: i32) -> Option<BrokerStanding> {
+        self.shared.standing(self.of.key, replica)
+    }
+
     /// Reads the machine; `None` once another broker leads.
     pub(crate) fn view<T>(&self, look: impl FnOnce(&Leader) -> T) -> Option<T> {
         self.state.lock().leader.as_ref().map(look)
@@ -215,7 +218,7 @@ impl Led {
     /// Lowest log start of the living replicas.
     pub(crate) fn low_watermark(&self) -> Option<i64> {
         let log_start = self.of.log.log_start();
-        self.view(|leader| leader.low_watermark(log_start, &|id| self.shared.standing(id)))
+        self.view(|leader| leader.low_watermark(log_start, &|id| self.standing(id)))
     }
 
     /// Waits until the high watermark is at least `offset`.
@@ -241,8 +244,7 @@ impl Led {
             match watermark {
                 Watermark::High if leader.high_watermark() >= offset => return verdict(leader),
                 Watermark::Low
-                    if leader.low_watermark(self.of.log.log_start(), &|id| self.shared.standing(id))
-                        >= offset =>
+                    if leader.low_watermark(self.of.log.log_start(), &|id| self.standing(id)) >= offset =>
                 {
                     return Ok(());
                 }
@@ -298,7 +300,7 @@ impl Led {
         }
         let log_start = self.of.log.log_start();
         let Some(leader) = &state.leader else { return };
-        let low = leader.low_watermark(log_start, &|id| self.shared.standing(id));
+        let low = leader.low_watermark(log_start, &|id| self.standing(id));
         let released = state.deletions.reached(low).collect::<Vec<_>>();
         drop(state);
         for waiter in released {

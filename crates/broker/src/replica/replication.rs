@@ -19,6 +19,7 @@ use crate::cluster::ClusterMembership;
 use crate::config::LiveConfig;
 use crate::error_code::ErrorCode;
 use crate::metadata::Metadata;
+use crate::metadata::uuid::LOST_DIRECTORY;
 use crate::replica::Replicas;
 use crate::replica::lane::RepeatedWarning;
 use crate::replica::throttle::Throttles;
@@ -103,13 +104,19 @@ impl Replication {
         self.config.load().cluster.as_ref().map_or(30_000, |cluster| cluster.replication.lag_max_ms)
     }
 
-    /// State of a broker in the published metadata.
-    pub(crate) fn standing(&self, broker: i32) -> Option<BrokerStanding> {
+    /// State of a replica's broker in the published metadata. A replica whose log cannot serve, or
+    /// accepts no records, counts as fenced.
+    pub(crate) fn standing(&self, partition: ReplicaKey, broker: i32) -> Option<BrokerStanding> {
         let image = self.metadata.image();
         let registered = image.brokers().broker(broker)?;
+        let topic = image.topic_by_id(partition.topic_id());
+        let is_lost = topic.and_then(|topic| topic.partition(partition.partition())).is_some_and(|one| {
+            let at = one.replicas.iter().position(|replica| *replica == broker);
+            at.and_then(|at| one.directories.get(at)) == Some(&LOST_DIRECTORY)
+        });
         Some(BrokerStanding {
             epoch: registered.broker_epoch,
-            is_fenced: registered.fenced,
+            is_fenced: registered.fenced || is_lost,
             is_stopping: registered.in_controlled_shutdown,
         })
     }
