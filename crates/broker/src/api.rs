@@ -22,7 +22,6 @@ use crate::api::connection_info::ConnectionInfo;
 use crate::api::errors::{AnswerFields, Sentences};
 use crate::api::large::{LargeRequest, LargeWork};
 use crate::api::meter::Meter;
-use crate::blocking::off_shard;
 use crate::broker::Broker;
 use crate::error_code::ErrorCode;
 use crate::metadata::controller::TOPIC_NAME_BYTES_MAX;
@@ -433,7 +432,7 @@ async fn decode<R: Decoded>(context: &Context, body: BytesMut, elsewhere: bool) 
     if !elsewhere {
         return Ok(R::decode(body, version)?);
     }
-    Ok(off_shard(move || R::decode(body, version)).await?)
+    Ok(context.off_shard(move || R::decode(body, version)).await?)
 }
 
 /// Largest answer, in bytes, that is built in memory: the default limit of a request. Requests of
@@ -454,7 +453,7 @@ async fn encode<R: KafkaResponse + AnswerFields + Send + 'static>(
         return encode_now(&context.header, &response);
     }
     let header = context.header.clone();
-    off_shard(move || encode_now(&header, &response)).await
+    context.off_shard(move || encode_now(&header, &response)).await
 }
 
 /// Encodes an answer. A larger answer is not encoded: the broker closes the connection.

@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use arc_swap::Guard;
 use parking_lot::{Mutex, MutexGuard};
-use tokio::sync::Semaphore;
 
 use crate::access::Access;
 use crate::cluster::ClusterMembership;
@@ -25,6 +24,7 @@ use crate::stats::Stats;
 use crate::tls::Tls;
 use crate::transaction::Transactions;
 use crate::transfers::Transfers;
+use crate::turns::WorkTurns;
 
 mod housekeeping;
 mod member;
@@ -51,7 +51,7 @@ pub(crate) struct Broker {
     quotas: Arc<QuotaBook>,
     fetch_sessions: Mutex<Sessions>,
     request_memory: Arc<RequestMemory>,
-    expansions: Semaphore,
+    turns: WorkTurns,
     transfers: Transfers,
     stats: Stats,
     change_log: LogPace,
@@ -131,9 +131,9 @@ impl Broker {
         &self.request_memory
     }
 
-    /// A turn to expand, or recompress, a batch that takes a thread's time and memory.
-    pub(crate) fn expansions(&self) -> &Semaphore {
-        &self.expansions
+    /// The queues of clients.
+    pub(crate) fn turns(&self) -> &WorkTurns {
+        &self.turns
     }
 
     /// The means of the transfer engine.

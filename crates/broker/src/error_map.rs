@@ -74,7 +74,7 @@ impl From<ReadError> for ErrorCode {
         match error {
             ReadError::OutOfRange { .. } => Self::OffsetOutOfRange,
             ReadError::Cold | ReadError::Storage(_) => Self::KafkaStorageError,
-            ReadError::Corrupt { .. } => Self::CorruptMessage,
+            ReadError::Corrupt { .. } | ReadError::Expands { .. } => Self::CorruptMessage,
         }
     }
 }

@@ -40,5 +40,6 @@ mod time_slice;
 pub mod tls;
 mod transaction;
 mod transfers;
+mod turns;
 pub mod txn;
 pub mod web;

@@ -49,7 +49,6 @@ mod partition;
 mod recovery;
 pub(crate) mod replication;
 mod retention;
-mod searches;
 mod tally;
 mod throttle;
 mod waiters;
@@ -72,7 +71,6 @@ pub(crate) use self::partition::{
 };
 use self::replication::Replication;
 pub use self::replication::ReplicationState;
-use self::searches::Searches;
 use self::tally::Upkeep;
 
 /// The replicas of this broker.
@@ -94,7 +92,6 @@ pub(crate) struct Replicas {
     /// Rounds of housekeeping so far.
     rounds: AtomicUsize,
     waiting: PendingRemoval,
-    searches: Searches,
     upkeep: Arc<Upkeep>,
     replication: Arc<Replication>,
     /// The right to act as a leader; none is needed while no other node can lead.
@@ -128,7 +125,6 @@ impl Replicas {
             has_fallen: Mutex::default(),
             rounds: AtomicUsize::new(0),
             waiting: PendingRemoval::default(),
-            searches: Searches::default(),
             upkeep: Arc::default(),
             blocked: Notify::new(),
         }

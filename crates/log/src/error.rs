@@ -90,6 +90,7 @@ impl From<ReadError> for LogError {
         match error {
             ReadError::Storage(error) => error,
             ReadError::Cold => unreachable!("the writer waits for what it reads"),
+            ReadError::Expands { .. } => unreachable!("the writer expands what it reads"),
             ReadError::Corrupt { ref path, .. } => Self::corrupt(&path.clone(), error.to_string()),
             ReadError::OutOfRange { offset, log_start, log_end } => {
                 Self::OutOfRange { offset, log_start, log_end }
@@ -126,6 +127,12 @@ pub enum ReadError {
         position: u64,
         /// The offset being looked for.
         offset: i64,
+    },
+    /// A batch expands to more bytes than the reader permits.
+    #[error("a batch expands to more than {bytes_max} bytes")]
+    Expands {
+        /// The reader's limit.
+        bytes_max: usize,
     },
 }
 

@@ -62,6 +62,7 @@ use crate::txn::request::{ProducerIdentity, Protocol};
 mod frame;
 mod rejected;
 mod repeated;
+mod small;
 mod validate;
 
 /// Clients below this version cannot read zstd back.
@@ -323,7 +324,7 @@ async fn check(
     records: Option<BytesMut>,
 ) -> Result<Append, Rejected> {
     let version = context.version();
-    let records = acceptable(version, envelope, partition, records)?;
+    let mut records = acceptable(version, envelope, partition, records)?;
     if is_checked_on_shard(&records, &partition.config())? {
         match batch::check_within(&records, EXPANDED_ON_SHARD_MAX) {
             Err(BatchError::Compression(CompressError::TooLarge { .. })) => {}
@@ -332,17 +333,21 @@ async fn check(
                 return examine(version, partition, (records, times));
             }
         }
+    } else if records.len() <= small::EXPANDED_MAX {
+        match small::check(context, partition, records).await? {
+            Ok(append) => return Ok(append),
+            Err(larger) => records = larger,
+        }
     }
     // Few at a time, since each may take as much memory as a batch may expand to, and the
     // compression of that.
-    let _turn = context.broker().expansions().acquire().await;
+    let large = &context.broker().turns().expansions.large;
     let partition = partition.clone();
-    let examined = tokio::task::spawn_blocking(move || {
+    let check = move || {
         let times = batch::check_within(&records, MAX_EXPANDED).map_err(Failure::from)?.times;
         examine(version, &partition, (records, times))
-    });
-    let ended = |_| Rejected::from(ErrorCode::UnknownServerError);
-    examined.await.map_err(ended)?
+    };
+    context.run_in_turn(large, check).await
 }
 
 /// True if the check takes so little time that the shard can do it. A large batch is checked on

@@ -10,11 +10,14 @@
 //! After an election, until the high watermark has reached the beginning of the leader epoch, its
 //! end is not available to consumers.
 //!
-//! Times are looked for on a thread that may wait, a few at once: a search reads from the disk and
-//! expands a batch.
+//! Times are looked for on a thread that may wait, a few at once, in turns of the clients: a search
+//! reads from the disk and expands a batch. A search that expands only small batches waits for no
+//! other.
 
 use std::collections::{BTreeSet, HashMap};
 
+use levada_log::batch::MAX_EXPANDED;
+use levada_log::{ReadError, TimestampOffset};
 use levada_wire::messages::list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic};
 use levada_wire::messages::list_offsets_response::{ListOffsetsPartitionResponse, ListOffsetsTopicResponse};
 use levada_wire::messages::{ListOffsetsRequest, ListOffsetsResponse, StrBytes};
@@ -31,6 +34,8 @@ const EARLIEST_LOCAL: i64 = -4;
 const LATEST_TIERED: i64 = -5;
 const EARLIEST_PENDING_UPLOAD: i64 = -6;
 const READ_COMMITTED: i8 = 1;
+/// Bytes to which a batch expands in a search that waits for no large one.
+const EXPANDED_SMALL_MAX: usize = 1 << 20;
 /// The first version that may use each special timestamp; older versions are refused.
 const FIRST_VERSIONS: [(i64, i16); 4] =
     [(MAX_TIMESTAMP, 7), (EARLIEST_LOCAL, 8), (LATEST_TIERED, 9), (EARLIEST_PENDING_UPLOAD, 11)];
@@ -100,6 +105,26 @@ fn gathered(topics: Vec<ListOffsetsTopic>) -> Vec<AskedTopic> {
     gathered
 }
 
+/// Searches a partition's log on a thread that may wait: first within the limit of small work, then
+/// in a turn of large work.
+async fn search(
+    context: &Context,
+    partition: &Partition,
+    find: impl Fn(&levada_log::Partition, usize) -> Result<Option<TimestampOffset>, ReadError>
+    + Copy
+    + Send
+    + 'static,
+) -> Result<Option<TimestampOffset>, ReadError> {
+    let searches = &context.broker().turns().searches;
+    let log = partition.shared_log();
+    let small = context.run_in_turn(&searches.small, move || find(&log, EXPANDED_SMALL_MAX)).await;
+    if !matches!(small, Err(ReadError::Expands { .. })) {
+        return small;
+    }
+    let log = partition.shared_log();
+    context.run_in_turn(&searches.large, move || find(&log, MAX_EXPANDED)).await
+}
+
 /// The peer that sends the request.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Reader {
@@ -163,12 +188,13 @@ async fn look_up(
             return Ok((start, -1, log.epoch_at(start)));
         }
         LATEST_TIERED | EARLIEST_PENDING_UPLOAD => return Ok(NOTHING),
-        MAX_TIMESTAMP => {
-            broker.replicas().search(&partition, levada_log::Partition::max_timestamp_offset).await?
-        }
+        MAX_TIMESTAMP => search(context, &partition, levada_log::Partition::max_timestamp_offset_within).await?,
         timestamp if timestamp < 0 => return Err(ErrorCode::UnsupportedVersion),
         timestamp => {
-            broker.replicas().search(&partition, move |log| log.offset_for_timestamp(timestamp)).await?
+            let find = move |log: &levada_log::Partition, expanded_max| {
+                log.offset_for_timestamp_within(timestamp, expanded_max)
+            };
+            search(context, &partition, find).await?
         }
     };
     if is_uncertain && found.is_none_or(|found| found.offset >= end) {

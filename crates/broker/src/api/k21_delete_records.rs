@@ -16,7 +16,6 @@ use tokio::time::Instant;
 
 use crate::api::Context;
 use crate::api::changes::log_change;
-use crate::blocking::off_shard;
 use crate::error_code::{ErrorCode, Failure};
 use crate::metadata::controller::is_internal;
 use crate::replica::lane::SubmitError;
@@ -40,7 +39,7 @@ pub(crate) async fn answer(context: &Context, request: DeleteRecordsRequest) -> 
     let deadline = Instant::now() + context.patience(request.timeout_ms);
     let may = |name: &str| context.may(Operation::Delete, ResourceType::Topic, name);
     let asked: Vec<_> = request.topics.into_iter().map(|topic| (may(topic.name.as_str()), topic)).collect();
-    let deleted = off_shard(move || {
+    let deleted = context.off_shard(move || {
         let topics = asked.into_iter().map(|(may, topic)| {
             let name = topic.name.as_str();
             let delete = |asked: DeleteRecordsPartition| {

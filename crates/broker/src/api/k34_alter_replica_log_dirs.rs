@@ -20,7 +20,6 @@ use levada_wire::messages::alter_replica_log_dirs_response::{
 use levada_wire::messages::{AlterReplicaLogDirsRequest, AlterReplicaLogDirsResponse, StrBytes};
 
 use crate::api::{Context, Decoded};
-use crate::blocking::off_shard;
 use crate::error_code::ErrorCode;
 use crate::replica::Replicas;
 use crate::security::acl::Operation;
@@ -56,7 +55,7 @@ impl Decoded for AlterReplicaLogDirs {
 pub(crate) async fn answer(context: &Context, request: AlterReplicaLogDirs) -> AlterReplicaLogDirsResponse {
     let may = context.may_cluster(Operation::Alter);
     let replicas = context.broker().replicas().clone();
-    off_shard(move || carry_out(&replicas, may, &request)).await
+    context.off_shard(move || carry_out(&replicas, may, &request)).await
 }
 
 fn carry_out(replicas: &Replicas, may: bool, request: &AlterReplicaLogDirs) -> AlterReplicaLogDirsResponse {

@@ -7,8 +7,10 @@ use std::time::{Duration, Instant};
 use levada_wire::ApiKey;
 
 use crate::api::Context;
+use crate::blocking::off_shard;
 use crate::quota::Used;
 use crate::stats::Answered;
+use crate::turns::{Requester, Turns};
 
 /// The meter of one request. A request that does not wait costs one reading of the clock in
 /// addition to the first.
@@ -67,9 +69,14 @@ impl Meter {
         Answered { api, received: self.received, there: self.ended.get(), local: self.spent(), bytes }
     }
 
+    /// Adds the time that another thread was busy with the request.
+    fn add_elsewhere(&self, spent: Duration) {
+        self.elsewhere.set(self.elsewhere.get() + spent);
+    }
+
     /// Adds the steps that another thread has done for the request.
     pub(super) fn add(&self, other: &Self) {
-        self.elsewhere.set(self.elsewhere.get() + other.spent());
+        self.add_elsewhere(other.spent());
         self.booked.set(self.booked.get() + other.booked.get());
         self.is_exempt.set(other.is_exempt.get());
         self.mute_for(other.mute());
@@ -90,7 +97,31 @@ impl Meter {
     }
 }
 
+/// Does work, and measures its time.
+fn timed<T>(work: impl FnOnce() -> T) -> (T, Duration) {
+    let begun = Instant::now();
+    (work(), begun.elapsed())
+}
+
 impl Context {
+    /// Does work of the request on a thread that may block. Its time counts as the request's.
+    pub(super) async fn off_shard<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
+        let (result, spent) = off_shard(move || timed(work)).await;
+        self.meter.add_elsewhere(spent);
+        result
+    }
+
+    /// As [`Context::off_shard`], in a turn of the client.
+    pub(super) async fn run_in_turn<T: Send + 'static>(
+        &self,
+        turns: &Turns,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> T {
+        let (result, spent) = turns.run(Requester::of(self.session()), move || timed(work)).await;
+        self.meter.add_elsewhere(spent);
+        result
+    }
+
     /// Time for which a request with this timeout waits: no longer than a connection may be idle. A
     /// client that is gone, unnoticed, then keeps its connection no longer than that.
     pub(super) fn patience(&self, timeout_ms: i32) -> Duration {

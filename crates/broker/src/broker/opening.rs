@@ -11,7 +11,6 @@ use levada_log::disk::{Disk, RealDisk};
 use levada_log::{Background, LogError};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
-use tokio::sync::Semaphore;
 
 use crate::access::Access;
 use crate::broker::Broker;
@@ -41,6 +40,7 @@ use crate::stats::Stats;
 use crate::tls::Tls;
 use crate::transaction::Transactions;
 use crate::transfers::Transfers;
+use crate::turns::WorkTurns;
 
 /// The reason why a broker cannot be opened.
 #[derive(Debug, thiserror::Error)]
@@ -78,9 +78,6 @@ pub(super) fn beside(work: Box<dyn FnOnce() + Send>) {
 
 /// A recovery that takes no longer is over before clients can notice.
 const RECOVERY_GRACE: Duration = Duration::from_millis(300);
-
-/// Batches that are expanded off the shards at one time; each may take some hundred megabytes.
-const EXPANSIONS_AT_ONCE: usize = 2;
 
 /// Lines of the log at once about changes that clients make.
 const CHANGES_AT_ONCE: u32 = 1000;
@@ -188,7 +185,7 @@ impl Broker {
             quotas,
             fetch_sessions,
             request_memory: Arc::default(),
-            expansions: Semaphore::new(EXPANSIONS_AT_ONCE),
+            turns: WorkTurns::default(),
             transfers,
             stats: Stats::new(SystemTime::now()),
             change_log: LogPace::of(CHANGES_AT_ONCE),

@@ -3,7 +3,8 @@
 use std::sync::atomic::Ordering;
 
 use crate::ReadError;
-use crate::batch::{self, BatchError, BatchView, HEADER_LEN, NO_TIMESTAMP};
+use crate::batch::{self, BatchError, BatchView, HEADER_LEN, MAX_EXPANDED, NO_TIMESTAMP};
+use crate::compress::CompressError;
 use crate::partition::Partition;
 use crate::segment::{SWEEP, Segment};
 
@@ -25,10 +26,26 @@ impl Partition {
     /// # Errors
     /// A failing disk, or bytes that are not a batch.
     pub fn offset_for_timestamp(&self, timestamp: i64) -> Result<Option<TimestampOffset>, ReadError> {
-        self.despite_move(|| self.find_timestamp(timestamp))
+        self.offset_for_timestamp_within(timestamp, MAX_EXPANDED)
     }
 
-    fn find_timestamp(&self, timestamp: i64) -> Result<Option<TimestampOffset>, ReadError> {
+    /// As [`Partition::offset_for_timestamp`], with a limit of bytes to which a batch expands.
+    ///
+    /// # Errors
+    /// As there, and [`ReadError::Expands`] beyond a limit below [`MAX_EXPANDED`].
+    pub fn offset_for_timestamp_within(
+        &self,
+        timestamp: i64,
+        expanded_max: usize,
+    ) -> Result<Option<TimestampOffset>, ReadError> {
+        self.despite_move(|| self.find_timestamp(timestamp, expanded_max))
+    }
+
+    fn find_timestamp(
+        &self,
+        timestamp: i64,
+        expanded_max: usize,
+    ) -> Result<Option<TimestampOffset>, ReadError> {
         let segments = self.segments.load_full();
         let log_start = self.log_start();
         for (at, segment) in segments.iter().enumerate() {
@@ -40,7 +57,7 @@ impl Partition {
             if latest < timestamp && !(latest == NO_TIMESTAMP && self.hides_times(segment)?) {
                 continue;
             }
-            if let Some(found) = self.search(segment, timestamp, log_start)? {
+            if let Some(found) = self.search(segment, (timestamp, log_start), expanded_max)? {
                 return Ok(Some(found));
             }
         }
@@ -60,9 +77,23 @@ impl Partition {
     /// # Errors
     /// As [`Partition::offset_for_timestamp`].
     pub fn max_timestamp_offset(&self) -> Result<Option<TimestampOffset>, ReadError> {
+        self.max_timestamp_offset_within(MAX_EXPANDED)
+    }
+
+    /// As [`Partition::max_timestamp_offset`], with a limit of bytes to which a batch expands.
+    ///
+    /// # Errors
+    /// As [`Partition::offset_for_timestamp_within`].
+    pub fn max_timestamp_offset_within(
+        &self,
+        expanded_max: usize,
+    ) -> Result<Option<TimestampOffset>, ReadError> {
         for looked_at in [false, true] {
-            let largest = self.despite_move(|| self.largest(looked_at))?;
-            let found = if largest == NO_TIMESTAMP { None } else { self.offset_for_timestamp(largest)? };
+            let largest = self.despite_move(|| self.largest(looked_at, expanded_max))?;
+            if largest == NO_TIMESTAMP {
+                continue;
+            }
+            let found = self.offset_for_timestamp_within(largest, expanded_max)?;
             if found.is_some() {
                 return Ok(found);
             }
@@ -73,7 +104,7 @@ impl Partition {
 
     /// The largest timestamp from the log's start on, by the indexes or, if they are not reliable,
     /// by the batches.
-    fn largest(&self, looked_at: bool) -> Result<i64, ReadError> {
+    fn largest(&self, looked_at: bool, expanded_max: usize) -> Result<i64, ReadError> {
         let segments = self.segments.load_full();
         let log_start = self.log_start();
         let mut largest = NO_TIMESTAMP;
@@ -82,7 +113,7 @@ impl Partition {
                 continue;
             }
             largest = largest.max(if looked_at || segment.base() < log_start {
-                self.largest_from(segment, log_start)?
+                self.largest_from(segment, log_start, expanded_max)?
             } else {
                 segment.max_timestamp(&*self.disk)?
             });
@@ -92,7 +123,7 @@ impl Partition {
 
     /// The largest timestamp of a segment's records from `log_start` on: its index also covers
     /// earlier records.
-    fn largest_from(&self, segment: &Segment, log_start: i64) -> Result<i64, ReadError> {
+    fn largest_from(&self, segment: &Segment, log_start: i64, expanded_max: usize) -> Result<i64, ReadError> {
         let disk = &*self.disk;
         let start = segment.offsets.lookup(disk, segment.delta(log_start))?.position;
         let mut scan = segment.scan(disk, start..segment.size(), SWEEP)?;
@@ -107,7 +138,8 @@ impl Partition {
                 continue;
             }
             let corrupt = scan.corrupt(head.position);
-            let above = latest_of(scan.batch(&head)?, log_start).map_err(|_| corrupt)?;
+            let above = latest_of(scan.batch(&head)?, log_start, expanded_max);
+            let above = above.map_err(|error| unread(&error, expanded_max, corrupt))?;
             largest = largest.max(above);
         }
         Ok(largest)
@@ -145,8 +177,8 @@ impl Partition {
     fn search(
         &self,
         segment: &Segment,
-        timestamp: i64,
-        log_start: i64,
+        (timestamp, log_start): (i64, i64),
+        expanded_max: usize,
     ) -> Result<Option<TimestampOffset>, ReadError> {
         // The entry means that no record up to its offset is later than its timestamp: begin after
         // it only if that is earlier.
@@ -166,7 +198,8 @@ impl Partition {
                 continue;
             }
             let corrupt = scan.corrupt(head.position);
-            let found = first_at_or_after(scan.batch(&head)?, timestamp, log_start).map_err(|_| corrupt)?;
+            let found = first_at_or_after(scan.batch(&head)?, (timestamp, log_start), expanded_max);
+            let found = found.map_err(|error| unread(&error, expanded_max, corrupt))?;
             if found.is_some() {
                 return Ok(found);
             }
@@ -175,19 +208,30 @@ impl Partition {
     }
 }
 
+/// The error of a batch whose records cannot be had; `corrupt` unless it is only too large for a
+/// limited search.
+fn unread(error: &BatchError, expanded_max: usize, corrupt: ReadError) -> ReadError {
+    let is_large = matches!(error, BatchError::Compression(CompressError::TooLarge { .. }));
+    if is_large && expanded_max < MAX_EXPANDED {
+        ReadError::Expands { bytes_max: expanded_max }
+    } else {
+        corrupt
+    }
+}
+
 fn first_at_or_after(
     bytes: &[u8],
-    timestamp: i64,
-    log_start: i64,
+    (timestamp, log_start): (i64, i64),
+    expanded_max: usize,
 ) -> Result<Option<TimestampOffset>, BatchError> {
     let wanted = |found: &TimestampOffset| found.offset >= log_start && found.timestamp >= timestamp;
-    timed(bytes)?.find(|found| found.as_ref().map_or(true, wanted)).transpose()
+    timed(bytes, expanded_max)?.find(|found| found.as_ref().map_or(true, wanted)).transpose()
 }
 
 /// The largest timestamp of a batch's records from `log_start` on.
-fn latest_of(bytes: &[u8], log_start: i64) -> Result<i64, BatchError> {
+fn latest_of(bytes: &[u8], log_start: i64, expanded_max: usize) -> Result<i64, BatchError> {
     let mut latest = NO_TIMESTAMP;
-    for found in timed(bytes)? {
+    for found in timed(bytes, expanded_max)? {
         let found = found?;
         if found.offset >= log_start {
             latest = latest.max(found.timestamp);
@@ -197,12 +241,15 @@ fn latest_of(bytes: &[u8], log_start: i64) -> Result<i64, BatchError> {
 }
 
 /// The records of a batch by offset and time.
-fn timed(bytes: &[u8]) -> Result<impl Iterator<Item = Result<TimestampOffset, BatchError>>, BatchError> {
+fn timed(
+    bytes: &[u8],
+    expanded_max: usize,
+) -> Result<impl Iterator<Item = Result<TimestampOffset, BatchError>>, BatchError> {
     let header = BatchView::parse(bytes)?;
     let (base, leader_epoch) = (header.base_offset(), header.leader_epoch());
     let (base_timestamp, stamped) = (header.base_timestamp(), header.is_log_append_time());
     let stamp = stamped.then(|| header.max_timestamp());
-    let records = batch::records(bytes)?;
+    let records = batch::records_within(bytes, expanded_max)?;
     Ok(records.map(move |record| {
         let record = record?;
         let own = base_timestamp.saturating_add(record.timestamp_delta);

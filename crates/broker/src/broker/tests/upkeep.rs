@@ -18,6 +18,7 @@ use crate::metadata::controller::{AlterConfig, ConfigChange, NewTopic};
 use crate::metadata::image::ConfigResource;
 use crate::quota::MutationQuota;
 use crate::replica::Partition;
+use crate::turns::Requester;
 
 const DAY_MS: i64 = 86_400_000;
 
@@ -128,7 +129,8 @@ fn a_search_by_time_leaves_the_shard_to_others() {
     let (now, partition) = begin(&home);
     append(&now, &partition, Builder::new(), (5, 5));
     let (others, waits) = mpsc::channel();
-    let search = now.broker.replicas().search(&partition, move |log| {
+    let (requester, log) = (Requester::at([127, 0, 0, 1].into()), partition.shared_log());
+    let search = now.broker.turns().searches.large.run(requester, move || {
         // Comes only if the thread that asked does something else meanwhile.
         waits.recv_timeout(Duration::from_secs(60)).expect("the shard goes on");
         log.offset_for_timestamp(1)

@@ -61,6 +61,26 @@ fn records_whose_header_keeps_back_their_times_are_found_in_logs_of_earlier_vers
 }
 
 #[test]
+fn a_search_with_a_limit_ends_at_a_batch_that_expands_beyond_it() {
+    let kit = Kit::new();
+    let mut writer = kit.open(0);
+    let mut builder = Builder::new().compression(Compression::Zstd);
+    for time in [5, 9] {
+        builder.push(time, None, Some(&[0; 5_000]));
+    }
+    append_at(&mut writer, builder.build().unwrap(), NOW_MS);
+    let partition = writer.partition();
+    let found = |found: Option<TimestampOffset>| found.map(|found| found.offset);
+    assert_eq!(found(partition.offset_for_timestamp_within(6, 20_000).unwrap()), Some(1));
+    assert_eq!(found(partition.max_timestamp_offset_within(20_000).unwrap()), Some(1));
+    for limited in
+        [partition.offset_for_timestamp_within(6, 5_000), partition.max_timestamp_offset_within(5_000)]
+    {
+        assert!(matches!(limited, Err(ReadError::Expands { bytes_max: 5_000 })), "{limited:?}");
+    }
+}
+
+#[test]
 fn a_producer_is_forgotten_by_its_last_time_after_a_restart() {
     let kit = Kit::new();
     let open = |now_ms| {

@@ -1,0 +1,35 @@
+//! Small batches that are recompressed: they wait for no large ones.
+
+use std::sync::Arc;
+
+use bytes::BytesMut;
+use levada_log::Append;
+use levada_log::batch::{self, BatchError};
+use levada_log::compress::CompressError;
+
+use super::examine;
+use super::rejected::Rejected;
+use crate::api::Context;
+use crate::error_code::Failure;
+use crate::replica::Partition;
+
+/// Records that expand to more bytes than this wait for other such records.
+pub(super) const EXPANDED_MAX: usize = 256 << 10;
+
+/// Checks a batch that is recompressed, in a turn that no large one keeps; gives it back if it
+/// turns out to be large.
+pub(super) async fn check(
+    context: &Context,
+    partition: &Arc<Partition>,
+    records: BytesMut,
+) -> Result<Result<Append, BytesMut>, Rejected> {
+    let (version, partition) = (context.version(), partition.clone());
+    let check = move || {
+        let times = match batch::check_within(&records, EXPANDED_MAX) {
+            Err(BatchError::Compression(CompressError::TooLarge { .. })) => return Ok(Err(records)),
+            checked => checked.map_err(Failure::from)?.times,
+        };
+        examine(version, &partition, (records, times)).map(Ok)
+    };
+    context.run_in_turn(&context.broker().turns().expansions.small, check).await
+}

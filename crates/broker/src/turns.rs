@@ -1,0 +1,199 @@
+//! Turns at something scarce that clients queue for: threads that expand batches, searches, live
+//! streams, connections. The waiting principals take turns, so that the number of requests of one
+//! does not decide how long the others wait.
+//!
+//! A turn belongs to its work, not to the client that waits for the work: a client that disconnects
+//! makes no room for another request before its work has ended.
+
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
+
+use crate::blocking::off_shard;
+use crate::security::Session;
+
+mod line;
+#[cfg(test)]
+mod tests;
+
+use self::line::{Entry, Line};
+
+/// Bits of an IPv6 address that name a network: each client has a whole one.
+const NETWORK_BITS: u32 = 64;
+
+/// The party whose requests share turns: a principal, or the address of a client that has not shown
+/// who it is.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Requester {
+    /// An address, or the network of an IPv6 address.
+    Address(IpAddr),
+    /// The name of a user.
+    User(Arc<str>),
+}
+
+impl Requester {
+    /// The client of a session.
+    pub(crate) fn of(session: &Session) -> Self {
+        if session.is_anonymous() {
+            Self::at(session.address())
+        } else {
+            Self::User(session.user().into())
+        }
+    }
+
+    /// A client without a name.
+    pub(crate) fn at(address: IpAddr) -> Self {
+        Self::Address(match address.to_canonical() {
+            IpAddr::V6(address) => {
+                let network = address.to_bits() & (u128::MAX << NETWORK_BITS);
+                // The broker's own machine is no network.
+                if address.is_loopback() { address.into() } else { Ipv6Addr::from_bits(network).into() }
+            }
+            address @ IpAddr::V4(_) => address,
+        })
+    }
+}
+
+/// Expansions of batches off the shards at one time; each may take some hundred megabytes.
+const EXPANSIONS_AT_ONCE: usize = 2;
+
+/// Searches by timestamp at one time; each may hold one expanded batch.
+const SEARCHES_AT_ONCE: usize = 4;
+
+/// What the clients of one broker queue for.
+pub(crate) struct WorkTurns {
+    /// Batches that are expanded, or compressed, off the shards.
+    pub(crate) expansions: SizedTurns,
+    /// Searches by timestamp, which read from the disk and expand batches.
+    pub(crate) searches: SizedTurns,
+}
+
+impl Default for WorkTurns {
+    fn default() -> Self {
+        Self { expansions: SizedTurns::of(EXPANSIONS_AT_ONCE), searches: SizedTurns::of(SEARCHES_AT_ONCE) }
+    }
+}
+
+/// Places of work that turns out to be small or large: the large has as many places as the small,
+/// which never waits for it.
+pub(crate) struct SizedTurns {
+    /// For work that ends at a limit within milliseconds.
+    pub(crate) small: Turns,
+    /// For work that has reached that limit.
+    pub(crate) large: Turns,
+}
+
+impl SizedTurns {
+    fn of(places: usize) -> Self {
+        Self { small: Turns::of(places), large: Turns::of(places) }
+    }
+}
+
+/// Places at something scarce; clones share them.
+#[derive(Clone, Debug)]
+pub(crate) struct Turns(Arc<Mutex<Line<oneshot::Sender<Turn>>>>);
+
+/// A place that is taken until this value is dropped.
+#[derive(Debug)]
+pub(crate) struct Turn {
+    turns: Turns,
+    requester: Requester,
+}
+
+/// The number of requests of one requester that wait is at its limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("too many requests of this client wait already; repeat the request later")]
+pub(crate) struct TooMany;
+
+impl Turns {
+    /// This number of places for work that ends by itself. One requester may have all of them while
+    /// no other wants one, and gets no further place while another with fewer waits.
+    pub(crate) fn of(places: usize) -> Self {
+        Self::shared(places, places)
+    }
+
+    /// This number of places for clients that keep one for as long as they like: one requester has
+    /// half of them at most.
+    pub(crate) fn halved(places: usize) -> Self {
+        Self::shared(places, places.div_ceil(2))
+    }
+
+    /// Places of which one requester has `share` at most.
+    pub(crate) fn shared(places: usize, share: usize) -> Self {
+        Self(Arc::new(Mutex::new(Line::new(places, share))))
+    }
+
+    /// Waits for a place.
+    pub(crate) async fn take(&self, requester: Requester) -> Turn {
+        let taken = self.take_if_few(requester, usize::MAX).await;
+        taken.expect("no number of requests exceeds the limit")
+    }
+
+    /// Waits for a place, unless as many requests of the requester as `waiting_max` wait already.
+    pub(crate) async fn take_if_few(
+        &self,
+        requester: Requester,
+        waiting_max: usize,
+    ) -> Result<Turn, TooMany> {
+        let (sender, receiver) = oneshot::channel();
+        let entry = self.0.lock().enter(&requester, waiting_max, sender);
+        match entry {
+            Entry::Place => Ok(self.turn(requester)),
+            Entry::Full => Err(TooMany),
+            Entry::Waits(ticket) => {
+                let _waits = Waiting { turns: self, requester, ticket };
+                Ok(receiver.await.expect("a place comes before its line ends"))
+            }
+        }
+    }
+
+    /// A place, if there is one now.
+    pub(crate) fn try_take(&self, requester: Requester) -> Option<Turn> {
+        let is_in = self.0.lock().enter_now(&requester);
+        is_in.then(|| self.turn(requester))
+    }
+
+    /// Does work on a thread that may block, once it has a place. A request that is given up before
+    /// that leaves the line; the place of work that has begun is free when the work has ended.
+    pub(crate) async fn run<T: Send + 'static>(
+        &self,
+        requester: Requester,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> T {
+        let turn = self.take(requester).await;
+        off_shard(move || {
+            let _turn = turn;
+            work()
+        })
+        .await
+    }
+
+    fn turn(&self, requester: Requester) -> Turn {
+        Turn { turns: self.clone(), requester }
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        let next = self.turns.0.lock().leave(&self.requester);
+        if let Some((requester, waits)) = next {
+            // A request that has been given up meanwhile gives the place back at once.
+            drop(waits.send(self.turns.turn(requester)));
+        }
+    }
+}
+
+/// A request in a line.
+struct Waiting<'a> {
+    turns: &'a Turns,
+    requester: Requester,
+    ticket: u64,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.turns.0.lock().give_up(&self.requester, self.ticket);
+    }
+}
