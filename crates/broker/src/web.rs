@@ -1,14 +1,16 @@
 //! The HTTP address: health, metrics and the console, on a separate thread, so that a scrape never
 //! runs on a shard.
 //!
-//! Connections are few, with a limit per request and a total limit. Without a token the server
-//! answers only requests whose Host names this machine, which stops DNS rebinding.
+//! Connections are few, with a limit per request and a total limit; silent ones give way to new ones
+//! ([`places`]). Without a token the server answers only requests whose Host names this machine, which
+//! stops DNS rebinding.
 //!
 //! Hot paths count in [`Stats`], plain atomics; a scrape reads them through a [`Source`].
 
 pub(crate) mod console;
 mod membership;
 mod metrics;
+mod places;
 mod process;
 mod readiness;
 mod scrape;
@@ -26,7 +28,7 @@ use std::net::{IpAddr, SocketAddr, TcpListener, ToSocketAddrs};
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use std::{io, thread};
 
 use axum::extract::{RawQuery, Request, State};
@@ -41,10 +43,11 @@ use hyper::server::conn::http1;
 use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::oneshot;
 use tokio::task::LocalSet;
 
 use self::metrics::Form;
+use self::places::{Place, Places, Tracked};
 use self::scrape::{ScrapeError, Scrapes};
 use self::stall::StallGuard;
 use crate::config::{HostPort, Secret};
@@ -54,6 +57,7 @@ use crate::tasks::{caught, guarded, spawn_restarted};
 /// Connections at once, and the part of all descriptors that they may take.
 const CONNECTIONS_MAX: u64 = 64;
 const DESCRIPTORS_PART: u64 = 16;
+const CONNECTIONS_MIN: u64 = 4;
 
 /// Time limits of the head of a request, with the wait for it, of a connection as a whole, and of a
 /// response that has begun when the connection has had its time.
@@ -221,8 +225,8 @@ async fn serve(
     stopped: oneshot::Receiver<()>,
 ) -> io::Result<()> {
     let listener = Rc::new(tokio::net::TcpListener::from_std(listener)?);
-    let most = (descriptors::limit() / DESCRIPTORS_PART).clamp(4, CONNECTIONS_MAX);
-    let places = Arc::new(Semaphore::new(usize::try_from(most).expect("at most 64")));
+    let most = (descriptors::limit() / DESCRIPTORS_PART).clamp(CONNECTIONS_MIN, CONNECTIONS_MAX);
+    let places = Arc::new(Places::new(usize::try_from(most).expect("at most 64")));
     spawn_restarted("accepting of HTTP connections", move || {
         accept((listener.clone(), places.clone()), router.clone(), source.clone(), CONNECTION_TIME)
     });
@@ -231,45 +235,69 @@ async fn serve(
     Ok(())
 }
 
-/// Accepts as many connections as there are places; more wait in the backlog. A connection takes
-/// requests for `life`.
+/// The answer to a connection without a place.
+const NO_PLACE: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\n\
+    content-type: text/plain; charset=utf-8\r\n\r\n\
+    this address answers as many requests as it has connections; repeat the request later\n";
+
+/// Accepts as many connections as there are places, and refuses others. A connection takes requests
+/// for `life`.
 async fn accept(
-    (listener, places): (Rc<tokio::net::TcpListener>, Arc<Semaphore>),
+    (listener, places): (Rc<tokio::net::TcpListener>, Arc<Places>),
+    router: Router,
+    source: Arc<dyn Source>,
+    life: Duration,
+) {
+    loop {
+        let Ok((stream, peer)) = listener.accept().await else {
+            tokio::time::sleep(ACCEPT_PAUSE).await;
+            continue;
+        };
+        match places.admit(peer.ip(), Instant::now()) {
+            Some(place) => {
+                let served = converse((stream, peer), place, router.clone(), source.clone(), life);
+                tokio::task::spawn_local(async move {
+                    // A panic has its line of the log, and ends this connection alone.
+                    let _ = caught("an HTTP connection", served).await;
+                });
+            }
+            // A client that has left needs no answer.
+            None => drop(stream.try_write(NO_PLACE)),
+        }
+        // The head of a new request is read before further connections can take its place.
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Answers the requests of one connection.
+async fn converse(
+    (stream, peer): (tokio::net::TcpStream, SocketAddr),
+    mut place: Place,
     router: Router,
     source: Arc<dyn Source>,
     life: Duration,
 ) {
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME).max_buf_size(BUFFER_BYTES);
-    loop {
-        let place = places.clone().acquire_owned().await.expect("the semaphore is never closed");
-        let Ok((stream, peer)) = listener.accept().await else {
-            tokio::time::sleep(ACCEPT_PAUSE).await;
-            continue;
-        };
-        let service = TowerToHyperService::new(router.clone());
-        let service = service_fn(move |mut request: hyper::Request<hyper::body::Incoming>| {
-            request.extensions_mut().insert(Peer(peer));
-            service.call(request)
-        });
-        let connection = builder.serve_connection(TokioIo::new(StallGuard::new(stream)), service);
-        let source = source.clone();
-        let served = async move {
-            let _counted = source.stats().http_connection();
-            let mut connection = pin!(connection);
-            // A connection that fails or takes too long is closed, but not within a response: the
-            // client would not know if its request was carried out.
-            if tokio::time::timeout(life, connection.as_mut()).await.is_err() {
-                connection.as_mut().graceful_shutdown();
-                let _ = tokio::time::timeout(LAST_RESPONSE_TIME, connection).await;
-            }
-        };
-        tokio::task::spawn_local(async move {
-            // A panic has its line of the log, and ends this connection alone.
-            let _ = caught("an HTTP connection", served).await;
-            drop(place);
-        });
+    let (service, progress) = (TowerToHyperService::new(router), place.progress.clone());
+    let service = service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
+        let progress = progress.clone();
+        let mut request = request.map(|body| Tracked::request(body, progress.clone()));
+        request.extensions_mut().insert(Peer(peer));
+        let answered = service.call(request);
+        async move { answered.await.map(|answer| answer.map(|body| Tracked::answer(body, progress))) }
+    });
+    let _counted = source.stats().http_connection();
+    let mut connection = pin!(builder.serve_connection(TokioIo::new(StallGuard::new(stream)), service));
+    // A connection that fails or takes too long is closed, but not within a response: the client
+    // would not know if its request was carried out.
+    tokio::select! {
+        _ = connection.as_mut() => return,
+        () = place.lost() => return,
+        () = tokio::time::sleep(life) => {}
     }
+    connection.as_mut().graceful_shutdown();
+    let _ = tokio::time::timeout(LAST_RESPONSE_TIME, connection).await;
 }
 
 fn router((source, pages): (Arc<dyn Source>, Router), token: Option<Secret>, host: &str) -> Router {
@@ -301,7 +329,7 @@ async fn own_machine(State(own): State<Arc<str>>, request: Request, next: Next) 
         return next.run(request).await;
     }
     let text = "this Host is not allowed: use localhost, an IP address or the name in levada.http.listen, or set levada.http.token\n";
-    (StatusCode::MISDIRECTED_REQUEST, text).into_response()
+    (StatusCode::MISDIRECTED_REQUEST, [(header::CONNECTION, "close")], text).into_response()
 }
 
 fn is_own(host: &str, own: &str) -> bool {
@@ -317,7 +345,8 @@ async fn guard(State(token): State<Arc<Secret>>, request: Request, next: Next) -
     if shown.is_some_and(|shown| shows(shown, &token)) {
         return next.run(request).await;
     }
-    let ask = [(header::WWW_AUTHENTICATE, "Bearer, Basic realm=\"levada\"")];
+    // A stranger keeps no place.
+    let ask = [(header::WWW_AUTHENTICATE, "Bearer, Basic realm=\"levada\""), (header::CONNECTION, "close")];
     (StatusCode::UNAUTHORIZED, ask, "this address requires levada.http.token\n").into_response()
 }
 

@@ -154,8 +154,9 @@ impl Places {
 /// Time that the access log has for its last lines when the server stops.
 const LOG_TIME: Duration = Duration::from_secs(5);
 
-/// Connections to the address for operators at most.
+/// Connections to the address for operators at most, in all and of one address.
 const OPERATOR_CONNECTIONS: usize = 64;
+const OPERATOR_CONNECTIONS_OF_ADDRESS: usize = 16;
 
 impl Server {
     /// Starts a server and returns once it accepts connections.
@@ -195,7 +196,10 @@ impl Server {
             warmer: Warmer::new(WarmerLimits::default(), counters.clone()),
             counters,
             connections: ConnectionLimits::new(possible.min(wanted), config.connections_per_address_max),
-            operator_connections: ConnectionLimits::new(OPERATOR_CONNECTIONS, OPERATOR_CONNECTIONS),
+            operator_connections: ConnectionLimits::new(
+                OPERATOR_CONNECTIONS,
+                OPERATOR_CONNECTIONS_OF_ADDRESS,
+            ),
             proxy_protocol: config.proxy_protocol,
             stop: Stop::new(),
             send_time: config.send_time,

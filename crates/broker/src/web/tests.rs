@@ -454,7 +454,7 @@ fn a_connection_that_has_had_its_time_ends_behind_its_response() {
     let answer = LocalSet::new().block_on(&runtime, async {
         let listener = Rc::new(tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap());
         let address = listener.local_addr().unwrap();
-        let places = Arc::new(Semaphore::new(1));
+        let places = Arc::new(Places::new(1));
         let life = Duration::from_millis(50);
         tokio::task::spawn_local(accept((listener, places), router, Arc::new(Fake::default()), life));
         let asked = tokio::task::spawn_blocking(move || {
@@ -534,8 +534,7 @@ fn a_page_that_calls_this_machine_by_its_own_name_is_not_answered() {
 #[test]
 fn half_requests_neither_last_nor_keep_others_out() {
     let (_fake, server) = start();
-    // More than there may be: the rest waits, and gets its turn when those before have had their
-    // time.
+    // More than there may be: the newest take the places of the oldest.
     let mut halves: Vec<TcpStream> = (0..80)
         .map(|_| {
             let mut half = TcpStream::connect(server.address()).unwrap();
@@ -543,11 +542,44 @@ fn half_requests_neither_last_nor_keep_others_out() {
             half
         })
         .collect();
+    let asked = Instant::now();
     assert_eq!(ask(&server, "GET", "/healthz").0, "HTTP/1.1 200 OK");
-    for half in &mut halves[..64] {
+    assert!(asked.elapsed() < HEAD_TIME / 2, "it does not wait for the half requests");
+    for half in &mut halves {
         half.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         let mut rest = Vec::new();
-        half.read_to_end(&mut rest).unwrap();
+        // The end of a connection with unread bytes is a reset.
+        let _ = half.read_to_end(&mut rest);
         assert!(rest.is_empty() || rest.starts_with(b"HTTP/1.1 408"), "{}", String::from_utf8_lossy(&rest));
     }
+}
+
+#[test]
+fn requests_whose_bodies_do_not_come_keep_no_probe_out() {
+    let (_fake, server) = start();
+    let halves: Vec<TcpStream> = (0..80)
+        .map(|_| {
+            let mut half = TcpStream::connect(server.address()).unwrap();
+            write!(half, "POST /body HTTP/1.1\r\nhost: localhost\r\ncontent-length: 9\r\n\r\n").unwrap();
+            half
+        })
+        .collect();
+    let asked = Instant::now();
+    assert_eq!(ask(&server, "GET", "/healthz").0, "HTTP/1.1 200 OK");
+    assert!(asked.elapsed() < HEAD_TIME / 2, "it does not wait for the bodies");
+    drop(halves);
+}
+
+#[test]
+fn a_client_without_the_token_keeps_no_connection() {
+    let listen = HostPort { host: "127.0.0.1".to_owned(), port: 0 };
+    let token = Some(Secret::from("s3cret"));
+    let server =
+        WebServer::start((&listen, None), token, Arc::new(Fake::default()), Router::new()).unwrap();
+    let mut stream = TcpStream::connect(server.address()).unwrap();
+    write!(stream, "GET / HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
+    stream.set_read_timeout(Some(HEAD_TIME / 2)).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("the broker closes the connection");
+    assert!(answer.starts_with("HTTP/1.1 401 ") && answer.contains("connection: close\r\n"), "{answer}");
 }
