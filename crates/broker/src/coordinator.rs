@@ -3,7 +3,8 @@
 //!
 //! `host` drives a state machine: that of [`crate::group`], or that of [`crate::txn`]. `slots` is
 //! the table of the coordinators of one topic and their clock, `replay` reads the logs that they
-//! keep their state in, `announcements` sends metadata to group coordinators.
+//! keep their state in, `announcements` sends metadata to group coordinators, `matches` compares
+//! their regular expressions with the names of topics.
 
 use std::sync::Arc;
 
@@ -15,6 +16,7 @@ use crate::txn;
 
 mod announcements;
 mod host;
+mod matches;
 mod replay;
 mod settings;
 mod slots;

@@ -62,17 +62,27 @@ const EXPANSIONS_AT_ONCE: usize = 2;
 /// Searches by timestamp at one time; each may hold one expanded batch.
 const SEARCHES_AT_ONCE: usize = 4;
 
+/// Pieces of comparisons of clients' expressions with names at one time; each takes some tens of
+/// milliseconds.
+const COMPARISONS_AT_ONCE: usize = 2;
+
 /// What the clients of one broker queue for.
 pub(crate) struct WorkTurns {
     /// Batches that are expanded, or compressed, off the shards.
     pub(crate) expansions: SizedTurns,
     /// Searches by timestamp, which read from the disk and expand batches.
     pub(crate) searches: SizedTurns,
+    /// Comparisons of regular expressions with names, a piece a turn.
+    pub(crate) comparisons: Turns,
 }
 
 impl Default for WorkTurns {
     fn default() -> Self {
-        Self { expansions: SizedTurns::of(EXPANSIONS_AT_ONCE), searches: SizedTurns::of(SEARCHES_AT_ONCE) }
+        Self {
+            expansions: SizedTurns::of(EXPANSIONS_AT_ONCE),
+            searches: SizedTurns::of(SEARCHES_AT_ONCE),
+            comparisons: Turns::of(COMPARISONS_AT_ONCE),
+        }
     }
 }
 

@@ -4,11 +4,11 @@
 //! Soak: scale 20
 
 use std::alloc::System;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use bytes::Bytes;
 use levada_broker::clock::Now;
-use levada_broker::group::coordinator::ListFilter as GroupFilter;
+use levada_broker::group::coordinator::{ListFilter as GroupFilter, MatchWork, Matched};
 use levada_broker::group::event::{
     Action as GroupAction, Event as GroupEvent, Producer, Ticket as GroupTicket,
 };
@@ -117,7 +117,10 @@ impl GroupMachine {
                 match action {
                     GroupAction::Reply(..) => self.waiting -= 1,
                     GroupAction::Persist(id, _) => events.push_back(GroupEvent::Persisted(id, Ok(0))),
-                    GroupAction::Work(never) => match never {},
+                    GroupAction::Work(MatchWork { group_id, patterns, topics, .. }) => {
+                        let found = patterns.into_iter().map(|pattern| (pattern, BTreeSet::new())).collect();
+                        events.push_back(GroupEvent::Matched(Matched { group_id, topics, found }));
+                    }
                 }
             }
         }

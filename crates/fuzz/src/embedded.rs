@@ -106,8 +106,8 @@ impl Topics for Known {
         Some((TOPICS[index].0.to_owned(), TOPICS[index].1))
     }
 
-    fn names(&self) -> Vec<String> {
-        TOPICS.map(|(name, _)| name.to_owned()).into()
+    fn names(&self) -> Vec<Arc<str>> {
+        TOPICS.map(|(name, _)| Arc::from(name)).into()
     }
 
     fn version(&self) -> i64 {
@@ -148,8 +148,8 @@ impl Rig {
                         self.log.extend(records);
                         events.insert(0, Event::Persisted(id, Ok(offset)));
                     }
-                    Action::Work(never) => match never {},
                     Action::Persist(_, other) => panic!("nobody has asked for {other:?}"),
+                    Action::Work(other) => panic!("nobody has asked for {other:?}"),
                 }
             }
         }

@@ -13,6 +13,7 @@ use crate::security::Session;
 use crate::security::acl::{CLUSTER_NAME, Operation, ResourceType};
 use crate::security::audit::{Attempt, Weight};
 use crate::security::authorizer::Rule;
+use crate::turns::Requester;
 
 /// An authorization check of an API.
 pub(crate) struct Question {
@@ -207,11 +208,11 @@ impl Context {
     /// The topics that the client may describe, in a form that later code can query.
     pub(crate) fn visible_topics(&self) -> Visible {
         if !self.broker().access().has_authorizer() {
-            return Visible::default();
+            return Visible::all(Requester::of(self.session()));
         }
         self.debug_declared(Operation::Describe, ResourceType::Topic);
         let (broker, session, api) = (self.broker().clone(), Session::clone(&self.session), self.header.api);
-        Visible::by(move |name| {
+        Visible::by(Requester::of(&self.session), move |name| {
             let wanted = (Operation::Describe, ResourceType::Topic, name);
             let Some(rule) = broker.access().decide(&session, wanted) else { return true };
             let (operation, kind, name) = wanted;

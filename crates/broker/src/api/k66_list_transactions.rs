@@ -2,60 +2,63 @@
 //!
 //! The transactional ids of all coordinators of this broker, by state, by producer id, by how long
 //! their transaction has been running (version 1), by a regular expression for the whole id
-//! (version 2).
+//! (version 2). The expression is compared only with ids that the client may see, on a thread that
+//! may block, in turns of the clients.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use levada_wire::messages::list_transactions_response::TransactionState;
 use levada_wire::messages::{ListTransactionsRequest, ListTransactionsResponse};
 
 use crate::api::{Context, text};
-use crate::blocking::off_shard;
 use crate::clock::now_ms;
 use crate::error_code::ErrorCode;
-use crate::pattern::whole;
+use crate::pattern::{Comparison, whole};
 use crate::security::acl::{Operation, ResourceType};
 use crate::txn::TxnError;
-use crate::txn::coordinator::{ListFilter, Listing, is_state};
+use crate::txn::coordinator::{ListFilter, Listed, Listing, is_state};
 
 const DURATION_VERSION_MIN: i16 = 1;
 
 pub(crate) async fn answer(context: &Context, request: ListTransactionsRequest) -> ListTransactionsResponse {
     match list(context, &request).await {
-        Ok(listings) => {
-            let mut response = ListTransactionsResponse::default();
+        Ok(listed) => {
             let unknown = states(&request).into_iter().filter(|state| !is_state(state));
-            response.unknown_state_filters = unknown.map(Into::into).collect();
-            for listing in listings {
-                let visible =
-                    |id: &str| context.might(Operation::Describe, ResourceType::TransactionalId, id);
-                let listed = listing.transactions.into_iter().filter(|one| visible(&one.transactional_id));
-                response.transaction_states.extend(listed.map(|listed| {
-                    message!(TransactionState {
-                        transactional_id: text(listed.transactional_id),
-                        producer_id: listed.producer_id,
-                        transaction_state: listed.state.name().into(),
-                    })
-                }));
-            }
-            response
+            let listed = listed.into_iter().map(|listed| {
+                message!(TransactionState {
+                    transactional_id: text(listed.transactional_id),
+                    producer_id: listed.producer_id,
+                    transaction_state: listed.state.name().into(),
+                })
+            });
+            message!(ListTransactionsResponse {
+                unknown_state_filters: unknown.map(Into::into).collect(),
+                transaction_states: listed.collect(),
+            })
         }
         Err(error) => message!(ListTransactionsResponse { error_code: error.code() }),
     }
 }
 
-async fn list(context: &Context, request: &ListTransactionsRequest) -> Result<Vec<Listing>, ErrorCode> {
-    let pattern = request.transactional_id_pattern.as_ref().map(|pattern| pattern.as_str());
+/// The transactions that the client may see, and that pass the filters of the request.
+async fn list(context: &Context, request: &ListTransactionsRequest) -> Result<Vec<Listed>, ErrorCode> {
+    let pattern = request.transactional_id_pattern.as_ref().map(|pattern| pattern.as_str().to_owned());
     let pattern = pattern.filter(|pattern| !pattern.is_empty());
-    let pattern = match pattern.map(str::to_owned) {
-        // Compiling takes milliseconds at worst: not those of the shard.
-        Some(pattern) => {
-            let compiled = off_shard(move || whole(&pattern)).await;
-            Some(compiled.map_err(|_| ErrorCode::InvalidRegularExpression)?)
-        }
-        None => None,
-    };
-    let matches = pattern.map(|pattern| move |id: &str| pattern.is_match(id));
+    let turns = &context.broker().turns().comparisons;
+    if let Some(pattern) = pattern.clone() {
+        let compiled = context.run_in_turn(turns, move || whole(&pattern).map(drop)).await;
+        compiled.map_err(|_| ErrorCode::InvalidRegularExpression)?;
+    }
+    let visible = visible(context, request)?;
+    match pattern {
+        Some(pattern) => Ok(matching(context, pattern, visible).await),
+        None => Ok(visible),
+    }
+}
+
+/// The transactions that the client may see, and that pass all filters but the expression.
+fn visible(context: &Context, request: &ListTransactionsRequest) -> Result<Vec<Listed>, ErrorCode> {
     // One unknown name represents all unknown state names: each coordinator gets a copy of the
     // filter.
     let (known, unknown): (Vec<&str>, Vec<&str>) =
@@ -65,12 +68,36 @@ async fn list(context: &Context, request: &ListTransactionsRequest) -> Result<Ve
         states: known.into_iter().chain(unknown.into_iter().take(1)).map(str::to_owned).collect(),
         producer_ids: producer_ids.into_iter().collect(),
         longer_than_ms: if context.version() >= DURATION_VERSION_MIN { request.duration_filter } else { -1 },
-        pattern: matches.as_ref().map(|matches| matches as &dyn Fn(&str) -> bool),
     };
     let now = now_ms();
     let listings =
         context.broker().coordinators().txns().view_all(|coordinator| coordinator.list(&filter, now));
-    listings.into_iter().collect::<Result<_, TxnError>>().map_err(ErrorCode::from)
+    let listings: Vec<Listing> = listings.into_iter().collect::<Result<_, TxnError>>()?;
+    let listed = listings.into_iter().flat_map(|listing| listing.transactions);
+    let may_see = |one: &Listed| {
+        context.might(Operation::Describe, ResourceType::TransactionalId, &one.transactional_id)
+    };
+    Ok(listed.filter(may_see).collect())
+}
+
+/// The transactions whose ids an expression matches, compared in turns of the client, for as long
+/// as the client is connected.
+async fn matching(context: &Context, pattern: String, listed: Vec<Listed>) -> Vec<Listed> {
+    context.wait_for_others();
+    let mut comparison = Comparison::of(vec![pattern]);
+    let listed = Arc::new(listed);
+    loop {
+        let names = listed.clone();
+        let piece = move || (comparison.go_on(&names[..], |_| true), comparison);
+        let (is_more, so_far) = context.run_in_turn(&context.broker().turns().comparisons, piece).await;
+        comparison = so_far;
+        if !is_more {
+            break;
+        }
+    }
+    let found: BTreeSet<String> = comparison.found().into_values().flatten().collect();
+    let listed = Arc::unwrap_or_clone(listed).into_iter();
+    listed.filter(|one| found.contains(&one.transactional_id)).collect()
 }
 
 /// The names of the requested states, each once.

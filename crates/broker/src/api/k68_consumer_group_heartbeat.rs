@@ -2,7 +2,7 @@
 //!
 //! A member of a consumer group (KIP-848) joins, reports its subscription and its partitions, gets
 //! its target assignment, and leaves. The broker assigns (`uniform`, `range`); regular expressions
-//! are matched by the broker too, a new one after the answer. From version 1 on members bring their
+//! are matched by the broker too, after the answer. From version 1 on members bring their
 //! own id. Where `group.coordinator.rebalance.protocols` lacks `consumer`, every request is
 //! answered `UNSUPPORTED_VERSION`.
 //!
@@ -20,7 +20,6 @@ use levada_wire::messages::consumer_group_heartbeat_response::{Assignment, Topic
 use levada_wire::messages::{ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse, StrBytes};
 
 use crate::api::{Context, text};
-use crate::blocking::off_shard;
 use crate::error_code::{ErrorCode, error_code};
 use crate::group::records::Partitions;
 use crate::group::request::ConsumerHeartbeatRequest;
@@ -47,7 +46,8 @@ pub(crate) async fn answer(
         // Compiled here, so that the coordinator finds the compiled expression; the coordinator
         // reports errors of the expression.
         let regex = regex.as_str().to_owned();
-        let _ = off_shard(move || pattern::whole(&regex)).await;
+        let comparisons = &context.broker().turns().comparisons;
+        let _ = context.run_in_turn(comparisons, move || pattern::whole(&regex)).await;
     }
     let assignor = request.server_assignor.clone();
     context.give_turn_back();

@@ -54,8 +54,8 @@ impl Topics for Image {
         Some((topic.name().to_string(), partition_count(topic)))
     }
 
-    fn names(&self) -> Vec<String> {
-        self.topics().iter().map(|topic| topic.name().to_string()).collect()
+    fn names(&self) -> Vec<Arc<str>> {
+        self.topics().iter().map(|topic| topic.name().clone()).collect()
     }
 
     fn version(&self) -> i64 {

@@ -28,7 +28,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use levada_wire::Uuid;
 
 pub(crate) use self::assign::ASSIGNORS;
-use self::regexes::Rematch;
 use super::records::{
     ConsumerRecord, CurrentValue, EpochPartitions, MemberMetadata, Partitions, Record, RegexValue,
 };
@@ -55,8 +54,8 @@ pub(super) struct ConsumerGroup {
     regexes: BTreeMap<String, RegexValue>,
     /// Topics may have changed since the hash was last looked at.
     stale: bool,
-    /// Expressions that are being matched again.
-    rematch: Rematch,
+    /// Known expressions that are to be matched again.
+    rematch: BTreeSet<String>,
 }
 
 /// A member: its subscription, and its partitions.
@@ -103,7 +102,7 @@ impl ConsumerGroup {
             owners: BTreeMap::new(),
             regexes: BTreeMap::new(),
             stale: true,
-            rematch: Rematch::default(),
+            rematch: BTreeSet::new(),
         }
     }
 
@@ -151,6 +150,7 @@ impl ConsumerGroup {
             }
             ConsumerRecord::Regex(regex, None) => {
                 self.regexes.remove(&regex);
+                self.rematch.remove(&regex);
             }
         }
     }

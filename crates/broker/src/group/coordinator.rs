@@ -9,11 +9,12 @@
 mod appends;
 mod commits;
 mod consumers;
+mod matches;
 mod membership;
 mod migration;
 mod view;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -35,6 +36,7 @@ use super::turn::{AnyGroup, PendingWrite, REBALANCES_AT_ONCE, Rebalances, StepCo
 use crate::clock::Now;
 use crate::log_pace::LogPace;
 
+pub use self::matches::{MatchWork, Matched};
 pub use self::view::{
     DescribedConsumer, DescribedConsumerGroup, DescribedGroup, DescribedMember, ListFilter, ListedGroup,
     MonitoredGroup, Room,
@@ -53,6 +55,8 @@ pub struct Coordinator {
     /// Members of the consumer protocol that join classic groups whose assignments are being
     /// written, by group.
     upgrades: BTreeMap<String, Vec<Event>>,
+    /// Groups whose expressions the host is comparing with the names of topics.
+    matching: BTreeSet<String>,
     topics: Arc<dyn Topics>,
     /// Settings of single groups in place of the configuration.
     own_settings: Arc<OwnSettings>,
@@ -99,6 +103,7 @@ impl Coordinator {
             consumers: BTreeMap::new(),
             writing: BTreeMap::new(),
             upgrades: BTreeMap::new(),
+            matching: BTreeSet::new(),
             topics: Arc::new(NoTopics),
             own_settings: Arc::default(),
             offsets: OffsetStore::default(),
@@ -188,6 +193,7 @@ impl Coordinator {
             Event::Delete(ticket, request) => self.delete(ticket, request, now_ms),
             Event::Persisted(id, result) => self.persisted(id, result, now_ms),
             Event::Overdue(id) => self.overdue(id, now_ms),
+            Event::Matched(matched) => self.matched(matched, now_ms),
             Event::Topics(topics) => self.topics_changed(topics),
             Event::OwnSettings(own) => self.own_settings = own,
             Event::TopicsDeleted(topics) => self.forget_topics(&topics, now_ms),
@@ -219,6 +225,7 @@ impl Coordinator {
         groups.values_mut().for_each(|group| group.dissolve(&mut turn, GroupError::NotCoordinator));
         self.groups.clear();
         self.consumers.clear();
+        self.matching.clear();
         self.timers.clear();
         self.offsets = OffsetStore::default();
         // The metadata as of now would stay in memory until the next term.

@@ -1,12 +1,11 @@
 //! Input and output of a group coordinator, made from one table of its requests.
 
-use std::convert::Infallible;
 use std::sync::Arc;
 
 use bytes::Bytes;
 
 use super::config::OwnSettings;
-use super::coordinator::Coordinator;
+use super::coordinator::{Coordinator, MatchWork, Matched};
 use super::error::GroupError;
 use super::request::{
     Answer, CommitOutcome, CommitRequest, ConsumerHeartbeatOutcome, ConsumerHeartbeatRequest, DeleteOutcome,
@@ -32,6 +31,8 @@ macro_rules! requests {
             Persisted(PersistId, Result<i64, PersistFailure>),
             /// This append takes longer than a request may wait.
             Overdue(PersistId),
+            /// The expressions of a [`MatchWork`] have been compared with the names of topics.
+            Matched(Matched),
             /// Topics were created, deleted or extended. Needed before [`Event::Loaded`], and after
             /// each change.
             Topics(Arc<dyn Topics>),
@@ -74,10 +75,11 @@ macro_rules! requests {
                 }
             }
 
-            /// The group of a request that takes its turn among those of its group.
+            /// The group of an event that takes its turn among those of its group.
             pub(super) fn group_id(&self) -> Option<&str> {
                 match self {
                     $(Self::$kind(_, request) => $order(request),)*
+                    Self::Matched(matched) => Some(&matched.group_id),
                     _ => None,
                 }
             }
@@ -157,8 +159,8 @@ impl From<Signal> for Event {
     }
 }
 
-/// An order to the host; groups have no work outside their partition.
-pub type Action = machine::Action<Outcome, Payload, Infallible>;
+/// An order to the host.
+pub type Action = machine::Action<Outcome, Payload, MatchWork>;
 
 /// One batch to append.
 #[derive(Clone, Debug, PartialEq, Eq)]

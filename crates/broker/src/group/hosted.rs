@@ -4,7 +4,7 @@ use levada_log::Append;
 use levada_log::batch::{self, BatchView, Builder, EndMarker, Marker, NO_SEQUENCE};
 
 use super::config::GroupConfig;
-use super::coordinator::{Coordinator, Replayed};
+use super::coordinator::{Coordinator, MatchWork, Replayed};
 use super::error::GroupError;
 use super::event::{Event, Outcome, Payload, Producer};
 use super::request::EndTxnRequest;
@@ -20,7 +20,7 @@ impl Machine for Coordinator {
     type Event = Event;
     type Outcome = Outcome;
     type Payload = Payload;
-    type Work = std::convert::Infallible;
+    type Work = MatchWork;
     type Error = GroupError;
 
     fn new(settings: &GroupConfig) -> Self {

@@ -2,9 +2,12 @@
 
 use std::collections::BTreeSet;
 use std::fmt::{self, Debug};
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use levada_wire::Uuid;
+
+use crate::turns::Requester;
 
 /// The topics at one moment, as the broker's metadata has them.
 pub trait Topics: Debug + Send + Sync {
@@ -15,7 +18,7 @@ pub trait Topics: Debug + Send + Sync {
     fn by_id(&self, id: Uuid) -> Option<(String, i32)>;
 
     /// The names of all topics.
-    fn names(&self) -> Vec<String>;
+    fn names(&self) -> Vec<Arc<str>>;
 
     /// The offset of the metadata.
     fn version(&self) -> i64;
@@ -46,30 +49,50 @@ pub(super) fn same_topic(stored: Uuid, asked: Uuid) -> bool {
     stored.is_zero() || asked.is_zero() || stored == asked
 }
 
-/// Topics that a client may describe; by default all.
-#[derive(Clone, Default)]
-pub struct Visible(Option<Arc<Question>>);
+/// Topics that a client may describe, by default all, and the client.
+#[derive(Clone)]
+pub struct Visible {
+    question: Option<Arc<Question>>,
+    requester: Requester,
+}
 
 type Question = dyn Fn(&str) -> bool + Send + Sync;
 
 impl Visible {
+    /// All topics, for this client.
+    pub(crate) fn all(requester: Requester) -> Self {
+        Self { question: None, requester }
+    }
+
     /// Topics for which `question` returns true. The function runs only when names are looked up.
-    pub fn by(question: impl Fn(&str) -> bool + Send + Sync + 'static) -> Self {
-        Self(Some(Arc::new(question)))
+    pub(crate) fn by(requester: Requester, question: impl Fn(&str) -> bool + Send + Sync + 'static) -> Self {
+        Self { question: Some(Arc::new(question)), requester }
     }
 
     /// True if a topic is one of them.
-    pub(super) fn has(&self, name: &str) -> bool {
-        self.0.as_ref().is_none_or(|question| question(name))
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.question.as_ref().is_none_or(|question| question(name))
+    }
+
+    /// The client.
+    pub(crate) fn requester(&self) -> &Requester {
+        &self.requester
+    }
+}
+
+impl Default for Visible {
+    fn default() -> Self {
+        Self::all(Requester::at(IpAddr::V4(Ipv4Addr::UNSPECIFIED)))
     }
 }
 
 impl PartialEq for Visible {
     fn eq(&self, other: &Self) -> bool {
-        match (&self.0, &other.0) {
+        let same = match (&self.question, &other.question) {
             (Some(one), Some(other)) => Arc::ptr_eq(one, other),
             (one, other) => one.is_none() && other.is_none(),
-        }
+        };
+        same && self.requester == other.requester
     }
 }
 
@@ -77,7 +100,7 @@ impl Eq for Visible {}
 
 impl Debug for Visible {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.0.is_some() { "some" } else { "all" })
+        f.write_str(if self.question.is_some() { "some" } else { "all" })
     }
 }
 
@@ -94,7 +117,7 @@ impl Topics for NoTopics {
         None
     }
 
-    fn names(&self) -> Vec<String> {
+    fn names(&self) -> Vec<Arc<str>> {
         Vec::new()
     }
 

@@ -121,6 +121,8 @@ async fn run(duties: Duties) {
 fn start_clocks(broker: &Arc<Broker>) {
     let groups = broker.coordinators().clone();
     vital(broker, "the clock of group coordinators", async move { groups.groups().run_clock().await });
+    let matches = broker.coordinators().clone().run_matches(broker.turns().comparisons.clone());
+    vital(broker, "matches of the expressions of groups", matches);
     let txns = broker.coordinators().clone();
     vital(broker, "the clock of transaction coordinators", async move { txns.txns().run_clock().await });
     vital(broker, "work for transaction coordinators", broker.transactions().clone().run());

@@ -63,8 +63,7 @@ impl ConsumerGroup {
         let before = draft.seat_classic(member_id, request)?;
         let resubscribed = draft.update_classic(member_id, request, &subscription, &before);
         let forgotten = draft.forget_regexes();
-        let matches_changed = draft.match_again(topics, &request.visible, now_ms);
-        draft.raise_epoch(resubscribed || forgotten || matches_changed, topics);
+        draft.raise_epoch(resubscribed || forgotten, topics);
         draft.assign(topics, now_ms);
         let owned = subscription.owned_ids(topics);
         draft.reconcile(member_id, Some(&owned), resubscribed, topics)?;

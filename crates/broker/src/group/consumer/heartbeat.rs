@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::reconcile::{Goal, next};
-use super::regexes::compile;
+use super::regexes::check;
 use super::{ConsumerGroup, Draft, LEFT_FOR_A_WHILE, Member};
 use crate::group::error::GroupError;
 use crate::group::records::{ConsumerRecord, CurrentValue, Partitions};
@@ -19,7 +19,8 @@ pub(in crate::group) struct Beat {
     pub(in crate::group) epoch: i32,
     /// Assignment of the member, if the response contains it.
     pub(in crate::group) assigned: Option<Partitions>,
-    /// The member selects topics by an expression that is to be matched once it has been answered.
+    /// Expressions are to be matched once the member has been answered: its own, or all of the
+    /// group.
     pub(in crate::group) awaits_matches: bool,
 }
 
@@ -45,15 +46,14 @@ impl ConsumerGroup {
         let before = draft.seat(request, member);
         let resubscribed = draft.update(request, &before)?;
         draft.forget_regexes();
-        let matches_changed = draft.match_again(topics, &request.visible, now_ms);
-        let stale = draft.group.stale && draft.group.rematch.is_over();
-        if resubscribed || matches_changed || stale {
-            draft.raise_epoch(resubscribed || matches_changed, topics);
+        let stale = draft.group.stale && draft.group.rematch.is_empty();
+        if resubscribed || stale {
+            draft.raise_epoch(resubscribed, topics);
         }
         draft.assign(topics, now_ms);
         draft.reconcile(&request.member_id, request.owned.as_ref(), resubscribed, topics)?;
         let after = draft.group.members.get(&request.member_id).ok_or(GroupError::UnknownMemberId)?.clone();
-        let awaits_matches = draft.group.awaits_matches(&after);
+        let awaits_matches = draft.group.awaits_matches(&after) || !draft.group.rematch.is_empty();
         Ok(Beat { awaits_matches, ..beat(Some(draft), &before.current, &after.current, request) })
     }
 
@@ -85,7 +85,7 @@ impl ConsumerGroup {
     /// No change: the member has its target assignment, and its subscription is unchanged.
     fn is_settled(&self, member: &Member, request: &ConsumerHeartbeatRequest) -> bool {
         !self.stale
-            && self.rematch.is_over()
+            && self.rematch.is_empty()
             && self.epoch <= self.target_epoch
             && request.member_epoch != 0
             && member.is_reconciled(self.target_epoch)
@@ -193,7 +193,7 @@ impl Draft {
         if let Some(pattern) = &new_regex
             && old_regex != new_regex
         {
-            compile(pattern)?;
+            check(pattern)?;
         }
         let known = self.group.members.contains_key(&request.member_id);
         let is_known = new_regex.as_ref().is_none_or(|regex| self.group.regexes.contains_key(regex));

@@ -38,7 +38,7 @@ pub(in crate::group) struct GroupDraft {
     pub(super) gone: Vec<String>,
     /// The topics it was made with.
     pub(super) topics: Arc<dyn Topics>,
-    /// New expressions are to be matched then, among these topics.
+    /// Expressions of the group are to be matched then, among these topics, if any is to be.
     pub(super) matches: Option<Visible>,
 }
 
@@ -304,22 +304,8 @@ impl Coordinator {
             self.reply(ticket, outcome);
         }
         if let Some(visible) = draft.matches {
-            self.match_new_expressions(&group_id, &visible, now_ms);
+            self.begin_matches(&group_id, visible);
         }
-    }
-
-    /// After the answer to a member with a new expression: the coordinator evaluates the
-    /// expression, and assigns members at their next heartbeats. If the result cannot be written,
-    /// the member's next heartbeat repeats the evaluation.
-    fn match_new_expressions(&mut self, group_id: &str, visible: &Visible, now_ms: i64) {
-        let topics = self.topics.clone();
-        let group = self.consumers.get(group_id);
-        let Some(draft) = group.and_then(|group| group.match_new(&*topics, visible, now_ms)) else { return };
-        let Draft { group, records } = draft;
-        let becomes = DraftedGroup::Consumer(Box::new(group));
-        let draft =
-            GroupDraft { becomes, answer: None, renewed: None, gone: Vec::new(), topics, matches: None };
-        self.write_draft(records, draft, now_ms);
     }
 
     fn install(&mut self, group: ConsumerGroup, renewed: Option<&str>, now_ms: i64) {

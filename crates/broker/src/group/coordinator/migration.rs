@@ -66,8 +66,14 @@ impl Coordinator {
             (DraftedGroup::Consumer(Box::new(seated.draft.group)), seated.draft.records)
         };
         let answer = Some((ticket, Outcome::Join(outcome)));
-        let draft =
-            GroupDraft { becomes, answer, renewed: Some(member_id), gone: Vec::new(), topics, matches: None };
+        let draft = GroupDraft {
+            becomes,
+            answer,
+            renewed: Some(member_id),
+            gone: Vec::new(),
+            topics,
+            matches: Some(request.visible.clone()),
+        };
         self.write_draft(records, draft, now_ms);
         Ok(())
     }

@@ -7,7 +7,7 @@ use levada_wire::Uuid;
 
 use crate::clock::Now;
 use crate::group::config::GroupConfig;
-use crate::group::coordinator::{Coordinator, Replayed};
+use crate::group::coordinator::{Coordinator, MatchWork, Matched, Replayed};
 use crate::group::error::GroupError;
 use crate::group::event::{Action, Event, Outcome, Payload};
 use crate::group::request::{
@@ -16,6 +16,7 @@ use crate::group::request::{
 };
 use crate::group::topics::{GoneTopic, Visible};
 use crate::machine::{EncodedRecord, PersistFailure, PersistId, Request, Ticket};
+use crate::pattern::Comparison;
 
 /// The group all tests use unless they say otherwise.
 pub(in crate::group) const GROUP: &str = "g";
@@ -41,6 +42,9 @@ pub(in crate::group) struct Rig {
     /// Appends wait here while set; otherwise they are done at once.
     pub(in crate::group) hold_appends: bool,
     pub(in crate::group) held: VecDeque<(PersistId, Payload)>,
+    /// Comparisons wait here while set; otherwise they are done at once.
+    pub(in crate::group) hold_works: bool,
+    pub(in crate::group) works: VecDeque<MatchWork>,
     answers: BTreeMap<Ticket, Outcome>,
     /// Tickets that have not been answered.
     pub(in crate::group) waiting: BTreeSet<Ticket>,
@@ -62,6 +66,8 @@ impl Rig {
             log: Vec::new(),
             hold_appends: false,
             held: VecDeque::new(),
+            hold_works: false,
+            works: VecDeque::new(),
             answers: BTreeMap::new(),
             waiting: BTreeSet::new(),
             next: 0,
@@ -79,12 +85,26 @@ impl Rig {
                     self.answers.insert(ticket, outcome);
                 }
                 Action::Persist(id, payload) => self.held.push_back((id, payload)),
-                Action::Work(never) => match never {},
+                Action::Work(work) => self.works.push_back(work),
             }
+        }
+        if !self.hold_works {
+            while self.finish_work() {}
         }
         if !self.hold_appends {
             self.finish_appends();
         }
+    }
+
+    /// The host has done the oldest work; false if there is none.
+    pub(in crate::group) fn finish_work(&mut self) -> bool {
+        let Some(MatchWork { group_id, patterns, topics, visible }) = self.works.pop_front() else {
+            return false;
+        };
+        let mut comparison = Comparison::of(patterns);
+        while comparison.go_on(&topics.names(), |name| visible.has(name)) {}
+        self.step(Event::Matched(Matched { group_id, topics, found: comparison.found() }));
+        true
     }
 
     /// Everything that waits to be appended is.
@@ -156,6 +176,7 @@ impl Rig {
         self.coordinator = Coordinator::new(self.config.clone());
         self.waiting.clear();
         self.held.clear();
+        self.works.clear();
         for (offset, logged) in (0..).zip(&self.log) {
             match logged {
                 Logged::Record(record, transaction) => {

@@ -28,7 +28,7 @@ pub(crate) fn is_state(name: &str) -> bool {
 
 /// Filter of the list; an empty list matches everything.
 #[derive(Clone, Default)]
-pub struct ListFilter<'a> {
+pub struct ListFilter {
     /// Names of states, as Kafka writes them.
     pub states: Vec<String>,
     /// Producer ids, in order.
@@ -36,9 +36,6 @@ pub struct ListFilter<'a> {
     /// Only transactions that have been running for longer than this; -1 for all (version 1 and
     /// up).
     pub longer_than_ms: i64,
-    /// Only ids that this lets through (version 2: a regular expression that must match the whole
-    /// id).
-    pub pattern: Option<&'a dyn Fn(&str) -> bool>,
 }
 
 /// Answer to ListTransactions.
@@ -111,11 +108,11 @@ impl Coordinator {
     ///
     /// # Errors
     /// While the coordinator loads, and when it has been unloaded.
-    pub fn list(&self, filter: &ListFilter<'_>, now_ms: i64) -> Result<Listing, TxnError> {
+    pub fn list(&self, filter: &ListFilter, now_ms: i64) -> Result<Listing, TxnError> {
         self.serving()?;
         let unknown_states = filter.states.iter().filter(|state| !is_state(state));
         let unknown_states = unknown_states.cloned().collect();
-        let wanted = self.entries.iter().filter(|(id, entry)| filter.admits(id, &entry.current, now_ms));
+        let wanted = self.entries.iter().filter(|(_, entry)| filter.admits(&entry.current, now_ms));
         let transactions = wanted.map(|(transactional_id, entry)| Listed {
             transactional_id: transactional_id.clone(),
             producer_id: entry.current.producer_id,
@@ -166,12 +163,17 @@ impl Coordinator {
     }
 }
 
-impl ListFilter<'_> {
-    fn admits(&self, transactional_id: &str, current: &Transaction, now_ms: i64) -> bool {
+impl AsRef<str> for Listed {
+    fn as_ref(&self) -> &str {
+        &self.transactional_id
+    }
+}
+
+impl ListFilter {
+    fn admits(&self, current: &Transaction, now_ms: i64) -> bool {
         let running_ms = now_ms.saturating_sub(current.start_ms);
         (self.states.is_empty() || self.states.iter().any(|state| state == current.state.name()))
             && (self.producer_ids.is_empty() || self.producer_ids.binary_search(&current.producer_id).is_ok())
             && (self.longer_than_ms < 0 || running_ms > self.longer_than_ms)
-            && self.pattern.is_none_or(|matches| matches(transactional_id))
     }
 }

@@ -141,8 +141,11 @@ impl World {
                 self.act(client);
             }
             70..78 => self.pass(),
-            78..90 => {
+            78..87 => {
                 self.rig.finish_append(None);
+            }
+            87..90 => {
+                self.rig.finish_work();
             }
             90..92 => {
                 let failures = [Some(PersistFailure::Unavailable), Some(PersistFailure::TooLarge), None];
@@ -158,7 +161,8 @@ impl World {
                 let ticket = self.rig.send(DeleteRequest { group_ids: vec![GROUP.into()] });
                 self.deletions.insert(ticket);
             }
-            96..98 => self.rig.hold_appends = !self.rig.hold_appends,
+            96 => self.rig.hold_appends = !self.rig.hold_appends,
+            97 => self.rig.hold_works = !self.rig.hold_works,
             _ => self.restart(),
         }
         self.listen();
@@ -361,7 +365,8 @@ impl World {
 
     /// Left alone, everybody gets what the target says, and everything is given to somebody.
     fn converge(&mut self) {
-        self.rig.hold_appends = false;
+        (self.rig.hold_appends, self.rig.hold_works) = (false, false);
+        while self.rig.finish_work() {}
         self.rig.finish_appends();
         self.listen();
         for _ in 0..30 {

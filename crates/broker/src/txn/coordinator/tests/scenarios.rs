@@ -379,7 +379,7 @@ fn views_show_what_is_asked_for() {
     let owner = rig.init();
     rig.begin(owner, &["t-1", "t-0"]);
     rig.now_ms += 500;
-    let list = |filter: ListFilter<'_>| {
+    let list = |filter: ListFilter| {
         let listing = rig.coordinator.list(&filter, rig.now_ms).unwrap();
         let ids = listing.transactions.into_iter().map(|listed| listed.transactional_id);
         (ids.collect::<Vec<_>>(), listing.unknown_states)
@@ -393,8 +393,6 @@ fn views_show_what_is_asked_for() {
     assert_eq!(list(states(&["Ongoing"])).0, [ID]);
     assert_eq!(list(states(&["Dead", "nonsense"])), (vec![], vec!["nonsense".to_owned()]));
     assert_eq!(list(ListFilter { producer_ids: vec![owner.producer_id], ..all.clone() }).0, [ID]);
-    let starts_with_b = |id: &str| id.starts_with('b');
-    assert_eq!(list(ListFilter { pattern: Some(&starts_with_b), ..all.clone() }).0, ["beta"]);
     // An id without a transaction counts as running since one millisecond before 1970, as in Kafka.
     assert_eq!(list(ListFilter { longer_than_ms: 500, ..all.clone() }).0, ["alpha", "beta"]);
     assert_eq!(list(ListFilter { longer_than_ms: 499, ..all.clone() }).0, ["alpha", "beta", ID]);
