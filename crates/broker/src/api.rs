@@ -16,7 +16,7 @@ use levada_io::Piece;
 use levada_wire::api::Api;
 use levada_wire::messages::{KafkaRequest, KafkaResponse, StrBytes};
 use levada_wire::{ApiKey, DecodeError, EncodeError, RequestHeader, Uuid};
-use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::sync::mpsc;
 
 use crate::api::connection_info::ConnectionInfo;
 use crate::api::errors::{AnswerFields, Sentences};
@@ -31,6 +31,7 @@ use crate::request_memory::{Held, UNCOUNTED_BYTES};
 use crate::security::Session;
 use crate::shutdown::Stop;
 use crate::stats::Recorder;
+use crate::turns::Turn;
 
 mod access;
 mod changes;
@@ -207,7 +208,7 @@ pub(crate) struct Context {
     /// The share of the memory of requests, if the request is large enough to count.
     held: Cell<Option<Held>>,
     /// The turn of a large request.
-    turn: Cell<Option<OwnedSemaphorePermit>>,
+    turn: Cell<Option<Turn>>,
 }
 
 /// The body of a request that counts: its share is given back when nothing of the body is kept any

@@ -66,6 +66,9 @@ const SEARCHES_AT_ONCE: usize = 4;
 /// milliseconds.
 const COMPARISONS_AT_ONCE: usize = 2;
 
+/// Large requests that are answered at the same time.
+pub(crate) const LARGE_REQUESTS_AT_ONCE: usize = 4;
+
 /// What the clients of one broker queue for.
 pub(crate) struct WorkTurns {
     /// Batches that are expanded, or compressed, off the shards.
@@ -74,6 +77,8 @@ pub(crate) struct WorkTurns {
     pub(crate) searches: SizedTurns,
     /// Comparisons of regular expressions with names, a piece a turn.
     pub(crate) comparisons: Turns,
+    /// Large requests other than those for records.
+    pub(crate) large_requests: Turns,
 }
 
 impl Default for WorkTurns {
@@ -82,6 +87,7 @@ impl Default for WorkTurns {
             expansions: SizedTurns::of(EXPANSIONS_AT_ONCE),
             searches: SizedTurns::of(SEARCHES_AT_ONCE),
             comparisons: Turns::of(COMPARISONS_AT_ONCE),
+            large_requests: Turns::of(LARGE_REQUESTS_AT_ONCE),
         }
     }
 }

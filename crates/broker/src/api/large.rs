@@ -2,11 +2,12 @@
 //! encoding a request of a megabyte takes tens of milliseconds, for which the other connections of
 //! a shard would wait.
 //!
-//! Only a few of them are answered at the same time, which bounds the memory that their decoded
-//! forms and answers take. A request that waits for other clients by its nature (JoinGroup,
-//! SyncGroup) never comes here. A request that the controller of a cluster decides comes here when
-//! it has: its answer has as many entries. A request that waits for other brokers gives its turn
-//! back before ([`Context::give_turn_back`]): the other large requests do not wait for them.
+//! Only a few of them are answered at the same time, in turns of the clients, which bounds the
+//! memory that their decoded forms and answers take. A request that waits for other clients by its
+//! nature (JoinGroup, SyncGroup) never comes here. A request that the controller of a cluster
+//! decides comes here when it has: its answer has as many entries. A request that waits for other
+//! brokers gives its turn back before ([`Context::give_turn_back`]): the other large requests do
+//! not wait for them.
 
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -15,7 +16,7 @@ use std::thread::JoinHandle;
 
 use bytes::BytesMut;
 use levada_wire::RequestHeader;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::LocalSet;
 
 use crate::api::connection_info::ConnectionInfo;
@@ -28,13 +29,10 @@ use crate::request_memory::Held;
 use crate::security::Session;
 use crate::shutdown::Stop;
 use crate::tasks::guarded;
+use crate::turns::{LARGE_REQUESTS_AT_ONCE, Requester, Turn};
 
-/// Large requests that are answered at the same time.
-const AT_ONCE: usize = 4;
-
-/// Limit of large requests that the thread has not accepted; the connections of further requests
-/// wait.
-const INBOX_REQUESTS: usize = 16;
+/// Limit of large requests that the thread has not accepted: each has a turn already.
+const INBOX_REQUESTS: usize = LARGE_REQUESTS_AT_ONCE;
 
 /// A request with everything that its answer depends on.
 pub(crate) struct LargeRequest {
@@ -47,6 +45,7 @@ pub(crate) struct LargeRequest {
     /// Its share of the memory of requests.
     pub(crate) held: Option<Held>,
     pub(crate) work: LargeWork,
+    pub(crate) turn: Turn,
     /// To whom the answer goes.
     pub(crate) asker: oneshot::Sender<LargeAnswer>,
 }
@@ -93,6 +92,7 @@ pub(super) async fn answer_elsewhere(
     work: LargeWork,
     large: &mpsc::Sender<LargeRequest>,
 ) -> Result<Reply, RequestError> {
+    let turn = context.broker().turns().large_requests.take(Requester::of(context.session())).await;
     let (asker, answered) = oneshot::channel();
     let request = LargeRequest {
         header: context.header.clone(),
@@ -102,6 +102,7 @@ pub(super) async fn answer_elsewhere(
         is_exempt: context.meter.is_exempt(),
         held: context.held.take(),
         work,
+        turn,
         asker,
     };
     assert!(large.send(request).await.is_ok(), "the thread is there as long as a shard is");
@@ -111,12 +112,8 @@ pub(super) async fn answer_elsewhere(
 }
 
 async fn run(service: Rc<Service>, mut inbox: mpsc::Receiver<LargeRequest>) {
-    let turns = Arc::new(Semaphore::new(AT_ONCE));
-    loop {
-        let turn = turns.clone().acquire_owned().await.expect("the semaphore is never closed");
-        let Some(request) = inbox.recv().await else { return };
-        let service = service.clone();
-        tokio::task::spawn_local(request.answer(service, turn));
+    while let Some(request) = inbox.recv().await {
+        tokio::task::spawn_local(request.answer(service.clone()));
     }
 }
 
@@ -129,13 +126,13 @@ impl Context {
 }
 
 impl LargeRequest {
-    async fn answer(mut self, service: Rc<Service>, turn: OwnedSemaphorePermit) {
+    async fn answer(mut self, service: Rc<Service>) {
         let who = (Rc::new(self.info), Rc::new(self.session), self.local);
         // Kept until the request is answered, also if nothing of its body is: a request without a
         // turn has no other bound.
         let _held = self.held;
         let context = Context::new(service, self.header, who);
-        context.turn.set(Some(turn));
+        context.turn.set(Some(self.turn));
         if self.is_exempt {
             context.exempt_time();
         }
