@@ -31,16 +31,14 @@ pub(crate) enum Requester {
     Address(IpAddr),
     /// The name of a user.
     User(Arc<str>),
+    /// The broker itself, for clients together.
+    Broker,
 }
 
 impl Requester {
     /// The client of a session.
     pub(crate) fn of(session: &Session) -> Self {
-        if session.is_anonymous() {
-            Self::at(session.address())
-        } else {
-            Self::User(session.user().into())
-        }
+        if session.is_anonymous() { Self::at(session.address()) } else { Self::User(session.user().into()) }
     }
 
     /// A client without a name.
@@ -69,7 +67,7 @@ const COMPARISONS_AT_ONCE: usize = 2;
 /// Large requests that are answered at the same time.
 pub(crate) const LARGE_REQUESTS_AT_ONCE: usize = 4;
 
-/// What the clients of one broker queue for.
+/// The queues of the clients of one broker.
 pub(crate) struct WorkTurns {
     /// Batches that are expanded, or compressed, off the shards.
     pub(crate) expansions: SizedTurns,

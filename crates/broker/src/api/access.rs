@@ -185,6 +185,18 @@ impl Context {
         self.broker().access().allows_some(&self.session, (operation, kind))
     }
 
+    /// True if the entries of this broker permit some request of the API to the client.
+    pub(crate) fn is_permitted_some(&self) -> bool {
+        let permits = |question: &Question| match question.resource {
+            ResourceType::Cluster => {
+                let wanted = (question.operation, question.resource, CLUSTER_NAME);
+                self.broker().access().decide(&self.session, wanted).is_none_or(|rule| rule.allows())
+            }
+            kind => self.broker().access().allows_some(&self.session, (question.operation, kind)),
+        };
+        QUESTIONS.iter().filter(|question| question.api == self.header.api).any(permits)
+    }
+
     /// Checks that the client may do `operation` on a topic of a Produce or Fetch request, which
     /// name it by id from version 13 on. A client without the right is not told whether the topic
     /// exists.

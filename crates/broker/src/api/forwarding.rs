@@ -4,6 +4,9 @@
 //! because some of their resources are this broker's own: see `configurable`. Requests for
 //! delegation tokens are decoded, because this broker authorizes them: see `tokens`.
 //!
+//! The requests of a client that this broker's entries of access control do not permit have a queue
+//! of their own: the controller, which may have newer entries, answers them one at a time.
+//!
 //! A mute that the controller requests applies to the client's connection, as in Kafka. A request
 //! that no controller answers in time is answered with REQUEST_TIMED_OUT for each of its entries.
 
@@ -164,7 +167,7 @@ pub(super) async fn send(context: &Context, frame: Bytes) -> Forwarded {
         correlation_id: context.header.correlation_id,
         session: context.session().clone(),
     };
-    remote.active().forward(request).await
+    remote.forward(request, context.is_permitted_some()).await
 }
 
 /// The bytes of a request as the client would send it, without the size.

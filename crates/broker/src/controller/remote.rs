@@ -1,11 +1,13 @@
 //! The controller of a cluster, another process: clients' requests are forwarded to it without
-//! decoding, and topics that clients need are created by requests of the broker's own.
+//! decoding, and topics that clients need are created by requests of the broker's own. Few are on
+//! their way at a time, in turns of the clients.
 
 use std::collections::HashSet;
 use std::future::Future;
 use std::ops::RangeInclusive;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use levada_cluster::channel::RequestClass;
@@ -20,6 +22,7 @@ use crate::cluster::{ClusterMembership, Forwarded};
 use crate::error_code::ErrorCode;
 use crate::log_pace::LogPace;
 use crate::security::Session;
+use crate::turns::{Requester, Turns};
 
 #[cfg(test)]
 mod tests;
@@ -30,6 +33,12 @@ pub(crate) type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// Names of topics at most whose creation is under way at a time. Clients ask for further ones
 /// again.
 const CREATING_MAX: usize = 10_000;
+
+/// Requests of one client at most that wait for their turn.
+const WAITING_MAX: usize = 250;
+
+/// Time that a request may take, with the wait for its turn, as in Kafka.
+const FORWARD_TIME: Duration = Duration::from_secs(60);
 
 /// Connection to the active controller of a cluster. It finds the controller again after an
 /// election, and repeats requests without an answer.
@@ -96,6 +105,10 @@ fn principal(session: &Session) -> ForwardedPrincipal {
 /// The handle on the controller of a cluster.
 pub(crate) struct Remote {
     active: Arc<dyn ActiveController>,
+    /// Requests that the broker's own entries of access control may permit.
+    permitted: Turns,
+    /// The others: the controller, which may have newer entries, decides one at a time.
+    unpermitted: Turns,
     /// Names of topics whose creation is under way.
     creating: Arc<Mutex<HashSet<String>>>,
     /// Lines about topics that were not created: a client that waits for one asks many times a
@@ -108,7 +121,27 @@ pub(super) type CreatableTopic = create_topics_request::CreatableTopic;
 
 impl Remote {
     pub(super) fn new(active: Arc<dyn ActiveController>) -> Self {
-        Self { active, creating: Arc::default(), failures: Arc::default() }
+        Self {
+            active,
+            permitted: Turns::of(RequestClass::Forwarded.in_flight_max()),
+            unpermitted: Turns::of(1),
+            creating: Arc::default(),
+            failures: Arc::default(),
+        }
+    }
+
+    /// Forwards a client's request in its turn. `is_permitted` is false if the broker's own entries
+    /// of access control permit no such request.
+    pub(crate) async fn forward(&self, request: ClientRequest, is_permitted: bool) -> Forwarded {
+        let turns = if is_permitted { &self.permitted } else { &self.unpermitted };
+        let forwarded = async {
+            let Ok(_turn) = turns.take_if_few(Requester::of(&request.session), WAITING_MAX).await else {
+                return Forwarded::Failed(ErrorCode::RequestTimedOut);
+            };
+            self.active.forward(request).await
+        };
+        let forwarded = tokio::time::timeout(FORWARD_TIME, forwarded).await;
+        forwarded.unwrap_or(Forwarded::Failed(ErrorCode::RequestTimedOut))
     }
 
     /// The connection to the controller.
@@ -138,8 +171,10 @@ impl Remote {
         let mut request = CreateTopicsRequest::default();
         request.topics = topics;
         request.timeout_ms = timeout_ms;
-        let active = self.active.clone();
+        let (active, turns) = (self.active.clone(), self.permitted.clone());
+        let requester = client.as_ref().map_or(Requester::Broker, |creator| Requester::of(&creator.session));
         tokio::spawn(async move {
+            let _turn = turns.take(requester).await;
             let answer = match client {
                 None => active.create_topics(request).await,
                 Some(creator) => creator.create(&*active, &request).await,

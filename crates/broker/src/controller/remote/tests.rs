@@ -17,6 +17,8 @@ struct Fake {
     /// Highest version of each API; none while no controller is known.
     version: Option<i16>,
     asked: Mutex<Vec<Vec<String>>>,
+    /// The next forwarded requests wait for these.
+    held: Mutex<VecDeque<oneshot::Receiver<()>>>,
     forwarded: Mutex<Vec<ClientRequest>>,
     answers: Mutex<VecDeque<oneshot::Receiver<Result<CreateTopicsResponse, ErrorCode>>>>,
 }
@@ -32,7 +34,13 @@ impl Fake {
 impl ActiveController for Fake {
     fn forward(&self, request: ClientRequest) -> Pending<'_, Forwarded> {
         self.forwarded.lock().push(request);
-        Box::pin(async { Forwarded::Failed(ErrorCode::RequestTimedOut) })
+        let held = self.held.lock().pop_front();
+        Box::pin(async {
+            if let Some(held) = held {
+                let _ = held.await;
+            }
+            Forwarded::Failed(ErrorCode::NotController)
+        })
     }
 
     fn create_topics(
@@ -61,7 +69,7 @@ fn topic(name: &str) -> CreatableTopic {
 
 /// Lets the tasks that were started come to where they wait.
 async fn settle() {
-    for _ in 0..8 {
+    for _ in 0..40 {
         yield_now().await;
     }
 }
@@ -107,6 +115,39 @@ async fn topics_beyond_the_most_under_creation_wait_until_clients_ask_again() {
     remote.begin_creation(vec![topic("late")], 1, None);
     settle().await;
     assert_eq!(fake.asked.lock()[2], ["late"]);
+}
+
+#[tokio::test]
+async fn many_requests_of_one_client_delay_another_by_one() {
+    let fake = Arc::new(Fake::default());
+    let (release, held): (Vec<_>, VecDeque<_>) = (0..400).map(|_| oneshot::channel()).unzip();
+    *fake.held.lock() = held;
+    let remote = Arc::new(Remote::new(fake.clone()));
+    let forward = |user: &'static str, is_permitted| {
+        let session = Session::new(user, Ipv4Addr::LOCALHOST.into());
+        let request = ClientRequest { frame: Bytes::new(), correlation_id: 7, session };
+        let remote = remote.clone();
+        tokio::spawn(async move { remote.forward(request, is_permitted).await })
+    };
+    let greedy: Vec<_> = (0..300).map(|_| forward("greedy", true)).collect();
+    let stranger: Vec<_> = (0..3).map(|_| forward("stranger", false)).collect();
+    settle().await;
+    let users =
+        || -> Vec<String> { fake.forwarded.lock().iter().map(|one| one.session.user().to_owned()).collect() };
+    assert_eq!(users(), ["greedy", "greedy", "greedy", "greedy", "stranger"]);
+    let refused = greedy.iter().filter(|task| task.is_finished()).count();
+    assert_eq!(refused, 300 - WAITING_MAX - 4, "too many wait");
+    let other = forward("other", true);
+    settle().await;
+    let mut release = release.into_iter();
+    release.next().unwrap().send(()).unwrap();
+    settle().await;
+    assert_eq!(users().last().map(String::as_str), Some("other"));
+    drop(release);
+    assert_eq!(other.await.unwrap(), Forwarded::Failed(ErrorCode::NotController));
+    for task in stranger {
+        task.await.unwrap();
+    }
 }
 
 #[tokio::test]
