@@ -151,6 +151,7 @@ impl GroupMachine {
             protocol_type: "consumer".to_owned(),
             protocols: vec![Protocol { name: "range".to_owned(), metadata: Bytes::from_static(b"\0\0") }],
             nonce: 7 << 64 | u128::from(self.ticket),
+            record_bytes_max: 1 << 20,
             visible: Visible::default(),
         });
     }

@@ -271,6 +271,7 @@ fn join(member_id: &str, metadata: &Bytes, nonce: u64) -> JoinRequest {
         protocol_type: "consumer".into(),
         protocols: vec![Protocol { name: "range".into(), metadata: metadata.clone() }],
         nonce: 7 << 64 | u128::from(nonce),
+        record_bytes_max: 1 << 20,
         visible: Visible::default(),
     }
 }

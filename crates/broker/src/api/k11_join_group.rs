@@ -5,6 +5,9 @@
 //! rebalance timeout. The rules are those of the classic group state machine. In a consumer group
 //! (KIP-848) the broker assigns, and the answer comes at once.
 //!
+//! A member whose protocols the group's record could not hold is refused with UNKNOWN_SERVER_ERROR,
+//! the error that Kafka returns when it cannot write the record.
+//!
 //! Not done: the reason of a join (version 8) is only logged.
 
 use levada_wire::messages::join_group_response::JoinGroupResponseMember;
@@ -13,6 +16,7 @@ use levada_wire::messages::{JoinGroupRequest, JoinGroupResponse};
 use crate::api::{Context, own, text};
 use crate::error_code::{ErrorCode, error_code};
 use crate::group::request::{JoinRequest, Protocol};
+use crate::replica::OFFSETS_TOPIC;
 use crate::security::acl::{Operation, ResourceType};
 
 pub(crate) async fn answer(context: &Context, request: JoinGroupRequest) -> JoinGroupResponse {
@@ -52,6 +56,13 @@ pub(crate) async fn answer(context: &Context, request: JoinGroupRequest) -> Join
     })
 }
 
+/// Largest record in the partition of the group's coordinator; 0 if it has none here.
+fn record_bytes_max(context: &Context, group_id: &str) -> usize {
+    let index = context.broker().coordinators().groups().partition_of(group_id);
+    let partition = index.and_then(|index| context.broker().replicas().partition(OFFSETS_TOPIC, index).ok());
+    partition.map_or(0, |partition| partition.config().max_message_bytes as usize)
+}
+
 fn join(context: &Context, request: JoinGroupRequest) -> JoinRequest {
     let version = context.version();
     let protocol = |offered: levada_wire::messages::join_group_request::JoinGroupRequestProtocol| Protocol {
@@ -60,6 +71,7 @@ fn join(context: &Context, request: JoinGroupRequest) -> JoinRequest {
     };
     JoinRequest {
         api_version: version,
+        record_bytes_max: record_bytes_max(context, request.group_id.as_str()),
         group_id: request.group_id.into_string(),
         member_id: request.member_id.into_string(),
         group_instance_id: request.group_instance_id.map(|id| id.into_string()),

@@ -53,6 +53,8 @@ pub struct JoinRequest {
     pub protocols: Vec<Protocol>,
     /// A new random value; as a UUID, it becomes part of the member id if one has to be made.
     pub nonce: u128,
+    /// Largest record of the coordinator's partition, in bytes.
+    pub record_bytes_max: usize,
     /// The topics that the member may describe: expressions of members of the new protocol select
     /// among them.
     pub visible: Visible,

@@ -8,7 +8,7 @@ use super::member::Member;
 use super::{ClassicGroup, State};
 use crate::group::error::GroupError;
 use crate::group::event::{Outcome, Ticket};
-use crate::group::request::{JoinOutcome, JoinRequest};
+use crate::group::request::{JoinOutcome, JoinRequest, Protocol};
 use crate::group::timers::Alarm;
 use crate::group::turn::{Continuation, PendingWrite, Returned, StepContext};
 
@@ -16,6 +16,18 @@ use crate::group::turn::{Continuation, PendingWrite, Returned, StepContext};
 const REQUIRES_MEMBER_ID: i16 = 4;
 /// The first version in which a returning static leader can skip the assignment (KIP-814).
 const CAN_SKIP_ASSIGNMENT: i16 = 9;
+
+/// Protocols that the members of a group offer on average, at most, if its record is as large as
+/// can be.
+const OFFERS_MAX: usize = 4;
+
+/// Memory of a protocol besides its texts.
+const PROTOCOL_BYTES: usize = 64;
+
+/// Memory of the protocols that a member offers.
+fn offered_bytes(protocols: &[Protocol]) -> usize {
+    protocols.iter().map(|one| one.name.len() + one.metadata.len() + PROTOCOL_BYTES).sum()
+}
 
 impl ClassicGroup {
     /// A member joins the next generation.
@@ -35,6 +47,9 @@ impl ClassicGroup {
         }
         if !self.supports(&request.protocol_type, &request.protocols) {
             return refuse(turn, &request.member_id, GroupError::InconsistentGroupProtocol);
+        }
+        if !self.can_store(&request) {
+            return refuse(turn, &request.member_id, GroupError::UnknownServerError);
         }
         if request.member_id.is_empty() {
             return self.join_new(turn, ticket, request);
@@ -64,6 +79,16 @@ impl ClassicGroup {
             }
             State::CompletingRebalance | State::Stable => member.is_some() || self.members.len() < max_size,
         }
+    }
+
+    /// True if the group's record could have room for the protocols of the member and of the
+    /// others. The record has one protocol of each member, but memory has all that they offer, for
+    /// as long as their sessions last.
+    fn can_store(&self, request: &JoinRequest) -> bool {
+        let others = self.members.iter().filter(|(id, _)| **id != request.member_id);
+        let others: usize = others.map(|(_, member)| offered_bytes(&member.protocols)).sum();
+        let own = offered_bytes(&request.protocols);
+        own <= request.record_bytes_max && others + own <= OFFERS_MAX * request.record_bytes_max
     }
 
     fn join_new(

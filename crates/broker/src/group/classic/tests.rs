@@ -54,6 +54,31 @@ fn a_join_is_refused_for_what_is_wrong_with_it() {
 }
 
 #[test]
+fn members_whose_protocols_no_record_could_hold_are_refused() {
+    let mut rig = Rig::new(config());
+    let mut join = |bytes: usize, member_id: &str| {
+        let mut request = JoinRequest { api_version: 3, ..rig.join(member_id) };
+        request.protocols.truncate(1);
+        request.protocols[0].metadata = vec![7; bytes].into();
+        let ticket = rig.send(request);
+        rig.answer::<JoinRequest>(ticket).map(|outcome| (outcome.error, outcome.member_id))
+    };
+    let refused = Some((Some(GroupError::UnknownServerError), String::new()));
+    assert_eq!(join(1 << 20, ""), refused, "more than one record");
+    let (error, first) = join(900 << 10, "").expect("a generation");
+    assert_eq!(error, None);
+    for _ in 0..3 {
+        assert_eq!(join(900 << 10, ""), None, "it waits for the first member");
+    }
+    assert_eq!(join(900 << 10, ""), refused, "more than the group can have");
+    assert_eq!(
+        join(500 << 10, &first).map(|(error, _)| error),
+        Some(None),
+        "it takes the place of its former one"
+    );
+}
+
+#[test]
 fn an_empty_group_takes_any_protocol_type_but_not_none() {
     for (kind, names, expected) in [
         ("connect", vec!["sessioned"], None),

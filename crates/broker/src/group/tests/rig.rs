@@ -240,6 +240,7 @@ impl Rig {
             protocol_type: "consumer".into(),
             protocols: protocols(&["range", "roundrobin"]),
             nonce: self.nonce(),
+            record_bytes_max: 1 << 20,
             visible: Visible::default(),
         }
     }

@@ -163,6 +163,7 @@ async fn join(rig: &Rig, group_id: &str) -> JoinOutcome {
         protocol_type: "consumer".to_owned(),
         protocols: vec![Protocol { name: "range".to_owned(), metadata: Bytes::new() }],
         nonce: 1,
+        record_bytes_max: 1 << 20,
         visible: Visible::default(),
     };
     rig.broker.coordinators().groups().ask(request).await
