@@ -43,7 +43,6 @@ use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::{Router, routing};
 use parking_lot::{Mutex, MutexGuard};
-use tokio::sync::Semaphore;
 
 use self::desk::{Caller, Desk};
 use self::laboratory::Laboratory;
@@ -54,11 +53,12 @@ use crate::config::{BrokerConfig, HostPort, Listener, Protocol};
 use crate::security::Session;
 use crate::shutdown::Stop;
 use crate::tls::client_auth;
+use crate::turns::Turns;
 
 /// Name of the console in the audit log, where clients have that of their listener.
 const LISTENER: &str = "CONSOLE";
 
-/// Pages that follow something at the same time.
+/// Pages that follow something at the same time; one user has half of them at most.
 const STREAMS_MAX: usize = 16;
 /// Logins that are checked at the same time.
 const LOGINS_AT_ONCE: usize = 2;
@@ -72,9 +72,9 @@ pub(super) struct Console {
     broker: Arc<Broker>,
     desk: Desk,
     sessions: Mutex<Sessions>,
-    streams: Arc<Semaphore>,
-    logins: Arc<Semaphore>,
-    reads: Arc<Semaphore>,
+    streams: Turns,
+    logins: Turns,
+    reads: Turns,
     laboratory: Mutex<Laboratory>,
     listener: Arc<Listener>,
     /// The address of the broker that answers name.
@@ -141,9 +141,9 @@ pub(crate) fn start(
         broker,
         desk,
         sessions: Mutex::default(),
-        streams: Arc::new(Semaphore::new(STREAMS_MAX)),
-        logins: Arc::new(Semaphore::new(LOGINS_AT_ONCE)),
-        reads: Arc::new(Semaphore::new(READS_AT_ONCE)),
+        streams: Turns::halved(STREAMS_MAX),
+        logins: Turns::of(LOGINS_AT_ONCE),
+        reads: Turns::of(READS_AT_ONCE),
         laboratory: Mutex::default(),
         listener: Arc::new(listener),
         local: kafka,

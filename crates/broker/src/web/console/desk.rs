@@ -7,6 +7,8 @@
 //!
 //! A request that has begun runs to its end, also if its page is closed: the audit log gets a
 //! change after the change is done. Only a request that waits for records ends with its page.
+//!
+//! Users take turns, and an answer that is held back for a quota has no turn.
 
 use std::io;
 use std::net::SocketAddr;
@@ -21,7 +23,7 @@ use levada_io::Piece;
 use levada_log::disk::{ReadFiles, RealDisk};
 use levada_wire::messages::RequestResponsePair;
 use levada_wire::{ApiKey, DecodeError, EncodeError, RequestHeader};
-use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::LocalSet;
 
 use crate::api::connection_info::ConnectionInfo;
@@ -31,15 +33,14 @@ use crate::broker::Broker;
 use crate::security::Session;
 use crate::shutdown::Stop;
 use crate::tasks::{RESTART_PAUSE, caught, guarded};
+use crate::turns::{Requester, Turn, Turns};
 
 /// Name of the console as a client, for quotas and logs.
 const CLIENT_ID: &str = "levada-console";
 
-/// Maximum number of requests that are answered at the same time; further requests wait.
+/// Maximum number of requests that are answered at the same time, one half for one user; further
+/// requests wait.
 const AT_ONCE: usize = 32;
-
-/// Requests that the thread has not picked up yet.
-const INBOX_REQUESTS: usize = 64;
 
 /// Most bytes of an answer, its records included.
 const ANSWER_BYTES_MAX: u64 = 16 << 20;
@@ -51,6 +52,7 @@ const MUTE_MAX: Duration = Duration::from_secs(30);
 #[derive(Clone)]
 pub(super) struct Desk {
     inbox: mpsc::Sender<Ask>,
+    turns: Turns,
 }
 
 /// A principal at an address, for whom requests are answered.
@@ -67,6 +69,7 @@ struct Ask {
     header: RequestHeader,
     body: BytesMut,
     caller: Caller,
+    turn: Turn,
     answer: oneshot::Sender<Result<Bytes, AskError>>,
 }
 
@@ -107,7 +110,7 @@ impl Desk {
     /// # Errors
     /// The thread or its runtime cannot be made.
     pub(super) fn start(broker: Arc<Broker>, stop: Stop) -> io::Result<(Self, JoinHandle<()>)> {
-        let (inbox, mut asks) = mpsc::channel(INBOX_REQUESTS);
+        let (inbox, mut asks) = mpsc::channel(AT_ONCE);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
         let thread = std::thread::Builder::new().name("console".to_owned()).spawn(move || {
             let requests = broker.stats().recorder();
@@ -117,7 +120,7 @@ impl Desk {
                 std::thread::sleep(RESTART_PAUSE);
             }
         })?;
-        Ok((Self { inbox }, thread))
+        Ok((Self { inbox, turns: Turns::halved(AT_ONCE) }, thread))
     }
 
     /// The answer to a request, in the newest version that the broker serves.
@@ -142,8 +145,9 @@ impl Desk {
         let frame = levada_wire::encode_request(1, Some(CLIENT_ID), version, request)?;
         let mut body = BytesMut::from(&frame[4..]);
         let header = RequestHeader::decode(&mut body)?;
+        let turn = self.turns.take(Requester::of(&caller.session)).await;
         let (answer, answered) = oneshot::channel();
-        let ask = Ask { header, body, caller: caller.clone(), answer };
+        let ask = Ask { header, body, caller: caller.clone(), turn, answer };
         self.inbox.send(ask).await.map_err(|_| AskError::Stopping)?;
         let frame = answered.await.map_err(|_| AskError::Stopping)??;
         let (_, response) = levada_wire::decode_response(frame, version)?;
@@ -154,9 +158,7 @@ impl Desk {
 async fn run(service: Rc<Service>, asks: &mut mpsc::Receiver<Ask>) {
     let stop = service.stop.clone();
     let mut stopped = std::pin::pin!(stop.signalled());
-    let turns = Arc::new(Semaphore::new(AT_ONCE));
     loop {
-        let turn = turns.clone().acquire_owned().await.expect("the semaphore is never closed");
         let ask = tokio::select! {
             ask = asks.recv() => ask,
             () = &mut stopped => return,
@@ -171,6 +173,7 @@ async fn run(service: Rc<Service>, asks: &mut mpsc::Receiver<Ask>) {
                 // The page was closed.
                 () = ask.answer.closed(), if waits => return,
             };
+            drop(ask.turn);
             let (answer, mute) = match answer.unwrap_or(Err(AskError::Panicked)) {
                 Ok((frame, mute)) => (Ok(frame), mute),
                 Err(error) => (Err(error), Duration::ZERO),
@@ -181,7 +184,6 @@ async fn run(service: Rc<Service>, asks: &mut mpsc::Receiver<Ask>) {
             }
             // The page may have been closed meanwhile.
             let _ = ask.answer.send(answer);
-            drop(turn);
         });
     }
 }

@@ -165,7 +165,7 @@ async fn page(console: &Console, visitor: &Visitor, fields: &Fields) -> Result<P
     let id = fields.raw("id");
     let group = console.group(visitor, id).await?;
     let mut committed = console.committed(visitor, id).await?;
-    let state = console.lags().await.remove(id);
+    let state = console.lags(visitor).await.remove(id);
     let history = console.broker.stats().lags().of(id);
     committed.sort_by_key(|one| (std::cmp::Reverse(one.lag()), one.place.clone()));
     let records: u64 = committed.iter().filter_map(Committed::lag).sum();

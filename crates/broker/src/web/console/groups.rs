@@ -15,7 +15,7 @@ use super::fields::Fields;
 use super::layout::{self, Page, Section, field, table};
 use super::visitor::{Visit, Visiting, Visitor};
 use super::{Console, format};
-use crate::blocking::off_shard;
+use crate::turns::Requester;
 use crate::web::{GroupState, Source};
 
 /// Groups on one page of the list.
@@ -41,14 +41,9 @@ impl Console {
     }
 
     /// Lag of all groups as `/metrics` shows it, by group. It adds a sample to the history of each.
-    pub(super) async fn lags(&self) -> BTreeMap<String, GroupState> {
-        let turn = self.reads.clone().acquire_owned().await.expect("the semaphore is never closed");
-        let broker = self.broker.clone();
-        let states = off_shard(move || {
-            let _turn = turn;
-            Source::groups(&*broker)
-        });
-        let states = states.await;
+    pub(super) async fn lags(&self, visitor: &Visitor) -> BTreeMap<String, GroupState> {
+        let (broker, requester) = (self.broker.clone(), Requester::of(&visitor.caller.session));
+        let states = self.reads.run(requester, move || Source::groups(&*broker)).await;
         states.groups.into_iter().map(|state| (state.group.clone(), state)).collect()
     }
 }
@@ -88,7 +83,7 @@ impl Row {
 async fn list_page(console: &Console, visitor: &Visitor, fields: &Fields) -> Result<Page, Failed> {
     let search = fields.text("search").to_lowercase();
     let listed = console.groups(visitor).await?;
-    let mut states = console.lags().await;
+    let mut states = console.lags(visitor).await;
     let named = listed.into_iter().filter(|one| one.group_id.to_lowercase().contains(&search));
     let mut rows: Vec<Row> =
         named.map(|listed| Row { state: states.remove(listed.group_id.as_str()), listed }).collect();

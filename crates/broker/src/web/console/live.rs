@@ -11,11 +11,12 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use hyper::body::Frame;
 use maud::{Markup, html};
-use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::sync::mpsc;
 
 use super::visitor::Visitor;
 use super::{Console, STREAMS_MAX};
 use crate::tasks::caught;
+use crate::turns::{Requester, Turn};
 
 /// Events that a page has not read yet; the feed waits for room.
 const EVENTS_MAX: usize = 4;
@@ -23,7 +24,7 @@ const EVENTS_MAX: usize = 4;
 /// The page's end of a stream.
 struct Events {
     inbox: mpsc::Receiver<Bytes>,
-    _place: OwnedSemaphorePermit,
+    _place: Turn,
 }
 
 impl hyper::body::Body for Events {
@@ -72,9 +73,10 @@ pub(super) fn stream<F>(console: &Arc<Console>, visitor: &Visitor, feed: impl Fn
 where
     F: Future<Output = ()> + Send + 'static,
 {
-    let Ok(place) = console.streams.clone().try_acquire_owned() else {
-        let text =
-            format!("{STREAMS_MAX} pages with a live connection are open, the maximum; close one of them\n");
+    let Some(place) = console.streams.try_take(Requester::of(&visitor.caller.session)) else {
+        let text = format!(
+            "{STREAMS_MAX} pages with a live connection are open, or half of them are yours, the maximum; close one of them\n"
+        );
         return (StatusCode::SERVICE_UNAVAILABLE, text).into_response();
     };
     let (events, inbox) = mpsc::channel(EVENTS_MAX);

@@ -16,7 +16,7 @@ use levada_wire::messages::{
     KafkaRequest, SaslAuthenticateRequest, SaslAuthenticateResponse, SaslHandshakeRequest,
 };
 use maud::{Markup, html};
-use tokio::sync::OwnedSemaphorePermit;
+use ring::hmac;
 
 use super::layout::{self, PROOF};
 use super::visitor::{cookie, cookie_name, fields, peer, proof_of, proves, unproved};
@@ -28,6 +28,7 @@ use crate::security::sasl::{
     AuthenticatedUser, Exchange, FrameContext, Mechanism, SaslConfig, SaslError, SaslOutcome,
 };
 use crate::security::{Session, nonce, process_secret, scram};
+use crate::turns::{Requester, Turn};
 
 /// Version of SaslAuthenticate and SaslHandshake in the console's exchange.
 const VERSION: i16 = 1;
@@ -35,10 +36,61 @@ const VERSION: i16 = 1;
 /// Longest name and password.
 const INPUT_BYTES_MAX: usize = 1024;
 
+/// Logins of one address that wait for their turn.
+const WAITING_MAX: usize = 8;
+
 /// A user who has shown the password, and the end of its session if the broker sets one.
 struct Entered {
     identity: AuthenticatedUser,
+    password: CheckedPassword,
     expires_ms: Option<i64>,
+}
+
+/// The password that a user has shown: its mechanism, and a keyed hash of what the broker had for it
+/// at the time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct CheckedPassword {
+    mechanism: Mechanism,
+    hash: Vec<u8>,
+}
+
+impl CheckedPassword {
+    /// The password that the broker has for a user; none if it has none for the mechanism.
+    fn of(broker: &Broker, user: &str, mechanism: Mechanism) -> Option<Self> {
+        let config = broker.config();
+        let mut offering = config.security.sasl.values().filter(|sasl| sasl.offers(mechanism));
+        let mut parts: Vec<Vec<u8>> = Vec::new();
+        match mechanism {
+            Mechanism::Plain => {
+                parts.extend(offering.filter_map(|sasl| sasl.passwords.get(user)).map(|text| text.clone().into_bytes()));
+            }
+            Mechanism::Scram(scram) => {
+                offering.next()?;
+                let image = broker.metadata().image();
+                let credential = image.credentials().find(user, scram.code())?;
+                parts.extend([credential.salt.clone(), credential.stored_key.clone()]);
+            }
+            Mechanism::OauthBearer => {}
+        }
+        let mut hash = hmac::Context::with_key(&hmac::Key::new(hmac::HMAC_SHA256, process_secret().as_bytes()));
+        for part in &parts {
+            hash.update(&part.len().to_be_bytes());
+            hash.update(part);
+        }
+        (!parts.is_empty()).then(|| Self { mechanism, hash: hash.sign().as_ref().to_vec() })
+    }
+
+    /// True if the user has the same password for the same mechanism.
+    pub(super) fn still_counts(&self, broker: &Broker, user: &str) -> bool {
+        Self::of(broker, user, self.mechanism).is_some_and(|now| now == *self)
+    }
+}
+
+#[cfg(test)]
+impl Default for CheckedPassword {
+    fn default() -> Self {
+        Self { mechanism: Mechanism::Plain, hash: Vec::new() }
+    }
 }
 
 /// The reason why a login failed; the page does not show it.
@@ -74,13 +126,16 @@ pub(super) async fn submit(State(console): State<Arc<Console>>, request: Request
         return failed(fields.text("next"), "Name and password have at most 1024 bytes each.");
     }
     // Guesses wait for each other, and each failed one for the delay of the wire.
-    let turn = console.logins.clone().acquire_owned().await.expect("the semaphore is never closed");
+    let turn = match console.logins.take_if_few(Requester::at(address), WAITING_MAX).await {
+        Ok(turn) => turn,
+        Err(error) => return (StatusCode::SERVICE_UNAVAILABLE, format!("{error}\n")).into_response(),
+    };
     // A client that disconnects makes no room for another guess before that.
     let entered = tokio::spawn(check(console.clone(), turn, (user, password), address)).await;
     match entered.unwrap_or_else(|failed| std::panic::resume_unwind(failed.into_panic())) {
-        Ok(Entered { identity, expires_ms }) => {
+        Ok(Entered { identity, password, expires_ms }) => {
             let life = expires_ms.map(|at| Duration::from_millis((at - now_ms()).max(0).unsigned_abs()));
-            let secret = console.sessions().open(&identity.user, life, Instant::now());
+            let secret = console.sessions().open((&identity.user, password), life, Instant::now());
             let set =
                 format!("{}={secret}; Path=/; HttpOnly; SameSite=Strict", cookie_name(request.headers()));
             with_cookie(layout::see_other(inside(fields.text("next"))), &set)
@@ -97,7 +152,7 @@ pub(super) async fn submit(State(console): State<Arc<Console>>, request: Request
 /// Checks a password and reports the outcome; waits for the delay of the wire after a failure.
 async fn check(
     console: Arc<Console>,
-    _turn: OwnedSemaphorePermit,
+    _turn: Turn,
     (user, password): (String, String),
     address: IpAddr,
 ) -> Result<Entered, Refused> {
@@ -170,10 +225,13 @@ fn form(next: &str, failed: Option<&str>) -> Markup {
     }
 }
 
-/// Shows the password to the broker's SASL code as a client would.
+/// Shows the password to the broker's SASL code as a client would. Takes as long for each user: the
+/// time would tell how a user logs in, and if there is one.
 fn authenticate(broker: &Broker, user: &str, password: &str) -> Result<Entered, Refused> {
-    let (config, mechanism) = chosen(broker, user).ok_or(Refused::NoPasswords)?;
     let image = broker.metadata().image();
+    let Chosen { config, mechanism, scrams } = chosen(broker, user).ok_or(Refused::NoPasswords)?;
+    // Before the password is checked: one that changes meanwhile ends the session.
+    let stored = CheckedPassword::of(broker, user, mechanism);
     let moment = FrameContext {
         now_ms: now_ms(),
         keys: &|source| broker.access().signing_keys().keys(source),
@@ -184,28 +242,49 @@ fn authenticate(broker: &Broker, user: &str, password: &str) -> Result<Entered, 
         },
     };
     let mut talk = Talk { exchange: Exchange::new(config, nonce()), moment };
-    talk.enter(mechanism, user, password).map_err(Refused::Sasl)
+    let outcome = talk.enter(mechanism, user, password);
+    for scram in scrams.into_iter().filter(|scram| Mechanism::Scram(*scram) != mechanism) {
+        scram.salted_password(password, user.as_bytes(), scram::ITERATIONS_MIN.unsigned_abs());
+    }
+    let (identity, expires_ms) = outcome.map_err(Refused::Sasl)?;
+    let password = stored.ok_or(Refused::Sasl(scram::ScramError::Over.into()))?;
+    Ok(Entered { identity, password, expires_ms })
+}
+
+/// The mechanism for a user.
+struct Chosen {
+    config: Arc<SaslConfig>,
+    mechanism: Mechanism,
+    /// The mechanisms with a slow hash that any listener offers, each once.
+    scrams: Vec<scram::ScramMechanism>,
 }
 
 /// The mechanism for a user: one that has the user, else the first with a password, which then
 /// refuses.
-fn chosen(broker: &Broker, user: &str) -> Option<(Arc<SaslConfig>, Mechanism)> {
+fn chosen(broker: &Broker, user: &str) -> Option<Chosen> {
     let image = broker.metadata().image();
-    let mut first = None;
+    let (mut known, mut first, mut scrams) = (None, None, Vec::new());
     for sasl in broker.config().security.sasl.values() {
         for offer in &sasl.offers {
-            let known = match offer.mechanism {
+            let has = match offer.mechanism {
                 Mechanism::Plain => sasl.passwords.contains_key(user),
-                Mechanism::Scram(scram) => image.credentials().find(user, scram.code()).is_some(),
+                Mechanism::Scram(scram) => {
+                    if !scrams.contains(&scram) {
+                        scrams.push(scram);
+                    }
+                    image.credentials().find(user, scram.code()).is_some()
+                }
                 Mechanism::OauthBearer => continue,
             };
-            if known {
-                return Some((sasl.clone(), offer.mechanism));
+            let offered = (sasl.clone(), offer.mechanism);
+            if has && known.is_none() {
+                known = Some(offered.clone());
             }
-            first.get_or_insert_with(|| (sasl.clone(), offer.mechanism));
+            first.get_or_insert(offered);
         }
     }
-    first
+    let (config, mechanism) = known.or(first)?;
+    Some(Chosen { config, mechanism, scrams })
 }
 
 /// Both ends of an exchange.
@@ -215,7 +294,13 @@ struct Talk<'a> {
 }
 
 impl Talk<'_> {
-    fn enter(&mut self, mechanism: Mechanism, user: &str, password: &str) -> Result<Entered, SaslError> {
+    /// The user, and the end of its session if the broker sets one.
+    fn enter(
+        &mut self,
+        mechanism: Mechanism,
+        user: &str,
+        password: &str,
+    ) -> Result<(AuthenticatedUser, Option<i64>), SaslError> {
         let mut handshake = SaslHandshakeRequest::default();
         handshake.mechanism = StrBytes::from(mechanism.name());
         self.send(&handshake)?;
@@ -224,7 +309,7 @@ impl Talk<'_> {
             _ => self.token(format!("\0{user}\0{password}").into_bytes())?,
         };
         match outcome {
-            SaslOutcome::Done { identity, expires_ms, .. } => Ok(Entered { identity, expires_ms }),
+            SaslOutcome::Done { identity, expires_ms, .. } => Ok((identity, expires_ms)),
             _ => Err(scram::ScramError::Over.into()),
         }
     }

@@ -129,7 +129,7 @@ impl Console {
             ));
         }
         let listed = self.groups(visitor).await.unwrap_or_default();
-        let states = self.lags().await;
+        let states = self.lags(visitor).await;
         let abandoned = |id: &str| {
             states.get(id).is_some_and(|one| one.members == 0 && one.lags.iter().any(|lag| lag.records > 0))
         };

@@ -14,7 +14,7 @@ use super::Console;
 use super::desk::Caller;
 use super::failure::{Failed, Needing as _, check};
 use super::format::{self, Shown};
-use crate::blocking::off_shard;
+use crate::turns::Requester;
 
 /// Most bytes of one answer, unless a single batch is larger.
 const ANSWER_BYTES: i32 = 1 << 20;
@@ -157,14 +157,9 @@ impl Console {
             })
             .needing("read", format!("--topic {}", wanted.topic))?;
         }
-        let turn = self.reads.clone().acquire_owned().await.expect("the semaphore is never closed");
         let mut reader = wanted.clone();
-        let (looked, reader) = off_shard(move || {
-            // Up to the end, also if the page is closed before.
-            let _turn = turn;
-            (reader.take_all(partitions, most), reader)
-        })
-        .await;
+        let read = move || (reader.take_all(partitions, most), reader);
+        let (looked, reader) = self.reads.run(Requester::of(&caller.session), read).await;
         *wanted = reader;
         Ok(looked)
     }

@@ -20,9 +20,9 @@ use super::fields::Fields;
 use super::layout::{self, Page, Section, choice, field, notice, proof, table};
 use super::topics::confirmed;
 use super::visitor::{Visit, Visiting, Visitor};
-use crate::blocking::off_shard;
 use crate::security::nonce;
 use crate::security::scram::{ITERATIONS_MIN, ScramMechanism};
+use crate::turns::Requester;
 
 /// Users that the page shows.
 const USERS_MAX: usize = 500;
@@ -137,12 +137,8 @@ async fn set_password(console: &Console, visitor: &Visitor, fields: &Fields) -> 
     (upsertion.mechanism, upsertion.iterations) = (mechanism.code(), ITERATIONS_MIN);
     upsertion.salt = Bytes::from(salt.clone());
     // Hashing takes milliseconds; logins wait their turn in the same way.
-    let turn = console.logins.clone().acquire_owned().await.expect("the semaphore is never closed");
-    let salted = off_shard(move || {
-        let _turn = turn;
-        mechanism.salted_password(&password, salt.as_bytes(), ITERATIONS_MIN.unsigned_abs())
-    })
-    .await;
+    let hash = move || mechanism.salted_password(&password, salt.as_bytes(), ITERATIONS_MIN.unsigned_abs());
+    let salted = console.logins.run(Requester::of(&visitor.caller.session), hash).await;
     upsertion.salted_password = Bytes::from(salted);
     let mut request = AlterUserScramCredentialsRequest::default();
     request.upsertions = vec![upsertion];

@@ -24,12 +24,15 @@ use ring::hmac;
 use super::desk::Caller;
 use super::fields::Fields;
 use super::layout::{self, PROOF};
+use super::login::CheckedPassword;
 use super::{Console, format};
 use crate::security::{Session, nonce, process_secret};
 use crate::web::Peer;
 
-/// Maximum number of open sessions; a further login ends the session that would expire first.
+/// Maximum number of open sessions, in all and of one user; a further login ends the session that
+/// would expire first, of the user or of the one with most.
 const SESSIONS_MAX: usize = 256;
+const SESSIONS_OF_USER_MAX: usize = 32;
 /// Header of automatic requests of a page: they do not extend an idle session.
 const REFRESH: &str = "x-levada-refresh";
 /// Maximum lifetime of a session, and its lifetime without a page request.
@@ -61,33 +64,51 @@ pub(super) struct Sessions(HashMap<String, Open>);
 
 struct Open {
     user: String,
+    password: CheckedPassword,
     expires: Instant,
     used: Instant,
 }
 
 impl Sessions {
     /// Opens a session of this user, with a maximum lifetime; returns its secret.
-    pub(super) fn open(&mut self, user: &str, life: Option<Duration>, now: Instant) -> String {
+    pub(super) fn open(
+        &mut self,
+        (user, password): (&str, CheckedPassword),
+        life: Option<Duration>,
+        now: Instant,
+    ) -> String {
         self.0.retain(|_, open| open.is_alive(now));
-        if self.0.len() >= SESSIONS_MAX
-            && let Some(first) =
-                self.0.iter().min_by_key(|(_, open)| open.expires).map(|(secret, _)| secret.clone())
-        {
-            self.0.remove(&first);
-        }
+        self.make_room(user);
         let secret = nonce();
         let expires = now + life.unwrap_or(SESSION_TIME).min(SESSION_TIME);
-        self.0.insert(secret.clone(), Open { user: user.to_owned(), expires, used: now });
+        self.0.insert(secret.clone(), Open { user: user.to_owned(), password, expires, used: now });
         secret
     }
 
-    /// The user of a session. `uses` is true if the request extends an idle session.
-    fn user(&mut self, secret: &str, now: Instant, uses: bool) -> Option<String> {
+    /// Ends a session if a further one of this user is one too many.
+    fn make_room(&mut self, user: &str) {
+        let mut counts: HashMap<&str, usize> = HashMap::new();
+        self.0.values().for_each(|open| *counts.entry(&open.user).or_default() += 1);
+        let crowded = if counts.get(user).is_some_and(|own| *own >= SESSIONS_OF_USER_MAX) {
+            Some(user)
+        } else if self.0.len() >= SESSIONS_MAX {
+            counts.into_iter().max_by_key(|(_, count)| *count).map(|(user, _)| user)
+        } else {
+            None
+        };
+        let of_crowded = self.0.iter().filter(|(_, open)| Some(&*open.user) == crowded);
+        let first = of_crowded.min_by_key(|(_, open)| open.expires).map(|(secret, _)| secret.clone());
+        first.map(|secret| self.0.remove(&secret));
+    }
+
+    /// The user of a session, and the password that has opened it. `uses` is true if the request
+    /// extends an idle session.
+    fn user(&mut self, secret: &str, now: Instant, uses: bool) -> Option<(String, CheckedPassword)> {
         let open = self.0.get_mut(secret).filter(|open| open.is_alive(now))?;
         if uses {
             open.used = now;
         }
-        Some(open.user.clone())
+        Some((open.user.clone(), open.password.clone()))
     }
 
     pub(super) fn close(&mut self, secret: &str) {
@@ -252,9 +273,20 @@ impl Console {
     /// idle session.
     pub(super) fn admits(&self, visitor: &Visitor) -> bool {
         match &visitor.session {
-            Some(secret) => self.sessions().user(secret, Instant::now(), false).is_some(),
+            Some(secret) => self.user(secret, false).is_some(),
             None => !self.asks_for_login(),
         }
+    }
+
+    /// The user of a session. The session ends here if the password that has opened it no longer
+    /// counts.
+    fn user(&self, secret: &str, uses: bool) -> Option<String> {
+        let (user, password) = self.sessions().user(secret, Instant::now(), uses)?;
+        if !password.still_counts(&self.broker, &user) {
+            self.sessions().close(secret);
+            return None;
+        }
+        Some(user)
     }
 }
 
@@ -264,7 +296,7 @@ fn visitor(console: &Console, headers: &HeaderMap, peer: SocketAddr, uses: bool)
         return Some(Visitor { caller, proof: proof_of("anonymous"), session: None });
     }
     let secret = cookie(headers)?;
-    let user = console.sessions().user(&secret, Instant::now(), uses)?;
+    let user = console.user(&secret, uses)?;
     let caller = console.caller(Session::new(&user, peer.ip()), peer);
     Some(Visitor { caller, proof: proof_of(&secret), session: Some(secret.into()) })
 }

@@ -44,37 +44,57 @@ fn requests_of_other_sites_are_refused() {
     ]));
 }
 
+/// A password that no broker has.
+fn password() -> CheckedPassword {
+    CheckedPassword::default()
+}
+
+fn user(sessions: &mut Sessions, secret: &str, now: Instant) -> Option<String> {
+    sessions.user(secret, now, true).map(|(user, _)| user)
+}
+
 #[test]
 fn a_session_ends_by_age_by_idleness_and_at_the_logout() {
     let mut sessions = Sessions::default();
     let start = Instant::now();
     let at = |minutes: u64| start + Duration::from_secs(60 * minutes);
-    let secret = sessions.open("alice", None, start);
+    let secret = sessions.open(("alice", password()), None, start);
     for minute in (0..12 * 60).step_by(50) {
-        assert_eq!(sessions.user(&secret, at(minute), true).as_deref(), Some("alice"), "minute {minute}");
+        assert_eq!(user(&mut sessions, &secret, at(minute)).as_deref(), Some("alice"), "minute {minute}");
     }
     assert_eq!(sessions.user(&secret, at(12 * 60), true), None, "too old");
-    let idle = sessions.open("bob", None, start);
+    let idle = sessions.open(("bob", password()), None, start);
     assert!(sessions.user(&idle, at(40), false).is_some(), "a stream does not keep it alive");
     assert_eq!(sessions.user(&idle, at(61), true), None);
-    let short = sessions.open("carol", Some(Duration::from_secs(90)), start);
+    let short = sessions.open(("carol", password()), Some(Duration::from_secs(90)), start);
     assert!(sessions.user(&short, at(1), true).is_some());
     assert_eq!(sessions.user(&short, at(2), true), None, "no longer than its credential");
-    let closed = sessions.open("dave", None, start);
+    let closed = sessions.open(("dave", password()), None, start);
     sessions.close(&closed);
     assert_eq!(sessions.user(&closed, start, true), None);
     assert_eq!(sessions.user("", start, true), None);
 }
 
 #[test]
-fn only_so_many_sessions_are_open() {
+fn only_so_many_sessions_are_open_and_a_user_ends_none_of_another() {
     let mut sessions = Sessions::default();
     let start = Instant::now();
-    let first = sessions.open("first", Some(Duration::from_secs(60)), start);
-    let others: Vec<_> = (0..SESSIONS_MAX).map(|_| sessions.open("other", None, start)).collect();
+    let soon = Some(Duration::from_secs(60));
+    let first = sessions.open(("admin", password()), soon, start);
+    let oldest = sessions.open(("eve", password()), soon, start);
+    for _ in 0..SESSIONS_MAX {
+        sessions.open(("eve", password()), None, start);
+    }
+    assert_eq!(sessions.0.len(), 1 + SESSIONS_OF_USER_MAX);
+    assert_eq!(user(&mut sessions, &oldest, start), None, "the one that expires first made room");
+    assert!(user(&mut sessions, &first, start).is_some());
+    for number in 0..SESSIONS_MAX {
+        sessions.open((&format!("user-{number}"), password()), None, start);
+    }
     assert_eq!(sessions.0.len(), SESSIONS_MAX);
-    assert_eq!(sessions.user(&first, start, true), None, "the one that expires first made room");
-    assert!(others.iter().all(|secret| sessions.user(secret, start, true).is_some()));
+    assert!(user(&mut sessions, &first, start).is_some(), "a user with many makes room");
+    let of_eve = sessions.0.values().filter(|open| open.user == "eve").count();
+    assert_eq!(of_eve, 1);
 }
 
 #[test]
