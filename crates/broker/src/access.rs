@@ -2,6 +2,8 @@
 //! of the audit log, the keys that verify tokens, and delegation tokens. [`crate::security`] has
 //! the state machines and values behind it.
 
+use std::fmt::Display;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use crate::config::LiveConfig;
@@ -38,6 +40,27 @@ impl Access {
     /// The audit log.
     pub(crate) fn audit(&self) -> &AuditPace {
         &self.audit
+    }
+
+    /// Writes an authentication that failed to the audit log, at a pace.
+    pub(crate) fn audit_refusal(
+        &self,
+        user: Option<&str>,
+        address: IpAddr,
+        listener: &str,
+        reason: &dyn Display,
+    ) {
+        match user.filter(|user| self.has_user(user)) {
+            Some(user) => self.audit.refused_user(user, address, listener, reason),
+            None => self.audit.refused(user, address, listener, reason),
+        }
+    }
+
+    /// True if a user has a password on this broker.
+    fn has_user(&self, user: &str) -> bool {
+        let config = self.config.load();
+        config.security.sasl.values().any(|sasl| sasl.passwords.contains_key(user))
+            || self.metadata.image().credentials().of(user).is_some()
     }
 
     /// The keys that tokens are signed with.

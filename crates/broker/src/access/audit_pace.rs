@@ -41,10 +41,20 @@ impl AuditPace {
         }
     }
 
-    /// A client was turned away.
+    /// A client was turned away that has named no user of this broker.
     pub(crate) fn refused(&self, user: Option<&str>, address: IpAddr, listener: &str, reason: &dyn Display) {
         if self.admits("authentication", None, &address.to_canonical().to_string()) {
             audit::refused(user, address, listener, reason);
+        }
+    }
+
+    /// A client was turned away that has named a user of this broker: however many addresses others
+    /// have, refusals of this user are written at the user's own pace.
+    pub(super) fn refused_user(&self, user: &str, address: IpAddr, listener: &str, reason: &dyn Display) {
+        let host = AuditOrigin::new("authentication", None, &address.to_canonical().to_string());
+        let user_origin = AuditOrigin::of_user("authentication", Session::new(user, address).principal());
+        if audit::is_on() && self.0.lock().admit_either((host, user_origin), Instant::now()) {
+            audit::refused(Some(user), address, listener, reason);
         }
     }
 

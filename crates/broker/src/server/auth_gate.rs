@@ -203,7 +203,7 @@ impl AuthGate {
             }
             SaslOutcome::Refused { reply, error } => {
                 broker.stats().authentication(listener, mechanism, "failure");
-                broker.access().audit().refused(error.user(), address, listener, &error);
+                broker.access().audit_refusal(error.user(), address, listener, &error);
                 let after = broker.config().security.failed_delay;
                 AuthStep::Closed { answer: reply, after, error: error.into() }
             }

@@ -28,6 +28,11 @@ impl AuditOrigin {
     /// Maximum length of the stored part of a principal, bytes.
     const PRINCIPAL_BYTES_MAX: usize = 256;
 
+    /// A user whose password or proof clients show, from any address.
+    pub(crate) fn of_user(event: &'static str, principal: &str) -> Self {
+        Self { host: None, ..Self::new(event, Some(principal), "") }
+    }
+
     pub(crate) fn new(event: &'static str, principal: Option<&str>, host: &str) -> Self {
         let cut = |name: &str| {
             let ends = name.char_indices().map(|(at, one)| at + one.len_utf8());
@@ -49,23 +54,55 @@ struct Pace {
     left_out: u64,
 }
 
+impl Pace {
+    fn begun(now: Instant) -> Self {
+        Self { until: now, left_out: 0 }
+    }
+
+    /// True if an entry may be written now.
+    fn admits(&mut self, now: Instant) -> bool {
+        let until = self.until.max(now);
+        let is_free = until.duration_since(now) <= EVERY * (BURST - 1);
+        if is_free {
+            self.until = until + EVERY;
+        }
+        is_free
+    }
+}
+
 impl Repeats {
     /// True if an entry is to be written; otherwise it is counted.
     pub(crate) fn admit(&mut self, origin: AuditOrigin, now: Instant) -> bool {
+        let pace = self.pace(origin, now);
+        let is_admitted = pace.admits(now);
+        pace.left_out += u64::from(!is_admitted);
+        is_admitted
+    }
+
+    /// The same for an entry that has two origins: it is written if one of them permits it, else
+    /// counted for the second. The second has a pace of its own however many origins there are.
+    pub(crate) fn admit_either(&mut self, (first, second): (AuditOrigin, AuditOrigin), now: Instant) -> bool {
+        if self.pace(first, now).admits(now) {
+            return true;
+        }
+        let pace = self.0.entry(second).or_insert(Pace::begun(now));
+        let is_admitted = pace.admits(now);
+        pace.left_out += u64::from(!is_admitted);
+        is_admitted
+    }
+
+    /// The pace of an origin, which shares one with others while too many are counted.
+    fn pace(&mut self, origin: AuditOrigin, now: Instant) -> &mut Pace {
         let is_new = !self.0.contains_key(&origin);
+        if is_new && self.0.len() >= ORIGINS_MAX {
+            self.0.retain(|_, pace| pace.until > now || pace.left_out > 0);
+        }
         let origin = if is_new && self.0.len() >= ORIGINS_MAX {
             AuditOrigin { principal: None, host: None, ..origin }
         } else {
             origin
         };
-        let pace = self.0.entry(origin).or_insert(Pace { until: now, left_out: 0 });
-        let until = pace.until.max(now);
-        if until.duration_since(now) > EVERY * (BURST - 1) {
-            pace.left_out += 1;
-            return false;
-        }
-        pace.until = until + EVERY;
-        true
+        self.0.entry(origin).or_insert(Pace::begun(now))
     }
 
     /// The origins with omitted entries since the last call, and their numbers. Origins without

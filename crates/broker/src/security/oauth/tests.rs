@@ -172,6 +172,11 @@ fn a_refused_token_is_told_in_two_rounds() {
     assert_eq!((&*told.challenge, told.user), (INVALID_TOKEN.as_bytes(), None));
     assert_eq!(step(&mut server, "\x01").unwrap_err(), OauthError::Token(JwtError::Expired));
 
+    // A client that sends another token gets no second guess.
+    let mut server = OauthServer::default();
+    assert_eq!(step(&mut server, &initial(&late)).unwrap().user, None);
+    assert_eq!(step(&mut server, &initial(&fine)).unwrap_err(), OauthError::Token(JwtError::Expired));
+
     let act = format!("n,a=bob,\x01auth=bearer {fine}\x01traceId=1\x01\x01");
     let other = OauthError::OtherIdentity { user: "alice".to_owned(), asked: "bob".to_owned() };
     assert_eq!(step(&mut OauthServer::default(), &act).unwrap_err(), other);

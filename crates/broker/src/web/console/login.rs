@@ -46,8 +46,8 @@ struct Entered {
     expires_ms: Option<i64>,
 }
 
-/// The password that a user has shown: its mechanism, and a keyed hash of what the broker had for it
-/// at the time.
+/// The password that a user has shown: its mechanism, and a keyed hash of what the broker had for
+/// it at the time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct CheckedPassword {
     mechanism: Mechanism,
@@ -58,11 +58,16 @@ impl CheckedPassword {
     /// The password that the broker has for a user; none if it has none for the mechanism.
     fn of(broker: &Broker, user: &str, mechanism: Mechanism) -> Option<Self> {
         let config = broker.config();
-        let mut offering = config.security.sasl.values().filter(|sasl| sasl.offers(mechanism));
+        let offers = |sasl: &&Arc<SaslConfig>| sasl.offers.iter().any(|offer| offer.mechanism == mechanism);
+        let mut offering = config.security.sasl.values().filter(offers);
         let mut parts: Vec<Vec<u8>> = Vec::new();
         match mechanism {
             Mechanism::Plain => {
-                parts.extend(offering.filter_map(|sasl| sasl.passwords.get(user)).map(|text| text.clone().into_bytes()));
+                parts.extend(
+                    offering
+                        .filter_map(|sasl| sasl.passwords.get(user))
+                        .map(|text| text.clone().into_bytes()),
+                );
             }
             Mechanism::Scram(scram) => {
                 offering.next()?;
@@ -72,7 +77,8 @@ impl CheckedPassword {
             }
             Mechanism::OauthBearer => {}
         }
-        let mut hash = hmac::Context::with_key(&hmac::Key::new(hmac::HMAC_SHA256, process_secret().as_bytes()));
+        let mut hash =
+            hmac::Context::with_key(&hmac::Key::new(hmac::HMAC_SHA256, process_secret().as_bytes()));
         for part in &parts {
             hash.update(&part.len().to_be_bytes());
             hash.update(part);
@@ -168,7 +174,7 @@ async fn check(
         }
         Err(Refused::Sasl(error)) => {
             broker.stats().authentication(LISTENER, "PASSWORD", "failure");
-            broker.access().audit().refused(Some(&user), address, LISTENER, error);
+            broker.access().audit_refusal(Some(&user), address, LISTENER, error);
             let delay = broker.config().security.failed_delay;
             tokio::time::sleep(delay).await;
         }

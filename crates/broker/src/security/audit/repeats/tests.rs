@@ -37,6 +37,24 @@ fn very_many_origins_are_one() {
 }
 
 #[test]
+fn refused_logins_from_very_many_addresses_do_not_hide_those_of_another_user() {
+    let (mut repeats, start) = (Repeats::default(), Instant::now());
+    let login = |host: String, user: &str| (origin(&host), AuditOrigin::of_user("authentication", user));
+    for at in 0..ORIGINS_MAX + 5_000 {
+        repeats.admit_either(login(format!("host-{at}"), "User:alice"), start);
+    }
+    let written = (0..500).filter(|_| repeats.admit_either(login("new".to_owned(), "User:admin"), start));
+    assert_eq!(written.count(), 100);
+    let left_out = repeats.left_out(start);
+    let of_admin = left_out.iter().find(|(origin, _)| origin.principal.as_deref() == Some("User:admin"));
+    assert_eq!(of_admin.map(|(_, count)| *count), Some(400));
+    // Origins without recent entries make room before the next one is counted together with others.
+    let later = start + EVERY * 200;
+    let written = (0..150).filter(|_| repeats.admit(origin("another"), later)).count();
+    assert_eq!((written, repeats.left_out(later)), (100, vec![(origin("another"), 50)]));
+}
+
+#[test]
 fn a_principal_is_remembered_in_part() {
     let cut = AuditOrigin::new("authorization", Some(&"ü".repeat(10_000)), "::1").principal.unwrap();
     assert_eq!(cut.len(), 256);
