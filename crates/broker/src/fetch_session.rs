@@ -12,6 +12,7 @@ use levada_wire::fetch::FetchPartition;
 use parking_lot::Mutex;
 
 use crate::error_code::ErrorCode;
+use crate::turns::Requester;
 
 /// The epoch of a request that opens a session.
 const INITIAL_EPOCH: i32 = 0;
@@ -27,6 +28,10 @@ const IDLE_MS: i64 = 600_000;
 /// Most memory that all sessions together take. A client may name any number of partitions that do
 /// not exist, with names of any length: the slots alone would let a few requests fill the memory.
 const BYTES_MAX: usize = 64 << 20;
+
+/// Partitions of a session at most that the client may not read, or that do not exist. Each is in
+/// every answer, with its error, although no request names it.
+pub(crate) const REFUSED_MAX: usize = 16;
 
 /// Memory of a partition without its topic's name. The name is counted with each partition,
 /// although the partitions of a request share it.
@@ -215,6 +220,7 @@ pub(crate) struct Sessions {
 
 #[derive(Debug)]
 struct StoredSession {
+    owner: Requester,
     session: Arc<Mutex<FetchSession>>,
     created_ms: i64,
     used_ms: i64,
@@ -284,10 +290,11 @@ impl Sessions {
         Ok(SessionPlan::Continue(Continued { session: shared, session_id: asked.session_id, epoch, wanted }))
     }
 
-    /// Opens a session; 0 if there is no room, which clients accept. `random_id` returns positive
-    /// numbers.
+    /// Opens a session for a client; 0 if there is no room, which clients accept. A client with
+    /// less than others takes room from those with most. `random_id` returns positive numbers.
     pub(crate) fn open(
         &mut self,
+        owner: &Requester,
         session: FetchSession,
         mut random_id: impl FnMut() -> i32,
         now_ms: i64,
@@ -297,7 +304,7 @@ impl Sessions {
             return 0;
         }
         while self.sessions.len() >= self.slots || self.bytes + size.bytes > self.bytes_max {
-            if !self.evict(size.partitions, now_ms) {
+            if !self.evict(size.partitions, now_ms) && !self.evict_of_largest(owner, size) {
                 return 0;
             }
         }
@@ -308,7 +315,13 @@ impl Sessions {
         let session = Arc::new(Mutex::new(session));
         self.sessions.insert(
             id,
-            StoredSession { session, created_ms: now_ms, used_ms: now_ms, size: Size::default() },
+            StoredSession {
+                owner: owner.clone(),
+                session,
+                created_ms: now_ms,
+                used_ms: now_ms,
+                size: Size::default(),
+            },
         );
         self.touch(id, size, now_ms);
         id
@@ -352,7 +365,28 @@ impl Sessions {
         }
     }
 
-    fn remove(&mut self, id: i32) {
+    /// Makes room for a session of this client: removes the least recently used session of the
+    /// client with most, if that client has more than this one would have.
+    fn evict_of_largest(&mut self, owner: &Requester, new: Size) -> bool {
+        // Of what has no room.
+        let by_slots = self.sessions.len() >= self.slots;
+        let amount = |size: &Size| if by_slots { 1 } else { size.bytes };
+        let mut amounts: HashMap<&Requester, usize> = HashMap::new();
+        for stored in self.sessions.values() {
+            *amounts.entry(&stored.owner).or_default() += amount(&stored.size);
+        }
+        let own = amounts.get(owner).copied().unwrap_or(0) + amount(&new);
+        let largest =
+            amounts.into_iter().filter(|(_, amount)| *amount > own).max_by_key(|(_, amount)| *amount);
+        let Some((largest, _)) = largest else { return false };
+        let is_theirs = |id: &i32| self.sessions.get(id).is_some_and(|stored| stored.owner == *largest);
+        let Some(id) = self.idle.iter().map(|(_, id)| *id).find(is_theirs) else { return false };
+        self.remove(id);
+        true
+    }
+
+    /// Ends a session, if there is one.
+    pub(crate) fn remove(&mut self, id: i32) {
         if let Some(entry) = self.sessions.remove(&id) {
             assert!(self.bytes >= entry.size.bytes, "{} bytes of {}", entry.size.bytes, self.bytes);
             self.bytes -= entry.size.bytes;

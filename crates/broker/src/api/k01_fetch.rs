@@ -118,7 +118,7 @@ pub(crate) async fn answer(context: &Context, body: BytesMut) -> Result<Reply, R
                 if !is_follower {
                     count_traffic(&targets, &response);
                 }
-                session::finish(context, after, &mut response);
+                session::finish(context, (after, is_follower), &mut response);
             }
         }
         Err(error) => response.error_code = error.code(),

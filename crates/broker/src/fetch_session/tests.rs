@@ -23,8 +23,16 @@ fn wanted(index: i32, fetch_offset: i64) -> (PartitionKey, FetchPartition) {
 const QUIET: PartitionState =
     PartitionState { high_watermark: 10, log_start: 0, has_records: false, urgent: false, failed: false };
 
+fn user(name: &str) -> Requester {
+    Requester::User(name.into())
+}
+
 /// Opens a session for partitions 0 up to `count`, as the first answer said nothing new.
 fn open(sessions: &mut Sessions, count: i32, now_ms: i64) -> i32 {
+    open_for(&user("anybody"), sessions, count, now_ms)
+}
+
+fn open_for(owner: &Requester, sessions: &mut Sessions, count: i32, now_ms: i64) -> i32 {
     let told = (0..count).map(|index| {
         let (key, wanted) = wanted(index, 10);
         (key, wanted, QUIET)
@@ -34,7 +42,7 @@ fn open(sessions: &mut Sessions, count: i32, now_ms: i64) -> i32 {
         next += 1;
         next
     };
-    sessions.open(FetchSession::of(false, told.collect()), next_id, now_ms)
+    sessions.open(owner, FetchSession::of(false, told.collect()), next_id, now_ms)
 }
 
 fn go_on(
@@ -150,7 +158,7 @@ fn a_full_cache_gives_the_idle_and_the_small_away() {
     // Idle for long: gone for anything new.
     assert_ne!(open(&mut sessions, 1, 2 * EVICTION_MS + 2), 0);
     assert_eq!(sessions.sessions.len(), 2);
-    assert_eq!(Sessions::new(0).open(FetchSession::of(false, Vec::new()), || 7, 0), 0);
+    assert_eq!(Sessions::new(0).open(&user("anybody"), FetchSession::of(false, Vec::new()), || 7, 0), 0);
 }
 
 #[test]
@@ -178,6 +186,27 @@ fn sessions_remember_so_many_partitions_and_no_more() {
 }
 
 #[test]
+fn a_client_with_many_sessions_makes_room_for_one_with_few() {
+    let (eve, bob) = (user("eve"), user("bob"));
+    for (slots, partitions) in [(8, 1), (1000, 10)] {
+        let mut sessions = Sessions::new(slots);
+        sessions.bytes_max = 80 * bytes_of(&key(0));
+        for _ in 0..8 {
+            assert_ne!(open_for(&eve, &mut sessions, partitions, 0), 0, "all is free for one client");
+        }
+        assert_eq!(open_for(&eve, &mut sessions, partitions, 0), 0);
+        for _ in 0..4 {
+            assert_ne!(open_for(&bob, &mut sessions, partitions, 0), 0);
+        }
+        assert_eq!(open_for(&bob, &mut sessions, partitions, 0), 0, "both have as much");
+        assert_eq!(open_for(&eve, &mut sessions, partitions, 0), 0);
+        let of_eve = sessions.sessions.values().filter(|stored| stored.owner == eve).count();
+        assert_eq!((of_eve, sessions.sessions.len()), (4, 8));
+        assert_ne!(open_for(&user("third"), &mut sessions, partitions, 0), 0);
+    }
+}
+
+#[test]
 fn names_count_however_few_partitions_there_are() {
     let mut sessions = Sessions::new(1000);
     let mut opened = 0;
@@ -185,7 +214,7 @@ fn names_count_however_few_partitions_there_are() {
         let (_, wanted) = wanted(0, 0);
         let name = format!("{number:032767}");
         let told = vec![((SessionTopic::Name(name.into()), 0), wanted, QUIET)];
-        if sessions.open(FetchSession::of(false, told), || number + 1, 0) == 0 {
+        if sessions.open(&user("anybody"), FetchSession::of(false, told), || number + 1, 0) == 0 {
             break;
         }
         opened += 1;

@@ -11,6 +11,7 @@ use super::*;
 use crate::fetch_session::{
     FetchSession, PartitionState, SessionPlan, SessionRequest, SessionTopic, Sessions,
 };
+use crate::turns::Requester;
 
 const TOPIC: Uuid = Uuid::from_bytes([3; 16]);
 const STATE: PartitionState =
@@ -59,7 +60,7 @@ fn serve(
                 id += 1;
                 id
             };
-            let id = sessions.open(FetchSession::of(true, told), random, 0);
+            let id = sessions.open(&Requester::Broker, FetchSession::of(true, told), random, 0);
             let keys = request.send.iter().map(|(key, _)| *key).collect();
             (all(&request.send), SessionAnswer { error_code: 0, id }, keys)
         }

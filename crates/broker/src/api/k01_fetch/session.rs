@@ -11,8 +11,10 @@ use crate::api::{Context, TOPIC_ID_VERSION_MIN};
 use crate::clock::steady_ms;
 use crate::error_code::ErrorCode;
 use crate::fetch_session::{
-    Continued, FetchSession, PartitionKey, PartitionState, SessionPlan, SessionRequest, SessionTopic,
+    Continued, FetchSession, PartitionKey, PartitionState, REFUSED_MAX, SessionPlan, SessionRequest,
+    SessionTopic,
 };
+use crate::turns::Requester;
 
 /// Treatment of the response.
 pub(super) enum After {
@@ -53,21 +55,45 @@ pub(super) fn begin(context: &Context, request: &mut FetchRequest) -> Result<Aft
 }
 
 /// Opens the session, or omits partitions from the answer that have not changed for the client.
-pub(super) fn finish<H: HoleLen>(context: &Context, after: After, response: &mut FetchResponse<H>) {
+pub(super) fn finish<H: HoleLen>(
+    context: &Context,
+    (after, is_follower): (After, bool),
+    response: &mut FetchResponse<H>,
+) {
     match after {
         After::Nothing => {}
+        After::Open(_) if has_too_many_refused(response, is_follower) => {}
         After::Open(wanted) => {
             let answered = response.topics.iter().flat_map(|topic| &topic.partitions).map(seen);
             let told = wanted.into_iter().zip(answered).map(|((key, wanted), seen)| (key, wanted, seen));
             let session = FetchSession::of(context.version() >= TOPIC_ID_VERSION_MIN, told.collect());
             let random_id = || rand::random_range(1..=i32::MAX);
-            response.session_id = context.broker().fetch_sessions().open(session, random_id, steady_ms());
+            let owner = Requester::of(context.session());
+            let mut sessions = context.broker().fetch_sessions();
+            response.session_id = sessions.open(&owner, session, random_id, steady_ms());
         }
         After::Prune(continued) => {
             response.session_id = continued.session_id;
+            if has_too_many_refused(response, is_follower) {
+                // The client's next request opens another session or none.
+                context.broker().fetch_sessions().remove(continued.session_id);
+            }
             prune(&continued, response);
         }
     }
+}
+
+/// True if an answer has more partitions that the client may not read, or that do not exist, than a
+/// session may have. The metadata of a leader may be older than that of its followers.
+fn has_too_many_refused<H: HoleLen>(response: &FetchResponse<H>, is_follower: bool) -> bool {
+    let is_refused = |partition: &&FetchedPartition<H>| match ErrorCode::of_code(partition.error_code) {
+        Some(ErrorCode::TopicAuthorizationFailed) => true,
+        Some(ErrorCode::UnknownTopicOrPartition | ErrorCode::UnknownTopicId | ErrorCode::InvalidTopic) => {
+            !is_follower
+        }
+        _ => false,
+    };
+    response.topics.iter().flat_map(|topic| &topic.partitions).filter(is_refused).count() > REFUSED_MAX
 }
 
 /// An empty answer: the client repeats the request later.

@@ -10,6 +10,7 @@ use super::crash::life::Ways;
 use super::upkeep::{append, begin_on};
 use crate::clock::{now_ms, skew, steady_ms};
 use crate::fetch_session::{FetchSession, SessionPlan, SessionRequest};
+use crate::turns::Requester;
 
 const DAY_MS: i64 = 86_400_000;
 
@@ -32,7 +33,15 @@ fn a_wall_clock_a_day_ahead_ends_no_fetch_session_and_removes_no_file_early() {
     };
     let files = marked();
     assert!(files > 0, "the first segment waits for its removal");
-    assert_eq!(now.broker.fetch_sessions().open(FetchSession::of(true, Vec::new()), || 1, steady_ms()), 1);
+    assert_eq!(
+        now.broker.fetch_sessions().open(
+            &Requester::Broker,
+            FetchSession::of(true, Vec::new()),
+            || 1,
+            steady_ms()
+        ),
+        1
+    );
     skew::by(DAY_MS, || now.broker.keep_rooms());
     assert_eq!(marked(), files);
     let next = SessionRequest { session_id: 1, epoch: 1, by_id: true };

@@ -3,6 +3,7 @@
 use std::net::Ipv4Addr;
 
 use levada_log::batch::Builder;
+use levada_wire::fetch::FetchPartition;
 use levada_wire::messages::alter_partition_reassignments_request::{
     ReassignablePartition, ReassignableTopic,
 };
@@ -30,6 +31,7 @@ use crate::api::{
 };
 use crate::config::{BrokerConfig, Protocol, Sources};
 use crate::error_code::ErrorCode;
+use crate::fetch_session::REFUSED_MAX;
 use crate::security::Session;
 use crate::security::acl::ResourceType;
 
@@ -184,6 +186,35 @@ fn a_fetch_waits_for_the_partitions_that_exist() {
         assert_eq!(one.await.error_code, refused);
         assert!(other.await.records.is_some_and(|records| !records.is_empty()));
     });
+}
+
+#[test]
+fn a_session_has_few_partitions_that_do_not_exist() {
+    let rig = Rig::start();
+    let opening = |unknown: i32| {
+        let mut request = rig.fetch_of(-1, 0);
+        request.session_epoch = 0;
+        let known = request.topics[0].partitions[0].clone();
+        let unknown = (1..=unknown).map(|index| FetchPartition { index, ..known.clone() });
+        request.topics[0].partitions.extend(unknown);
+        request
+    };
+    let most = i32::try_from(REFUSED_MAX).unwrap();
+    assert_eq!(rig.run(rig.fetch_all(opening(most + 1))).session_id, 0);
+    let opened = rig.run(rig.fetch_all(opening(most)));
+    assert!(opened.session_id > 0);
+    // A session ends that gets more of them.
+    let continuing = |epoch: i32, unknown: i32| {
+        let mut request = opening(most + unknown);
+        (request.session_id, request.session_epoch) = (opened.session_id, epoch);
+        request.topics[0].partitions.drain(..=REFUSED_MAX);
+        request.topics.retain(|topic| !topic.partitions.is_empty());
+        rig.run(rig.fetch_all(request))
+    };
+    assert_eq!(continuing(1, 0).error_code, 0);
+    let told: usize = continuing(2, 1).topics.iter().map(|topic| topic.partitions.len()).sum();
+    assert_eq!(told, REFUSED_MAX + 1, "their errors are told");
+    assert_eq!(continuing(3, 0).error_code, ErrorCode::FetchSessionIdNotFound.code());
 }
 
 #[test]

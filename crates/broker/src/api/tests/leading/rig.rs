@@ -295,11 +295,16 @@ impl Rig {
     }
 
     pub(super) async fn fetch(&self, request: FetchRequest) -> FetchedPartition<Bytes> {
-        let frame = request.encode(1, "test", FETCH_VERSION).unwrap();
-        let answer = self.ask(BytesMut::from(&frame[4..])).await;
-        let (_, mut response) = FetchResponse::decode(answer, FETCH_VERSION).unwrap();
+        let mut response = self.fetch_all(request).await;
         assert_eq!(response.error_code, 0);
         response.topics.remove(0).partitions.remove(0)
+    }
+
+    /// As [`Rig::fetch`], the whole answer.
+    pub(super) async fn fetch_all(&self, request: FetchRequest) -> FetchResponse<Bytes> {
+        let frame = request.encode(1, "test", FETCH_VERSION).unwrap();
+        let answer = self.ask(BytesMut::from(&frame[4..])).await;
+        FetchResponse::decode(answer, FETCH_VERSION).unwrap().1
     }
 
     /// Deletes the records before this offset: error code and low watermark.
