@@ -5,7 +5,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::time::Duration;
 
 use crate::metadata::image::{QuotaEntity, QuotaLimits, Quotas};
@@ -60,17 +60,17 @@ const CONNECTIONS: &str = "connection_creation_rate";
 /// Number of addresses with a meter at which the broker looks for inactive ones and drops them.
 const ADDRESSES_KEPT: usize = 1024;
 
-/// Maximum number of addresses: one client may have a whole network of them. Further addresses
-/// share one meter until others are inactive.
+/// Maximum number of addresses: one client may have a whole network of them. At the maximum the
+/// half is dropped that was used longest ago.
 const ADDRESSES_MAX: usize = 100_000;
-const FURTHER_ADDRESSES: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 
 /// Time without use after which a meter is dropped, as in Kafka; also the interval of this check.
 const METER_KEPT_MS: i64 = 3_600_000;
 const SWEEP_MS: i64 = 60_000;
 
-/// Meters at most: a client chooses its id. Further clients, while all are in use, share one meter
-/// for each kind of use.
+/// Meters at most: a client chooses its id. At the maximum the half is dropped that was used
+/// longest ago: a client with many ids escapes its limits in any case, and no other may pay for
+/// that.
 const METERS_MAX: usize = 100_000;
 
 /// User of a quota.
@@ -138,7 +138,6 @@ impl Accounts {
     /// True if the client has used nothing in the last seconds.
     pub(crate) fn is_idle(&mut self, used: Used, client: Client<'_>, now_ms: i64) -> bool {
         let Some((account, _)) = self.find(used, client) else { return true };
-        let account = self.metered(account);
         self.meters.get_mut(&account).is_none_or(|meter| meter.add(0.0, now_ms) <= 0.0)
     }
 
@@ -157,13 +156,13 @@ impl Accounts {
         is_strict: bool,
         now_ms: i64,
     ) -> Taking {
-        let Some((mut account, limit)) = self.find(Used::Mutations, client) else { return Taking::default() };
+        let Some((account, limit)) = self.find(Used::Mutations, client) else { return Taking::default() };
         if (now_ms - self.buckets_swept_ms).abs() >= SWEEP_MS {
             self.buckets_swept_ms = now_ms;
             self.buckets.retain(|_, bucket| (now_ms - bucket.refilled_ms).abs() < METER_KEPT_MS);
         }
         if self.buckets.len() >= METERS_MAX && !self.buckets.contains_key(&account) {
-            account = (Used::Mutations, None, None);
+            drop_older_half(&mut self.buckets, |bucket| bucket.refilled_ms);
         }
         let bucket = self.buckets.entry(account).or_insert_with(|| TokenBucket::full(limit, now_ms));
         bucket.take(partitions as f64, is_strict, (limit, now_ms))
@@ -171,22 +170,14 @@ impl Accounts {
 
     /// The meter of an account, which may be new.
     fn meter(&mut self, account: Account, now_ms: i64) -> &mut QuotaMeter {
-        let is_full = self.meters.len() >= METERS_MAX && !self.meters.contains_key(&account);
-        let since_ms = (now_ms - self.swept_ms).abs();
-        if since_ms >= SWEEP_MS || (is_full && since_ms >= SAMPLE_MS) {
+        if (now_ms - self.swept_ms).abs() >= SWEEP_MS {
             self.swept_ms = now_ms;
-            self.meters.retain(|_, meter| {
-                if is_full { meter.add(0.0, now_ms) > 0.0 } else { meter.is_younger(METER_KEPT_MS, now_ms) }
-            });
+            self.meters.retain(|_, meter| (now_ms - meter.used_ms()).abs() < METER_KEPT_MS);
         }
-        let account = self.metered(account);
+        if self.meters.len() >= METERS_MAX && !self.meters.contains_key(&account) {
+            drop_older_half(&mut self.meters, QuotaMeter::used_ms);
+        }
         self.meters.entry(account).or_default()
-    }
-
-    /// The account whose meter has the use of an account: a shared one while there are too many.
-    fn metered(&self, account: Account) -> Account {
-        let is_full = self.meters.len() >= METERS_MAX && !self.meters.contains_key(&account);
-        if is_full { (account.0, None, None) } else { account }
     }
 
     /// Books a connection from an address (`connection_creation_rate`); returns the time after
@@ -204,8 +195,10 @@ impl Accounts {
             self.addresses_swept_ms = now_ms;
             self.connections.retain(|_, meter| meter.add(0.0, now_ms) > 0.0);
         }
-        let is_full = !is_known && self.connections.len() >= ADDRESSES_MAX;
-        let meter = self.connections.entry(if is_full { FURTHER_ADDRESSES } else { address }).or_default();
+        if !is_known && self.connections.len() >= ADDRESSES_MAX {
+            drop_older_half(&mut self.connections, QuotaMeter::used_ms);
+        }
+        let meter = self.connections.entry(address).or_default();
         let rate = meter.add(1.0, now_ms);
         if rate <= limit {
             return Duration::ZERO;
@@ -248,6 +241,20 @@ impl Accounts {
     }
 }
 
+/// Drops the half of the entries that was used longest ago.
+fn drop_older_half<K, V>(entries: &mut HashMap<K, V>, used_ms: impl Fn(&V) -> i64) {
+    let mut times: Vec<i64> = entries.values().map(&used_ms).collect();
+    let mut excess = times.len().div_ceil(2);
+    let Some(middle) = excess.checked_sub(1) else { return };
+    let (_, limit_ms, _) = times.select_nth_unstable(middle);
+    let limit_ms = *limit_ms;
+    entries.retain(|_, entry| {
+        let is_dropped = excess > 0 && used_ms(entry) <= limit_ms;
+        excess -= usize::from(is_dropped);
+        !is_dropped
+    });
+}
+
 /// Use in the last seconds.
 #[derive(Debug, Default)]
 pub(crate) struct QuotaMeter {
@@ -256,9 +263,9 @@ pub(crate) struct QuotaMeter {
 }
 
 impl QuotaMeter {
-    /// True if it was used within this number of milliseconds.
-    fn is_younger(&self, kept_ms: i64, now_ms: i64) -> bool {
-        self.samples.back().is_some_and(|(begin_ms, _)| (now_ms - begin_ms).abs() < kept_ms)
+    /// Begin of the last sample.
+    fn used_ms(&self) -> i64 {
+        self.samples.back().map_or(i64::MIN / 2, |(begin_ms, _)| *begin_ms)
     }
 
     /// Adds an amount; the rate with it, per second.

@@ -136,10 +136,11 @@ fn buckets_that_nobody_uses_are_forgotten_after_an_hour_and_have_a_bound() {
     for number in 0..METERS_MAX {
         assert_eq!(take(number, 0), (false, number + 1));
     }
-    for (number, is_refused) in [(0, false), (1, false), (2, true)] {
-        assert_eq!(take(METERS_MAX + number, 0), (is_refused, METERS_MAX + 1), "they share one");
+    assert_eq!(take(METERS_MAX, 1), (false, METERS_MAX / 2 + 1), "the oldest have made room");
+    for number in 1..3 {
+        assert_eq!(take(METERS_MAX + number, 1), (false, METERS_MAX / 2 + 1 + number), "none is shared");
     }
-    assert_eq!(take(0, METER_KEPT_MS), (false, 1));
+    assert_eq!(take(0, METER_KEPT_MS + 1), (false, 1));
 }
 
 #[test]
@@ -160,45 +161,42 @@ fn meters_that_nobody_uses_are_forgotten_after_an_hour() {
 }
 
 #[test]
-fn meters_beyond_the_most_share_one_until_there_is_room() {
+fn a_client_with_very_many_ids_makes_no_other_share_a_meter() {
     let mut accounts = limits(&[(&[("client-id", None)], "producer_byte_rate", 1000.0)]);
-    let mut book = |number: usize, now_ms| {
+    let mut book = |number: usize, bytes: f64, now_ms| {
         let client_id = number.to_string();
-        let wait = accounts.book(Used::Produced, Client { client_id: &client_id, ..ANN }, 6_000.0, now_ms);
+        let wait = accounts.book(Used::Produced, Client { client_id: &client_id, ..ANN }, bytes, now_ms);
         (wait, accounts.meters.len())
     };
     for number in 0..METERS_MAX {
-        assert_eq!(book(number, 0).0, Duration::ZERO);
+        assert_eq!(book(number, 6_000.0, 0).0, Duration::ZERO);
     }
-    assert_eq!(book(METERS_MAX, 500), (Duration::ZERO, METERS_MAX + 1));
-    let (wait, count) = book(METERS_MAX + 1, 500);
-    assert!(!wait.is_zero() && count == METERS_MAX + 1, "{wait:?} {count}");
-    // The earlier meters have been idle for long enough to be dropped.
-    assert_eq!(book(METERS_MAX + 2, 30_000), (Duration::ZERO, 1));
+    book(7, 1.0, 1_000);
+    assert_eq!(book(METERS_MAX, 6_000.0, 1_000), (Duration::ZERO, METERS_MAX / 2 + 1));
+    assert_eq!(book(METERS_MAX + 1, 6_000.0, 1_000), (Duration::ZERO, METERS_MAX / 2 + 2), "a new client");
+    assert!(!book(7, 6_000.0, 1_001).0.is_zero(), "a client that was active lately keeps its use");
 }
 
 #[test]
-fn a_client_without_a_meter_of_its_own_is_not_idle_while_others_use_the_shared_one() {
+fn a_new_client_is_idle_however_many_ids_another_uses() {
     let mut accounts = limits(&[(&[("client-id", None)], "consumer_byte_rate", 1000.0)]);
-    for number in 0..METERS_MAX {
-        accounts.book(Used::Fetched, Client { client_id: &number.to_string(), ..ANN }, 1.0, 0);
+    for number in 0..METERS_MAX + 10 {
+        accounts.book(Used::Fetched, Client { client_id: &number.to_string(), ..ANN }, 6_000.0, 0);
     }
     let (further, another) = (Client { client_id: "further", ..ANN }, Client { client_id: "another", ..ANN });
-    assert!(accounts.is_idle(Used::Fetched, further, 500));
     accounts.book(Used::Fetched, another, 6_000.0, 500);
-    assert!(!accounts.is_idle(Used::Fetched, further, 500));
+    assert!(accounts.is_idle(Used::Fetched, further, 500));
+    assert!(!accounts.is_idle(Used::Fetched, another, 500));
 }
 
 #[test]
-fn addresses_beyond_the_most_share_one_meter_until_there_is_room() {
+fn very_many_addresses_make_no_other_share_a_meter() {
     let mut accounts = limits(&[(&[("ip", None)], "connection_creation_rate", 0.1)]);
     let address = |number: usize| IpAddr::from((1 << 64 | number as u128).to_be_bytes());
     for number in 0..ADDRESSES_MAX + 500 {
-        accounts.book_connection(address(number), 0);
+        assert_eq!(accounts.book_connection(address(number), 0), Duration::ZERO);
+        assert!(accounts.connections.len() <= ADDRESSES_MAX);
     }
-    assert!(accounts.connections.len() <= ADDRESSES_MAX + 1, "{}", accounts.connections.len());
-    let further = accounts.book_connection(address(ADDRESSES_MAX + 500), 0);
-    assert!(!further.is_zero(), "the shared meter has seen many");
     let idle_ms = SAMPLES as i64 * SAMPLE_MS;
     assert_eq!(accounts.book_connection(address(ADDRESSES_MAX + 500), idle_ms), Duration::ZERO);
     assert_eq!(accounts.connections.len(), 1, "the others opened none lately");
