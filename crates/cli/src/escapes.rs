@@ -1,5 +1,7 @@
 //! Backslash escapes: of formats and separators, and of text that is no plain text.
 
+use std::borrow::Cow;
+
 /// The byte of an escape; `rest` begins after the backslash and is moved past the escape.
 pub(crate) fn escape(rest: &mut &[u8]) -> Result<u8, String> {
     let (letter, after) = rest.split_first().ok_or("a lone \\ at the end; \\\\ is a backslash")?;
@@ -34,15 +36,26 @@ pub(crate) fn unescaped(text: &str) -> Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
-/// Bytes as readable text, with control characters and invalid UTF-8 escaped.
+/// Bytes as readable text on one line, with characters that steer a terminal and invalid UTF-8
+/// escaped.
 pub(crate) fn printable(bytes: &[u8]) -> String {
+    escaped(bytes, &[])
+}
+
+/// The same for a terminal, on which ends of lines and tabs do no harm.
+pub(crate) fn shown_on_terminal(bytes: &[u8]) -> String {
+    escaped(bytes, &['\n', '\t'])
+}
+
+fn escaped(bytes: &[u8], kept: &[char]) -> String {
     let mut text = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
         for c in chunk.valid().chars() {
             match c {
+                c if kept.contains(&c) => text.push(c),
                 '\n' | '\r' | '\t' => text.extend(c.escape_default()),
                 c if c.is_ascii_control() => text.push_str(&format!("\\x{:02x}", u32::from(c))),
-                c if c.is_control() => text.extend(c.escape_unicode()),
+                c if is_steering(c) => text.extend(c.escape_unicode()),
                 c => text.push(c),
             }
         }
@@ -53,13 +66,49 @@ pub(crate) fn printable(bytes: &[u8]) -> String {
     text
 }
 
+/// Text in JSON, whose own rules allow characters that steer a terminal, with these escaped as JSON
+/// has it. Ends of lines, which are outside of JSON's texts, stay.
+pub(crate) fn quiet_json(text: &str) -> Cow<'_, str> {
+    let steers = |one: char| one != '\n' && is_steering(one);
+    if !text.contains(steers) {
+        return Cow::Borrowed(text);
+    }
+    let mut escaped = String::with_capacity(text.len());
+    for one in text.chars() {
+        if steers(one) {
+            escaped.push_str(&format!("\\u{:04x}", u32::from(one)));
+        } else {
+            escaped.push(one);
+        }
+    }
+    Cow::Owned(escaped)
+}
+
+/// Control characters, line separators, and characters that change the direction of text.
+pub(crate) fn is_steering(one: char) -> bool {
+    one.is_control()
+        || matches!(one, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
 #[cfg(test)]
 mod tests {
-    use super::printable;
+    use super::{printable, quiet_json, shown_on_terminal};
 
     #[test]
     fn bytes_are_escaped_where_they_are_no_text() {
         assert_eq!(printable("a é\n\t\0\u{85}".as_bytes()), "a é\\n\\t\\x00\\u{85}");
         assert_eq!(printable(b"\xffa"), "\\xffa");
+    }
+
+    #[test]
+    fn text_steers_no_terminal() {
+        let hostile = "a\n\tb\u{1b}[2J\u{9b}m\u{202e}c";
+        assert_eq!(shown_on_terminal(hostile.as_bytes()), "a\n\tb\\x1b[2J\\u{9b}m\\u{202e}c");
+        assert_eq!(printable(hostile.as_bytes()), "a\\n\\tb\\x1b[2J\\u{9b}m\\u{202e}c");
+        let json = serde_json::to_string(hostile).unwrap();
+        let quiet = quiet_json(&json);
+        assert_eq!(quiet, "\"a\\n\\tb\\u001b[2J\\u009bm\\u202ec\"");
+        assert_eq!(serde_json::from_str::<String>(&quiet).unwrap(), hostile);
+        assert_eq!(quiet_json("{\n  \"é\"\n}"), "{\n  \"é\"\n}");
     }
 }

@@ -22,6 +22,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, Registry, reload};
 
 use crate::colour;
+use crate::escapes::{is_steering, quiet_json};
 use crate::failure::Failure;
 
 mod sink;
@@ -211,25 +212,11 @@ struct JsonLine<W>(W);
 impl<W: io::Write> io::Write for JsonLine<W> {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         let text = String::from_utf8_lossy(line);
-        let mut escaped = String::with_capacity(text.len());
-        for one in text.chars() {
-            match one {
-                '\n' => escaped.push(one),
-                one if is_steering(one) => escaped.push_str(&format!("\\u{:04x}", u32::from(one))),
-                one => escaped.push(one),
-            }
-        }
-        self.0.write_all(escaped.as_bytes())?;
+        self.0.write_all(quiet_json(&text).as_bytes())?;
         Ok(line.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
         self.0.flush()
     }
-}
-
-/// Control characters, line separators, and characters that change the direction of text.
-fn is_steering(one: char) -> bool {
-    one.is_control()
-        || matches!(one, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }

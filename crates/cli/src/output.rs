@@ -10,7 +10,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::Serialize;
 
 use crate::colour::{self, Style};
-use crate::escapes::printable;
+use crate::escapes::{printable, quiet_json};
 use crate::failure::Failure;
 
 /// The form of a result.
@@ -113,15 +113,13 @@ fn arranged(header: &[&str], rows: Vec<Vec<String>>, width: Option<u16>) -> Vec<
 
 /// Prints one value as indented JSON.
 pub(crate) fn json(out: &mut dyn Write, value: &impl Serialize) -> Result<(), Failure> {
-    serde_json::to_writer_pretty(&mut *out, value)?;
-    writeln!(out)?;
+    writeln!(out, "{}", quiet_json(&serde_json::to_string_pretty(value)?))?;
     Ok(())
 }
 
 /// Prints one value as JSON on one line.
 pub(crate) fn json_line(out: &mut dyn Write, value: &impl Serialize) -> Result<(), Failure> {
-    serde_json::to_writer(&mut *out, value)?;
-    writeln!(out)?;
+    writeln!(out, "{}", quiet_json(&serde_json::to_string(value)?))?;
     Ok(())
 }
 

@@ -1,14 +1,14 @@
 //! Format of a printed record: `%` fields and `\` escapes, compiled once; or JSON.
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::str::FromStr;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use levada_log::batch::Record;
+use levada_log::batch::{Header, Record};
 use serde_json::{Map, Value, json};
 
-use crate::escapes::escape;
+use crate::escapes::{escape, shown_on_terminal};
 use crate::failure::Failure;
 
 /// A record with its place.
@@ -88,9 +88,22 @@ fn field(rest: &mut &[u8]) -> Result<Option<Part>, String> {
 }
 
 impl Template {
-    /// Prints a record; an absent key or value prints nothing, its length is -1.
-    pub(super) fn print(&self, out: &mut dyn Write, shown: &Shown<'_>) -> Result<(), Failure> {
+    /// Prints a record; an absent key or value prints nothing, its length is -1. On a terminal,
+    /// bytes of the record that would steer it are escaped.
+    pub(super) fn print(
+        &self,
+        out: &mut dyn Write,
+        shown: &Shown<'_>,
+        is_terminal: bool,
+    ) -> Result<(), Failure> {
         let record = shown.record;
+        let print = |out: &mut dyn Write, bytes: &[u8]| -> io::Result<()> {
+            if is_terminal {
+                out.write_all(shown_on_terminal(bytes).as_bytes())
+            } else {
+                out.write_all(bytes)
+            }
+        };
         for part in &self.0 {
             match part {
                 Part::Text(text) => out.write_all(text)?,
@@ -98,11 +111,11 @@ impl Template {
                 Part::Partition => write!(out, "{}", shown.partition)?,
                 Part::Offset => write!(out, "{}", shown.offset)?,
                 Part::Timestamp => write!(out, "{}", shown.timestamp_ms)?,
-                Part::Key => out.write_all(record.key.as_deref().unwrap_or_default())?,
+                Part::Key => print(out, record.key.as_deref().unwrap_or_default())?,
                 Part::KeyLength => write!(out, "{}", length(record.key.as_deref()))?,
-                Part::Value => out.write_all(record.value.as_deref().unwrap_or_default())?,
+                Part::Value => print(out, record.value.as_deref().unwrap_or_default())?,
                 Part::ValueLength => write!(out, "{}", length(record.value.as_deref()))?,
-                Part::Headers => print_headers(out, record)?,
+                Part::Headers => print(out, &headers(record))?,
             }
         }
         Ok(())
@@ -113,16 +126,10 @@ fn length(bytes: Option<&[u8]>) -> i64 {
     bytes.map_or(-1, |bytes| bytes.len() as i64)
 }
 
-fn print_headers(out: &mut dyn Write, record: &Record) -> Result<(), Failure> {
-    for (index, header) in record.headers.iter().enumerate() {
-        if index > 0 {
-            out.write_all(b",")?;
-        }
-        out.write_all(header.key)?;
-        out.write_all(b"=")?;
-        out.write_all(header.value.unwrap_or_default())?;
-    }
-    Ok(())
+/// The headers as `KEY=VALUE`, separated by commas.
+fn headers(record: &Record) -> Vec<u8> {
+    let header = |header: Header<'_>| [header.key, b"=", header.value.unwrap_or_default()].concat();
+    record.headers.iter().map(header).collect::<Vec<_>>().join(&b","[..])
 }
 
 impl Shown<'_> {
@@ -135,7 +142,7 @@ impl Shown<'_> {
         object.insert("timestamp_ms".to_owned(), json!(self.timestamp_ms));
         insert_bytes(&mut object, "key", self.record.key.as_deref());
         insert_bytes(&mut object, "value", self.record.value.as_deref());
-        let header = |header: levada_log::batch::Header<'_>| {
+        let header = |header: Header<'_>| {
             let mut object = Map::new();
             insert_bytes(&mut object, "key", Some(header.key));
             insert_bytes(&mut object, "value", header.value);

@@ -1,6 +1,6 @@
 //! Prints the records that pass `--grep`, up to `--count`.
 
-use std::io::Write;
+use std::io::{self, IsTerminal as _, Write};
 
 use levada_log::batch::Record;
 
@@ -14,11 +14,13 @@ pub(super) struct Sink<'a> {
     args: &'a Args,
     out: &'a mut dyn Write,
     left: u64,
+    is_terminal: bool,
 }
 
 impl<'a> Sink<'a> {
     pub(super) fn new(args: &'a Args, out: &'a mut dyn Write) -> Self {
-        Self { args, out, left: args.count.unwrap_or(u64::MAX) }
+        let is_terminal = io::stdout().is_terminal();
+        Self { args, out, left: args.count.unwrap_or(u64::MAX), is_terminal }
     }
 
     /// True once `--count` records are printed.
@@ -38,7 +40,7 @@ impl<'a> Sink<'a> {
         }
         self.left = self.left.saturating_sub(1);
         match self.args.output {
-            Form::Text => self.args.format.print(self.out, shown),
+            Form::Text => self.args.format.print(self.out, shown, self.is_terminal),
             Form::Json => output::json_line(self.out, &shown.json()),
         }
     }

@@ -138,7 +138,7 @@ fn shown(record: &Record) -> Shown<'_> {
 fn formats_print_fields_and_escapes() {
     fn check(format: &str, expected: &[u8]) {
         let mut out = Vec::new();
-        format.parse::<Template>().unwrap().print(&mut out, &shown(&record())).unwrap();
+        format.parse::<Template>().unwrap().print(&mut out, &shown(&record()), false).unwrap();
         assert_eq!(out, expected, "{format}");
     }
     check("%v\\n", b"v\xff\n");
@@ -147,6 +147,9 @@ fn formats_print_fields_and_escapes() {
     check("100%%\\t\\\\\\x41\\0", b"100%\t\\A\0");
     check("é%p", "é2".as_bytes());
     check("", b"");
+    let mut out = Vec::new();
+    "\\x1b%v".parse::<Template>().unwrap().print(&mut out, &shown(&record()), true).unwrap();
+    assert_eq!(out, b"\x1bv\\xff", "only the format steers a terminal");
 }
 
 #[test]

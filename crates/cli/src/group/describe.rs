@@ -108,7 +108,7 @@ fn rows(
 impl Description {
     fn print(&self, out: &mut dyn Write) -> Result<(), Failure> {
         let group = &self.group;
-        writeln!(out, "Group        {}", group.group)?;
+        writeln!(out, "Group        {}", output::or_nothing(&group.group))?;
         writeln!(out, "Type         {}", group.kind)?;
         writeln!(out, "State        {}", group.state)?;
         writeln!(out, "Assignor     {}", output::or_nothing(&group.assignor))?;

@@ -88,7 +88,7 @@ pub(super) fn describe(cluster: &mut Cluster, id: &str) -> Result<Description, F
 
 impl Description {
     fn print(&self, out: &mut dyn Write) -> Result<(), Failure> {
-        writeln!(out, "Id           {}", self.id)?;
+        writeln!(out, "Id           {}", output::or_nothing(&self.id))?;
         writeln!(out, "State        {}", self.state)?;
         writeln!(out, "Producer     {}, epoch {}", self.producer_id, self.producer_epoch)?;
         writeln!(out, "Timeout      {}", time::shown_duration(self.timeout_ms.into()))?;
