@@ -1,15 +1,16 @@
 //! The HTTP address: health, metrics and the console, on a separate thread, so that a scrape never
 //! runs on a shard.
 //!
-//! Connections are few, with a limit per request and a total limit; silent ones give way to new ones
-//! ([`places`]). Without a token the server answers only requests whose Host names this machine, which
-//! stops DNS rebinding.
+//! Connections are few, with a limit per request and a total limit; silent ones give way to new
+//! ones ([`places`]). Without a token the server answers only requests whose Host names this
+//! machine, which stops DNS rebinding.
 //!
 //! Hot paths count in [`Stats`], plain atomics; a scrape reads them through a [`Source`].
 
 pub(crate) mod console;
 mod membership;
 mod metrics;
+mod origin;
 mod places;
 mod process;
 mod readiness;
@@ -308,7 +309,8 @@ fn router((source, pages): (Arc<dyn Source>, Router), token: Option<Secret>, hos
         .fallback(nothing_here)
         .with_state(source)
         .merge(Router::new().route("/metrics", routing::get(metrics)).with_state(scrapes))
-        .merge(pages);
+        .merge(pages)
+        .layer(middleware::from_fn(origin::refuse_others));
     match token {
         Some(token) => router.layer(middleware::from_fn_with_state(Arc::new(token), guard)),
         None => router.layer(middleware::from_fn_with_state(Arc::<str>::from(host), own_machine)),

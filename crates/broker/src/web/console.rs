@@ -196,7 +196,6 @@ fn router(console: Arc<Console>) -> Router {
         .route("/console.svg", get(|| asset("image/svg+xml", include_str!("console/console.svg"))))
         .merge(pages)
         .with_state(console)
-        .layer(middleware::from_fn(visitor::refuse_others))
         .layer(middleware::from_fn(harden))
 }
 
@@ -219,11 +218,9 @@ async fn harden(request: Request, next: Next) -> Response {
     let headers = [
         (header::CONTENT_SECURITY_POLICY, POLICY),
         (header::X_FRAME_OPTIONS, "DENY"),
-        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (header::REFERRER_POLICY, "same-origin"),
         (header::CACHE_CONTROL, "no-store"),
         (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
-        (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
     ];
     for (name, value) in headers {
         // The report of the laboratory has a separate policy.

@@ -532,6 +532,20 @@ fn a_page_that_calls_this_machine_by_its_own_name_is_not_answered() {
 }
 
 #[test]
+fn no_page_of_another_site_reads_the_metrics() {
+    let (_fake, server) = start();
+    let image = "sec-fetch-site: cross-site\r\nsec-fetch-mode: no-cors\r\nsec-fetch-dest: image\r\n";
+    for path in ["/metrics", "/healthz", "/readyz"] {
+        let (status, headers, _) = ask(&server, "GET", path);
+        assert_eq!(status, "HTTP/1.1 200 OK", "{path}");
+        for header in ["x-content-type-options: nosniff", "cross-origin-resource-policy: same-origin"] {
+            assert!(headers.contains(header), "{path}: {headers}");
+        }
+        assert_eq!(ask_for(&server, "GET", path, image).0, "HTTP/1.1 403 Forbidden", "{path}");
+    }
+}
+
+#[test]
 fn half_requests_neither_last_nor_keep_others_out() {
     let (_fake, server) = start();
     // More than there may be: the newest take the places of the oldest.
@@ -574,8 +588,7 @@ fn requests_whose_bodies_do_not_come_keep_no_probe_out() {
 fn a_client_without_the_token_keeps_no_connection() {
     let listen = HostPort { host: "127.0.0.1".to_owned(), port: 0 };
     let token = Some(Secret::from("s3cret"));
-    let server =
-        WebServer::start((&listen, None), token, Arc::new(Fake::default()), Router::new()).unwrap();
+    let server = WebServer::start((&listen, None), token, Arc::new(Fake::default()), Router::new()).unwrap();
     let mut stream = TcpStream::connect(server.address()).unwrap();
     write!(stream, "GET / HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
     stream.set_read_timeout(Some(HEAD_TIME / 2)).unwrap();

@@ -1,8 +1,8 @@
-//! The entrance of the console: requests of other sites are refused, the principal of a request is
-//! found, and changes must come from a form of the console.
+//! The entrance of the console: the principal of a request is found, and changes must come from a
+//! form of the console.
 //!
 //! Three checks keep other pages of the same browser out, each of which would suffice: browsers say
-//! that a request comes from another site (`Sec-Fetch-Site`, `Origin`), a form carries a proof that
+//! that a request comes from another site ([`crate::web::origin`]), a form carries a proof that
 //! only a page of the console can read, and the cookie is never sent along with a request of
 //! another site.
 
@@ -161,32 +161,6 @@ pub(super) fn cookie(headers: &HeaderMap) -> Option<String> {
 pub(super) fn peer(request: &Request) -> SocketAddr {
     let unknown = SocketAddr::from((IpAddr::V4(Ipv4Addr::LOCALHOST), 0));
     request.extensions().get::<Peer>().map_or(unknown, |peer| peer.0)
-}
-
-/// Refuses requests that another site caused, except links to a page.
-pub(super) async fn refuse_others(request: Request, next: Next) -> Response {
-    let refused = "this request comes from another site; open the console itself\n";
-    if is_foreign(request.method(), request.headers()) {
-        (StatusCode::FORBIDDEN, refused).into_response()
-    } else {
-        next.run(request).await
-    }
-}
-
-fn is_foreign(method: &Method, headers: &HeaderMap) -> bool {
-    let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
-    let reads = [Method::GET, Method::HEAD].contains(method);
-    let follows_link =
-        reads && text("sec-fetch-mode") == Some("navigate") && text("sec-fetch-dest") == Some("document");
-    match text("sec-fetch-site") {
-        Some("same-origin" | "none") | None => {}
-        Some(_) if follows_link => return false,
-        Some(_) => return true,
-    }
-    let own = text("host").unwrap_or_default();
-    let from_own =
-        |origin: &str| origin.split_once("://").is_some_and(|(_, host)| host.eq_ignore_ascii_case(own));
-    text("origin").is_some_and(|origin| !from_own(origin))
 }
 
 /// Finds the principal of a request, or sends it to the login; reads the form, which must carry the
