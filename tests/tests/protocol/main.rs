@@ -4,6 +4,7 @@ mod answers;
 mod connections;
 mod features;
 mod hostile;
+mod hostile_principals;
 mod hostile_requests;
 mod pipelining;
 mod quick_start;
