@@ -60,6 +60,9 @@ const LISTENER: &str = "CONSOLE";
 
 /// Pages that follow something at the same time; one user has half of them at most.
 const STREAMS_MAX: usize = 16;
+/// Pages that wait for their data, in all and of one user: each keeps a connection.
+const PAGES_MAX: usize = 64;
+const PAGES_OF_USER_MAX: usize = 16;
 /// Logins that are checked at the same time.
 const LOGINS_AT_ONCE: usize = 2;
 /// Longest form of a login, which is read before the sender is known.
@@ -72,6 +75,7 @@ pub(super) struct Console {
     broker: Arc<Broker>,
     desk: Desk,
     sessions: Mutex<Sessions>,
+    pages: Turns,
     streams: Turns,
     logins: Turns,
     reads: Turns,
@@ -141,6 +145,7 @@ pub(crate) fn start(
         broker,
         desk,
         sessions: Mutex::default(),
+        pages: Turns::shared(PAGES_MAX, PAGES_OF_USER_MAX),
         streams: Turns::halved(STREAMS_MAX),
         logins: Turns::of(LOGINS_AT_ONCE),
         reads: Turns::of(READS_AT_ONCE),

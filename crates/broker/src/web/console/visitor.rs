@@ -25,8 +25,9 @@ use super::desk::Caller;
 use super::fields::Fields;
 use super::layout::{self, PROOF};
 use super::login::CheckedPassword;
-use super::{Console, format};
+use super::{Console, PAGES_OF_USER_MAX, format};
 use crate::security::{Session, nonce, process_secret};
+use crate::turns::Requester;
 use crate::web::Peer;
 
 /// Maximum number of open sessions, in all and of one user; a further login ends the session that
@@ -188,6 +189,12 @@ pub(super) async fn enter(State(console): State<Arc<Console>>, request: Request,
     if changes && !proves(&fields, &visitor.proof) {
         return unproved();
     }
+    let Some(_page) = console.pages.try_take(Requester::of(&visitor.caller.session)) else {
+        let text = format!(
+            "{PAGES_OF_USER_MAX} of your pages wait for their data, the maximum; open this one later\n"
+        );
+        return (StatusCode::SERVICE_UNAVAILABLE, text).into_response();
+    };
     let mut request = request;
     request.extensions_mut().insert(Visit { visitor, fields: Arc::new(fields) });
     next.run(request).await
