@@ -132,7 +132,7 @@ impl Create {
         if let Some(path) = &self.command_config {
             let shown = path.display();
             let wrong = |error: String| Failure::Usage(format!("--command-config {shown}: {error}"));
-            let text = fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
+            let text = fs::read(path).map_err(|error| wrong(error.to_string()))?;
             let found = parse_properties(&text)
                 .map_err(|error| wrong(format!("line {}: {}", error.line, error.reason)))?;
             let names = found.iter().map(|property| property.key.as_str());

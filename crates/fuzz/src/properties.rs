@@ -1,12 +1,11 @@
-//! Any text as a configuration file: it is understood or refused with the line that is wrong.
+//! Any bytes as a configuration file: it is understood or refused with the line that is wrong.
 
 use levada_broker::config::parse_properties;
 
 /// Checks one input.
 pub fn run(input: &[u8]) {
-    let text = input.utf8_chunks().next().map_or("", |chunk| chunk.valid());
-    let lines = text.lines().count().max(1);
-    match parse_properties(text) {
+    let lines = input.split(|byte| matches!(byte, b'\n' | b'\r')).count();
+    match parse_properties(input) {
         Ok(entries) => {
             for entry in entries {
                 assert!((1..=lines + 1).contains(&entry.line), "line {} of {lines}", entry.line);

@@ -1,5 +1,9 @@
-//! The `.properties` syntax: comments, continuation lines, separators and escapes as Java reads
-//! them.
+//! The `.properties` syntax: comments, line ends, continuation lines, separators and escapes as
+//! Java reads them. Java reads every byte as a character of ISO 8859-1. Here, a file that is valid
+//! UTF-8 is read as UTF-8, and a byte order mark of UTF-8 is no part of the first key.
+
+use std::borrow::Cow;
+use std::str::Chars;
 
 /// One `key = value` of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,7 +29,8 @@ pub struct SyntaxError {
 ///
 /// # Errors
 /// A line cannot be read.
-pub fn parse(text: &str) -> Result<Vec<Property>, SyntaxError> {
+pub fn parse(file: impl AsRef<[u8]>) -> Result<Vec<Property>, SyntaxError> {
+    let text = decode(file.as_ref())?;
     let mut entries = Vec::new();
     let mut lines = text.lines().enumerate();
     while let Some((index, first)) = lines.next() {
@@ -47,6 +52,21 @@ pub fn parse(text: &str) -> Result<Vec<Property>, SyntaxError> {
         entries.push(Property { line, key: unescape(key)?, value: unescape(value)? });
     }
     Ok(entries)
+}
+
+/// The text of a file, with the same line end everywhere.
+fn decode(file: &[u8]) -> Result<Cow<'_, str>, SyntaxError> {
+    if file.starts_with(b"\xff\xfe") || file.starts_with(b"\xfe\xff") {
+        let reason = "the byte order mark of UTF-16: save the file as UTF-8";
+        return Err(SyntaxError { line: 1, reason });
+    }
+    let file = file.strip_prefix(b"\xef\xbb\xbf").unwrap_or(file);
+    let text = match std::str::from_utf8(file) {
+        Ok(text) => Cow::Borrowed(text),
+        Err(_) => file.iter().map(|byte| char::from(*byte)).collect(),
+    };
+    let has_returns = text.contains('\r');
+    Ok(if has_returns { text.replace("\r\n", "\n").replace('\r', "\n").into() } else { text })
 }
 
 /// An odd number of backslashes at the end continues the line; an even number is escaped
@@ -94,13 +114,26 @@ fn unescape(text: &str) -> Result<String, &'static str> {
     Ok(plain)
 }
 
-fn unicode(chars: &mut std::str::Chars<'_>) -> Result<char, &'static str> {
-    const REASON: &str = "\\u must be followed by four hexadecimal digits of a character";
-    let digits = chars.as_str().get(..4).filter(|digits| digits.bytes().all(|byte| byte.is_ascii_hexdigit()));
-    let digits = digits.ok_or(REASON)?;
-    *chars = chars.as_str()[4..].chars();
-    u32::from_str_radix(digits, 16).ok().and_then(char::from_u32).ok_or(REASON)
+/// A character by its escapes: one, or two for a pair of surrogates.
+fn unicode(chars: &mut Chars<'_>) -> Result<char, &'static str> {
+    let first = code_unit(chars)?;
+    if let Some(character) = char::from_u32(first.into()) {
+        return Ok(character);
+    }
+    let mut second = chars.as_str().strip_prefix("\\u").ok_or(ESCAPE)?.chars();
+    let pair = [first, code_unit(&mut second)?];
+    *chars = second;
+    char::decode_utf16(pair).next().and_then(Result::ok).ok_or(ESCAPE)
 }
+
+fn code_unit(chars: &mut Chars<'_>) -> Result<u16, &'static str> {
+    let digits = chars.as_str().get(..4).filter(|digits| digits.bytes().all(|byte| byte.is_ascii_hexdigit()));
+    let digits = digits.ok_or(ESCAPE)?;
+    *chars = chars.as_str()[4..].chars();
+    u16::from_str_radix(digits, 16).map_err(|_| ESCAPE)
+}
+
+const ESCAPE: &str = "\\u must be followed by four hexadecimal digits of a character";
 
 fn is_blank(c: char) -> bool {
     matches!(c, ' ' | '\t' | '\u{c}')

@@ -96,7 +96,7 @@ impl Sources {
 
     fn file_layer(&self) -> Result<Vec<Assignment>, ConfigError> {
         let Some(path) = &self.file else { return Ok(Vec::new()) };
-        let text = fs::read_to_string(path)
+        let text = fs::read(path)
             .map_err(|source| ConfigError::Unreadable { path: path.clone(), source })?;
         let origin = |line| Origin::File { path: path.clone(), line };
         let entries = properties::parse(&text).map_err(|error| ConfigError::Syntax {

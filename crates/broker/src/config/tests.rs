@@ -338,6 +338,24 @@ fn properties_are_read_as_java_reads_them() {
 }
 
 #[test]
+fn properties_in_latin_1_or_with_a_byte_order_mark_or_carriage_returns_are_read() {
+    fn check(file: &[u8], expected: &[(&str, &str, usize)]) {
+        let entries = properties::parse(file).unwrap();
+        let rows: Vec<_> =
+            entries.iter().map(|entry| (entry.key.as_str(), entry.value.as_str(), entry.line)).collect();
+        assert_eq!(rows, expected, "{}", file.escape_ascii());
+    }
+    check(b"# gr\xfc\xdfe\na=\xe9\n", &[("a", "é", 2)]);
+    check("a=é\n".as_bytes(), &[("a", "é", 1)]);
+    check(b"\xef\xbb\xbf# c\na=1\n", &[("a", "1", 2)]);
+    check(b"\xef\xbb\xbfa=1\n", &[("a", "1", 1)]);
+    check(b"a=1\rb=2\r\rc=3\r\nd=4", &[("a", "1", 1), ("b", "2", 2), ("c", "3", 4), ("d", "4", 5)]);
+    check(b"a=1,\\\r  2\rb=\\\r\n3\r", &[("a", "1,2", 1), ("b", "3", 3)]);
+    let utf_16 = properties::parse(b"\xff\xfea\0=\x001\0").unwrap_err();
+    assert_eq!((utf_16.line, utf_16.reason), (1, "the byte order mark of UTF-16: save the file as UTF-8"));
+}
+
+#[test]
 fn a_topic_inherits_and_overrides() {
     let broker =
         load(&["log.retention.minutes=5", "log.segment.bytes=2000000", "log.roll.jitter.hours=1"]).unwrap();

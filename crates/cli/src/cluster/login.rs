@@ -94,7 +94,7 @@ impl Login {
 /// The client properties of a file.
 pub(crate) fn properties(path: &Path) -> Result<Vec<Property>, Failure> {
     let shown = path.display();
-    let text = fs::read_to_string(path)
+    let text = fs::read(path)
         .map_err(|error| Failure::Usage(format!("cannot read --command-config {shown}: {error}")))?;
     parse_properties(&text).map_err(|error| {
         Failure::Usage(format!("--command-config {shown}: line {}: {}", error.line, error.reason))
