@@ -12,6 +12,9 @@ use rustls::{RootCertStore, SupportedCipherSuite, SupportedProtocolVersion};
 mod client;
 mod elliptic;
 mod form;
+mod kinds;
+#[cfg(test)]
+mod tests;
 
 pub use self::client::ClientTls;
 pub(crate) use self::client::authorities;

@@ -1,10 +1,11 @@
 //! Formats of stores: PEM or PKCS #12, from a file or from the configuration.
 
 use p12_keystore::{KeyStore, KeyStoreEntry, Pkcs12ImportPolicy};
-use pkcs8::EncryptedPrivateKeyInfoRef;
+use pkcs8::{EncryptedPrivateKeyInfoRef, Error, pkcs5};
+use rustls::crypto::ring::sign::any_supported_type;
 use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer};
 
-use super::{SslSettings, TlsError, elliptic};
+use super::{SslSettings, TlsError, elliptic, kinds};
 
 /// Identity: certificates, and the key of the first.
 pub(crate) struct KeyAndChain {
@@ -159,6 +160,9 @@ fn private_key(
     let der = chain.first().and_then(|leaf| elliptic::completed(&der, leaf)).unwrap_or(der);
     let key = PrivateKeyDer::try_from(der)
         .map_err(|error| settings.error(at, format!("its private key cannot be parsed: {error}")))?;
+    if any_supported_type(&key).is_err() {
+        return Err(settings.error(at, kinds::unusable(chain.first().map(|leaf| &**leaf))));
+    }
     Ok(KeyAndChain { chain, key })
 }
 
@@ -202,7 +206,7 @@ fn from_pem(settings: &SslSettings<'_>, key: &str, mut parts: Vec<Part>) -> Resu
     let position = parts.iter().position(|part| part.label.ends_with("PRIVATE KEY"));
     let part = parts.remove(position.ok_or_else(|| settings.error(key, "there is no private key in it"))?);
     let der = match &part.label[..] {
-        "ENCRYPTED PRIVATE KEY" => decrypt(settings, &part.der)?,
+        "ENCRYPTED PRIVATE KEY" => decrypt(settings, key, &part.der)?,
         _ => part.der,
     };
     let chain = certificates(parts);
@@ -212,15 +216,18 @@ fn from_pem(settings: &SslSettings<'_>, key: &str, mut parts: Vec<Part>) -> Resu
     private_key(settings, key, der, chain)
 }
 
-fn decrypt(settings: &SslSettings<'_>, der: &[u8]) -> Result<Vec<u8>, TlsError> {
+fn decrypt(settings: &SslSettings<'_>, at: &str, der: &[u8]) -> Result<Vec<u8>, TlsError> {
     const PASSWORD: &str = "ssl.key.password";
     let secret =
         settings.text(PASSWORD).ok_or_else(|| settings.error(PASSWORD, "the private key has a password"))?;
-    let sealed = EncryptedPrivateKeyInfoRef::try_from(der).map_err(|error| {
-        settings.error(PASSWORD, format!("the encrypted private key cannot be parsed: {error}"))
-    })?;
-    let opened = sealed.decrypt(secret).map_err(|error| {
-        settings.error(PASSWORD, format!("the private key cannot be decrypted with it ({error})"))
+    let sealed = EncryptedPrivateKeyInfoRef::try_from(der)
+        .map_err(|_| settings.error(at, kinds::undecryptable(der)))?;
+    let opened = sealed.decrypt(secret).map_err(|error| match error {
+        // A wrong password can also leave a text that is no key.
+        Error::EncryptedPrivateKey(pkcs5::Error::DecryptFailed) | Error::Asn1(_) => {
+            settings.error(PASSWORD, format!("the private key cannot be decrypted with it ({error})"))
+        }
+        _ => settings.error(at, kinds::undecryptable(der)),
     })?;
     Ok(opened.as_bytes().to_vec())
 }
