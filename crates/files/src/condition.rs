@@ -10,8 +10,8 @@ use crate::request::Head;
 pub struct Validators<'a> {
     /// A strong entity tag with its quotes.
     pub etag: &'a [u8],
-    /// The last modification, in whole seconds.
-    pub modified: SystemTime,
+    /// The last modification, in whole seconds; none if the file's time distinguishes no versions.
+    pub modified: Option<SystemTime>,
 }
 
 /// The outcome of all conditions of a request.
@@ -32,16 +32,19 @@ pub fn evaluate(head: &Head<'_, '_>, current: Validators<'_>) -> Verdict {
         if !matched {
             return Verdict::Failed;
         }
-    } else if let Some(since) = head.if_unmodified_since().and_then(date)
-        && current.modified > since
+    } else if let (Some(since), Some(modified)) =
+        (head.if_unmodified_since().and_then(date), current.modified)
+        && modified > since
     {
         return Verdict::Failed;
     }
     if let Some(matched) = any_match(head, "if-none-match", current.etag, Comparison::Weak) {
         return if matched { Verdict::NotModified } else { Verdict::Proceed };
     }
+    // The date of this version and no later one: a file that was replaced by an older one has an
+    // earlier date than the version that the client has.
     match head.if_modified_since().and_then(date) {
-        Some(since) if current.modified <= since => Verdict::NotModified,
+        Some(since) if current.modified == Some(since) => Verdict::NotModified,
         _ => Verdict::Proceed,
     }
 }
@@ -55,8 +58,8 @@ pub fn range_applies(if_range: Option<&[u8]>, current: Validators<'_>, now: Syst
     if value.first() == Some(&b'"') {
         return value == current.etag;
     }
-    let settled = current.modified + Duration::from_secs(1) < now;
-    settled && date(value) == Some(current.modified)
+    let Some(modified) = current.modified else { return false };
+    modified + Duration::from_secs(1) < now && date(value) == Some(modified)
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -53,7 +53,7 @@ pub(crate) struct Entry {
     pub(crate) file: Arc<File>,
     pub(crate) file_version: Cell<FileVersion>,
     etag: String,
-    modified: SystemTime,
+    modified: Option<SystemTime>,
     pub(crate) media: String,
     /// ETag, Last-Modified, Vary and Cache-Control: the fields of a 304.
     pub(crate) version_fields: Vec<u8>,
@@ -104,7 +104,7 @@ impl Resource {
         let (media, cache) = (media::of(&path), site.cache_control(&path));
         let terms = Terms { varies: site.options().precompressed, cache, date };
         let make = |opened: Opened, encoding: Option<Encoding>, old: Option<&Rc<Entry>>| match old {
-            Some(old) if old.file_version.get().same_bytes(&opened.file_version) => {
+            Some(old) if old.is_version(&opened.file_version) => {
                 if old.file_version.replace(opened.file_version) != opened.file_version {
                     // Perhaps written in place, and its former time restored.
                     old.forget();
@@ -132,8 +132,9 @@ impl Entry {
         Terms { varies, cache, date }: Terms<'_>,
     ) -> Self {
         let Opened { file, file_version, .. } = opened;
-        let modified = condition::writable_time(file_version.modified.0);
-        let nanos = i128::from(file_version.modified.0) * 1_000_000_000 + i128::from(file_version.modified.1);
+        let modified = file_version.has_time().then(|| condition::writable_time(file_version.modified.0));
+        let (seconds, rest) = if modified.is_some() { file_version.modified } else { file_version.changed };
+        let nanos = i128::from(seconds) * 1_000_000_000 + i128::from(rest);
         let etag = format!("\"{:x}-{:x}-{nanos:x}\"", file_version.identity.1, file_version.len);
         let mut version_fields = Vec::new();
         let mut field = |name: &str, value: &dyn std::fmt::Display| {
@@ -141,7 +142,9 @@ impl Entry {
         };
         field("ETag", &etag);
         // Never later than Date (RFC 9110, 8.8.2.1). Conditions go by the time of the file.
-        field("Last-Modified", &HttpDate::from(modified.min(date)));
+        if let Some(modified) = modified {
+            field("Last-Modified", &HttpDate::from(modified.min(date)));
+        }
         if varies {
             field("Vary", &"Accept-Encoding");
         }
@@ -171,6 +174,12 @@ impl Entry {
     /// Its length in bytes.
     pub(crate) fn len(&self) -> u64 {
         self.file_version.get().len
+    }
+
+    /// True if the entity tag of this entry is that of `version`.
+    fn is_version(&self, version: &FileVersion) -> bool {
+        let own = self.file_version.get();
+        own.same_bytes(version) && (own.has_time() || own.changed == version.changed)
     }
 
     /// Validators for conditions.

@@ -216,6 +216,15 @@ impl FileVersion {
         Ok(Self::of(&rustix::fs::fstat(file)?))
     }
 
+    /// True if the modification time can distinguish versions of the file. Store paths of Nix,
+    /// layers of images and reproducible archives give every file a time between 1970 and the first
+    /// day of 1980, in every zone.
+    #[must_use]
+    pub fn has_time(&self) -> bool {
+        const JANUARY_2_1980: i64 = 315_619_200;
+        self.modified.0 >= JANUARY_2_1980
+    }
+
     /// True if both are states with the same bytes: neither length nor modification differ.
     #[must_use]
     pub fn same_bytes(&self, other: &Self) -> bool {

@@ -118,9 +118,55 @@ fn no_file_was_modified_after_the_answer_and_conditions_go_by_its_true_time() {
         reply.status
     };
     let file = std::fs::File::options().write(true).open(home.path().join("a")).unwrap();
-    file.set_modified(UNIX_EPOCH + Duration::from_secs(1000)).unwrap();
+    file.set_modified(UNIX_EPOCH + Duration::from_secs(1_000_000_000)).unwrap();
     assert_eq!(status(0), StatusCode::OK, "the date that was sent is not one of this version");
-    assert_eq!(status(1000), StatusCode::NOT_MODIFIED);
+    assert_eq!(status(1_000_000_000), StatusCode::NOT_MODIFIED);
+}
+
+#[test]
+fn a_replaced_file_with_the_time_of_an_archive_or_an_older_time_is_sent() {
+    let home = tempfile::tempdir().unwrap();
+    let responder = responder(options(home.path()));
+    let run = |work: Work| work.run(&responder.site());
+    let now = UNIX_EPOCH + Duration::from_secs(2_000_000_000);
+    let get = |field: &str| {
+        let reply = answer_at(now, &responder, &format!("GET /a HTTP/1.1\r\nHost: x\r\n{field}\r\n"), run);
+        let reply = reply.unwrap();
+        (reply.status, String::from_utf8_lossy(&reply.head).into_owned())
+    };
+    let changed = |path: &Path| FileVersion::now(&std::fs::File::open(path).unwrap()).unwrap().changed;
+    let put = |text: &str, seconds: u64| {
+        let (new, old) = (home.path().join(".new"), changed(&home.path().join("a")));
+        std::fs::write(&new, text).unwrap();
+        let file = std::fs::File::options().write(true).open(&new).unwrap();
+        // Until the clock of the file system has moved on.
+        while changed(&new) <= old {
+            file.set_modified(UNIX_EPOCH + Duration::from_secs(seconds)).unwrap();
+        }
+        std::fs::rename(new, home.path().join("a")).unwrap();
+    };
+    let dated = |seconds: u64| {
+        format!(
+            "If-Modified-Since: {}\r\n",
+            httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_secs(seconds))
+        )
+    };
+    for archived in [0, 1, 315_532_800] {
+        put("one", archived);
+        let (status, head) = get(&dated(archived));
+        assert!(status == StatusCode::OK && !head.contains("Last-Modified"), "{archived}: {head}");
+        let tag = head.lines().find_map(|line| line.strip_prefix("ETag: ")).unwrap().to_owned();
+        assert_eq!(get(&format!("If-None-Match: {tag}\r\n")).0, StatusCode::NOT_MODIFIED);
+        // The second replacement may get the inode of the first file.
+        for text in ["two", "six"] {
+            put(text, archived);
+            assert_eq!(get(&format!("If-None-Match: {tag}\r\n")).0, StatusCode::OK, "{archived}: {text}");
+        }
+    }
+    put("release 2", 1_790_000_000);
+    assert_eq!(get(&dated(1_790_000_000)).0, StatusCode::NOT_MODIFIED);
+    put("release 1", 1_780_000_000);
+    assert_eq!(get(&dated(1_790_000_000)).0, StatusCode::OK);
 }
 
 #[test]
