@@ -30,6 +30,14 @@ pub enum LogError {
         /// The defect.
         detail: String,
     },
+    /// A file is in a format that this version does not read.
+    #[error("{}: {reason}", path.display())]
+    Format {
+        /// The file.
+        path: PathBuf,
+        /// The format, and the next step.
+        reason: &'static str,
+    },
     /// A mapped file was cut, or its disk failed, while it was in use.
     #[error("{} was truncated while in use, or its disk failed; restart the broker to rebuild it", path.display())]
     Lost {

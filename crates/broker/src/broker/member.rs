@@ -11,6 +11,7 @@ use std::time::Instant;
 
 use levada_cluster::directories::ReplicaKey;
 use levada_log::Background;
+use levada_log::checkpoint::MetaProperties;
 use levada_log::disk::{Disk, RealDisk};
 use levada_wire::Uuid;
 
@@ -51,7 +52,7 @@ impl Broker {
         dirs.identify(|path| {
             let identity = Store::member_identity(&*disk, path, config.node_id)?;
             Store::check_cluster(path, &identity, &stored)?;
-            Ok::<_, OpenError>(identity)
+            Ok::<_, OpenError>(Store::with_id(&*disk, path, &identity)?)
         })?;
         let left = dirs.look()?;
         let ids = BrokerIds {
@@ -74,6 +75,7 @@ impl Broker {
         let waker = sender.clone();
         let membership = ClusterMembership::start(&config, registration, sender)
             .map_err(|error| OpenError::Membership { reason: error.to_string() })?;
+        let stored = MetaProperties { directory_id: dirs.first().id().to_bytes(), ..stored };
         let metadata = Arc::new(Metadata::new(stored, KRAFT_VERSION));
         let source = Source::Member(membership.clone());
         let broker = Self::assemble(config, metadata, (dirs, &left), source)?;

@@ -123,7 +123,7 @@ impl Store {
     /// Opens the metadata log of a directory, formats the directory if it is new, and begins a new
     /// epoch.
     pub fn open(options: &StoreOptions, now_ms: i64) -> Result<(Self, OpenReport), StoreError> {
-        let (disk, dir) = (&options.disk, &options.dir);
+        let (disk, dir, node_id) = (&options.disk, &options.dir, options.node_id);
         disk.create_dir(dir).map_err(|source| StoreError::io("create", dir, source))?;
         let mut report = OpenReport::default();
         let identity = match MetaProperties::load(&**disk, dir)? {
@@ -138,7 +138,7 @@ impl Store {
                 format::format(options, now_ms)?
             }
         };
-        check_owner(dir, &identity, (options.node_id, options.cluster_id.as_deref()))?;
+        check_owner(dir, &identity, (node_id, options.cluster_id.as_deref()))?;
         let path = dir.join(METADATA_DIR);
         disk.create_dir(&path).map_err(|source| StoreError::io("create", &path, source))?;
         let loaded = replay::load(disk, &path, options.limits.segment())?;
@@ -146,7 +146,10 @@ impl Store {
         report.torn.clone_from(&loaded.torn);
         report.passed_over = loaded.passed_over.as_ref().map(ToString::to_string);
         loaded.quorum.check_alone(&path, identity.node_id)?;
-        takeover::check(dir, loaded.replay.image(), (&identity, options.others.as_deref()))?;
+        let (image, others) = (loaded.replay.image(), options.others.as_deref());
+        takeover::check(dir, image, (&identity, others))?;
+        let known = takeover::with_id(&identity, || takeover::former_id(image, node_id, others));
+        let identity = directories::keep_id(&**disk, dir, (&identity, known))?;
         let quorum_epoch = files::read_quorum_epoch(&**disk, &path)?;
         let last = quorum_epoch.max(loaded.epochs.last().map_or(0, |(epoch, _)| *epoch));
         let used_up = || StoreError::damaged(&path, format!("no leader epoch is left after {last}"));

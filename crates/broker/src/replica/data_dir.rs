@@ -361,7 +361,7 @@ impl DataDir {
     /// Leaves the topic's id in a new partition's directory.
     pub(super) fn identify(&self, topic: &str, index: i32, topic_id: Uuid) -> Result<(), LogError> {
         let dir = self.partition(topic, index);
-        if self.disk.len(&dir.join(PartitionMetadata::FILE_NAME)).is_ok() {
+        if PartitionMetadata::load(&*self.disk, &dir)?.is_some() {
             return Ok(());
         }
         PartitionMetadata { topic_id: topic_id.to_bytes() }.store(&*self.disk, &dir)

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 
 use levada_broker::offline::{self, StorageError, StoredPartition};
-use levada_log::checkpoint::id_text;
+use levada_log::checkpoint::{MetaProperties, id_text};
 use serde_json::{Value, json};
 
 use super::DirectoryArgs;
@@ -62,7 +62,13 @@ impl Info {
             Some(identity) => {
                 writeln!(out, "Cluster    {}", identity.cluster_id)?;
                 writeln!(out, "Node       {}", identity.node_id)?;
-                writeln!(out, "Id         {}", id_text(identity.directory_id))?;
+                writeln!(
+                    out,
+                    "Id         {}",
+                    directory_id(identity)
+                        .as_deref()
+                        .unwrap_or("none, from Kafka before 3.7; the next start writes one")
+                )?;
             }
         }
         writeln!(out, "State      {}", state(info))?;
@@ -95,6 +101,10 @@ impl Info {
             output::table(out, &header, topics(&info.partitions))
         }
     }
+}
+
+fn directory_id(identity: &MetaProperties) -> Option<String> {
+    (identity.directory_id != MetaProperties::NO_ID).then(|| id_text(identity.directory_id))
 }
 
 fn state(info: &offline::Info) -> &'static str {
@@ -145,7 +155,7 @@ fn as_json(info: &offline::Info) -> Value {
         "directory": info.path,
         "cluster_id": info.identity.as_ref().map(|identity| &identity.cluster_id),
         "node_id": info.identity.as_ref().map(|identity| identity.node_id),
-        "directory_id": info.identity.as_ref().map(|identity| id_text(identity.directory_id)),
+        "directory_id": info.identity.as_ref().and_then(directory_id),
         "in_use": info.in_use,
         "clean": info.clean,
         "metadata": info.metadata.as_ref().map(|metadata| json!({

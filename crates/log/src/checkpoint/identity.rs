@@ -63,13 +63,13 @@ impl PartitionMetadata {
         format!("version: 0\ntopic_id: {}", id_text(self.topic_id))
     }
 
-    /// Reads the file, `None` if there is none.
+    /// Reads the file, `None` if there is none, or none with content.
     ///
     /// # Errors
     /// A failing disk, or a file of another kind.
     pub fn load(disk: &dyn Disk, dir: &Path) -> Result<Option<Self>, LogError> {
         let path = dir.join(Self::FILE_NAME);
-        let Some(text) = lines::read_text(disk, &path)? else { return Ok(None) };
+        let Some(text) = lines::read_content(disk, &path)? else { return Ok(None) };
         let damaged = |detail: &str| LogError::corrupt(&path, detail);
         if value_of(&text, "version", ':') != Some("0") {
             return Err(damaged("version is not 0"));
@@ -87,13 +87,16 @@ pub struct MetaProperties {
     pub cluster_id: String,
     /// The broker's id.
     pub node_id: i32,
-    /// This directory's id.
+    /// This directory's id, or [`MetaProperties::NO_ID`].
     pub directory_id: IdBytes,
 }
 
 impl MetaProperties {
     /// The file's name in a data directory.
     pub const FILE_NAME: &'static str = "meta.properties";
+
+    /// The id of a directory whose file has none, as Kafka before 3.7 writes it.
+    pub const NO_ID: IdBytes = [0; 16];
 
     /// Replaces the file. Syncs it and its directory; blocks.
     ///
@@ -118,17 +121,22 @@ impl MetaProperties {
             value_of(&text, key, '=').ok_or_else(|| LogError::corrupt(&path, format!("there is no {key}")))
         };
         let damaged = |detail: String| LogError::corrupt(&path, detail);
-        let version = value("version")?;
-        if version != "1" {
-            return Err(damaged(format!("version is {version:?}, not 1")));
+        match value("version")? {
+            "1" => {}
+            "0" => return Err(LogError::Format { path, reason: ZOOKEEPER }),
+            version => return Err(damaged(format!("version is {version:?}, not 1"))),
         }
         let cluster_id = value("cluster.id")?.to_owned();
         let node_id = value("node.id")?.parse().map_err(|_| damaged("node.id is not a number".to_owned()))?;
-        let directory_id = value("directory.id")?;
-        let no_id = || damaged(format!("{directory_id:?} is not an id"));
-        Ok(Some(Self { cluster_id, node_id, directory_id: parse_id(directory_id).ok_or_else(no_id)? }))
+        let directory_id = match value_of(&text, "directory.id", '=') {
+            Some(id) => parse_id(id).ok_or_else(|| damaged(format!("{id:?} is not an id")))?,
+            None => Self::NO_ID,
+        };
+        Ok(Some(Self { cluster_id, node_id, directory_id }))
     }
 }
+
+const ZOOKEEPER: &str = "version=0 is the format of a Kafka broker of a ZooKeeper cluster; migrate the cluster to KRaft with Kafka 3.9 first, or name an empty directory in log.dirs";
 
 fn value_of<'a>(text: &'a str, key: &str, separator: char) -> Option<&'a str> {
     let pairs =

@@ -51,6 +51,15 @@ pub(crate) fn render(entries: impl ExactSizeIterator<Item = String>) -> String {
     text
 }
 
+/// The text of a file; `None` if there is no such file, or no content: a crash of the machine can
+/// leave a file that is empty or has zeros in place of its bytes.
+///
+/// # Errors
+/// As [`read_text`].
+pub fn read_content(disk: &dyn Disk, path: &Path) -> Result<Option<String>, LogError> {
+    Ok(read_text(disk, path)?.filter(|text| text.bytes().any(|byte| byte != 0)))
+}
+
 /// The text of a file, `None` if no such file.
 ///
 /// # Errors

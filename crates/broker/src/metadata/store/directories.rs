@@ -6,7 +6,7 @@ use levada_log::checkpoint::MetaProperties;
 use levada_log::disk::Disk;
 use levada_wire::primitives::Uuid;
 
-use super::{METADATA_DIR, Store, StoreError, check_owner, files, format};
+use super::{METADATA_DIR, Store, StoreError, check_owner, files, format, takeover};
 
 impl Store {
     /// Identity of the directory of a broker in a cluster. The function does not change the
@@ -73,6 +73,19 @@ impl Store {
         check_owner(dir, identity, (other.node_id, Some(&other.cluster_id)))
     }
 
+    /// The identity of a directory, with a new id if Kafka before 3.7 formatted the directory.
+    /// Kafka since 3.7 does the same.
+    ///
+    /// # Errors
+    /// A failing disk.
+    pub fn with_id(
+        disk: &dyn Disk,
+        dir: &Path,
+        identity: &MetaProperties,
+    ) -> Result<MetaProperties, StoreError> {
+        keep_id(disk, dir, (identity, takeover::with_id(identity, || None)))
+    }
+
     /// The identity of a directory other than that of the metadata; the function writes one if
     /// there is none.
     ///
@@ -80,8 +93,21 @@ impl Store {
     /// As [`Store::check_others`].
     pub fn adopt(disk: &dyn Disk, dir: &Path, owner: &MetaProperties) -> Result<MetaProperties, StoreError> {
         match MetaProperties::load(disk, dir)? {
-            Some(found) => Ok(found),
+            Some(found) => Self::with_id(disk, dir, &found),
             None => Self::format_member(disk, dir, (&owner.cluster_id, owner.node_id)),
         }
     }
+}
+
+/// Writes the identity of a directory if the directory has got an id.
+pub(super) fn keep_id(
+    disk: &dyn Disk,
+    dir: &Path,
+    (before, identity): (&MetaProperties, MetaProperties),
+) -> Result<MetaProperties, StoreError> {
+    if *before != identity {
+        identity.store(disk, dir)?;
+        tracing::info!(directory = %dir.display(), "the data directory has got an id (directory.id in meta.properties)");
+    }
+    Ok(identity)
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use levada_log::checkpoint::{
-    LEADER_EPOCHS, Replacement, Rights, leader_epochs_text, read_text, sync_together,
+    LEADER_EPOCHS, Replacement, Rights, leader_epochs_text, read_content, read_text, sync_together,
 };
 use levada_log::disk::Disk;
 use levada_wire::primitives::Uuid;
@@ -14,14 +14,11 @@ use crate::metadata::uuid;
 
 const QUORUM_STATE: &str = "quorum-state";
 
-/// The last epoch in which this node led or voted. 0 if unknown: a crash of the machine leaves an
-/// empty file if the file was never synced, and the log contains the epochs as well.
+/// The last epoch in which this node led or voted. 0 if unknown: a crash of the machine can leave a
+/// file without content, and the log contains the epochs as well.
 pub(super) fn read_quorum_epoch(disk: &dyn Disk, dir: &Path) -> Result<i32, StoreError> {
     let path = dir.join(QUORUM_STATE);
-    let text = read_text(disk, &path)?.unwrap_or_default();
-    if text.is_empty() {
-        return Ok(0);
-    }
+    let Some(text) = read_content(disk, &path)? else { return Ok(0) };
     let damaged = |detail: &str| StoreError::damaged(&path, detail);
     let state: Value = serde_json::from_str(&text).map_err(|error| damaged(&error.to_string()))?;
     let epoch = state.get("leaderEpoch").and_then(Value::as_i64).ok_or_else(|| damaged("no leaderEpoch"))?;

@@ -9,7 +9,7 @@ use levada_wire::primitives::Uuid;
 use super::StoreError;
 use crate::metadata::features::FEATURES;
 use crate::metadata::image::{ConfigResource, Image};
-use crate::metadata::uuid::is_reserved;
+use crate::metadata::uuid::{self, is_reserved};
 
 /// Topics or partitions named in one sentence.
 const NAMED_MAX: usize = 5;
@@ -54,6 +54,23 @@ pub fn objections(image: &Image, identity: &MetaProperties, others: Option<&[Uui
     objections
 }
 
+/// The identity of a directory, with an id if it has none: `former`, or else a new one.
+pub(super) fn with_id(identity: &MetaProperties, former: impl FnOnce() -> Option<Uuid>) -> MetaProperties {
+    let directory_id = match identity.directory_id {
+        MetaProperties::NO_ID => former().unwrap_or_else(uuid::random).to_bytes(),
+        known => known,
+    };
+    MetaProperties { directory_id, ..identity.clone() }
+}
+
+/// The id under which the node last registered the directory of the metadata, if no other of its
+/// directories can have had it. Replicas that the metadata assigns to this id are in the directory.
+pub(super) fn former_id(image: &Image, node_id: i32, others: Option<&[Uuid]>) -> Option<Uuid> {
+    let (registered, others) = (image.brokers().broker(node_id)?, others?);
+    let mut left = registered.log_dirs.iter().filter(|id| !others.contains(id));
+    left.next().filter(|_| left.next().is_none()).copied()
+}
+
 /// Refuses a directory that cannot be taken over.
 pub(super) fn check(
     dir: &Path,
@@ -71,7 +88,9 @@ pub(super) fn check(
 /// Partitions of this node whose replica is assigned to a directory that is not here: they would
 /// begin empty.
 fn elsewhere(image: &Image, identity: &MetaProperties, others: &[Uuid]) -> Vec<String> {
-    let (node, own) = (identity.node_id, Uuid::from_bytes(identity.directory_id));
+    let node = identity.node_id;
+    let own = with_id(identity, || former_id(image, node, Some(others))).directory_id;
+    let own = Uuid::from_bytes(own);
     let mut found = Vec::new();
     for topic in image.topics().iter() {
         for (index, partition) in topic.partitions() {

@@ -21,6 +21,7 @@ use crate::metadata::records::control;
 use crate::metadata::records::{
     BeginTransactionRecord, FeatureLevelRecord, PartitionRecord, RemoveTopicRecord, TopicRecord,
 };
+use crate::metadata::uuid;
 
 const SEGMENT: &str = "__cluster_metadata-0/00000000000000000000.log";
 
@@ -269,6 +270,42 @@ fn epochs_never_go_back() {
     assert_eq!(open(dir.path()).1.epoch, 41);
     fs::remove_file(&path).unwrap();
     assert_eq!(open(dir.path()).1.epoch, 42);
+    // A crash of the machine can keep the length of a file and lose its bytes.
+    for (epoch, content) in [(43, ""), (44, "\0\0\0\0")] {
+        fs::write(&path, content).unwrap();
+        assert_eq!(open(dir.path()).1.epoch, epoch, "{content:?}");
+        assert!(fs::read_to_string(&path).unwrap().contains(&format!("\"leaderEpoch\":{epoch}")));
+    }
+}
+
+#[test]
+fn a_directory_without_an_id_gets_one_and_zookeepers_is_named() {
+    let dir = golden_copy();
+    let path = dir.path().join(MetaProperties::FILE_NAME);
+    let text = fs::read_to_string(&path).unwrap();
+    let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with("directory.id")).collect();
+    fs::write(&path, lines.join("\n")).unwrap();
+    inspect(&RealDisk, dir.path()).unwrap();
+    let id = open(dir.path()).0.identity().directory_id;
+    assert_ne!(id, MetaProperties::NO_ID);
+    assert_eq!(open(dir.path()).0.identity().directory_id, id, "it is in the file");
+    // The id under which the node registered the directory, and replicas there.
+    fs::write(&path, lines.join("\n")).unwrap();
+    let options = StoreOptions { others: Some(Vec::new()), ..options(dir.path()) };
+    let (store, _) = Store::open(&options, 1_000).unwrap();
+    assert!(text.contains(&uuid::text(Uuid::from_bytes(store.identity().directory_id))), "{text}");
+    drop(store);
+
+    let other = tempfile::tempdir().unwrap();
+    fs::write(other.path().join(MetaProperties::FILE_NAME), lines.join("\n")).unwrap();
+    let owner = open(dir.path()).0.identity().clone();
+    let adopted = Store::adopt(&RealDisk, other.path(), &owner).unwrap();
+    assert_eq!(MetaProperties::load(&RealDisk, other.path()).unwrap(), Some(adopted.clone()));
+    assert!(adopted.directory_id != MetaProperties::NO_ID && adopted.directory_id != id);
+
+    fs::write(&path, "version=0\nbroker.id=0\ncluster.id=pW_sXOjzTeWwyAXCn2jFMQ\n").unwrap();
+    let error = Store::open(&options, 1_000).unwrap_err().to_string();
+    assert!(error.contains("of a ZooKeeper cluster; migrate") && !error.contains("damaged"), "{error}");
 }
 
 #[test]
