@@ -112,7 +112,7 @@ fn sockets(config: &BrokerConfig) -> Result<(Vec<TcpListener>, Option<TcpListene
         known.push(&listener.name);
         listeners.push(match handed.claim(&listener.name) {
             Some(socket) => socket,
-            None => listener::bind(&listener.bind, "listeners")?,
+            None => listener::bind(&listener.bind, "listeners", config.is_v6_only(listener))?,
         });
     }
     let http = config.http_listen.as_ref().and_then(|_| {

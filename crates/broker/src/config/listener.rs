@@ -125,6 +125,11 @@ impl HostPort {
 }
 
 impl HostPort {
+    /// True for an IPv4 address, false for one of IPv6; none for a name.
+    fn is_v4(&self) -> Option<bool> {
+        self.host.parse::<IpAddr>().ok().map(|ip| ip.is_ipv4())
+    }
+
     /// True if only this machine can connect to it.
     pub fn is_own_machine(&self) -> bool {
         let address = self.host.parse::<IpAddr>();
@@ -197,8 +202,7 @@ pub(super) fn resolve(keys: &ListenerKeys<'_>) -> Result<Vec<Listener>, Listener
 /// True if two listeners cannot both be bound. One port may serve IPv4 by one listener and IPv6 by
 /// another, as in Kafka.
 fn collide(one: &HostPort, other: &HostPort) -> bool {
-    let family = |address: &HostPort| address.host.parse::<IpAddr>().ok().map(|ip| ip.is_ipv4());
-    let apart = matches!((family(one), family(other)), (Some(one), Some(other)) if one != other);
+    let apart = matches!((one.is_v4(), other.is_v4()), (Some(one), Some(other)) if one != other);
     one.port == other.port && one.port != 0 && !apart
 }
 
@@ -280,6 +284,12 @@ fn protocol_of(name: &str, protocols: &[(String, Protocol)]) -> Result<Protocol,
 }
 
 impl BrokerConfig {
+    /// True if a listener's socket must not take IPv4: another listener has its port there.
+    pub(crate) fn is_v6_only(&self, listener: &Listener) -> bool {
+        let same_port = |other: &&Listener| other.bind.port == listener.bind.port && other.bind.port != 0;
+        self.listeners.iter().filter(same_port).any(|other| other.bind.is_v4() == Some(true))
+    }
+
     /// Limits of a listener's connections.
     pub fn limits_of(&self, listener: &str) -> ListenerLimits {
         self.listener_limits.get(listener).copied().unwrap_or_default()

@@ -34,27 +34,31 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 const DESCRIPTOR_PAUSE: Duration = Duration::from_millis(100);
 
 /// Binds the address that configuration key `key` named; does not accept yet. An empty host is
-/// every address of the machine.
-pub(crate) fn bind(address: &HostPort, key: &'static str) -> Result<TcpListener, StartError> {
+/// every address of the machine, and so is that of IPv6, unless the socket is for IPv6 alone.
+pub(crate) fn bind(
+    address: &HostPort,
+    key: &'static str,
+    is_v6_only: bool,
+) -> Result<TcpListener, StartError> {
     let failed =
         |source| StartError::Bind { address: format!("{}:{}", address.host, address.port), key, source };
     if address.host.is_empty()
-        && let Ok(both_families) = open((Ipv6Addr::UNSPECIFIED, address.port).into())
+        && let Ok(both_families) = open((Ipv6Addr::UNSPECIFIED, address.port).into(), is_v6_only)
     {
         return Ok(both_families);
     }
     let host = if address.host.is_empty() { "0.0.0.0" } else { &address.host };
     let resolved = (host, address.port).to_socket_addrs().map_err(failed)?.next();
     let unresolved = || failed(std::io::Error::new(std::io::ErrorKind::NotFound, "the host has no address"));
-    open(resolved.ok_or_else(unresolved)?).map_err(failed)
+    open(resolved.ok_or_else(unresolved)?, is_v6_only).map_err(failed)
 }
 
-fn open(address: SocketAddr) -> std::io::Result<TcpListener> {
+fn open(address: SocketAddr, is_v6_only: bool) -> std::io::Result<TcpListener> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_reuse_address(true)?;
     if address.is_ipv6() {
         // As in Java for a wildcard listener: one socket for both families.
-        socket.set_only_v6(false)?;
+        socket.set_only_v6(is_v6_only)?;
     }
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;

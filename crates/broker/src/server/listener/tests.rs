@@ -22,6 +22,25 @@ fn acceptor(home: &tempfile::TempDir, settings: &[&str]) -> (tokio::runtime::Run
 }
 
 #[test]
+fn one_port_of_all_addresses_of_both_families_is_bound_for_two_listeners() {
+    let free = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).unwrap();
+    let port = free.local_addr().unwrap().port();
+    drop(free);
+    for both in [[("V4", "0.0.0.0"), ("V6", "[::]")], [("V6", "[::]"), ("V4", "127.0.0.1")]] {
+        let [one, other] = both.map(|(name, host)| format!("{name}://{host}:{port}"));
+        let flags = [
+            format!("listeners={one},{other}"),
+            "listener.security.protocol.map=V4:PLAINTEXT,V6:PLAINTEXT".to_owned(),
+            "inter.broker.listener.name=V4".to_owned(),
+        ];
+        let config = BrokerConfig::load(&Sources::flags(flags)).unwrap();
+        let open = |listener: &Listener| bind(&listener.bind, "listeners", config.is_v6_only(listener));
+        let sockets: Vec<_> = config.listeners.iter().map(open).collect::<Result<_, _>>().unwrap();
+        assert_eq!(sockets.len(), 2);
+    }
+}
+
+#[test]
 fn a_host_has_its_limit_once_its_name_is_looked_up() {
     let home = tempfile::tempdir().unwrap();
     let (runtime, acceptor) = acceptor(&home, &["max.connections.per.ip.overrides=localhost:1"]);
