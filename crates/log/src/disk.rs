@@ -136,7 +136,8 @@ pub trait Disk: ReadFiles {
     fn remove(&self, path: &Path) -> io::Result<()>;
     /// Creates a directory and its parents; no error if it is there.
     fn create_dir(&self, path: &Path) -> io::Result<()>;
-    /// Removes a directory and all that is in it.
+    /// Removes a directory and all that is in it. Of a symbolic link to a directory, removes the
+    /// files in that directory and the link.
     fn remove_dir(&self, dir: &Path) -> io::Result<()>;
     /// Makes a file read-only; open handles can still write.
     fn protect(&self, path: &Path) -> io::Result<()>;
@@ -325,7 +326,7 @@ impl Disk for RealDisk {
     }
 
     fn remove_dir(&self, dir: &Path) -> io::Result<()> {
-        fs::remove_dir_all(dir)
+        if fs::symlink_metadata(dir)?.is_symlink() { remove_linked(dir) } else { fs::remove_dir_all(dir) }
     }
 
     fn protect(&self, path: &Path) -> io::Result<()> {
@@ -335,6 +336,25 @@ impl Disk for RealDisk {
     fn sync_file(&self, path: &Path) -> io::Result<()> {
         File::open(path)?.sync_all()
     }
+}
+
+/// Removes the files of a directory on another disk, and the link that leads there. A log has no
+/// directories in its own: they are not touched.
+fn remove_linked(link: &Path) -> io::Result<()> {
+    let target = match fs::canonicalize(link) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return fs::remove_file(link),
+        found => found?,
+    };
+    for entry in fs::read_dir(&target)? {
+        let entry = entry?;
+        if !entry.file_type()?.is_dir() {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    fs::remove_file(link)?;
+    // A mount point stays, and so does a directory with others in it.
+    let _ = fs::remove_dir(target);
+    Ok(())
 }
 
 /// True if the file at this path contains credentials: the metadata log, its snapshots, and the

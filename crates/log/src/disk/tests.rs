@@ -108,3 +108,27 @@ fn a_directory_that_a_process_of_java_uses_is_taken() {
     drop(held);
     lock_of_java().unwrap();
 }
+
+#[test]
+fn a_linked_directory_is_removed_with_its_files_and_without_directories_in_it() {
+    let home = TempDir::new().unwrap();
+    let (data, other) = (home.path().join("data"), home.path().join("other"));
+    let link = data.join("t-0");
+    let linked = || {
+        fs::create_dir_all(&data).unwrap();
+        fs::create_dir_all(&other).unwrap();
+        fs::write(other.join("00000000000000000000.log"), "records").unwrap();
+        std::os::unix::fs::symlink(&other, &link).unwrap();
+    };
+    linked();
+    RealDisk.remove_dir(&link).unwrap();
+    assert!(!other.exists() && fs::symlink_metadata(&link).is_err());
+    linked();
+    fs::create_dir(other.join("photos")).unwrap();
+    RealDisk.remove_dir(&link).unwrap();
+    let left: Vec<_> = fs::read_dir(&other).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert!(left == ["photos"] && fs::symlink_metadata(&link).is_err(), "{left:?}");
+    std::os::unix::fs::symlink(home.path().join("gone"), &link).unwrap();
+    RealDisk.remove_dir(&link).unwrap();
+    assert!(fs::symlink_metadata(&link).is_err());
+}
