@@ -24,6 +24,7 @@ pub(crate) use self::form::{REVOKED, identity, revoked, trusted};
 pub struct SslSettings<'a> {
     owner: String,
     text: Box<Lookup<'a>>,
+    written: Box<dyn Fn(&str) -> String + 'a>,
 }
 
 type Lookup<'a> = dyn Fn(&str) -> Option<&'a str> + 'a;
@@ -40,7 +41,14 @@ pub struct TlsError {
 impl<'a> SslSettings<'a> {
     /// The settings that `text` looks up; errors name `owner`.
     pub fn new(owner: impl Into<String>, text: impl Fn(&str) -> Option<&'a str> + 'a) -> Self {
-        Self { owner: owner.into(), text: Box::new(text) }
+        Self { owner: owner.into(), text: Box::new(text), written: Box::new(str::to_owned) }
+    }
+
+    /// The same settings, for errors with the keys as `written` returns them: a key of one listener
+    /// has a prefix.
+    #[must_use]
+    pub fn written_as(self, written: impl Fn(&str) -> String + 'a) -> Self {
+        Self { written: Box::new(written), ..self }
     }
 
     /// The value of a key; an empty one counts as not set.
@@ -54,7 +62,7 @@ impl<'a> SslSettings<'a> {
     }
 
     pub(crate) fn error(&self, key: &str, reason: impl Into<String>) -> TlsError {
-        TlsError { owner: self.owner.clone(), key: key.to_owned(), reason: reason.into() }
+        TlsError { owner: self.owner.clone(), key: (self.written)(key), reason: reason.into() }
     }
 
     /// The ciphers that are wanted.

@@ -121,6 +121,8 @@ impl TlsContext {
     fn load(settings: &Settings, listener: &Listener, before: Option<&Self>) -> Result<Self, TlsError> {
         let owner = format!("listener {}", listener.name);
         let view = SslSettings::new(owner, |key| settings.listener_text(&listener.name, key));
+        let view = view
+            .written_as(|key| settings.as_written(&settings.listener_key(&listener.name, key)).to_owned());
         Self::of(&view, client_auth(settings, listener), before)
     }
 

@@ -475,7 +475,7 @@ impl Reader<'_> {
         let row = prefix::row(key);
         debug_assert!(row.is_some(), "{key} is in the table");
         ConfigError::Invalid {
-            key: key.to_owned(),
+            key: self.0.as_written(key).to_owned(),
             value: row.map_or("", |row| row.shown(self.text(key))).to_owned(),
             origin: self.0.origin(key).clone(),
             allowed,

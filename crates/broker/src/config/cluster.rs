@@ -14,7 +14,7 @@ use super::broker::Reader;
 use super::key::words;
 use super::listener::Protocol;
 use super::prefix::prefixed;
-use super::security::{Secret, TOKEN_KEY, of_mechanism};
+use super::security::{Secret, TOKEN_KEY, key_of_mechanism, of_mechanism};
 use super::table::BROKER_KEYS;
 use super::{BrokerConfig, ConfigError, HIDDEN, Listener};
 use crate::keystore::{ClientTls, SslSettings, TlsError};
@@ -114,7 +114,8 @@ pub struct PeerListener {
     pub peer: &'static str,
     /// The key that names the SASL mechanism.
     pub mechanism_key: &'static str,
-    ssl: Vec<(&'static str, Secret)>,
+    /// Values of the TLS keys, and the keys as they were written.
+    ssl: Vec<(&'static str, String, Secret)>,
 }
 
 /// Limits of fetches from other brokers.
@@ -147,7 +148,10 @@ impl PeerListener {
         let login = protocol.has_sasl().then(|| login(read, &name, mechanism_key)).transpose()?;
         let ssl_keys = BROKER_KEYS.iter().filter(|key| key.name.starts_with("ssl."));
         let ssl = ssl_keys
-            .filter_map(|key| Some((key.name, Secret::from(read.0.listener_text(&name, key.name)?))))
+            .filter_map(|key| {
+                let written = read.0.as_written(&read.0.listener_key(&name, key.name)).to_owned();
+                Some((key.name, written, Secret::from(read.0.listener_text(&name, key.name)?)))
+            })
             .collect();
         Ok(Self { name, protocol, login, peer, mechanism_key, ssl })
     }
@@ -158,12 +162,14 @@ impl PeerListener {
     /// # Errors
     /// The first setting that cannot be used.
     pub fn tls(&self) -> Result<Option<ClientTls>, TlsError> {
-        let text = |key: &str| {
-            let found = self.ssl.iter().find(|(name, _)| *name == key);
-            found.map(|(_, value)| value.reveal())
-        };
+        let found = |key: &str| self.ssl.iter().find(|(name, ..)| *name == key);
+        let text = |key: &str| found(key).map(|(_, _, value)| value.reveal());
+        let written = |key: &str| found(key).map_or(key, |(_, written, _)| written).to_owned();
         let owner = format!("{} listener {}", self.peer, self.name);
-        self.protocol.has_tls().then(|| ClientTls::load(&SslSettings::new(owner, text))).transpose()
+        self.protocol
+            .has_tls()
+            .then(|| ClientTls::load(&SslSettings::new(owner, text).written_as(written)))
+            .transpose()
     }
 }
 
@@ -370,7 +376,10 @@ fn login(read: &Reader<'_>, listener: &str, key: &'static str) -> Result<SaslLog
     let named = read.0.listener_text(listener, key).unwrap_or_default();
     let mechanism = Mechanism::from_name(named).filter(|mechanism| *mechanism != Mechanism::OauthBearer);
     let mechanism = mechanism.ok_or_else(|| read.invalid(key, MECHANISMS.to_owned()))?;
-    let own = prefixed(listener, &format!("{}.{JAAS}", mechanism.name().to_lowercase()));
+    let own = match of_mechanism(read.0, (listener, mechanism), JAAS) {
+        Some(_) => key_of_mechanism(read.0, (listener, mechanism), JAAS),
+        None => prefixed(listener, &format!("{}.{JAAS}", mechanism.name().to_lowercase())),
+    };
     let example = match mechanism {
         Mechanism::Plain => {
             "org.apache.kafka.common.security.plain.PlainLoginModule required username=\"…\" password=\"…\";"

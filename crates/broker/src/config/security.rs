@@ -132,10 +132,7 @@ fn of_listener(settings: &Settings, listener: &str) -> Checked<SaslConfig> {
     const MECHANISMS: &str = "sasl.enabled.mechanisms";
     let named = settings.listener_text(listener, MECHANISMS).unwrap_or_default();
     let served = Mechanism::ALL.map(Mechanism::name).join(", ");
-    let key = match settings.own_listener_text(listener, MECHANISMS) {
-        Some(_) => prefixed(listener, MECHANISMS),
-        None => MECHANISMS.to_owned(),
-    };
+    let key = settings.listener_key(listener, MECHANISMS);
     let wrong = || SecurityProblem {
         key: key.clone(),
         must_be: format!("a list of {served} for listener {listener}"),
@@ -162,8 +159,17 @@ pub(super) fn of_mechanism<'a>(
     (listener, mechanism): (&str, Mechanism),
     key: &str,
 ) -> Option<&'a str> {
-    let own = settings.own_listener_text(listener, &for_mechanism(mechanism, key));
-    own.or_else(|| settings.listener_text(listener, key))
+    settings.text(&key_of_mechanism(settings, (listener, mechanism), key))
+}
+
+/// The name of the key from which [`of_mechanism`] has its value.
+pub(super) fn key_of_mechanism(
+    settings: &Settings,
+    (listener, mechanism): (&str, Mechanism),
+    key: &str,
+) -> String {
+    let own = prefixed(listener, &for_mechanism(mechanism, key));
+    if settings.text(&own).is_some() { own } else { settings.listener_key(listener, key) }
 }
 
 fn for_mechanism(mechanism: Mechanism, key: &str) -> String {
@@ -185,13 +191,14 @@ fn passwords(settings: &Settings, listener: &str) -> Checked<BTreeMap<String, St
 
 fn tokens(settings: &Settings, listener: &str) -> Checked<OauthConfig> {
     const URL: &str = "sasl.oauthbearer.jwks.endpoint.url";
-    let text = |key| of_mechanism(settings, (listener, Mechanism::OauthBearer), key).unwrap_or_default();
+    let whose = (listener, Mechanism::OauthBearer);
+    let text = |key| of_mechanism(settings, whose, key).unwrap_or_default();
     let url = text(URL);
     if !is_key_url(url) {
         let must_be =
             "a URL with the keys that tokens are signed with: file:/…, https://…, or http://… of this machine"
                 .to_owned();
-        return Err(SecurityProblem { key: URL.to_owned(), must_be });
+        return Err(SecurityProblem { key: key_of_mechanism(settings, whose, URL), must_be });
     }
     let key = for_mechanism(Mechanism::OauthBearer, "sasl.jaas.config");
     let login = settings.own_listener_text(listener, &key).map(Jaas::parse).transpose();

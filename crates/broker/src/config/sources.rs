@@ -43,6 +43,8 @@ pub struct Settings {
     set: BTreeMap<&'static str, (String, Origin)>,
     /// Keys written for one listener, and keys that the table does not have.
     set_by_name: BTreeMap<String, (String, Origin)>,
+    /// Keys of one listener as they were written, by their names with the listener in lower case.
+    written: BTreeMap<String, String>,
     dynamic: DynamicLayers,
     notes: Vec<Note>,
     lenient: bool,
@@ -169,6 +171,17 @@ impl Settings {
         self.text(&prefix::prefixed(listener, name)).or_else(|| self.text(name))
     }
 
+    /// The name of the key from which [`Settings::listener_text`] has its value.
+    pub(crate) fn listener_key(&self, listener: &str, name: &str) -> String {
+        let own = prefix::prefixed(listener, name);
+        if self.text(&own).is_some() { own } else { name.to_owned() }
+    }
+
+    /// A key as it was written.
+    pub(crate) fn as_written<'a>(&'a self, name: &'a str) -> &'a str {
+        self.written.get(name).map_or(name, String::as_str)
+    }
+
     /// The value that was set for this listener alone.
     pub fn own_listener_text(&self, listener: &str, name: &str) -> Option<&str> {
         self.text(&prefix::prefixed(listener, name))
@@ -259,12 +272,15 @@ impl Settings {
     }
 
     fn assign(&mut self, assignment: Assignment) -> Result<(), ConfigError> {
-        let Assignment { key: name, value, origin } = assignment;
-        let name = prefix::canonical(&name).into_owned();
+        let Assignment { key: written, value, origin } = assignment;
+        let name = prefix::canonical(&written).into_owned();
+        if written != name {
+            self.written.insert(name.clone(), written.clone());
+        }
         let Some(key) = prefix::row(&name) else { return self.assign_foreign(name, value, origin) };
         let Some(normal) = key.normalise(&value) else {
             let value = key.shown(&value).to_owned();
-            return Err(ConfigError::Invalid { key: name, value, origin, allowed: key.allowed() });
+            return Err(ConfigError::Invalid { key: written, value, origin, allowed: key.allowed() });
         };
         if prefix::is_prefixed(&name) {
             self.set_by_name.insert(name, (normal, origin));
@@ -283,16 +299,20 @@ impl Settings {
         let normal = key.map_or_else(|| Some(value.clone()), |key| key.normalise(&value));
         let Some(normal) = normal else {
             let allowed = key.map(super::ConfigKey::allowed).unwrap_or_default();
-            return Err(ConfigError::Invalid { value: shown(), key: name, origin, allowed });
+            let key = self.as_written(&name).to_owned();
+            return Err(ConfigError::Invalid { value: shown(), key, origin, allowed });
         };
         let note = match foreign::verdict(&name, &value) {
             Some(Foreign::Noted(reason)) => reason.to_owned(),
             Some(Foreign::Refused(reason)) => {
-                let reason = reason.to_owned();
-                return Err(ConfigError::Refused { value: shown(), key: name, origin, reason });
+                let (key, reason) = (self.as_written(&name).to_owned(), reason.to_owned());
+                return Err(ConfigError::Refused { value: shown(), key, origin, reason });
             }
             None if self.lenient => format!("no such key{}", hint(nearest_key(&name))),
-            None => return Err(ConfigError::Unknown { nearest: nearest_key(&name), key: name, origin }),
+            None => {
+                let key = self.as_written(&name).to_owned();
+                return Err(ConfigError::Unknown { nearest: nearest_key(&name), key, origin });
+            }
         };
         let told = name_of(&name);
         self.notes.retain(|note| note.key != told);

@@ -39,6 +39,30 @@ fn each_listener_has_its_own_sasl() {
 }
 
 #[test]
+fn a_value_of_one_listener_is_refused_by_the_key_that_was_written() {
+    fn check(key: &str, value: &str, others: &[&str]) {
+        let flags = [
+            "listeners=INSIDE://:0",
+            "listener.security.protocol.map=INSIDE:SASL_PLAINTEXT",
+            "inter.broker.listener.name=INSIDE",
+            &format!("{key}={value}"),
+        ];
+        let error = load(&[&flags[..], others].concat()).unwrap_err();
+        let error =
+            error.lines().find(|line| line.starts_with(key)).unwrap_or_else(|| panic!("{key}: {error}"));
+        assert!(error.contains("(flag -o)"), "{error}");
+    }
+    let tokens = ["sasl.enabled.mechanisms=OAUTHBEARER"];
+    let url = "http://login.example:8080/certs";
+    for prefix in ["listener.name.inside.oauthbearer.", "listener.name.INSIDE.", ""] {
+        check(&format!("{prefix}sasl.oauthbearer.jwks.endpoint.url"), url, &tokens);
+    }
+    check("listener.name.Inside.sasl.enabled.mechanisms", "GSSAPI", &[]);
+    check("listener.name.INSIDE.max.connections", "many", &["sasl.enabled.mechanisms=SCRAM-SHA-512"]);
+    check("listener.name.INSIDE.principal.builder.class", "a.B", &["sasl.enabled.mechanisms=SCRAM-SHA-512"]);
+}
+
+#[test]
 fn tokens_are_believed_by_keys_that_nobody_else_can_have_changed() {
     let check = |url: &str, taken: bool| {
         let url = format!("sasl.oauthbearer.jwks.endpoint.url={url}");

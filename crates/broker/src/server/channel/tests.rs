@@ -414,11 +414,13 @@ fn stores_that_cannot_be_used_say_why() {
         let all = [&["listeners=SSL://127.0.0.1:0".to_owned()], settings].concat();
         let config = BrokerConfig::load(&Sources::flags(all)).unwrap();
         let message = Tls::load(&config, None).err().map(|error| error.to_string()).unwrap_or_default();
-        assert!(message.starts_with("listener SSL: ssl.") && message.contains(expected), "{message}");
+        assert!(message.starts_with("listener SSL: ") && message.contains(expected), "{message}");
     };
     let store = |name: &str| vec![format!("ssl.keystore.location={}", at(name))];
     check(&[], "a TLS listener needs a key store");
     check(&store("absent"), "cannot read");
+    let own = vec!["listener.name.SSL.ssl.keystore.location=/absent".to_owned()];
+    check(&own, "listener SSL: listener.name.SSL.ssl.keystore.location: cannot read");
     check(&store("jks"), "keytool -importkeystore");
     check(&store("chain.pem"), "there is no private key in it");
     check(&store("key.pem"), "there is no certificate in it");
