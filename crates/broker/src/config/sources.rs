@@ -124,13 +124,14 @@ impl Sources {
         let mut assignments = Vec::new();
         for (variable, value) in &self.environment {
             let origin = Origin::Environment(variable.clone());
-            match by_variable.get(variable) {
-                Some(key) => {
-                    assignments.push(Assignment { key: (*key).to_owned(), value: value.clone(), origin });
-                }
+            let key = by_variable.get(variable).map(|key| (*key).to_owned());
+            match key.or_else(|| listener_key(variable)) {
+                Some(key) => assignments.push(Assignment { key, value: value.clone(), origin }),
                 None if variable.starts_with("LEVADA_") && !OTHER_VARIABLES.contains(&variable.as_str()) => {
+                    let is_of_listener = variable.starts_with(LISTENER_VARIABLE);
                     let near = nearest(variable, by_variable.keys().map(String::as_str));
-                    let text = format!("no key has this variable{}", hint(near));
+                    let next = if is_of_listener { IN_NAMES.to_owned() } else { hint(near) };
+                    let text = format!("no key has this variable{next}");
                     notes.push(Note { key: variable.clone(), origin, text });
                 }
                 None => {}
@@ -373,6 +374,21 @@ pub fn without_effect_on_broker(name: &str, is_alone: bool) -> Option<String> {
 pub fn env_name(key: &str) -> String {
     let tail = key.strip_prefix("levada.").unwrap_or(key);
     format!("LEVADA_{}", tail.to_uppercase().replace('.', "_"))
+}
+
+const LISTENER_VARIABLE: &str = "LEVADA_LISTENER_NAME_";
+const IN_NAMES: &str = "; in the name of a listener or mechanism, write _ as __ and - as ___";
+
+/// The key of one listener that a variable sets: `LEVADA_LISTENER_NAME_IN_PLAIN_SASL_JAAS_CONFIG`
+/// sets `listener.name.in.plain.sasl.jaas.config`. As in Kafka's images, `__` is an underscore and
+/// `___` a dash.
+fn listener_key(variable: &str) -> Option<String> {
+    let rest = variable.strip_prefix(LISTENER_VARIABLE)?.to_lowercase();
+    // Kafka's names of listeners have no white space.
+    let rest = rest.replace("___", "-").replace("__", " ").replace('_', ".").replace(' ', "_");
+    let key = format!("listener.name.{rest}");
+    let is_known = prefix::row(&key).is_some() || kafka_key(foreign::bare_foreign(&key)).is_some();
+    is_known.then_some(key)
 }
 
 /// The name with the smallest edit distance, if at most a third of it would have to change.

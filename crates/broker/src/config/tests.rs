@@ -137,6 +137,40 @@ fn flags_win_over_environment_over_file_over_default() {
 }
 
 #[test]
+fn keys_of_one_listener_are_set_in_the_environment() {
+    let jaas = "org.apache.kafka.common.security.scram.ScramLoginModule required;";
+    let variables = [
+        ("LEVADA_LISTENERS", "SASL_PLAINTEXT://:0"),
+        ("LEVADA_LISTENER_NAME_SASL__PLAINTEXT_SASL_ENABLED_MECHANISMS", "SCRAM-SHA-512"),
+        ("LEVADA_LISTENER_NAME_SASL__PLAINTEXT_SCRAM___SHA___512_SASL_JAAS_CONFIG", jaas),
+        ("LEVADA_LISTENER_NAME_MY___LISTENER_MAX_CONNECTIONS", "7"),
+        ("LEVADA_LISTENER_NAME_IN_NUM_NETWORK_THREADS", "7"),
+        ("LEVADA_LISTENER_NAME_SASL_PLAINTEXT_MAX_CONNECTIONS", "7"),
+    ];
+    let environment = variables.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
+    let config = BrokerConfig::load(&Sources { environment, ..Sources::default() }).unwrap();
+    let text = |name| config.settings().text(name);
+    assert_eq!(text("listener.name.sasl_plaintext.sasl.enabled.mechanisms"), Some("SCRAM-SHA-512"));
+    assert_eq!(text("listener.name.sasl_plaintext.scram-sha-512.sasl.jaas.config"), Some(jaas));
+    assert_eq!(text("listener.name.my-listener.max.connections"), Some("7"));
+    let notes: Vec<_> =
+        config.settings().notes().iter().map(|note| (note.key.as_str(), note.text.as_str())).collect();
+    assert_eq!(
+        notes,
+        [
+            (
+                "LEVADA_LISTENER_NAME_SASL_PLAINTEXT_MAX_CONNECTIONS",
+                "no key has this variable; in the name of a listener or mechanism, write _ as __ and - as ___"
+            ),
+            (
+                "listener.name.in.num.network.threads",
+                "the broker sets the sizes of threads, queues and buffers itself"
+            ),
+        ]
+    );
+}
+
+#[test]
 fn a_stock_kafka_file_is_accepted_with_notes() {
     let config = load_file(STOCK).unwrap();
     let addresses: Vec<_> = config
