@@ -69,7 +69,7 @@ fn form(visitor: &Visitor, partitions: usize) -> Markup {
                 input type="number" name="partition" min="0" max=(partitions.saturating_sub(1)) value="0" required;
             }))
             (field("Key", html! { textarea name="key" rows="2" {} }))
-            (field("The key is", choice("key-form", forms, "null")))
+            (field("The key is (text that is empty: absent)", choice("key-form", forms, "text")))
             (field("Value", html! { textarea name="value" rows="8" {} }))
             (field("The value is (absent: a tombstone)", choice("value-form", forms, "text")))
             (field("Headers, one a line as name: value", html! { textarea name="headers" rows="3" {} }))
@@ -120,7 +120,9 @@ async fn write(
 fn batch(fields: &Fields) -> Result<bytes::Bytes, Failed> {
     let named = (0..5).filter_map(Compression::from_id).find(|codec| codec.name() == fields.text("codec"));
     let codec = named.unwrap_or_default();
-    let (key, value) = (part(fields, "key")?, part(fields, "value")?);
+    // A form has no other way to leave the key out; an empty value is no tombstone.
+    let key = part(fields, "key")?.filter(|key| !key.is_empty() || fields.text("key-form") == "base64");
+    let value = part(fields, "value")?;
     let headers = headers(fields.raw("headers"))?;
     let headers: Vec<(&[u8], Option<&[u8]>)> =
         headers.iter().map(|(name, value)| (name.as_bytes(), Some(value.as_bytes()))).collect();
@@ -135,7 +137,10 @@ fn part(fields: &Fields, name: &str) -> Result<Option<Vec<u8>>, Failed> {
     // Browsers end the lines of a text with two characters.
     let text = fields.raw(name).replace("\r\n", "\n");
     match fields.text(&format!("{name}-form")) {
-        "null" => Ok(None),
+        "null" if text.is_empty() => Ok(None),
+        "null" => Err(Failed::Input(format!(
+            "The {name} is marked as absent, but its field is filled in; empty the field, or choose text or Base64."
+        ))),
         "base64" => {
             let packed: String = text.split_whitespace().collect();
             let bytes = BASE64

@@ -30,15 +30,28 @@ fn a_form_becomes_the_record_that_it_describes() {
 
 #[test]
 fn an_absent_value_is_a_tombstone_and_an_empty_one_is_not() {
-    let tombstone = batch(&fields(&[("key", "k"), ("value", "x"), ("value-form", "null")])).unwrap();
+    let tombstone = batch(&fields(&[("key", "k"), ("value", ""), ("value-form", "null")])).unwrap();
     assert_eq!(batch::records(&tombstone).unwrap().next().unwrap().unwrap().value, None);
     let empty = batch(&fields(&[("key", "k"), ("value", ""), ("value-form", "text")])).unwrap();
     assert_eq!(batch::records(&empty).unwrap().next().unwrap().unwrap().value.as_deref(), Some(&b""[..]));
 }
 
 #[test]
+fn a_typed_key_is_written_and_only_an_empty_field_leaves_it_out() {
+    let key = |text, form| {
+        let bytes = batch(&fields(&[("key", text), ("key-form", form)])).unwrap();
+        batch::records(&bytes).unwrap().next().unwrap().unwrap().key.map(|key| key.to_vec())
+    };
+    assert_eq!(key("my-key", "text"), Some(b"my-key".to_vec()));
+    assert_eq!([key("", "text"), key("", "null")], [None, None]);
+    assert_eq!(key("", "base64"), Some(Vec::new()));
+}
+
+#[test]
 fn wrong_fields_are_named() {
     let text = |pairs| batch(&fields(pairs)).unwrap_err().text();
+    assert!(text(&[("key", "k"), ("key-form", "null")]).contains("The key is marked as absent, but"));
+    assert!(text(&[("value", "v"), ("value-form", "null")]).contains("The value is marked as absent, but"));
     assert!(text(&[("value", "%"), ("value-form", "base64")]).contains("value is not Base64"));
     assert!(text(&[("headers", "none")]).contains("\"none\" is not a header"));
 }
