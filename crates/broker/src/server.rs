@@ -19,6 +19,7 @@ pub use crate::replica::{Recovery, RecoveryProgress};
 use crate::server::channel::handshakes::{self, Handshakes};
 use crate::server::handed::Handed;
 pub use crate::server::handed::HandedError;
+use crate::server::liveness::Liveness;
 use crate::server::membership_events::MembershipThread;
 use crate::server::shard::ShardHandle;
 use crate::server::signals::Order;
@@ -35,6 +36,7 @@ mod connection_limits;
 mod dump;
 mod handed;
 mod listener;
+mod liveness;
 mod membership_events;
 mod open_streams;
 pub(crate) mod shard;
@@ -158,43 +160,43 @@ impl Server {
         let handle = runtime.handle().clone();
         directories.iter().for_each(|directory| warn_if_exposed(directory));
         let stop = Stop::new();
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let supervisor = Supervisor::of_environment(cores + 1);
+        let liveness = Liveness::new(cores + 1, supervisor.pulse());
         let (web, console) = match http_listen {
             None => (None, None),
             Some(address) => {
                 let console = console::start(broker.clone(), stop.clone(), kafka_addresses[0]);
                 let (pages, thread) = console.map_err(|source| StartError::Runtime { source })?;
+                let pages = pages.merge(liveness.page());
                 (
                     Some(WebServer::start((&address, http_socket), http_token, broker.clone(), pages)?),
                     Some(thread),
                 )
             }
         };
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        // The shards, and the admin thread as the last one.
-        let supervisor = Supervisor::of_environment(cores + 1);
-        let pulse = supervisor.pulse();
         let large = large::start(broker.clone(), stop.clone());
         let (handover, large) = large.map_err(|source| StartError::Runtime { source })?;
         let shards: Vec<_> = (0..cores)
-            .map(|index| shard::start(index, (broker.clone(), stop.clone()), handover.clone(), pulse.clone()))
+            .map(|index| {
+                shard::start(index, (broker.clone(), stop.clone()), handover.clone(), liveness.clone())
+            })
             .collect::<Result<_, _>>()?;
         let inboxes: Vec<_> = shards.iter().map(|shard| shard.inbox.clone()).collect();
-        let streams = shards.iter().map(|shard| shard.streams.clone()).collect();
         let handshakes = if open.iter().any(|listener| listener.protocol.has_tls()) {
             Some(handshakes::start(broker.clone(), inboxes.clone(), stop.clone())?)
         } else {
             None
         };
-        let handshake_inbox = handshakes.as_ref().map(|thread| thread.inbox.clone());
         let duties = admin::Duties {
             broker: broker.clone(),
             stop: stop.clone(),
             listeners: open.into_iter().zip(listeners).collect(),
             inboxes,
-            streams,
-            handshakes: handshake_inbox,
+            streams: shards.iter().map(|shard| shard.streams.clone()).collect(),
+            handshakes: handshakes.as_ref().map(|thread| thread.inbox.clone()),
             accept,
-            pulse,
+            liveness,
         };
         let admin = admin::start(runtime, duties)?;
         let membership = following.map(|following| membership_events::start(following, (handle, accepting)));

@@ -403,7 +403,8 @@ async fn metrics(
 }
 
 async fn nothing_here() -> Response {
-    (StatusCode::NOT_FOUND, "no such page; the paths are /, /healthz, /readyz and /metrics\n").into_response()
+    (StatusCode::NOT_FOUND, "no such page; the paths are /, /livez, /healthz, /readyz and /metrics\n")
+        .into_response()
 }
 
 #[cfg(test)]

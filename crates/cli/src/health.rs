@@ -48,11 +48,15 @@ pub(crate) struct Info {
 #[command(after_help = "Examples:
   levada cluster health && systemctl start consumers
   levada cluster health --output json | jq -r '.problems[].what'
-  levada cluster health --http 127.0.0.1:9644   one broker, as a container's health check")]
+  levada cluster health --http 127.0.0.1:9644           one broker: its partitions and directories
+  levada cluster health --http 127.0.0.1:9644 --live    its threads alone, as a container's health check")]
 pub(crate) struct Health {
     /// Check /healthz of one broker at its levada.http.listen instead
     #[arg(long, value_name = "HOST:PORT", conflicts_with_all = ["brokers", "command_config"])]
     http: Option<String>,
+    /// Check /livez instead of /healthz: its threads respond, whatever the state of its disks
+    #[arg(long, requires = "http")]
+    live: bool,
     /// File with the levada.http.token of that broker [env: LEVADA_HTTP_TOKEN, the token itself]
     #[arg(long, value_name = "FILE", requires = "http")]
     http_token_file: Option<PathBuf>,
@@ -97,8 +101,10 @@ struct Problem {
 }
 
 pub(crate) fn run(args: ClusterCommand<Verb>, out: &mut dyn Write) -> Result<(), Failure> {
-    if let Verb::Health(Health { http: Some(address), http_token_file, format }) = &args.verb {
-        return alive(&Address::new(address, http_token_file.as_deref())?)?.tell(format.format, out);
+    if let Verb::Health(Health { http: Some(address), live, http_token_file, format }) = &args.verb {
+        let path = if *live { "/livez" } else { "/healthz" };
+        let address = Address::new(address, http_token_file.as_deref())?;
+        return verdict(&address, path)?.tell(format.format, out);
     }
     let mut cluster = Cluster::connect(&args.brokers)?;
     match args.verb {
@@ -167,13 +173,13 @@ impl Health {
     }
 }
 
-/// The verdict of a broker's `/healthz`. It needs neither a Kafka listener nor a login.
-fn alive(address: &Address<'_>) -> Result<Verdict, Failure> {
-    let answer = address.get("/healthz")?;
+/// The verdict of a broker's `/healthz` or `/livez`. It needs neither a Kafka listener nor a login.
+fn verdict(address: &Address<'_>, path: &str) -> Result<Verdict, Failure> {
+    let answer = address.get(path)?;
     if answer.status == 200 {
         return Ok(Verdict { healthy: true, problems: Vec::new() });
     }
-    let what = format!("/healthz returned {}: {}", answer.status, answer.text.trim());
+    let what = format!("{path} returned {}: {}", answer.status, answer.text.trim());
     Ok(Verdict {
         healthy: false,
         problems: vec![Problem { broker: None, topic: None, partition: None, what }],

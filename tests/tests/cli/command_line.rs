@@ -98,7 +98,7 @@ fn health_and_metrics_answer() {
         return;
     }
     let mut node = Node::started();
-    assert_eq!(node.http("/healthz").0, 200);
+    assert_eq!([node.http("/livez").0, node.http("/healthz").0], [200, 200]);
     assert_eq!(node.http("/nothing").0, 404);
     let value = |node: &Node, name: &str| {
         let metrics = node.metrics();

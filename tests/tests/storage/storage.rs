@@ -119,6 +119,7 @@ fn a_partition_that_cannot_be_opened_is_offline_until_it_can_be() {
     assert_eq!(raw::fetch_error(&connection.call(&raw::fetch("broken", 0, 1 << 20))), STORAGE_ERROR);
     let (status, reason) = node.http("/healthz");
     assert!(status == 503 && reason.contains("1 partitions are offline"), "{status} {reason}");
+    assert_eq!(node.http("/livez").0, 200, "a restart opens no partition");
     assert!(node.talk().contains("broken-0"), "{}", node.talk());
 
     put_back(&dir, &away);

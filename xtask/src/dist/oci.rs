@@ -73,7 +73,7 @@ fn config(release: &Release, layer: &str) -> Result<Value, String> {
             "StopSignal": "SIGTERM",
             // Not in OCI's specification; Docker and Podman go by it.
             "Healthcheck": {
-                "Test": ["CMD", "/usr/bin/levada", "cluster", "health", "--http", "127.0.0.1:9644"],
+                "Test": ["CMD", "/usr/bin/levada", "cluster", "health", "--http", "127.0.0.1:9644", "--live"],
                 "Interval": 30_000_000_000_u64,
                 "Timeout": 10_000_000_000_u64,
                 "StartPeriod": 60_000_000_000_u64,

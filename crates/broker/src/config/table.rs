@@ -78,7 +78,7 @@ pub const BROKER_KEYS: &[ConfigKey] = &[
     int("replication.quota.window.num", "Number of samples over which the replication rate is measured.").default("11").at_least(1),
     int("replication.quota.window.size.seconds", "Length of each sample of the replication rate.").default("1").at_least(1),
     boolean("controlled.shutdown.enable", "Ask the controller to move leaderships away before the broker stops.").default("true"),
-    string("levada.http.listen", "Listening address for the console, /healthz, /readyz and /metrics, as host:port. An empty value turns HTTP off.").default("127.0.0.1:9644"),
+    string("levada.http.listen", "Listening address for the console, /livez, /healthz, /readyz and /metrics, as host:port. An empty value turns HTTP off.").default("127.0.0.1:9644"),
     string("levada.thresholds.file", "File with the transfer thresholds of this machine, as written by `levada lab calibrate`. If unset, the broker reads ~/.config/levada/thresholds or /etc/levada/thresholds if one exists, and uses built-in thresholds otherwise."),
     password("levada.http.token", "Secret for HTTP requests, sent as a bearer token or as the password of any user. Required if levada.http.listen can be reached from other machines."),
     string("levada.log.format", "Format of the log on stderr: text, or json (one object a line).").default("text").valid(Valid::OneOf(&["text", "json"])),

@@ -17,9 +17,9 @@ use crate::config::Listener;
 use crate::replica::Lease;
 use crate::server::StartError;
 use crate::server::listener::Acceptor;
+use crate::server::liveness::Liveness;
 use crate::server::open_streams::{OpenStreams, close_stuck};
 use crate::server::shard::Accepted;
-use crate::server::supervisor::Pulse;
 use crate::shutdown::Stop;
 use crate::tasks::{guarded, spawn_restarted, spawn_vital};
 
@@ -35,7 +35,7 @@ pub(crate) struct Duties {
     /// True when the listeners may accept connections and the logs are open.
     pub(crate) accept: watch::Receiver<bool>,
     /// Watchdog messages, if the service manager requires them.
-    pub(crate) pulse: Option<Arc<Pulse>>,
+    pub(crate) liveness: Arc<Liveness>,
 }
 
 /// Interval between flushes of sealed segments and writes of checkpoints.
@@ -74,11 +74,9 @@ async fn keep_lease(lease: Arc<Lease>) {
 }
 
 async fn run(duties: Duties) {
-    let Duties { broker, stop, listeners, inboxes, streams, handshakes, mut accept, pulse } = duties;
-    if let Some(pulse) = pulse {
-        // The shards are counted first.
-        tokio::task::spawn_local(pulse.beat(inboxes.len()));
-    }
+    let Duties { broker, stop, listeners, inboxes, streams, handshakes, mut accept, liveness } = duties;
+    // The shards are counted first.
+    liveness.attend(inboxes.len());
     // A report that was taken is lost with the task.
     vital(&broker, "reports of failed directories", broker.clone().run_outages());
     lasting(&broker, "the watch of log directories", |broker| broker.run_storage_watch());

@@ -21,8 +21,8 @@ use crate::server::channel::Channel;
 use crate::server::cold_lane::ColdLane;
 use crate::server::connection;
 use crate::server::connection_limits::ConnectionPermit;
+use crate::server::liveness::Liveness;
 use crate::server::open_streams::OpenStreams;
-use crate::server::supervisor::Pulse;
 use crate::shutdown::Stop;
 use crate::tasks::finished;
 
@@ -74,7 +74,7 @@ pub(crate) fn start(
     index: usize,
     (broker, stop): (Arc<Broker>, Stop),
     large: mpsc::Sender<LargeRequest>,
-    pulse: Option<Arc<Pulse>>,
+    liveness: Arc<Liveness>,
 ) -> Result<ShardHandle, StartError> {
     let (inbox, accepted) = mpsc::channel(INBOX_CONNECTIONS);
     let connections = Arc::new(AtomicUsize::new(0));
@@ -102,9 +102,7 @@ pub(crate) fn start(
             // A `LocalSet` polls its main future with every step of one of its tasks, so the main
             // future only waits.
             let work = async move {
-                if let Some(pulse) = pulse {
-                    tokio::task::spawn_local(pulse.beat(index));
-                }
+                liveness.attend(index);
                 let streams = shard.streams.clone();
                 tokio::task::spawn_local(async move { streams.answer().await });
                 run(shard, accepted, count).await;

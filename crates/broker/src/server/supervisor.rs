@@ -49,14 +49,18 @@ impl Pulse {
         }
     }
 
-    /// Name of a thread by its number: the shards, then the thread of background work.
     fn name(&self, thread: usize) -> String {
-        if thread + 1 == self.beats.len() { "admin".to_owned() } else { format!("shard-{thread}") }
+        thread_name(thread, self.beats.len())
     }
 
     fn counts(&self) -> Vec<u64> {
         self.beats.iter().map(|beats| beats.load(Ordering::Relaxed)).collect()
     }
+}
+
+/// Name of a thread by its number: the shards, then the thread of background work.
+pub(super) fn thread_name(thread: usize, threads: usize) -> String {
+    if thread + 1 == threads { "admin".to_owned() } else { format!("shard-{thread}") }
 }
 
 impl Watchdog {

@@ -1,0 +1,92 @@
+//! `/livez`: reports if the threads that serve clients still take turns. Partitions, directories
+//! and the cluster do not count: a restart repairs none of them, and ends service of the others.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use axum::{Router, routing};
+use tokio::sync::watch;
+use tokio::time::{Instant, timeout_at};
+
+use super::supervisor::{Pulse, thread_name};
+
+/// Time within which each thread must take its turn; `levada cluster health --http` waits a second
+/// longer.
+const TURN_TIME: Duration = Duration::from_secs(4);
+
+/// Questions to the threads, and the newest one that each has answered. Without a question the
+/// threads do nothing.
+pub(crate) struct Liveness {
+    asked: watch::Sender<u64>,
+    answered: Vec<watch::Sender<u64>>,
+    /// Signs of life for the service manager's watchdog, if there is one.
+    pulse: Option<Arc<Pulse>>,
+}
+
+impl Liveness {
+    pub(super) fn new(threads: usize, pulse: Option<Arc<Pulse>>) -> Arc<Self> {
+        let answered = (0..threads).map(|_| watch::Sender::new(0)).collect();
+        Arc::new(Self { asked: watch::Sender::new(0), answered, pulse })
+    }
+
+    /// Has a thread give its signs of life from now on, on its local tasks.
+    pub(crate) fn attend(self: &Arc<Self>, thread: usize) {
+        if let Some(pulse) = &self.pulse {
+            tokio::task::spawn_local(pulse.clone().beat(thread));
+        }
+        tokio::task::spawn_local(self.clone().answer(thread));
+    }
+
+    /// The page of the HTTP address.
+    pub(super) fn page(self: &Arc<Self>) -> Router {
+        Router::new().route("/livez", routing::get(livez)).with_state(self.clone())
+    }
+
+    /// Answers for one thread, for as long as the thread runs.
+    async fn answer(self: Arc<Self>, thread: usize) {
+        let mut asked = self.asked.subscribe();
+        loop {
+            self.answered[thread].send_replace(*asked.borrow_and_update());
+            // This task keeps the sender.
+            if asked.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// The first thread that does not take a turn within `limit`.
+    async fn silent(&self, limit: Duration) -> Option<usize> {
+        let mut question = 0;
+        self.asked.send_modify(|last| {
+            *last += 1;
+            question = *last;
+        });
+        let deadline = Instant::now() + limit;
+        for (thread, answered) in self.answered.iter().enumerate() {
+            let mut answered = answered.subscribe();
+            if timeout_at(deadline, answered.wait_for(|answer| *answer >= question)).await.is_err() {
+                return Some(thread);
+            }
+        }
+        None
+    }
+}
+
+async fn livez(State(liveness): State<Arc<Liveness>>) -> Response {
+    match liveness.silent(TURN_TIME).await {
+        None => "ok\n".into_response(),
+        Some(thread) => {
+            let (name, seconds) = (thread_name(thread, liveness.answered.len()), TURN_TIME.as_secs());
+            let text = format!(
+                "the thread {name} has not responded for {seconds} s; SIGQUIT logs the broker's state and stops it\n"
+            );
+            (StatusCode::SERVICE_UNAVAILABLE, text).into_response()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
