@@ -56,7 +56,7 @@ pub struct ReplayStats {
     pub around_bytes: u64,
     /// Bytes that may stay when they are read again.
     pub remembered_bytes: u64,
-    /// State of the memory at the last observation.
+    /// State of the memory at the last observation; none is true without one.
     pub memory: [(&'static str, bool); 3],
 }
 
@@ -85,7 +85,7 @@ impl Replays {
             refused_bytes: self.refused.load(Ordering::Relaxed),
             around_bytes: self.around.load(Ordering::Relaxed),
             remembered_bytes,
-            memory: states.map(|(name, state)| (name, level == state)),
+            memory: states.map(|(name, state)| (name, level == Some(state))),
         }
     }
 
@@ -108,8 +108,12 @@ impl Replays {
 
     /// Reads the memory figures. Blocks.
     fn look(&self) {
-        let seen = self.kernel.lock().observe().unwrap_or_default();
-        self.admission.lock().observe(&seen);
+        let seen = self.kernel.lock().observe();
+        let mut admission = self.admission.lock();
+        match seen {
+            Some(seen) => admission.observe(&seen),
+            None => admission.observe_nothing(),
+        }
     }
 
     fn ask(&self, extent: &Extent, policy: ReplayCache) -> Verdict {

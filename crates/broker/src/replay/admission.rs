@@ -13,7 +13,7 @@ use super::ghosts::{FileId, Ghosts};
 
 /// Memory figures of the kernel: of the machine, or of the control group with the least room,
 /// whichever is smaller.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Observation {
     /// All there is, in bytes.
     pub(crate) total: u64,
@@ -28,10 +28,9 @@ pub(crate) struct Observation {
 }
 
 /// State of the memory.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MemoryState {
     Free,
-    #[default]
     Full,
     Stalled,
 }
@@ -71,7 +70,8 @@ const CALM: f64 = 2.0;
 /// The state.
 #[derive(Debug, Default)]
 pub(crate) struct Admission {
-    level: MemoryState,
+    /// None until memory has been looked at; nothing stays then.
+    level: Option<MemoryState>,
     /// Bytes that may still be read into the page cache before the next observation.
     room: u64,
     ghosts: Ghosts,
@@ -81,15 +81,22 @@ impl Admission {
     /// Records the state of the memory.
     pub(crate) fn observe(&mut self, seen: &Observation) {
         let reserve = seen.total / RESERVE;
-        self.level = match self.level {
+        let level = match self.level {
             _ if seen.stalled >= STALLED => MemoryState::Stalled,
-            MemoryState::Stalled if seen.stalled >= CALM => MemoryState::Stalled,
-            MemoryState::Free if seen.free > reserve => MemoryState::Free,
+            Some(MemoryState::Stalled) if seen.stalled >= CALM => MemoryState::Stalled,
+            Some(MemoryState::Free) if seen.free > reserve => MemoryState::Free,
             _ if seen.free > seen.total / FREE_ENOUGH => MemoryState::Free,
             _ => MemoryState::Full,
         };
-        self.room = if self.level == MemoryState::Free { seen.free - reserve } else { 0 };
+        self.level = Some(level);
+        self.room = if level == MemoryState::Free { seen.free - reserve } else { 0 };
         self.ghosts.set_capacity(seen.available / CLAIMED);
+    }
+
+    /// Records that the kernel reports no state of the memory.
+    pub(crate) fn observe_nothing(&mut self) {
+        (self.level, self.room) = (None, 0);
+        self.ghosts.set_capacity(0);
     }
 
     /// Decides whether a range that has to be read from the disk may stay in the page cache. Call
@@ -98,8 +105,8 @@ impl Admission {
         let Wanted { file, offset, len, ahead } = *wanted;
         let known = self.ghosts.read(file, offset, len);
         let bytes = len.saturating_add(ahead);
-        let free = self.level == MemoryState::Free && bytes <= self.room;
-        if !free && (!known || self.level == MemoryState::Stalled) {
+        let free = self.level == Some(MemoryState::Free) && bytes <= self.room;
+        if !free && (!known || self.level == Some(MemoryState::Stalled)) {
             return Verdict::Refused;
         }
         self.room -= if free { bytes } else { 0 };
@@ -112,7 +119,8 @@ impl Admission {
         self.ghosts.read(file, offset, len);
     }
 
-    pub(crate) fn level(&self) -> MemoryState {
+    /// State of the memory at the last observation, if there was one.
+    pub(crate) fn level(&self) -> Option<MemoryState> {
         self.level
     }
 

@@ -139,6 +139,9 @@ impl Families<'_> {
         self.counter(catalogue::REPLAY_AROUND_BYTES, stats.around_bytes)?;
         self.gauge(catalogue::REPLAY_REMEMBERED_BYTES, stats.remembered_bytes)?;
         let mut series = self.family(catalogue::REPLAY_MEMORY)?;
+        if !stats.memory.iter().any(|(_, holds)| *holds) {
+            return Ok(());
+        }
         stats.memory.iter().try_for_each(|(state, holds)| series.gauge(&[state], u64::from(*holds)))
     }
 

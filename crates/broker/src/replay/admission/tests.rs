@@ -23,13 +23,23 @@ fn pass(admission: &mut Admission, range: std::ops::Range<u64>) -> usize {
 fn nothing_stays_before_memory_was_looked_at() {
     let mut admission = Admission::default();
     assert_eq!(pass(&mut admission, 0..10) + pass(&mut admission, 0..10), 0);
+    assert_eq!(admission.level(), None);
+}
+
+#[test]
+fn a_state_that_the_kernel_no_longer_reports_is_not_shown_and_nothing_stays() {
+    let mut admission = Admission::default();
+    admission.observe(&seen(1600, 300, 1000));
+    admission.observe_nothing();
+    assert_eq!(admission.level(), None);
+    assert_eq!(pass(&mut admission, 0..10) + pass(&mut admission, 0..10), 0);
 }
 
 #[test]
 fn free_memory_is_filled_down_to_a_reserve() {
     let mut admission = Admission::default();
     admission.observe(&seen(1600, 300, 1000));
-    assert_eq!(admission.level(), MemoryState::Free);
+    assert_eq!(admission.level(), Some(MemoryState::Free));
     assert_eq!(pass(&mut admission, 0..1000), 200, "what is free, less a sixteenth of all");
     assert_eq!(pass(&mut admission, 2000..2010), 0, "until memory is looked at again");
 }
@@ -47,7 +57,7 @@ fn what_is_read_ahead_takes_room_too() {
 fn in_a_full_cache_the_second_reading_stays() {
     let mut admission = Admission::default();
     admission.observe(&seen(1600, 20, 1000));
-    assert_eq!(admission.level(), MemoryState::Full);
+    assert_eq!(admission.level(), Some(MemoryState::Full));
     assert_eq!(pass(&mut admission, 0..400), 0, "the first leaves no trace");
     assert_eq!(pass(&mut admission, 0..400), 400);
     // More than half of what the cache could hold would push itself out.
@@ -60,14 +70,14 @@ fn who_waits_for_memory_comes_first() {
     let mut admission = Admission::default();
     let stalled = |stalled| Observation { stalled, ..seen(1600, 1500, 1500) };
     admission.observe(&stalled(12.0));
-    assert_eq!(admission.level(), MemoryState::Stalled);
+    assert_eq!(admission.level(), Some(MemoryState::Stalled));
     assert_eq!(pass(&mut admission, 0..10) + pass(&mut admission, 0..10), 0);
     admission.observe(&stalled(5.0));
-    assert_eq!(admission.level(), MemoryState::Stalled, "not before it is over");
+    assert_eq!(admission.level(), Some(MemoryState::Stalled), "not before it is over");
     admission.observe(&stalled(1.0));
-    assert_eq!(admission.level(), MemoryState::Free);
+    assert_eq!(admission.level(), Some(MemoryState::Free));
     admission.observe(&stalled(9.0));
-    assert_eq!(admission.level(), MemoryState::Free);
+    assert_eq!(admission.level(), Some(MemoryState::Free));
 }
 
 #[test]
@@ -78,7 +88,7 @@ fn a_little_more_or_less_free_memory_changes_nothing() {
         admission.level()
     };
     // From full to free above an eighth, from free to full at a sixteenth.
-    let levels = [150, 201, 190, 101, 100, 190, 200, 201].map(|free| level(free) == MemoryState::Free);
+    let levels = [150, 201, 190, 101, 100, 190, 200, 201].map(|free| level(free) == Some(MemoryState::Free));
     assert_eq!(levels, [false, true, true, true, false, false, false, true]);
 }
 
@@ -102,10 +112,10 @@ proptest! {
                 let first = read.insert(at);
                 let verdict = admission.ask(&wanted(at));
                 if verdict == Verdict::Admitted && first {
-                    prop_assert!(admission.level() == MemoryState::Free && room > 0, "{at} displaces somebody");
+                    prop_assert!(admission.level() == Some(MemoryState::Free) && room > 0, "{at} displaces somebody");
                 }
                 room -= u64::from(verdict == Verdict::Admitted && room > 0);
-                prop_assert!(admission.level() != MemoryState::Stalled || verdict == Verdict::Refused);
+                prop_assert!(admission.level() != Some(MemoryState::Stalled) || verdict == Verdict::Refused);
             }
         }
     }

@@ -94,7 +94,7 @@ fn tiles(broker: &Broker) -> Markup {
     let (replays, cleaner, upkeep) =
         (Source::replays(broker), Source::cleaner(broker), Source::upkeep(broker));
     let transfers = Source::transfers(broker);
-    let pressure = replays.memory.iter().find(|(_, is)| *is).map_or("unknown", |(name, _)| *name);
+    let pressure = replays.memory.iter().find(|(_, is)| *is).map_or("—", |(name, _)| *name);
     html! {
         div.tiles {
             @for ((_, name), longest) in Work::ALL.iter().zip(Source::longest_lane_turns(broker)) {

@@ -91,7 +91,7 @@ families! {
     REPLAY_BYTES Counter "levada_replay_bytes" ["outcome"] "Bytes of old records read from the disk, by admission to the page cache" "";
     REPLAY_AROUND_BYTES Counter "levada_replay_uncached_read_bytes" [] "Bytes of old records read around the page cache" "";
     REPLAY_REMEMBERED_BYTES Gauge "levada_replay_ghost_bytes" [] "Bytes that are admitted to the page cache if they are read again" "";
-    REPLAY_MEMORY Gauge "levada_replay_memory_pressure" ["state"] "State of the memory when old records were last read from the disk; the current state is 1" "";
+    REPLAY_MEMORY Gauge "levada_replay_memory_pressure" ["state"] "State of the memory when old records were last read from the disk; the current state is 1. No series before the first such read" "";
     // Upkeep.
     RECOVERY_PARTITIONS Gauge "levada_recovery_partitions" [] "Partitions that wait for the check of their logs after an unclean stop" "kafka.log:type=LogManager,name=remainingLogsToRecover,dir=*";
     RECOVERY_CHECKED_BYTES Counter "levada_recovery_checked_bytes" [] "Bytes of log checked since the start" "";
