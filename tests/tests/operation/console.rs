@@ -663,11 +663,21 @@ fn refusals_name_the_permission(visit: &mut Visit) {
         ("/topics/hushed", "describe --topic hushed"),
         ("/topics/shown/messages?from=start", "read --topic shown"),
         ("/laboratory", "describe --cluster"),
+        ("/settings", "describe-configs --cluster"),
+        ("/users", "describe --cluster"),
+        ("/topics/shown/settings", "describe-configs --topic shown"),
+        ("/topics/shown/producers", "read --topic shown"),
+        ("/groups", "describe --group NAME"),
+        ("/transactions", "describe --transactional-id NAME"),
     ] {
         visit.open(path);
         let text = visit.browser.text();
         assert!(text.contains(&format!("levada acl add 'User:bob' --allow {needed}")), "{path}: {text}");
     }
+    // Bob may describe the topic, and not its settings.
+    visit.open("/topics");
+    let text = visit.browser.text();
+    assert!(text.contains("shown") && !text.contains("unlimited") && !text.contains("7 d"), "{text}");
 }
 
 #[test]

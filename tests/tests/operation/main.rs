@@ -3,6 +3,7 @@
 mod churn;
 mod configuration;
 mod console;
+mod console_access;
 mod deployment;
 mod footprint;
 mod half_open;

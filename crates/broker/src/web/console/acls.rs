@@ -39,7 +39,8 @@ pub(super) async fn section(console: &Console, visitor: &Visitor, fields: &Field
     }
     check(answer.error_code, answer.error_message.as_deref(), || {
         "list the access control entries".to_owned()
-    })?;
+    })
+    .needing("describe", "--cluster")?;
     let search = fields.text("search").to_lowercase();
     let mut entries = Vec::new();
     for resource in &answer.resources {

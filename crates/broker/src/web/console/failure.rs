@@ -4,6 +4,7 @@ use axum::http::StatusCode;
 use maud::{Markup, html};
 
 use super::desk::AskError;
+use super::visitor::Visitor;
 use crate::error_code::ErrorCode;
 
 /// The permission that an action needs, in the words of `levada acl add`.
@@ -58,8 +59,16 @@ impl Failed {
         }
     }
 
-    /// The reason, and the next step, for the user who was refused.
+    /// The reason, and the next step, as a page of its own for the user who was refused.
     pub(super) fn shown(&self, user: &str) -> Markup {
+        html! {
+            (self.explained(user))
+            p { a href="" data-back { "Back" } }
+        }
+    }
+
+    /// The reason, and the next step, in the place of a part of a page.
+    pub(super) fn explained(&self, user: &str) -> Markup {
         html! {
             div.notice.bad role="alert" {
                 @match self {
@@ -72,7 +81,6 @@ impl Failed {
                     Self::Input(text) | Self::Missing(text) | Self::Redirect(text) => { p { (text) } },
                 }
             }
-            p { a href="" data-back { "Back" } }
         }
     }
 }
@@ -125,6 +133,17 @@ fn next(user: &str, needs: Option<&Needs>) -> Markup {
             "levada acl add " (principal) " --allow " (operation) " " (option)
             @if let Some(name) = name { " " @if is_plain(name) { (name) } @else { (quoted(name)) } }
         } ", by a user who may change access." }
+    }
+}
+
+/// The text of a list without entries, which leaves out the entries that the visitor may not
+/// describe: those of the option of `levada acl add`, if it leaves out any.
+pub(super) fn nothing(subject: &str, visitor: &Visitor, hidden: Option<&str>) -> Markup {
+    let Some(option) = hidden else { return html! { "No " (subject) "." } };
+    let (user, principal) = (visitor.caller.session.user(), quoted(visitor.caller.session.principal()));
+    html! {
+        "No " (subject) " that User:" (user) " may describe. To see more: "
+        code { "levada acl add " (principal) " --allow describe " (option) " NAME" }
     }
 }
 

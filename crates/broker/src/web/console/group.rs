@@ -15,7 +15,7 @@ use levada_wire::messages::{
 use levada_wire::messages::{DecodeLimits, consumer_group_describe_response, describe_groups_response};
 use maud::{Markup, html};
 
-use super::failure::{Failed, Needing as _, check};
+use super::failure::{Failed, Needing as _, check, nothing};
 use super::fields::Fields;
 use super::groups::{COORDINATORS, age};
 use super::layout::{self, Page, Section, field, notice, proof, table, tile, topic_link};
@@ -186,6 +186,9 @@ async fn page(console: &Console, visitor: &Visitor, fields: &Fields) -> Result<P
             (chart(&history))
             h2 { "Partitions" }
             (partitions(&group, &committed, state.as_ref()))
+            @if committed.is_empty() {
+                p.soft { (nothing("committed offset", visitor, console.hides(visitor, "--topic"))) }
+            }
             h2 { "Members" }
             (members(&group.members))
         }
@@ -224,7 +227,9 @@ fn diagnosis(group: &Described, committed: &[Committed]) -> Markup {
         }
         @if late.is_empty() && unknown > 0 {
             (notice("good", "The group has read everything in the partitions that this broker leads."))
-        } @else if late.is_empty() { (notice("good", "The group has read everything that it has committed offsets for.")) }
+        } @else if late.is_empty() && !committed.is_empty() {
+            (notice("good", "The group has read everything that it has committed offsets for."))
+        } @else if late.is_empty() {}
         @else if group.members.is_empty() {
             (notice("bad", "The group lags because it has no member. Next: start its consumers, or reset its offsets below."))
         } @else if unowned > 0 {
@@ -267,7 +272,6 @@ fn partitions(group: &Described, committed: &[Committed], state: Option<&GroupSt
                     td { (owned.get(&one.place).copied().unwrap_or("none")) }
                 }
             }
-            @if committed.is_empty() { tr { td colspan="8" { "The group has committed no offset." } } }
         }))
         @if committed.len() > ROWS_MAX { p.soft { (committed.len() - ROWS_MAX) " further partitions have less lag." } }
     }

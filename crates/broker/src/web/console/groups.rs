@@ -10,7 +10,7 @@ use levada_wire::messages::ListGroupsRequest;
 use levada_wire::messages::list_groups_response::ListedGroup;
 use maud::{Markup, html};
 
-use super::failure::{Failed, check};
+use super::failure::{Failed, check, nothing};
 use super::fields::Fields;
 use super::layout::{self, Page, Section, field, table};
 use super::visitor::{Visit, Visiting, Visitor};
@@ -108,7 +108,12 @@ async fn list_page(console: &Console, visitor: &Visitor, fields: &Fields) -> Res
             p.soft { (format::count(found as i128)) " groups, the largest lag first" }
             (table(&["Group", "State", "Protocol", "#Members", "#Lag in records", "#Lag in time", "#Rebalances"], html! {
                 @for row in shown { (self::row(row)) }
-                @if found == 0 { tr { td colspan="7" { "No group. A consumer with a group.id creates one." } } }
+                @if found == 0 {
+                    tr { td colspan="7" {
+                        (nothing("group", visitor, console.hides(visitor, "--group")))
+                        " A consumer with a group.id creates one."
+                    } }
+                }
             }))
         }
         (layout::pages(&target, number, found.div_ceil(PAGE_GROUPS)))

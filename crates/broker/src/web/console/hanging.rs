@@ -52,6 +52,8 @@ struct Hanging {
     certain: bool,
     /// True if there are more partitions with open transactions than were checked.
     cut: bool,
+    /// Partitions with open transactions whose producers the visitor may not see.
+    refused: usize,
 }
 
 /// The part of the page of transactions.
@@ -67,6 +69,9 @@ pub(super) async fn section(console: &Console, visitor: &Visitor) -> Result<Mark
         @if hanging.cut {
             (notice("warn", format!("Only the first {PARTITIONS_MAX} partitions with open transactions were checked; levada transaction hanging checks all.")))
         }
+        @if hanging.refused > 0 {
+            (notice("warn", format!("{} partitions with open transactions were not checked: User:{} may not read their topics.", hanging.refused, visitor.caller.session.user())))
+        }
         @if !hanging.certain && !hanging.held.is_empty() {
             div.notice.warn role="status" {
                 p { "Not every transaction coordinator answered here: one that is on another broker or still loading may end one of these transactions. This page cannot abort them now." }
@@ -76,7 +81,12 @@ pub(super) async fn section(console: &Console, visitor: &Visitor) -> Result<Mark
         div #hanging {
             (table(&["Topic", "#Partition", "#Start offset", "#Producer", "#Epoch", "Last write (UTC)", "Abort"], html! {
                 @for one in &hanging.held { (row(visitor, one, hanging.certain)) }
-                @if hanging.held.is_empty() { tr { td colspan="7" { "No transaction hangs." } } }
+                @if hanging.held.is_empty() {
+                    tr { td colspan="7" {
+                        @if hanging.refused == 0 { "No transaction hangs." }
+                        @else { "No transaction hangs in the other partitions." }
+                    } }
+                }
             }))
         }
     })
@@ -116,15 +126,15 @@ fn silent_ms(broker: &Broker) -> i64 {
 /// The hanging transactions, as far as the visitor may see the producers of their topics.
 async fn hanging(console: &Console, visitor: &Visitor) -> Result<Hanging, Failed> {
     let latest_ms = now_ms() - silent_ms(&console.broker);
-    let (mut held, cut) = held(console, visitor).await?;
-    held.retain(|one| one.last_ms <= latest_ms);
-    let producers: BTreeSet<i64> = held.iter().map(|one| one.producer_id).collect();
+    let mut found = open(console, visitor).await?;
+    found.held.retain(|one| one.last_ms <= latest_ms);
+    let producers: BTreeSet<i64> = found.held.iter().map(|one| one.producer_id).collect();
     if producers.is_empty() {
-        return Ok(Hanging { held, certain: true, cut });
+        return Ok(found);
     }
     let (unfinished, certain) = unfinished(&console.broker, &producers);
-    held.retain(|one| !unfinished.contains(&(one.producer_id, one.place.clone())));
-    Ok(Hanging { held, certain, cut })
+    found.held.retain(|one| !unfinished.contains(&(one.producer_id, one.place.clone())));
+    Ok(Hanging { certain, ..found })
 }
 
 /// Partitions in which coordinators will end transactions of these producers; the flag is false if
@@ -140,8 +150,8 @@ fn unfinished(broker: &Broker, producers: &BTreeSet<i64>) -> (BTreeSet<(i64, Pla
 }
 
 /// Transactions that partitions hold open, as far as the visitor may see the producers of their
-/// topics; the flag is true if more partitions have some than were checked.
-async fn held(console: &Console, visitor: &Visitor) -> Result<(Vec<Held>, bool), Failed> {
+/// topics, before coordinators are asked.
+async fn open(console: &Console, visitor: &Visitor) -> Result<Hanging, Failed> {
     let mut topics: BTreeMap<String, Vec<i32>> = BTreeMap::new();
     let all = console.broker.replicas().partitions().all();
     let waiting: Vec<_> = all
@@ -151,8 +161,10 @@ async fn held(console: &Console, visitor: &Visitor) -> Result<(Vec<Held>, bool),
     for partition in waiting.iter().take(PARTITIONS_MAX) {
         topics.entry(partition.topic().to_owned()).or_default().push(partition.index());
     }
+    let cut = waiting.len() > PARTITIONS_MAX;
+    let mut found = Hanging { held: Vec::new(), certain: true, cut, refused: 0 };
     if topics.is_empty() {
-        return Ok((Vec::new(), false));
+        return Ok(found);
     }
     let mut request = DescribeProducersRequest::default();
     request.topics = topics
@@ -164,11 +176,12 @@ async fn held(console: &Console, visitor: &Visitor) -> Result<(Vec<Held>, bool),
         })
         .collect();
     let answer = console.desk.ask(&visitor.caller, &request).await?;
-    let mut found = Vec::new();
     for topic in &answer.topics {
-        for partition in topic.partitions.iter().filter(|one| one.error_code == 0) {
+        for partition in &topic.partitions {
+            let is_refused = partition.error_code == ErrorCode::TopicAuthorizationFailed.code();
+            found.refused += usize::from(is_refused);
             let open = partition.active_producers.iter().filter(|one| one.current_txn_start_offset >= 0);
-            found.extend(open.map(|one| Held {
+            found.held.extend(open.map(|one| Held {
                 place: (topic.name.as_str().to_owned(), partition.partition_index),
                 producer_id: one.producer_id,
                 producer_epoch: one.producer_epoch,
@@ -178,7 +191,7 @@ async fn held(console: &Console, visitor: &Visitor) -> Result<(Vec<Held>, bool),
             }));
         }
     }
-    Ok((found, waiting.len() > PARTITIONS_MAX))
+    Ok(found)
 }
 
 /// Ends a hanging transaction in its partition.

@@ -11,7 +11,7 @@ use levada_wire::messages::{DescribeClusterRequest, MetadataRequest};
 use maud::{Markup, html};
 use serde_json::json;
 
-use super::failure::{Failed, check};
+use super::failure::{Failed, Needing as _, check};
 use super::layout::{self, Page, Section, notice, tile};
 use super::live;
 use super::visitor::{Visit, Visiting, Visitor};
@@ -79,7 +79,8 @@ fn counters(broker: &Broker) -> serde_json::Value {
 async fn page(console: &Console, visitor: &Visitor) -> Result<Page, Failed> {
     let cluster = console.desk.ask(&visitor.caller, &DescribeClusterRequest::default()).await?;
     let sentence = cluster.error_message.as_deref().map(str::to_owned);
-    check(cluster.error_code, sentence.as_deref(), || "describe the cluster".to_owned())?;
+    check(cluster.error_code, sentence.as_deref(), || "describe the cluster".to_owned())
+        .needing("describe", "--cluster")?;
     let mut request = MetadataRequest::default();
     request.topics = None;
     let metadata = console.desk.ask(&visitor.caller, &request).await?;

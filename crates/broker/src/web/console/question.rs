@@ -58,6 +58,13 @@ impl Console {
         check(code.code(), Some(&sentence), || "show this page".to_owned()).needing(name, "--cluster")
     }
 
+    /// The `option` if lists leave out what the visitor may not describe.
+    pub(super) fn hides<'a>(&self, visitor: &Visitor, option: &'a str) -> Option<&'a str> {
+        let config = self.broker.config();
+        let authorizer = config.security.authorizer.as_ref()?;
+        (!authorizer.super_users.contains(visitor.caller.session.principal())).then_some(option)
+    }
+
     /// The topics that the caller may see, by name.
     pub(super) async fn topics(&self, caller: &Caller) -> Result<Vec<MetadataResponseTopic>, Failed> {
         let mut request = MetadataRequest::default();

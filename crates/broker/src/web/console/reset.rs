@@ -20,6 +20,7 @@ use super::layout::{self, Page, Section, choice, field, notice, proof, table};
 use super::question::{EARLIEST, LATEST, Place, within};
 use super::visitor::{Visit, Visiting, Visitor};
 use super::{Console, format};
+use crate::error_code::ErrorCode;
 
 /// The newest versions of OffsetFetch and OffsetCommit that name topics by name.
 const NEWEST_WITH_NAMES: i16 = 9;
@@ -272,9 +273,15 @@ async fn reset(console: &Console, visitor: &Visitor, fields: &Fields) -> Result<
     let answer = console.desk.ask_at(&visitor.caller, NEWEST_WITH_NAMES, &request).await?;
     for topic in &answer.topics {
         for one in &topic.partitions {
-            check(one.error_code, Some("Consumers of the group must have stopped."), || {
+            let is_of_topic = one.error_code == ErrorCode::TopicAuthorizationFailed.code();
+            let is_refused = is_of_topic || one.error_code == ErrorCode::GroupAuthorizationFailed.code();
+            let sentence = (!is_refused).then_some("Consumers of the group must have stopped.");
+            let needed =
+                if is_of_topic { format!("--topic {}", topic.name) } else { format!("--group {id}") };
+            check(one.error_code, sentence, || {
                 format!("reset the offset of {}/{}", topic.name, one.partition_index)
-            })?;
+            })
+            .needing("read", needed)?;
         }
     }
     Err(Failed::Redirect(format!("/group?id={}&done=reset", format::linked(id))))

@@ -14,7 +14,7 @@ use levada_wire::messages::describe_configs_response::{
 use levada_wire::messages::incremental_alter_configs_request::{AlterConfigsResource, AlterableConfig};
 use maud::{Markup, html};
 
-use super::failure::{Failed, check};
+use super::failure::{Failed, Needing as _, check};
 use super::fields::Fields;
 use super::layout::{self, Page, Section, choice, field, proof, table};
 use super::topic::{Tab, tabs};
@@ -52,6 +52,11 @@ impl Resource<'_> {
             TOPIC => format!("topic {}", self.name),
             _ => format!("broker {}", self.name),
         }
+    }
+
+    /// The option of `levada acl add` that names it.
+    fn option(&self) -> String {
+        if self.kind == TOPIC { format!("--topic {}", self.name) } else { "--cluster".to_owned() }
     }
 
     fn section(&self) -> Section {
@@ -110,7 +115,8 @@ async fn page(
     for one in &answers {
         check(one.error_code, one.error_message.as_deref(), || {
             format!("show the settings of {}", resource.called())
-        })?;
+        })
+        .needing("describe-configs", resource.option())?;
     }
     let mut configs = answers.pop().map(|answer| answer.configs).unwrap_or_default();
     configs.sort_by(|one, other| one.name.as_str().cmp(other.name.as_str()));
@@ -235,7 +241,8 @@ async fn alter_one(
     for one in &answer.responses {
         check(one.error_code, one.error_message.as_deref(), || {
             format!("change {key} of {}", resource.called())
-        })?;
+        })
+        .needing("alter-configs", resource.option())?;
     }
     Err(Failed::Redirect(format!("{}?done=altered&search={}", resource.page(), format::linked(key))))
 }

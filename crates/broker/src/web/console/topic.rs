@@ -12,7 +12,7 @@ use levada_wire::messages::metadata_response::{MetadataResponsePartition, Metada
 use maud::{Markup, html};
 
 use super::elsewhere::leaders;
-use super::failure::{self, Failed};
+use super::failure::{self, Failed, Needing as _};
 use super::fields::Fields;
 use super::layout::{self, Page, Section, field, notice, proof, table, tile};
 use super::question::{EARLIEST, LATEST, Place};
@@ -79,7 +79,7 @@ async fn page(console: &Console, visitor: &Visitor, (name, fields): (&str, &Fiel
         u64::try_from(last - first).ok()
     };
     let count = topic.partitions.len();
-    let total: u64 = topics::places(&all).filter_map(|place| records(&place)).sum();
+    let known: Vec<u64> = topics::places(&all).filter_map(|place| records(&place)).collect();
     let offline = topic.partitions.iter().filter(|one| one.leader_id < 0).count();
     topic.partitions = topic
         .partitions
@@ -106,7 +106,8 @@ async fn page(console: &Console, visitor: &Visitor, (name, fields): (&str, &Fiel
             }
         }
     };
-    let size = sizes.as_ref().map_or("—".to_owned(), |sizes| format::bytes(sizes.values().sum()));
+    let sizes: Vec<u64> = sizes.iter().flatten().map(|(_, bytes)| *bytes).collect();
+    let size = of_known(&sizes, count, format::bytes);
     let target = format!("/topics/{}?page=", format::linked(name));
     let content = html! {
         (tabs(name, Tab::Partitions))
@@ -115,7 +116,7 @@ async fn page(console: &Console, visitor: &Visitor, (name, fields): (&str, &Fiel
         @if offline > 0 { (notice("bad", format!("{offline} partitions are offline; see the broker's log"))) }
         div.tiles {
             (tile("Partitions", format::count(count as i128), None))
-            (tile("Records", format::count(i128::from(total)), None))
+            (tile("Records", of_known(&known, count, |sum| format::count(i128::from(sum))), None))
             (tile("Size", size, None))
             (tile("Topic id", id(&topic), None))
         }
@@ -141,6 +142,16 @@ fn id(topic: &MetadataResponseTopic) -> Markup {
     use base64::Engine as _;
     let id = base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(topic.topic_id.to_bytes());
     html! { code { (id) } }
+}
+
+/// A sum over the partitions of which something is known here, and their number if it is not `all`.
+fn of_known(known: &[u64], all: usize, shown: impl FnOnce(u64) -> String) -> String {
+    let sum = shown(known.iter().sum());
+    match known.len() {
+        0 if all > 0 => "—".to_owned(),
+        some if some < all => format!("{sum} in {some} of {all} partitions"),
+        _ => sum,
+    }
 }
 
 fn shown(offset: Option<i64>) -> String {
@@ -215,7 +226,8 @@ async fn producers_page(
     for one in partitions() {
         failure::check(one.error_code, one.error_message.as_deref(), || {
             format!("list the producers of {name}/{}", one.partition_index)
-        })?;
+        })
+        .needing("read", format!("--topic {name}"))?;
     }
     let rows = html! {
         @for partition in partitions() {

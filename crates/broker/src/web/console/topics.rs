@@ -18,7 +18,7 @@ use levada_wire::messages::{
 use maud::{Markup, html};
 
 use super::elsewhere::leaders;
-use super::failure::{Failed, Needing as _, check};
+use super::failure::{Failed, Needing as _, check, nothing};
 use super::fields::Fields;
 use super::layout::{self, Page, Section, choice, field, proof, table, topic_link};
 use super::question::{EARLIEST, LATEST, Place};
@@ -95,14 +95,17 @@ async fn rows(
     let settings = console.settings(caller, (TOPIC, &names), Some(&RETENTION)).await?;
     let settings: BTreeMap<&str, _> =
         settings.iter().map(|one| (one.resource_name.as_str(), &one.configs)).collect();
-    let setting = |topic: &str, key: &str| -> String {
-        let configs = settings.get(topic).copied();
-        let found = configs.and_then(|configs| configs.iter().find(|config| config.name.as_str() == key));
-        found.and_then(|config| config.value.as_deref()).unwrap_or_default().to_owned()
+    // None of a topic whose settings the visitor may not see.
+    let setting = |topic: &str, key: &str| -> Option<&str> {
+        let configs = settings.get(topic).copied()?;
+        configs.iter().find(|config| config.name.as_str() == key)?.value.as_deref()
     };
-    let sum = |name: &str, of: &BTreeMap<Place, u64>| -> u64 {
-        of.range((name.to_owned(), 0)..=(name.to_owned(), i32::MAX)).map(|(_, value)| value).sum()
+    // None of a topic of which nothing is known here.
+    let sum = |name: &str, of: &BTreeMap<Place, u64>| -> Option<u64> {
+        let mut known = of.range((name.to_owned(), 0)..=(name.to_owned(), i32::MAX)).map(|(_, value)| *value);
+        known.next().map(|first| first + known.sum::<u64>())
     };
+    let or_unknown = |found: Option<String>| found.unwrap_or_else(|| "—".to_owned());
     Ok(html! {
         @for topic in topics {
             @let name = topic.name.as_deref().unwrap_or_default();
@@ -113,16 +116,18 @@ async fn rows(
                     @if topic.partitions.iter().any(|one| one.leader_id < 0) { " " span.bad-text { "offline partitions" } }
                 }
                 td.n { (format::count(topic.partitions.len() as i128)) }
-                td.n { (format::count(i128::from(sum(name, &records)))) }
-                td.n { @if let Some(sizes) = &sizes { (format::bytes(sum(name, sizes))) } @else { "—" } }
+                td.n { (or_unknown(sum(name, &records).map(|count| format::count(i128::from(count))))) }
+                td.n { (or_unknown(sizes.as_ref().and_then(|sizes| sum(name, sizes)).map(format::bytes))) }
                 @let (bytes_in, bytes_out) = traffic.get(name).copied().unwrap_or_default();
                 td.n data-rate-key={ "in/" (name) } data-rate-total=(bytes_in) { "—" }
                 td.n data-rate-key={ "out/" (name) } data-rate-total=(bytes_out) { "—" }
-                td { (setting(name, RETENTION[0])) }
-                td { (retention(&setting(name, RETENTION[1]), &setting(name, RETENTION[2]))) }
+                td { (setting(name, RETENTION[0]).unwrap_or("—")) }
+                td { (retention(setting(name, RETENTION[1]).zip(setting(name, RETENTION[2])))) }
             }
         }
-        @if topics.is_empty() { tr { td colspan="8" { "No topic. Create one below." } } }
+        @if topics.is_empty() {
+            tr { td colspan="8" { (nothing("topic", visitor, console.hides(visitor, "--topic"))) " Create one below." } }
+        }
     })
 }
 
@@ -164,8 +169,9 @@ pub(super) fn places(topics: &[MetadataResponseTopic]) -> impl Iterator<Item = P
     })
 }
 
-/// Time that records stay, in words.
-fn retention(ms: &str, bytes: &str) -> String {
+/// Time that records stay, in words, by `retention.ms` and `retention.bytes`.
+fn retention(known: Option<(&str, &str)>) -> String {
+    let Some((ms, bytes)) = known else { return "—".to_owned() };
     let time = ms.parse::<i64>().ok().filter(|ms| *ms >= 0).map(format::millis);
     let size = bytes.parse::<u64>().ok().map(|bytes| format!("{} a partition", format::bytes(bytes)));
     match (time, size) {

@@ -12,7 +12,7 @@ use levada_wire::messages::list_transactions_response::TransactionState as Liste
 use levada_wire::messages::{DescribeTransactionsRequest, InitProducerIdRequest, ListTransactionsRequest};
 use maud::{Markup, html};
 
-use super::failure::{Failed, Needing as _, check};
+use super::failure::{Failed, Needing as _, check, nothing};
 use super::fields::Fields;
 use super::layout::{self, Page, Section, choice, field, notice, proof, table};
 use super::topics::confirmed;
@@ -55,7 +55,10 @@ async fn page(console: &Console, visitor: &Visitor, fields: &Fields) -> Result<P
         @if is_cut { (notice("warn", format!("The first {IDS_MAX} transactional ids are shown; levada transaction list has all."))) }
         (table(&["Transactional id", "State", "Open since (UTC)", "Timeout", "Producer", "Partitions", "Abort"], html! {
             @for one in &shown { (row(visitor, one)) }
-            @if shown.is_empty() { tr { td colspan="7" { "No transaction is open." } } }
+            @if shown.is_empty() {
+                @let subject = if which == "all" { "transactional id" } else { "open transaction" };
+                tr { td colspan="7" { (nothing(subject, visitor, console.hides(visitor, "--transactional-id"))) } }
+            }
         }))
         (hanging)
     };

@@ -44,12 +44,12 @@ async fn page(console: &Console, visitor: &Visitor, fields: &Fields) -> Result<P
         h2 { "Users" }
         @match users(console, visitor).await {
             Ok(users) => { (users) },
-            Err(failed) => { (notice("warn", failed.text())) },
+            Err(failed) => { (failed.explained(visitor.caller.session.user())) },
         }
         h2 { "Access control" }
         @match acls::section(console, visitor, fields).await {
             Ok(entries) => { (entries) },
-            Err(failed) => { (notice("warn", failed.text())) },
+            Err(failed) => { (failed.explained(visitor.caller.session.user())) },
         }
     };
     Ok(Page::new(Section::Users, "Users and ACLs", content))

@@ -22,3 +22,12 @@ fn a_command_to_copy_executes_nothing_in_a_name() {
     assert!(cluster.contains("--allow describe --cluster</code>"), "{cluster}");
     assert!(cluster.contains("User:ann may not describe the cluster."), "{cluster}");
 }
+
+#[test]
+fn a_refused_part_of_a_page_names_the_command_too() {
+    let refused =
+        check(ErrorCode::ClusterAuthorizationFailed.code(), None, || "show the settings".to_owned());
+    let part = refused.needing("describe-configs", "--cluster").unwrap_err().explained("ann").into_string();
+    let command = "<code>levada acl add 'User:ann' --allow describe-configs --cluster</code>";
+    assert!(part.contains(command) && !part.contains("Back"), "{part}");
+}

@@ -1,4 +1,4 @@
-//! Tests of the confirmation of an action.
+//! Tests of the confirmation of an action, and of the retention in words.
 
 use super::*;
 
@@ -10,4 +10,11 @@ fn a_name_with_space_around_it_can_be_confirmed() {
     }
     assert!(confirmed(&typed("order"), "orders").is_err());
     assert!(confirmed(&Fields::default(), "orders").is_err());
+}
+
+#[test]
+fn a_retention_that_the_visitor_may_not_see_is_not_unlimited() {
+    assert_eq!(retention(None), "—");
+    assert_eq!(retention(Some(("-1", "-1"))), "unlimited");
+    assert_eq!(retention(Some(("604800000", "-1"))), format::millis(604_800_000));
 }

@@ -1,0 +1,50 @@
+//! The console's pages for a visitor with few permissions: facts that it may not see are left open,
+//! and each refusal names the permission.
+//!
+//! Suite: short; 3 s; share faults
+
+use levada_tests::{Kind, Node};
+
+const AUTHORIZER: &str = "org.apache.kafka.metadata.authorizer.StandardAuthorizer";
+
+#[test]
+fn what_a_visitor_may_not_see_is_no_fact_of_the_page() {
+    if Kind::under_test() == Kind::Kafka {
+        return println!("left out: Kafka has no console");
+    }
+    let mut node = Node::new()
+        .option("authorizer.class.name", AUTHORIZER)
+        .option("super.users", "User:ANONYMOUS")
+        .option("allow.everyone.if.no.acl.found", "false");
+    node.start();
+    assert!(node.http("/groups").1.contains("No group. A consumer"), "a super user sees all groups");
+    node.levada("topic create shown hidden -p 1").run();
+    node.levada("acl add User:ANONYMOUS --allow describe --topic shown").run();
+    node.stop();
+    let mut node = node.option("super.users", "User:admin");
+    node.start();
+    let (status, topics) = node.http("/topics");
+    assert_eq!(status, 200, "{topics}");
+    assert!(
+        topics.contains("href=\"/topics/shown\"") && !topics.contains("href=\"/topics/hidden\""),
+        "{topics}"
+    );
+    assert!(topics.contains("<td>—</td><td>—</td>") && !topics.contains("<td>unlimited</td>"), "{topics}");
+    for (path, needed) in [
+        ("/topics/hidden", "describe --topic hidden"),
+        ("/topics/shown/settings", "describe-configs --topic shown"),
+        ("/topics/shown/producers", "read --topic shown"),
+        ("/settings", "describe-configs --cluster"),
+        ("/users", "describe --cluster"),
+        ("/performance", "describe --cluster"),
+        ("/groups", "describe --group NAME"),
+        ("/transactions", "describe --transactional-id NAME"),
+    ] {
+        let page = node.http(path).1;
+        assert!(
+            page.contains(&format!("levada acl add 'User:ANONYMOUS' --allow {needed}")),
+            "{path}: {page}"
+        );
+    }
+    node.stop();
+}
