@@ -147,17 +147,27 @@ class Tail {
 }
 
 // A stream of events. The browser connects again by itself when a connection ends, and continues behind the last event; it gives up when the
-// broker refuses, so that the reason is asked for and shown.
+// broker refuses, so that the reason is asked for and shown. A page that nobody sees gives its connection back: a browser has six of them for a
+// broker.
 class Stream {
   constructor(target, taker) {
     this.target = target;
     this.taker = taker;
     this.state = document.querySelector("[data-stream-state]");
-    window.addEventListener("pagehide", () => this.source.close());
-    this.open();
+    window.addEventListener("pagehide", () => this.rest());
+    document.addEventListener("visibilitychange", () => document.hidden ? this.rest() : this.open());
+    if (!document.hidden) this.open();
+  }
+
+  rest() {
+    clearTimeout(this.again);
+    if (this.request) this.request.abort();
+    if (this.source) this.source.close();
+    this.source = this.request = null;
   }
 
   open() {
+    this.rest();
     this.source = new EventSource(this.last ? this.target + "&positions=" + encodeURIComponent(this.last) : this.target);
     this.source.onopen = () => this.tell("");
     this.source.onmessage = (event) => this.take(event.lastEventId, JSON.parse(event.data));
@@ -171,16 +181,15 @@ class Stream {
   }
 
   interrupted() {
-    if (this.source.readyState !== EventSource.CLOSED) return this.tell("The connection to the broker is lost. The page connects again.");
-    const request = new XMLHttpRequest();
+    if (this.source && this.source.readyState !== EventSource.CLOSED) return this.tell("The connection to the broker is lost. The page connects again.");
+    const request = this.request = new XMLHttpRequest();
     request.open("GET", this.target);
     request.setRequestHeader("Accept", "text/event-stream");
     request.onreadystatechange = () => {
-      if (request.readyState < 2 || request.status === 0) return;
+      if (request !== this.request || request.readyState < 2 || request.status === 0) return;
       if (request.status === 401) return location.reload();
       if (request.status === 200) {
         request.onreadystatechange = null;
-        request.abort();
         return this.open();
       }
       if (request.readyState === 4) this.refused(request.responseText.trim());
@@ -191,7 +200,7 @@ class Stream {
 
   refused(reason) {
     this.tell(reason + " The page tries again every 10 seconds.");
-    setTimeout(() => this.interrupted(), 10000);
+    this.again = setTimeout(() => this.interrupted(), 10000);
   }
 
   tell(text) {
