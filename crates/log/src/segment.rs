@@ -127,7 +127,7 @@ impl fmt::Display for Segment {
 pub(crate) fn assert_in_order(segments: &[Arc<Segment>]) {
     assert!(!segments.is_empty(), "a log has a segment");
     for pair in segments.windows(2) {
-        assert!(pair[0].base < pair[1].base, "{} is not behind {}", pair[1], pair[0]);
+        assert!(pair[0].base < pair[1].base, "{} does not begin after {}", pair[1], pair[0]);
     }
 }
 

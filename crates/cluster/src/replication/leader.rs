@@ -406,7 +406,7 @@ impl Leader {
         (offset > self.high_watermark).then(|| {
             debug_assert!(
                 offset <= self.log_end,
-                "high watermark {offset} behind the log end {}",
+                "high watermark {offset} after the log end {}",
                 self.log_end
             );
             self.high_watermark = offset;
@@ -416,7 +416,7 @@ impl Leader {
 
     /// Asserts the invariants after every change of the registration or of the ISR.
     fn assert_consistent(&self) {
-        assert!(self.high_watermark <= self.log_end, "the high watermark is behind the log end: {self:?}");
+        assert!(self.high_watermark <= self.log_end, "the high watermark is after the log end: {self:?}");
         if let Some(pending) = &self.pending {
             assert_eq!(pending.change.partition_epoch, self.partition_epoch, "a change of an older epoch");
             assert_eq!(pending.change.number, self.last_change, "a change that is not the latest");

@@ -265,7 +265,7 @@ impl Outbox {
             }
             self.queue.pop_front();
         }
-        debug_assert_eq!(count, 0, "bytes behind the end of the queue");
+        debug_assert_eq!(count, 0, "bytes after the end of the queue");
         debug_assert_eq!(self.queue.is_empty(), self.queued_bytes == 0);
     }
 }

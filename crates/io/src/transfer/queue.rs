@@ -247,7 +247,7 @@ impl Queue {
             self.pieces.pop_front();
         }
         debug_assert_eq!(self.pieces.is_empty(), self.remaining == 0, "no piece is empty");
-        debug_assert!(!self.pieces.is_empty() || self.done == 0, "{} bytes behind the last piece", self.done);
+        debug_assert!(!self.pieces.is_empty() || self.done == 0, "{} bytes after the last piece", self.done);
     }
 
     /// The pipe that holds the next bytes, if any.

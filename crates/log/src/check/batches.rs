@@ -106,7 +106,7 @@ impl<'a> Batches<'a> {
                 return Ok(Next::End { unused: self.len - self.position });
             }
             if !is_zero(bytes) {
-                return Ok(Next::Broken("zeros where a batch should be, data behind them".to_owned()));
+                return Ok(Next::Broken("zeros where a batch should be, data after them".to_owned()));
             }
             at += bytes.len() as u64;
         }

@@ -22,16 +22,16 @@ impl Check<'_> {
     fn judge_ends(&mut self) {
         let (end, dir) = (self.checked.log_end, self.dir);
         let (point, start) = (self.left.recovery_point, self.left.log_start);
-        // A log that begins behind its end was emptied by deletion; its next start begins a new
+        // A log that begins after its end was emptied by deletion; its next start begins a new
         // segment there.
         let is_cut_off = point > end && start < point;
         // A replica truncates its log to its leader's, down to the high watermark at most, before
         // the checkpoint is written again.
-        let is_diverged = !self.left.clean && self.left.high_watermark.is_some_and(|mark| mark <= end);
-        if is_cut_off && is_diverged {
+        let diverged = self.left.high_watermark.filter(|mark| !self.left.clean && *mark <= end);
+        if let Some(mark) = diverged.filter(|_| is_cut_off) {
             let what = format!(
                 "the log ends at offset {end}, and recovery-point-offset-checkpoint has a later one, {point}; the high \
-                 watermark is not behind the end"
+                 watermark, {mark}, is not after the end"
             );
             let next = "normal if the broker stopped after the log was truncated to that of its leader, which has the \
                         committed records; else the disk has lost records";

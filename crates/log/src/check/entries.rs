@@ -104,7 +104,7 @@ impl Offsets {
     /// An entry that leads behind all batches.
     pub(super) fn rest(&self) -> Option<Fault> {
         let (_, position) = self.entries.get(self.next)?;
-        let what = format!("entry {} leads to position {position}, behind the last batch", self.next);
+        let what = format!("entry {} leads to position {position}, after the last batch", self.next);
         Some((self.next as u64 * 8, what))
     }
 }
@@ -145,7 +145,7 @@ impl Times {
             let at = self.next as u64 * 12;
             let offset = base + i64::from(delta);
             let behind = (offset >= end_offset && (time, delta) != (0, 0))
-                .then(|| (at, format!("entry {} is of offset {offset}, behind the last batch", self.next)));
+                .then(|| (at, format!("entry {} is of offset {offset}, after the last batch", self.next)));
             fault = fault.or(behind).or(self.judge(time, delta));
             self.next += 1;
         }

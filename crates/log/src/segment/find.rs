@@ -83,7 +83,7 @@ impl Segment {
         // To the next entry, which is less than a batch after the interval; farther if there are
         // large batches between.
         let distance = hint.next.map_or(query.end, |next| next.position).saturating_sub(start);
-        debug_assert!(start < query.end, "a search begins at {start}, behind {}", query.end);
+        debug_assert!(start < query.end, "a search begins at {start}, after {}", query.end);
         Ok(SearchStart {
             start,
             latest: last.filter(|_| start == hint.position),

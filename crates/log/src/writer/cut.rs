@@ -149,7 +149,7 @@ impl Writer {
     fn store_raised_epochs(&mut self, epochs: Epochs) -> Result<(), LogError> {
         match self.store_epochs(epochs.clone()) {
             Err(error) if error.source_io().is_some_and(is_short) => {
-                tracing::warn!(%error, "cannot write the leader epochs behind a later log start; the next start of the broker corrects the file");
+                tracing::warn!(%error, "cannot write the leader epochs from a later log start on; the next start of the broker corrects the file");
                 self.partition.publish_epochs(epochs);
                 Ok(())
             }

@@ -113,7 +113,7 @@ families! {
     GROUP_STATE Gauge "levada_group_state" ["group", "type", "state"] "State of the group; the current state is 1" "kafka.server:type=group-coordinator-metrics,name=group-count,protocol=*,state=*";
     GROUP_REBALANCES Counter "levada_group_rebalances" ["group"] "Rebalances of the group since it was created" "kafka.server:type=group-coordinator-metrics,name=*-rebalance-count";
     GROUP_LAG_RECORDS Gauge "levada_group_lag_records" ["group", "topic", "partition"] "Records from the committed offset to the high watermark" "";
-    GROUP_LAG_SECONDS Gauge "levada_group_lag_seconds" ["group", "topic", "partition"] "Age of the first record behind the committed offset; 0 if there is none" "";
+    GROUP_LAG_SECONDS Gauge "levada_group_lag_seconds" ["group", "topic", "partition"] "Age of the first record after the committed offset; 0 if there is none" "";
     GROUPS_LEFT_OUT Gauge "levada_groups_left_out" [] "Groups without separate series, because there are more than 1000, or their ids have more than 256 bytes" "";
     TRANSACTIONAL_IDS Gauge "levada_transactional_ids" ["state"] "Transactional ids by state of their transaction; Ongoing is open" "";
     TRANSACTIONS Counter "levada_transactions" ["outcome"] "Transactions that were committed or aborted" "";
