@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use levada_wire::messages::create_topics_request::CreatableTopicConfig;
 
+use crate::config::{BrokerConfig, Origin};
 use crate::controller::remote::{CreatableTopic, Creator};
 use crate::controller::{Controller, flatten, flatten_keyed};
 use crate::error_code::{ErrorCode, Failure};
@@ -27,6 +28,15 @@ struct Internal {
     configs: Vec<(&'static str, String)>,
     /// Settings that matter only where there are several brokers.
     of_cluster: Vec<(&'static str, String)>,
+}
+
+/// Partitions and replicas of a topic that a client has the cluster create: those that are set on
+/// this broker. Where none are set, -1 leaves the choice to the controller, as in Kafka.
+fn own_shape(config: &BrokerConfig) -> (i32, i16) {
+    let is_set = |key: &str| *config.settings().origin(key) != Origin::Default;
+    let partitions = if is_set("num.partitions") { config.num_partitions } else { -1 };
+    let is_replicated = is_set("default.replication.factor");
+    (partitions, if is_replicated { config.default_replication_factor } else { -1 })
 }
 
 fn creatable_config((key, value): (&'static str, String)) -> CreatableTopicConfig {
@@ -138,8 +148,7 @@ impl Controller {
         }
     }
 
-    /// The topic in a request to the controller of a cluster: as in Kafka, with this broker's
-    /// defaults, not with the controller's.
+    /// The topic in a request to the controller of a cluster.
     fn creatable(&self, name: String) -> CreatableTopic {
         let mut topic = CreatableTopic::default();
         match self.internal(&name) {
@@ -150,11 +159,7 @@ impl Controller {
                 topic.configs =
                     internal.configs.into_iter().chain(of_cluster).map(creatable_config).collect();
             }
-            None => {
-                let config = self.config.load();
-                topic.num_partitions = config.num_partitions;
-                topic.replication_factor = config.default_replication_factor;
-            }
+            None => (topic.num_partitions, topic.replication_factor) = own_shape(&self.config.load()),
         }
         topic.name = name.into();
         topic
@@ -232,3 +237,6 @@ impl Controller {
         flatten_keyed(deleted.await, asked)
     }
 }
+
+#[cfg(test)]
+mod tests;
