@@ -146,13 +146,17 @@ impl Replicas {
         if let Some(other) = known.as_ref().filter(|one| one.to != dir.path()) {
             self.cancel(other);
         }
-        let partition = self.partition(topic, index).map_err(|error| match error {
-            ErrorCode::KafkaStorageError => error,
-            _ if self.metadata.has_partition(topic, index) => {
-                self.dirs.prefer(key.clone(), dir);
-                ErrorCode::ReplicaNotAvailable
+        let partition = self.partition(topic, index).map_err(|error| {
+            if error == ErrorCode::KafkaStorageError {
+                return error;
             }
-            _ => ErrorCode::UnknownTopicOrPartition,
+            // As in Kafka, also for a topic that is created later.
+            self.dirs.prefer(key.clone(), dir);
+            if self.metadata.has_partition(topic, index) {
+                ErrorCode::ReplicaNotAvailable
+            } else {
+                ErrorCode::UnknownTopicOrPartition
+            }
         })?;
         if partition.log().is_offline() {
             return Err(ErrorCode::KafkaStorageError);

@@ -134,6 +134,19 @@ fn a_directory_that_fails_ends_the_moves_to_it_and_no_copy_is_begun_beside_it() 
 }
 
 #[test]
+fn a_directory_that_is_asked_for_before_the_topic_exists_gets_it() {
+    let home = directory();
+    let (life, [fuller, emptier]) = moving(&home);
+    let ask = |dir: &str| life.broker.replicas().move_to("u", 0, &home.path().join(dir));
+    for dir in [emptier, fuller] {
+        assert_eq!(ask(dir), Err(ErrorCode::UnknownTopicOrPartition), "the latest request counts");
+    }
+    life.create("u", 1);
+    assert!(home.path().join(fuller).join("u-0").exists());
+    life.broker.close();
+}
+
+#[test]
 fn a_replica_does_not_move_to_a_cordoned_directory() {
     let home = directory();
     let (life, [from, to]) = moving(&home);

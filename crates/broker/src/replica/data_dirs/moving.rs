@@ -139,7 +139,8 @@ impl DataDirs {
     /// A partition that is not here yet goes to this directory.
     pub(in crate::replica) fn prefer(&self, key: TopicPartition, dir: &DataDir) {
         let (mut homes, at) = (self.homes.lock(), self.index_of(dir));
-        if !homes.of.contains_key(&key) && homes.preferred.len() < WISHES_MAX {
+        let has_room = homes.preferred.len() < WISHES_MAX || homes.preferred.contains_key(&key);
+        if !homes.of.contains_key(&key) && has_room {
             homes.preferred.insert(key, at);
         }
     }
