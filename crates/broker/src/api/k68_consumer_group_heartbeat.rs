@@ -49,7 +49,7 @@ pub(crate) async fn answer(
         let comparisons = &context.broker().turns().comparisons;
         let _ = context.run_in_turn(comparisons, move || pattern::whole(&regex)).await;
     }
-    let assignor = request.server_assignor.clone();
+    let (group, assignor) = (request.group_id.clone(), request.server_assignor.clone());
     context.give_turn_back();
     match context.broker().coordinators().groups().ask(heartbeat(context, request)).await {
         Ok(beat) => message!(ConsumerGroupHeartbeatResponse {
@@ -60,23 +60,23 @@ pub(crate) async fn answer(
         }),
         Err(error) => message!(ConsumerGroupHeartbeatResponse {
             error_code: error_code(Some(error)),
-            error_message: explanation(error, assignor).map(text),
+            error_message: explanation(error, &group, assignor).map(text),
         }),
     }
 }
 
-/// A message for the error's code. Kafka sends none if the client only has to find the coordinator
-/// again.
-fn explanation(error: GroupError, assignor: Option<StrBytes>) -> Option<String> {
+/// A message for the error's code, in Kafka's words. Kafka sends none if the client only has to
+/// find the coordinator again.
+fn explanation(error: GroupError, group: &str, assignor: Option<StrBytes>) -> Option<String> {
     match error {
         GroupError::NotCoordinator | GroupError::CoordinatorNotAvailable => None,
         GroupError::UnsupportedAssignor => {
             let asked = assignor.unwrap_or_default();
-            Some(format!(
-                "assignor {} is not supported; supported are: {}",
-                asked.as_str(),
-                ASSIGNORS.join(", ")
-            ))
+            let (asked, all) = (asked.as_str(), ASSIGNORS.join(", "));
+            Some(format!("ServerAssignor {asked} is not supported. Supported assignors: {all}."))
+        }
+        GroupError::NoUpgrade(reason) => {
+            Some(format!("Cannot upgrade classic group {group} to consumer group because {reason}."))
         }
         error => Some(error.to_string()),
     }
@@ -139,3 +139,6 @@ fn assignment(assigned: Partitions) -> Assignment {
     });
     message!(Assignment { topic_partitions: topics.collect() })
 }
+
+#[cfg(test)]
+mod tests;

@@ -12,8 +12,7 @@ use super::records::Partitions;
 use super::topics::Topics;
 
 /// A classic group whose members send subscriptions or partitions that cannot be read.
-pub(super) const MALFORMED: GroupError =
-    GroupError::NoUpgrade("a subscription or an assignment of its members cannot be read");
+pub(super) const MALFORMED: GroupError = GroupError::NoUpgrade("the embedded consumer protocol is malformed");
 
 /// The latest version of an assignment.
 const VERSION_MAX: i16 = 3;
@@ -61,8 +60,8 @@ pub(super) fn assigned(assignment: &Bytes, topics: &dyn Topics) -> Result<Partit
     let (_, read) = decoded.map_err(|_| MALFORMED)?;
     if read.user_data.is_some_and(|data| !data.is_empty()) {
         return Err(GroupError::NoUpgrade(
-            "it uses a custom assignor, which is not supported; change the members to an assignor of Kafka's clients, \
-             and try again",
+            "an unsupported custom assignor is in use. Please refer to the documentation or switch to a default \
+             assignor before re-attempting the upgrade",
         ));
     }
     let assigned = read.assigned_partitions.iter();

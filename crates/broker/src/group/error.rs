@@ -21,7 +21,7 @@ pub enum GroupError {
     #[error("the group does not exist")]
     GroupIdNotFound,
     /// `GROUP_ID_NOT_FOUND`: a classic group with members cannot be converted.
-    #[error("the classic group cannot become a consumer group: {0}")]
+    #[error("cannot upgrade the classic group to a consumer group because {0}")]
     NoUpgrade(&'static str),
     /// `NON_EMPTY_GROUP`
     #[error("the group is not empty")]

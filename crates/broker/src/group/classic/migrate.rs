@@ -35,10 +35,10 @@ impl ClassicGroup {
         max_size: usize,
     ) -> Result<(i32, Vec<Migrant>), GroupError> {
         if !self.is_consumer() {
-            return Err(GroupError::NoUpgrade("its members are not consumers"));
+            return Err(GroupError::NoUpgrade("the group does not use the consumer embedded protocol"));
         }
         if self.members.len() > max_size {
-            return Err(GroupError::NoUpgrade("it has more members than a consumer group may have"));
+            return Err(GroupError::NoUpgrade("the group size exceeds the consumer group maximum size"));
         }
         let members = self.members.values().map(|member| {
             let chosen = self.protocol_name.as_deref().map(|name| member.metadata(Some(name)));

@@ -106,7 +106,7 @@ impl Coordinator {
     /// A consumer group in place of a classic one with members.
     pub(super) fn upgrade(&self, group_id: &str, now_ms: i64) -> Result<Draft, GroupError> {
         if !self.config.consumer.upgrades {
-            return Err(GroupError::NoUpgrade("group.consumer.migration.policy does not allow it"));
+            return Err(GroupError::NoUpgrade("online upgrade is disabled"));
         }
         let classic = self.groups.get(group_id).ok_or(GroupError::GroupIdNotFound)?;
         ConsumerGroup::from_classic(classic, &*self.topics, self.config.consumer.max_size, now_ms)

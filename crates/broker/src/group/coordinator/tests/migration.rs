@@ -128,7 +128,7 @@ fn without_migration_neither_kind_of_member_joins_the_other_kind_of_group() {
     let mut rig = Rig::new(GroupConfig { consumer: apart, ..config() });
     rig.step(catalogue(&[("t", 4)]));
     classic(&mut rig);
-    assert!(refusal(&mut rig).contains("group.consumer.migration.policy"));
+    assert!(refusal(&mut rig).contains("online upgrade is disabled"));
 
     let mut rig = Rig::new(GroupConfig { consumer: rig.coordinator.config.consumer.clone(), ..config() });
     rig.step(catalogue(&[("t", 4)]));
@@ -180,7 +180,7 @@ fn other_kinds_of_groups_and_members_stay_apart() {
     let mut rig = rig();
     let connect = JoinRequest { protocol_type: "connect".into(), api_version: 3, ..rig.join("") };
     rig.ask(connect.clone());
-    assert!(refusal(&mut rig).contains("not consumers"));
+    assert!(refusal(&mut rig).contains("does not use the consumer embedded protocol"));
     let mut rig = self::rig();
     mixed(&mut rig);
     let inconsistent = Some(GroupError::InconsistentGroupProtocol);
@@ -288,7 +288,7 @@ fn a_policy_can_forbid_either_way() {
     let mut rig = Rig::new(GroupConfig { consumer, ..config() });
     rig.step(catalogue(&[("t", 4)]));
     let (old, generation) = classic(&mut rig);
-    assert!(refusal(&mut rig).contains("group.consumer.migration.policy"));
+    assert!(refusal(&mut rig).contains("online upgrade is disabled"));
     assert_eq!(rig.heartbeat(&old, generation), Ok(()));
 
     let consumer = ConsumerConfig { downgrades: false, ..ConsumerConfig::default() };
