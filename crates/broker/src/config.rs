@@ -2,12 +2,13 @@
 //! them (flags over environment over file over default), and the typed configuration the rest of
 //! the broker reads.
 //!
-//! `table` describes every key that has an effect, `kafka` all of Kafka's keys, and `foreign` the
-//! treatment of keys without an effect. `sources` turns layers into checked settings with their
-//! origins. `broker` and `topic` are the typed results. `describe` is the output of DescribeConfigs
-//! and `levada config show`. `dynamic` lays settings of the running broker over the rest. `group`
-//! and `client_metrics` are the settings of other resources. `security` reads authentication and
-//! authorization, and `cluster` the cluster that the broker joins.
+//! `table` describes every key that has an effect, `kafka` all of Kafka's keys, `foreign` the
+//! treatment of keys without an effect, and `removed` the keys of earlier versions. `sources` turns
+//! layers into checked settings with their origins. `broker` and `topic` are the typed results.
+//! `describe` is the output of DescribeConfigs and `levada config show`. `dynamic` lays settings of
+//! the running broker over the rest. `group` and `client_metrics` are the settings of other
+//! resources. `security` reads authentication and authorization, and `cluster` the cluster that the
+//! broker joins.
 
 mod broker;
 mod client_metrics;
@@ -25,6 +26,7 @@ mod listener;
 mod live;
 mod prefix;
 mod properties;
+mod removed;
 mod replay;
 mod security;
 mod sources;

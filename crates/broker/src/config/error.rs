@@ -82,6 +82,16 @@ pub enum ConfigError {
         /// The known key with the smallest edit distance, if any is near.
         nearest: Option<&'static str>,
     },
+    /// A key of an earlier version of Kafka.
+    #[error("{key} ({origin}): Kafka 4 no longer has this key: {advice}")]
+    Removed {
+        /// The key as given.
+        key: String,
+        /// The origin.
+        origin: Origin,
+        /// The next step.
+        advice: &'static str,
+    },
     /// A value that the key does not allow.
     #[error("{key}={value} ({origin}): must be {allowed}")]
     Invalid {

@@ -11,7 +11,7 @@ use super::foreign::{self, Foreign};
 use super::kafka::kafka_key;
 use super::key::HIDDEN;
 use super::table::{BROKER_KEYS, TOPIC_KEYS, broker_key};
-use super::{ConfigError, ConfigErrors, Dynamic, Origin, prefix, properties};
+use super::{ConfigError, ConfigErrors, Dynamic, Origin, prefix, properties, removed};
 
 /// The origin of a configuration.
 #[derive(Clone, Debug, Default)]
@@ -98,8 +98,7 @@ impl Sources {
 
     fn file_layer(&self) -> Result<Vec<Assignment>, ConfigError> {
         let Some(path) = &self.file else { return Ok(Vec::new()) };
-        let text = fs::read(path)
-            .map_err(|source| ConfigError::Unreadable { path: path.clone(), source })?;
+        let text = fs::read(path).map_err(|source| ConfigError::Unreadable { path: path.clone(), source })?;
         let origin = |line| Origin::File { path: path.clone(), line };
         let entries = properties::parse(&text).map_err(|error| ConfigError::Syntax {
             origin: origin(error.line),
@@ -309,10 +308,13 @@ impl Settings {
                 let (key, reason) = (self.as_written(&name).to_owned(), reason.to_owned());
                 return Err(ConfigError::Refused { value: shown(), key, origin, reason });
             }
-            None if self.lenient => format!("no such key{}", hint(nearest_key(&name))),
+            None if self.lenient => no_such_key(&name),
             None => {
                 let key = self.as_written(&name).to_owned();
-                return Err(ConfigError::Unknown { nearest: nearest_key(&name), key, origin });
+                return Err(match removed::advice(bare) {
+                    Some(advice) => ConfigError::Removed { key, origin, advice },
+                    None => ConfigError::Unknown { nearest: nearest_key(&name), key, origin },
+                });
             }
         };
         let told = name_of(&name);
@@ -349,6 +351,14 @@ fn nearest_key(name: &str) -> Option<&'static str> {
     behind.and_then(|topic| topic.broker.first().copied()).or_else(|| nearest(name, known_names()))
 }
 
+/// A note about a key that neither Levada nor Kafka 4 has.
+fn no_such_key(name: &str) -> String {
+    match removed::advice(foreign::bare_foreign(name)) {
+        Some(advice) => format!("Kafka 4 no longer has this key: {advice}"),
+        None => format!("no such key{}", hint(nearest_key(name))),
+    }
+}
+
 fn hint(near: Option<&str>) -> String {
     near.map(|near| format!("; did you mean {near}?")).unwrap_or_default()
 }
@@ -360,7 +370,7 @@ pub fn without_effect_on_broker(name: &str, is_alone: bool) -> Option<String> {
     let name = prefix::canonical(name);
     let unknown = || {
         let is_known = prefix::row(&name).is_some() || kafka_key(foreign::bare_foreign(&name)).is_some();
-        (!is_known).then(|| format!("no such key{}", hint(nearest_key(&name))))
+        (!is_known).then(|| no_such_key(&name))
     };
     if is_alone && super::cluster::is_for_clusters(&name) {
         Some("the broker is its own controller".to_owned())
@@ -387,7 +397,10 @@ fn listener_key(variable: &str) -> Option<String> {
     // Kafka's names of listeners have no white space.
     let rest = rest.replace("___", "-").replace("__", " ").replace('_', ".").replace(' ', "_");
     let key = format!("listener.name.{rest}");
-    let is_known = prefix::row(&key).is_some() || kafka_key(foreign::bare_foreign(&key)).is_some();
+    let bare = foreign::bare_foreign(&key);
+    // Of the keys behind a mechanism, only those of SASL.
+    let is_own = prefix::bare(&key) == Some(bare) || bare.starts_with("sasl.");
+    let is_known = prefix::row(&key).is_some() || (is_own && kafka_key(bare).is_some());
     is_known.then_some(key)
 }
 

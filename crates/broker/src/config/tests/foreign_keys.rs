@@ -101,6 +101,27 @@ fn the_older_name_of_the_nodes_number_counts() {
     assert_eq!(error, "broker.id=6 (flag -o): must be the same as node.id (5), or unset");
 }
 
+#[test]
+fn keys_that_kafka_4_removed_are_named_as_removed_with_the_next_step() {
+    fn check(key: &str, expected: &str) {
+        let flag = format!("{key}=planted");
+        assert_eq!(refused(&flag), format!("{key} (flag -o): Kafka 4 no longer has this key: {expected}"));
+        let lenient = Sources { lenient: true, ..Sources::flags([flag]) };
+        let config = BrokerConfig::load(&lenient).unwrap();
+        assert_eq!(config.settings().notes()[0].text, format!("Kafka 4 no longer has this key: {expected}"));
+    }
+    check(
+        "zookeeper.connect",
+        "remove the key; migrate a cluster that uses ZooKeeper to KRaft with Kafka 3.9 before its brokers are replaced",
+    );
+    check("log.message.format.version", "remove the key; new records always have format 2");
+    check("delegation.token.master.key", "rename the key to delegation.token.secret.key");
+    check("password.encoder.secret", "remove the key; passwords are no longer stored in ZooKeeper");
+    for name in removed::names() {
+        assert!(kafka::kafka_key(name).is_none() && broker_key(name).is_none(), "{name} is a key of Kafka 4");
+    }
+}
+
 fn refused_both(flags: &[&str]) -> String {
     load(flags).map(drop).unwrap_err().to_string()
 }
