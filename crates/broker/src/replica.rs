@@ -61,6 +61,7 @@ pub(crate) use self::tally::TrafficTotals;
 use self::cleaner::Cleaner;
 use self::data_dirs::DataDirs;
 use self::discarded::PendingRemoval;
+use self::housekeeping::FailedUpkeep;
 use self::last_shutdown::{LastShutdown, UnservedPartitions, UnservedReason};
 pub(crate) use self::leadership::Leadership;
 pub(crate) use self::lease::Lease;
@@ -91,6 +92,7 @@ pub(crate) struct Replicas {
     has_fallen: Mutex<bool>,
     /// Rounds of housekeeping so far.
     rounds: AtomicUsize,
+    failed_upkeep: FailedUpkeep,
     waiting: PendingRemoval,
     upkeep: Arc<Upkeep>,
     replication: Arc<Replication>,
@@ -124,6 +126,7 @@ impl Replicas {
             storing_checkpoint: Mutex::default(),
             has_fallen: Mutex::default(),
             rounds: AtomicUsize::new(0),
+            failed_upkeep: FailedUpkeep::default(),
             waiting: PendingRemoval::default(),
             upkeep: Arc::default(),
             blocked: Notify::new(),

@@ -86,7 +86,8 @@ impl Publisher {
             self.replicas.unopened().lock().keep(is_wanted);
             self.open_and_serve(missing, |key| left.of(key))
         });
-        if changed.is_ok() {
+        // Partitions in a failed directory are not opened, and are no failure either.
+        if changed.is_ok() && self.replicas.unopened().lock().failed() == 0 {
             tracing::info!("all partitions are open");
         }
     }

@@ -1,6 +1,7 @@
 //! Upkeep of the logs while the broker runs, and their close when it stops: flushing sealed
 //! segments, rebuilding misleading indexes, checkpoints.
 
+use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,6 +9,8 @@ use std::time::Duration;
 
 use levada_log::LogError;
 use levada_log::checkpoint::OffsetCheckpoint;
+use levada_wire::Uuid;
+use parking_lot::Mutex;
 
 use crate::blocking::off_shard;
 use crate::clock::steady_ms;
@@ -27,13 +30,44 @@ const LOOKS: usize = 24;
 /// completes those of many files together.
 const CLOSERS: usize = 16;
 
+/// Logs whose upkeep has failed and has not succeeded since. An error that returns in every round
+/// has one line of the broker's log.
+#[derive(Debug, Default)]
+pub(super) struct FailedUpkeep(Mutex<HashSet<(Uuid, i32)>>);
+
+impl FailedUpkeep {
+    /// True if this is the first failure since the last success.
+    fn is_new(&self, partition: &Partition) -> bool {
+        self.0.lock().insert((partition.topic_id(), partition.index()))
+    }
+
+    fn succeeded(&self, partition: &Partition) {
+        let mut failed = self.0.lock();
+        if !failed.is_empty() {
+            failed.remove(&(partition.topic_id(), partition.index()));
+        }
+    }
+
+    /// Forgets logs that are not among these.
+    fn keep(&self, partitions: &[Arc<Partition>]) {
+        let mut failed = self.0.lock();
+        if !failed.is_empty() {
+            let present = partitions.iter().map(|partition| (partition.topic_id(), partition.index()));
+            let present: HashSet<(Uuid, i32)> = present.collect();
+            failed.retain(|one| present.contains(one));
+        }
+    }
+}
+
 impl Replicas {
     /// One round of housekeeping of every log that is served. Blocks.
     pub(crate) fn keep_logs(&self) {
         let round = self.rounds.fetch_add(1, Ordering::Relaxed);
-        for (at, partition) in self.partitions.all().iter().enumerate() {
+        let partitions = self.partitions.all();
+        for (at, partition) in partitions.iter().enumerate() {
             self.keep_partition(partition, at % LOOKS == round % LOOKS);
         }
+        self.failed_upkeep.keep(&partitions);
     }
 
     /// Forces logs to the device whose topics set `flush.ms`; never returns.
@@ -67,9 +101,12 @@ impl Replicas {
         {
             return;
         }
-        if let Err(error) = self.upkeep.flush(partition.log(), levada_log::Partition::flush) {
-            let offline = partition.log().is_offline();
-            tracing::error!(partition = partition.name(), offline, %error, "not flushed");
+        match self.upkeep.flush(partition.log(), levada_log::Partition::flush) {
+            Err(error) if self.failed_upkeep.is_new(partition) => {
+                let offline = partition.log().is_offline();
+                tracing::error!(partition = partition.name(), offline, %error, "not flushed; the broker repeats the flush");
+            }
+            _ => {}
         }
     }
 
@@ -83,8 +120,11 @@ impl Replicas {
         match kept {
             // The log's files were deleted during the check.
             Err(_) if partition.is_deleted() => {}
-            Err(error) => tracing::error!(partition = partition.name(), %error, "housekeeping failed"),
-            Ok(_) => {}
+            Err(error) if self.failed_upkeep.is_new(partition) => {
+                tracing::error!(partition = partition.name(), %error, "housekeeping failed; the broker repeats it every few seconds");
+            }
+            Err(_) => {}
+            Ok(_) => self.failed_upkeep.succeeded(partition),
         }
     }
 

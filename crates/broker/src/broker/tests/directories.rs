@@ -11,6 +11,7 @@ use levada_wire::Uuid;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
+use super::upkeep::lines_with;
 use crate::broker::{Broker, OpenError};
 use crate::clock::now_ms;
 use crate::config::{BrokerConfig, Sources};
@@ -152,6 +153,18 @@ fn a_second_directory_joins_a_broker_that_had_one() {
     drop(life);
     let refused = Life::open(&home, &["a"]).err().unwrap().to_string();
     assert!(refused.contains("u-0"), "its partitions are not begun anew: {refused}");
+}
+
+#[test]
+fn housekeeping_does_not_call_all_partitions_open_while_a_directory_is_offline() {
+    let home = tempfile::tempdir().unwrap();
+    let life = Life::open(&home, &["a", "b"]).unwrap();
+    life.create("t", 4);
+    life.fail_directory(&home.path().join("b"));
+    let (lines, _logged) = lines_with("all partitions are open");
+    (0..3).for_each(|_| life.broker.keep_rooms());
+    assert_eq!(*lines.lock(), 0);
+    life.broker.close();
 }
 
 #[test]

@@ -9,11 +9,15 @@ use std::time::Duration;
 use levada_log::batch::Builder;
 use levada_log::crash_disk::Recorder;
 use levada_log::{Append, ProducerState};
+use parking_lot::Mutex;
+use tracing::field::Field;
+use tracing::subscriber::DefaultGuard;
 
 use super::crash::directory;
 use super::crash::life::{Incarnation, Ways};
 use crate::clock::now_ms;
 use crate::controller::ConfigChanges;
+use crate::log_fields::LogFields;
 use crate::metadata::controller::{AlterConfig, ConfigChange, NewTopic};
 use crate::metadata::image::ConfigResource;
 use crate::quota::MutationQuota;
@@ -43,6 +47,17 @@ pub(super) fn begin_on(
     );
     let partition = now.broker.replicas().partition("t", 0).unwrap();
     (now, partition)
+}
+
+/// Counts the lines of this thread's log that begin so, for as long as the guard lives.
+pub(super) fn lines_with(start: &'static str) -> (Arc<Mutex<usize>>, DefaultGuard) {
+    let lines = Arc::new(Mutex::new(0));
+    let counted = lines.clone();
+    let count = move |field: &Field, value: &dyn std::fmt::Debug| {
+        let begins = field.name() == "message" && format!("{value:?}").starts_with(start);
+        *counted.lock() += usize::from(begins);
+    };
+    (lines, tracing::subscriber::set_default(LogFields(count)))
 }
 
 /// Appends one record of this time.
@@ -87,6 +102,19 @@ fn lost_files_of_a_log_that_grows_are_noticed_at_once_and_of_an_idle_one_soon() 
         }
         assert!(rounds <= if grows { 1 } else { 24 }, "{rounds}");
     }
+}
+
+#[test]
+fn a_failure_of_the_upkeep_that_returns_in_every_round_has_one_line() {
+    let home = directory();
+    let (now, partition) = begin(&home);
+    append(&now, &partition, Builder::new(), (now_ms(), now_ms()));
+    let (lines, logged) = lines_with("housekeeping failed");
+    std::fs::remove_file(partition.log().dir().join("00000000000000000000.log")).unwrap();
+    (0..30).for_each(|_| now.broker.keep_rooms());
+    drop(logged);
+    assert!(partition.log().is_offline());
+    assert_eq!(*lines.lock(), 1);
 }
 
 #[test]
