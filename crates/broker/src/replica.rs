@@ -64,7 +64,7 @@ use self::discarded::PendingRemoval;
 use self::housekeeping::FailedUpkeep;
 use self::last_shutdown::{LastShutdown, UnservedPartitions, UnservedReason};
 pub(crate) use self::leadership::Leadership;
-pub(crate) use self::lease::Lease;
+pub(crate) use self::lease::{Lease, Witness};
 pub(crate) use self::moves::MoveView;
 use self::moves::Moves;
 pub(crate) use self::partition::{

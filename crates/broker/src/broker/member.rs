@@ -26,7 +26,7 @@ use crate::metadata::Metadata;
 use crate::metadata::image::{Image, PartitionRegistration, Topic};
 use crate::metadata::store::Store;
 use crate::metadata::uuid::LOST_DIRECTORY;
-use crate::replica::TopicPartition;
+use crate::replica::{TopicPartition, Witness};
 use crate::replica::data_dir::{DataDir, DataDirError};
 use crate::replica::data_dirs::DataDirs;
 
@@ -90,6 +90,7 @@ impl Broker {
             lost: BTreeSet::new(),
             look_ms: i64::MIN,
             pauses: 0,
+            witness: Witness::default(),
             started: Instant::now(),
         };
         Ok((broker, following))
@@ -131,8 +132,9 @@ pub(crate) struct Following {
     lost: BTreeSet<ReplicaKey>,
     /// Time of the next look for lost logs.
     look_ms: i64,
-    /// Pauses of the process that were noticed.
+    /// Pauses that were noticed.
     pauses: u64,
+    witness: Witness,
     started: Instant,
 }
 
@@ -261,10 +263,17 @@ impl Following {
             self.report_lost(uptime_ms());
         }
         let Some(lease) = self.broker.replicas().lease() else { return };
+        self.witness.note(uptime_ms(), lease.pause_ms());
         let pauses = lease.pauses();
         if pauses != self.pauses {
+            let cause = if self.witness.was_paused(uptime_ms()) {
+                "the process was suspended, or its threads waited for a disk"
+            } else {
+                "a thread waited, for example for a disk; the process was not suspended"
+            };
             tracing::warn!(
-                "the process was suspended, and its session (broker.session.timeout.ms) may have expired; partitions are \
+                cause,
+                "the session of the broker (broker.session.timeout.ms) may have expired during a pause; partitions are \
                  unavailable until the broker has read the metadata again; no action is needed"
             );
             self.pauses = pauses;

@@ -18,6 +18,9 @@ mod tests;
 /// Shortest pause that ends a lease, ms: a busy machine runs the task that notes the time late.
 const PAUSE_MS_MIN: i64 = 1_500;
 
+/// Time within which two threads notice the end of the same pause.
+const JUST_NOW_MS: i64 = 5_000;
+
 /// Ticks in the shortest pause that ends a lease. Each wakes an idle process.
 const TICKS: u64 = 6;
 
@@ -76,6 +79,11 @@ impl Lease {
         Duration::from_millis(self.pause_ms.unsigned_abs() / TICKS)
     }
 
+    /// Longest pause that does not end the lease, ms.
+    pub(crate) fn pause_ms(&self) -> i64 {
+        self.pause_ms
+    }
+
     /// Number of pauses so far.
     pub(crate) fn pauses(&self) -> u64 {
         self.pauses.load(Ordering::Acquire)
@@ -91,5 +99,28 @@ impl Lease {
     /// Ends the lease for ever: another process has the registration of this one.
     pub(crate) fn revoke(&self) {
         self.is_revoked.store(true, Ordering::Release);
+    }
+}
+
+/// Pauses of another thread than the one that ticks. If it ran while a lease ended, the process was
+/// not suspended: the ticking thread was held up.
+#[derive(Debug, Default)]
+pub(crate) struct Witness {
+    seen_ms: Option<i64>,
+    paused_ms: Option<i64>,
+}
+
+impl Witness {
+    /// Notes that the thread runs. A pause is at least half of one that ends a lease.
+    pub(crate) fn note(&mut self, now_ms: i64, pause_ms: i64) {
+        if self.seen_ms.is_some_and(|seen_ms| now_ms - seen_ms > pause_ms / 2) {
+            self.paused_ms = Some(now_ms);
+        }
+        self.seen_ms = Some(now_ms);
+    }
+
+    /// True if a pause of the thread has ended just now, so that both threads were suspended.
+    pub(crate) fn was_paused(&self, now_ms: i64) -> bool {
+        self.paused_ms.is_some_and(|paused_ms| now_ms - paused_ms <= JUST_NOW_MS)
     }
 }

@@ -75,3 +75,14 @@ fn a_process_that_is_late_for_a_few_ticks_keeps_its_lease() {
     lease.tick(1_000 + late_ms);
     assert_eq!(lease.pauses(), 0);
 }
+
+#[test]
+fn a_process_whose_other_threads_ran_was_not_suspended() {
+    let mut witness = Witness::default();
+    (0..100).for_each(|tick| witness.note(tick * 500, 6_000));
+    assert!(!witness.was_paused(50_000), "one thread alone was held up for 45 s");
+    witness.note(95_000, 6_000);
+    assert!(witness.was_paused(95_010));
+    (1..20).for_each(|tick| witness.note(95_000 + tick * 500, 6_000));
+    assert!(!witness.was_paused(104_500), "that was another pause");
+}
