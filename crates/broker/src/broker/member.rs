@@ -26,9 +26,9 @@ use crate::metadata::Metadata;
 use crate::metadata::image::{Image, PartitionRegistration, Topic};
 use crate::metadata::store::Store;
 use crate::metadata::uuid::LOST_DIRECTORY;
-use crate::replica::{TopicPartition, Witness};
 use crate::replica::data_dir::{DataDir, DataDirError};
 use crate::replica::data_dirs::DataDirs;
+use crate::replica::{TopicPartition, Witness};
 
 mod confirmation;
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use levada_broker::metadata::features::{FEATURES, LOWEST_OF_MEMBERS, METADATA_VERSION};
+use levada_wire::messages::ApiVersionsResponse;
 use levada_wire::messages::metadata_response::{MetadataResponsePartition, MetadataResponseTopic};
 
 use super::Check;
@@ -203,8 +204,33 @@ fn groups(facts: &Facts) -> Check {
             "delete these groups if they are not needed: Levada keeps their records and does not serve them";
         return Check::warning("groups", format!("without members: {}", some(&idle)), next);
     }
-    Check::ok("groups", "no share group and no streams group")
+    // A broker without these groups lists none, also where it coordinates the partition of one.
+    let lists =
+        |answer: &ApiVersionsResponse| answer.api_keys.iter().any(|one| one.api_key == SHARE_GROUP_HEARTBEAT);
+    let blind = facts.versions.iter().filter(|(_, answer)| !lists(answer)).map(|(node, _)| node.to_string());
+    let blind: Vec<String> = blind.collect();
+    let has_shared = facts.topics.iter().any(|topic| topic.name.as_deref() == Some(SHARE_STATE));
+    match (blind.is_empty(), has_shared) {
+        (true, _) => Check::ok("groups", "no share group and no streams group"),
+        (false, true) => Check::warning(
+            "groups",
+            format!(
+                "share groups were used ({SHARE_STATE} exists), and brokers {} do not list them",
+                some(&blind)
+            ),
+            "end share groups or move them to consumer groups: Levada does not coordinate share and streams groups",
+        ),
+        (false, false) => {
+            let found = format!("no share group; brokers {} do not list streams groups", some(&blind));
+            Check::ok("groups", found)
+        }
+    }
 }
+
+/// The API of members of share groups, which only brokers that coordinate these groups serve.
+const SHARE_GROUP_HEARTBEAT: i16 = 76;
+/// The topic that the first use of a share group creates.
+const SHARE_STATE: &str = "__share_group_state";
 
 fn partitions(facts: &Facts) -> impl Iterator<Item = (&MetadataResponseTopic, &MetadataResponsePartition)> {
     facts.topics.iter().flat_map(|topic| topic.partitions.iter().map(move |partition| (topic, partition)))

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use levada_wire::StrBytes;
 use levada_wire::messages::ApiVersionsResponse;
-use levada_wire::messages::api_versions_response::{FinalizedFeatureKey, SupportedFeatureKey};
+use levada_wire::messages::api_versions_response::{ApiVersion, FinalizedFeatureKey, SupportedFeatureKey};
 use levada_wire::messages::describe_cluster_response::DescribeClusterBroker;
 use levada_wire::messages::metadata_response::{MetadataResponsePartition, MetadataResponseTopic};
 
@@ -44,6 +44,9 @@ fn versions(finalized: &[(&str, i16)], supported: i16) -> ApiVersionsResponse {
     let mut feature = SupportedFeatureKey::default();
     (feature.name, feature.max_version) = (StrBytes::from("metadata.version"), supported);
     answer.supported_features = vec![feature];
+    let mut heartbeat = ApiVersion::default();
+    heartbeat.api_key = 76;
+    answer.api_keys = vec![heartbeat];
     answer
 }
 
@@ -140,6 +143,15 @@ fn groups_that_levada_does_not_coordinate_block_while_they_have_members() {
     expect(&facts, None, ("groups", Verdict::Blocked, "readers (share)"));
     facts.groups = vec![group("Empty")];
     expect(&facts, None, ("groups", Verdict::Warning, "readers (share)"));
+}
+
+#[test]
+fn coordinators_that_list_no_share_groups_do_not_make_the_groups_sound() {
+    let mut facts = sound();
+    facts.versions.get_mut(&2).unwrap().api_keys.clear();
+    expect(&facts, None, ("groups", Verdict::Ok, "brokers 2 do not list streams groups"));
+    facts.topics.push(topic("__share_group_state", &[]));
+    expect(&facts, None, ("groups", Verdict::Warning, "and brokers 2 do not list them"));
 }
 
 #[test]
