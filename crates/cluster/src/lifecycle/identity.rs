@@ -121,7 +121,8 @@ impl BrokerIdentity {
         let step = match level {
             level if level > max => "upgrade Levada first".to_owned(),
             level if level < min => format!(
-                "raise the level with kafka-features.sh upgrade --feature {name}={min} when all brokers support it"
+                "upgrade controllers and brokers of Kafka 3 to Kafka 4 if there are any, and then raise the level with \
+                 kafka-features.sh upgrade --feature {name}={min}"
             ),
             _ => return None,
         };

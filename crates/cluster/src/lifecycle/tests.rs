@@ -180,7 +180,8 @@ fn a_refused_registration_names_each_level_that_is_not_supported() {
     assert_eq!(
         older,
         "the cluster has finalized metadata.version at level 22, and this Levada supports levels 25 to 30 (error 35): \
-         raise the level with kafka-features.sh upgrade --feature metadata.version=25 when all brokers support it"
+         upgrade controllers and brokers of Kafka 3 to Kafka 4 if there are any, and then raise the level with \
+         kafka-features.sh upgrade --feature metadata.version=25"
     );
     assert_eq!(finalized(&[("metadata.version", 30)]), errors::remedy(35), "the cause is something else");
     let mut broker = broker();
