@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::dynamic::known;
 use super::kafka::{ConfigScope, kafka_key, kafka_keys};
-use super::table::{BROKER_KEYS, TOPIC_KEYS, TopicConfigKey, broker_key};
+use super::table::{BROKER_KEYS, INTERNAL_SEGMENT_BYTES, TOPIC_KEYS, TopicConfigKey, broker_key};
 use super::{BrokerConfig, ConfigKey, ConfigType, Dynamic, Origin, Settings, foreign, prefix};
 
 /// The origin of a value in Kafka's terms, numbered as in DescribeConfigs.
@@ -141,7 +141,9 @@ impl BrokerConfig {
 
     /// Every topic key, for a topic with these settings, in order of name.
     pub fn describe_topic(&self, own: &BTreeMap<String, String>) -> Vec<Described> {
-        in_order(TOPIC_KEYS.iter().map(|topic| self.describe_topic_key(topic, own)).collect())
+        let is_shown = |name: &str| name != INTERNAL_SEGMENT_BYTES || own.contains_key(name);
+        let shown = TOPIC_KEYS.iter().filter(|topic| is_shown(topic.key.name));
+        in_order(shown.map(|topic| self.describe_topic_key(topic, own)).collect())
     }
 
     fn describe_topic_key(&self, topic: &TopicConfigKey, own: &BTreeMap<String, String>) -> Described {

@@ -250,6 +250,9 @@ pub const BROKER_KEYS: &[ConfigKey] = &[
     boolean("unclean.leader.election.enable", "Default of the topic key of this name.").default("false").cluster_wide(),
 ];
 
+/// A key that Kafka has for its own tests, and that tests of its clients set.
+pub(super) const INTERNAL_SEGMENT_BYTES: &str = "internal.segment.bytes";
+
 /// Keys of a topic.
 pub const TOPIC_KEYS: &[TopicConfigKey] = &[
     topic(list("cleanup.policy", "Treatment of old records: delete removes old segments, compact keeps the last record of each key.").valid(CLEANUP), &["log.cleanup.policy"]),
@@ -263,6 +266,7 @@ pub const TOPIC_KEYS: &[TopicConfigKey] = &[
     topic(long("flush.ms", "Time after which the log is synced to the device.").at_least(0), &["log.flush.interval.ms", "log.flush.scheduler.interval.ms"]),
     topic(list("follower.replication.throttled.replicas", "Replicas, as PARTITION:BROKER, to which follower.replication.throttled.rate applies, or * for all.").default("").valid(Valid::Replicas), &[]),
     topic(int("index.interval.bytes", "Bytes of log between two entries of the offset index.").at_least(0), &["log.index.interval.bytes"]),
+    topic(int(INTERNAL_SEGMENT_BYTES, "Size at which a new segment starts, in place of segment.bytes, and smaller than its least value. For tests; shown only if it is set.").at_least(1), &[]),
     topic(list("leader.replication.throttled.replicas", "Replicas, as PARTITION:BROKER, to whose leaders leader.replication.throttled.rate applies, or * for all.").default("").valid(Valid::Replicas), &[]),
     topic(string("levada.ack.durability", "Point at which a batch is acknowledged: in the page cache, or synced to the device (fdatasync; one sync serves all waiting batches).").valid(DURABILITY), &["levada.ack.durability"]),
     topic(long("local.retention.bytes", "Bytes kept locally by a tiered topic; -2 means retention.bytes.").at_least(-2), &["log.local.retention.bytes"]),

@@ -69,7 +69,8 @@ fn every_row_of_the_table_is_sound() {
     for topic in TOPIC_KEYS {
         assert!(topic.broker.iter().all(|name| broker_key(name).is_some()), "{}", topic.key.name);
         let inherits = topic.broker.iter().any(|name| broker_key(name).unwrap().default.is_some());
-        assert!(topic.key.default.is_some() != inherits, "{} has one default", topic.key.name);
+        let is_optional = topic.key.name == "internal.segment.bytes";
+        assert!(is_optional || topic.key.default.is_some() != inherits, "{} has one default", topic.key.name);
     }
     assert!(foreign::names().all(|name| broker_key(name).is_none()), "no key is both served and foreign");
     assert_eq!(BrokerConfig::default().describe().len(), BROKER_KEYS.len());
@@ -361,6 +362,10 @@ fn properties_are_read_as_java_reads_them() {
     check("a=x\\\\\nb=1", &[("a", "x\\"), ("b", "1")]);
     check("a\\=b\\:c\\ d=\\tx\\u00e9\\q", &[("a=b:c d", "\txéq")]);
     check("a=1\\", &[("a", "1")]);
+    check("a=\\ud83d\\ude00!", &[("a", "😀!")]);
+    for half in ["a=\\ud83d", "a=\\ud83dx", "a=\\ud83d\\u0041", "a=\\ude00"] {
+        assert!(properties::parse(half).is_err(), "{half}");
+    }
     assert_eq!(
         properties::parse("x=1\n\na=\\u12"),
         Err(properties::SyntaxError {
@@ -387,6 +392,18 @@ fn properties_in_latin_1_or_with_a_byte_order_mark_or_carriage_returns_are_read(
     check(b"a=1,\\\r  2\rb=\\\r\n3\r", &[("a", "1,2", 1), ("b", "3", 3)]);
     let utf_16 = properties::parse(b"\xff\xfea\0=\x001\0").unwrap_err();
     assert_eq!((utf_16.line, utf_16.reason), (1, "the byte order mark of UTF-16: save the file as UTF-8"));
+}
+
+#[test]
+fn a_topic_of_a_test_has_small_segments_and_shows_the_key_only_then() {
+    let broker = load(&[]).unwrap();
+    let small = own(&[("internal.segment.bytes", "100"), ("segment.bytes", "2000000")]);
+    assert_eq!(TopicConfig::resolve(&broker, &small).unwrap().segment_bytes, 100);
+    let shown = |own: &BTreeMap<String, String>| {
+        broker.describe_topic(own).into_iter().find(|row| row.name == "internal.segment.bytes")
+    };
+    assert_eq!(shown(&small).unwrap().value.as_deref(), Some("100"));
+    assert!(shown(&own(&[])).is_none());
 }
 
 #[test]

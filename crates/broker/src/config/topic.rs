@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::key::words;
 use super::sources::nearest;
-use super::table::{TOPIC_KEYS, TopicConfigKey, topic_key};
+use super::table::{INTERNAL_SEGMENT_BYTES, TOPIC_KEYS, TopicConfigKey, topic_key};
 use super::{BrokerConfig, ConfigError, Origin, Settings, ThrottledReplicas};
 
 /// Settings of a topic's logs, checked.
@@ -57,7 +57,7 @@ pub struct TopicConfig {
     pub retention_bytes: i64,
     /// `retention.ms`; -1 is no limit.
     pub retention_ms: i64,
-    /// `segment.bytes`.
+    /// `segment.bytes`, or `internal.segment.bytes`.
     pub segment_bytes: u32,
     /// `segment.index.bytes`.
     pub segment_index_bytes: u32,
@@ -196,7 +196,10 @@ impl TopicConfig {
             preallocate: read.is_true("preallocate"),
             retention_bytes: read.long("retention.bytes"),
             retention_ms: read.long("retention.ms"),
-            segment_bytes: read.size("segment.bytes"),
+            segment_bytes: match read.own.get(INTERNAL_SEGMENT_BYTES) {
+                Some(_) => read.size(INTERNAL_SEGMENT_BYTES),
+                None => read.size("segment.bytes"),
+            },
             segment_index_bytes: read.size("segment.index.bytes"),
             segment_jitter_ms: read.long("segment.jitter.ms"),
             segment_ms: read.long("segment.ms"),
