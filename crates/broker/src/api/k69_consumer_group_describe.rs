@@ -13,7 +13,7 @@ use levada_wire::messages::consumer_group_describe_response::{
 };
 use levada_wire::messages::{ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse, StrBytes};
 
-use crate::api::group_order::in_kafkas_order;
+use crate::api::group_order::{in_kafkas_order, members_in_kafkas_order};
 use crate::api::k68_consumer_group_heartbeat::are_served;
 use crate::api::{Context, text};
 use crate::error_code::{ErrorCode, error_code, sentence};
@@ -111,7 +111,9 @@ fn describe(context: &Context, group_id: &str) -> DescribedGroup {
 }
 
 fn show(context: &Context, group: DescribedConsumerGroup) -> DescribedGroup {
-    let members = group.members.into_iter().map(|member| show_member(context, member));
+    let mut members = group.members;
+    members_in_kafkas_order(&mut members, |member| member.member_id.as_str());
+    let members = members.into_iter().map(|member| show_member(context, member));
     message!(DescribedGroup {
         group_id: text(group.group_id),
         group_state: group.state.into(),

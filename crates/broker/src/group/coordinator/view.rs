@@ -197,6 +197,11 @@ impl Coordinator {
         Ok(listed)
     }
 
+    /// Number of groups of both kinds.
+    pub fn group_count(&self) -> usize {
+        self.groups.len() + self.consumers.len()
+    }
+
     /// One group with its members.
     pub fn describe(&self, group_id: &str) -> DescribedGroup {
         let group =
