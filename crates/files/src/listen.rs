@@ -76,6 +76,18 @@ impl fmt::Display for Address {
     }
 }
 
+impl Address {
+    /// True if a socket for this address must not take IPv4: one of `all` has its port there.
+    pub(crate) fn is_v6_only<'a>(&self, all: impl IntoIterator<Item = &'a Self>) -> bool {
+        let Self::Tcp(_, own) = self else { return false };
+        let is_v4 = |other: &Self| match other {
+            Self::Tcp(host, port) => port == own && host.parse::<std::net::Ipv4Addr>().is_ok(),
+            _ => false,
+        };
+        *own != 0 && all.into_iter().any(is_v4)
+    }
+}
+
 /// Purpose of a listener's connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
@@ -101,13 +113,19 @@ enum Bound {
 }
 
 /// Binds an address: one listener, one for each address of a host's name, or as many as were handed
-/// over.
+/// over. A socket of IPv6 also takes IPv4, unless it `is_v6_only`.
 ///
 /// # Errors
 /// It is taken, or nothing was handed over.
-pub(crate) fn bind(address: &Address, purpose: Purpose, handed: &mut Handed) -> io::Result<Vec<Listener>> {
+pub(crate) fn bind(
+    address: &Address,
+    (purpose, is_v6_only): (Purpose, bool),
+    handed: &mut Handed,
+) -> io::Result<Vec<Listener>> {
     let (bound, is_shared) = match address {
-        Address::Tcp(host, port) => (tcp(host, *port)?.into_iter().map(Bound::Tcp).collect(), true),
+        Address::Tcp(host, port) => {
+            (tcp(host, *port, is_v6_only)?.into_iter().map(Bound::Tcp).collect(), true)
+        }
         Address::Unix(path) => (vec![Bound::Unix(unix(path)?)], false),
         Address::Inherited(name) => (inherited(handed.claim(name.as_deref())?)?, false),
     };
@@ -139,9 +157,9 @@ pub(crate) fn for_shards(
     Ok(all)
 }
 
-fn tcp(host: &str, port: u16) -> io::Result<Vec<std::net::TcpListener>> {
+fn tcp(host: &str, port: u16, is_v6_only: bool) -> io::Result<Vec<std::net::TcpListener>> {
     if host.is_empty()
-        && let Ok(both_families) = open(SocketAddr::from(([0_u16; 8], port)), Claim::Alone)
+        && let Ok(both_families) = open(SocketAddr::from(([0_u16; 8], port)), Claim::Alone, is_v6_only)
     {
         return Ok(vec![both_families]);
     }
@@ -153,23 +171,23 @@ fn tcp(host: &str, port: u16) -> io::Result<Vec<std::net::TcpListener>> {
     // The kernel chooses the port for the first address only.
     const ATTEMPTS: u32 = 16;
     for _ in 1..ATTEMPTS {
-        match open_all(&addresses) {
+        match open_all(&addresses, is_v6_only) {
             Err(error) if port == 0 && error.kind() == io::ErrorKind::AddrInUse => {}
             outcome => return outcome,
         }
     }
-    open_all(&addresses)
+    open_all(&addresses, is_v6_only)
 }
 
 /// Binds all addresses of a host to one port. An address that the machine does not have, as that of
 /// IPv6 on a machine without it, is left out if it has another one.
-fn open_all(addresses: &[SocketAddr]) -> io::Result<Vec<std::net::TcpListener>> {
+fn open_all(addresses: &[SocketAddr], is_v6_only: bool) -> io::Result<Vec<std::net::TcpListener>> {
     let mut port = None;
     let mut bound: Vec<std::net::TcpListener> = Vec::with_capacity(addresses.len());
     let mut absent = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
     for address in addresses {
         let address = SocketAddr::new(address.ip(), port.unwrap_or(address.port()));
-        match open(address, Claim::Alone) {
+        match open(address, Claim::Alone, is_v6_only) {
             Ok(listener) => {
                 port = Some(listener.local_addr()?.port());
                 bound.push(listener);
@@ -196,11 +214,11 @@ enum Claim {
     Beside,
 }
 
-fn open(address: SocketAddr, claim: Claim) -> io::Result<std::net::TcpListener> {
+fn open(address: SocketAddr, claim: Claim, is_v6_only: bool) -> io::Result<std::net::TcpListener> {
     let socket = Bare::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_reuse_address(true)?;
     if address.is_ipv6() {
-        socket.set_only_v6(false)?;
+        socket.set_only_v6(is_v6_only)?;
     }
     socket.set_reuse_port(claim == Claim::Beside)?;
     socket.bind(&address.into())?;
@@ -245,7 +263,9 @@ impl Listener {
     fn another(&self) -> io::Result<Self> {
         let socket = match &self.socket {
             Bound::Tcp(listener) if self.is_shared => {
-                Bound::Tcp(open(listener.local_addr()?, Claim::Beside)?)
+                let address = listener.local_addr()?;
+                let is_v6_only = address.is_ipv6() && socket2::SockRef::from(listener).only_v6()?;
+                Bound::Tcp(open(address, Claim::Beside, is_v6_only)?)
             }
             Bound::Tcp(listener) => Bound::Tcp(listener.try_clone()?),
             Bound::Unix(listener) => Bound::Unix(listener.try_clone()?),

@@ -339,7 +339,8 @@ fn doors(config: &Config) -> Result<Doors, StartError> {
     let purposes = purposes.flat_map(|(purpose, count)| std::iter::repeat_n(purpose, count));
     for (address, purpose) in all().zip(purposes) {
         let failed = |source| StartError::Bind { address: address.clone(), source };
-        let mut listeners = listen::bind(address, purpose, &mut handed).map_err(failed)?;
+        let mut listeners =
+            listen::bind(address, (purpose, address.is_v6_only(all())), &mut handed).map_err(failed)?;
         let bound = listeners.iter().map(Listener::address).collect::<Result<Vec<_>, _>>().map_err(failed)?;
         match purpose {
             Purpose::Files | Purpose::SecureFiles => doors.addresses.extend(bound),

@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use super::{Address, Handed, Listener, Purpose, for_shards, open_all};
 
 fn bind(address: &Address) -> std::io::Result<Vec<Listener>> {
-    super::bind(address, Purpose::Files, &mut Handed::default())
+    super::bind(address, (Purpose::Files, false), &mut Handed::default())
 }
 
 #[test]
@@ -42,14 +42,14 @@ fn a_socket_that_nobody_serves_is_replaced_and_no_other() {
 fn all_addresses_of_a_host_are_bound_to_one_port() {
     // The second one is of a network for documentation.
     let addresses = ["127.0.0.1:0", "192.0.2.1:0", "127.0.0.2:0"].map(|text| text.parse().unwrap());
-    let bound = open_all(&addresses).unwrap();
+    let bound = open_all(&addresses, false).unwrap();
     let bound: Vec<_> = bound.iter().map(|listener| listener.local_addr().unwrap()).collect();
     let port = bound[0].port();
     assert_eq!(bound, ["127.0.0.1", "127.0.0.2"].map(|host| format!("{host}:{port}").parse().unwrap()));
-    assert!(open_all(&bound).is_err(), "nobody listens there by half");
-    let absent = open_all(&addresses[1..2]).unwrap_err();
+    assert!(open_all(&bound, false).is_err(), "nobody listens there by half");
+    let absent = open_all(&addresses[1..2], false).unwrap_err();
     assert_eq!(absent.kind(), std::io::ErrorKind::AddrNotAvailable);
-    assert!(open_all(&[]).is_err());
+    assert!(open_all(&[], false).is_err());
 }
 
 #[test]
@@ -78,4 +78,21 @@ fn shards_have_queues_of_their_own_on_an_address_that_nobody_else_can_bind() {
     assert!(bind(&address).is_err(), "it is taken");
     drop(shards);
     bind(&address).unwrap();
+}
+
+#[test]
+fn one_port_of_all_addresses_of_both_families_is_bound_twice() {
+    let free = TcpListener::bind("0.0.0.0:0").unwrap();
+    let port = free.local_addr().unwrap().port();
+    drop(free);
+    for hosts in [["0.0.0.0", "::"], ["::", "127.0.0.1"]] {
+        let all = hosts.map(|host| Address::Tcp(host.to_owned(), port));
+        let mut handed = Handed::default();
+        let mut bound = all.iter().map(|address| {
+            super::bind(address, (Purpose::Files, address.is_v6_only(&all)), &mut handed).unwrap()
+        });
+        let (first, second) = (bound.next().unwrap(), bound.next().unwrap());
+        // Each shard has a socket of its own.
+        assert!(for_shards(first, 2).is_ok() && for_shards(second, 2).is_ok());
+    }
 }
