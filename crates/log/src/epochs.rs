@@ -28,6 +28,11 @@ impl Epochs {
         self.entries.first().map(|entry| entry.1)
     }
 
+    /// Start offset of the latest epoch.
+    pub(crate) fn latest_offset(&self) -> Option<i64> {
+        self.entries.last().map(|entry| entry.1)
+    }
+
     /// The given epochs, and later ones.
     pub(crate) fn followed_by(mut self, later: &Self) -> Self {
         for (epoch, offset) in &later.entries {

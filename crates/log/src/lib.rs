@@ -36,7 +36,7 @@ pub use error::{AppendError, LogError, ReadError};
 pub use options::OpenOptions;
 pub use partition::{AbortedTransaction, Partition, Slice, TimestampOffset};
 pub use producers::{ProducerState, Source};
-pub use recover::{OpenReport, Reindexed, TruncatedTail};
+pub use recover::{Evidence, OpenReport, Reindexed, Shortfall, TruncatedTail};
 pub use refused::Passing;
 pub use watch::{FailedWork, FailureWatch};
 pub use writer::{

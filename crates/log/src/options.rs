@@ -29,6 +29,9 @@ pub struct OpenOptions {
     /// reached them: after a crash the log ends before missing ones. None keeps the records after a
     /// gap, because no other replica has them.
     pub gapless_from: Option<i64>,
+    /// True if no other replica has, or will have, the records. A log that lacks records which its
+    /// checkpoints have continues at their offset then: no offset gets a second record.
+    pub is_sole: bool,
     /// True if the directory was shut down cleanly. Then the opening scans nothing.
     pub clean: bool,
     /// Access to files.
@@ -53,6 +56,7 @@ impl OpenOptions {
             log_start: 0,
             high_watermark: None,
             gapless_from: None,
+            is_sole: false,
             clean: false,
             disk: Arc::new(RealDisk),
             checked_bytes: Arc::default(),

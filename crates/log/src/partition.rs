@@ -224,6 +224,11 @@ impl Partition {
         self.segments.load().iter().map(|segment| segment.size()).sum()
     }
 
+    /// The offset that the first segment is named after: a log without a checkpoint begins there.
+    pub fn first_base(&self) -> i64 {
+        self.segments.load().first().map_or(0, |first| first.base())
+    }
+
     /// Number of segments.
     pub fn segment_count(&self) -> usize {
         self.segments.load().len()

@@ -15,12 +15,14 @@ use crate::segment::{Segment, file_name};
 use crate::{LogError, OFFSET_MAX, OpenOptions, ReadError};
 
 mod check;
+mod claims;
 mod leftovers;
 mod reindex;
 mod state;
 #[cfg(test)]
 mod tests;
 
+pub use claims::{Evidence, Shortfall};
 pub use reindex::Reindexed;
 
 /// Highest end of a log that can be opened. A log that begins at a checkpoint's offset never
@@ -32,6 +34,8 @@ const END_MAX: i64 = OFFSET_MAX / 2 * 3;
 pub struct OpenReport {
     /// Part that was truncated from the end of the log, if any.
     pub cut: Option<TruncatedTail>,
+    /// Records that the directory claims and the log lacks, if any.
+    pub shortfall: Option<Shortfall>,
     /// Bytes of log that were read and checked.
     pub checked_bytes: u64,
     /// Segments whose indexes were built again.
@@ -92,6 +96,10 @@ struct Recovery<'a> {
     producers: Producers,
     /// The offset of the snapshot the producers came from, -1 for none.
     snapshot_at: i64,
+    /// The largest end of the log for which there is evidence other than checkpoints.
+    claimed: Option<(i64, Evidence)>,
+    /// Base offsets of segments that are missing although their indexes have entries.
+    missing: Vec<i64>,
     report: OpenReport,
 }
 
@@ -107,16 +115,24 @@ pub(crate) fn open(options: &OpenOptions, now_ms: i64) -> Result<Opened, LogErro
     }
     leftovers::clear(disk, dir)?;
     let mut recovery = Recovery::new(options, Listing::read(disk, dir)?, now_ms);
+    recovery.claim_by_names()?;
     recovery.remove_orphans()?;
     let created = recovery.listing.bases.is_empty();
     recovery.load_segments()?;
+    recovery.end_at_hole()?;
     let stored_epochs = recovery.load_epochs()?;
     recovery.epochs = stored_epochs.clone();
+    recovery.claim_by_contents()?;
     let mut log_end = recovery.recover()?;
     if options.log_start > log_end {
         // All that is left was deleted before the crash; its offsets are not given out again.
         recovery.start_over(options.log_start)?;
         log_end = options.log_start;
+    }
+    recovery.report.shortfall = recovery.shortfall(log_end);
+    if let Some(next) = recovery.next_unused(log_end) {
+        recovery.continue_at(log_end, next)?;
+        log_end = next;
     }
     if log_end > END_MAX {
         let last = recovery.segments.last().map_or(dir, |segment| segment.path());
@@ -189,6 +205,8 @@ impl Recovery<'_> {
             epochs: Epochs::default(),
             producers: Producers::default(),
             snapshot_at: -1,
+            claimed: None,
+            missing: Vec::new(),
             report: OpenReport::default(),
         }
     }
@@ -248,6 +266,23 @@ impl Recovery<'_> {
         self.segments.push(Arc::new(Segment::create(disk, dir, base)?));
         (self.producers, self.snapshot_at) = (Producers::default(), -1);
         self.epochs = Epochs::default();
+        self.report.rebuilt_segments += 1;
+        Ok(())
+    }
+
+    /// Lets a log whose batches end at `found` continue at a later offset, with the producers that it
+    /// had there, if they are known.
+    fn continue_at(&mut self, found: i64, next: i64) -> Result<(), LogError> {
+        let (disk, dir) = (&*self.options.disk, &*self.options.dir);
+        self.epochs.truncate_end(found);
+        let last = self.segments.len() - 1;
+        if self.segments[last].size() == 0 {
+            self.drop_segments(last)?;
+        }
+        self.segments.push(Arc::new(Segment::create(disk, dir, next)?));
+        if let Ok(producers) = Producers::load(disk, dir, next, self.now_ms) {
+            (self.producers, self.snapshot_at) = (producers, next);
+        }
         self.report.rebuilt_segments += 1;
         Ok(())
     }

@@ -19,7 +19,7 @@ const ENTRIES_MAX: usize = 1 << 20;
 pub(super) struct Walked {
     /// End of the intact batches.
     pub(super) position: u64,
-    end_offset: i64,
+    pub(super) end_offset: i64,
     pub(super) built: Built,
 }
 
@@ -35,6 +35,8 @@ impl Recovery<'_> {
             if at > 0 {
                 self.snapshot(old.base());
             }
+            // The check replaces the index.
+            let indexed = self.last_indexed(&old)?;
             let walked = self.check(at)?;
             end = walked.end_offset.max(end);
             at += 1;
@@ -50,6 +52,7 @@ impl Recovery<'_> {
                 self.shorten(at - 1, walked.position)?;
             } else if overlap || rest > 0 {
                 self.cut(at, &walked, rest)?;
+                self.claim_by_index(&old, indexed.filter(|(_, position)| *position >= walked.position));
             }
             self.check_gap(at, &walked, end)?;
         }
@@ -144,6 +147,7 @@ impl Recovery<'_> {
     fn cut(&mut self, at: usize, walked: &Walked, bytes: u64) -> Result<(), LogError> {
         let segment = self.segments[at - 1].clone();
         let dropped: u64 = self.segments[at..].iter().map(|segment| segment.size()).sum();
+        self.claim_by_rest(at, walked)?;
         self.report.cut = Some(TruncatedTail {
             path: segment.path().to_owned(),
             position: walked.position,
@@ -181,7 +185,8 @@ impl Recovery<'_> {
         }
     }
 
-    fn is_index_empty(&self, base: i64) -> bool {
+    /// True if the segment has both indexes, and they have no entry.
+    pub(super) fn is_index_empty(&self, base: i64) -> bool {
         let empty = |suffix: &str| {
             let path = self.options.dir.join(crate::segment::file_name(base, suffix));
             self.options.disk.len(&path).is_ok_and(|len| len == 0)

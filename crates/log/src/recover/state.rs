@@ -18,7 +18,10 @@ impl Recovery<'_> {
         let active = self.segments.last().expect("an opened log has a segment");
         let size = active.size();
         if size == 0 {
-            return Ok(active.base());
+            // Entries without batches would mislead the readers of later batches.
+            let corrupt =
+                ReadError::Corrupt { path: active.path().to_owned(), position: 0, offset: active.base() };
+            return if self.is_index_empty(active.base()) { Ok(active.base()) } else { Err(corrupt) };
         }
         let hint = active.offsets.last(disk)?;
         let start = hint.map_or(0, |(_, position)| u64::from(position));

@@ -13,7 +13,7 @@ use crate::disk::faulty::FaultyDisk;
 use crate::{Append, LogConfig, LogError, OFFSET_MAX, OpenOptions, ReadError, Writer};
 
 /// Three segments of four batches of two records: 0..8, 8..16, 16..24.
-fn log() -> TempDir {
+pub(super) fn log() -> TempDir {
     let dir = tempdir().unwrap();
     let mut writer = open(dir.path(), |_| {}).0;
     for at in 0..12 {
@@ -26,14 +26,14 @@ fn log() -> TempDir {
     dir
 }
 
-fn write(writer: &mut Writer) {
+pub(super) fn write(writer: &mut Writer) {
     let mut builder = Builder::new().producer(5, 0, (writer.partition().log_end() & 0x7fff_ffff) as i32);
     builder.push(7, None, Some(&[9; 80])).push(8, None, None);
     let mut group = [Append::client(builder.build().unwrap())];
     writer.append(&mut group, 0).pop().unwrap().unwrap();
 }
 
-fn open(dir: &Path, change: impl FnOnce(&mut OpenOptions)) -> (Writer, OpenReport) {
+pub(super) fn open(dir: &Path, change: impl FnOnce(&mut OpenOptions)) -> (Writer, OpenReport) {
     let mut options =
         OpenOptions { leader_epoch: 0, disk: Arc::new(FaultyDisk::default()), ..OpenOptions::new(dir) };
     options.config = LogConfig { index_interval_bytes: 100, ..LogConfig::default() };
@@ -41,12 +41,12 @@ fn open(dir: &Path, change: impl FnOnce(&mut OpenOptions)) -> (Writer, OpenRepor
     Writer::open(options, 0).unwrap()
 }
 
-fn names(dir: &Path) -> BTreeSet<String> {
+pub(super) fn names(dir: &Path) -> BTreeSet<String> {
     let entries = fs::read_dir(dir).unwrap();
     entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
 }
 
-fn damage(path: &Path, at: usize) {
+pub(super) fn damage(path: &Path, at: usize) {
     let mut bytes = fs::read(path).unwrap();
     bytes[at] ^= 1;
     fs::write(path, bytes).unwrap();
@@ -268,7 +268,13 @@ fn files_that_do_not_belong_are_left_alone_and_leftovers_go() {
         fs::write(at(name), "left over").unwrap();
     }
     let (writer, report) = open(dir.path(), |options| options.clean = true);
-    assert_eq!((writer.partition().log_end(), report), (24, OpenReport::default()));
+    // An index whose segment is missing is evidence of it.
+    let shortfall = report.shortfall;
+    assert_eq!(shortfall.map(|shortfall| shortfall.claimed), Some(25));
+    assert_eq!(
+        (writer.partition().log_end(), report),
+        (24, OpenReport { shortfall, ..OpenReport::default() })
+    );
     let names = names(dir.path());
     assert!(foreign.iter().all(|name| names.contains(*name)), "{names:?}");
     assert!(!leftovers.iter().any(|name| names.contains(*name)), "{names:?}");
