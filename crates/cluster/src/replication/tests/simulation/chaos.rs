@@ -3,6 +3,7 @@
 use rand::RngExt;
 use rand::rngs::StdRng;
 
+use super::harm::Harm;
 use super::world::CHAOS_MS;
 
 /// A disturbance of the cluster.
@@ -84,6 +85,11 @@ pub(super) enum Accident {
     /// Election of the preferred leader.
     Prefer {
         node: i32,
+    },
+    /// The files of the node are damaged before its next process opens them.
+    Damage {
+        node: i32,
+        harm: Harm,
     },
     /// Waits for the next request of a kind.
     Trick {
@@ -183,4 +189,47 @@ pub(super) fn draw_detours(random: &mut StdRng) -> Vec<(i64, Accident)> {
         (random.random_range(0..CHAOS_MS - 1_000), Accident::Detour { ms })
     };
     (0..count).map(draw).collect()
+}
+
+/// One of three replicas is damaged while its process is down, and all processes are killed at about
+/// the same time; the damage is from before, or from then.
+pub(super) fn draw_damage(random: &mut StdRng) -> Vec<(i64, Accident)> {
+    let node = random.random_range(1..4);
+    let mut all = Vec::new();
+    for _ in 0..random.random_range(2..7) {
+        let (node, flushes) = (random.random_range(1..4), random.random_bool(0.5));
+        all.push((random.random_range(0..CHAOS_MS - 1_000), Accident::Checkpoint { node, flushes }));
+    }
+    let is_early = random.random_bool(0.6);
+    if is_early || random.random_bool(0.3) {
+        let (at, down_ms) = (random.random_range(300..1_300), random.random_range(50..600));
+        if is_early {
+            all.push((at - 1, Accident::Damage { node, harm: Harm::draw(random) }));
+        }
+        let is_clean = random.random_bool(0.7);
+        all.push((
+            at,
+            if is_clean { Accident::Stop { node, down_ms } } else { Accident::Kill { node, down_ms } },
+        ));
+    }
+    for _ in 0..random.random_range(0..3) {
+        let prefers = if random.random_bool(0.7) { node } else { random.random_range(1..4) };
+        all.push((random.random_range(1_000..2_400), Accident::Prefer { node: prefers }));
+    }
+    let at = random.random_range(2_400..2_900);
+    if !is_early || random.random_bool(0.2) {
+        all.push((at - 1, Accident::Damage { node, harm: Harm::draw(random) }));
+    }
+    let spread_ms = if random.random_bool(0.5) { 1 } else { 200 };
+    for node in 1..4 {
+        let down_ms = random.random_range(10..1_500);
+        all.push((at + random.random_range(0..spread_ms), Accident::Kill { node, down_ms }));
+    }
+    // The operator tries again.
+    if random.random_bool(0.3) {
+        let (at, down_ms) = (random.random_range(2_950..CHAOS_MS), random.random_range(10..300));
+        all.push((at, Accident::Kill { node, down_ms }));
+    }
+    all.sort_by_key(|(ms, _)| *ms);
+    all
 }

@@ -57,6 +57,12 @@ impl Image {
     pub(super) fn is_complete(&self, id: i32) -> bool {
         self.partition.isr.contains(&id) || self.eligible.contains(&id)
     }
+
+    /// True if a replica of another broker is in sync, or eligible to lead, and in a directory.
+    pub(super) fn has_eligible_other(&self, id: i32) -> bool {
+        let mut eligible = self.partition.isr.iter().chain(&self.eligible);
+        eligible.any(|other| *other != id && !self.lost.contains(other))
+    }
 }
 
 #[derive(Debug)]

@@ -72,6 +72,8 @@ pub(super) enum Mutation {
     DeletesUncommitted,
     /// A broker does not report that a log of a replica is offline.
     HidesLostLogs,
+    /// A replica that lacks records which it has had leads as soon as it is elected.
+    LeadsWithLosses,
 }
 
 impl Mutation {

@@ -6,17 +6,19 @@ use std::sync::Arc;
 
 use levada_log::crash_disk::{Crash, Recorder, World, lay_out};
 use levada_log::disk::Disk;
-use levada_log::{LogConfig, OpenOptions, Writer};
+use levada_log::{LogConfig, OpenOptions, OpenReport, Writer};
 use levada_wire::messages::AlterPartitionRequest;
 use rand::rngs::StdRng;
 use tempfile::TempDir;
 
 use super::controller::Image;
+use super::harm::Harm;
 use crate::Directories;
 use crate::replication::commits::Commits;
 use crate::replication::fetcher::{Fetcher, FetcherConfig, Local, PartitionKey, Readiness};
 use crate::replication::isr::IsrUpdates;
 use crate::replication::leader::Leader;
+use crate::replication::recount::Recount;
 
 /// A client that waits for an acknowledgement.
 #[derive(Clone, Copy, Debug)]
@@ -96,6 +98,10 @@ pub(super) struct Process {
     pub(super) directories: Directories,
     /// Number and time of the report in flight.
     pub(super) report: Option<(u64, i64)>,
+    /// Present while the log lacks records that it has had.
+    pub(super) doubt: Option<Recount>,
+    /// The checkpoints stay as the log was opened with them.
+    pub(super) keeps_claims: bool,
 }
 
 pub(super) struct Node {
@@ -108,6 +114,10 @@ pub(super) struct Node {
     pub(super) paused_until: i64,
     /// An unclean election has made another log the truth, and this one has not followed it yet.
     pub(super) is_stale: bool,
+    /// Befalls the files before the next process opens them.
+    pub(super) harm: Option<Harm>,
+    /// Readers may find damage that no opening has looked for.
+    pub(super) is_harmed: bool,
     segment_bytes: u32,
 }
 
@@ -128,6 +138,8 @@ impl Node {
             is_clean: false,
             paused_until: 0,
             is_stale: false,
+            harm: None,
+            is_harmed: false,
             segment_bytes,
         }
     }
@@ -148,6 +160,8 @@ impl Node {
             repair_ms: None,
             directories: Directories::new(),
             report: None,
+            doubt: None,
+            keeps_claims: false,
         });
     }
 
@@ -156,7 +170,7 @@ impl Node {
     }
 
     /// Opens the log as the checkpoints have it.
-    pub(super) fn open(&self, opening: Opening, now_ms: i64) -> Writer {
+    pub(super) fn open(&self, opening: Opening, now_ms: i64) -> (Writer, OpenReport) {
         let config = LogConfig {
             segment_bytes: self.segment_bytes,
             index_interval_bytes: 300,
@@ -174,10 +188,11 @@ impl Node {
             disk: self.recorder.clone(),
             ..OpenOptions::new(self.dir())
         };
-        let mut writer = Writer::open(options, now_ms).expect("a log that a crash left can be opened").0;
+        let opened = Writer::open(options, now_ms);
+        let (mut writer, report) = opened.expect("a log that a crash left can be opened");
         self.recorder.sync_dir(self.home.path()).expect("the directory is there");
         writer.resign();
-        writer
+        (writer, report)
     }
 
     /// The partition has no replica here any more.
@@ -190,7 +205,8 @@ impl Node {
 
     /// Stores what the checkpoints have of a log.
     pub(super) fn store_checkpoint(&mut self) {
-        let Some(log) = self.process.as_ref().and_then(|process| process.log.as_ref()) else { return };
+        let process = self.process.as_ref().filter(|process| !process.keeps_claims);
+        let Some(log) = process.and_then(|process| process.log.as_ref()) else { return };
         let partition = log.partition();
         self.checkpoint = Checkpoint {
             recovery_point: partition.recovery_point(),
@@ -206,6 +222,25 @@ impl Node {
         if high_watermark < self.checkpoint.high_watermark {
             self.store_checkpoint();
         }
+    }
+
+    /// The checkpoints follow the log from now on.
+    pub(super) fn drop_claims(&mut self) {
+        let Some(process) = &mut self.process else { return };
+        if std::mem::take(&mut process.keeps_claims) {
+            self.store_checkpoint();
+        }
+    }
+
+    /// The files are damaged.
+    pub(super) fn suffer(&mut self, random: &mut StdRng) {
+        let Some(harm) = self.harm.take() else { return };
+        self.is_harmed = true;
+        if harm.cuts_checkpoints {
+            let is_clean = self.checkpoint.is_clean;
+            self.checkpoint = Checkpoint { is_clean, ..Checkpoint::default() };
+        }
+        harm.befall(&self.dir(), random);
     }
 
     /// The process ends; with a lossy crash the disk keeps what was synced, and what chance leaves.

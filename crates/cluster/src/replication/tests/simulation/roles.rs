@@ -11,7 +11,7 @@ use levada_wire::fetch::{
 use levada_wire::messages::{AlterPartitionRequest, AlterPartitionResponse};
 use rand::RngExt;
 
-use super::controller::{DIRECTORY, Image, LOST};
+use super::controller::{Image, LOST};
 use super::mutation::Mutation;
 use super::node::{Follows, Here, Leads, Opening, Process, Role, Waiter, fetcher};
 use super::truth::{merged, replaced};
@@ -39,12 +39,12 @@ const STORAGE_ERROR: i16 = 56;
 const CHECKED_FROM: usize = 17;
 const FIRST_CLIENT: i32 = 100;
 
-fn standings(image: &Image) -> impl Fn(i32) -> Option<BrokerStanding> + use<> {
+pub(super) fn standings(image: &Image) -> impl Fn(i32) -> Option<BrokerStanding> + use<> {
     let brokers = image.brokers.clone();
     move |id| brokers.get(&id).copied()
 }
 
-fn log_end(partition: &Partition) -> LogEnd {
+pub(super) fn log_end(partition: &Partition) -> LogEnd {
     LogEnd { offset: partition.log_end(), epoch: partition.latest_epoch() }
 }
 
@@ -155,6 +155,7 @@ impl Sim {
         if let Some(effects) = effects {
             self.take(id, effects)?;
         }
+        self.settle_doubt(id, TOPIC)?;
         self.poll_fetch(id);
         self.poll_alter(id);
         self.poll_report(id);
@@ -196,20 +197,18 @@ impl Sim {
             return Ok(());
         }
         let partition = image.partition.clone();
-        let (is_lost, is_broken) = (image.lost.contains(&id), process.is_broken);
+        let is_broken = process.is_broken;
+        let was_lost = process.image.as_ref().is_some_and(|held| held.lost.contains(&id));
         process.image = Some(image);
         if !partition.replicas.contains(&id) {
             self.lose_leadership(id);
             let process = self.node(id).process.as_mut().expect("the caller has looked");
             (process.log, process.role) = (None, Role::Idle);
             (process.is_broken, process.repair_ms) = (false, None);
+            (process.doubt, process.keeps_claims) = (None, false);
             process.directories.forget(ReplicaKey::new(TOPIC, 0));
             self.node(id).delete();
             return Ok(());
-        }
-        if is_lost && !is_broken {
-            let process = self.node(id).process.as_mut().expect("the caller has looked");
-            process.directories.assign(ReplicaKey::new(TOPIC, 0), DIRECTORY);
         }
         if is_broken {
             self.lose_leadership(id);
@@ -220,7 +219,9 @@ impl Sim {
         if self.node(id).process.as_ref().is_some_and(|process| process.log.is_none()) {
             self.open(id);
         }
-        if partition.leader == id {
+        self.review_doubt(id, ReplicaKey::new(TOPIC, 0), was_lost);
+        let is_in_doubt = self.node(id).process.as_ref().is_some_and(|process| process.doubt.is_some());
+        if partition.leader == id && !is_in_doubt {
             return self.lead(id);
         }
         let leads = self.node(id).process.as_mut().is_some_and(|process| process.leads().is_some());
@@ -230,7 +231,7 @@ impl Sim {
         self.lose_leadership(id);
         let process = self.node(id).process.as_mut().expect("the caller has looked");
         process.log.as_mut().expect("it was opened").resign();
-        if partition.leader == -1 {
+        if partition.leader == -1 || partition.leader == id {
             process.role = Role::Idle;
             return Ok(());
         }
@@ -244,13 +245,15 @@ impl Sim {
         let image = node.process.as_ref().and_then(|process| process.image.as_ref());
         let leads = image.is_some_and(|image| image.partition.leader == id);
         let opening = Opening { trusts_its_end, ends_at_holes: !leads && !keeps_holes };
-        let log = node.open(opening, now_ms);
+        let (log, report) = node.open(opening, now_ms);
         node.checkpoint.is_clean = false;
-        let process = node.process.as_mut().expect("a process opens it");
-        process.verified = log.partition().log_start();
         let (end, high) = (log.partition().log_end(), log.partition().high_watermark());
+        let verified = if node.is_harmed { end } else { log.partition().log_start() };
+        let process = node.process.as_mut().expect("a process opens it");
+        process.verified = verified;
         process.log = Some(log);
-        node.store_fallen(high);
+        self.note_losses(id, &report);
+        self.node(id).store_fallen(high);
         self.note(|| format!("node {id} opens its log: high watermark {high}, end {end}"));
     }
 
@@ -271,7 +274,7 @@ impl Sim {
         self.send(id, FIRST_CLIENT + client as i32, told);
     }
 
-    fn lead(&mut self, id: i32) -> Result<(), String> {
+    pub(super) fn lead(&mut self, id: i32) -> Result<(), String> {
         let now_ms = self.now_ms;
         let joins_below = self.is_mutated(Mutation::JoinsBelowEpochStart);
         let keeps_positions = self.is_mutated(Mutation::KeepsPositionsOfFormerTerms);
@@ -340,7 +343,8 @@ impl Sim {
         let (now_ms, thread) = (self.now_ms, self.next_number());
         let process = self.node(id).process.as_mut().expect("the caller has looked");
         let image = process.image.as_ref().expect("it follows by it");
-        let (is_in_sync, is_complete) = (image.partition.isr.contains(&id), image.is_complete(id));
+        let is_in_sync = image.partition.isr.contains(&id);
+        let is_complete = image.is_complete(id) && process.doubt.is_none();
         let is_same = |follows: &Follows| follows.leader == leader && follows.is_in_sync == is_in_sync;
         if process.follows().is_some_and(|follows| follows.leader_epoch == leader_epoch && is_same(follows)) {
             return Ok(());
@@ -459,6 +463,7 @@ impl Sim {
             }
             Err(code) => {
                 answer.error_code = code;
+                self.hear(id, (from, request.replica_epoch), &asked);
                 None
             }
         };
@@ -575,6 +580,7 @@ impl Sim {
         let is_current = process.follows().is_some_and(|follows| follows.leader_epoch == task.leader_epoch);
         let leads = process.leads().is_some();
         let is_complete = process.image.as_ref().is_some_and(|image| image.is_complete(id));
+        let is_complete = is_complete && process.doubt.is_none();
         let end = process.log.as_ref().map(|log| log_end(log.partition()));
         let outcome = if process.log.is_none() || !is_current && (leads || !in_any) {
             Outcome::Superseded
@@ -587,6 +593,7 @@ impl Sim {
         } else if let Some(end) = end.filter(|end| is_sound && *end != task.end) {
             Outcome::Moved(end)
         } else {
+            self.node(id).drop_claims();
             self.change_log(id, &task)?
         };
         let follows = self.process(id, incarnation).and_then(Process::follows);
@@ -894,7 +901,8 @@ impl Sim {
             else {
                 continue;
             };
-            let Some(log) = &process.log else { continue };
+            // A replica in doubt does not lead.
+            let Some(log) = process.log.as_ref().filter(|_| process.doubt.is_none()) else { continue };
             let end = log.partition().log_end();
             if end < committed {
                 return Err(format!(

@@ -27,6 +27,7 @@ pub(super) struct Truth {
     committed_end: i64,
     /// Records before this offset were deleted.
     deleted_end: i64,
+    /// Leaders may have shown batches that are not in `committed`.
     is_rewritten: bool,
     pub(super) count: usize,
 }
@@ -98,6 +99,11 @@ impl Truth {
             self.committed_end = self.committed_end.max(high);
         }
         Ok(high)
+    }
+
+    /// Not all that a leader shows is compared: damage is in a part that no opening has looked at.
+    pub(super) fn tolerate_gaps(&mut self) {
+        self.is_rewritten = true;
     }
 
     /// End of what a leader has shown.

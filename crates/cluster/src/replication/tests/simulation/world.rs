@@ -18,6 +18,7 @@ use rand::{RngExt, SeedableRng};
 
 use super::chaos::{Accident, Trick};
 use super::controller::{Controller, Image};
+use super::harm::Blow;
 use super::mutation::Mutation;
 use super::node::Node;
 use super::truth::{Truth, batches, check_epochs};
@@ -204,6 +205,8 @@ pub(super) struct Figures {
     pub(super) tricks: usize,
     pub(super) lost: usize,
     pub(super) detours: usize,
+    pub(super) doubts: usize,
+    pub(super) handovers: usize,
 }
 
 pub(super) struct Sim {
@@ -235,6 +238,8 @@ pub(super) struct Sim {
     isr: Vec<i32>,
     /// The latest AlterPartition request of each broker that has reached the controller.
     altered: HashMap<i32, (u64, u64)>,
+    /// Damage befalls one replica alone: no acknowledged record may be lost.
+    spares_others: bool,
 }
 
 impl Sim {
@@ -268,6 +273,7 @@ impl Sim {
             trace: Vec::new(),
             isr: Vec::new(),
             altered: HashMap::new(),
+            spares_others: false,
             random,
         };
         for client in 0..CLIENTS {
@@ -282,6 +288,20 @@ impl Sim {
         for (at, (ms, _)) in accidents.iter().enumerate() {
             sim.push(300 + ms, Event::Accident(at));
         }
+        sim
+    }
+
+    /// A history in which an acknowledged record is on two replicas, and one replica is damaged.
+    pub(super) fn damaged(seed: u64, accidents: &[(i64, Accident)], mutation: Option<Mutation>) -> Self {
+        let mut sim = Self::new(seed, accidents, mutation);
+        sim.controller = Controller::new(mutation, 2, false, &[1, 2, 3]);
+        // The opening after a crash looks for damage in the last segment.
+        let is_flip = |accident: &Accident| matches!(accident, Accident::Damage { harm, .. } if harm.blow == Blow::Flip);
+        if accidents.iter().any(|(_, accident)| is_flip(accident)) {
+            sim.nodes = (1..=4).map(|id| Node::new(id, 1 << 20)).collect();
+        }
+        sim.spares_others = true;
+        sim.truth.tolerate_gaps();
         sim
     }
 
@@ -414,9 +434,11 @@ impl Sim {
             }
             Event::Accident(at) => self.accident(self.accidents[at].1.clone()),
             Event::Begin(id) => {
-                if self.node(id).process.is_none() {
+                let at = (id - 1) as usize;
+                if self.nodes[at].process.is_none() {
                     let incarnation = self.next_number();
-                    self.node(id).begin(incarnation);
+                    self.nodes[at].suffer(&mut self.random);
+                    self.nodes[at].begin(incarnation);
                     self.note(|| format!("node {id} begins"));
                 }
                 Ok(())
@@ -480,7 +502,8 @@ impl Sim {
             self.note(|| format!("controller: {partition:?}"));
         }
         self.figures.elections = partition.leader_epoch as usize;
-        if let Some(epoch) = self.controller.unclean.last().copied().filter(|epoch| *epoch > self.floor) {
+        let unclean = self.controller.unclean.last().copied().filter(|epoch| *epoch > self.floor);
+        if let Some(epoch) = unclean.filter(|_| !self.spares_others) {
             (self.floor, self.needs_rewrite) = (epoch, true);
             self.figures.unclean += 1;
             self.nodes.iter_mut().for_each(|node| node.is_stale = true);
@@ -602,6 +625,9 @@ impl Sim {
             Accident::Break { node, ms } => self.break_log(node, ms),
             Accident::Detour { ms } => self.detour(ms),
             Accident::Prefer { node } => self.controller.prefer(node),
+            Accident::Damage { node, harm } => {
+                self.node(node).harm = Some(harm);
+            }
             Accident::Trick { trick, ms } => self.trick = Some((trick, ms)),
         }
         Ok(())
@@ -744,9 +770,11 @@ impl Sim {
         if let Some(log) = process.log {
             let partition = log.partition().clone();
             node.checkpoint.is_clean = log.close().is_ok() && !process.is_broken;
-            node.checkpoint.recovery_point = partition.recovery_point();
-            node.checkpoint.high_watermark = partition.high_watermark();
-            node.checkpoint.log_start = partition.log_start();
+            if !process.keeps_claims {
+                node.checkpoint.recovery_point = partition.recovery_point();
+                node.checkpoint.high_watermark = partition.high_watermark();
+                node.checkpoint.log_start = partition.log_start();
+            }
         }
         // The mark of a clean stop names the broker epoch: it counts for a process that had one.
         node.is_clean = process.epoch >= 0 && !process.is_broken;
@@ -852,6 +880,8 @@ impl Figures {
         self.tricks += other.tricks;
         self.lost += other.lost;
         self.detours += other.detours;
+        self.doubts += other.doubts;
+        self.handovers += other.handovers;
     }
 }
 

@@ -1,0 +1,101 @@
+//! A replica that has lost records which it had promised, and that the metadata has as the leader:
+//! it compares the ends of all replicas before any of them truncates its log to this one.
+//!
+//! Followers fetch from the leader that the metadata names, and each fetch names the end of the
+//! follower's log. The driver refuses these fetches, and passes their positions to
+//! [`Recount::heard`]. Once every replica was heard, [`Recount::verdict`] is either that this
+//! replica has the most records, and leads, or a change of the ISR that makes another replica
+//! eligible. The driver then reports its own replica as lost, so that the controller elects the
+//! other one.
+
+use std::collections::BTreeMap;
+
+use super::follower::LogEnd;
+use super::leader::{IsrChange, LedRegistration, NO_BROKER_EPOCH, Standings};
+
+#[cfg(test)]
+mod tests;
+
+/// End of another replica's log, from its fetch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReplicaEnd {
+    /// Broker id of the replica.
+    pub replica: i32,
+    /// Its broker epoch, [`NO_BROKER_EPOCH`] if the fetch has none.
+    pub broker_epoch: i64,
+    /// Leader epoch of the fetch.
+    pub leader_epoch: i32,
+    /// The log's end.
+    pub end: LogEnd,
+}
+
+/// Result of the comparison.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Replicas of these registered brokers have not fetched yet, or cannot join the ISR.
+    Wait(Vec<i32>),
+    /// No other replica has more records.
+    Lead,
+    /// This replica has more records, and the controller has to commit it as one of the ISR.
+    Yield(i32, IsrChange),
+}
+
+/// The ends of the other replicas, as of their last fetches.
+#[derive(Clone, Debug, Default)]
+pub struct Recount {
+    heard: BTreeMap<i32, ReplicaEnd>,
+}
+
+impl Recount {
+    /// Takes the position of a follower from a fetch that is refused.
+    pub fn heard(&mut self, found: ReplicaEnd) {
+        self.heard.insert(found.replica, found);
+    }
+
+    /// Compares this broker's log, which ends at `own`, with the others. Brokers that are not
+    /// registered have no say: an operator unregisters a broker that does not come back.
+    pub fn verdict(
+        &self,
+        (node_id, own): (i32, LogEnd),
+        registered: &LedRegistration,
+        standings: Standings<'_>,
+    ) -> Verdict {
+        let mut missing = Vec::new();
+        let mut most: Option<((i32, i64), (i32, i64), bool)> = None;
+        for replica in registered.replicas.iter().copied().filter(|replica| *replica != node_id) {
+            let Some(standing) = standings(replica) else { continue };
+            let is_current = |found: &&ReplicaEnd| {
+                let is_same_process = [standing.epoch, NO_BROKER_EPOCH].contains(&found.broker_epoch);
+                is_same_process && found.leader_epoch == registered.leader_epoch
+            };
+            let Some(found) = self.heard.get(&replica).filter(is_current) else {
+                missing.push(replica);
+                continue;
+            };
+            let end = (found.end.epoch, found.end.offset);
+            if most.is_none_or(|(largest, ..)| end > largest) {
+                let can_join = !standing.is_fenced && !standing.is_stopping;
+                most = Some((end, (replica, found.broker_epoch), can_join));
+            }
+        }
+        if !missing.is_empty() {
+            return Verdict::Wait(missing);
+        }
+        match most {
+            Some((end, (replica, broker_epoch), can_join)) if end > (own.epoch, own.offset) => {
+                if !can_join {
+                    return Verdict::Wait(vec![replica]);
+                }
+                let change = IsrChange {
+                    // A leader's machine begins with the next one.
+                    number: u64::from(registered.leader_epoch.unsigned_abs()) << 32,
+                    leader_epoch: registered.leader_epoch,
+                    partition_epoch: registered.partition_epoch,
+                    isr: vec![(node_id, NO_BROKER_EPOCH), (replica, broker_epoch)],
+                };
+                Verdict::Yield(replica, change)
+            }
+            _ => Verdict::Lead,
+        }
+    }
+}
