@@ -5,17 +5,21 @@
 //! acknowledgements wait for (`durability`) and the `waiters` of long polls. `following` performs a
 //! follower's tasks on its log. `opening` opens logs, and `recovery` counts the logs to check
 //! first. `data_dirs` has the directories of all logs, and `failed_dirs` takes the partitions of
-//! failed directories out of service. `moves` moves replicas from one directory to another.
+//! failed directories out of service. `doubts` decides who leads a partition whose log lacks records
+//! that it has had. `moves` moves replicas from one directory to another.
+//! `tiered` keeps logs of topics with remote storage closed.
 //! `housekeeping`, `retention`, `expiry`, `compaction` (with the state of its `cleaner`) and
 //! `discarded` are background work.
 //!
 //! `publishing` decides by the metadata which partitions this broker serves, and what their
 //! coordinators receive.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
+use levada_log::Shortfall;
 use levada_wire::Uuid;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -31,6 +35,7 @@ mod compaction;
 pub(crate) mod data_dir;
 pub(crate) mod data_dirs;
 mod discarded;
+mod doubts;
 mod durability;
 mod expiry;
 mod failed_dirs;
@@ -51,6 +56,7 @@ pub(crate) mod replication;
 mod retention;
 mod tally;
 mod throttle;
+pub(crate) mod tiered;
 mod waiters;
 
 pub use self::cleaner::CleanerStats;
@@ -88,8 +94,10 @@ pub(crate) struct Replicas {
     /// Held while checkpoints are written, so that no older one comes later. Hash of the marks of
     /// all partitions that are on the device, if known.
     storing_checkpoint: Mutex<Option<u64>>,
-    /// A high watermark has fallen below the one in the checkpoint. Locked while that is written.
-    has_fallen: Mutex<bool>,
+    /// A checkpoint misleads the next start until it is written again. Locked while it is.
+    is_misleading: Mutex<bool>,
+    /// Logs without other replicas that lack records which they have had.
+    losses: Mutex<BTreeMap<TopicPartition, Shortfall>>,
     /// Rounds of housekeeping so far.
     rounds: AtomicUsize,
     failed_upkeep: FailedUpkeep,
@@ -124,7 +132,8 @@ impl Replicas {
             cleaner: Cleaner::new(left.cleaned()),
             moves: Moves::default(),
             storing_checkpoint: Mutex::default(),
-            has_fallen: Mutex::default(),
+            is_misleading: Mutex::default(),
+            losses: Mutex::default(),
             rounds: AtomicUsize::new(0),
             failed_upkeep: FailedUpkeep::default(),
             waiting: PendingRemoval::default(),
@@ -161,6 +170,7 @@ impl Replicas {
             // leader again, and wait.
             Some(UnservedReason::Recovering) => ErrorCode::NotLeaderOrFollower,
             Some(UnservedReason::Failed) => ErrorCode::KafkaStorageError,
+            Some(UnservedReason::Tiered) => ErrorCode::NotLeaderOrFollower,
             None if self.is_led_elsewhere(topic, index) => ErrorCode::NotLeaderOrFollower,
             // In a cluster the image is ahead of the logs: the partition is about to be opened.
             None if self.lease.is_some() && self.metadata.has_partition(topic, index) => {
@@ -202,9 +212,10 @@ impl Replicas {
         })
     }
 
-    /// True if the partition's log could not be opened, or its directory has failed.
+    /// True if the partition's log could not or may not be opened, or its directory has failed.
     pub(crate) fn is_unopened(&self, topic: &str, index: i32) -> bool {
-        self.unopened.lock().unserved_reason(topic, index) == Some(UnservedReason::Failed)
+        let reason = self.unopened.lock().unserved_reason(topic, index);
+        matches!(reason, Some(UnservedReason::Failed | UnservedReason::Tiered))
     }
 
     /// True if the partition's log is being checked, or will be.

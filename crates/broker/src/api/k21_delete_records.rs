@@ -1,12 +1,14 @@
 //! DeleteRecords (key 21), versions 0–2.
 //!
 //! Moves a partition's first offset up, to any offset up to the high watermark (-1: to there);
-//! segments below it are deleted at once. With other replicas the answer waits until all live
+//! segments below it are deleted at once. The answer comes once the offset is in the checkpoint, so
+//! that a crash does not bring the records back, or if the disk is full. With other replicas the answer waits until all live
 //! replicas have deleted the records, or for `timeout_ms`. Only topics whose `cleanup.policy` has
 //! `delete`, and none of the broker's own.
 
 use std::sync::Arc;
 
+use levada_log::disk::is_short;
 use levada_wire::messages::delete_records_request::DeleteRecordsPartition;
 use levada_wire::messages::delete_records_response::{
     DeleteRecordsPartitionResult, DeleteRecordsTopicResult,
@@ -52,7 +54,14 @@ pub(crate) async fn answer(context: &Context, request: DeleteRecordsRequest) -> 
             let partitions: Vec<Deleted> = topic.partitions.into_iter().map(delete).collect();
             (topic.name, partitions)
         });
-        topics.collect::<Vec<_>>()
+        let mut topics = topics.collect::<Vec<_>>();
+        let stored = replicas.store_misleading_checkpoints();
+        // On a full disk the next round of housekeeping has the room that this deletion makes.
+        if stored.is_err_and(|error| !error.source_io().is_some_and(is_short)) {
+            let all = topics.iter_mut().flat_map(|(_, partitions)| partitions);
+            all.filter(|one| one.result.is_ok()).for_each(|one| one.result = Err(ErrorCode::KafkaStorageError));
+        }
+        topics
     });
     let deleted = deleted.await;
     context.give_turn_back();

@@ -228,6 +228,9 @@ impl Following {
             return;
         }
         self.look_ms = now_ms + LOOK_MS;
+        if self.broker.replicas().settle_doubts() {
+            self.broker.publisher().lead_unstored();
+        }
         let unrecorded = self.broker.report_lost(now_ms);
         let replicas = unrecorded.difference(&self.lost).count();
         if replicas > 0 {
@@ -247,6 +250,8 @@ impl Following {
         let image = self.broker.metadata().image();
         for ((name, index), directory) in placed {
             let Some(topic) = image.topic(&name) else { continue };
+            // Lost, if the log that was opened cannot serve.
+            let directory = self.broker.replicas().directory_of(&name, index).unwrap_or(directory);
             let recorded = topic.partition(index).and_then(|one| recorded(one, self.broker.node_id()));
             let replica = ReplicaKey::new(topic.id(), index);
             if recorded.is_some_and(|recorded| recorded != directory) && !is_reported(&replica) {

@@ -195,7 +195,8 @@ const REFUSED: &[Refusal] = &[
     ),
     refused(
         "remote.log.storage.system.enable",
-        "tiered storage is not supported: remove the key or set it to false",
+        "tiered storage is not supported: keep this node with Apache Kafka if topics have remote.storage.enable=true. \
+         Without the key the broker does not open their partitions",
     ),
     refused(
         "transaction.two.phase.commit.enable",

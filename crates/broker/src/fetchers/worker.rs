@@ -177,6 +177,8 @@ impl Follow {
                 std::mem::take(&mut inbox.commands)
             };
             commands.into_iter().for_each(|command| self.take(&command));
+            // The next fetch shows log starts to the leader. A failure is in the log.
+            let _ = self.rooms.replicas.store_misleading_checkpoints();
             match self.fetcher.poll(&self.rooms, steady_ms()) {
                 Some(request) => {
                     let target = self.target();
@@ -362,9 +364,12 @@ impl Local for Rooms {
             return Readiness::Missing;
         };
         let throttle = &self.replicas.replication().throttles().follower;
-        match throttle.pause_ms(&partition).filter(|_| !is_in_sync) {
-            Some(pause_ms) => Readiness::Throttled { pause_ms },
-            None => Readiness::Ready { log_start: partition.log().log_start() },
+        if let Some(pause_ms) = throttle.pause_ms(&partition).filter(|_| !is_in_sync) {
+            return Readiness::Throttled { pause_ms };
+        }
+        match self.replicas.prepare_fetch(&partition) {
+            Some(log_start) => Readiness::Ready { log_start },
+            None => Readiness::Missing,
         }
     }
 }

@@ -26,6 +26,9 @@ pub use self::quotas::{QuotaEntity, QuotaLimits, QuotaPart, Quotas};
 pub use self::replay::Replay;
 pub use self::topics::{PartitionRegistration, Topic, Topics};
 
+/// Key of topics whose older segments move to a remote storage.
+pub(crate) const REMOTE_STORAGE: &str = "remote.storage.enable";
+
 /// The state of the cluster after one record of the metadata log.
 #[derive(Clone, Debug, Default)]
 pub struct Image {
@@ -93,6 +96,12 @@ impl Image {
     /// Settings of one resource, `None` if there are none.
     pub fn configs(&self, resource: &ConfigResource) -> Option<&Arc<BTreeMap<String, String>>> {
         self.configs.get(resource)
+    }
+
+    /// True if older segments of the topic move to a remote storage.
+    pub fn is_tiered(&self, topic: &str) -> bool {
+        let own = self.configs(&ConfigResource::topic(topic));
+        own.and_then(|own| own.get(REMOTE_STORAGE)).is_some_and(|value| value == "true")
     }
 
     /// Every resource with something set on it, in order.

@@ -85,6 +85,8 @@ impl Publisher {
                 aftermath.failure = served.err().or(aftermath.failure.take());
             }
             Change::TopicConfigs(topics) => {
+                let reviewed = self.review_tiers(image, &topics);
+                aftermath.failure = reviewed.err().or(aftermath.failure.take());
                 let topics = topics.iter().filter_map(|id| image.topic_by_id(*id));
                 topics.for_each(|topic| self.apply_topic_config(image, topic));
             }

@@ -91,7 +91,8 @@ impl Publisher {
             }
             recovery.partition_done();
         }
-        self.replicas.store_fallen_high_watermarks();
+        // A failure is in the log.
+        let _ = self.replicas.store_misleading_checkpoints();
     }
 
     fn recover_one(&self, one: Missing, left: &LastShutdown) {

@@ -15,6 +15,7 @@ use crate::publishing::{Aftermath, Publisher};
 use crate::replica::data_dir::DataDirError;
 use crate::replica::last_shutdown::{LastShutdown, PartitionAtShutdown};
 use crate::replica::opening::Missing;
+use crate::replica::tiered::tell;
 use crate::replica::{Partition, TopicPartition};
 
 impl Publisher {
@@ -43,6 +44,7 @@ impl Publisher {
         };
         self.replicas.quarantine_strays(known)?;
         let stale = left.is_stale(|topic, index| known(topic, index).is_some());
+        self.replicas.set_tiered_aside(&mut missing, |key| left.of(key));
         if !left.clean && !missing.is_empty() {
             self.begin_recovery(missing, left);
         } else {
@@ -96,12 +98,14 @@ impl Publisher {
     /// opened; the first failure is returned.
     pub(super) fn open_and_serve(
         &self,
-        missing: Vec<Missing>,
+        mut missing: Vec<Missing>,
         left: impl Fn(&TopicPartition) -> PartitionAtShutdown + Sync,
     ) -> Result<(), LogError> {
+        self.replicas.set_tiered_aside(&mut missing, &left);
         let (opened, failure) = self.replicas.open(missing, &left);
         let served = self.serve(opened);
-        self.replicas.store_fallen_high_watermarks();
+        // A failure is in the log.
+        let _ = self.replicas.store_misleading_checkpoints();
         failure.map_or(served, Err)
     }
 
@@ -138,6 +142,29 @@ impl Publisher {
                 "partitions of failed directories have left service"
             );
         });
+    }
+
+    /// Takes partitions out of service whose topics have got remote storage, and opens those of topics
+    /// that have it no longer.
+    pub(super) fn review_tiers(&self, image: &Image, topics: &[Uuid]) -> Result<(), LogError> {
+        for topic in topics.iter().filter_map(|id| image.topic_by_id(*id)) {
+            if !image.is_tiered(topic.name()) {
+                continue;
+            }
+            let partitions = self.replicas.partitions();
+            let served: Vec<_> =
+                topic.partitions().filter_map(|(index, _)| partitions.by_id(topic.id(), index)).collect();
+            for partition in &served {
+                self.replicas.close_tiered(partition);
+                self.coordinators.resign_at(partition.topic(), partition.index());
+            }
+            if !served.is_empty() {
+                self.unfollow(&served);
+                tell(topic.name());
+            }
+        }
+        let has_tiered = self.replicas.unopened().lock().tiered().next().is_some();
+        if has_tiered { self.serve_missing(image, topics) } else { Ok(()) }
     }
 
     /// Has a partition follow its leader, or follow no more if this node leads it. While the

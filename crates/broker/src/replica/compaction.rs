@@ -202,7 +202,8 @@ impl Replicas {
     /// Writes down where compaction continues.
     pub(crate) fn store_cleaner_checkpoint(&self) {
         let _storing = self.storing_checkpoint.lock();
-        self.dirs.store(OffsetCheckpoint::Cleaner, self.cleaner.checkpoints());
+        // A failure is in the log.
+        let _ = self.dirs.store(OffsetCheckpoint::Cleaner, self.cleaner.checkpoints());
     }
 }
 

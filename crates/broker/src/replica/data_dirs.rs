@@ -414,8 +414,11 @@ impl DataDirs {
     }
 
     /// Replaces a checkpoint in each directory with the offsets of the partitions that it holds.
-    /// True if all of them have it on the device.
-    pub(super) fn store(&self, checkpoint: OffsetCheckpoint, offsets: Offsets) -> bool {
+    /// False if a directory is out of use.
+    ///
+    /// # Errors
+    /// The first failure. Each is in the log.
+    pub(super) fn store(&self, checkpoint: OffsetCheckpoint, offsets: Offsets) -> Result<bool, LogError> {
         let mut shares: Vec<Offsets> = self.dirs.iter().map(|_| Offsets::new()).collect();
         if self.is_several() {
             let homes = self.homes.lock();
@@ -427,15 +430,18 @@ impl DataDirs {
         } else {
             shares[0] = offsets;
         }
-        let mut is_stored = true;
+        let (mut is_stored, mut failure) = (true, None);
         for (dir, share) in self.dirs.iter().zip(&shares) {
-            is_stored &= dir.store(checkpoint, share).unwrap_or_else(|error| {
-                tracing::error!(%error, "cannot write the checkpoint");
-                dir.report(&error);
-                false
-            });
+            match dir.store(checkpoint, share) {
+                Ok(is_in_use) => is_stored &= is_in_use,
+                Err(error) => {
+                    tracing::error!(%error, "cannot write the checkpoint");
+                    dir.report(&error);
+                    failure.get_or_insert(error);
+                }
+            }
         }
-        is_stored
+        failure.map_or(Ok(is_stored), Err)
     }
 
     /// Leaves the mark of a clean stop in each directory whose logs were closed in good order.

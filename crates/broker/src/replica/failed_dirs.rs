@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 use crate::clock::uptime_ms;
 use crate::metadata::uuid::LOST_DIRECTORY;
 use crate::replica::data_dir::DataDir;
-use crate::replica::last_shutdown::PartitionAtShutdown;
+use crate::replica::last_shutdown::{PartitionAtShutdown, UnservedReason};
 use crate::replica::{Partition, Replicas, TopicPartition};
 
 /// A log that cannot be opened, or cannot begin a leader epoch, for so long is lost. Housekeeping
@@ -105,11 +105,13 @@ impl Replicas {
     }
 
     /// Partitions whose logs cannot serve although their directories work: a log went offline, for
-    /// example because its files were deleted; or, for [`LOST_AFTER_MS`], it could not be opened,
-    /// or keeps another replica in sync from leading because a leader epoch cannot be stored. Also
-    /// those in directories that refuse records, if another replica is in sync.
+    /// example because its files were deleted; it lacks records, and another replica can lead; its
+    /// topic has remote storage; or, for [`LOST_AFTER_MS`], it could not be opened, or keeps another
+    /// replica in sync from leading because a leader epoch cannot be stored. Also those in
+    /// directories that refuse records, if another replica is in sync.
     pub(crate) fn lost(&self, now_ms: i64) -> Vec<TopicPartition> {
         let mut lost = self.partitions.find(|partition| self.cannot_serve(partition, now_ms));
+        lost.extend(self.unopened.lock().tiered().cloned());
         // A directory that is out of use may have the log.
         if !self.dirs.has_closed() {
             let unopened = self.unopened.lock();
@@ -123,7 +125,10 @@ impl Replicas {
         let (log, dir) = (partition.log(), self.dirs.around(partition.log()));
         // The last replica in sync continues to serve fetches.
         let refuses = dir.refuses_records() && partition.leadership().has_others_in_sync(self.node_id);
-        let cannot = refuses || log.is_offline() || partition.holds_up_since(now_ms - LOST_AFTER_MS);
+        let cannot = refuses
+            || log.is_offline()
+            || partition.yields()
+            || partition.holds_up_since(now_ms - LOST_AFTER_MS);
         cannot && !dir.has_failed()
     }
 
@@ -133,7 +138,9 @@ impl Replicas {
             return self.cannot_serve(&partition, now_ms);
         }
         let may_be_elsewhere = self.dirs.has_closed() || self.dirs.is_in_failed(key);
-        !may_be_elsewhere && self.unopened.lock().has_failed_before(key, now_ms - LOST_AFTER_MS)
+        let unopened = self.unopened.lock();
+        let has_failed = !may_be_elsewhere && unopened.has_failed_before(key, now_ms - LOST_AFTER_MS);
+        has_failed || unopened.unserved_reason(&key.0, key.1) == Some(UnservedReason::Tiered)
     }
 
     /// The directory that the metadata of a cluster is to have for a partition: the id of the one

@@ -25,7 +25,8 @@ impl Replicas {
         let partition = self.partitions.by_id(key.0, key.1)?;
         let leadership = partition.leadership();
         let follows = leadership.leader() == leader && !leadership.is_leader() && !partition.is_deleted();
-        let (leader_epoch, is_complete) = (leadership.leader_epoch(), leadership.is_complete());
+        let leader_epoch = leadership.leader_epoch();
+        let is_complete = leadership.is_complete() && !partition.is_in_doubt();
         let log = partition.shared_log();
         drop(leadership);
         let (end, high_watermark) = (log_end(&log), log.high_watermark());
@@ -44,8 +45,12 @@ impl Replicas {
         task: &Task,
     ) -> Outcome {
         // The end of a replica in sync counts. The driver is about to be replaced.
-        if matches!(task, Task::Lower(_)) && partition.leadership().is_complete() {
+        let is_complete = || partition.leadership().is_complete() && !partition.is_in_doubt();
+        if matches!(task, Task::Lower(_)) && is_complete() {
             return Outcome::Superseded;
+        }
+        if partition.drop_claims() {
+            self.store_checkpoints();
         }
         let high_watermark = partition.log().high_watermark();
         let work = |writer: &mut Writer| apply(writer, task, leader_epoch, end, now_ms());
@@ -62,6 +67,8 @@ impl Replicas {
             Some(Err(error)) => return self.failed(partition, &error),
         };
         if applied.end.offset < end.offset {
+            // The recovery point is beyond the end.
+            self.note_misleading_checkpoint();
             // Before anything is appended there.
             self.lower_cleaner_checkpoint(partition, applied.end.offset);
             if !matches!(task, Task::Lower(_)) {
@@ -74,14 +81,28 @@ impl Replicas {
             self.store_checkpoints();
         }
         if let Some(discarded) = applied.discarded {
+            if partition.log().log_start() > partition.log().first_base() {
+                self.note_misleading_checkpoint();
+            }
             self.retire_deleted(partition, discarded);
         }
         applied.retired.into_iter().for_each(|retired| self.discard(partition, retired));
-        if let Err(error) = partition.sync_replicated() {
-            return self.failed(partition, &error.into());
-        }
         partition.waiters().wake();
         Outcome::Done(applied.end)
+    }
+
+    /// Prepares a log for the next fetch, whose offset shows the leader which records are here:
+    /// syncs them, if the topic demands that. Another thread may have appended them, since threads
+    /// take turns when the replica joins those in sync, and when the leader or the number of
+    /// fetchers changes. Returns the log start; none if the log cannot be synced. Blocks.
+    pub(crate) fn prepare_fetch(&self, partition: &Partition) -> Option<i64> {
+        match partition.sync_replicated() {
+            Ok(()) => Some(partition.log().log_start()),
+            Err(error) => {
+                self.failed(partition, &error.into());
+                None
+            }
+        }
     }
 
     /// Takes the segments that the leader has deleted out of the log.

@@ -130,6 +130,15 @@ impl Replicas {
 
     /// Writes the state that a crash must not lose. Blocks.
     pub(crate) fn store_checkpoints(&self) {
+        // A failure is in the log, and the next round writes them again.
+        let _ = self.try_store_checkpoints();
+    }
+
+    /// As [`Replicas::store_checkpoints`].
+    ///
+    /// # Errors
+    /// The first failure of a directory in use; it is in the log.
+    fn try_store_checkpoints(&self) -> Result<(), LogError> {
         // A thread that read the list before a topic was deleted must not write after the deletion.
         let mut stored_marks = self.storing_checkpoint.lock();
         // In this order: a log that is opened in between is in both.
@@ -139,47 +148,46 @@ impl Replicas {
         let is_whole = !self.dirs.is_several() && unopened.iter().next().is_none();
         let marks = is_whole.then(|| hash_of_marks(&all));
         if marks.is_some() && *stored_marks == marks {
-            return;
+            return Ok(());
         }
         *stored_marks = None;
-        let offsets =
-            |of: fn(&levada_log::Partition) -> i64, left: fn(PartitionAtShutdown) -> i64| -> Offsets {
-                let open = all.iter().map(|one| ((one.topic().to_owned(), one.index()), of(one.log())));
-                unopened.iter().map(|(key, one)| (key.clone(), left(one))).chain(open).collect()
-            };
+        let offsets = |of: fn(PartitionAtShutdown) -> i64| -> Offsets {
+            let open = all.iter().map(|one| ((one.topic().to_owned(), one.index()), of(one.left())));
+            unopened.iter().map(|(key, one)| (key.clone(), of(one))).chain(open).collect()
+        };
         let stored = [
-            (
-                OffsetCheckpoint::RecoveryPoint,
-                offsets(levada_log::Partition::recovery_point, |left| left.recovery_point),
-            ),
-            (OffsetCheckpoint::LogStart, offsets(levada_log::Partition::log_start, |left| left.log_start)),
-            (
-                OffsetCheckpoint::Replication,
-                offsets(levada_log::Partition::high_watermark, |left| left.high_watermark),
-            ),
+            (OffsetCheckpoint::RecoveryPoint, offsets(|left| left.recovery_point)),
+            (OffsetCheckpoint::LogStart, offsets(|left| left.log_start)),
+            (OffsetCheckpoint::Replication, offsets(|left| left.high_watermark)),
         ];
-        let mut is_stored = true;
+        let (mut is_stored, mut failure) = (true, None);
         for (checkpoint, offsets) in stored {
-            is_stored &= self.dirs.store(checkpoint, offsets);
+            match self.dirs.store(checkpoint, offsets) {
+                Ok(is_everywhere) => is_stored &= is_everywhere,
+                Err(error) => drop(failure.get_or_insert(error)),
+            }
         }
-        *stored_marks = marks.filter(|_| is_stored);
+        *stored_marks = marks.filter(|_| is_stored && failure.is_none());
+        failure.map_or(Ok(()), Err)
     }
 
-    /// Notes the high watermark of a log that has lost its end in a crash.
-    pub(crate) fn note_high_watermark(&self, before: i64, now: i64) {
-        if now < before {
-            *self.has_fallen.lock() = true;
-        }
+    /// The checkpoints have offsets that mislead the next start, if this process ends now: a high
+    /// watermark that has fallen, or a log start that has risen.
+    pub(crate) fn note_misleading_checkpoint(&self) {
+        *self.is_misleading.lock() = true;
     }
 
-    /// Writes the checkpoints if a high watermark has fallen since. With the old one, the log would
-    /// open after another crash as if the records that have come there since were committed.
-    /// Blocks, also while another thread writes them.
-    pub(crate) fn store_fallen_high_watermarks(&self) {
-        let mut has_fallen = self.has_fallen.lock();
-        if std::mem::take(&mut *has_fallen) {
-            self.store_checkpoints();
-        }
+    /// Writes the checkpoints if they mislead. With a high watermark from before, the log would
+    /// open after another crash as if the records that have come there since were committed; with
+    /// a log start from before, deleted records would be there again. Blocks, also while another
+    /// thread writes them.
+    ///
+    /// # Errors
+    /// The first failure of a directory in use; it is in the log, and housekeeping writes the
+    /// checkpoints again.
+    pub(crate) fn store_misleading_checkpoints(&self) -> Result<(), LogError> {
+        let mut is_misleading = self.is_misleading.lock();
+        if std::mem::take(&mut *is_misleading) { self.try_store_checkpoints() } else { Ok(()) }
     }
 
     /// Closes every log, leaves the checkpoints and the marker of a clean shutdown. Appends are
@@ -187,7 +195,7 @@ impl Replicas {
     pub(crate) fn close(&self, broker_epoch: i64) {
         self.dirs.release_reserves();
         let unopened = self.unopened.lock().clone();
-        unopened.iter().filter_map(|(key, _)| self.dirs.of(key)).for_each(DataDir::note_unclean);
+        unopened.unclean().filter_map(|key| self.dirs.of(key)).for_each(DataDir::note_unclean);
         close_logs(&self.partitions.all(), |partition| self.dirs.around(partition.log()).note_unclean());
         self.store_checkpoints();
         self.dirs.mark_clean(broker_epoch);
@@ -199,8 +207,8 @@ impl Replicas {
 fn hash_of_marks(partitions: &[Arc<Partition>]) -> u64 {
     let mut hasher = DefaultHasher::new();
     for partition in partitions {
-        let log = partition.log();
-        let marks = [log.recovery_point(), log.log_start(), log.high_watermark()];
+        let left = partition.left();
+        let marks = [left.recovery_point, left.log_start, left.high_watermark];
         (partition.topic_id().to_bytes(), partition.index(), marks).hash(&mut hasher);
     }
     hasher.finish()

@@ -133,6 +133,8 @@ pub(crate) enum UnservedReason {
     Recovering,
     /// The log could not be opened.
     Failed,
+    /// The topic has remote storage, so that the log stays closed.
+    Tiered,
 }
 
 impl UnservedPartitions {
@@ -163,6 +165,26 @@ impl UnservedPartitions {
     pub(super) fn has_failed_before(&self, key: &TopicPartition, time_ms: i64) -> bool {
         let failed = self.0.get(key).filter(|unserved| unserved.reason == UnservedReason::Failed);
         failed.is_some_and(|unserved| unserved.since_ms <= time_ms)
+    }
+
+    /// Partitions of topics with remote storage.
+    pub(crate) fn tiered(&self) -> impl Iterator<Item = &TopicPartition> {
+        let all = self.0.iter().filter(|(_, unserved)| unserved.reason == UnservedReason::Tiered);
+        all.map(|(key, _)| key)
+    }
+
+    /// The log stays closed, because its topic has remote storage; the value is true if it did not.
+    pub(crate) fn refuse(&mut self, key: &TopicPartition, left: PartitionAtShutdown) -> bool {
+        let (reason, since_ms) = (UnservedReason::Tiered, uptime_ms());
+        let before = self.0.insert(key.clone(), Unserved { left, reason, since_ms });
+        before.is_none_or(|before| before.reason != reason)
+    }
+
+    /// Partitions whose logs the next start has to check.
+    pub(super) fn unclean(&self) -> impl Iterator<Item = &TopicPartition> {
+        let is_untouched =
+            |unserved: &Unserved| unserved.reason == UnservedReason::Tiered && unserved.left.clean;
+        self.0.iter().filter(move |(_, unserved)| !is_untouched(unserved)).map(|(key, _)| key)
     }
 
     /// The reason why it is not served, if that is known.

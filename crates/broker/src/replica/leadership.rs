@@ -6,6 +6,7 @@ use levada_cluster::replication::leader::LedRegistration;
 use crate::error_code::ErrorCode;
 use crate::metadata::image::PartitionRegistration;
 use crate::metadata::records::NO_LEADER;
+use crate::metadata::uuid::LOST_DIRECTORY;
 
 /// The part of this node in one partition.
 #[derive(Clone, Debug, PartialEq)]
@@ -18,15 +19,27 @@ pub(crate) struct Leadership {
     isr: Vec<i32>,
     /// This node's replica is in sync, or eligible to lead.
     is_complete: bool,
+    /// Other replicas that are in sync, or eligible to lead, and that are in a directory.
+    eligible: Vec<i32>,
+    /// Another node leads, and this node's replica is in sync.
+    follows_in_sync: bool,
     /// No other replica is known to have as many records as this node.
     has_the_most: bool,
-    /// This node is to lead, and could not store the beginning of the leader epoch.
+    /// This node is to lead, and has not stored the beginning of the leader epoch.
     is_unstored: bool,
 }
 
 impl Leadership {
     /// The part of the node by the partition's registration.
     pub(crate) fn of(partition: &PartitionRegistration, node_id: i32) -> Self {
+        let eligible = partition.isr.iter().chain(&partition.eligible_leader_replicas);
+        let is_lost = |replica: i32| {
+            let at = partition.replicas.iter().position(|one| *one == replica);
+            at.and_then(|at| partition.directories.get(at))
+                .is_some_and(|directory| *directory == LOST_DIRECTORY)
+        };
+        let can_lead = |replica: &i32| *replica != node_id && !is_lost(*replica);
+        let is_led_elsewhere = partition.has_leader() && partition.leader != node_id;
         Self {
             is_leader: partition.leader == node_id,
             leader: partition.leader,
@@ -37,6 +50,8 @@ impl Leadership {
             is_complete: [&partition.isr, &partition.eligible_leader_replicas]
                 .iter()
                 .any(|list| list.contains(&node_id)),
+            eligible: eligible.copied().filter(can_lead).collect(),
+            follows_in_sync: is_led_elsewhere && partition.isr.contains(&node_id),
             has_the_most: has_the_most(partition, node_id),
             is_unstored: false,
         }
@@ -82,6 +97,16 @@ impl Leadership {
         self.is_complete
     }
 
+    /// Other replicas that are in sync, or eligible to lead, and that are in a directory.
+    pub(crate) fn eligible_others(&self) -> &[i32] {
+        &self.eligible
+    }
+
+    /// True if another node leads, and this node's replica is in sync.
+    pub(crate) fn follows_in_sync(&self) -> bool {
+        self.follows_in_sync
+    }
+
     /// True if a log that lacks offsets after a loss of power has to end before them, because other
     /// replicas may have them. A leader keeps its records, because its followers would copy the
     /// truncation. So does the last replica in sync of a compacted topic: Kafka's followers begin
@@ -102,12 +127,12 @@ impl Leadership {
     }
 
     /// The same state of the partition without this node as its leader, because the beginning of
-    /// the leader epoch could not be stored. The node may try again.
+    /// the leader epoch could not be stored, or the log lacks records. The node may try again.
     pub(crate) fn unstored(self) -> Self {
         Self { is_leader: false, leader: NO_LEADER, is_unstored: true, ..self }
     }
 
-    /// True if this node is to lead, and could not store the beginning of the leader epoch.
+    /// True if this node is to lead, and has not stored the beginning of the leader epoch.
     pub(crate) fn is_unstored(&self) -> bool {
         self.is_unstored
     }

@@ -3,11 +3,16 @@
 
 use levada_log::{AppendBy, LogConfig};
 
-use crate::config::{BrokerConfig, TimestampType, TopicConfig, Values};
+use crate::config::{BrokerConfig, ConfigError, TimestampType, TopicConfig, Values};
+use crate::metadata::image::REMOTE_STORAGE;
 
 /// The configuration of a topic with these values.
 pub(crate) fn topic_config(broker: &BrokerConfig, topic: &str, own: Option<&Values>) -> TopicConfig {
     TopicConfig::of_stored(broker, own.unwrap_or(&Values::new()), |error| {
+        // Such topics are not served, and have a line of their own.
+        if matches!(&error, ConfigError::Invalid { key, .. } if key == REMOTE_STORAGE) {
+            return;
+        }
         tracing::error!(topic, %error, "ignored a stored setting of a topic; alter or delete it");
     })
 }

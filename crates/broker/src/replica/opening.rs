@@ -20,6 +20,8 @@ pub(crate) struct Missing {
     config: Arc<TopicConfig>,
     /// The directory that the metadata names for the replica.
     directory: Uuid,
+    /// The topic has remote storage.
+    pub(super) is_tiered: bool,
 }
 
 impl Missing {
@@ -39,6 +41,7 @@ impl Replicas {
         for topic in topics.filter_map(|id| image.topic_by_id(id)) {
             let own = image.configs(&ConfigResource::topic(&**topic.name()));
             let config = Arc::new(topic_config(&self.config.load(), topic.name(), own.map(|own| &**own)));
+            let is_tiered = image.is_tiered(topic.name());
             for (index, partition) in topic.partitions() {
                 let is_absent = || {
                     self.partitions.by_id(topic.id(), index).is_none()
@@ -57,7 +60,7 @@ impl Replicas {
                         leadership: Leadership::of(partition, self.node_id),
                     };
                     let directory = partition.directories.get(at).copied().unwrap_or_default();
-                    missing.push(Missing { identity, config: config.clone(), directory });
+                    missing.push(Missing { identity, config: config.clone(), directory, is_tiered });
                 }
             }
         }
@@ -122,16 +125,19 @@ impl Replicas {
     /// Opens one partition. If its directory is new, `left` becomes the state of a new partition.
     fn try_open(&self, one: Missing, left: &mut PartitionAtShutdown) -> Result<Partition, LogError> {
         let key = one.key();
-        let Missing { identity, config, directory } = one;
+        let Missing { mut identity, config, directory, .. } = one;
         let (topic, index) = (identity.topic.clone(), identity.index);
         let broker = self.config.load();
         let cordoned = |dir: &Path| broker.is_cordoned(dir);
         let dir = self.dirs.home(&key, directory, cordoned)?;
+        let claims = *left;
         let placed = self.place(dir, &key, (identity.topic_id, directory), left);
-        let opened = placed.and_then(|()| {
+        let is_missing = matches!(placed, Ok(true));
+        let opened = placed.and_then(|_| {
             let is_new = !dir.has_partition(&topic, index);
-            // The leader epochs of a follower's log come from its batches alone.
-            let led = Some(&identity.leadership).filter(|leadership| leadership.is_leader());
+            // The leader epochs of a follower's log come from its batches alone, and a leader with
+            // followers begins its epoch when it has its role.
+            let led = Some(&identity.leadership).filter(|leadership| leadership.is_alone());
             let options = OpenOptions {
                 config: log_config(&broker, &config),
                 leader_epoch: led.map_or(-1, |leadership| leadership.leader_epoch()),
@@ -139,6 +145,7 @@ impl Replicas {
                 log_start: left.log_start,
                 high_watermark: Some(left.high_watermark),
                 gapless_from: self.gapless_from(&identity, config.cleanup_policy),
+                is_sole: !identity.leadership.is_replicated(),
                 clean: left.clean,
                 disk: dir.disk().clone(),
                 checked_bytes: self.recovery.checked_bytes(),
@@ -159,29 +166,37 @@ impl Replicas {
                 self.dirs.forget(&key);
             }
         })?;
-        if let Some(cut) = &report.cut {
-            tracing::warn!(partition = %format_args!("{topic}-{index}"), ?cut, "truncated a torn batch at the end of the log");
+        let doubt = self.note_losses(&identity, &report, (claims, is_missing));
+        if doubt.is_some() {
+            // From now on the recovery point in the checkpoint is evidence.
+            writer.partition().flush()?;
         }
-        self.note_high_watermark(left.high_watermark, writer.partition().high_watermark());
+        if doubt.is_some() || writer.partition().high_watermark() < left.high_watermark {
+            self.note_misleading_checkpoint();
+        }
+        if doubt.is_some() && identity.leadership.is_leader() {
+            identity.leadership = identity.leadership.unstored();
+        }
         // A process that ended between a truncation and its note left a checkpoint beyond the end.
         if self.cleaner.lower(&key, writer.partition().log_end()) {
             self.store_cleaner_checkpoint();
         }
         let partition = Partition::new(identity, writer, config, self.upkeep.clone());
-        Ok(partition.leased(self.lease.clone()).replicated(self.replication.clone()))
+        let partition = partition.leased(self.lease.clone()).replicated(self.replication.clone());
+        Ok(partition.doubted(doubt))
     }
 
     /// Makes the partition's directory the one of its topic. Checkpoints name a partition by its
     /// topic's name: if the directory was another topic's, or is missing, their offsets are not
     /// the partition's, and `left` becomes the state of a new one. Otherwise its log would begin
-    /// at an offset that the topic does not have yet.
+    /// at an offset that the topic does not have yet. True if a directory with offsets is missing.
     fn place(
         &self,
         dir: &DataDir,
         key: &TopicPartition,
         (topic_id, recorded): (Uuid, Uuid),
         left: &mut PartitionAtShutdown,
-    ) -> Result<(), LogError> {
+    ) -> Result<bool, LogError> {
         // A deleted topic of that name may have left its directory.
         self.dirs.retry_removals();
         let was_displaced = dir.displace_stale(&key.0, key.1, topic_id)?;
@@ -194,8 +209,9 @@ impl Replicas {
             self.cleaner.forget(key);
             dir.forget_offsets(key)?;
             *left = PartitionAtShutdown::default();
+            return Ok(!was_displaced);
         }
-        Ok(())
+        Ok(false)
     }
 
     /// The offset from which missing offsets are no work of compaction, if the log has to end where

@@ -10,6 +10,7 @@ use levada_cluster::directories::ReplicaKey;
 use levada_cluster::replication::leader::FollowerFetch;
 use levada_log::{Append, AppendError, Passing, Writer};
 use levada_wire::Uuid;
+use parking_lot::Mutex;
 use tokio::sync::RwLock;
 
 use crate::clock;
@@ -25,9 +26,11 @@ use crate::replica::replication::Replication;
 use crate::replica::tally::{Traffic, Upkeep};
 use crate::replica::waiters::Waiters;
 
+mod doubt;
 mod following;
 mod role;
 
+pub(in crate::replica) use self::doubt::Doubt;
 use role::{Unstored, take_role};
 
 /// Topics that belong to the broker itself.
@@ -59,6 +62,8 @@ pub(crate) struct Partition {
     marker_warning: RepeatedWarning,
     replication_warning: RepeatedWarning,
     unstored: Unstored,
+    /// Present while the log lacks records that it has had and another replica may have.
+    doubt: Mutex<Option<Doubt>>,
     traffic: Traffic,
     /// Its topic has been deleted, or its replica has left this node; requests that still hold it
     /// get an error.
@@ -101,6 +106,7 @@ impl Partition {
             marker_warning: RepeatedWarning::default(),
             replication_warning: RepeatedWarning::default(),
             unstored: Unstored::default(),
+            doubt: Mutex::default(),
             traffic: Traffic::default(),
             deleted: AtomicBool::new(false),
             lease: None,
@@ -194,6 +200,7 @@ impl Partition {
                     replicas = ?next.replicas(),
                     "leadership changed"
                 );
+                let next = self.in_view_of_doubt(next);
                 let (next, failure) = match writer {
                     Some(writer) => take_role(writer, next),
                     None if next.is_leader() => (next.unstored(), None),
@@ -352,16 +359,6 @@ impl Partition {
         } else {
             ErrorCode::NotLeaderOrFollower
         }
-    }
-}
-
-impl Partition {
-    fn leave_service(&self) {
-        self.deleted.store(true, Ordering::Release);
-        if let Some(led) = self.led.swap(None) {
-            led.resign();
-        }
-        self.waiters.wake();
     }
 }
 

@@ -13,7 +13,8 @@ const HIGH_WATERMARK: i64 = -1;
 
 impl Replicas {
     /// Deletes the records of a partition before an offset (-1: the high watermark), and returns
-    /// the partition's first offset afterwards. Blocks.
+    /// the partition's first offset afterwards. The caller then has it stored, with those of other
+    /// partitions: [`Replicas::store_misleading_checkpoints`]. Blocks.
     ///
     /// # Errors
     /// This broker does not lead the partition, its topic keeps records by their keys, or the
@@ -30,6 +31,7 @@ impl Replicas {
         }
         let advanced = partition.lane().with_writer(|writer| writer.advance_log_start(offset));
         let discarded = advanced.ok_or(ErrorCode::NotLeaderOrFollower)?;
+        self.note_misleading_checkpoint();
         // Files are renamed outside the lane: appends continue at the same time.
         let removed = discarded.and_then(|discarded| self.retire(partition, discarded));
         partition.waiters().wake();

@@ -98,6 +98,7 @@ impl Source for Broker {
             offline_partitions: self.replicas().offline() as u64,
             offline_directories: offline_directories(self),
             refusing_directories: refusing_directories(self),
+            warnings: self.replicas().warnings(),
             membership: Source::membership(self),
         }
     }

@@ -21,6 +21,8 @@ pub struct Readiness {
     pub offline_directories: Vec<String>,
     /// Data directories whose storage refuses records.
     pub refusing_directories: Vec<String>,
+    /// Sentences about logs that lack records. They do not keep clients away.
+    pub warnings: Vec<String>,
     /// Membership in a cluster; none for a broker that is its own controller.
     pub membership: Option<MembershipState>,
 }
@@ -64,6 +66,7 @@ impl IntoResponse for Readiness {
             "offline_partitions": self.offline_partitions,
             "offline_directories": self.offline_directories,
             "refusing_directories": self.refusing_directories,
+            "warnings": self.warnings,
             "cluster": self.membership.as_ref().map(MembershipState::to_json),
         });
         (status, [(header::CONTENT_TYPE, "application/json")], format!("{body}\n")).into_response()

@@ -159,7 +159,14 @@ impl Source for Fake {
         let recovering_partitions = self.recovering.load(Ordering::Relaxed);
         let loading_coordinators = recovering_partitions / 2;
         let membership = self.membership();
-        Readiness { recovering_partitions, loading_coordinators, membership, ..Readiness::default() }
+        let warnings = vec!["records of t-0 are lost".to_owned()];
+        Readiness {
+            recovering_partitions,
+            loading_coordinators,
+            membership,
+            warnings,
+            ..Readiness::default()
+        }
     }
 
     fn membership(&self) -> Option<MembershipState> {
@@ -220,6 +227,7 @@ fn readiness_tells_its_reasons() {
     assert!(headers.contains("content-type: application/json"), "{headers}");
     let ready: serde_json::Value = serde_json::from_str(&body).unwrap();
     assert_eq!((&ready["ready"], &ready["reasons"]), (&true.into(), &serde_json::json!([])));
+    assert_eq!(ready["warnings"], serde_json::json!(["records of t-0 are lost"]));
     fake.recovering.store(3, Ordering::Relaxed);
     let (status, _, body) = ask(&server, "GET", "/readyz");
     assert_eq!(status, "HTTP/1.1 503 Service Unavailable");

@@ -26,6 +26,7 @@ use crate::replica::lane::Submitted;
 mod answers;
 mod coordinators;
 mod large;
+mod lost_records;
 mod quotas;
 mod repeated;
 mod rig;

@@ -8,7 +8,7 @@ use levada_wire::primitives::Uuid;
 
 use super::StoreError;
 use crate::metadata::features::FEATURES;
-use crate::metadata::image::{ConfigResource, Image};
+use crate::metadata::image::Image;
 use crate::metadata::uuid::{self, is_reserved};
 
 /// Topics or partitions named in one sentence.
@@ -32,15 +32,12 @@ pub fn objections(image: &Image, identity: &MetaProperties, others: Option<&[Uui
             Some(_) => {}
         }
     }
-    let is_tiered = |name: &str| {
-        let own = image.configs(&ConfigResource::topic(name));
-        own.and_then(|own| own.get("remote.storage.enable")).is_some_and(|value| value == "true")
-    };
     let topics = image.topics().iter().map(|topic| topic.name().to_string());
-    let tiered: Vec<String> = topics.filter(|name| is_tiered(name)).collect();
+    let tiered: Vec<String> = topics.filter(|name| image.is_tiered(name)).collect();
     if !tiered.is_empty() {
         objections.push(format!(
-            "older records of {} lie in remote storage, which this version cannot read; turn remote.storage.enable off first",
+            "older records of {} lie in remote storage, which this version cannot read; keep the directory with Apache \
+             Kafka: turning remote.storage.enable off deletes these records",
             named(&tiered)
         ));
     }

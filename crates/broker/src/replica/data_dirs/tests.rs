@@ -207,7 +207,8 @@ fn checkpoints_are_those_of_the_directorys_own_partitions() {
     make(&home, "b/t-1", None);
     let dirs = open(&home, &["a", "b"]).unwrap();
     dirs.begin().unwrap();
-    dirs.store(OffsetCheckpoint::RecoveryPoint, Offsets::from([(key("t", 0), 10), (key("t", 1), 20)]));
+    dirs.store(OffsetCheckpoint::RecoveryPoint, Offsets::from([(key("t", 0), 10), (key("t", 1), 20)]))
+        .unwrap();
     dirs.mark_clean(7);
     drop(dirs);
     let load = |dir: &str| OffsetCheckpoint::RecoveryPoint.load(&RealDisk, &home.path().join(dir)).unwrap();

@@ -66,7 +66,16 @@ impl Partition {
     /// True if an attempt to store the beginning of the leader epoch is due.
     pub(crate) fn is_epoch_to_be_stored(&self, now_ms: i64) -> bool {
         let is_wanted = self.leadership.load().is_unstored() && !self.is_deleted() && !self.log.is_offline();
-        is_wanted && self.unstored.is_due(now_ms)
+        is_wanted && !self.is_in_doubt() && self.unstored.is_due(now_ms)
+    }
+
+    /// Ends the leadership, and fails the requests that still hold the partition.
+    pub(super) fn leave_service(&self) {
+        self.deleted.store(true, Ordering::Release);
+        if let Some(led) = self.led.swap(None) {
+            led.resign();
+        }
+        self.waiters.wake();
     }
 
     /// True if this node should lead since this time or earlier and cannot, while another replica

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use levada_broker::config::{BrokerConfig, Sources};
+use levada_broker::config::{BrokerConfig, ConfigError, Sources};
 use levada_broker::{offline, tls};
 
 use super::Check;
@@ -24,14 +24,24 @@ pub(super) fn checks(path: &Path, facts: &Facts) -> OfFile {
     let config = match BrokerConfig::load(&sources) {
         Ok(config) => config,
         Err(errors) => {
-            let next = "change or remove the key; `levada serve --lenient` ignores keys that neither Levada nor Kafka has";
-            let check = |error: &_| Check::blocked("configuration", format!("{error}"), next);
+            let check = |error: &_| Check::blocked("configuration", format!("{error}"), next_step(error));
             return OfFile { node_id: None, checks: errors.0.iter().map(check).collect() };
         }
     };
     let mut checks = vec![keys(&config), role(&config), identity(&config, facts), security(&config)];
     checks.extend(directories(&config, facts));
     OfFile { node_id: Some(config.node_id), checks }
+}
+
+fn next_step(error: &ConfigError) -> &'static str {
+    match error {
+        ConfigError::Refused { key, .. } if key == "remote.log.storage.system.enable" => {
+            "keep this node with Apache Kafka: Levada does not read tiered segments"
+        }
+        _ => {
+            "change or remove the key; `levada serve --lenient` ignores keys that neither Levada nor Kafka has"
+        }
+    }
 }
 
 fn keys(config: &BrokerConfig) -> Check {

@@ -1,0 +1,46 @@
+//! Partitions of topics with remote storage. Their directories hold only the later part of a log:
+//! with the leader epochs and the log start that the part alone would have, Kafka's brokers would
+//! delete the remote part. The broker does not open these logs, keeps their checkpoints, and reports
+//! the replicas as lost.
+
+use std::collections::BTreeSet;
+
+use crate::replica::last_shutdown::PartitionAtShutdown;
+use crate::replica::opening::Missing;
+use crate::replica::{Partition, Replicas, TopicPartition};
+
+impl Replicas {
+    /// Takes the partitions of topics with remote storage out of those that are to be opened.
+    pub(crate) fn set_tiered_aside(
+        &self,
+        missing: &mut Vec<Missing>,
+        left: impl Fn(&TopicPartition) -> PartitionAtShutdown,
+    ) {
+        let mut topics = BTreeSet::new();
+        for one in missing.extract_if(.., |one| one.is_tiered) {
+            let key = one.key();
+            let left = left(&key);
+            if self.unopened.lock().refuse(&key, left) {
+                topics.insert(key.0);
+            }
+        }
+        topics.iter().for_each(|topic| tell(topic));
+    }
+
+    /// Takes a served partition out of service whose topic has got remote storage.
+    pub(crate) fn close_tiered(&self, partition: &Partition) {
+        self.abandon(partition);
+        let left = PartitionAtShutdown::of(partition.log());
+        self.unopened.lock().refuse(&(partition.topic().to_owned(), partition.index()), left);
+    }
+}
+
+/// Tells the operator that a topic is not served here.
+pub(crate) fn tell(topic: &str) {
+    tracing::error!(
+        topic,
+        "the topic has remote storage (remote.storage.enable=true), which this version does not read: the broker does \
+         not open its partitions, and leaves their files as they are. Let brokers of Apache Kafka have its replicas: \
+         turning remote.storage.enable off deletes the remote records"
+    );
+}
