@@ -5,6 +5,7 @@ mod cluster_quorum;
 mod console_cluster;
 mod controller_listeners;
 mod coordinators_cluster;
+mod damaged_replica;
 mod delegation_tokens;
 mod footprint_cluster;
 mod forwarding;

@@ -6,6 +6,7 @@ mod compaction;
 mod crash;
 mod disk;
 mod log_dirs;
+mod lost_files;
 mod migration;
 mod storage;
 mod storage_check;
