@@ -3,7 +3,8 @@
 //!
 //! Suite: short; 3 s; share faults
 
-use levada_tests::{Kind, Node};
+use levada_tests::Node;
+use levada_tests::node::Kind;
 
 const AUTHORIZER: &str = "org.apache.kafka.metadata.authorizer.StandardAuthorizer";
 

@@ -31,8 +31,7 @@ impl Replicas {
             return None;
         };
         let cut = report.cut.as_ref();
-        let is_other =
-            |replica: &i32| *replica != self.node_id && self.replication.standing(*replica).is_some();
+        let is_other = |replica: &i32| *replica != self.node_id && self.replication.is_registered(*replica);
         if identity.leadership.replicas().iter().any(is_other) {
             tracing::error!(
                 %partition,
@@ -82,7 +81,8 @@ impl Replicas {
         in_doubt.retain(|partition| partition.is_in_doubt());
         let mut leads = false;
         for partition in &in_doubt {
-            let standings = |id| self.replication.standing(id);
+            let key = ReplicaKey::new(partition.topic_id(), partition.index());
+            let standings = |broker| self.replication.standing(key, broker);
             let Some(verdict) = partition.recount(self.node_id, &standings) else { continue };
             let (name, shortfall) = (partition.name(), partition.shortfall());
             let lacks = shortfall.map(|shortfall| shortfall.to_string()).unwrap_or_default();
@@ -102,7 +102,6 @@ impl Replicas {
                         leader = replica,
                         "the log of the elected leader lacks records that another replica has: that replica is to lead"
                     );
-                    let key = ReplicaKey::new(partition.topic_id(), partition.index());
                     self.replication.submit(key, change);
                 }
                 Verdict::Lead => {

@@ -104,6 +104,11 @@ impl Replication {
         self.config.load().cluster.as_ref().map_or(30_000, |cluster| cluster.replication.lag_max_ms)
     }
 
+    /// True if the broker is registered in the published metadata.
+    pub(crate) fn is_registered(&self, broker: i32) -> bool {
+        self.metadata.image().brokers().broker(broker).is_some()
+    }
+
     /// State of a replica's broker in the published metadata. A replica whose log cannot serve, or
     /// accepts no records, counts as fenced.
     pub(crate) fn standing(&self, partition: ReplicaKey, broker: i32) -> Option<BrokerStanding> {

@@ -82,7 +82,7 @@ impl Partition {
             return leadership.in_sync() > 1;
         }
         let is_registered = |replica: &i32| {
-            self.replication.as_ref().is_some_and(|replication| replication.standing(*replica).is_some())
+            self.replication.as_ref().is_some_and(|replication| replication.is_registered(*replica))
         };
         leadership.leader() >= 0 || leadership.eligible_others().iter().any(is_registered)
     }

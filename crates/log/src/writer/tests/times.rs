@@ -3,6 +3,8 @@
 
 use super::*;
 use crate::batch;
+use crate::compress::Compression;
+use crate::{ReadError, TimestampOffset};
 
 /// A batch of records with these timestamps.
 fn timed(timestamps: &[i64]) -> BytesMut {
