@@ -5,9 +5,9 @@
 //! acknowledgements wait for (`durability`) and the `waiters` of long polls. `following` performs a
 //! follower's tasks on its log. `opening` opens logs, and `recovery` counts the logs to check
 //! first. `data_dirs` has the directories of all logs, and `failed_dirs` takes the partitions of
-//! failed directories out of service. `doubts` decides who leads a partition whose log lacks records
-//! that it has had. `moves` moves replicas from one directory to another.
-//! `tiered` keeps logs of topics with remote storage closed.
+//! failed directories out of service. `doubts` decides who leads a partition whose log lacks
+//! records that it has had. `moves` moves replicas from one directory to another. `tiered` keeps
+//! logs of topics with remote storage closed.
 //! `housekeeping`, `retention`, `expiry`, `compaction` (with the state of its `cleaner`) and
 //! `discarded` are background work.
 //!

@@ -229,7 +229,8 @@ async fn serve(
     let most = (descriptors::limit() / DESCRIPTORS_PART).clamp(CONNECTIONS_MIN, CONNECTIONS_MAX);
     let places = Arc::new(Places::new(usize::try_from(most).expect("at most 64")));
     spawn_restarted("accepting of HTTP connections", move || {
-        accept((listener.clone(), places.clone()), router.clone(), source.clone(), CONNECTION_TIME)
+        let site = Site { router: router.clone(), source: source.clone(), life: CONNECTION_TIME };
+        accept((listener.clone(), places.clone()), site)
     });
     // The sender is dropped: the error is the signal.
     let _ = stopped.await;
@@ -241,14 +242,17 @@ const NO_PLACE: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\
     content-type: text/plain; charset=utf-8\r\n\r\n\
     this address answers as many requests as it has connections; repeat the request later\n";
 
-/// Accepts as many connections as there are places, and refuses others. A connection takes requests
-/// for `life`.
-async fn accept(
-    (listener, places): (Rc<tokio::net::TcpListener>, Arc<Places>),
+/// The means to answer the requests of a connection.
+#[derive(Clone)]
+struct Site {
     router: Router,
     source: Arc<dyn Source>,
+    /// Time for which a connection takes requests.
     life: Duration,
-) {
+}
+
+/// Accepts as many connections as there are places, and refuses others.
+async fn accept((listener, places): (Rc<tokio::net::TcpListener>, Arc<Places>), site: Site) {
     loop {
         let Ok((stream, peer)) = listener.accept().await else {
             tokio::time::sleep(ACCEPT_PAUSE).await;
@@ -256,7 +260,7 @@ async fn accept(
         };
         match places.admit(peer.ip(), Instant::now()) {
             Some(place) => {
-                let served = converse((stream, peer), place, router.clone(), source.clone(), life);
+                let served = converse((stream, peer), place, site.clone());
                 tokio::task::spawn_local(async move {
                     // A panic has its line of the log, and ends this connection alone.
                     let _ = caught("an HTTP connection", served).await;
@@ -271,16 +275,10 @@ async fn accept(
 }
 
 /// Answers the requests of one connection.
-async fn converse(
-    (stream, peer): (tokio::net::TcpStream, SocketAddr),
-    mut place: Place,
-    router: Router,
-    source: Arc<dyn Source>,
-    life: Duration,
-) {
+async fn converse((stream, peer): (tokio::net::TcpStream, SocketAddr), mut place: Place, site: Site) {
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME).max_buf_size(BUFFER_BYTES);
-    let (service, progress) = (TowerToHyperService::new(router), place.progress.clone());
+    let (service, progress) = (TowerToHyperService::new(site.router), place.progress.clone());
     let service = service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
         let progress = progress.clone();
         let mut request = request.map(|body| Tracked::request(body, progress.clone()));
@@ -288,14 +286,14 @@ async fn converse(
         let answered = service.call(request);
         async move { answered.await.map(|answer| answer.map(|body| Tracked::answer(body, progress))) }
     });
-    let _counted = source.stats().http_connection();
+    let _counted = site.source.stats().http_connection();
     let mut connection = pin!(builder.serve_connection(TokioIo::new(StallGuard::new(stream)), service));
     // A connection that fails or takes too long is closed, but not within a response: the client
     // would not know if its request was carried out.
     tokio::select! {
         _ = connection.as_mut() => return,
         () = place.lost() => return,
-        () = tokio::time::sleep(life) => {}
+        () = tokio::time::sleep(site.life) => {}
     }
     connection.as_mut().graceful_shutdown();
     let _ = tokio::time::timeout(LAST_RESPONSE_TIME, connection).await;

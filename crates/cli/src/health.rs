@@ -49,7 +49,7 @@ pub(crate) struct Info {
   levada cluster health && systemctl start consumers
   levada cluster health --output json | jq -r '.problems[].what'
   levada cluster health --http 127.0.0.1:9644           one broker: its partitions and directories
-  levada cluster health --http 127.0.0.1:9644 --live    its threads alone, as a container's health check")]
+  levada cluster health --http 127.0.0.1:9644 --live    its threads alone, for a container")]
 pub(crate) struct Health {
     /// Check /healthz of one broker at its levada.http.listen instead
     #[arg(long, value_name = "HOST:PORT", conflicts_with_all = ["brokers", "command_config"])]

@@ -270,8 +270,8 @@ impl Recovery<'_> {
         Ok(())
     }
 
-    /// Lets a log whose batches end at `found` continue at a later offset, with the producers that it
-    /// had there, if they are known.
+    /// Lets a log whose batches end at `found` continue at a later offset, with the producers that
+    /// it had there, if they are known.
     fn continue_at(&mut self, found: i64, next: i64) -> Result<(), LogError> {
         let (disk, dir) = (&*self.options.disk, &*self.options.dir);
         self.epochs.truncate_end(found);

@@ -144,8 +144,8 @@ impl Publisher {
         });
     }
 
-    /// Takes partitions out of service whose topics have got remote storage, and opens those of topics
-    /// that have it no longer.
+    /// Takes partitions out of service whose topics have got remote storage, and opens those of
+    /// topics that have it no longer.
     pub(super) fn review_tiers(&self, image: &Image, topics: &[Uuid]) -> Result<(), LogError> {
         for topic in topics.iter().filter_map(|id| image.topic_by_id(*id)) {
             if !image.is_tiered(topic.name()) {

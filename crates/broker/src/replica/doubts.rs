@@ -1,4 +1,4 @@
-//! Replicas that lack records which they have had: the decision who leads, and the lines of the log.
+//! Replicas that lack records which they have had: who leads, and the lines of the log.
 
 use levada_cluster::directories::ReplicaKey;
 use levada_cluster::replication::recount::Verdict;

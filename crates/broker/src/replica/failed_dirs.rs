@@ -106,8 +106,8 @@ impl Replicas {
 
     /// Partitions whose logs cannot serve although their directories work: a log went offline, for
     /// example because its files were deleted; it lacks records, and another replica can lead; its
-    /// topic has remote storage; or, for [`LOST_AFTER_MS`], it could not be opened, or keeps another
-    /// replica in sync from leading because a leader epoch cannot be stored. Also those in
+    /// topic has remote storage; or, for [`LOST_AFTER_MS`], it could not be opened, or keeps
+    /// another replica in sync from leading because a leader epoch cannot be stored. Also those in
     /// directories that refuse records, if another replica is in sync.
     pub(crate) fn lost(&self, now_ms: i64) -> Vec<TopicPartition> {
         let mut lost = self.partitions.find(|partition| self.cannot_serve(partition, now_ms));

@@ -1,7 +1,7 @@
 //! Partitions of topics with remote storage. Their directories hold only the later part of a log:
 //! with the leader epochs and the log start that the part alone would have, Kafka's brokers would
-//! delete the remote part. The broker does not open these logs, keeps their checkpoints, and reports
-//! the replicas as lost.
+//! delete the remote part. The broker does not open these logs, keeps their checkpoints, and
+//! reports the replicas as lost.
 
 use std::collections::BTreeSet;
 

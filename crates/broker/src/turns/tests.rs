@@ -64,7 +64,7 @@ fn a_request_that_is_given_up_leaves_the_line_or_gives_its_place_back() {
     assert!(now(gone.as_mut()).is_none() && now(late.as_mut()).is_none());
     drop(gone);
     drop(held);
-    // It has its place without having been woken.
+    // The last waiter has its place without having been woken.
     drop(late);
     assert!(turns.try_take(user("c")).is_some());
 }

@@ -464,7 +464,10 @@ fn a_connection_that_has_had_its_time_ends_behind_its_response() {
         let address = listener.local_addr().unwrap();
         let places = Arc::new(Places::new(1));
         let life = Duration::from_millis(50);
-        tokio::task::spawn_local(accept((listener, places), router, Arc::new(Fake::default()), life));
+        tokio::task::spawn_local(accept(
+            (listener, places),
+            Site { router, source: Arc::new(Fake::default()), life },
+        ));
         let asked = tokio::task::spawn_blocking(move || {
             let mut stream = TcpStream::connect(address).unwrap();
             write!(stream, "GET /slow HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();

@@ -139,9 +139,12 @@ fn a_replaced_file_with_the_time_of_an_archive_or_an_older_time_is_sent() {
         let (new, old) = (home.path().join(".new"), changed(&home.path().join("a")));
         std::fs::write(&new, text).unwrap();
         let file = std::fs::File::options().write(true).open(&new).unwrap();
-        // Until the clock of the file system has moved on.
-        while changed(&new) <= old {
+        // The clock of the file system moves on meanwhile.
+        loop {
             file.set_modified(UNIX_EPOCH + Duration::from_secs(seconds)).unwrap();
+            if changed(&new) > old {
+                break;
+            }
         }
         std::fs::rename(new, home.path().join("a")).unwrap();
     };

@@ -457,8 +457,8 @@ fn cold_pages_are_counted_and_waited_for() {
         return;
     }
     let content = content(10_000);
-    // Reading without waiting starts read-ahead. If the disk is there before the kernel looks again,
-    // there was nothing to wait for and nothing to count; then another file shows it.
+    // Reading without waiting starts read-ahead. If the disk is there before the kernel looks
+    // again, there was nothing to wait for and nothing to count; then another file shows it.
     let waited = (0..100).any(|_| {
         let file = file_of(&content);
         let cold = chilled(&file);

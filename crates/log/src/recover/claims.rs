@@ -154,7 +154,7 @@ impl Recovery<'_> {
         Ok(())
     }
 
-    /// What a log that ends here lacks.
+    /// The records that a log lacks if it ends here.
     pub(super) fn shortfall(&mut self, end: i64) -> Option<Shortfall> {
         if let Some(offset) = self.listing.snapshots.last().copied().filter(|offset| *offset > end)
             && Producers::load(&*self.options.disk, &self.options.dir, offset, self.now_ms).is_ok()

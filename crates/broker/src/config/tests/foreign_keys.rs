@@ -32,8 +32,11 @@ fn security_classes_that_would_be_ignored_are_refused() {
         assert!(error.starts_with(&format!("{key}={value} (flag -o): ")), "{error}");
         assert!(error.contains("remove the key"), "{error}");
     }
-    for key in ["transaction.two.phase.commit.enable", "remote.log.storage.system.enable"] {
-        assert!(refused(&format!("{key}=true")).contains("remove the key or set it to false"));
+    for (key, next) in [
+        ("transaction.two.phase.commit.enable", "remove the key or set it to false"),
+        ("remote.log.storage.system.enable", "keep this node with Apache Kafka"),
+    ] {
+        assert!(refused(&format!("{key}=true")).contains(next));
         assert!(load(&[&format!("{key}=false")]).is_ok());
     }
     let secret = refused("delegation.token.secret.key=planted");

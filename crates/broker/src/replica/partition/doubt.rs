@@ -1,5 +1,5 @@
-//! A replica whose log lacks records that it has had, while another replica may have them. Until the
-//! replica is in sync again it does not lead, and its broker reports it as lost; if it is elected
+//! A replica whose log lacks records that it has had, while another replica may have them. Until
+//! it is in sync again it does not lead, and its broker reports it as lost; if it is elected
 //! nevertheless, it compares the ends of all replicas first.
 
 use levada_cluster::replication::Recount;

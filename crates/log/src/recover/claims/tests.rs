@@ -9,7 +9,7 @@ use crate::recover::tests::{damage, log, names, open, write};
 
 const LAST: &str = "00000000000000000016";
 
-/// What the checkpoints have after the stop of [`log`].
+/// Options with the checkpoints after the stop of [`log`].
 fn stopped(options: &mut OpenOptions) {
     (options.recovery_point, options.high_watermark) = (24, Some(24));
 }

@@ -191,8 +191,8 @@ pub(super) fn draw_detours(random: &mut StdRng) -> Vec<(i64, Accident)> {
     (0..count).map(draw).collect()
 }
 
-/// One of three replicas is damaged while its process is down, and all processes are killed at about
-/// the same time; the damage is from before, or from then.
+/// One of three replicas is damaged while its process is down, and all processes are killed at
+/// about the same time; the damage is from before, or from then.
 pub(super) fn draw_damage(random: &mut StdRng) -> Vec<(i64, Accident)> {
     let node = random.random_range(1..4);
     let mut all = Vec::new();

@@ -11,7 +11,7 @@ const HEADER_LEN: usize = 61;
 /// Bytes of a batch before the field that counts those after it.
 const LENGTH_AT: usize = 8;
 
-/// What befalls the segments.
+/// Damage to the segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Blow {
     /// One bit of the last segment is another.
