@@ -29,7 +29,7 @@ use std::net::{IpAddr, SocketAddr, TcpListener, ToSocketAddrs};
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use std::{io, thread};
 
 use axum::extract::{RawQuery, Request, State};
@@ -251,26 +251,25 @@ struct Site {
     life: Duration,
 }
 
-/// Accepts as many connections as there are places, and refuses others.
+/// Accepts connections, and refuses those that find no place.
 async fn accept((listener, places): (Rc<tokio::net::TcpListener>, Arc<Places>), site: Site) {
     loop {
         let Ok((stream, peer)) = listener.accept().await else {
             tokio::time::sleep(ACCEPT_PAUSE).await;
             continue;
         };
-        match places.admit(peer.ip(), Instant::now()) {
-            Some(place) => {
-                let served = converse((stream, peer), place, site.clone());
-                tokio::task::spawn_local(async move {
-                    // A panic has its line of the log, and ends this connection alone.
-                    let _ = caught("an HTTP connection", served).await;
-                });
+        let (places, site) = (places.clone(), site.clone());
+        let served = async move {
+            match places.enter(peer.ip()).await {
+                Some(place) => converse((stream, peer), place, site).await,
+                // A client that has left needs no answer.
+                None => drop(stream.try_write(NO_PLACE)),
             }
-            // A client that has left needs no answer.
-            None => drop(stream.try_write(NO_PLACE)),
-        }
-        // The head of a new request is read before further connections can take its place.
-        tokio::task::yield_now().await;
+        };
+        tokio::task::spawn_local(async move {
+            // A panic has its line of the log, and ends this connection alone.
+            let _ = caught("an HTTP connection", served).await;
+        });
     }
 }
 

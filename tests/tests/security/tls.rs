@@ -98,7 +98,8 @@ fn the_command_line_takes_javas_stores_and_says_what_is_wrong_with_them() {
         assert!(told.contains(words) && !told.contains("planted"), "{lines}{told}");
     };
     check(&location("truststore", &trusted, "planted-trust"), 0, "");
-    let inline = fs::read_to_string(&pem).expect("a certificate").replace('\n', " ");
+    let text = fs::read_to_string(&pem).expect("a certificate");
+    let inline = text.lines().collect::<Vec<_>>().join(" ");
     check(&format!("ssl.truststore.certificates={inline}\n"), 0, "");
     check(&location("truststore", &trusted, "planted-wrong"), 2, "is ssl.truststore.password right?");
     check(

@@ -1,17 +1,17 @@
 //! The places of HTTP connections. A connection that owes the broker a request, or the rest of one,
 //! gives way to a new connection when no place is free, so that silent clients keep no other out.
-//! Some places are reserved for clients of this machine, such as probes.
+//! While none gives way, new connections wait; half of those that wait may be of one address. Some places are reserved for clients of this machine, such as probes.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use hyper::body::{Body, Frame, SizeHint};
 use parking_lot::Mutex;
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 
 use crate::turns::{Requester, Turn, Turns};
 
@@ -21,11 +21,21 @@ mod tests;
 /// The part of all places that only clients of this machine have.
 const RESERVED_PART: usize = 8;
 
+/// Time that each client has before its connection gives way.
+const GRACE: Duration = Duration::from_millis(100);
+
+/// Longest time for which a new connection waits.
+const WAIT: Duration = Duration::from_secs(10);
+
 /// All places, and the connections that have one.
 pub(super) struct Places {
     common: Turns,
     /// For clients of this machine.
     reserved: Turns,
+    /// For connections that wait for a place.
+    waiting: Turns,
+    /// Wakes those that wait when a connection ends.
+    freed: Notify,
     /// Most places in common of one address.
     share: usize,
     open: Mutex<OpenConnections>,
@@ -68,20 +78,47 @@ impl Places {
         Self {
             common: Turns::halved(common),
             reserved: Turns::of(reserved),
+            waiting: Turns::halved(places),
+            freed: Notify::new(),
             share: common.div_ceil(2),
             open: Mutex::default(),
         }
     }
 
+    /// Waits for the place of a connection from this address. None if that takes too long. If many
+    /// wait already, no client has time before its connection gives way.
+    pub(super) async fn enter(self: &Arc<Self>, address: IpAddr) -> Option<Place> {
+        if let Some(place) = self.admit(address, Instant::now(), GRACE) {
+            return Some(place);
+        }
+        let Some(_waits) = self.waiting.try_take(Requester::at(address)) else {
+            return self.admit(address, Instant::now(), Duration::ZERO);
+        };
+        let last = Instant::now() + WAIT;
+        loop {
+            let freed = self.freed.notified();
+            let now = Instant::now();
+            if let Some(place) = self.admit(address, now, GRACE) {
+                return Some(place);
+            }
+            if now >= last {
+                return None;
+            }
+            // A client may have been silent for long enough meanwhile.
+            let _ = tokio::time::timeout(GRACE, freed).await;
+        }
+    }
+
     /// The place of a connection from this address. If none is free, the connection that has
     /// waited longest for its client is closed: one of the address itself if the address has its
-    /// share, else one of the address with most places. None if all are being answered.
-    pub(super) fn admit(self: &Arc<Self>, address: IpAddr, now: Instant) -> Option<Place> {
+    /// share, else one of the address with most places. None if all are being answered, or have
+    /// waited for less than `grace`.
+    fn admit(self: &Arc<Self>, address: IpAddr, now: Instant, grace: Duration) -> Option<Place> {
         let requester = Requester::at(address);
         let is_own = address.to_canonical().is_loopback();
         let mut open = self.open.lock();
         let (turn, is_reserved) = self.take(&requester, is_own).or_else(|| {
-            let idlest = open.idlest(&requester, is_own, self.share)?;
+            let idlest = open.idlest(&requester, is_own, (self.share, now.checked_sub(grace)?))?;
             let idlest = open.by_id.remove(&idlest)?;
             // The connection may have ended.
             let _ = idlest.close.send(());
@@ -106,8 +143,8 @@ impl Places {
 }
 
 impl OpenConnections {
-    /// The connection that gives way to a new one.
-    fn idlest(&self, requester: &Requester, is_own: bool, share: usize) -> Option<u64> {
+    /// The connection that gives way to a new one: silent since `before`, or longer.
+    fn idlest(&self, requester: &Requester, is_own: bool, (share, before): (usize, Instant)) -> Option<u64> {
         let mut counts: HashMap<&Requester, usize> = HashMap::new();
         for one in self.by_id.values().filter(|one| !one.is_reserved) {
             *counts.entry(&one.requester).or_default() += 1;
@@ -119,7 +156,7 @@ impl OpenConnections {
         };
         let idle = self.by_id.iter().filter(|(_, one)| fits(one)).filter_map(|(id, one)| {
             let since = (*one.progress.awaited_since.lock())?;
-            Some((std::cmp::Reverse(count(&one.requester)), since, *id))
+            (since <= before).then(|| (std::cmp::Reverse(count(&one.requester)), since, *id))
         });
         idle.min().map(|(.., id)| id)
     }
@@ -136,6 +173,7 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         self.places.open.lock().by_id.remove(&self.id);
+        self.places.freed.notify_waiters();
     }
 }
 

@@ -16,7 +16,7 @@ fn address(text: &str) -> IpAddr {
 /// As many connections from an address as it gets without closing another.
 fn fill(places: &Arc<Places>, from: &str, now: Instant) -> Vec<Place> {
     let free = || places.take(&Requester::at(address(from)), address(from).is_loopback()).is_some();
-    std::iter::from_fn(|| free().then(|| places.admit(address(from), now))?).collect()
+    std::iter::from_fn(|| free().then(|| places.admit(address(from), now, GRACE))?).collect()
 }
 
 fn is_lost(place: &mut Place) -> bool {
@@ -31,8 +31,8 @@ fn an_address_has_half_and_a_probe_always_finds_a_place() {
     let others = fill(&places, "10.0.0.2", now);
     assert_eq!(others.len(), 7);
     far.iter().chain(&others).for_each(|place| place.progress.received());
-    assert!(places.admit(address("10.0.0.3"), now).is_none(), "all are being answered");
-    let _probes = [places.admit(address("127.0.0.1"), now), places.admit(address("::1"), now)]
+    assert!(places.admit(address("10.0.0.3"), now, GRACE).is_none(), "all are being answered");
+    let _probes = [places.admit(address("127.0.0.1"), now, GRACE), places.admit(address("::1"), now, GRACE)]
         .map(|probe| probe.expect("a reserved place"));
     assert!(far.iter_mut().all(|place| !is_lost(place)));
 }
@@ -42,19 +42,19 @@ fn the_connection_that_is_silent_for_longest_gives_way() {
     let (places, now) = (places(), Instant::now());
     let later = |ms| now + Duration::from_millis(ms);
     let mut silent: Vec<Place> =
-        (0..7).map(|at| places.admit(address("10.0.0.1"), later(at)).expect("a place")).collect();
+        (0..7).map(|at| places.admit(address("10.0.0.1"), later(at), GRACE).expect("a place")).collect();
     let mut others = fill(&places, "10.0.0.2", now);
     others.pop();
-    let mut last = places.admit(address("10.0.0.3"), now).expect("a place");
+    let mut last = places.admit(address("10.0.0.3"), now, GRACE).expect("a place");
     silent[0].progress.received();
     // The address with most places gives one, although others have waited for longer.
-    let _new = places.admit(address("10.0.0.4"), later(9)).expect("a place");
+    let _new = places.admit(address("10.0.0.4"), later(109), GRACE).expect("a place");
     assert!(is_lost(&mut silent[1]) && !is_lost(&mut silent[0]) && !is_lost(&mut last));
     silent.remove(1);
     // Then an address with fewer takes the oldest one of all, and an address with its share takes
     // one of its own.
-    let _first = places.admit(address("10.0.0.1"), later(9)).expect("a place");
-    let _second = places.admit(address("10.0.0.1"), later(9)).expect("a place");
+    let _first = places.admit(address("10.0.0.1"), later(109), GRACE).expect("a place");
+    let _second = places.admit(address("10.0.0.1"), later(109), GRACE).expect("a place");
     assert_eq!(others.iter_mut().filter_map(|place| is_lost(place).then_some(())).count(), 1);
     assert_eq!(silent.iter_mut().filter_map(|place| is_lost(place).then_some(())).count(), 1);
 }
@@ -65,7 +65,8 @@ fn silent_clients_of_the_same_machine_keep_no_probe_out() {
     let mut silent = fill(&places, "127.0.0.2", now);
     silent.extend(fill(&places, "127.0.0.3", now));
     assert_eq!(silent.len(), 16);
-    let _probe = places.admit(address("127.0.0.1"), now).expect("a place");
+    assert!(places.admit(address("127.0.0.1"), now, GRACE).is_none(), "all may be about to send");
+    let _probe = places.admit(address("127.0.0.1"), now + GRACE, GRACE).expect("a place");
     assert_eq!(silent.iter_mut().filter_map(|place| is_lost(place).then_some(())).count(), 1);
 }
 
