@@ -1,6 +1,7 @@
 //! The places of HTTP connections. A connection that owes the broker a request, or the rest of one,
 //! gives way to a new connection when no place is free, so that silent clients keep no other out.
-//! While none gives way, new connections wait; half of those that wait may be of one address. Some places are reserved for clients of this machine, such as probes.
+//! While none gives way, new connections wait; half of those that wait may be of one address. Some
+//! places are reserved for clients of this machine, such as probes.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
