@@ -75,7 +75,7 @@ impl Sickness {
     fn end(self, disk: &Path, pid: u32) {
         match self {
             Self::Full => fs::remove_file(disk.join("ballast")).expect("the ballast"),
-            Self::NoDescriptors => limit_descriptors(pid, "65536"),
+            Self::NoDescriptors => limit_descriptors(pid, &most_descriptors(pid)),
             Self::Frozen => run("fsfreeze", &["-u", &text(disk)]).expect("a file system that thaws"),
         }
     }
@@ -84,6 +84,13 @@ impl Sickness {
 /// Sets the soft limit of a process.
 fn limit_descriptors(pid: u32, limit: &str) {
     run("prlimit", &["--pid", &pid.to_string(), &format!("--nofile={limit}:")]).expect("a process to limit");
+}
+
+/// The hard limit of a process.
+fn most_descriptors(pid: u32) -> String {
+    let limits = fs::read_to_string(format!("/proc/{pid}/limits")).expect("a process");
+    let line = limits.lines().find(|line| line.starts_with("Max open files")).expect("a limit");
+    line.split_whitespace().nth(4).expect("a hard limit").to_owned()
 }
 
 /// Longest pause between two reports of the load, for this long.
