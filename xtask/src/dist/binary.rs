@@ -10,7 +10,7 @@ use crate::suite::cargo;
 /// Ceilings of the stripped binary by profile, in bytes: the sizes of 2026-11-24, rounded up. The
 /// binary of `dist` is static. That of `release` is not, and the tests of each change build it
 /// (docs/decisions/2026-11-24-binary-size.md).
-const CEILINGS: [(&str, usize); 2] = [("dist", 29_000_000), ("release", 41_500_000)];
+const CEILINGS: [(&str, usize); 2] = [("dist", 29_000_000), ("release", 42_500_000)];
 
 /// Builds the binary in a target directory and returns its path.
 pub(crate) fn build(root: &Path, release: &Release, profile: &str, target: &Path) -> Result<PathBuf, String> {

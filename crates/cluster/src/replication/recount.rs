@@ -61,7 +61,8 @@ impl Recount {
         standings: Standings<'_>,
     ) -> Verdict {
         let mut missing = Vec::new();
-        let mut most: Option<((i32, i64), (i32, i64), bool)> = None;
+        let mut most: Option<(&ReplicaEnd, bool)> = None;
+        let end = |of: &LogEnd| (of.epoch, of.offset);
         for replica in registered.replicas.iter().copied().filter(|replica| *replica != node_id) {
             let Some(standing) = standings(replica) else { continue };
             let is_current = |found: &&ReplicaEnd| {
@@ -72,28 +73,26 @@ impl Recount {
                 missing.push(replica);
                 continue;
             };
-            let end = (found.end.epoch, found.end.offset);
-            if most.is_none_or(|(largest, ..)| end > largest) {
-                let can_join = !standing.is_fenced && !standing.is_stopping;
-                most = Some((end, (replica, found.broker_epoch), can_join));
+            if most.is_none_or(|(largest, _)| end(&found.end) > end(&largest.end)) {
+                most = Some((found, !standing.is_fenced && !standing.is_stopping));
             }
         }
         if !missing.is_empty() {
             return Verdict::Wait(missing);
         }
         match most {
-            Some((end, (replica, broker_epoch), can_join)) if end > (own.epoch, own.offset) => {
+            Some((found, can_join)) if end(&found.end) > end(&own) => {
                 if !can_join {
-                    return Verdict::Wait(vec![replica]);
+                    return Verdict::Wait(vec![found.replica]);
                 }
                 let change = IsrChange {
                     // A leader's machine begins with the next one.
                     number: u64::from(registered.leader_epoch.unsigned_abs()) << 32,
                     leader_epoch: registered.leader_epoch,
                     partition_epoch: registered.partition_epoch,
-                    isr: vec![(node_id, NO_BROKER_EPOCH), (replica, broker_epoch)],
+                    isr: vec![(node_id, NO_BROKER_EPOCH), (found.replica, found.broker_epoch)],
                 };
-                Verdict::Yield(replica, change)
+                Verdict::Yield(found.replica, change)
             }
             _ => Verdict::Lead,
         }

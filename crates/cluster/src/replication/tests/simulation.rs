@@ -44,10 +44,13 @@ const BUDGET: u64 = 800;
 
 type Accidents = Vec<(i64, Accident)>;
 
+/// Begins a history with a seed and its accidents, and with a mistake if one is given.
+type Begin = fn(u64, &[(i64, Accident)], Option<Mutation>) -> Sim;
+
 /// A kind of histories.
 #[derive(Clone, Copy)]
 struct Kind {
-    begin: fn(u64, &[(i64, Accident)], Option<Mutation>) -> Sim,
+    begin: Begin,
     accidents: fn(u64) -> Accidents,
 }
 
