@@ -2,7 +2,7 @@
 //! runs on a shard.
 //!
 //! Connections are few, with a limit per request and a total limit; silent ones give way to new
-//! ones ([`places`]). Without a token the server answers only requests whose Host names this
+//! ones (`places`). Without a token the server answers only requests whose Host names this
 //! machine, which stops DNS rebinding.
 //!
 //! Hot paths count in [`Stats`], plain atomics; a scrape reads them through a [`Source`].
