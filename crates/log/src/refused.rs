@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
@@ -19,6 +20,10 @@ type ProducerEpoch = (i64, i16);
 
 /// Most producers. At this number all are forgotten.
 const PRODUCERS_MAX: usize = 1000;
+
+/// Time after which a refused batch is forgotten: five times as long as clients try, by default, to
+/// deliver a batch. Another leader may have taken it without this log.
+const KEPT: Duration = Duration::from_secs(600);
 
 /// The reason for which a batch was refused that its producer sends again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +42,14 @@ struct Lowest {
     epoch: i16,
     sequence: i32,
     reason: Passing,
+    /// Time of the last refusal.
+    at: Instant,
+}
+
+impl Lowest {
+    fn is_over(&self, now: Instant) -> bool {
+        now.saturating_duration_since(self.at) >= KEPT
+    }
 }
 
 /// The lowest refused batch of each producer.
@@ -51,21 +64,27 @@ impl Refused {
     pub(crate) fn note(&self, records: &[u8], reason: Passing) {
         let Ok(batch) = BatchView::parse(records) else { return };
         if batch.producer_id() >= 0 && !batch.is_control() {
-            self.add((batch.producer_id(), batch.producer_epoch()), batch.base_sequence(), reason);
+            let producer = (batch.producer_id(), batch.producer_epoch());
+            self.add(producer, batch.base_sequence(), (reason, Instant::now()));
         }
     }
 
-    fn add(&self, (producer_id, epoch): ProducerEpoch, sequence: i32, reason: Passing) {
+    fn add(&self, (producer_id, epoch): ProducerEpoch, sequence: i32, (reason, at): (Passing, Instant)) {
         let mut all = self.lowest.lock();
         if all.len() >= PRODUCERS_MAX && !all.contains_key(&producer_id) {
             all.clear();
         }
-        let now = Lowest { epoch, sequence, reason };
+        let now = Lowest { epoch, sequence, reason, at };
         let lowest = all.entry(producer_id).or_insert(now);
-        if lowest.epoch != epoch || is_after(lowest.sequence, sequence) {
+        if lowest.epoch != epoch || !is_after(sequence, lowest.sequence) || lowest.is_over(at) {
             *lowest = now;
         }
         self.count.store(all.len(), Ordering::Relaxed);
+    }
+
+    /// True if no batch was refused that its producer has yet to send again. One load.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.count.load(Ordering::Relaxed) == 0
     }
 
     /// The refused batch that has to come before this one.
@@ -73,16 +92,17 @@ impl Refused {
         &self,
         (producer_id, epoch): ProducerEpoch,
         sequence: i32,
+        now: Instant,
     ) -> Option<(i32, Passing)> {
         let all = self.lowest.lock();
-        let lowest = all.get(&producer_id).filter(|lowest| lowest.epoch == epoch)?;
+        let lowest = all.get(&producer_id).filter(|lowest| lowest.epoch == epoch && !lowest.is_over(now))?;
         is_after(sequence, lowest.sequence).then_some((lowest.sequence, lowest.reason))
     }
 
     /// Forgets a producer: the log has accepted a batch of it, or its transaction ends. One load if
     /// nothing was refused.
     pub(crate) fn forget(&self, producer_id: i64) {
-        if self.count.load(Ordering::Relaxed) > 0 {
+        if !self.is_empty() {
             let mut all = self.lowest.lock();
             all.remove(&producer_id);
             self.count.store(all.len(), Ordering::Relaxed);

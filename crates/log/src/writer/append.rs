@@ -3,6 +3,7 @@
 //! producers' state.
 
 use std::io::{self, IoSlice};
+use std::time::Instant;
 
 use bytes::BytesMut;
 
@@ -235,6 +236,9 @@ impl Writer {
     /// was refused for a reason that passes, and the producer gets that reason again.
     fn check_sequence(&self, batch: &BatchView<'_>, append: &Append) -> Result<SequenceCheck, AppendError> {
         let checked = self.producers.check(batch, append.source, append.transaction_version);
+        if self.partition.refused.is_empty() {
+            return checked;
+        }
         let may_overtake = match &checked {
             // A log without a batch of the producer accepts any sequence number.
             Ok(SequenceCheck::New) => append.source == Source::Client && !self.producers.knows(batch),
@@ -243,7 +247,11 @@ impl Writer {
         };
         if may_overtake {
             let (producer_id, sequence) = (batch.producer_id(), batch.base_sequence());
-            let earlier = self.partition.refused.before((producer_id, batch.producer_epoch()), sequence);
+            let earlier = self.partition.refused.before(
+                (producer_id, batch.producer_epoch()),
+                sequence,
+                Instant::now(),
+            );
             if let Some((refused, reason)) = earlier {
                 return Err(AppendError::Overtakes { producer_id, sequence, refused, reason });
             }
