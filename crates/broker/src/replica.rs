@@ -96,8 +96,9 @@ pub(crate) struct Replicas {
     storing_checkpoint: Mutex<Option<u64>>,
     /// A checkpoint misleads the next start until it is written again. Locked while it is.
     is_misleading: Mutex<bool>,
-    /// Logs without other replicas that lack records which they have had.
-    losses: Mutex<BTreeMap<TopicPartition, Shortfall>>,
+    /// Served logs without other replicas that lack records which they have had, by topic id and
+    /// index.
+    losses: Mutex<BTreeMap<(Uuid, i32), Shortfall>>,
     /// Rounds of housekeeping so far.
     rounds: AtomicUsize,
     failed_upkeep: FailedUpkeep,
@@ -293,6 +294,7 @@ impl Replicas {
         let mut was_compacted = false;
         for partition in partitions {
             drop(partition.lane().take_writer());
+            self.losses.lock().remove(&(partition.topic_id(), partition.index()));
             let key = (partition.topic().to_owned(), partition.index());
             was_compacted |= self.cleaner.forget(&key);
             marked.extend(partition.log().leave(|| self.dirs.mark_deleted(&key)));

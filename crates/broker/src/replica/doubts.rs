@@ -7,7 +7,7 @@ use levada_log::{Evidence, OpenReport, Shortfall};
 use crate::clock::now_ms;
 use crate::replica::last_shutdown::PartitionAtShutdown;
 use crate::replica::partition::Doubt;
-use crate::replica::{PartitionIdentity, Replicas, TopicPartition};
+use crate::replica::{PartitionIdentity, Replicas};
 
 impl Replicas {
     /// Tells the operator what an opened log has lost. `claims` are the offsets of its checkpoints,
@@ -19,8 +19,7 @@ impl Replicas {
         report: &OpenReport,
         (claims, is_missing): (PartitionAtShutdown, bool),
     ) -> Option<Doubt> {
-        let (topic, index) = (&identity.topic, identity.index);
-        let partition = format!("{topic}-{index}");
+        let partition = format!("{}-{}", identity.topic, identity.index);
         let claimed = claims.recovery_point.max(claims.high_watermark).max(claims.log_start);
         let without_directory = Shortfall { end: 0, claimed, evidence: Evidence::RecoveryPoint };
         let shortfall = if is_missing { Some(without_directory) } else { report.shortfall };
@@ -31,7 +30,8 @@ impl Replicas {
             return None;
         };
         let cut = report.cut.as_ref();
-        let is_other = |replica: &i32| *replica != self.node_id && self.replication.is_registered(*replica);
+        let is_other =
+            |replica: &i32| *replica != self.node_id && self.replication.broker_standing(*replica).is_some();
         if identity.leadership.replicas().iter().any(is_other) {
             tracing::error!(
                 %partition,
@@ -51,7 +51,7 @@ impl Replicas {
              stopped. Check the disk; to get the records back, stop the broker and restore the files of the partition \
              from a backup"
         );
-        self.losses.lock().insert((topic.to_string(), index), shortfall);
+        self.losses.lock().insert((identity.topic_id, identity.index), shortfall);
         None
     }
 
@@ -63,10 +63,10 @@ impl Replicas {
             Some(format!("the log of {} lacks records: {shortfall}", partition.name()))
         });
         let losses = self.losses.lock().clone();
-        let is_served = |(topic, index): &TopicPartition| self.partitions.by_name(topic, *index).is_some();
-        let lost = losses.into_iter().filter(|(key, _)| is_served(key));
-        let lost = lost
-            .map(|((topic, index), shortfall)| format!("records of {topic}-{index} are lost: {shortfall}"));
+        let lost = losses.into_iter().filter_map(|((topic_id, index), shortfall)| {
+            let partition = self.partitions.by_id(topic_id, index)?;
+            Some(format!("records of {} are lost: {shortfall}", partition.name()))
+        });
         let unopened = self.unopened.lock().clone();
         let tiered = unopened.tiered().map(|(topic, index)| {
             format!("{topic}-{index} is not served: its topic has remote storage, which this version does not read")
@@ -81,8 +81,8 @@ impl Replicas {
         in_doubt.retain(|partition| partition.is_in_doubt());
         let mut leads = false;
         for partition in &in_doubt {
-            let key = ReplicaKey::new(partition.topic_id(), partition.index());
-            let standings = |broker| self.replication.standing(key, broker);
+            // A replica that is reported as lost may be in doubt as well, and have more records.
+            let standings = |broker| self.replication.broker_standing(broker);
             let Some(verdict) = partition.recount(self.node_id, &standings) else { continue };
             let (name, shortfall) = (partition.name(), partition.shortfall());
             let lacks = shortfall.map(|shortfall| shortfall.to_string()).unwrap_or_default();
@@ -102,6 +102,7 @@ impl Replicas {
                         leader = replica,
                         "the log of the elected leader lacks records that another replica has: that replica is to lead"
                     );
+                    let key = ReplicaKey::new(partition.topic_id(), partition.index());
                     self.replication.submit(key, change);
                 }
                 Verdict::Lead => {

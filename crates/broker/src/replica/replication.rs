@@ -104,26 +104,28 @@ impl Replication {
         self.config.load().cluster.as_ref().map_or(30_000, |cluster| cluster.replication.lag_max_ms)
     }
 
-    /// True if the broker is registered in the published metadata.
-    pub(crate) fn is_registered(&self, broker: i32) -> bool {
-        self.metadata.image().brokers().broker(broker).is_some()
+    /// State of a broker in the published metadata; none if it is not registered.
+    pub(crate) fn broker_standing(&self, broker: i32) -> Option<BrokerStanding> {
+        let image = self.metadata.image();
+        let registered = image.brokers().broker(broker)?;
+        Some(BrokerStanding {
+            epoch: registered.broker_epoch,
+            is_fenced: registered.fenced,
+            is_stopping: registered.in_controlled_shutdown,
+        })
     }
 
     /// State of a replica's broker in the published metadata. A replica whose log cannot serve, or
     /// accepts no records, counts as fenced.
     pub(crate) fn standing(&self, partition: ReplicaKey, broker: i32) -> Option<BrokerStanding> {
+        let standing = self.broker_standing(broker)?;
         let image = self.metadata.image();
-        let registered = image.brokers().broker(broker)?;
         let topic = image.topic_by_id(partition.topic_id());
         let is_lost = topic.and_then(|topic| topic.partition(partition.partition())).is_some_and(|one| {
             let at = one.replicas.iter().position(|replica| *replica == broker);
             at.and_then(|at| one.directories.get(at)) == Some(&LOST_DIRECTORY)
         });
-        Some(BrokerStanding {
-            epoch: registered.broker_epoch,
-            is_fenced: registered.fenced || is_lost,
-            is_stopping: registered.in_controlled_shutdown,
-        })
+        Some(BrokerStanding { is_fenced: standing.is_fenced || is_lost, ..standing })
     }
 
     /// Takes a change for the controller.

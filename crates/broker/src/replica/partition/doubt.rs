@@ -82,15 +82,20 @@ impl Partition {
             return leadership.in_sync() > 1;
         }
         let is_registered = |replica: &i32| {
-            self.replication.as_ref().is_some_and(|replication| replication.is_registered(*replica))
+            self.replication
+                .as_ref()
+                .is_some_and(|replication| replication.broker_standing(*replica).is_some())
         };
         leadership.leader() >= 0 || leadership.eligible_others().iter().any(is_registered)
     }
 
-    /// Takes the position of a follower whose fetch is refused.
+    /// Takes the position of a follower whose fetch is refused. Anyone may claim to be a replica:
+    /// others than those of the partition are not heard.
     pub(crate) fn hear(&self, found: ReplicaEnd) {
         if let Some(doubt) = &mut *self.doubt.lock() {
-            doubt.recount.heard(found);
+            if self.leadership.load().replicas().contains(&found.replica) {
+                doubt.recount.heard(found);
+            }
         }
     }
 

@@ -118,6 +118,23 @@ fn an_elected_replica_that_lacks_records_makes_the_one_eligible_that_has_them() 
     assert!(!replicas.settle_doubts());
 }
 
+/// Several damaged replicas report themselves as lost. The one that is elected must not wait for the
+/// reports to end: the others wait for a leader.
+#[test]
+fn an_elected_replica_yields_to_one_that_is_reported_as_lost_and_has_more_records() {
+    let mut rig = elected();
+    let replicas = rig.broker.replicas().clone();
+    let own = replicas.dirs().first().id();
+    let image = rig.broker.metadata().image();
+    let assigned = image.topic("t").unwrap().partition(0).unwrap().replicas.clone();
+    let of = |replica: i32| if replica == OTHER { LOST_DIRECTORY } else { own };
+    let directories = Some(assigned.into_iter().map(of).collect());
+    rig.publish(&[PartitionChangeRecord { directories, ..change(TOPIC) }.into()]);
+    assert_eq!(follow(&rig, 9), NOT_LEADER);
+    assert!(!replicas.settle_doubts());
+    assert_eq!(rig.change_due(), Some(vec![(rig.node, 3), (OTHER, OTHER_EPOCH)]));
+}
+
 #[test]
 fn an_elected_replica_leads_if_no_other_has_more_records() {
     let rig = elected();
