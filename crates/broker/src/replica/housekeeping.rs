@@ -30,21 +30,28 @@ const LOOKS: usize = 24;
 /// completes those of many files together.
 const CLOSERS: usize = 16;
 
+/// The part of upkeep that failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Part {
+    Flush,
+    Round,
+}
+
 /// Logs whose upkeep has failed and has not succeeded since. An error that returns in every round
 /// has one line of the broker's log.
 #[derive(Debug, Default)]
-pub(super) struct FailedUpkeep(Mutex<HashSet<(Uuid, i32)>>);
+pub(super) struct FailedUpkeep(Mutex<HashSet<(Uuid, i32, Part)>>);
 
 impl FailedUpkeep {
     /// True if this is the first failure since the last success.
-    fn is_new(&self, partition: &Partition) -> bool {
-        self.0.lock().insert((partition.topic_id(), partition.index()))
+    fn is_new(&self, partition: &Partition, part: Part) -> bool {
+        self.0.lock().insert((partition.topic_id(), partition.index(), part))
     }
 
-    fn succeeded(&self, partition: &Partition) {
+    fn succeeded(&self, partition: &Partition, part: Part) {
         let mut failed = self.0.lock();
         if !failed.is_empty() {
-            failed.remove(&(partition.topic_id(), partition.index()));
+            failed.remove(&(partition.topic_id(), partition.index(), part));
         }
     }
 
@@ -54,7 +61,7 @@ impl FailedUpkeep {
         if !failed.is_empty() {
             let present = partitions.iter().map(|partition| (partition.topic_id(), partition.index()));
             let present: HashSet<(Uuid, i32)> = present.collect();
-            failed.retain(|one| present.contains(one));
+            failed.retain(|(topic_id, index, _)| present.contains(&(*topic_id, *index)));
         }
     }
 }
@@ -102,11 +109,12 @@ impl Replicas {
             return;
         }
         match self.upkeep.flush(partition.log(), levada_log::Partition::flush) {
-            Err(error) if self.failed_upkeep.is_new(partition) => {
+            Err(error) if self.failed_upkeep.is_new(partition, Part::Flush) => {
                 let offline = partition.log().is_offline();
                 tracing::error!(partition = partition.name(), offline, %error, "not flushed; the broker repeats the flush");
             }
-            _ => {}
+            Err(_) => {}
+            Ok(_) => self.failed_upkeep.succeeded(partition, Part::Flush),
         }
     }
 
@@ -120,11 +128,11 @@ impl Replicas {
         match kept {
             // The log's files were deleted during the check.
             Err(_) if partition.is_deleted() => {}
-            Err(error) if self.failed_upkeep.is_new(partition) => {
+            Err(error) if self.failed_upkeep.is_new(partition, Part::Round) => {
                 tracing::error!(partition = partition.name(), %error, "housekeeping failed; the broker repeats it every few seconds");
             }
             Err(_) => {}
-            Ok(_) => self.failed_upkeep.succeeded(partition),
+            Ok(_) => self.failed_upkeep.succeeded(partition, Part::Round),
         }
     }
 
