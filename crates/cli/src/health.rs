@@ -54,7 +54,7 @@ pub(crate) struct Health {
     /// Check /healthz of one broker at its levada.http.listen instead
     #[arg(long, value_name = "HOST:PORT", conflicts_with_all = ["brokers", "command_config"])]
     http: Option<String>,
-    /// Check /livez instead of /healthz: its threads respond, whatever the state of its disks
+    /// Check /livez instead of /healthz: its threads respond, even if a directory has failed
     #[arg(long, requires = "http")]
     live: bool,
     /// File with the levada.http.token of that broker [env: LEVADA_HTTP_TOKEN, the token itself]

@@ -398,7 +398,7 @@ fn listener_key(variable: &str) -> Option<String> {
     let rest = rest.replace("___", "-").replace("__", " ").replace('_', ".").replace(' ', "_");
     let key = format!("listener.name.{rest}");
     let bare = foreign::bare_foreign(&key);
-    // Of the keys behind a mechanism, only those of SASL.
+    // After the name of a mechanism, only the keys of SASL.
     let is_own = prefix::bare(&key) == Some(bare) || bare.starts_with("sasl.");
     let is_known = prefix::row(&key).is_some() || (is_own && kafka_key(bare).is_some());
     is_known.then_some(key)

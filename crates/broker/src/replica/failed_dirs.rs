@@ -71,7 +71,7 @@ impl Replicas {
     }
 
     /// Has directories refuse records in which an append has not returned for this time. Requests
-    /// that wait behind such an append are answered. Does not wait.
+    /// that wait for such an append are answered. Does not wait.
     pub(crate) fn refuse_blocked(&self, after: Duration) {
         let is_blocked = |partition: &Partition| {
             partition.lane().append_running_for().is_some_and(|running| running >= after)

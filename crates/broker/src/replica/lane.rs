@@ -37,7 +37,7 @@ pub(crate) struct AppendLane {
     origin: std::time::Instant,
     /// Time since the origin at which the running append has begun, 0 if none runs.
     append_begun_ns: AtomicU64,
-    /// Wakes those who wait behind an append that does not return.
+    /// Wakes those who wait for an append that does not return.
     given_up: Notify,
 }
 

@@ -126,7 +126,7 @@ impl Recovery<'_> {
         Ok(())
     }
 
-    /// Takes the claims of what a truncation is about to remove: intact batches behind the damage,
+    /// Takes the claims of what a truncation is about to remove: intact batches after the damage,
     /// and the segments from `at` on.
     pub(super) fn claim_by_rest(&mut self, at: usize, walked: &Walked) -> Result<(), LogError> {
         self.claim_segments(at);

@@ -24,7 +24,7 @@ impl Partition {
 
     /// Collects the entries for sealed segments whose index has misled a reader since the last
     /// time. Blocks; reads those segments whole. A segment with damage in it keeps its index, which
-    /// may lead behind the damage.
+    /// may lead beyond the damage.
     ///
     /// # Errors
     /// A failing disk.

@@ -69,7 +69,7 @@ fn form(visitor: &Visitor, partitions: usize) -> Markup {
                 input type="number" name="partition" min="0" max=(partitions.saturating_sub(1)) value="0" required;
             }))
             (field("Key", html! { textarea name="key" rows="2" {} }))
-            (field("The key is (text that is empty: absent)", choice("key-form", forms, "text")))
+            (field("The key is (empty text: no key)", choice("key-form", forms, "text")))
             (field("Value", html! { textarea name="value" rows="8" {} }))
             (field("The value is (absent: a tombstone)", choice("value-form", forms, "text")))
             (field("Headers, one a line as name: value", html! { textarea name="headers" rows="3" {} }))

@@ -49,7 +49,7 @@ fn batches_after_a_flipped_bit_show_that_it_is_no_torn_end() {
     let whole = fs::read(&path).unwrap();
     damage(&path, batch + 70);
     assert_eq!(found(dir.path(), |_| {}), (18, short(18, 24, Evidence::Batches)));
-    // Of a torn end nothing is behind it.
+    // After a torn end there is nothing.
     fs::write(&path, &whole[..whole.len() - 10]).unwrap();
     assert_eq!(found(dir.path(), |_| {}), (22, None));
 }
