@@ -92,10 +92,10 @@ impl Partition {
     /// Takes the position of a follower whose fetch is refused. Anyone may claim to be a replica:
     /// others than those of the partition are not heard.
     pub(crate) fn hear(&self, found: ReplicaEnd) {
-        if let Some(doubt) = &mut *self.doubt.lock() {
-            if self.leadership.load().replicas().contains(&found.replica) {
-                doubt.recount.heard(found);
-            }
+        if let Some(doubt) = &mut *self.doubt.lock()
+            && self.leadership.load().replicas().contains(&found.replica)
+        {
+            doubt.recount.heard(found);
         }
     }
 

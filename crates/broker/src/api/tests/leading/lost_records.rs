@@ -118,8 +118,8 @@ fn an_elected_replica_that_lacks_records_makes_the_one_eligible_that_has_them() 
     assert!(!replicas.settle_doubts());
 }
 
-/// Several damaged replicas report themselves as lost. The one that is elected must not wait for the
-/// reports to end: the others wait for a leader.
+/// Several damaged replicas report themselves as lost. The one that is elected must not wait for
+/// the reports to end: the others wait for a leader.
 #[test]
 fn an_elected_replica_yields_to_one_that_is_reported_as_lost_and_has_more_records() {
     let mut rig = elected();
