@@ -1,4 +1,4 @@
-//! `cargo xtask dist`: makes the published files by one command: a static binary, packages for
+//! `cargo xtask dist`: makes the published files by one command: static binaries, packages for
 //! Debian and for systems with RPM, a container image, an archive, an SBOM, and checksums. The same
 //! sources become the same bytes.
 
@@ -123,6 +123,11 @@ impl Release {
         format!("levada-{}-{}", self.version, self.architecture)
     }
 
+    /// Name of the laboratory's program alone.
+    fn laboratory(&self) -> String {
+        format!("levada-lab-{}-{}", self.version, self.architecture)
+    }
+
     /// The time in the form of RFC 3339.
     fn date(&self) -> Result<String, String> {
         let format = format!("--date=@{}", self.epoch);
@@ -177,10 +182,13 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<(), String> {
     if options.is_tried { check::everything(root, &release, &options, &out) } else { Ok(()) }
 }
 
-/// A copy of the binary without symbols, as the packages have it.
+/// Copies of the binary and of the laboratory beside it without symbols, as the packages have them;
+/// the path of the binary.
 fn stripped(binary: &Path, dir: &Path) -> Result<PathBuf, String> {
     let copy = dir.join("levada");
-    contents::output(std::process::Command::new("strip").arg("-o").arg(&copy).arg(binary))?;
+    for (from, to) in [(binary, &copy), (&contents::laboratory(binary), &contents::laboratory(&copy))] {
+        contents::output(std::process::Command::new("strip").arg("-o").arg(to).arg(from))?;
+    }
     Ok(copy)
 }
 
@@ -195,6 +203,7 @@ fn artifacts(root: &Path, release: &Release, binary: &Path) -> Result<Vec<(Strin
         (release.image(), oci::image(root, release, binary)?),
         (format!("{}.tar.gz", release.binary()), archive),
         (release.binary(), contents::read(binary)?),
+        (release.laboratory(), contents::read(&contents::laboratory(binary))?),
         (format!("levada-{version}.spdx.json"), sbom::document(root, release)?),
     ])
 }
@@ -211,7 +220,8 @@ fn write(out: &Path, release: &Release, artifacts: &[(String, Vec<u8>)]) -> Resu
         let path = out.join(name);
         fs::write(&path, bytes).map_err(|error| failed(&path, error))?;
         let _ = writeln!(sums, "{}  {name}", sha256(bytes));
-        let mode = if *name == release.binary() { 0o755 } else { 0o644 };
+        let is_program = *name == release.binary() || *name == release.laboratory();
+        let mode = if is_program { 0o755 } else { 0o644 };
         fs::set_permissions(&path, fs::Permissions::from_mode(mode)).map_err(|error| failed(&path, error))?;
         println!("{} ({} bytes)", path.display(), bytes.len());
     }

@@ -193,14 +193,14 @@ fn binary(root: &Path, folder: &str) -> PathBuf {
 }
 
 pub(crate) fn release_build(root: &Path) -> Job {
-    let again = "cargo build --release --package levada".to_owned();
+    let again = "cargo build --release".to_owned();
     Job::new(RELEASE_BUILT, Company::Build, release_command(root), again)
 }
 
-/// Builds the binary under test, unless `LEVADA_BIN` names one.
+/// Builds the binary under test and the laboratory, unless `LEVADA_BIN` names one.
 fn release_command(root: &Path) -> Command {
     match std::env::var_os("LEVADA_BIN") {
-        None => cargo(root, &["build", "--locked", "--release", "--package", "levada"]),
+        None => cargo(root, &["build", "--locked", "--release"]),
         Some(binary) => {
             let mut there = Command::new("test");
             there.arg("-x").arg(binary);

@@ -58,7 +58,7 @@ pub use security::{Secret, SecurityConfig};
 pub(crate) use sources::Differences;
 pub use sources::{Note, Settings, Sources, env_name, without_effect_on_broker};
 pub use table::{BROKER_KEYS, TOPIC_KEYS, TopicConfigKey, broker_key, topic_key};
-pub use thresholds::{threshold_files, thresholds};
+pub use thresholds::thresholds;
 pub use throttled::ThrottledReplicas;
 pub use topic::{CleanupPolicy, CompressionType, TimestampType, TopicConfig, durability_label};
 

@@ -14,10 +14,10 @@ use levada_wire::messages::{CreateAclsRequest, DeleteAclsRequest, DescribeAclsRe
 
 use self::entry::{Row, check_effect, operation, principal};
 use crate::cluster::{Cluster, ClusterCommand};
-use crate::failure::Failure;
 use crate::outcomes::{Outcome, Outcomes};
-use crate::output::{self, Format, FormatArgs, counted};
 use crate::{kafka_error, question};
+use levada_terminal::failure::Failure;
+use levada_terminal::output::{self, Format, FormatArgs, counted};
 
 /// List, add and remove ACLs
 #[derive(Debug, Subcommand)]

@@ -3,12 +3,12 @@
 use std::io::{self, Read, Write};
 
 use levada_wire::Client;
-use levada_wire::json::{JsonApi, JsonError};
+use levada_wire::json::JsonApi;
 use serde_json::{Value, json};
 
 use crate::cluster::{BrokerArgs, Cluster};
-use crate::failure::Failure;
-use crate::output::{self, Format, FormatArgs, NOTHING};
+use levada_terminal::failure::Failure;
+use levada_terminal::output::{self, Format, FormatArgs, NOTHING};
 
 /// Send one request of Kafka's protocol, and print the response as JSON
 ///
@@ -186,17 +186,5 @@ impl Args {
         }
         serde_json::from_str(&text)
             .map_err(|error| Failure::Usage(format!("the request is not JSON: {error}")))
-    }
-}
-
-impl From<JsonError> for Failure {
-    fn from(error: JsonError) -> Self {
-        match error {
-            JsonError::Field { .. } => Self::with_next(
-                error.to_string(),
-                "levada api NAME --version N --template prints a request with all fields",
-            ),
-            JsonError::Malformed { .. } => Self::new(error.to_string()),
-        }
     }
 }

@@ -16,9 +16,9 @@ use clap::Subcommand;
 use serde_json::{Value, json};
 
 use crate::cluster::{Cluster, ClusterCommand};
-use crate::failure::Failure;
-use crate::output::FormatArgs;
 use crate::{interrupt, time};
+use levada_terminal::failure::Failure;
+use levada_terminal::output::FormatArgs;
 
 /// Measure throughput and latency of a broker
 #[derive(Debug, Subcommand)]

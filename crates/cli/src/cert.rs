@@ -13,7 +13,7 @@ use rcgen::{
     KeyUsagePurpose,
 };
 
-use crate::failure::Failure;
+use levada_terminal::failure::Failure;
 
 /// Create certificates
 #[derive(Debug, clap::Args)]

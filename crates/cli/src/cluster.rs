@@ -26,10 +26,10 @@ pub(crate) use self::offsets::{
     EARLIEST, FoundOffset, Isolation, LATEST, MAX_TIMESTAMP, OffsetQuery, TopicPartition,
 };
 pub(crate) use self::outage::{Outage, passes};
-use crate::failure::Failure;
 use crate::kafka_error;
-use crate::output::counted;
 use crate::profile::Profiles;
+use levada_terminal::failure::Failure;
+use levada_terminal::output::counted;
 
 // Arguments of a noun whose verbs all need a cluster: the verb, and the cluster. Not a doc comment:
 // clap would print it in place of the help of the noun.

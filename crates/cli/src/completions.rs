@@ -6,7 +6,7 @@ use clap::CommandFactory;
 use clap_complete::{Shell, generate};
 
 use crate::Cli;
-use crate::failure::Failure;
+use levada_terminal::failure::Failure;
 
 /// Print a completion script for a shell
 #[derive(Debug, clap::Args)]

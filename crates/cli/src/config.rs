@@ -13,7 +13,7 @@ use clap::Subcommand;
 
 pub(crate) use self::show::SourceArgs;
 use crate::cluster::Cluster;
-use crate::failure::Failure;
+use levada_terminal::failure::Failure;
 
 /// Show and change configuration
 #[derive(Debug, clap::Args)]

@@ -24,8 +24,8 @@ use crate::consume::format::Template;
 use crate::consume::limit::{Limit, Until};
 use crate::consume::sink::Sink;
 use crate::consume::topics::Wanted;
-use crate::failure::Failure;
 use crate::interrupt;
+use levada_terminal::failure::Failure;
 
 /// An offset for each partition.
 pub(crate) type Offsets = BTreeMap<TopicPartition, i64>;

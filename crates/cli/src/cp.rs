@@ -12,8 +12,8 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use levada_io::copy::{Copied, CopyError, CopyOptions, copy};
 use serde::Serialize;
 
-use crate::failure::Failure;
-use crate::output::{self, Format, FormatArgs};
+use levada_terminal::failure::Failure;
+use levada_terminal::output::{self, Format, FormatArgs};
 
 /// Copy a file by the cheapest path, and show the path
 ///

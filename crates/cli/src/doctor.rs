@@ -12,9 +12,9 @@ use levada_io::{Caps, Path, Thresholds};
 use serde::Serialize;
 
 use crate::cluster::BrokerArgs;
-use crate::failure::Failure;
 use crate::http::Address;
-use crate::output::{self, Format, FormatArgs};
+use levada_terminal::failure::Failure;
+use levada_terminal::output::{self, Format, FormatArgs};
 
 mod cluster;
 mod live;

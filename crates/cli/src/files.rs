@@ -10,8 +10,9 @@ use levada_files::{
     Address, CacheRule, Config, LogFormat, LogOptions, SEND_TIME, Server, Signals, SiteOptions, TlsOptions,
 };
 
-use crate::failure::Failure;
 use crate::logging;
+use crate::not_started;
+use levada_terminal::failure::Failure;
 
 /// Serve a directory over HTTP until SIGTERM or SIGINT
 ///
@@ -129,7 +130,7 @@ impl From<Form> for LogFormat {
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let _logs = logging::start();
     let signals = Signals::catch().map_err(|error| Failure::new(format!("cannot catch signals: {error}")))?;
-    let server = Server::start(config(args))?;
+    let server = Server::start(config(args)).map_err(|error| not_started::files(&error))?;
     for address in server.addresses() {
         tell!("listening on {address}");
     }

@@ -16,7 +16,7 @@ use clap::Subcommand;
 
 pub(crate) use self::list::{ListedGroup, list_of_brokers};
 use crate::cluster::{Cluster, ClusterCommand};
-use crate::failure::Failure;
+use levada_terminal::failure::Failure;
 
 /// List, describe, reset, export, import and delete consumer groups, and remove members
 #[derive(Debug, Subcommand)]

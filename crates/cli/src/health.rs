@@ -14,11 +14,11 @@ use serde::Serialize;
 use self::brokers::Brokers;
 pub(crate) use self::brokers::describe;
 use crate::cluster::{Cluster, ClusterCommand};
-use crate::failure::Failure;
 use crate::http::Address;
 use crate::kafka_error;
-use crate::output::{self, Format, FormatArgs};
 use crate::topic::TopicSizes;
+use levada_terminal::failure::Failure;
+use levada_terminal::output::{self, Format, FormatArgs};
 
 /// Show the cluster, its brokers and its health
 #[derive(Debug, Subcommand)]

@@ -4,7 +4,7 @@ use std::env;
 use std::fs;
 use std::path::Path;
 
-use crate::failure::Failure;
+use levada_terminal::failure::Failure;
 
 /// Environment variable of the token, as the broker itself takes it.
 const TOKEN: &str = "LEVADA_HTTP_TOKEN";

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::failure::{Failure, INTERRUPTED};
+use levada_terminal::failure::{Failure, INTERRUPTED};
 
 static ASKED: AtomicBool = AtomicBool::new(false);
 

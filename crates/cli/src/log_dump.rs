@@ -13,9 +13,9 @@ use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
 
-use crate::failure::Failure;
 use crate::log_dump::report::{Report, Verdict};
-use crate::output::{Format, FormatArgs};
+use levada_terminal::failure::Failure;
+use levada_terminal::output::{Format, FormatArgs};
 
 /// Read files of a data directory
 #[derive(Debug, clap::Args)]

@@ -21,9 +21,9 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, Registry, reload};
 
-use crate::colour;
-use crate::escapes::{is_steering, quiet_json};
-use crate::failure::Failure;
+use levada_terminal::colour;
+use levada_terminal::escapes::{is_steering, quiet_json};
+use levada_terminal::failure::Failure;
 
 mod sink;
 #[cfg(test)]

@@ -4,10 +4,8 @@
 
 #![deny(clippy::print_stderr)]
 
-/// Prints a line on stderr, as `eprintln!` does, but without a panic if nothing reads it.
-macro_rules! tell {
-    ($($message:tt)*) => { $crate::stderr::tell(format_args!($($message)*)) };
-}
+#[macro_use(tell)]
+extern crate levada_terminal;
 
 mod acl;
 mod api;
@@ -15,14 +13,11 @@ mod bench;
 mod cert;
 mod client_properties;
 mod cluster;
-mod colour;
 mod completions;
 mod config;
 mod consume;
 mod cp;
 mod doctor;
-mod escapes;
-mod failure;
 #[cfg(test)]
 mod fake_broker;
 mod files;
@@ -36,15 +31,14 @@ mod lab;
 mod log_dump;
 mod logging;
 mod man;
+mod not_started;
 mod offsets;
 mod outcomes;
-mod output;
 mod produce;
 mod profile;
 mod question;
 mod serve;
 mod settings;
-mod stderr;
 mod storage;
 mod time;
 mod topic;
@@ -56,7 +50,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::failure::Failure;
+use levada_terminal::failure::Failure;
+use levada_terminal::{colour, output};
 
 #[derive(Debug, Parser)]
 #[command(
@@ -101,7 +96,7 @@ enum Command {
     User(cluster::ClusterCommand<user::Verb>),
     Doctor(doctor::Args),
     Cp(cp::Args),
-    Lab(lab::Args),
+    Lab(levada_terminal::lab::Args),
     Log(log_dump::Args),
     Storage(storage::Args),
     Completions(completions::Args),
@@ -144,7 +139,7 @@ fn run(cli: Cli, out: &mut dyn Write) -> Result<(), Failure> {
         Command::User(args) => user::run(args, out),
         Command::Doctor(args) => doctor::run(&args, out),
         Command::Cp(args) => cp::run(&args, out),
-        Command::Lab(args) => lab::run(args, out),
+        Command::Lab(_) => Err(lab::run()),
         Command::Log(args) => log_dump::run(args, out),
         Command::Storage(args) => storage::run(args, out),
         Command::Completions(args) => completions::run(&args, out),

@@ -8,7 +8,7 @@ use clap::CommandFactory;
 use clap_mangen::Man;
 
 use crate::Cli;
-use crate::failure::Failure;
+use levada_terminal::failure::Failure;
 
 /// Print the manual page, or write the pages of all commands to a directory
 #[derive(Debug, clap::Args)]

@@ -8,9 +8,9 @@ use serde::Serialize;
 use crate::cluster::{
     BrokerArgs, Cluster, EARLIEST, FoundOffset, Isolation, LATEST, MAX_TIMESTAMP, Topic, TopicPartition,
 };
-use crate::failure::Failure;
-use crate::output::{self, Format, FormatArgs};
 use crate::{kafka_error, time};
+use levada_terminal::failure::Failure;
+use levada_terminal::output::{self, Format, FormatArgs};
 
 /// Print offsets of partitions: the earliest, the latest, that of the largest timestamp, that of a
 /// time

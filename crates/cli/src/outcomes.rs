@@ -4,9 +4,9 @@ use std::io::Write;
 
 use serde::Serialize;
 
-use crate::failure::{Cause, Failure};
 use crate::kafka_error;
-use crate::output::{self, Format, FormatArgs};
+use levada_terminal::failure::{Cause, Failure};
+use levada_terminal::output::{self, Format, FormatArgs};
 
 /// The outcome of one change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

@@ -18,11 +18,12 @@ use levada_log::compress::Compression;
 
 pub(crate) use self::batches::{check, request};
 use crate::cluster::{BrokerArgs, Cluster, Led};
-use crate::failure::Failure;
 use crate::produce::batches::Batches;
 use crate::produce::lines::{Input, Lines};
 use crate::produce::record::Reader;
-use crate::{escapes, interrupt, kafka_error, time};
+use crate::{interrupt, kafka_error, time};
+use levada_terminal::escapes;
+use levada_terminal::failure::Failure;
 
 /// Pause of the input after which the lines read so far are sent.
 const LINGER: Duration = Duration::from_millis(5);

@@ -14,9 +14,9 @@ use serde_json::json;
 
 pub(crate) use self::store::{Profile, Profiles};
 use crate::client_properties::{self, Name};
-use crate::failure::Failure;
-use crate::output::{self, Format, FormatArgs};
 use crate::question;
+use levada_terminal::failure::Failure;
+use levada_terminal::output::{self, Format, FormatArgs};
 
 /// Manage profiles, which name clusters with their brokers and client properties
 ///

@@ -2,8 +2,8 @@
 
 use std::io::{self, IsTerminal as _};
 
-use crate::failure::Failure;
-use crate::stderr;
+use levada_terminal::failure::Failure;
+use levada_terminal::stderr;
 
 /// The option of commands that delete or abort.
 #[derive(Debug, clap::Args)]

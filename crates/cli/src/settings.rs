@@ -10,8 +10,8 @@ use levada_wire::messages::{DescribeConfigsRequest, IncrementalAlterConfigsReque
 use serde::Serialize;
 
 use crate::cluster::Cluster;
-use crate::failure::Failure;
 use crate::{kafka_error, output, time};
+use levada_terminal::failure::Failure;
 
 /// Kinds of resources with settings, numbered as in DescribeConfigs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,7 +13,7 @@ use levada_broker::metadata::store::StoreError;
 use levada_broker::offline::{self, DataDirError, StorageError};
 
 use crate::config::SourceArgs;
-use crate::failure::Failure;
+use levada_terminal::failure::Failure;
 
 /// Format, inspect and check a data directory
 #[derive(Debug, clap::Args)]
@@ -61,35 +61,34 @@ pub(crate) fn run(args: Args, out: &mut dyn Write) -> Result<(), Failure> {
     }
 }
 
-impl From<StorageError> for Failure {
-    fn from(error: StorageError) -> Self {
-        let what = error.to_string();
-        match error {
-            StorageError::DataDir(DataDirError::InUse { .. }) => {
-                Self::with_next(what, "stop the broker first; levada storage info works while it runs")
-            }
-            StorageError::Unformatted { .. } => {
-                Self::with_next(what, "name a data directory, or make one with levada storage format")
-            }
-            StorageError::NoClusterId => Self::with_next(
-                what,
-                "name it with --cluster-id: it is cluster.id in meta.properties of the controllers",
-            ),
-            StorageError::MemberUsers => {
-                Self::with_next(what, "omit --add-scram; add users with levada user set")
-            }
-            StorageError::Store(StoreError::Formatted { .. }) => {
-                Self::with_next(what, "leave it unchanged with --ignore-formatted, or name another directory")
-            }
-            StorageError::Unreadable { source, .. }
-                if matches!(source.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) =>
-            {
-                Self::with_next(
-                    what,
-                    "name an existing data directory: log.dirs of the broker's configuration",
-                )
-            }
-            _ => Self::new(what),
+/// A directory that is not as the command needs it.
+fn failed(error: StorageError) -> Failure {
+    let what = error.to_string();
+    match error {
+        StorageError::DataDir(DataDirError::InUse { .. }) => {
+            Failure::with_next(what, "stop the broker first; levada storage info works while it runs")
         }
+        StorageError::Unformatted { .. } => {
+            Failure::with_next(what, "name a data directory, or make one with levada storage format")
+        }
+        StorageError::NoClusterId => Failure::with_next(
+            what,
+            "name it with --cluster-id: it is cluster.id in meta.properties of the controllers",
+        ),
+        StorageError::MemberUsers => {
+            Failure::with_next(what, "omit --add-scram; add users with levada user set")
+        }
+        StorageError::Store(StoreError::Formatted { .. }) => {
+            Failure::with_next(what, "leave it unchanged with --ignore-formatted, or name another directory")
+        }
+        StorageError::Unreadable { source, .. }
+            if matches!(source.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) =>
+        {
+            Failure::with_next(
+                what,
+                "name an existing data directory: log.dirs of the broker's configuration",
+            )
+        }
+        _ => Failure::new(what),
     }
 }

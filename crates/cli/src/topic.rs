@@ -18,11 +18,11 @@ use serde_json::json;
 
 pub(crate) use self::sizes::TopicSizes;
 use crate::cluster::{Cluster, ClusterCommand};
-use crate::failure::{Cause, Failure};
 use crate::outcomes::{Outcome, Outcomes};
-use crate::output::{self, Format, FormatArgs};
 use crate::settings::{self, Resource};
 use crate::{kafka_error, question};
+use levada_terminal::failure::{Cause, Failure};
+use levada_terminal::output::{self, Format, FormatArgs};
 
 /// Create, list, describe, change, trim and delete topics
 #[derive(Debug, Subcommand)]

@@ -12,7 +12,7 @@ use std::io::Write;
 use clap::Subcommand;
 
 use crate::cluster::{Cluster, ClusterCommand};
-use crate::failure::Failure;
+use levada_terminal::failure::Failure;
 
 /// List, describe and abort transactions
 #[derive(Debug, Subcommand)]

@@ -16,10 +16,10 @@ use levada_wire::messages::{AlterUserScramCredentialsRequest, DescribeUserScramC
 use serde::Serialize;
 
 use crate::cluster::{BrokerArgs, Cluster, ClusterCommand};
-use crate::failure::Failure;
 use crate::outcomes::Outcomes;
-use crate::output::{self, Format, FormatArgs};
 use crate::{kafka_error, question};
+use levada_terminal::failure::Failure;
+use levada_terminal::output::{self, Format, FormatArgs};
 
 /// List users of SCRAM, set and delete their passwords
 #[derive(Debug, Subcommand)]

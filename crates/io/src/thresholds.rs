@@ -190,5 +190,14 @@ impl Thresholds {
     }
 }
 
+/// Default paths of the file of thresholds, in this order: the user's, then the machine's.
+pub fn default_files() -> Vec<PathBuf> {
+    let absolute = |path: &PathBuf| path.is_absolute();
+    let named = std::env::var_os("XDG_CONFIG_HOME").map(PathBuf::from).filter(absolute);
+    let home = || std::env::home_dir().filter(absolute).map(|home| home.join(".config"));
+    let user = named.or_else(home).map(|dir| dir.join("levada/thresholds"));
+    user.into_iter().chain([PathBuf::from("/etc/levada/thresholds")]).collect()
+}
+
 #[cfg(test)]
 mod tests;

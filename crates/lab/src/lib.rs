@@ -46,7 +46,9 @@
 //! | `experiments` | the measurements; those on brokers with a separate harness | the above |
 //! | `report` | the page of a record | `record` |
 //! | `published` | claims and goals, held against records | `record`, `report` |
+//! | `command` | `levada lab`: sessions, tables, programs side by side | the above |
 
+pub mod command;
 pub mod record;
 pub mod report;
 

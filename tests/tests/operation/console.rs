@@ -261,7 +261,6 @@ fn a_live_tail_that_is_cut_off_continues_behind_its_last_event() {
     assert_eq!(visit.browser.eval(&format!("{state}.hidden")), json!(true));
 }
 
-/// The lag of a group as `/metrics` shows it.
 #[test]
 fn a_hidden_page_gives_its_connection_back_and_continues_when_it_is_seen() {
     let node = Node::started();
@@ -271,8 +270,8 @@ fn a_hidden_page_gives_its_connection_back_and_continues_when_it_is_seen() {
     let follows = "document.querySelector('[data-tail-state]').textContent.startsWith('Following')";
     visit.browser.await_true(follows);
     visit.browser.eval(
-        "window.closed = 0; const close = EventSource.prototype.close; \
-         EventSource.prototype.close = function () { window.closed += this.readyState < 2; close.call(this); }",
+        "window.streamsClosed = 0; const close = EventSource.prototype.close; \
+         EventSource.prototype.close = function () { window.streamsClosed += this.readyState < 2; close.call(this); }",
     );
     let turn = |visit: &mut Visit, hidden: bool| {
         visit.browser.eval(&format!(
@@ -281,7 +280,7 @@ fn a_hidden_page_gives_its_connection_back_and_continues_when_it_is_seen() {
         ));
     };
     turn(&mut visit, true);
-    assert_eq!(visit.browser.eval("window.closed"), json!(1));
+    assert_eq!(visit.browser.eval("window.streamsClosed"), json!(1));
     produce(&node, "produce clicks", "written unseen\n");
     turn(&mut visit, false);
     visit
@@ -289,6 +288,7 @@ fn a_hidden_page_gives_its_connection_back_and_continues_when_it_is_seen() {
         .await_true("document.querySelector('[data-tail] tbody').innerText.includes('written unseen')");
 }
 
+/// The lag of a group as `/metrics` shows it.
 fn lag(node: &Node, group: &str) -> f64 {
     let named = format!("levada_group_lag_records{{group=\"{group}\"");
     node.metrics().iter().filter(|(name, _)| name.starts_with(&named)).map(|(_, value)| value).sum()

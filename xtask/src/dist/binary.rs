@@ -12,7 +12,8 @@ use crate::suite::cargo;
 /// (docs/decisions/2026-11-24-binary-size.md).
 const CEILINGS: [(&str, usize); 2] = [("dist", 29_000_000), ("release", 42_500_000)];
 
-/// Builds the binary in a target directory and returns its path.
+/// Builds the binary and the laboratory beside it in a target directory and returns the path of the
+/// binary.
 pub(crate) fn build(root: &Path, release: &Release, profile: &str, target: &Path) -> Result<PathBuf, String> {
     let home = std::env::var_os("HOME").map(|home| Path::new(&home).join(".cargo"));
     let crates = std::env::var_os("CARGO_HOME").map(PathBuf::from).or(home).ok_or("HOME is not set")?;
@@ -36,7 +37,7 @@ pub(crate) fn build(root: &Path, release: &Release, profile: &str, target: &Path
         c.push(" -ffile-prefix-map=");
         c.push(&pair);
     }
-    let arguments = ["build", "--locked", "--package", "levada", "--target", TARGET, "--profile", profile];
+    let arguments = ["build", "--locked", "--target", TARGET, "--profile", profile];
     let mut build = cargo(root, &arguments);
     build
         .env("CARGO_ENCODED_RUSTFLAGS", rust.join(std::ffi::OsStr::new("\u{1f}")))
@@ -50,6 +51,7 @@ pub(crate) fn build(root: &Path, release: &Release, profile: &str, target: &Path
     }
     let binary = target.join(TARGET).join(profile).join("levada");
     check(&binary, profile)?;
+    check(&contents::laboratory(&binary), "laboratory")?;
     Ok(binary)
 }
 

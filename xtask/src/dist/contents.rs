@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use flate2::{Compression, GzBuilder};
@@ -60,6 +60,7 @@ pub(crate) fn system(root: &Path, binary: &Path, family: Family) -> Result<Vec<E
     let units = "usr/lib/systemd/system";
     let mut entries = vec![
         Entry::file("usr/bin/levada", 0o755, read(binary)?),
+        Entry::file("usr/bin/levada-lab", 0o755, read(&laboratory(binary))?),
         Entry::file("usr/sbin/levada-backup", 0o755, deploy("levada-backup")?),
         Entry::file("usr/sbin/levada-restore", 0o755, deploy("levada-restore")?),
         Entry::file(format!("{units}/levada.service"), 0o644, deploy("systemd/levada.service")?),
@@ -77,13 +78,20 @@ pub(crate) fn system(root: &Path, binary: &Path, family: Family) -> Result<Vec<E
     Ok(with_directories(entries))
 }
 
-/// A root file system with nothing but the broker, for a container. The account is that of
-/// `nonroot` in other images.
+/// The laboratory's program beside a broker's: `levada-lab` beside `levada`.
+pub(crate) fn laboratory(binary: &Path) -> PathBuf {
+    let name = binary.file_name().unwrap_or_default().to_string_lossy();
+    binary.with_file_name(name.replacen("levada", "levada-lab", 1))
+}
+
+/// A root file system with nothing but the broker and its laboratory, for a container. The account
+/// is that of `nonroot` in other images.
 pub(crate) fn image(root: &Path, binary: &Path) -> Result<Vec<Entry>, String> {
     let deploy = |name: &str| read(&root.join("deploy/oci").join(name));
     let user = super::oci::USER;
     Ok(with_directories(vec![
         Entry::file("usr/bin/levada", 0o755, read(binary)?),
+        Entry::file("usr/bin/levada-lab", 0o755, read(&laboratory(binary))?),
         Entry::file("etc/levada/server.properties", 0o644, deploy("server.properties")?),
         Entry::file(
             "etc/passwd",

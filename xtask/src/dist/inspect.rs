@@ -19,9 +19,10 @@ pub(super) const CALLS: [&str; 5] =
 const EXPOSURE_MAX: f64 = 2.5;
 
 /// Files of both packages with their modes, without manual pages and completions of zsh.
-const FILES: [(&str, u32); 15] = [
+const FILES: [(&str, u32); 16] = [
     ("etc/levada/server.properties", 0o640),
     ("usr/bin/levada", 0o755),
+    ("usr/bin/levada-lab", 0o755),
     ("usr/lib/systemd/system/levada.service", 0o644),
     ("usr/lib/systemd/system/levada.socket", 0o644),
     ("usr/lib/sysusers.d/levada.conf", 0o644),

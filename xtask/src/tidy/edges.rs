@@ -5,8 +5,11 @@ use toml::{Table, Value};
 use super::{Complaint, Source};
 
 /// A crate may use these crates of the workspace and no others.
-const EDGES: [(&str, &[&str]); 13] = [
-    ("levada", &["levada-broker", "levada-files", "levada-io", "levada-lab", "levada-log", "levada-wire"]),
+const EDGES: [(&str, &[&str]); 14] = [
+    (
+        "levada",
+        &["levada-broker", "levada-files", "levada-io", "levada-log", "levada-terminal", "levada-wire"],
+    ),
     (
         "levada-broker",
         &["levada-cluster", "levada-io", "levada-log", "levada-testing", "levada-tls", "levada-wire"],
@@ -18,8 +21,9 @@ const EDGES: [(&str, &[&str]); 13] = [
         &["levada-broker", "levada-files", "levada-io", "levada-log", "levada-tls", "levada-wire"],
     ),
     ("levada-io", &["levada-testing"]),
-    ("levada-lab", &["levada-io", "levada-log", "levada-wire"]),
+    ("levada-lab", &["levada-io", "levada-log", "levada-terminal", "levada-wire"]),
     ("levada-log", &["levada-io", "levada-testing"]),
+    ("levada-terminal", &["levada-wire"]),
     ("levada-testing", &[]),
     ("levada-tests", &["levada-cluster", "levada-testing", "levada-wire"]),
     ("levada-tls", &["levada-io"]),

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use levada_io::Thresholds;
-use levada_io::thresholds::CalibrationError;
+use levada_io::thresholds::{CalibrationError, default_files};
 
 use super::Settings;
 
@@ -14,22 +14,13 @@ pub(super) fn named_thresholds(settings: &Settings) -> Option<PathBuf> {
     path.map(PathBuf::from)
 }
 
-/// Default paths of the file, in this order: the user's, then the machine's.
-pub fn threshold_files() -> Vec<PathBuf> {
-    let absolute = |path: &PathBuf| path.is_absolute();
-    let named = std::env::var_os("XDG_CONFIG_HOME").map(PathBuf::from).filter(absolute);
-    let home = || std::env::home_dir().filter(absolute).map(|home| home.join(".config"));
-    let user = named.or_else(home).map(|dir| dir.join("levada/thresholds"));
-    user.into_iter().chain([PathBuf::from("/etc/levada/thresholds")]).collect()
-}
-
 /// The thresholds in force and the file that they come from: the named file, else the first that
 /// exists, else no file and the defaults.
 ///
 /// # Errors
 /// The file that is named is not there, or one of its lines is wrong.
 pub fn thresholds(named: Option<&Path>) -> Result<(Thresholds, Option<PathBuf>), CalibrationError> {
-    let file = named.map(Path::to_owned).or_else(|| threshold_files().into_iter().find(|file| file.exists()));
+    let file = named.map(Path::to_owned).or_else(|| default_files().into_iter().find(|file| file.exists()));
     match file {
         Some(file) => Ok((Thresholds::load(&file)?, Some(file))),
         None => Ok((Thresholds::default(), None)),

@@ -213,8 +213,7 @@ async fn asset(media: &'static str, text: &'static str) -> Response {
     ([(header::CONTENT_TYPE, media)], text).into_response()
 }
 
-/// Headers of every response: no script but the console's own file, no frame, nothing kept by
-/// caches.
+/// Headers of every response of the console: no script but its own file, nothing kept by caches.
 async fn harden(request: Request, next: Next) -> Response {
     const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
                           connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'; \
@@ -222,7 +221,6 @@ async fn harden(request: Request, next: Next) -> Response {
     let mut response = next.run(request).await;
     let headers = [
         (header::CONTENT_SECURITY_POLICY, POLICY),
-        (header::X_FRAME_OPTIONS, "DENY"),
         (header::REFERRER_POLICY, "same-origin"),
         (header::CACHE_CONTROL, "no-store"),
         (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),

@@ -1,5 +1,5 @@
 //! Requests that pages of other sites cause in a browser: they are refused, except links to a page,
-//! and no other site may embed what is answered.
+//! and no other site may embed the response.
 
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
@@ -9,8 +9,8 @@ use axum::response::{IntoResponse, Response};
 #[cfg(test)]
 mod tests;
 
-/// Refuses requests that another site caused, except links to a page, and marks every answer as one
-/// that no other site may read or reinterpret.
+/// Refuses requests that another site caused, except links to a page, and marks every response as
+/// one that no other site may read, reinterpret or show in a frame.
 pub(super) async fn refuse_others(request: Request, next: Next) -> Response {
     let refused = "this request comes from another site; open the address itself\n";
     let mut response = if is_foreign(request.method(), request.headers()) {
@@ -20,6 +20,7 @@ pub(super) async fn refuse_others(request: Request, next: Next) -> Response {
     };
     for (name, value) in [
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::X_FRAME_OPTIONS, "DENY"),
         (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
     ] {
         response.headers_mut().entry(name).or_insert(HeaderValue::from_static(value));

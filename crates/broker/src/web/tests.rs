@@ -547,12 +547,17 @@ fn no_page_of_another_site_reads_the_metrics() {
     let (_fake, server) = start();
     let image = "sec-fetch-site: cross-site\r\nsec-fetch-mode: no-cors\r\nsec-fetch-dest: image\r\n";
     for path in ["/metrics", "/healthz", "/readyz"] {
-        let (status, headers, _) = ask(&server, "GET", path);
-        assert_eq!(status, "HTTP/1.1 200 OK", "{path}");
-        for header in ["x-content-type-options: nosniff", "cross-origin-resource-policy: same-origin"] {
-            assert!(headers.contains(header), "{path}: {headers}");
+        for (head, expected) in [("", "HTTP/1.1 200 OK"), (image, "HTTP/1.1 403 Forbidden")] {
+            let (status, headers, _) = ask_for(&server, "GET", path, head);
+            assert_eq!(status, expected, "{path}");
+            for header in [
+                "x-content-type-options: nosniff",
+                "cross-origin-resource-policy: same-origin",
+                "x-frame-options: deny",
+            ] {
+                assert!(headers.contains(header), "{path}: {headers}");
+            }
         }
-        assert_eq!(ask_for(&server, "GET", path, image).0, "HTTP/1.1 403 Forbidden", "{path}");
     }
 }
 

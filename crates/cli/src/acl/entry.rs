@@ -4,7 +4,7 @@ use levada_broker::security::acl::{Operation, PatternType, Permission, ResourceT
 use levada_wire::messages::describe_acls_response::DescribeAclsResource;
 use serde::Serialize;
 
-use crate::failure::Failure;
+use levada_terminal::failure::Failure;
 
 /// Printed form of an entry.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]

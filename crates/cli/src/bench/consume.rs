@@ -12,7 +12,7 @@ use super::produce::by_leader;
 use super::reader::{Reader, allowed};
 use super::report::Report;
 use crate::cluster::{Cluster, EARLIEST, FoundOffset, Isolation, LATEST, Led};
-use crate::failure::Failure;
+use levada_terminal::failure::Failure;
 
 /// Longest wait of a broker for records; there are always some.
 const WAIT_MS: i32 = 100;

@@ -19,8 +19,8 @@ use super::pipeline::{Pipeline, allowed, until};
 use super::reader::{self, Fetched, Reader};
 use super::report::Report;
 use crate::cluster::{Cluster, Isolation, LATEST, Led, Topic};
-use crate::failure::Failure;
 use crate::produce::Acks;
+use levada_terminal::failure::Failure;
 
 /// Longest wait of the broker for the next record.
 const WAIT_MS: i32 = 100;

@@ -6,8 +6,8 @@ use bytes::Bytes;
 use levada_log::batch::Builder;
 use levada_log::compress::Compression;
 
-use crate::failure::Failure;
 use crate::time;
+use levada_terminal::failure::Failure;
 
 /// Times at even distances, independent of the answers.
 #[derive(Clone, Copy, Debug)]

@@ -12,8 +12,8 @@ use indicatif::{HumanBytes, HumanCount};
 use rustix::time::{ClockId, clock_gettime};
 
 use super::Extent;
-use crate::failure::Failure;
 use crate::interrupt;
+use levada_terminal::failure::Failure;
 
 /// Latencies are kept in microseconds with three digits; a longer one counts as an hour.
 const LONGEST_US: u64 = 3_600_000_000;

@@ -11,9 +11,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::meter::{Done, Meter};
 use crate::cluster::{Cluster, Topic};
-use crate::failure::Failure;
 use crate::kafka_error;
 use crate::produce::{self, Acks};
+use levada_terminal::failure::Failure;
 
 /// The longest wait between two checks of the limits of the measurement.
 pub(super) const LOOK: Duration = Duration::from_millis(50);

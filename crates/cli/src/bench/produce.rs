@@ -13,8 +13,8 @@ use super::meter::{Done, Job, Meter};
 use super::pipeline::{LOOK, Pipeline, allowed, until};
 use super::report::Report;
 use crate::cluster::{Cluster, Led, Topic};
-use crate::failure::Failure;
 use crate::produce::{Acks, Codec};
+use levada_terminal::failure::Failure;
 
 /// Requests without an answer on a connection, where no rate is given: as many as Kafka's producers
 /// have.

@@ -9,8 +9,8 @@ use levada_wire::messages::FetchRequest;
 
 use crate::cluster::{Cluster, Topic};
 use crate::consume::{asked_partition, asked_topic, split_batch};
-use crate::failure::Failure;
 use crate::kafka_error;
+use levada_terminal::failure::Failure;
 
 /// Epoch of a fetch outside a session.
 const NO_SESSION: i32 = -1;

@@ -9,8 +9,8 @@ use serde_json::{Map, Value, json};
 
 use super::meter::Measured;
 use crate::cluster::Topic;
-use crate::failure::Failure;
-use crate::output::{self, Format};
+use levada_terminal::failure::Failure;
+use levada_terminal::output::{self, Format};
 
 /// Above this part of one processor, the client may be the limit.
 const BUSY: f64 = 0.8;

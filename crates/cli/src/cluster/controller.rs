@@ -6,8 +6,8 @@ use std::time::Instant;
 use levada_wire::messages::RequestResponsePair;
 
 use super::{COMING_POLL, COMING_WAIT, Cluster};
-use crate::failure::Failure;
 use crate::kafka_error;
+use levada_terminal::failure::Failure;
 
 impl Cluster {
     /// Sends a change to the first broker and, if that is not the controller, to the controller:

@@ -7,8 +7,8 @@ use levada_wire::StrBytes;
 use levada_wire::messages::{FindCoordinatorRequest, RequestResponsePair};
 
 use super::{COMING_POLL, COMING_WAIT, Cluster, address};
-use crate::failure::Failure;
 use crate::kafka_error;
+use levada_terminal::failure::Failure;
 
 /// Kinds of coordinators, numbered as in FindCoordinator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

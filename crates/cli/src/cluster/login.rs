@@ -14,8 +14,8 @@ use levada_broker::security::sasl::Mechanism;
 use levada_wire::messages::{SaslAuthenticateRequest, SaslHandshakeRequest};
 use levada_wire::{Client, ClientOptions, StrBytes};
 
-use crate::failure::Failure;
 use crate::{client_properties, kafka_error};
+use levada_terminal::failure::Failure;
 
 /// Credentials of the command line, and its trusted authorities.
 #[derive(Clone, Debug, Default)]
@@ -135,18 +135,22 @@ fn authenticate(credentials: &SaslLogin, client: &mut Client) -> Result<(), Fail
         Mechanism::OauthBearer => "authenticate by OAUTHBEARER".to_owned(),
         _ => format!("authenticate as {}", credentials.user()),
     };
-    credentials.show(|token| {
+    let mut send = |token: &[u8]| {
         let mut request = SaslAuthenticateRequest::default();
         request.auth_bytes = bytes::Bytes::copy_from_slice(token);
         let answer = client.request(&request)?;
         kafka_error::check(answer.error_code, &doing, answer.error_message.as_deref())?;
         Ok(answer.auth_bytes.to_vec())
-    })
+    };
+    credentials.show(|token| send(token).map_err(FailedStep)).map_err(|FailedStep(failure)| failure)
 }
 
-impl From<LoginFault> for Failure {
+/// The failure of a step of a login.
+struct FailedStep(Failure);
+
+impl From<LoginFault> for FailedStep {
     fn from(fault: LoginFault) -> Self {
-        Self::new(fault.to_string())
+        Self(Failure::new(fault.to_string()))
     }
 }
 

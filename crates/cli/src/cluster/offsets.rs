@@ -10,8 +10,8 @@ use levada_wire::messages::list_offsets_request::{ListOffsetsPartition, ListOffs
 use levada_wire::messages::list_offsets_response::ListOffsetsPartitionResponse;
 
 use super::{COMING_POLL, COMING_WAIT, Cluster, LEADER_NOT_AVAILABLE, NO_LEADER, Topic};
-use crate::failure::Failure;
 use crate::kafka_error;
+use levada_terminal::failure::Failure;
 
 /// Timestamp for the end of the log.
 pub(crate) const LATEST: i64 = -1;

@@ -5,8 +5,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::Cluster;
-use crate::failure::{Cause, Failure};
 use crate::kafka_error;
+use levada_terminal::failure::{Cause, Failure};
 
 /// Pauses between two attempts: the first and the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);

@@ -5,10 +5,10 @@ use std::io::Write;
 use super::quota::{self, Limit};
 use super::target::{Kind, Target};
 use crate::cluster::{BrokerArgs, Cluster};
-use crate::failure::Failure;
 use crate::outcomes::{Outcome, Outcomes};
-use crate::output::FormatArgs;
 use crate::settings::{self, Change};
+use levada_terminal::failure::Failure;
+use levada_terminal::output::FormatArgs;
 
 /// Set keys of a topic, broker, group or quota: all of them or none
 ///

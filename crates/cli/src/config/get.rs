@@ -7,10 +7,10 @@ use serde::Serialize;
 use super::quota;
 use super::target::{Kind, Target};
 use crate::cluster::{BrokerArgs, Cluster};
-use crate::failure::Failure;
 use crate::hints;
-use crate::output::{self, Format, FormatArgs};
 use crate::settings::{self, Setting};
+use levada_terminal::failure::Failure;
+use levada_terminal::output::{self, Format, FormatArgs};
 
 /// Print settings of topics, brokers, groups and quotas of a running cluster
 ///

@@ -11,9 +11,9 @@ use levada_wire::messages::{
 };
 
 use crate::cluster::Cluster;
-use crate::failure::Failure;
 use crate::kafka_error;
 use crate::settings::{Change, Setting};
+use levada_terminal::failure::Failure;
 
 /// Entity of a limit: Kafka's entity types, each with a name or, without one, for all that have
 /// none.

@@ -7,8 +7,9 @@ use std::path::PathBuf;
 use levada_broker::config::{BrokerConfig, ConfigErrors, Described, HIDDEN, Note, Origin, Sources};
 use serde_json::json;
 
-use crate::failure::Failure;
-use crate::output::{self, Format, FormatArgs};
+use crate::not_started;
+use levada_terminal::failure::Failure;
+use levada_terminal::output::{self, Format, FormatArgs};
 
 /// Print the configuration that `levada serve` would use with the same options, environment and
 /// file
@@ -52,7 +53,7 @@ impl SourceArgs {
 
     /// Reads the configuration and prints settings without effect on stderr.
     pub(crate) fn load(&self) -> Result<BrokerConfig, Failure> {
-        let config = self.read()?;
+        let config = self.read().map_err(|errors| not_started::config(&errors))?;
         for note in config.settings().notes() {
             tell!("note: {}", shown_note(note));
         }

@@ -6,9 +6,9 @@ use levada_wire::messages::ListConfigResourcesRequest;
 
 use super::quota::Entity;
 use crate::cluster::Cluster;
-use crate::failure::Failure;
 use crate::kafka_error;
 use crate::settings::{self, Resource};
+use levada_terminal::failure::Failure;
 
 /// The kinds of things that have settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -10,8 +10,8 @@ use super::start::Start;
 use super::topics::Wanted;
 use super::{Args, Offsets, Topics};
 use crate::cluster::{Cluster, NO_LEADER, Outage, TopicPartition};
-use crate::failure::Failure;
 use crate::{interrupt, output};
+use levada_terminal::failure::Failure;
 
 /// Interval between checks for new partitions, and for new topics that match a pattern.
 const LOOK: Duration = Duration::from_secs(5);

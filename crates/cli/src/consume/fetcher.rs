@@ -18,8 +18,8 @@ use super::{Offsets, Topics};
 use crate::cluster::{
     self, Cluster, EARLIEST, Isolation, LATEST, NO_LEADER, OffsetQuery, Topic, TopicPartition,
 };
-use crate::failure::{Cause, Failure};
 use crate::kafka_error;
+use levada_terminal::failure::{Cause, Failure};
 
 /// Version from which Fetch names topics by id.
 const BY_ID: i16 = 13;

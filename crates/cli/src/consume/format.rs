@@ -8,8 +8,8 @@ use base64::engine::general_purpose::STANDARD;
 use levada_log::batch::{Header, Record};
 use serde_json::{Map, Value, json};
 
-use crate::escapes::{escape, shown_on_terminal};
-use crate::failure::Failure;
+use levada_terminal::escapes::{escape, shown_on_terminal};
+use levada_terminal::failure::Failure;
 
 /// A record with its place.
 pub(super) struct Shown<'a> {

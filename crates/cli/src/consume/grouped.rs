@@ -12,10 +12,10 @@ use super::sink::Sink;
 use super::topics::Wanted;
 use super::{Args, Offsets, Topics};
 use crate::cluster::{Cluster, NO_LEADER, Outage, Topic, TopicPartition};
-use crate::failure::Failure;
 use crate::group::offsets::{self, Stable};
 use crate::group::state;
 use crate::{interrupt, kafka_error, output};
+use levada_terminal::failure::Failure;
 
 struct Reading<'a> {
     args: &'a Args,

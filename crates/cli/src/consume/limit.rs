@@ -4,8 +4,8 @@ use std::str::FromStr;
 
 use super::{Offsets, Topics, start};
 use crate::cluster::{Cluster, Isolation, LATEST};
-use crate::failure::Failure;
 use crate::time;
+use levada_terminal::failure::Failure;
 
 /// Value of `--until`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

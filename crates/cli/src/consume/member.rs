@@ -15,9 +15,9 @@ use levada_wire::{StrBytes, Uuid};
 use super::Offsets;
 use super::topics::Wanted;
 use crate::cluster::{Cluster, Coordinated, TopicPartition};
-use crate::failure::{Cause, Failure};
 use crate::group::offsets::{self, Seat};
 use crate::kafka_error;
+use levada_terminal::failure::{Cause, Failure};
 
 /// Version from which a heartbeat can carry a regular expression.
 const WITH_EXPRESSION: i16 = 1;

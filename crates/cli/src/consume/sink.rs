@@ -6,8 +6,8 @@ use levada_log::batch::Record;
 
 use super::format::Shown;
 use super::{Args, Form};
-use crate::failure::Failure;
 use crate::{interrupt, output};
+use levada_terminal::failure::Failure;
 
 /// The end of the way of a record.
 pub(super) struct Sink<'a> {

@@ -4,8 +4,8 @@ use std::str::FromStr;
 
 use super::{Offsets, Topics};
 use crate::cluster::{Cluster, EARLIEST, Isolation, LATEST};
-use crate::failure::{Cause, Failure};
 use crate::{kafka_error, time};
+use levada_terminal::failure::{Cause, Failure};
 
 /// Value of `-o`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,8 +6,8 @@ use regex::Regex;
 
 use super::Topics;
 use crate::cluster::{Cluster, Led, Topic};
-use crate::failure::Failure;
 use crate::kafka_error;
+use levada_terminal::failure::Failure;
 
 /// The topics of the command line.
 #[derive(Debug)]

@@ -13,8 +13,8 @@ use serde::Serialize;
 
 use self::facts::Facts;
 use crate::cluster::{BrokerArgs, Cluster};
-use crate::failure::Failure;
-use crate::output::{self, Format};
+use levada_terminal::failure::Failure;
+use levada_terminal::output::{self, Format};
 
 pub(super) use self::progress::run as watch;
 

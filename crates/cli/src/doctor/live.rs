@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use indicatif::HumanBytes;
 use serde::Serialize;
 
-use crate::failure::Failure;
 use crate::http::Address;
-use crate::output::{self, Format};
+use levada_terminal::failure::Failure;
+use levada_terminal::output::{self, Format};
 
 /// Between two looks.
 const PERIOD: Duration = Duration::from_secs(1);

@@ -7,10 +7,10 @@ use levada_wire::messages::DeleteGroupsRequest;
 
 use super::{offsets, state};
 use crate::cluster::{Cluster, Coordinated, TopicPartition};
-use crate::failure::{Cause, Failure};
 use crate::outcomes::{Outcome, Outcomes};
-use crate::output::{FormatArgs, counted};
 use crate::{kafka_error, question};
+use levada_terminal::failure::{Cause, Failure};
+use levada_terminal::output::{FormatArgs, counted};
 
 /// Delete groups without members, or their offsets of some topics
 #[derive(Debug, clap::Args)]

@@ -8,9 +8,9 @@ use serde::Serialize;
 use super::offsets::{self, Committed};
 use super::state::{self, Group, Member};
 use crate::cluster::{Cluster, FoundOffset, Isolation, LATEST, TopicPartition};
-use crate::failure::Failure;
 use crate::kafka_error;
-use crate::output::{self, FormatArgs};
+use levada_terminal::failure::Failure;
+use levada_terminal::output::{self, FormatArgs};
 
 /// Describe groups: state, members, committed offsets and lag
 ///

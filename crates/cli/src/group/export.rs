@@ -13,9 +13,9 @@ use serde::{Deserialize, Serialize};
 use super::offsets;
 use super::reset::{self, Goal, Plan};
 use crate::cluster::{Cluster, Topic, TopicPartition};
-use crate::failure::Failure;
 use crate::kafka_error;
-use crate::output::{self, FormatArgs};
+use levada_terminal::failure::Failure;
+use levada_terminal::output::{self, FormatArgs};
 
 /// Longest file that is taken for one with offsets.
 const FILE_BYTES_MAX: u64 = 64 << 20;

@@ -10,10 +10,10 @@ use levada_wire::messages::{ConsumerGroupHeartbeatRequest, LeaveGroupRequest};
 
 use super::state::{self, Group, Member};
 use crate::cluster::{Cluster, Coordinated};
-use crate::failure::Failure;
 use crate::kafka_error;
 use crate::outcomes::Outcomes;
-use crate::output::FormatArgs;
+use levada_terminal::failure::Failure;
+use levada_terminal::output::FormatArgs;
 
 /// The epoch of a member of a consumer group that leaves.
 const LEAVING: i32 = -1;

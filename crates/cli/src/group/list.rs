@@ -7,9 +7,9 @@ use levada_wire::messages::ListGroupsRequest;
 use serde::Serialize;
 
 use crate::cluster::Cluster;
-use crate::failure::Failure;
 use crate::kafka_error;
-use crate::output::{self, Format, FormatArgs};
+use levada_terminal::failure::Failure;
+use levada_terminal::output::{self, Format, FormatArgs};
 
 /// List groups
 #[derive(Debug, clap::Args)]

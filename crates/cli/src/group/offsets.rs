@@ -10,8 +10,8 @@ use levada_wire::messages::offset_fetch_response::OffsetFetchResponsePartitions;
 use levada_wire::messages::{OffsetCommitRequest, OffsetDeleteRequest, OffsetFetchRequest};
 
 use crate::cluster::{Cluster, Coordinated, TopicPartition};
-use crate::failure::Failure;
 use crate::kafka_error;
+use levada_terminal::failure::Failure;
 
 /// From version 10 on topics have ids in place of names, which topics that were deleted no longer
 /// have.

@@ -10,9 +10,9 @@ use serde::Serialize;
 use super::offsets::{self, Committed, Seat};
 use super::state;
 use crate::cluster::{Cluster, EARLIEST, Isolation, LATEST, Topic, TopicPartition};
-use crate::failure::Failure;
-use crate::output::{self, Format, FormatArgs};
 use crate::{kafka_error, time};
+use levada_terminal::failure::Failure;
+use levada_terminal::output::{self, Format, FormatArgs};
 
 /// Move the committed offsets of a group without members
 ///

@@ -13,8 +13,8 @@ use serde::Serialize;
 
 use super::list;
 use crate::cluster::{Cluster, Coordinated, TopicPartition};
-use crate::failure::Failure;
 use crate::kafka_error;
+use levada_terminal::failure::Failure;
 
 /// A group and its members.
 #[derive(Clone, Debug, Serialize)]

@@ -8,9 +8,9 @@ use levada_wire::messages::{DescribeClusterRequest, DescribeClusterResponse, Met
 use serde::Serialize;
 
 use crate::cluster::{self, Cluster};
-use crate::failure::Failure;
 use crate::kafka_error;
-use crate::output::{self, Format, FormatArgs};
+use levada_terminal::failure::Failure;
+use levada_terminal::output::{self, Format, FormatArgs};
 
 /// List the brokers: address, rack, state, and the partitions that each of them leads and holds
 #[derive(Debug, clap::Args)]

@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 
 use super::report::{Report, Verdict};
 use super::{base_offset, unreadable};
-use crate::escapes::printable;
-use crate::failure::Failure;
-use crate::output::counted;
+use levada_terminal::escapes::printable;
+use levada_terminal::failure::Failure;
+use levada_terminal::output::counted;
 
 /// Findings in a segment so far.
 #[derive(Default)]

@@ -4,8 +4,8 @@
 use serde_json::{Value, json};
 
 use super::report::{Report, Verdict};
-use crate::failure::Failure;
-use crate::output::counted;
+use levada_terminal::failure::Failure;
+use levada_terminal::output::counted;
 
 /// Lines of `topic partition offset`, after a version and a count.
 pub(super) fn dump_offsets(text: &str, report: &mut Report<'_>) -> Result<Verdict, Failure> {

@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 
 use super::report::{Report, Verdict};
 use super::{base_offset, bytes, unreadable};
-use crate::failure::Failure;
-use crate::output::counted;
+use levada_terminal::failure::Failure;
+use levada_terminal::output::counted;
 
 const OFFSET_ENTRY: usize = 8;
 const TIME_ENTRY: usize = 12;

@@ -5,9 +5,9 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
-use crate::colour::{self, Style};
-use crate::failure::Failure;
-use crate::output;
+use levada_terminal::colour::{self, Style};
+use levada_terminal::failure::Failure;
+use levada_terminal::output;
 
 /// Destination of the findings.
 pub(super) struct Report<'a> {

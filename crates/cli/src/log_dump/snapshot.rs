@@ -6,8 +6,8 @@ use serde_json::json;
 
 use super::bytes;
 use super::report::{Report, Verdict};
-use crate::failure::Failure;
-use crate::output::counted;
+use levada_terminal::failure::Failure;
+use levada_terminal::output::counted;
 
 const HEADER: usize = 10;
 const CHECKED_FROM: usize = 6;

@@ -18,9 +18,9 @@ use super::record::Record;
 use super::waiting::{Ready, Waiting};
 use super::{Acks, Args};
 use crate::cluster::{Cluster, NO_LEADER, Outage, Topic, passes};
-use crate::failure::{Cause, Failure};
-use crate::output::counted;
 use crate::{interrupt, kafka_error, time};
+use levada_terminal::failure::{Cause, Failure};
+use levada_terminal::output::counted;
 
 /// Version from which Produce names topics by id.
 const BY_ID: i16 = 13;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::FileType;
 
-use crate::failure::Failure;
+use levada_terminal::failure::Failure;
 
 /// Lines of a file, a pipe or a terminal.
 pub(super) struct Lines<R> {

@@ -7,8 +7,8 @@ use levada_log::batch::Builder;
 use levada_wire::messages::InitProducerIdRequest;
 
 use crate::cluster::Cluster;
-use crate::failure::Failure;
 use crate::kafka_error;
+use levada_terminal::failure::Failure;
 
 /// The id of one who has none.
 const NONE: i64 = -1;

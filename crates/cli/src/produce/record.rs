@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 
 use super::{Args, Form, Separator, json};
-use crate::failure::{Cause, Failure};
 use crate::kafka_error;
-use crate::output::counted;
+use levada_terminal::failure::{Cause, Failure};
+use levada_terminal::output::counted;
 
 /// Key and value of a header.
 pub(super) type Header<'l> = (Cow<'l, [u8]>, Option<Cow<'l, [u8]>>);

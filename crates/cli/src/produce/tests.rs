@@ -21,9 +21,9 @@ use super::producer::Producer;
 use super::record::{Reader, Record, split_key};
 use super::{Args, Led, feed, json, separator};
 use crate::cluster::Cluster;
-use crate::failure::{Cause, Failure};
 use crate::fake_broker::{Asked, FakeBroker};
 use crate::kafka_error;
+use levada_terminal::failure::{Cause, Failure};
 
 /// The command alone.
 #[derive(Parser)]

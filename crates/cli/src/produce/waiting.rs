@@ -8,7 +8,7 @@ use bytes::Bytes;
 use levada_log::batch::Builder;
 
 use super::producer::Producer;
-use crate::failure::Failure;
+use levada_terminal::failure::Failure;
 
 /// Pauses between two attempts: the first and the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);

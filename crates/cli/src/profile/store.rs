@@ -9,7 +9,7 @@ use std::{env, fs};
 use serde::{Deserialize, Serialize};
 
 use crate::client_properties::{self, Name};
-use crate::failure::Failure;
+use levada_terminal::failure::Failure;
 
 /// Longest file that is read.
 const FILE_BYTES_MAX: u64 = 1 << 20;

@@ -8,10 +8,10 @@ use levada_broker::offline::{self, PartitionVerdict, Report};
 use levada_log::check::{Finding, Severity};
 use serde_json::{Value, json};
 
-use super::DirectoryArgs;
-use crate::colour::{self, Style};
-use crate::failure::Failure;
-use crate::output::{self, Format, FormatArgs, counted};
+use super::{DirectoryArgs, failed};
+use levada_terminal::colour::{self, Style};
+use levada_terminal::failure::Failure;
+use levada_terminal::output::{self, Format, FormatArgs, counted};
 
 /// Check every batch of a stopped data directory, and the files derived from the batches
 ///
@@ -40,9 +40,12 @@ impl Check {
         let mut reports = Vec::new();
         for directory in &directories {
             let bar = OnceLock::new();
-            reports.push(offline::check(directory, &directories, &|done, total| {
-                bar.get_or_init(|| progress(total)).set_position(done);
-            })?);
+            reports.push(
+                offline::check(directory, &directories, &|done, total| {
+                    bar.get_or_init(|| progress(total)).set_position(done);
+                })
+                .map_err(failed)?,
+            );
             if let Some(bar) = bar.get() {
                 bar.finish_and_clear();
             }

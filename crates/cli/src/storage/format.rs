@@ -9,7 +9,7 @@ use levada_log::checkpoint::id_text;
 
 use super::scram;
 use crate::config::SourceArgs;
-use crate::failure::Failure;
+use levada_terminal::failure::Failure;
 
 /// Format the data directories: their identities and the first records of a cluster
 ///
@@ -57,7 +57,8 @@ impl Format {
         let config = sources.load()?;
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let now_ms = i64::try_from(now.as_millis()).unwrap_or(i64::MAX);
-        let formatted = offline::format(&config, id, (self.add_scram, now_ms), self.ignore_formatted)?;
+        let formatted = offline::format(&config, id, (self.add_scram, now_ms), self.ignore_formatted)
+            .map_err(super::failed)?;
         for Formatted { path, identity, is_new } in &formatted {
             let dir = path.display();
             if !is_new {

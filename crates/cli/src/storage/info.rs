@@ -7,9 +7,9 @@ use levada_broker::offline::{self, StorageError, StoredPartition};
 use levada_log::checkpoint::{MetaProperties, id_text};
 use serde_json::{Value, json};
 
-use super::DirectoryArgs;
-use crate::failure::Failure;
-use crate::output::{self, Format, FormatArgs, NOTHING};
+use super::{DirectoryArgs, failed};
+use levada_terminal::failure::Failure;
+use levada_terminal::output::{self, Format, FormatArgs, NOTHING};
 
 /// Show the contents of a data directory: identity, state, topics and their sizes
 ///
@@ -34,10 +34,10 @@ impl Info {
         let directories = self.place.find()?;
         let mut infos = Vec::new();
         for directory in &directories {
-            let info = offline::info(directory, &directories)?;
+            let info = offline::info(directory, &directories).map_err(failed)?;
             if info.identity.is_none() && info.metadata.is_none() && info.partitions.is_empty() {
                 // No broker has written to the directory.
-                return Err(StorageError::Unformatted { path: info.path }.into());
+                return Err(failed(StorageError::Unformatted { path: info.path }));
             }
             infos.push(info);
         }

@@ -8,11 +8,11 @@ use levada_wire::messages::create_partitions_request::CreatePartitionsTopic;
 
 use super::TIMEOUT_MS;
 use crate::cluster::Cluster;
-use crate::failure::Failure;
 use crate::kafka_error;
 use crate::outcomes::{Outcome, Outcomes};
-use crate::output::FormatArgs;
 use crate::settings::{self, Change, Resource};
+use levada_terminal::failure::Failure;
+use levada_terminal::output::FormatArgs;
 
 /// Change topics: add partitions, change settings
 ///

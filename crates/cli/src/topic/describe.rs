@@ -9,10 +9,10 @@ use levada_wire::messages::metadata_response::{MetadataResponsePartition, Metada
 use serde_json::{Value, json};
 
 use crate::cluster::{Cluster, EARLIEST, LATEST, Topic};
-use crate::failure::Failure;
 use crate::kafka_error;
-use crate::output::{self, FormatArgs};
 use crate::settings::{self, Resource, Setting};
+use levada_terminal::failure::Failure;
+use levada_terminal::output::{self, FormatArgs};
 
 /// Describe topics: partitions, leaders, offsets, settings
 #[derive(Debug, clap::Args)]

@@ -6,8 +6,8 @@ use levada_wire::messages::metadata_response::MetadataResponseTopic;
 use levada_wire::messages::{DescribeLogDirsRequest, DescribeLogDirsResponse};
 
 use crate::cluster::Cluster;
-use crate::failure::Failure;
 use crate::kafka_error;
+use levada_terminal::failure::Failure;
 
 const CLUSTER_AUTHORIZATION_FAILED: i16 = 31;
 

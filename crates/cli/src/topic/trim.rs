@@ -11,9 +11,9 @@ use serde::Serialize;
 use super::TIMEOUT_MS;
 use crate::cluster::{Cluster, Isolation, Led, Topic, TopicPartition};
 use crate::consume::Start;
-use crate::failure::Failure;
-use crate::output::{self, Format, FormatArgs};
 use crate::{kafka_error, question};
+use levada_terminal::failure::Failure;
+use levada_terminal::output::{self, Format, FormatArgs};
 
 /// Delete the oldest records of a topic
 ///

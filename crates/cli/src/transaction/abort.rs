@@ -11,10 +11,10 @@ use levada_wire::messages::{InitProducerIdRequest, InitProducerIdResponse, Write
 
 use super::{describe, producers};
 use crate::cluster::{Cluster, Coordinated, Led};
-use crate::failure::Failure;
 use crate::outcomes::{Outcome, Outcomes};
-use crate::output::FormatArgs;
 use crate::{kafka_error, question};
+use levada_terminal::failure::Failure;
+use levada_terminal::output::FormatArgs;
 
 /// Abort a transaction
 ///

@@ -7,9 +7,9 @@ use levada_wire::messages::DescribeTransactionsRequest;
 use serde::Serialize;
 
 use crate::cluster::{Cluster, Coordinated};
-use crate::failure::Failure;
-use crate::output::{self, FormatArgs};
 use crate::{kafka_error, time};
+use levada_terminal::failure::Failure;
+use levada_terminal::output::{self, FormatArgs};
 
 /// Describe transactional ids: producer, state, start and partitions of the transaction
 #[derive(Debug, clap::Args)]

@@ -11,9 +11,9 @@ use super::describe::{self, Description};
 use super::list;
 use super::producers::{self, Open};
 use crate::cluster::Cluster;
-use crate::failure::Failure;
-use crate::output::{self, Format, FormatArgs};
 use crate::{kafka_error, time};
+use levada_terminal::failure::Failure;
+use levada_terminal::output::{self, Format, FormatArgs};
 
 /// Find transactions that no coordinator will end
 ///

@@ -7,9 +7,9 @@ use levada_wire::messages::ListTransactionsRequest;
 use serde::Serialize;
 
 use crate::cluster::Cluster;
-use crate::failure::Failure;
-use crate::output::{self, Format, FormatArgs};
 use crate::{kafka_error, time};
+use levada_terminal::failure::Failure;
+use levada_terminal::output::{self, Format, FormatArgs};
 
 /// List transactional ids and the states of their transactions
 #[derive(Debug, clap::Args)]

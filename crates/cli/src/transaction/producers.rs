@@ -7,8 +7,8 @@ use levada_wire::messages::DescribeProducersRequest;
 use levada_wire::messages::describe_producers_request::TopicRequest;
 
 use crate::cluster::{Cluster, Topic};
-use crate::failure::Failure;
 use crate::kafka_error;
+use levada_terminal::failure::Failure;
 
 /// A transaction that is open in a partition.
 #[derive(Clone, Debug, PartialEq, Eq)]

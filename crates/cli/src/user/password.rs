@@ -6,8 +6,9 @@ use std::path::Path;
 
 use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
 
-use crate::failure::Failure;
-use crate::{interrupt, stderr};
+use crate::interrupt;
+use levada_terminal::failure::Failure;
+use levada_terminal::stderr;
 
 /// Longer passwords are a mistake, such as the wrong file.
 const BYTES_MAX: usize = 1024;

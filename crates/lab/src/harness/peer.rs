@@ -252,7 +252,7 @@ pub(crate) fn program_by(by: &[&str]) -> Result<Command, LabError> {
         // A test program has no commands, but a test that does the same.
         command.args(["--exact", "harness::peer::tests::serves_when_asked", "--nocapture"]).env(ROLE, "peer");
     } else {
-        command.args(["lab", "peer"]);
+        command.arg("peer");
     }
     Ok(command)
 }

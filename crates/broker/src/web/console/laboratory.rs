@@ -38,6 +38,8 @@ const EXPERIMENTS: [(&str, &str); 6] = [
     ("search", "search: the batch of an offset"),
 ];
 
+/// The program that `levada lab` runs, in the directory of the broker's.
+const PROGRAM: &str = "levada-lab";
 /// Largest report and longest output that are read.
 const REPORT_BYTES_MAX: u64 = 16 << 20;
 const OUTPUT_BYTES_MAX: usize = 4096;
@@ -102,8 +104,8 @@ impl Drop for Run {
 
 fn spawn(experiment: &str, directory: &Path) -> io::Result<Child> {
     let output = File::create(directory.join("output.txt"))?;
-    let child = Command::new(std::env::current_exe()?)
-        .args(["lab", experiment, "--quick", "--dir"])
+    let child = Command::new(std::env::current_exe()?.with_file_name(PROGRAM))
+        .args([experiment, "--quick", "--dir"])
         .arg(directory)
         .arg("--record")
         .arg(directory.join("record.jsonl"))
@@ -141,8 +143,12 @@ impl Laboratory {
             )));
         }
         self.0 = None;
-        let run = Run::start(experiment);
-        self.0 = Some(run.map_err(|error| Failed::Input(format!("The run cannot be started: {error}")))?);
+        let run = Run::start(experiment).map_err(|error| {
+            Failed::Input(format!(
+                "The run cannot be started with the program {PROGRAM} beside the broker's: {error}"
+            ))
+        });
+        self.0 = Some(run?);
         Ok(())
     }
 

@@ -27,9 +27,9 @@ use levada_wire::{ApiKey, StrBytes, Uuid};
 
 use super::super::{Args, Wanted, read};
 use crate::cluster::{Cluster, EARLIEST};
-use crate::failure::Failure;
 use crate::fake_broker::{Asked, FakeBroker};
 use crate::interrupt::fake::FakeSignal;
+use levada_terminal::failure::Failure;
 
 const UNKNOWN_TOPIC_ID: i16 = 100;
 const NOT_LEADER: i16 = 6;

@@ -8,7 +8,7 @@ use levada_wire::messages::metadata_response::{MetadataResponsePartition, Metada
 
 use super::Check;
 use super::facts::Facts;
-use crate::output;
+use levada_terminal::output;
 
 /// Names that a line has at most.
 const NAMES_MAX: usize = 5;

@@ -11,10 +11,10 @@ use levada_wire::messages::{
 };
 
 use crate::cluster::Cluster;
-use crate::failure::Failure;
 use crate::group::{self, ListedGroup};
 use crate::settings::Kind;
 use crate::{health, kafka_error};
+use levada_terminal::failure::Failure;
 
 /// Topics of one DescribeConfigs.
 const TOPICS_PER_REQUEST: usize = 500;

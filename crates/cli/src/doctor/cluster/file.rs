@@ -9,7 +9,7 @@ use levada_broker::{offline, tls};
 use super::Check;
 use super::checks::some;
 use super::facts::Facts;
-use crate::output;
+use levada_terminal::output;
 
 /// Checks of a file.
 pub(super) struct OfFile {

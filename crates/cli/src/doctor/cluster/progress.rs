@@ -13,9 +13,9 @@ use levada_wire::messages::metadata_response::{MetadataResponsePartition, Metada
 use serde::Serialize;
 
 use crate::cluster::{BrokerArgs, Cluster, Outage};
-use crate::failure::Failure;
 use crate::health;
-use crate::output::{self, Format};
+use levada_terminal::failure::Failure;
+use levada_terminal::output::{self, Format};
 
 /// Between two samples.
 const PERIOD: Duration = Duration::from_secs(1);

@@ -7,35 +7,14 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use clap::ValueEnum;
-use levada_lab::environment::CONGESTION;
-use levada_lab::record::{Line, Note, Recorder};
-use levada_lab::{LabError, Offer};
+use crate::environment::CONGESTION;
+use crate::record::{Line, Note, Recorder};
+use crate::{LabError, Offer};
 
-use super::{RunArgs, Session, check_verdicts};
-use crate::failure::Failure;
-
-/// Settings that all comparisons of programs have.
-#[derive(Debug, clap::Args)]
-pub(super) struct SideArgs {
-    /// Another build of Levada to measure
-    #[arg(long, value_name = "FILE")]
-    levada: Option<PathBuf>,
-    /// Network namespace of the connections
-    #[arg(long, value_name = "WHERE", default_value = "own", overrides_with = "network")]
-    network: Network,
-    #[command(flatten)]
-    run: RunArgs,
-}
-
-/// Owner of the loopback device that servers and clients use.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Network {
-    /// A private loopback device with cubic for both ends; the machine's if that is not allowed
-    Own,
-    /// The machine's loopback device with its present settings
-    Host,
-}
+use super::{Session, check_verdicts};
+use levada_terminal::failure::Failure;
+use levada_terminal::lab::{Network, SideArgs};
+use levada_terminal::tell;
 
 /// Makes the loopback device of a new network namespace usable, with cubic for all its connections,
 /// and executes another program.
@@ -76,7 +55,7 @@ pub(super) fn run<S>(
                 "name the program's file with --levada",
             )
         })?,
-        None => this,
+        None => this.with_file_name("levada"),
     };
     let systems = systems(levada);
     let wanted = |offer: &&Offer<S>| names.is_empty() || names.iter().any(|name| name == offer.name);
@@ -142,7 +121,7 @@ fn network_can_be_ours() -> bool {
 
 #[cfg(test)]
 mod tests {
-    use levada_lab::{Bench, Limits, Scale};
+    use crate::{Bench, Limits, Scale};
 
     use super::*;
 

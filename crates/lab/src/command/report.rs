@@ -1,23 +1,15 @@
 //! `levada lab report`: the HTML page of a record.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use levada_lab::record::Line;
+use crate::record::Line;
 
 use super::read_record;
-use crate::failure::Failure;
+use levada_terminal::failure::Failure;
+use levada_terminal::lab::ReportArgs;
+use levada_terminal::tell;
 
-/// A record, and the place of the page.
-#[derive(Debug, clap::Args)]
-pub(super) struct Args {
-    /// Record of `levada lab`
-    record: PathBuf,
-    /// File for the page [default: the record's name, ending in .html]
-    #[arg(long, value_name = "FILE")]
-    out: Option<PathBuf>,
-}
-
-pub(super) fn run(args: &Args) -> Result<(), Failure> {
+pub(super) fn run(args: &ReportArgs) -> Result<(), Failure> {
     let lines = read_record(&args.record)?;
     let beside = || args.record.with_extension("html");
     write(&lines, &args.out.clone().unwrap_or_else(beside))
@@ -31,7 +23,7 @@ pub(super) fn write(lines: &[Line], path: &Path) -> Result<(), Failure> {
     };
     let mut beside = path.as_os_str().to_owned();
     beside.push(".new");
-    std::fs::write(&beside, levada_lab::report::html(lines)).map_err(failed)?;
+    std::fs::write(&beside, crate::report::html(lines)).map_err(failed)?;
     std::fs::rename(&beside, path).map_err(failed)?;
     tell!("report: {}", path.display());
     Ok(())

@@ -1,27 +1,17 @@
 //! `levada lab compare`: significant differences between two records.
 
 use std::io::Write;
-use std::path::PathBuf;
 
-use levada_lab::compare::{self, Compared, ComparisonVerdict, LEAST_CHANGE, LEAST_SHARED_CHANGE};
-use levada_lab::record::Line;
+use crate::compare::{self, Compared, ComparisonVerdict, LEAST_CHANGE, LEAST_SHARED_CHANGE};
+use crate::record::Line;
 
 use super::read_record;
-use crate::failure::Failure;
-use crate::output::{self, Format, FormatArgs, NOTHING};
+use levada_terminal::failure::Failure;
+use levada_terminal::lab::CompareArgs;
+use levada_terminal::output::{self, Format, NOTHING};
+use levada_terminal::tell;
 
-/// Records.
-#[derive(Debug, clap::Args)]
-pub(super) struct Args {
-    /// The earlier record
-    before: PathBuf,
-    /// The later record
-    after: PathBuf,
-    #[command(flatten)]
-    format: FormatArgs,
-}
-
-pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
+pub(super) fn run(args: &CompareArgs, out: &mut dyn Write) -> Result<(), Failure> {
     let (before, after) = (read_record(&args.before)?, read_record(&args.after)?);
     let compared = compare::of(&before, &after);
     if compared.is_empty() {

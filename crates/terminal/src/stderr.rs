@@ -8,17 +8,17 @@ use std::io::{self, Write as _};
 use crate::escapes::printable;
 
 /// Prints a message and the end of its line.
-pub(crate) fn tell(message: fmt::Arguments<'_>) {
+pub fn tell(message: fmt::Arguments<'_>) {
     write(&format!("{}\n", plain(&message.to_string())));
 }
 
 /// Prints a message behind a head, which may have a colour.
-pub(crate) fn tell_headed(head: &str, message: &str) {
+pub fn tell_headed(head: &str, message: &str) {
     write(&format!("{head} {}\n", plain(message)));
 }
 
 /// Prints a question, after which the answer is typed.
-pub(crate) fn ask(question: &str) {
+pub fn ask(question: &str) {
     write(&plain(question));
 }
 

@@ -1,25 +1,13 @@
 //! `levada lab goals`: the page about the broker's cost goals, and the records behind it.
 
-use std::path::PathBuf;
-
-use levada_lab::{goals, report};
+use crate::{goals, report};
 
 use super::claims::{json, write};
 use super::read_record;
-use crate::failure::Failure;
+use levada_terminal::failure::Failure;
+use levada_terminal::lab::GoalsArgs;
 
-/// Records, and the place of the result.
-#[derive(Debug, clap::Args)]
-pub(super) struct Args {
-    /// Record of `levada lab broker` or `levada lab files`
-    #[arg(required = true)]
-    records: Vec<PathBuf>,
-    /// Directory of the documentation
-    #[arg(long, value_name = "DIR", default_value = "docs")]
-    docs: PathBuf,
-}
-
-pub(super) fn run(args: &Args) -> Result<(), Failure> {
+pub(super) fn run(args: &GoalsArgs) -> Result<(), Failure> {
     let records = args.records.iter().map(|path| read_record(path)).collect::<Result<Vec<_>, _>>()?;
     let kept = goals::kept(&records);
     for (experiment, lines) in &kept {

@@ -3,12 +3,12 @@
 
 use std::io::Write;
 
-use levada_lab::record::{Better, Line, Metric};
-use levada_lab::statistics::Interval;
-use levada_lab::summary::{Calls, Group, Row, Summary};
+use crate::record::{Better, Line, Metric};
+use crate::statistics::Interval;
+use crate::summary::{Calls, Group, Row, Summary};
 
-use crate::failure::Failure;
-use crate::output::{self, NOTHING};
+use levada_terminal::failure::Failure;
+use levada_terminal::output::{self, NOTHING};
 
 /// Prints one experiment.
 pub(super) fn print(summary: &Summary, out: &mut dyn Write) -> Result<(), Failure> {

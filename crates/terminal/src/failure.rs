@@ -3,18 +3,16 @@
 use std::io;
 use std::process::ExitCode;
 
-use levada_broker::config::ConfigErrors;
-use levada_broker::server::StartError;
-use levada_broker::web::WebError;
 use levada_wire::ClientError;
 use levada_wire::frame::FrameError;
+use levada_wire::json::JsonError;
 
 use crate::colour::{self, Style};
 use crate::stderr;
 
 /// Reason why a command failed.
 #[derive(Debug)]
-pub(crate) enum Failure {
+pub enum Failure {
     /// The command line is not valid: exit code 2.
     Usage(String),
     /// An external operation failed: exit code 1.
@@ -35,11 +33,11 @@ pub(crate) enum Failure {
 }
 
 /// Exit code of a command that a signal ends before its work is complete.
-pub(crate) const INTERRUPTED: u8 = 130;
+pub const INTERRUPTED: u8 = 130;
 
 /// The origin of a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Cause {
+pub enum Cause {
     /// The connection was refused or broke: the broker may be restarting.
     Connection,
     /// The broker answered with this error code.
@@ -50,17 +48,17 @@ pub(crate) enum Cause {
 
 impl Failure {
     /// A failure without advice.
-    pub(crate) fn new(what: impl Into<String>) -> Self {
+    pub fn new(what: impl Into<String>) -> Self {
         Self::Failed { what: what.into(), next: None, cause: Cause::Other }
     }
 
     /// A failure with advice.
-    pub(crate) fn with_next(what: impl Into<String>, next: impl Into<String>) -> Self {
+    pub fn with_next(what: impl Into<String>, next: impl Into<String>) -> Self {
         Self::Failed { what: what.into(), next: Some(next.into()), cause: Cause::Other }
     }
 
     /// The same failure with another cause.
-    pub(crate) fn because(self, because: Cause) -> Self {
+    pub fn because(self, because: Cause) -> Self {
         match self {
             Self::Failed { what, next, .. } => Self::Failed { what, next, cause: because },
             other => other,
@@ -68,7 +66,7 @@ impl Failure {
     }
 
     /// The cause, where one is known.
-    pub(crate) fn cause(&self) -> Cause {
+    pub fn cause(&self) -> Cause {
         match self {
             Self::Failed { cause, .. } => *cause,
             _ => Cause::Other,
@@ -76,7 +74,7 @@ impl Failure {
     }
 
     /// The failed operation in one line, without the advice.
-    pub(crate) fn line(&self) -> &str {
+    pub fn line(&self) -> &str {
         match self {
             Self::Failed { what, .. } | Self::Usage(what) => what,
             Self::Told | Self::Interrupted | Self::Output(_) => "",
@@ -84,7 +82,7 @@ impl Failure {
     }
 
     /// Combines the failures of several requests; the other requests succeeded.
-    pub(crate) fn all(failures: Vec<Self>) -> Result<(), Self> {
+    pub fn all(failures: Vec<Self>) -> Result<(), Self> {
         if failures.is_empty() {
             return Ok(());
         }
@@ -95,7 +93,7 @@ impl Failure {
     }
 
     /// Prints the error and returns the exit code. A closed stdout (`| head`) is not an error.
-    pub(crate) fn report(self) -> ExitCode {
+    pub fn report(self) -> ExitCode {
         match self {
             Self::Usage(what) => {
                 stderr::tell_headed(&colour::err(Style::Red, "error:"), &what);
@@ -131,12 +129,6 @@ impl From<io::Error> for Failure {
 impl From<serde_json::Error> for Failure {
     fn from(error: serde_json::Error) -> Self {
         Self::Output(error.into())
-    }
-}
-
-impl From<ConfigErrors> for Failure {
-    fn from(errors: ConfigErrors) -> Self {
-        Self::Usage(errors.to_string())
     }
 }
 
@@ -184,6 +176,18 @@ impl From<ClientError> for Failure {
     }
 }
 
+impl From<JsonError> for Failure {
+    fn from(error: JsonError) -> Self {
+        match error {
+            JsonError::Field { .. } => Self::with_next(
+                error.to_string(),
+                "levada api NAME --version N --template prints a request with all fields",
+            ),
+            JsonError::Malformed { .. } => Self::new(error.to_string()),
+        }
+    }
+}
+
 /// The answer was no frame of Kafka's: its first four bytes show the likely protocol.
 fn not_kafka(first: u32, what: String) -> Failure {
     match first.to_be_bytes() {
@@ -196,45 +200,6 @@ fn not_kafka(first: u32, what: String) -> Failure {
             "security.protocol=SSL or SASL_SSL in the file of --command-config",
         ),
         _ => Failure::with_next(what, "the address of a Kafka broker: --brokers host:port"),
-    }
-}
-
-/// Next step where a port below 1024 may not be listened on.
-const SMALL_PORT: &str = "use a port from 1024 on; a smaller port needs the capability CAP_NET_BIND_SERVICE (AmbientCapabilities= in a unit file)";
-
-/// An address that cannot be listened on; `key` names the setting it comes from, if there are
-/// several.
-fn not_listening(address: &str, key: &str, source: &io::Error, other: impl FnOnce() -> Failure) -> Failure {
-    match source.kind() {
-        io::ErrorKind::PermissionDenied => {
-            Failure::with_next(format!("cannot listen on {address}{key}: {source}"), SMALL_PORT)
-        }
-        _ => other(),
-    }
-}
-
-impl From<StartError> for Failure {
-    fn from(error: StartError) -> Self {
-        let other = || Self::new(error.to_string());
-        match &error {
-            StartError::Bind { address, source, .. } => not_listening(address, "", source, other),
-            StartError::Web(WebError::Bind { listen, source }) => {
-                not_listening(&listen.to_string(), " (levada.http.listen)", source, other)
-            }
-            _ => other(),
-        }
-    }
-}
-
-impl From<levada_files::StartError> for Failure {
-    fn from(error: levada_files::StartError) -> Self {
-        let other = || Self::new(error.to_string());
-        match &error {
-            levada_files::StartError::Bind { address, source } => {
-                not_listening(&address.to_string(), "", source, other)
-            }
-            _ => other(),
-        }
     }
 }
 

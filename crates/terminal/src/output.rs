@@ -15,7 +15,7 @@ use crate::failure::Failure;
 
 /// The form of a result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Format {
+pub enum Format {
     /// Aligned columns.
     #[default]
     Table,
@@ -25,22 +25,22 @@ pub(crate) enum Format {
 
 /// The option of every command that reads.
 #[derive(Clone, Copy, Debug, Default, clap::Args)]
-pub(crate) struct FormatArgs {
+pub struct FormatArgs {
     /// Output format
     #[arg(long = "output", value_name = "FORM", default_value = "table", display_order = 100)]
-    pub(crate) format: Format,
+    pub format: Format,
 }
 
 /// Stdout behind one large buffer. The line buffer of the standard library would make a system call
 /// every few lines.
-pub(crate) fn stdout() -> io::Result<BufWriter<File>> {
+pub fn stdout() -> io::Result<BufWriter<File>> {
     let file = File::from(io::stdout().as_fd().try_clone_to_owned()?);
     Ok(BufWriter::with_capacity(256 * 1024, file))
 }
 
 /// True once the reader of stdout has closed its pipe, as `head` does: nothing that this process
 /// prints can arrive.
-pub(crate) fn stdout_is_closed() -> bool {
+pub fn stdout_is_closed() -> bool {
     has_no_reader(io::stdout().as_fd())
 }
 
@@ -52,22 +52,22 @@ fn has_no_reader(fd: BorrowedFd<'_>) -> bool {
 }
 
 /// Text of an empty cell.
-pub(crate) const NOTHING: &str = "-";
+pub const NOTHING: &str = "-";
 
 /// A number for a table's cell, or [`NOTHING`].
-pub(crate) fn number(number: Option<i64>) -> String {
+pub fn number(number: Option<i64>) -> String {
     number.map_or_else(|| NOTHING.to_owned(), |number| number.to_string())
 }
 
 /// A text for a table's cell, or [`NOTHING`] if it is empty.
-pub(crate) fn or_nothing(text: &str) -> String {
+pub fn or_nothing(text: &str) -> String {
     if text.is_empty() { NOTHING.to_owned() } else { printable(text.as_bytes()) }
 }
 
 /// Prints rows below a header; columns whose every cell is a number are aligned to the right. On a
 /// terminal, cells fold so that a row is no wider than that; elsewhere each row is one line.
 /// Control characters are escaped: many texts are those of other clients.
-pub(crate) fn table(out: &mut dyn Write, header: &[&str], rows: Vec<Vec<String>>) -> Result<(), Failure> {
+pub fn table(out: &mut dyn Write, header: &[&str], rows: Vec<Vec<String>>) -> Result<(), Failure> {
     for (index, line) in arranged(header, rows, terminal_width()).iter().enumerate() {
         match index {
             0 => writeln!(out, "{}", colour::out(Style::Bold, line.trim_end()))?,
@@ -112,19 +112,19 @@ fn arranged(header: &[&str], rows: Vec<Vec<String>>, width: Option<u16>) -> Vec<
 }
 
 /// Prints one value as indented JSON.
-pub(crate) fn json(out: &mut dyn Write, value: &impl Serialize) -> Result<(), Failure> {
+pub fn json(out: &mut dyn Write, value: &impl Serialize) -> Result<(), Failure> {
     writeln!(out, "{}", quiet_json(&serde_json::to_string_pretty(value)?))?;
     Ok(())
 }
 
 /// Prints one value as JSON on one line.
-pub(crate) fn json_line(out: &mut dyn Write, value: &impl Serialize) -> Result<(), Failure> {
+pub fn json_line(out: &mut dyn Write, value: &impl Serialize) -> Result<(), Failure> {
     writeln!(out, "{}", quiet_json(&serde_json::to_string(value)?))?;
     Ok(())
 }
 
 /// Prints the descriptions that were found, then fails if others could not be.
-pub(crate) fn descriptions<T>(
+pub fn descriptions<T>(
     out: &mut dyn Write,
     format: Format,
     asked: impl Iterator<Item = Result<T, Failure>>,
@@ -153,7 +153,7 @@ pub(crate) fn descriptions<T>(
 }
 
 /// A count with its noun.
-pub(crate) fn counted(count: u64, one: &str, many: &str) -> String {
+pub fn counted(count: u64, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
 }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A way to set words off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Style {
+pub enum Style {
     /// Headers.
     Bold,
     /// Good state.
@@ -19,23 +19,23 @@ static ON_STDOUT: AtomicBool = AtomicBool::new(false);
 static ON_STDERR: AtomicBool = AtomicBool::new(false);
 
 /// Looks once at where the streams go; until then nothing is coloured.
-pub(crate) fn decide() {
+pub fn decide() {
     ON_STDOUT.store(wanted(stdout().is_terminal(), |name| env::var(name).ok()), Ordering::Relaxed);
     ON_STDERR.store(wanted(stderr().is_terminal(), |name| env::var(name).ok()), Ordering::Relaxed);
 }
 
 /// True if stderr takes colours.
-pub(crate) fn on_stderr() -> bool {
+pub fn on_stderr() -> bool {
     ON_STDERR.load(Ordering::Relaxed)
 }
 
 /// The text as stdout shall have it.
-pub(crate) fn out(style: Style, text: &str) -> String {
+pub fn out(style: Style, text: &str) -> String {
     paint(ON_STDOUT.load(Ordering::Relaxed), style, text)
 }
 
 /// The text as stderr shall have it.
-pub(crate) fn err(style: Style, text: &str) -> String {
+pub fn err(style: Style, text: &str) -> String {
     paint(on_stderr(), style, text)
 }
 

@@ -3,37 +3,17 @@
 
 use std::fs;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use levada_broker::config;
-use levada_lab::calibrate::{self, Finding};
-use levada_lab::summary;
+use crate::calibrate::{self, Finding};
+use crate::summary;
+use levada_io::thresholds::default_files;
 use serde::Serialize;
 
-use super::{RunArgs, Session, table};
-use crate::failure::Failure;
-use crate::output::{self, Format};
-
-/// Measure this machine's thresholds and write the file that the broker loads
-///
-/// Takes less than a minute. The broker looks for the file when it starts: levada.thresholds.file,
-/// else ~/.config/levada/thresholds, else /etc/levada/thresholds; without a file the defaults
-/// apply. `levada doctor` shows the values in force.
-#[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:
-  levada lab calibrate                          for brokers that you start
-  levada lab calibrate --file /etc/levada/thresholds
-  levada lab calibrate --dry-run                show the thresholds, write no file")]
-pub(super) struct Args {
-    /// File to write [default: ~/.config/levada/thresholds]
-    #[arg(long, value_name = "FILE")]
-    file: Option<PathBuf>,
-    /// Write no file
-    #[arg(long, conflicts_with = "file")]
-    dry_run: bool,
-    #[command(flatten)]
-    run: RunArgs,
-}
+use super::{Session, table};
+use levada_terminal::failure::Failure;
+use levada_terminal::lab::CalibrateArgs;
+use levada_terminal::output::{self, Format};
 
 /// Outcome of a calibration.
 #[derive(Debug, Serialize)]
@@ -43,7 +23,7 @@ struct Report<'a> {
     doubts: &'a [String],
 }
 
-pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
+pub(super) fn run(args: &CalibrateArgs, out: &mut dyn Write) -> Result<(), Failure> {
     let mut session = Session::begin(&args.run)?;
     session.limit(&args.run, calibrate::limits);
     let ended = calibrate::EXPERIMENTS.iter().try_for_each(|maker| session.run(maker));
@@ -58,7 +38,7 @@ pub(super) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
     let file = match (&args.file, args.dry_run) {
         (_, true) => None,
         (Some(file), _) => Some(file.clone()),
-        (None, _) => config::threshold_files().into_iter().next(),
+        (None, _) => default_files().into_iter().next(),
     };
     if let Some(file) = &file {
         write(file, &thresholds.to_text(&head(&findings, &doubts)))?;

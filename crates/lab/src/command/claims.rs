@@ -2,27 +2,17 @@
 //! pictures of the documentation.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use levada_lab::claims::{self, PICTURES, Picture};
-use levada_lab::record::Line;
-use levada_lab::report;
+use crate::claims::{self, PICTURES, Picture};
+use crate::record::Line;
+use crate::report;
 
 use super::read_record;
-use crate::failure::Failure;
+use levada_terminal::failure::Failure;
+use levada_terminal::lab::ClaimsArgs;
 
-/// Records, and the place of the result.
-#[derive(Debug, clap::Args)]
-pub(super) struct Args {
-    /// Record of `levada lab`
-    #[arg(required = true)]
-    records: Vec<PathBuf>,
-    /// Directory of the documentation
-    #[arg(long, value_name = "DIR", default_value = "docs")]
-    docs: PathBuf,
-}
-
-pub(super) fn run(args: &Args) -> Result<(), Failure> {
+pub(super) fn run(args: &ClaimsArgs) -> Result<(), Failure> {
     let records = args.records.iter().map(|path| read_record(path)).collect::<Result<Vec<_>, _>>()?;
     let kept = claims::kept(&records);
     for (experiment, lines) in &kept {

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 /// The byte of an escape; `rest` begins after the backslash and is moved past the escape.
-pub(crate) fn escape(rest: &mut &[u8]) -> Result<u8, String> {
+pub fn escape(rest: &mut &[u8]) -> Result<u8, String> {
     let (letter, after) = rest.split_first().ok_or("a lone \\ at the end; \\\\ is a backslash")?;
     *rest = after;
     match letter {
@@ -26,7 +26,7 @@ pub(crate) fn escape(rest: &mut &[u8]) -> Result<u8, String> {
 }
 
 /// A text with its escapes replaced.
-pub(crate) fn unescaped(text: &str) -> Result<Vec<u8>, String> {
+pub fn unescaped(text: &str) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((byte, after)) = rest.split_first() {
@@ -38,12 +38,12 @@ pub(crate) fn unescaped(text: &str) -> Result<Vec<u8>, String> {
 
 /// Bytes as readable text on one line, with characters that steer a terminal and invalid UTF-8
 /// escaped.
-pub(crate) fn printable(bytes: &[u8]) -> String {
+pub fn printable(bytes: &[u8]) -> String {
     escaped(bytes, &[])
 }
 
 /// The same for a terminal, on which ends of lines and tabs do no harm.
-pub(crate) fn shown_on_terminal(bytes: &[u8]) -> String {
+pub fn shown_on_terminal(bytes: &[u8]) -> String {
     escaped(bytes, &['\n', '\t'])
 }
 
@@ -68,7 +68,7 @@ fn escaped(bytes: &[u8], kept: &[char]) -> String {
 
 /// Text in JSON, whose own rules allow characters that steer a terminal, with these escaped as JSON
 /// has it. Ends of lines, which are outside of JSON's texts, stay.
-pub(crate) fn quiet_json(text: &str) -> Cow<'_, str> {
+pub fn quiet_json(text: &str) -> Cow<'_, str> {
     let steers = |one: char| one != '\n' && is_steering(one);
     if !text.contains(steers) {
         return Cow::Borrowed(text);
@@ -85,7 +85,7 @@ pub(crate) fn quiet_json(text: &str) -> Cow<'_, str> {
 }
 
 /// Control characters, line separators, and characters that change the direction of text.
-pub(crate) fn is_steering(one: char) -> bool {
+pub fn is_steering(one: char) -> bool {
     one.is_control()
         || matches!(one, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }

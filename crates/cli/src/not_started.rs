@@ -1,0 +1,50 @@
+//! Failures of servers that do not start, and of configurations that are not valid.
+
+use std::io;
+
+use levada_broker::config::ConfigErrors;
+use levada_broker::server::StartError;
+use levada_broker::web::WebError;
+use levada_terminal::failure::Failure;
+
+/// Next step where a port below 1024 may not be listened on.
+const SMALL_PORT: &str = "use a port from 1024 on; a smaller port needs the capability CAP_NET_BIND_SERVICE (AmbientCapabilities= in a unit file)";
+
+/// An address that cannot be listened on; `key` names the setting it comes from, if there are
+/// several.
+fn not_listening(address: &str, key: &str, source: &io::Error, other: impl FnOnce() -> Failure) -> Failure {
+    match source.kind() {
+        io::ErrorKind::PermissionDenied => {
+            Failure::with_next(format!("cannot listen on {address}{key}: {source}"), SMALL_PORT)
+        }
+        _ => other(),
+    }
+}
+
+/// A configuration that is not valid.
+pub(crate) fn config(errors: &ConfigErrors) -> Failure {
+    Failure::Usage(errors.to_string())
+}
+
+/// A broker that does not start.
+pub(crate) fn broker(error: &StartError) -> Failure {
+    let other = || Failure::new(error.to_string());
+    match error {
+        StartError::Bind { address, source, .. } => not_listening(address, "", source, other),
+        StartError::Web(WebError::Bind { listen, source }) => {
+            not_listening(&listen.to_string(), " (levada.http.listen)", source, other)
+        }
+        _ => other(),
+    }
+}
+
+/// A file server that does not start.
+pub(crate) fn files(error: &levada_files::StartError) -> Failure {
+    let other = || Failure::new(error.to_string());
+    match error {
+        levada_files::StartError::Bind { address, source } => {
+            not_listening(&address.to_string(), "", source, other)
+        }
+        _ => other(),
+    }
+}
