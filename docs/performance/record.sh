@@ -6,7 +6,7 @@ set -eu
 libs=${1:?usage: docs/performance/record.sh KAFKA_LIBS [SCRATCH_DIR]}
 # Figures are those of the build that packages have; LEVADA_BIN names another.
 levada=${LEVADA_BIN:-${CARGO_TARGET_DIR:-target}/dist/levada}
-[ -n "${LEVADA_BIN:-}" ] || cargo build --locked --profile dist --package levada
+[ -n "${LEVADA_BIN:-}" ] || cargo build --locked --profile dist
 scratch=$(mktemp -d -p "${2:-/tmp}")
 trap 'rm -r "$scratch"' EXIT
 record() {

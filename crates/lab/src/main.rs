@@ -9,6 +9,7 @@ use levada_terminal::lab::Args;
 use levada_terminal::{colour, output};
 
 fn main() -> ExitCode {
+    levada_io::lookups::limit_to_built_in();
     let command = Command::new("levada-lab").bin_name("levada lab").version(env!("CARGO_PKG_VERSION"));
     let command = Args::augment_args(command).disable_help_subcommand(true);
     let args = Args::from_arg_matches(&command.get_matches()).unwrap_or_else(|error| error.exit());

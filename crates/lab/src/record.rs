@@ -224,7 +224,7 @@ impl Recorder {
             format: FORMAT,
             levada: env!("CARGO_PKG_VERSION").to_owned(),
             started_ms: now.map_or(0, |now| u64::try_from(now.as_millis()).unwrap_or(u64::MAX)),
-            command: std::env::args().collect(),
+            command: command(std::env::args()),
             scale: bench.scale().label().to_owned(),
             rounds: limits.rounds,
             seed,
@@ -312,6 +312,16 @@ pub fn read(path: &Path) -> Result<Vec<Line>, LabError> {
         return Err(wrong(1, "a record begins with a line of type run".to_owned()));
     }
     Ok(lines)
+}
+
+/// The command line as the user gives it: `levada lab` runs the program `levada-lab`.
+fn command(mut arguments: impl Iterator<Item = String>) -> Vec<String> {
+    let program = arguments.next().unwrap_or_default();
+    let words = match program.strip_suffix("-lab") {
+        Some(levada) => vec![levada.to_owned(), "lab".to_owned()],
+        None => vec![program],
+    };
+    words.into_iter().chain(arguments).collect()
 }
 
 #[cfg(test)]

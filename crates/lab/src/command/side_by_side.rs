@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn a_run_in_its_own_network_is_recorded_with_the_arguments_that_repeat_it() {
-        let given = ["lab", "broker", "fetch"].map(OsString::from);
+        let given = ["broker", "fetch"].map(OsString::from);
         let command = in_own_network(Path::new("/bin/levada"), given.iter().cloned());
         let args: Vec<_> = command.get_args().map(OsString::from).collect();
         let after = args.iter().position(|word| word == "/bin/levada").expect("the program");

@@ -250,14 +250,15 @@ pub(crate) fn program_by(by: &[&str]) -> Result<Command, LabError> {
     };
     if cfg!(test) {
         // A test program has no commands, but a test that does the same.
-        command.args(["--exact", "harness::peer::tests::serves_when_asked", "--nocapture"]).env(ROLE, "peer");
+        command.args(["--exact", "harness::peer::tests::serves_when_asked", "--nocapture"]);
     } else {
         command.arg("peer");
     }
+    command.env(ROLE, "peer");
     Ok(command)
 }
 
-/// Returns true in a test program that is the second process.
+/// Set in the second process: a test program has no commands that tell it.
 const ROLE: &str = "LEVADA_LAB_ROLE";
 
 /// Runs the second process, which obeys its standard input until that closes.

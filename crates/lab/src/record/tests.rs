@@ -66,3 +66,10 @@ fn a_value_that_is_no_number_leaves_the_record_readable() {
     let Some(Line::Sample(read)) = lines.last() else { panic!("{lines:?}") };
     assert_eq!(read.metrics, BTreeMap::from([("cost".to_owned(), 2.0)]));
 }
+
+#[test]
+fn the_command_of_a_record_is_what_the_user_types() {
+    let of = |words: &[&str]| command(words.iter().map(|word| (*word).to_owned())).join(" ");
+    assert_eq!(of(&["/usr/bin/levada-lab", "copy", "--quick"]), "/usr/bin/levada lab copy --quick");
+    assert_eq!(of(&["test-program"]), "test-program");
+}
