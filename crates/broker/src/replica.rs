@@ -99,6 +99,8 @@ pub(crate) struct Replicas {
     /// Served logs without other replicas that lack records which they have had, by topic id and
     /// index.
     losses: Mutex<BTreeMap<(Uuid, i32), Shortfall>>,
+    /// Partitions whose logs lack segments before the last one, with the base offsets.
+    gaps: Mutex<BTreeMap<(Uuid, i32), Vec<i64>>>,
     /// Rounds of housekeeping so far.
     rounds: AtomicUsize,
     failed_upkeep: FailedUpkeep,
@@ -135,6 +137,7 @@ impl Replicas {
             storing_checkpoint: Mutex::default(),
             is_misleading: Mutex::default(),
             losses: Mutex::default(),
+            gaps: Mutex::default(),
             rounds: AtomicUsize::new(0),
             failed_upkeep: FailedUpkeep::default(),
             waiting: PendingRemoval::default(),
@@ -295,6 +298,7 @@ impl Replicas {
         for partition in partitions {
             drop(partition.lane().take_writer());
             self.losses.lock().remove(&(partition.topic_id(), partition.index()));
+            self.gaps.lock().remove(&(partition.topic_id(), partition.index()));
             let key = (partition.topic().to_owned(), partition.index());
             was_compacted |= self.cleaner.forget(&key);
             marked.extend(partition.log().leave(|| self.dirs.mark_deleted(&key)));

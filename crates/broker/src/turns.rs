@@ -64,8 +64,9 @@ const SEARCHES_AT_ONCE: usize = 4;
 /// milliseconds.
 const COMPARISONS_AT_ONCE: usize = 2;
 
-/// Large requests that are answered at the same time.
-pub(crate) const LARGE_REQUESTS_AT_ONCE: usize = 4;
+/// Large requests that are answered at the same time, by one thread: each of them delays the next
+/// client's.
+pub(crate) const LARGE_REQUESTS_AT_ONCE: usize = 2;
 
 /// The queues of the clients of one broker.
 pub(crate) struct WorkTurns {

@@ -69,7 +69,11 @@ pub(crate) fn start() -> Logs {
     let (json_filter, json_handle) = reload::Layer::new(filter("off"));
     let is_audit = |metadata: &Metadata<'_>| metadata.target() == AUDIT;
     let audit = Sink::start();
-    let audit_layer = tracing_subscriber::fmt::layer().json().flatten_event(true).with_writer(audit.writer());
+    let audit_writer = audit.writer();
+    let audit_layer = tracing_subscriber::fmt::layer()
+        .json()
+        .flatten_event(true)
+        .with_writer(move || JsonLine(audit_writer()));
     let text_layer = tracing_subscriber::fmt::layer()
         .with_ansi(colour::on_stderr())
         .fmt_fields(debug_fn(write_field).delimited(" "))

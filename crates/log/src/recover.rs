@@ -36,6 +36,9 @@ pub struct OpenReport {
     pub cut: Option<TruncatedTail>,
     /// Records that the directory claims and the log lacks, if any.
     pub shortfall: Option<Shortfall>,
+    /// Base offsets of segments, other than the last one, that are missing or empty although their
+    /// indexes have entries.
+    pub gaps: Vec<i64>,
     /// Bytes of log that were read and checked.
     pub checked_bytes: u64,
     /// Segments whose indexes were built again.
@@ -98,8 +101,6 @@ struct Recovery<'a> {
     snapshot_at: i64,
     /// The largest end of the log for which there is evidence other than checkpoints.
     claimed: Option<(i64, Evidence)>,
-    /// Base offsets of segments that are missing although their indexes have entries.
-    missing: Vec<i64>,
     report: OpenReport,
 }
 
@@ -206,7 +207,6 @@ impl Recovery<'_> {
             producers: Producers::default(),
             snapshot_at: -1,
             claimed: None,
-            missing: Vec::new(),
             report: OpenReport::default(),
         }
     }

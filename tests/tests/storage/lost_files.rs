@@ -48,12 +48,14 @@ fn a_start_names_the_segments_that_are_missing_and_gives_no_offset_out_twice() {
         return println!("left out: Kafka begins at the first offset again");
     }
     type Harm = fn(&[PathBuf]);
-    let harms: [(Harm, bool); 5] = [
+    let harms: [(Harm, bool); 7] = [
+        (|all| fs::remove_dir_all(all[0].parent().expect("a directory")).expect("a directory"), true),
         (|all| all.iter().for_each(|path| fs::remove_file(path).expect("a segment")), true),
         (|all| fs::remove_file(&all[all.len() - 1]).expect("a segment"), true),
         (|all| fs::write(&all[all.len() - 1], b"").expect("a segment"), true),
         (|all| fs::remove_file(&all[0]).expect("a segment"), false),
         (|all| fs::remove_file(&all[1]).expect("a segment"), false),
+        (|all| fs::write(&all[1], b"").expect("a segment"), false),
     ];
     for (harm, is_at_the_end) in harms {
         let mut node = node();
@@ -67,6 +69,7 @@ fn a_start_names_the_segments_that_are_missing_and_gives_no_offset_out_twice() {
         assert!(talk.lines().any(is_warning), "{talk}");
         let (status, ready) = node.http("/readyz");
         assert_eq!((status, ready.contains("records of t-0 are lost")), (200, is_at_the_end), "{ready}");
+        assert!(is_at_the_end || ready.contains("t-0 lacks the segments that begin at offsets"), "{ready}");
         produce(&node);
         assert_eq!(end(&node), RECORDS + 1);
     }

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use levada_log::checkpoint::{CleanShutdown, MetaProperties, OffsetCheckpoint, PartitionMetadata};
-use levada_log::disk::{self, Disk, Kind};
+use levada_log::disk::{self, Disk, Kind, is_short};
 use levada_log::{Background, FailedWork, FailureWatch, LogError};
 use levada_wire::Uuid;
 use parking_lot::Mutex;
@@ -323,8 +323,20 @@ impl DataDir {
         self.path.join(format!("{topic}-{index}.{}{DELETED}", future.unique))
     }
 
-    /// Renames a directory in this one, on the device when it returns.
+    /// Renames a directory in this one, on the device when it returns. A name may need space: if
+    /// there is none, the reserve gives some.
     pub(super) fn rename(&self, from: &Path, to: &Path) -> Result<(), LogError> {
+        let renamed = self.try_rename(from, to);
+        match &renamed {
+            Err(error) if error.source_io().is_some_and(is_short) => {
+                self.lend_reserve();
+                self.try_rename(from, to)
+            }
+            _ => renamed,
+        }
+    }
+
+    fn try_rename(&self, from: &Path, to: &Path) -> Result<(), LogError> {
         let failed = |operation, path: &Path, source| LogError::Io {
             operation,
             path: path.to_owned(),

@@ -20,6 +20,9 @@ impl Replicas {
         (claims, is_missing): (PartitionAtShutdown, bool),
     ) -> Option<Doubt> {
         let partition = format!("{}-{}", identity.topic, identity.index);
+        if !report.gaps.is_empty() {
+            self.gaps.lock().insert((identity.topic_id, identity.index), report.gaps.clone());
+        }
         let claimed = claims.recovery_point.max(claims.high_watermark).max(claims.log_start);
         let without_directory = Shortfall { end: 0, claimed, evidence: Evidence::RecoveryPoint };
         let shortfall = if is_missing { Some(without_directory) } else { report.shortfall };
@@ -55,8 +58,8 @@ impl Replicas {
         None
     }
 
-    /// Partitions whose logs lack records that they have had, and those of topics with remote
-    /// storage, each with a sentence.
+    /// Partitions whose logs lack records that they have had or segments, and those of topics with
+    /// remote storage, each with a sentence.
     pub(crate) fn warnings(&self) -> Vec<String> {
         let in_doubt = self.partitions.all().into_iter().filter_map(|partition| {
             let shortfall = partition.shortfall()?;
@@ -67,11 +70,16 @@ impl Replicas {
             let partition = self.partitions.by_id(topic_id, index)?;
             Some(format!("records of {} are lost: {shortfall}", partition.name()))
         });
+        let gaps = self.gaps.lock().clone();
+        let gaps = gaps.into_iter().filter_map(|((topic_id, index), bases)| {
+            let partition = self.partitions.by_id(topic_id, index)?;
+            Some(format!("{} lacks the segments that begin at offsets {bases:?}", partition.name()))
+        });
         let unopened = self.unopened.lock().clone();
         let tiered = unopened.tiered().map(|(topic, index)| {
             format!("{topic}-{index} is not served: its topic has remote storage, which this version does not read")
         });
-        in_doubt.chain(lost).chain(tiered).collect()
+        in_doubt.chain(lost).chain(gaps).chain(tiered).collect()
     }
 
     /// Compares the replicas of the partitions that this node is to lead with a log that lacks

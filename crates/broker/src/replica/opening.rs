@@ -189,7 +189,9 @@ impl Replicas {
     /// Makes the partition's directory the one of its topic. Checkpoints name a partition by its
     /// topic's name: if the directory was another topic's, or is missing, their offsets are not
     /// the partition's, and `left` becomes the state of a new one. Otherwise its log would begin
-    /// at an offset that the topic does not have yet. True if a directory with offsets is missing.
+    /// at an offset that the topic does not have yet. A broker that is its own controller knows its
+    /// topics: there the log continues at the offsets of a directory that is missing. True if a
+    /// directory with offsets is missing.
     fn place(
         &self,
         dir: &DataDir,
@@ -202,6 +204,9 @@ impl Replicas {
         let was_displaced = dir.displace_stale(&key.0, key.1, topic_id)?;
         self.dirs.adopt_copy(dir, key, (topic_id, recorded))?;
         if left.has_offsets() && (was_displaced || dir.lacks_partition(&key.0, key.1)) {
+            if !was_displaced && self.lease.is_none() {
+                return Ok(true);
+            }
             // Before there is a directory: no start after a crash finds it with the offsets.
             let mut stored_marks = self.storing_checkpoint.lock();
             *stored_marks = None;

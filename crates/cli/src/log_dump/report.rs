@@ -6,6 +6,7 @@ use std::path::Path;
 use serde_json::{Map, Value, json};
 
 use levada_terminal::colour::{self, Style};
+use levada_terminal::escapes::{is_steering, quiet_json};
 use levada_terminal::failure::Failure;
 use levada_terminal::output;
 
@@ -61,7 +62,7 @@ impl<'a> Report<'a> {
         for (name, value) in fields {
             match value {
                 Value::String(text) if is_plain(text) => write!(self.out, " {name}={text}")?,
-                value => write!(self.out, " {name}={value}")?,
+                value => write!(self.out, " {name}={}", quiet_json(&value.to_string()))?,
             }
         }
         writeln!(self.out)?;
@@ -97,5 +98,5 @@ impl<'a> Report<'a> {
 
 /// Texts that need no quotes to be separated from the following text.
 fn is_plain(text: &str) -> bool {
-    !text.is_empty() && !text.contains([' ', '"', '=']) && !text.contains(char::is_control)
+    !text.is_empty() && !text.contains([' ', '"', '=']) && !text.contains(is_steering)
 }

@@ -4,6 +4,7 @@ use std::fs;
 
 use levada_log::batch::{Builder, EndMarker, Marker};
 use levada_log::compress::Compression;
+use serde_json::json;
 use tempfile::TempDir;
 
 use super::*;
@@ -310,4 +311,14 @@ fn a_file_of_unknown_kind_hides_no_failure_of_the_files_before_it() {
     assert!(matches!(lines[..], [line] if line.starts_with("cannot read ")), "{lines:?}");
     let args = Args { verb: Verb::Dump(dump) };
     assert!(matches!(run(args, &mut Vec::new()), Err(Failure::Usage(_))), "exit code 2");
+}
+
+#[test]
+fn a_value_from_a_client_steers_no_terminal() {
+    let mut out = Vec::new();
+    let hostile = "a\u{9b}31m\u{202e}b";
+    let fields = [("text", json!("\u{202e}")), ("decoded", json!({ "group": hostile }))];
+    Report::new(&mut out, false, false).row("record", &fields).unwrap();
+    let text = String::from_utf8(out).unwrap();
+    assert_eq!(text, "record text=\"\\u202e\" decoded={\"group\":\"a\\u009b31m\\u202eb\"}\n");
 }

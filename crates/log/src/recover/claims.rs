@@ -76,7 +76,9 @@ impl Recovery<'_> {
             if !is_indexed {
                 continue;
             }
-            self.missing.push(base);
+            if last.is_some_and(|last| base < last) {
+                self.report.gaps.push(base);
+            }
             let path = self.options.dir.join(file_name(base, ".log"));
             tracing::warn!(
                 path = %path.display(),
@@ -87,8 +89,19 @@ impl Recovery<'_> {
         Ok(())
     }
 
-    /// Takes the claims of the index of an empty last segment, and of leader epochs.
+    /// Takes the claims of the index of an empty last segment, and of leader epochs. Other empty
+    /// segments with an index are logged.
     pub(super) fn claim_by_contents(&mut self) -> Result<(), LogError> {
+        for sealed in self.segments.iter().rev().skip(1).filter(|segment| segment.size() == 0) {
+            if self.has_entries(sealed.base())? {
+                self.report.gaps.push(sealed.base());
+                tracing::warn!(
+                    path = %sealed.path().display(),
+                    "a segment is empty although its index has entries: its records cannot be read. Stop the broker and \
+                     restore the file from a backup"
+                );
+            }
+        }
         let last = self.segments.last().filter(|last| last.size() == 0).map(|last| last.base());
         if let Some(base) = last
             && self.has_entries(base)?
@@ -108,7 +121,7 @@ impl Recovery<'_> {
     pub(super) fn end_at_hole(&mut self) -> Result<(), LogError> {
         let Some(from) = self.options.gapless_from else { return Ok(()) };
         let first = self.segments.first().map_or(0, |first| first.base());
-        let mut holes: Vec<i64> = self.missing.iter().copied().filter(|base| *base > first).collect();
+        let mut holes: Vec<i64> = self.report.gaps.iter().copied().filter(|base| *base > first).collect();
         for sealed in self.segments.iter().rev().skip(1).filter(|segment| segment.size() == 0) {
             if self.has_entries(sealed.base())? {
                 holes.push(sealed.base());

@@ -140,6 +140,12 @@ impl DataDir {
         }
     }
 
+    /// Removes the reserve for a change that frees space. Housekeeping makes it again.
+    pub(super) fn lend_reserve(&self) {
+        self.state.acceptance.lock().has_reserve = false;
+        self.release_reserve();
+    }
+
     /// True once after the directory has begun to refuse records.
     pub(crate) fn take_refusal(&self) -> bool {
         std::mem::take(&mut self.state.acceptance.lock().is_news)

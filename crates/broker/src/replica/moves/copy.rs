@@ -81,7 +81,9 @@ impl Replicas {
                 tracing::info!(partition = name, %to, "the move of the replica ended before the copy was complete")
             }
             Err(error) => {
-                if one.partition.log().is_offline() {
+                if self.dirs.around(one.partition.log()).has_failed() {
+                    tracing::error!(partition = name, %to, %error, "cannot move the replica: its directory has failed");
+                } else if one.partition.log().is_offline() {
                     tracing::error!(partition = name, %to, %error, "cannot move the replica: its log is offline; free disk space, then restart the broker");
                 } else {
                     tracing::error!(partition = name, %to, %error, "cannot move the replica; it stays in its directory until another request");
