@@ -98,6 +98,19 @@ fn a_failed_report_is_repeated_with_growing_pauses() {
 }
 
 #[test]
+fn a_late_answer_does_not_answer_the_next_request() {
+    let mut directories = Directories::new();
+    directories.assign(ReplicaKey::new(id(1), 0), id(9));
+    let (first, request) = directories.poll(77, 33, 0).unwrap();
+    directories.answered(first, None, 0);
+    let (second, again) = directories.poll(77, 33, 100).unwrap();
+    directories.answered(first, Some(&answer(&request, |_| false)), 100);
+    assert!(!directories.is_settled());
+    directories.answered(second, Some(&answer(&again, |_| false)), 100);
+    assert!(directories.is_settled());
+}
+
+#[test]
 fn a_replica_that_moves_meanwhile_is_reported_where_it_is() {
     let replica = ReplicaKey::new(id(1), 0);
     let mut directories = Directories::new();
