@@ -133,6 +133,7 @@ fn a_failed_disk_halts_the_partition() {
     let task = follower.answered(follower.wanted(0).unwrap(), answer(0), RETRY_MS).unwrap();
     assert_eq!(follower.done(&task, Outcome::Offline, RETRY_MS), None);
     assert_eq!((follower.halt(), follower.wanted(i64::MAX)), (Some(Halt::Offline), None));
+    assert_eq!(follower.errors(), 1);
 }
 
 #[test]
