@@ -390,6 +390,23 @@ fn memory_in_flight_survives_its_ring() {
     assert!(pool.take().is_some(), "what was never lent");
 }
 
+#[test]
+fn a_ring_that_ends_waits_for_its_memory() {
+    // Here a thread of the kernel cancels the operation. One that is late has the memory leaked,
+    // but not that of every ring.
+    let options = RingOptions { mode: Mode::Polled { idle_ms: 1 }, ..RingOptions::default() };
+    let came_back = (0..10).any(|_| {
+        let Some(mut ring) = ring(&options) else { return true };
+        let (reader, _writer) = io::pipe().unwrap();
+        let pool = BufferPool::new(4096, 1).unwrap();
+        ring.push(Operation::read(Arc::new(reader), 0, 10, pool.take().unwrap())).unwrap();
+        ring.submit().unwrap();
+        drop(ring);
+        pool.take().is_some()
+    });
+    assert!(came_back);
+}
+
 /// A connection whose sender takes a megabyte that its receiver has no room for, so that the kernel
 /// keeps referring to it.
 fn stuffed() -> (Arc<TcpStream>, TcpStream) {
