@@ -184,6 +184,13 @@ pub(crate) fn wait_readable(receiver: BorrowedFd<'_>) {
     wait_for(receiver, PollFlags::IN);
 }
 
+/// True if the kernel holds back nothing of what a TCP socket took.
+pub(crate) fn all_left(sender: BorrowedFd<'_>) -> bool {
+    calls::unsent_low_water(sender, 1).unwrap();
+    let mut one = [PollFd::from_borrowed_fd(sender, PollFlags::OUT)];
+    poll(&mut one, Some(&Timespec::default())).unwrap() > 0
+}
+
 /// Waits until a socket is ready, or broken.
 pub(crate) fn wait_for(socket: BorrowedFd<'_>, events: PollFlags) {
     let mut one = [PollFd::from_borrowed_fd(socket, events)];

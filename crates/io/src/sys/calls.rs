@@ -75,6 +75,13 @@ pub(crate) fn receive_low_water(socket: BorrowedFd<'_>, bytes: usize) -> io::Res
     set_option(socket, libc::SOL_SOCKET, libc::SO_RCVLOWAT, &bytes.to_ne_bytes())
 }
 
+/// The socket is writable only while fewer bytes than this were not sent yet
+/// (`TCP_NOTSENT_LOWAT`).
+#[cfg(test)]
+pub(crate) fn unsent_low_water(socket: BorrowedFd<'_>, bytes: u32) -> io::Result<()> {
+    set_option(socket, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, &bytes.to_ne_bytes())
+}
+
 fn set_option(socket: BorrowedFd<'_>, level: i32, name: i32, value: &[u8]) -> io::Result<()> {
     let len = libc::socklen_t::try_from(value.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
     // SAFETY: the pointer is valid for reading `len` bytes during the call.

@@ -7,7 +7,8 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
 use super::*;
-use crate::{Caps, Counters, Path};
+use crate::tests::{all_left, engine, sockets};
+use crate::{Caps, Counters, Path, Thresholds};
 
 struct Flip;
 
@@ -94,4 +95,18 @@ fn a_peer_that_went_away_is_its_own_fault() {
     let mut transfer = SealedTransfer::new([Piece::Extent(Extent { file, offset: 0, len: 1 << 20 })]);
     let error = transfer.step(&mut engine, (socket.as_fd(), &mut Flip), 1 << 20).unwrap_err();
     assert!(matches!(error, TransferError::Peer { .. }), "{error}");
+}
+
+#[test]
+fn a_turn_that_ends_holds_nothing_back() {
+    let mut engine = engine(&Caps::probe(), Thresholds { copy_bytes: 4, ..Thresholds::default() });
+    let missing = Extent { file: file(0).0, offset: 0, len: 1 };
+    let header = || SealedTransfer::new([Piece::Bytes("head".into()), Piece::Extent(missing.clone())]);
+    let (ends, _receiver) = sockets(true, false);
+    assert_eq!(header().step(&mut engine, (ends.as_fd(), &mut Flip), 4).unwrap(), Turn::Yield);
+    assert!(all_left(ends.as_fd()));
+    // With budget left, the header waits for the range, which cannot be read.
+    let (goes_on, _receiver) = sockets(true, false);
+    assert!(header().step(&mut engine, (goes_on.as_fd(), &mut Flip), 5).is_err());
+    assert!(!all_left(goes_on.as_fd()));
 }
