@@ -22,6 +22,14 @@ fn reseal(mut bytes: Vec<u8>) -> Vec<u8> {
 }
 
 #[test]
+fn a_builder_is_empty_until_its_first_record() {
+    let mut builder = Builder::new();
+    assert!(builder.is_empty());
+    builder.push(1_000, None, Some(b"value"));
+    assert_eq!((builder.is_empty(), builder.len()), (false, 1));
+}
+
+#[test]
 fn the_header_says_what_was_built() {
     let bytes = sample(Compression::None);
     let view = check(&bytes).unwrap();
