@@ -163,6 +163,18 @@ fn a_whole_request_is_what_the_codec_makes() {
 }
 
 #[test]
+fn null_strings_are_what_the_codec_makes() {
+    let api = JsonApi::named("InitProducerId").unwrap();
+    // The first flexible version is 2.
+    for version in [1, 2] {
+        let mut request = InitProducerIdRequest::default();
+        request.transactional_id = None;
+        let frame = api.encode(version, (7, "me"), &json!({ "TransactionalId": null })).unwrap();
+        assert_eq!(frame, crate::encode_request(7, Some("me"), version, &request).unwrap(), "{version}");
+    }
+}
+
+#[test]
 fn what_does_not_fit_is_named() {
     fn check(name: &str, version: i16, request: &Value, expected: &str) {
         let error = JsonApi::named(name).unwrap().encode(version, (1, ""), request).unwrap_err();
