@@ -239,6 +239,16 @@ fn the_last_new_member_replaced_by_a_classic_one_of_the_same_name_makes_the_grou
 }
 
 #[test]
+fn a_replaced_static_member_cannot_join_again() {
+    let mut rig = rig();
+    rig.ask(enter("new", &["t"])).unwrap();
+    let old = rig.ask(rig.join_static("i", "")).member_id;
+    let joined = rig.ask(rig.join_static("i", ""));
+    assert_eq!((joined.error, kind(&rig)), (None, "consumer"));
+    assert_eq!(rig.ask(rig.join_static("i", &old)).error, Some(GroupError::FencedInstanceId));
+}
+
+#[test]
 fn classic_members_leave_and_are_put_out_if_they_do_not_come_back() {
     let mut rig = rig();
     let (old, generation) = mixed(&mut rig);
