@@ -230,3 +230,12 @@ fn the_same_fault_is_logged_once() {
         assert_eq!(connection.told.len(), 1, "{:?}", connection.told);
     }
 }
+
+#[test]
+fn the_faults_that_are_logged_are_bounded() {
+    let mut connection = connection(&[], TIMEOUT);
+    for port in 1..100 {
+        connection.tell(&target(port), &ConnectionFault::Superseded);
+    }
+    assert_eq!(connection.told.len(), FAULTS_MAX);
+}
