@@ -73,17 +73,18 @@ fn repair(bytes: &mut [u8], error: &DecodeError, random: &mut Random) -> Option<
         DecodeError::LimitExceeded { kind, offset, .. }
         | DecodeError::NegativeLength { kind, offset, .. }
         | DecodeError::NullNotAllowed { kind, offset } => {
+            let null = !matches!(error, DecodeError::NullNotAllowed { .. }) && random.below(8) == 0;
             if kind == "tagged field" && small > 1 {
                 // The payload of a known tag; most are about this long.
                 bytes[offset] = [8, 9, 13, 16][random.below(4)];
             } else if kind.contains("tagged") {
                 bytes[offset] = small / 2;
             } else if kind.contains("compact") {
-                bytes[offset] = 1 + small;
+                bytes[offset] = if null { 0 } else { 1 + small };
             } else if kind.contains("string") {
-                bytes[offset..offset + 2].copy_from_slice(&[0, small]);
+                bytes[offset..offset + 2].copy_from_slice(&if null { [0xff; 2] } else { [0, small] });
             } else {
-                bytes[offset..offset + 4].copy_from_slice(&[0, 0, 0, small]);
+                bytes[offset..offset + 4].copy_from_slice(&if null { [0xff; 4] } else { [0, 0, 0, small] });
             }
         }
         DecodeError::MalformedVarint { offset } => bytes[offset] = small,

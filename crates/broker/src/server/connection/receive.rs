@@ -152,11 +152,33 @@ impl Connection {
             if silent >= limit {
                 return Err(CloseReason::Idle);
             }
-            let next = if silent < rest { rest } else { limit.min(SILENCE_MAX) };
+            let next = next_look(silent, rest, limit);
             if silent >= rest {
                 self.received.rest();
             }
             self.silent.as_mut().reset(since.checked_add(next).unwrap_or(since + SILENCE_MAX));
         }
+    }
+}
+
+/// Time since the last request at which a connection that has been silent for this long is looked
+/// at again: after `rest` its memory goes, at `limit` it is closed.
+fn next_look(silent: Duration, rest: Duration, limit: Duration) -> Duration {
+    if silent < rest { rest } else { limit.min(SILENCE_MAX) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_silent_connection_rests_before_its_limit() {
+        let at = |silent_ms: u64| {
+            let [silent, rest, limit] = [silent_ms, 1_000, 60_000].map(Duration::from_millis);
+            next_look(silent, rest, limit).as_millis()
+        };
+        assert_eq!([at(0), at(999), at(1_000), at(59_999)], [1_000, 1_000, 60_000, 60_000]);
+        let endless = next_look(REST_AFTER, REST_AFTER, Duration::MAX);
+        assert_eq!(endless, SILENCE_MAX);
     }
 }
