@@ -7,10 +7,12 @@ use std::path::{Path, PathBuf};
 use super::{Release, TARGET, contents};
 use crate::suite::cargo;
 
-/// Ceilings of the stripped binary by profile, in bytes: the sizes of 2026-11-24, rounded up. The
-/// binary of `dist` is static. That of `release` is not, and the tests of each change build it
-/// (docs/decisions/2026-11-24-binary-size.md).
-const CEILINGS: [(&str, usize); 2] = [("dist", 29_000_000), ("release", 42_500_000)];
+/// Ceilings of the stripped binary by profile, and of the laboratory's program of `dist`, in bytes:
+/// the sizes of 2026-11-28, rounded up. Programs of `dist` are static. Those of `release` are not,
+/// and the tests of each change build them (docs/decisions/2026-11-24-binary-size.md).
+const CEILINGS: [(&str, usize); 3] = [("dist", 26_500_000), ("release", 36_500_000), (LABORATORY, 8_500_000)];
+/// The laboratory's program, in the table of ceilings.
+const LABORATORY: &str = "laboratory";
 
 /// Builds the binary and the laboratory beside it in a target directory and returns the path of the
 /// binary.
@@ -51,7 +53,7 @@ pub(crate) fn build(root: &Path, release: &Release, profile: &str, target: &Path
     }
     let binary = target.join(TARGET).join(profile).join("levada");
     check(&binary, profile)?;
-    check(&contents::laboratory(&binary), "laboratory")?;
+    check(&contents::laboratory(&binary), LABORATORY)?;
     Ok(binary)
 }
 
