@@ -1,4 +1,4 @@
-"""Prints `partition number offset` of every record that load.py wrote. journal.py BOOTSTRAP TOPIC PARTITIONS [FOLLOWED].
+"""Prints `partition number offset` of every committed record that load.py wrote. journal.py BOOTSTRAP TOPIC PARTITIONS [FOLLOWED].
 
 With a file FOLLOWED it writes there instead, and reads while load.py writes, until a line on standard input.
 """
@@ -17,7 +17,9 @@ consumer = Consumer(
         "group.id": "unused",
         "enable.auto.commit": False,
         "check.crcs": True,
-        "enable.partition.eof": False,
+        "isolation.level": "read_committed",
+        # The last offsets of a partition may be those of markers and of aborted records.
+        "enable.partition.eof": True,
         "auto.offset.reset": "error",
         "socket.timeout.ms": 10000,
     }
@@ -36,12 +38,15 @@ def watermarks(partition):
 
 
 def note(messages):
-    """Writes the records, and returns the offset behind each."""
+    """Writes the records, and returns the offset behind each and the ends that were reached."""
     for message in messages:
-        assert message.error() is None, message.error()
-        number = int.from_bytes(message.value()[:8], "big")
-        print(message.partition(), number, message.offset(), file=followed)
-        yield message.partition(), message.offset() + 1
+        if message.error() is None:
+            number = int.from_bytes(message.value()[:8], "big")
+            print(message.partition(), number, message.offset(), file=followed)
+            yield message.partition(), message.offset() + 1
+        else:
+            assert message.error().code() == KafkaError._PARTITION_EOF, message.error()
+            yield message.partition(), message.offset()
 
 
 positions = [0] * int(partitions)
@@ -60,13 +65,13 @@ for partition, position in enumerate(positions):
         ends[partition] = high
 if not followed:
     consumer.assign([TopicPartition(topic, partition, 0) for partition in ends])
-left = sum(end - positions[partition] for partition, end in ends.items())
+last = time.monotonic()
 while ends:
-    messages = consumer.consume(min(left, 1000), 30)
-    assert messages, f"{ends} never came"
-    left = max(left - len(messages), 1)
+    messages = consumer.consume(1000, 0.1)
+    assert messages or time.monotonic() < last + 30, f"{ends} never came"
+    last = time.monotonic() if messages else last
     for partition, position in note(messages):
-        if position == ends.get(partition):
+        if position >= ends.get(partition, position + 1):
             del ends[partition]
 consumer.close()
 if followed:
