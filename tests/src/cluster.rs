@@ -267,8 +267,16 @@ impl Cluster {
     /// was without the controllers last may not know yet that it has left them.
     pub fn are_in_sync(&self, topic: &str, replicas: i32) -> bool {
         let of = |id: i32| quorum::in_sync(self.node(id).address(), topic);
-        let full = |counts: Vec<i32>| !counts.is_empty() && counts.iter().all(|count| *count == replicas);
+        let full = |sets: Vec<Vec<i32>>| {
+            !sets.is_empty() && sets.iter().all(|set| i32::try_from(set.len()) == Ok(replicas))
+        };
         self.brokers().into_iter().all(|id| of(id).is_some_and(full))
+    }
+
+    /// True if this replica is in sync in all partitions of a topic, in the metadata of a broker.
+    pub fn is_in_sync(&self, topic: &str, replica: i32, broker: i32) -> bool {
+        let sets = quorum::in_sync(self.node(broker).address(), topic).unwrap_or_default();
+        !sets.is_empty() && sets.iter().all(|set| set.contains(&(self.node_ids)(replica)))
     }
 
     /// Fails if a Kafka has logged an error that has no reason in the list, or if a Levada has

@@ -26,7 +26,8 @@ pub fn read(path: &Path) -> Vec<Entry> {
     parse(&text)
 }
 
-fn parse(text: &str) -> Vec<Entry> {
+/// The same of a text.
+pub(crate) fn parse(text: &str) -> Vec<Entry> {
     let whole = text.rfind('\n').map_or("", |end| &text[..end]);
     let entry = |line: &str| {
         let mut words = line

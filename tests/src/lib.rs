@@ -8,6 +8,7 @@ pub mod browser;
 pub mod cluster;
 pub mod corpus;
 pub mod files;
+pub mod gaps;
 pub mod hostile;
 pub mod http;
 pub mod internal;

@@ -313,6 +313,11 @@ impl Node {
         self.start();
     }
 
+    /// True if the broker has ended by itself, and [`Node::wait`] returns at once.
+    pub fn has_ended(&mut self) -> bool {
+        self.running.as_mut().is_some_and(|running| running.child.try_wait().expect("wait").is_some())
+    }
+
     /// Fails, with the broker's output, unless the broker still runs and has not panicked.
     pub fn assert_running(&mut self, when: &str) {
         let running = self.running.as_mut().expect("the node runs");

@@ -72,9 +72,8 @@ pub(crate) fn announced(address: SocketAddr) -> Option<Vec<i32>> {
     Some(brokers(&mut Decoder::new(&answer)))
 }
 
-/// Numbers of replicas in sync of each partition of a topic, in the metadata that this address
-/// sends.
-pub(crate) fn in_sync(address: SocketAddr, topic: &str) -> Option<Vec<i32>> {
+/// Replicas in sync of each partition of a topic, in the metadata that this address sends.
+pub(crate) fn in_sync(address: SocketAddr, topic: &str) -> Option<Vec<Vec<i32>>> {
     let answer = Connection::try_open(address).ok()?.try_call(&raw::metadata(topic, false)).ok()?;
     let mut answer = Decoder::new(&answer);
     brokers(&mut answer);
@@ -89,9 +88,7 @@ pub(crate) fn in_sync(address: SocketAddr, topic: &str) -> Option<Vec<i32>> {
         answer.i32();
         answer.i32();
         (0..answer.i32()).for_each(|_| _ = answer.i32());
-        let count = answer.i32();
-        (0..count).for_each(|_| _ = answer.i32());
-        count
+        (0..answer.i32()).map(|_| answer.i32()).collect()
     });
     Some(partitions.collect())
 }

@@ -238,14 +238,19 @@ impl Conversation {
 
     /// Waits until it ends by itself, which must be well.
     pub fn finish(mut self, limit: Duration) -> Vec<String> {
-        self.stdin = None;
-        let status = await_some(&self.name, limit, || self.child.try_wait().expect("wait"));
-        assert!(status.success(), "{}: {status}", self.name);
+        self.await_end(limit);
         let mut lines = Vec::new();
         while let Ok(line) = self.lines.recv() {
             lines.push(line);
         }
         lines
+    }
+
+    /// Closes its standard input, and waits until it ends by itself, which must be well.
+    pub fn await_end(&mut self, limit: Duration) {
+        self.stdin = None;
+        let status = await_some(&self.name, limit, || self.child.try_wait().expect("wait"));
+        assert!(status.success(), "{}: {status}", self.name);
     }
 
     /// Kills it without an orderly end.
