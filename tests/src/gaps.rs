@@ -83,8 +83,8 @@ impl Gaps {
         self.times().resume(self.origin.elapsed());
     }
 
-    /// The longest gap of each producer since [`Gaps::begin`]. A gap that has not ended counts up to
-    /// now.
+    /// The longest gap of each producer since [`Gaps::begin`]. A gap that has not ended counts up
+    /// to now.
     pub fn longest(&self) -> Vec<Gap> {
         self.times().longest(self.origin.elapsed())
     }
