@@ -211,10 +211,12 @@ impl Following {
                 self.membership.forget(*replica);
             }
         }
-        let news = now.iter().filter(|(replica, at)| earlier.get(replica) != Some(at));
-        news.for_each(|(replica, at)| self.membership.assign(*replica, Uuid::from_bytes(*at)));
-        // Most replicas that entered service are among those compared here.
-        self.report(placed, |replica| now.contains_key(replica));
+        let news: BTreeMap<_, _> =
+            now.iter().filter(|(replica, at)| earlier.get(replica) != Some(at)).collect();
+        news.iter().for_each(|(replica, at)| self.membership.assign(**replica, Uuid::from_bytes(**at)));
+        // Most replicas that entered service are among those compared here. A directory that
+        // accepts records again between two images differs from both, and is not reported yet.
+        self.report(placed, |replica| news.contains_key(replica));
     }
 
     /// Reports replicas that entered service since the last image.
