@@ -19,7 +19,7 @@ use crate::server::StartError;
 use crate::server::listener::Acceptor;
 use crate::server::liveness::Liveness;
 use crate::server::open_streams::{OpenStreams, close_stuck};
-use crate::server::shard::Accepted;
+use crate::server::shard::{Accepted, Inbox};
 use crate::shutdown::Stop;
 use crate::tasks::{guarded, spawn_restarted, spawn_vital};
 
@@ -28,7 +28,7 @@ pub(crate) struct Duties {
     pub(crate) broker: Arc<Broker>,
     pub(crate) stop: Stop,
     pub(crate) listeners: Vec<(Arc<Listener>, TcpListener)>,
-    pub(crate) inboxes: Vec<mpsc::Sender<Accepted>>,
+    pub(crate) inboxes: Vec<Inbox>,
     /// The sockets of each shard.
     pub(crate) streams: Arc<[Arc<OpenStreams>]>,
     pub(crate) handshakes: Option<mpsc::Sender<Accepted>>,

@@ -20,7 +20,7 @@ pub(super) fn log_state(broker: &Broker, shards: &[ShardHandle]) {
     let stats = broker.stats();
     tracing::info!(open = stats.connections_open(), http = stats.http_connections(), "state: connections");
     for (shard, handle) in shards.iter().enumerate() {
-        let waiting = handle.inbox.max_capacity() - handle.inbox.capacity();
+        let waiting = handle.inbox.waiting();
         let connections = handle.connections.load(Ordering::Relaxed);
         tracing::info!(shard, connections, waiting, "state: shard");
     }

@@ -21,7 +21,7 @@ use crate::log_pace::LogPace;
 use crate::server::StartError;
 use crate::server::channel::Channel;
 use crate::server::connection_limits::{AcceptRate, ConnectionLimits, ConnectionPermit, Full};
-use crate::server::shard::Accepted;
+use crate::server::shard::{Accepted, Inbox};
 use crate::shutdown::Stop;
 
 /// Pending connections that the kernel keeps for us while every shard is busy.
@@ -70,7 +70,7 @@ fn open(address: SocketAddr, is_v6_only: bool) -> std::io::Result<TcpListener> {
 #[derive(Clone)]
 pub(crate) struct Acceptor {
     broker: Arc<Broker>,
-    shards: Vec<mpsc::Sender<Accepted>>,
+    shards: Vec<Inbox>,
     /// Destination of new connections of TLS listeners.
     handshakes: Option<mpsc::Sender<Accepted>>,
     connections: Arc<ConnectionLimits>,
@@ -84,7 +84,7 @@ pub(crate) struct Acceptor {
 impl Acceptor {
     pub(crate) fn new(
         broker: Arc<Broker>,
-        (shards, handshakes): (Vec<mpsc::Sender<Accepted>>, Option<mpsc::Sender<Accepted>>),
+        (shards, handshakes): (Vec<Inbox>, Option<mpsc::Sender<Accepted>>),
         stop: Stop,
     ) -> Self {
         Self {
@@ -126,17 +126,18 @@ impl Acceptor {
             };
             let Some((stream, permit)) = admitted else { continue };
             self.keep_rate(&listener, &mut own_pace).await;
-            let next = match &self.handshakes {
-                Some(handshakes) if listener.protocol.has_tls() => handshakes,
-                _ => turn.next().expect("a broker has at least one shard"),
-            };
             let info = ConnectionInfo {
                 listener: listener.clone(),
                 peer,
                 certificate: None,
                 software: OnceLock::new(),
             };
-            if next.send(Accepted { stream, info, permit, channel: Channel::Plain }).await.is_err() {
+            let accepted = Accepted { stream: Arc::new(stream), info, permit, channel: Channel::Plain };
+            let is_sent = match &self.handshakes {
+                Some(handshakes) if listener.protocol.has_tls() => handshakes.send(accepted).await.is_ok(),
+                _ => turn.next().expect("a broker has at least one shard").send(accepted).await,
+            };
+            if !is_sent {
                 return;
             }
         }

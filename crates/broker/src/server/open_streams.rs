@@ -20,6 +20,8 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// The sockets of one shard.
 #[derive(Default)]
 pub(crate) struct OpenStreams {
+    /// Sockets that the shard has not picked up yet.
+    waiting: Mutex<Vec<Weak<std::net::TcpStream>>>,
     streams: Mutex<HashMap<u64, Weak<TcpStream>>>,
     registered: AtomicU64,
     asked: Notify,
@@ -34,8 +36,19 @@ pub(crate) struct OpenStream {
 }
 
 impl OpenStreams {
+    /// Notes a socket that is on its way to the shard.
+    pub(crate) fn expect(&self, stream: &Arc<std::net::TcpStream>) {
+        let mut waiting = self.waiting.lock();
+        waiting.retain(|other| other.strong_count() > 0);
+        waiting.push(Arc::downgrade(stream));
+    }
+
     /// Registers a socket with the runtime of this thread.
-    pub(crate) fn register(self: &Arc<Self>, stream: std::net::TcpStream) -> std::io::Result<OpenStream> {
+    pub(crate) fn register(
+        self: &Arc<Self>,
+        stream: Arc<std::net::TcpStream>,
+    ) -> std::io::Result<OpenStream> {
+        let stream = Arc::into_inner(stream).ok_or(std::io::ErrorKind::ConnectionAborted)?;
         let stream = Arc::new(TcpStream::from_std(stream)?);
         let number = self.registered.fetch_add(1, Ordering::Relaxed);
         self.streams.lock().insert(number, Arc::downgrade(&stream));
@@ -50,16 +63,20 @@ impl OpenStreams {
         }
     }
 
-    /// Closes the sockets; returns their number.
+    /// Closes the sockets that no earlier call has closed; returns their number.
     fn close(&self) -> usize {
-        let streams = self.streams.lock();
-        let open: Vec<Arc<TcpStream>> = streams.values().filter_map(Weak::upgrade).collect();
-        drop(streams);
+        let open = std::mem::take(&mut *self.streams.lock()).into_values();
+        let open: Vec<Arc<TcpStream>> = open.filter_map(|stream| stream.upgrade()).collect();
+        let waiting = std::mem::take(&mut *self.waiting.lock()).into_iter();
+        let waiting: Vec<_> = waiting.filter_map(|stream| stream.upgrade()).collect();
+        // A socket whose peer has disconnected is closed already.
         for stream in &open {
-            // A socket whose peer has disconnected is closed already.
             let _ = rustix::net::shutdown(&**stream, Shutdown::Both);
         }
-        open.len()
+        for stream in &waiting {
+            let _ = rustix::net::shutdown(&**stream, Shutdown::Both);
+        }
+        open.len() + waiting.len()
     }
 }
 
@@ -89,6 +106,9 @@ pub(crate) async fn close_stuck(broker: Arc<Broker>, shards: Arc<[Arc<OpenStream
         for (number, (shard, before)) in shards.iter().zip(before).enumerate() {
             if answers(shard) == before {
                 let connections = shard.close();
+                if connections == 0 {
+                    continue;
+                }
                 tracing::warn!(
                     shard = number,
                     connections,

@@ -49,16 +49,36 @@ impl Shard {
 
 /// A connection on its way from the listener to its shard.
 pub(crate) struct Accepted {
-    pub(crate) stream: std::net::TcpStream,
+    pub(crate) stream: Arc<std::net::TcpStream>,
     pub(crate) info: ConnectionInfo,
     pub(crate) permit: ConnectionPermit,
     /// The channel over the socket; on a TLS listener, after the handshake.
     pub(crate) channel: Channel,
 }
 
+/// The way of connections to a shard.
+#[derive(Clone)]
+pub(crate) struct Inbox {
+    sender: mpsc::Sender<Accepted>,
+    streams: Arc<OpenStreams>,
+}
+
+impl Inbox {
+    /// Hands over a connection; false if the shard has ended. Waits while too many are on the way.
+    pub(crate) async fn send(&self, accepted: Accepted) -> bool {
+        self.streams.expect(&accepted.stream);
+        self.sender.send(accepted).await.is_ok()
+    }
+
+    /// Number of connections that the shard has not picked up yet.
+    pub(crate) fn waiting(&self) -> usize {
+        self.sender.max_capacity() - self.sender.capacity()
+    }
+}
+
 /// The listener's end of a shard.
 pub(crate) struct ShardHandle {
-    pub(crate) inbox: mpsc::Sender<Accepted>,
+    pub(crate) inbox: Inbox,
     /// Connections that it serves.
     pub(crate) connections: Arc<AtomicUsize>,
     /// Their sockets.
@@ -76,11 +96,12 @@ pub(crate) fn start(
     large: mpsc::Sender<LargeRequest>,
     liveness: Arc<Liveness>,
 ) -> Result<ShardHandle, StartError> {
-    let (inbox, accepted) = mpsc::channel(INBOX_CONNECTIONS);
+    let (sender, accepted) = mpsc::channel(INBOX_CONNECTIONS);
     let connections = Arc::new(AtomicUsize::new(0));
     let count = connections.clone();
     let streams = Arc::<OpenStreams>::default();
     let own_streams = streams.clone();
+    let inbox = Inbox { sender, streams: streams.clone() };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()
         .enable_time()

@@ -25,7 +25,7 @@ use crate::descriptors;
 use crate::log_pace::LogPace;
 use crate::server::StartError;
 use crate::server::connection_limits::ConnectionPermit;
-use crate::server::shard::Accepted;
+use crate::server::shard::{Accepted, Inbox};
 use crate::shutdown::Stop;
 use crate::tasks::guarded;
 use crate::tls::names::CertifiedName;
@@ -80,7 +80,7 @@ enum Failed {
 /// State that the handshakes of the thread share.
 struct Shared {
     broker: Arc<Broker>,
-    shards: Vec<mpsc::Sender<Accepted>>,
+    shards: Vec<Inbox>,
     turn: RefCell<usize>,
     /// Limits the log entries about failures; every failure is counted.
     told: LogPace,
@@ -89,11 +89,7 @@ struct Shared {
 }
 
 /// Starts the thread. Connections that are through go to the shards in turn.
-pub(crate) fn start(
-    broker: Arc<Broker>,
-    shards: Vec<mpsc::Sender<Accepted>>,
-    stop: Stop,
-) -> Result<Handshakes, StartError> {
+pub(crate) fn start(broker: Arc<Broker>, shards: Vec<Inbox>, stop: Stop) -> Result<Handshakes, StartError> {
     let failed = |source| StartError::Runtime { source };
     let (inbox, accepted) = mpsc::channel(INBOX_CONNECTIONS);
     let runtime =
@@ -187,7 +183,8 @@ async fn bring_up(shared: Rc<Shared>, accepted: Accepted) {
 }
 
 async fn handshake(shared: &Rc<Shared>, mut accepted: Accepted) -> Result<Accepted, Failed> {
-    let stream = TcpStream::from_std(accepted.stream)?;
+    let stream = Arc::into_inner(accepted.stream).ok_or(std::io::ErrorKind::ConnectionAborted);
+    let stream = TcpStream::from_std(stream.map_err(std::io::Error::from)?)?;
     let tls: &Tls = shared.broker.tls();
     let context =
         tls.context(&accepted.info.listener).expect("every TLS listener has its setup from the start");
@@ -211,7 +208,7 @@ async fn handshake(shared: &Rc<Shared>, mut accepted: Accepted) -> Result<Accept
     } else {
         Channel::Sealed(Box::new(session))
     };
-    accepted.stream = stream.into_std()?;
+    accepted.stream = Arc::new(stream.into_std()?);
     Ok(accepted)
 }
 

@@ -14,15 +14,19 @@ async fn another_thread_closes_the_sockets_that_are_still_open() {
     let mut peers = Vec::new();
     for _ in 0..3 {
         peers.push(TcpStream::connect(address).await.unwrap());
-        let accepted = listener.accept().await.unwrap().0.into_std().unwrap();
+        let accepted = Arc::new(listener.accept().await.unwrap().0.into_std().unwrap());
+        streams.expect(&accepted);
         open.push(streams.register(accepted).unwrap());
     }
     drop(open.pop());
+    peers.push(TcpStream::connect(address).await.unwrap());
+    let waiting = Arc::new(listener.accept().await.unwrap().0.into_std().unwrap());
+    streams.expect(&waiting);
     let other = streams.clone();
-    assert_eq!(std::thread::spawn(move || other.close()).join().unwrap(), 2);
+    assert_eq!(std::thread::spawn(move || other.close()).join().unwrap(), 3);
     for peer in &mut peers {
         assert_eq!(peer.read(&mut [0]).await.unwrap(), 0);
     }
-    drop(open);
+    drop((open, waiting));
     assert_eq!(streams.close(), 0);
 }
