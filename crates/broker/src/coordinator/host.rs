@@ -2,8 +2,10 @@
 //! machine, the requests that wait for it, and the time of its next alarm.
 //!
 //! A slot's lock covers a step of the machine and the hand-over of its records to the partition's
-//! append lane, so that records enter the log in the order of the steps. No thread waits under it.
-//! Work that takes longer (markers, producer ids) is a [`Job`] for the admin thread.
+//! append lane, so that records enter the log in the order of the steps. No thread waits under it,
+//! not even for storage that is frozen: the thread that releases the lock writes the records
+//! ([`writes::Locked`]). Work that takes longer (markers, producer ids) is a [`Job`] for the admin
+//! thread.
 //!
 //! A machine serves for one *term*: from the load in one leader epoch until it resigns. Each load
 //! has a new machine, and results of an earlier term are dropped.
@@ -25,6 +27,8 @@ use crate::replica::led::CommitFailure;
 use crate::tasks::{caught, guarded};
 
 mod writes;
+
+use writes::Write;
 
 /// The coordinators of one kind on this broker.
 pub(crate) struct Host<M: Machine> {
@@ -75,6 +79,8 @@ struct State<M: Machine> {
     next_ticket: u64,
     /// Tickets that the host has answered before the machine.
     dismissed: HashSet<Ticket>,
+    /// Records in the lane, in this order, for the thread that releases the lock.
+    writes: VecDeque<Write>,
 }
 
 impl<M: Machine> Host<M> {
@@ -316,6 +322,7 @@ impl<M: Machine> Slot<M> {
             waiting,
             next_ticket: 0,
             dismissed: HashSet::new(),
+            writes: VecDeque::new(),
         };
         Self { state: Mutex::new(state), due: Due::never(alarm), jobs }
     }
@@ -323,7 +330,7 @@ impl<M: Machine> Slot<M> {
     /// Begins a term in the partition's leader epoch. `machine` refuses requests until the load has
     /// ended.
     fn begin_term(self: &Arc<Self>, machine: M, partition: &Partition) -> (i32, u64) {
-        let mut state = self.state.lock();
+        let mut state = self.lock();
         // Between two terms another broker may have led, and changed the state since.
         let after_load = std::mem::take(&mut state.after_load);
         let is_first = state.leader_epoch.is_none();
@@ -376,7 +383,7 @@ impl<M: Machine> Slot<M> {
         partition: &Arc<Partition>,
         (leader_epoch, term): (i32, u64),
     ) {
-        let mut state = self.state.lock();
+        let mut state = self.lock();
         if state.term != term {
             return;
         }
@@ -404,7 +411,7 @@ impl<M: Machine> Slot<M> {
         self: &Arc<Self>,
         event: impl FnOnce(Ticket) -> M::Event,
     ) -> Option<(Ticket, oneshot::Receiver<M::Outcome>)> {
-        let mut state = self.state.lock();
+        let mut state = self.lock();
         if !state.is_open() {
             return None;
         }
@@ -419,7 +426,7 @@ impl<M: Machine> Slot<M> {
 
     /// Ends the term, if there is one, and returns true if the coordinator was loaded.
     fn resign(self: &Arc<Self>) -> bool {
-        self.end_term(&mut self.state.lock())
+        self.end_term(&mut self.lock())
     }
 
     fn end_term(self: &Arc<Self>, state: &mut State<M>) -> bool {
@@ -432,12 +439,12 @@ impl<M: Machine> Slot<M> {
     }
 
     fn step(self: &Arc<Self>, event: M::Event) {
-        self.step_locked(&mut self.state.lock(), event);
+        self.step_locked(&mut self.lock(), event);
     }
 
     /// Steps the machine of this term; that of a later term gets no event.
     fn step_in(self: &Arc<Self>, term: u64, event: M::Event) {
-        let mut state = self.state.lock();
+        let mut state = self.lock();
         if state.term == term {
             self.step_locked(&mut state, event);
         }
@@ -446,7 +453,7 @@ impl<M: Machine> Slot<M> {
     /// Steps the machine, or the machine that is being loaded once it is loaded. A load may wait
     /// long for replicas, so that an announcement replaces an earlier one of its kind.
     fn step_or_hold(self: &Arc<Self>, event: M::Event) {
-        let mut state = self.state.lock();
+        let mut state = self.lock();
         match &mut state.held {
             Some(held) => {
                 held.retain(|earlier| discriminant(earlier) != discriminant(&event));
@@ -458,7 +465,7 @@ impl<M: Machine> Slot<M> {
 
     /// Steps the machine if it is loaded, or keeps the event for the machine that will be.
     fn step_loaded_or_hold(self: &Arc<Self>, event: M::Event) {
-        let mut state = self.state.lock();
+        let mut state = self.lock();
         if state.is_expected {
             state.after_load.push(event);
         } else if state.partition.is_some() {

@@ -71,18 +71,26 @@ impl Replicas {
     }
 
     /// Has directories refuse records in which an append has not returned for this time. Requests
-    /// that wait for such an append are answered. Does not wait.
+    /// that wait for such an append, or for replicas that another broker is to lead, are answered.
+    /// Does not wait.
     pub(crate) fn refuse_blocked(&self, after: Duration) {
         let is_blocked = |partition: &Partition| {
             partition.lane().append_running_for().is_some_and(|running| running >= after)
         };
-        for (topic, index) in self.partitions.find(is_blocked) {
-            if let Some(partition) = self.partitions.by_name(&topic, index) {
-                let cause = format!("an append to {} has not returned for {after:?}", partition.name());
-                self.dirs.around(partition.log()).refuse(&cause);
-                partition.lane().give_up_waiting();
-                self.blocked.notify_one();
-            }
+        let blocked: Vec<_> = self.partitions.find(is_blocked);
+        let blocked = blocked.iter().filter_map(|(topic, index)| self.partitions.by_name(topic, *index));
+        let blocked: Vec<Arc<Partition>> = blocked.collect();
+        for partition in &blocked {
+            let cause = format!("an append to {} has not returned for {after:?}", partition.name());
+            self.dirs.around(partition.log()).refuse(&cause);
+            partition.lane().give_up_waiting();
+            self.blocked.notify_one();
+        }
+        let is_frozen =
+            |dir: &DataDir| blocked.iter().any(|one| std::ptr::eq(self.dirs.around(one.log()), dir));
+        for dir in self.dirs.iter().filter(|dir| is_frozen(dir)) {
+            let has_heirs = |one: &&Arc<Partition>| one.leadership().has_others_in_sync(self.node_id);
+            self.in_directory(dir).iter().filter(has_heirs).for_each(|one| one.lane().give_up_waiting());
         }
     }
 

@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use levada_log::{Append, AppendError, Appended, LogError, Writer};
 use parking_lot::Mutex;
+use tokio::sync::oneshot::error::TryRecvError;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Instant;
 
@@ -152,6 +153,24 @@ impl Submitted {
         }
     }
 
+    /// The result, if nothing is left to wait for.
+    pub(crate) fn if_done(self) -> Result<AppendResult, Self> {
+        match self {
+            Self::Done(result) => Ok(result),
+            Self::Queued { mut answer, log } => match answer.try_recv() {
+                Ok(result) => Ok(result),
+                Err(TryRecvError::Empty) => Err(Self::Queued { answer, log }),
+                Err(TryRecvError::Closed) => Ok(Err(offline(&log).into())),
+            },
+            Self::Durable(submitted, syncs, None) => match submitted.if_done() {
+                Ok(Ok(appended)) if syncs.is_due() => Err(Self::Done(Ok(appended)).durable(&syncs)),
+                Ok(result) => Ok(result),
+                Err(submitted) => Err(Self::Durable(Box::new(submitted), syncs, None)),
+            },
+            other => Err(other),
+        }
+    }
+
     /// Waits until a queued batch has its place in the log, or is refused. The device is not waited
     /// for.
     pub(crate) async fn written(self) -> Self {
@@ -261,6 +280,16 @@ impl AppendLane {
         wrote();
         let left = self.drain(now_ms, wrote);
         (Submitted::Done(own.pop().expect("one batch in, one result out")), left)
+    }
+
+    /// Queues a checked batch without a write, so that nothing blocks. True if the lane was idle:
+    /// the caller must call [`AppendLane::drain`].
+    pub(crate) fn enqueue(&self, append: Append) -> (Submitted, bool) {
+        let (done, answer) = oneshot::channel();
+        let mut queue = self.queue.lock();
+        queue.waiting.push_back(Job { append, done });
+        let was_idle = !std::mem::replace(&mut queue.busy, true);
+        (Submitted::Queued { answer, log: self.log.clone() }, was_idle)
     }
 
     /// Writes the backlog, group by group, until it is empty or other connections should get a

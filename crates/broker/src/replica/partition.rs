@@ -300,12 +300,44 @@ impl Partition {
     /// the answer waits until the batch is on the device. A batch that was checked in another
     /// leader epoch is refused.
     pub(crate) fn append(self: &Arc<Self>, append: Append, now_ms: i64) -> Submitted {
-        if !self.has_lease() {
-            let checked = append.leader_epoch;
-            self.log.note_refused(&append.records, Passing::Leadership);
-            return Submitted::Done(Err(AppendError::LeaderEpoch { checked, led: -1 }));
+        if let Some(refused) = self.without_lease(&append) {
+            return Submitted::Done(Err(refused));
         }
         let (submitted, left) = self.lane.submit(append, now_ms, || self.wrote());
+        self.write_later(left);
+        match submitted {
+            // Not in the log yet, as little as the write it waits behind: whether a sync is due
+            // shows once it is.
+            Submitted::Queued { .. } if self.syncs.may_be_due() => submitted.durable(&self.syncs),
+            Submitted::Done(_) if self.syncs.is_due() => submitted.durable(&self.syncs),
+            _ => submitted,
+        }
+    }
+
+    /// As [`Partition::append`], but nothing is written, and nothing blocks. True if the caller must
+    /// call [`Partition::write_queued`].
+    pub(crate) fn enqueue(&self, append: Append) -> (Submitted, bool) {
+        if let Some(refused) = self.without_lease(&append) {
+            return (Submitted::Done(Err(refused)), false);
+        }
+        let (queued, is_ours) = self.lane.enqueue(append);
+        (if self.syncs.may_be_due() { queued.durable(&self.syncs) } else { queued }, is_ours)
+    }
+
+    /// The refusal of a batch while this broker may not lead.
+    fn without_lease(&self, append: &Append) -> Option<AppendError> {
+        (!self.has_lease()).then(|| {
+            self.log.note_refused(&append.records, Passing::Leadership);
+            AppendError::LeaderEpoch { checked: append.leader_epoch, led: -1 }
+        })
+    }
+
+    /// Writes the batches that are queued in an idle lane. Blocks for the duration of the writes.
+    pub(crate) fn write_queued(self: &Arc<Self>, now_ms: i64) {
+        self.write_later(self.lane.drain(now_ms, || self.wrote()));
+    }
+
+    fn write_later(self: &Arc<Self>, left: Backlog) {
         if left == Backlog::Remaining {
             let partition = self.clone();
             tokio::spawn(async move {
@@ -313,13 +345,6 @@ impl Partition {
                     tokio::task::yield_now().await;
                 }
             });
-        }
-        match submitted {
-            // Not in the log yet, as little as the write it waits behind: whether a sync is due
-            // shows once it is.
-            Submitted::Queued { .. } if self.syncs.may_be_due() => submitted.durable(&self.syncs),
-            Submitted::Done(_) if self.syncs.is_due() => submitted.durable(&self.syncs),
-            _ => submitted,
         }
     }
 

@@ -347,6 +347,40 @@ fn no_batch_gets_behind_its_transactions_marker_while_that_is_queued() {
 }
 
 #[test]
+fn a_coordinator_resigns_while_its_write_does_not_return() {
+    let home = directory();
+    let now = begin(&Arc::new(Recorder::new(home.path())), &home, Ways::default());
+    now.run(now.broker.controller().ensure_internal_topic(OFFSETS_TOPIC)).unwrap();
+    assert_eq!(commit(&now, "g", 1), Ok(()));
+    let index = partition_for("g", 2);
+    let partition = now.broker.replicas().partition(OFFSETS_TOPIC, index).unwrap();
+    let groups = now.broker.coordinators().groups();
+    let ((held, is_held), (release, released)) = (channel(), channel());
+    std::thread::scope(|scope| {
+        let partition = &partition;
+        scope.spawn(move || {
+            partition.lane().with_writer(|_| {
+                held.send(()).unwrap();
+                let is_released = released.recv_timeout(LONG).is_ok();
+                assert!(is_released, "the slot is locked during the write");
+            })
+        });
+        is_held.recv().unwrap();
+        scope.spawn(move || {
+            while !partition.lane().is_busy() {
+                std::thread::yield_now();
+            }
+            assert_eq!(groups.view("g", |_| ()), Some(()));
+            groups.resign_at(index);
+            // The writer may have given up.
+            let _ = release.send(());
+        });
+        assert_eq!(commit(&now, "g", 2), Err(GroupError::NotCoordinator));
+    });
+    assert_eq!(groups.view("g", |_| ()), None);
+}
+
+#[test]
 fn a_group_coordinator_whose_log_is_lost_answers_nothing_from_memory() {
     let home = directory();
     let disk = Arc::new(Recorder::new(home.path()));

@@ -1,15 +1,18 @@
 //! Writes of a coordinator, and the end of their wait for the replicas in sync.
 
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::time::Duration;
 
 use levada_log::Append;
+use parking_lot::MutexGuard;
 use tokio::sync::oneshot;
 
 use super::{Host, Slot, State};
 use crate::clock::now_ms;
 use crate::coordinator::replay::stored;
 use crate::machine::{Machine, PersistFailure, PersistId, Signal, Ticket};
+use crate::replica::Partition;
 use crate::replica::lane::{SubmitError, Submitted};
 use crate::tasks::caught;
 
@@ -26,11 +29,76 @@ impl<M: Machine> Host<M> {
     }
 }
 
+/// A batch in the lane of the coordinator's partition.
+pub(super) struct Write {
+    id: PersistId,
+    term: u64,
+    partition: Arc<Partition>,
+    submitted: Submitted,
+    /// No other thread writes the lane's batches.
+    is_ours: bool,
+}
+
+/// The lock of a slot. Its release writes what the steps under it have put into the lane, which may
+/// wait for the storage, and reports the results in further steps.
+pub(super) struct Locked<'a, M: Machine> {
+    slot: &'a Arc<Slot<M>>,
+    /// There until the release.
+    state: Option<MutexGuard<'a, State<M>>>,
+}
+
+impl<M: Machine> Deref for Locked<'_, M> {
+    type Target = State<M>;
+
+    fn deref(&self) -> &State<M> {
+        self.state.as_ref().expect("the lock is held")
+    }
+}
+
+impl<M: Machine> DerefMut for Locked<'_, M> {
+    fn deref_mut(&mut self) -> &mut State<M> {
+        self.state.as_mut().expect("the lock is held")
+    }
+}
+
+impl<M: Machine> Drop for Locked<'_, M> {
+    fn drop(&mut self) {
+        let Some(mut state) = self.state.take() else { return };
+        let mut writes = std::mem::take(&mut state.writes);
+        drop(state);
+        while let Some(Write { id, term, partition, submitted, is_ours }) = writes.pop_front() {
+            if is_ours {
+                partition.write_queued(now_ms());
+            }
+            // A machine that has panicked gets no results.
+            if std::thread::panicking() {
+                continue;
+            }
+            match submitted.if_done() {
+                Ok(result) => {
+                    let result = stored::<M>(&partition, result.map_err(SubmitError::Refused));
+                    let mut state = self.slot.state.lock();
+                    if state.term == term {
+                        self.slot.step_locked(&mut state, Signal::Persisted(id, result).into());
+                    }
+                    writes.append(&mut state.writes);
+                }
+                Err(queued) => self.slot.report_later(id, term, partition, queued),
+            }
+        }
+    }
+}
+
 impl<M: Machine> Slot<M> {
-    /// Appends a batch; returns the result, or none if a later step reports it.
+    /// Waits for the lock, never for the storage.
+    pub(super) fn lock(self: &Arc<Self>) -> Locked<'_, M> {
+        Locked { slot: self, state: Some(self.state.lock()) }
+    }
+
+    /// Hands a batch to the lane; returns the result, or none if a later step reports it.
     pub(super) fn persist(
-        self: &Arc<Self>,
-        state: &State<M>,
+        &self,
+        state: &mut State<M>,
         id: PersistId,
         payload: &M::Payload,
     ) -> Option<Result<i64, PersistFailure>> {
@@ -47,31 +115,44 @@ impl<M: Machine> Slot<M> {
         if led.as_ref().is_some_and(|led| led.shortage().is_some()) {
             return Some(Err(PersistFailure::Unavailable));
         }
-        let submitted = partition.append(batch, now).committed_at_last(led);
-        match submitted {
-            Submitted::Done(result) => Some(stored::<M>(partition, result.map_err(SubmitError::Refused))),
-            queued => {
-                let (slot, partition, term) = (self.clone(), partition.clone(), state.term);
-                tokio::spawn(async move {
-                    let stored_at_last = async {
-                        let mut stored_later = Box::pin(queued.wait());
-                        let result = match tokio::time::timeout(ANSWER_WAIT, &mut stored_later).await {
-                            Ok(result) => result,
-                            Err(_) => {
-                                slot.step_in(term, Signal::Overdue(id).into());
-                                stored_later.await
-                            }
-                        };
-                        let result = stored::<M>(&partition, result);
-                        slot.step_in(term, Signal::Persisted(id, result).into());
-                    };
-                    if caught("write of a coordinator", stored_at_last).await.is_err() {
-                        slot.abandon(term);
-                    }
-                });
+        match partition.enqueue(batch) {
+            (Submitted::Done(result), _) => {
+                Some(stored::<M>(partition, result.map_err(SubmitError::Refused)))
+            }
+            (queued, is_ours) => {
+                let (partition, submitted) = (partition.clone(), queued.committed_at_last(led));
+                state.writes.push_back(Write { id, term: state.term, partition, submitted, is_ours });
                 None
             }
         }
+    }
+
+    /// Reports the result of a write when there is one.
+    fn report_later(
+        self: &Arc<Self>,
+        id: PersistId,
+        term: u64,
+        partition: Arc<Partition>,
+        queued: Submitted,
+    ) {
+        let slot = self.clone();
+        tokio::spawn(async move {
+            let stored_at_last = async {
+                let mut stored_later = Box::pin(queued.wait());
+                let result = match tokio::time::timeout(ANSWER_WAIT, &mut stored_later).await {
+                    Ok(result) => result,
+                    Err(_) => {
+                        slot.step_in(term, Signal::Overdue(id).into());
+                        stored_later.await
+                    }
+                };
+                let result = stored::<M>(&partition, result);
+                slot.step_in(term, Signal::Persisted(id, result).into());
+            };
+            if caught("write of a coordinator", stored_at_last).await.is_err() {
+                slot.abandon(term);
+            }
+        });
     }
 
     /// Ends the service of a machine whose state cannot be trusted, because it has panicked, until
