@@ -26,8 +26,10 @@ use crate::replica::Partition;
 use crate::replica::led::CommitFailure;
 use crate::tasks::{caught, guarded};
 
+mod jobs;
 mod writes;
 
+pub(crate) use jobs::Job;
 use writes::Write;
 
 /// The coordinators of one kind on this broker.
@@ -44,13 +46,6 @@ pub(crate) struct Host<M: Machine> {
 /// Replays the log of a partition into its coordinator, and opens that for requests, unless its
 /// term has ended by then. Blocks for as long as it takes to read the log.
 pub(crate) type Load = Box<dyn FnOnce() + Send>;
-
-/// Work outside the coordinator, and the coordinator that gets its result.
-pub(crate) struct Job<M: Machine> {
-    slot: Arc<Slot<M>>,
-    term: u64,
-    work: M::Work,
-}
 
 /// One coordinator and the requests that wait for it.
 struct Slot<M: Machine> {
@@ -272,25 +267,6 @@ impl<M: Machine> Host<M> {
 fn log_if_complete<M: Machine>(slots: &[Arc<Slot<M>>]) {
     if slots.iter().all(|slot| slot.state.lock().partition.is_some()) {
         tracing::info!(partitions = slots.len(), "{} coordinators of all partitions serve", M::SUBJECT);
-    }
-}
-
-impl<M: Machine> Job<M> {
-    /// The work.
-    pub(crate) fn work(&self) -> &M::Work {
-        &self.work
-    }
-
-    /// A check that is true once the coordinator's term has ended: the work is then no longer
-    /// needed.
-    pub(crate) fn is_over(&self) -> impl Fn() -> bool + Send + Sync + use<M> {
-        let (slot, term) = (self.slot.clone(), self.term);
-        move || slot.state.lock().term != term
-    }
-
-    /// Reports the result of the work to the coordinator.
-    pub(crate) fn done(&self, event: M::Event) {
-        self.slot.step_in(self.term, event);
     }
 }
 

@@ -3,12 +3,13 @@
 use levada_cluster::replication::apply::{Applied, Attempt, apply, log_end};
 use levada_cluster::replication::follower::{LeaderMarks, Task};
 use levada_log::batch::Builder;
-use levada_log::{AppendError, OpenOptions};
+use levada_log::{Append, AppendError, OpenOptions};
 use tempfile::TempDir;
 
 use super::*;
 use crate::config::BrokerConfig;
 use crate::metadata::image::PartitionRegistration;
+use crate::replica::lane::Submitted;
 
 const NODE: i32 = 1;
 

@@ -1,0 +1,63 @@
+//! Batches of a leader on their way through the lane of a partition.
+
+use std::sync::Arc;
+
+use levada_log::{Append, AppendError, Passing};
+
+use super::Partition;
+use crate::clock;
+use crate::replica::lane::{Backlog, Submitted};
+
+impl Partition {
+    /// Appends a checked batch through the lane and wakes its waiters. If its topic requires it,
+    /// the answer waits until the batch is on the device. A batch that was checked in another
+    /// leader epoch is refused.
+    pub(crate) fn append(self: &Arc<Self>, append: Append, now_ms: i64) -> Submitted {
+        if let Some(refused) = self.without_lease(&append) {
+            return Submitted::Done(Err(refused));
+        }
+        let (submitted, left) = self.lane.submit(append, now_ms, || self.wrote());
+        self.write_later(left);
+        match submitted {
+            // Not in the log yet, as little as the write it waits behind: whether a sync is due
+            // shows once it is.
+            Submitted::Queued { .. } if self.syncs.may_be_due() => submitted.durable(&self.syncs),
+            Submitted::Done(_) if self.syncs.is_due() => submitted.durable(&self.syncs),
+            _ => submitted,
+        }
+    }
+
+    /// As [`Partition::append`], but nothing is written, and nothing blocks. True if the caller has
+    /// to call [`Partition::write_queued`].
+    pub(crate) fn enqueue(&self, append: Append) -> (Submitted, bool) {
+        if let Some(refused) = self.without_lease(&append) {
+            return (Submitted::Done(Err(refused)), false);
+        }
+        let (queued, is_ours) = self.lane.enqueue(append);
+        (if self.syncs.may_be_due() { queued.durable(&self.syncs) } else { queued }, is_ours)
+    }
+
+    /// The refusal of a batch while this broker may not lead.
+    fn without_lease(&self, append: &Append) -> Option<AppendError> {
+        (!self.has_lease()).then(|| {
+            self.log.note_refused(&append.records, Passing::Leadership);
+            AppendError::LeaderEpoch { checked: append.leader_epoch, led: -1 }
+        })
+    }
+
+    /// Writes the batches that are queued in an idle lane. Blocks for the duration of the writes.
+    pub(crate) fn write_queued(self: &Arc<Self>, now_ms: i64) {
+        self.write_later(self.lane.drain(now_ms, || self.wrote()));
+    }
+
+    fn write_later(self: &Arc<Self>, left: Backlog) {
+        if left == Backlog::Remaining {
+            let partition = self.clone();
+            tokio::spawn(async move {
+                while partition.lane.drain(clock::now_ms(), || partition.wrote()) == Backlog::Remaining {
+                    tokio::task::yield_now().await;
+                }
+            });
+        }
+    }
+}
