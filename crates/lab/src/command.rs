@@ -51,7 +51,7 @@ const SEND: [Begin; 2] =
 /// Carries a command out and prints its results. Blocks until it has ended.
 ///
 /// # Errors
-/// What failed, with the next step.
+/// The failed operation, with the next step.
 pub fn run(args: Args, out: &mut dyn Write) -> Result<(), Failure> {
     match args.command {
         Command::All(args) => measure(&args.run, &EXPERIMENTS, args.kafka_libs.as_deref(), out),

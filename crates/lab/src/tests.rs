@@ -28,3 +28,10 @@ pub(crate) fn tiny(bench: &Bench, experiment: &mut dyn Experiment) {
         assert_eq!(&serde_json::from_str::<Line>(&text).unwrap(), line, "{text}");
     }
 }
+
+#[test]
+fn the_arguments_name_all_experiments() {
+    use levada_terminal::lab::{BROKER_EXPERIMENTS, FILES_EXPERIMENTS};
+    assert_eq!(crate::broker::OFFERS.map(|offer| offer.name), BROKER_EXPERIMENTS);
+    assert_eq!(crate::files::OFFERS.map(|offer| offer.name), FILES_EXPERIMENTS);
+}

@@ -46,11 +46,16 @@ pub(crate) fn document(root: &Path, release: &Release) -> Result<Vec<u8>, String
     Ok(bytes)
 }
 
-/// Ids of the packages that the binary is made of. What only builds or tests need is left out.
+/// The packages of the programs that are installed.
+const PROGRAMS: [&str; 2] = ["levada", "levada-lab"];
+
+/// Ids of the packages that the programs are made of. What only builds or tests need is left out.
 fn linked(metadata: &Value) -> Result<BTreeSet<&str>, String> {
     let nodes = metadata["resolve"]["nodes"].as_array().ok_or("cargo metadata: no graph")?;
     let packages = metadata["packages"].as_array().into_iter().flatten();
-    let levada = packages.filter(|package| package["name"] == "levada").map(|package| text(package, "id"));
+    let levada = packages
+        .filter(|package| PROGRAMS.iter().any(|name| package["name"] == *name))
+        .map(|package| text(package, "id"));
     let mut waiting: Vec<&str> = levada.collect();
     let mut linked = BTreeSet::new();
     while let Some(id) = waiting.pop() {

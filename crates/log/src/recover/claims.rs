@@ -134,6 +134,7 @@ impl Recovery<'_> {
             tracing::warn!(%path, missing_from, "records before this segment are missing: the log is truncated there, and the replica fetches them from the leader");
             self.claim_segments(at);
             self.drop_segments(at)?;
+            self.report.gaps.retain(|base| *base < hole);
             self.report.rebuilt_segments += 1;
         }
         Ok(())

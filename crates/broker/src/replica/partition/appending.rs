@@ -19,8 +19,8 @@ impl Partition {
         let (submitted, left) = self.lane.submit(append, now_ms, || self.wrote());
         self.write_later(left);
         match submitted {
-            // Not in the log yet, as little as the write it waits behind: whether a sync is due
-            // shows once it is.
+            // Neither it nor the write before it is in the log yet: whether a sync is due shows
+            // once it is.
             Submitted::Queued { .. } if self.syncs.may_be_due() => submitted.durable(&self.syncs),
             Submitted::Done(_) if self.syncs.is_due() => submitted.durable(&self.syncs),
             _ => submitted,
