@@ -19,12 +19,15 @@ pub(crate) fn document(root: &Path, release: &Release) -> Result<Vec<u8>, String
     let packages = metadata["packages"].as_array().into_iter().flatten();
     let packages: Vec<Value> =
         packages.filter(|package| linked.contains(text(package, "id"))).map(described).collect();
-    let describes = json!({
-        "spdxElementId": "SPDXRef-DOCUMENT",
-        "relationshipType": "DESCRIBES",
-        "relatedSpdxElement": reference("levada", &release.version),
+    let describes = PROGRAMS.iter().map(|program| {
+        json!({
+            "spdxElementId": "SPDXRef-DOCUMENT",
+            "relationshipType": "DESCRIBES",
+            "relatedSpdxElement": reference(program, &release.version),
+        })
     });
-    let dependencies = packages.iter().filter(|package| package["name"] != "levada").map(|package| {
+    let others = packages.iter().filter(|package| PROGRAMS.iter().all(|name| package["name"] != *name));
+    let dependencies = others.map(|package| {
         json!({
             "spdxElementId": reference("levada", &release.version),
             "relationshipType": "STATIC_LINK",
@@ -38,7 +41,7 @@ pub(crate) fn document(root: &Path, release: &Release) -> Result<Vec<u8>, String
         "name": format!("levada-{}", release.version),
         "documentNamespace": format!("urn:levada:spdx:{}:{}", release.version, release.epoch),
         "creationInfo": { "created": release.date()?, "creators": ["Tool: cargo-xtask-dist"] },
-        "relationships": std::iter::once(describes).chain(dependencies).collect::<Vec<_>>(),
+        "relationships": describes.chain(dependencies).collect::<Vec<_>>(),
         "packages": packages,
     });
     let mut bytes = serde_json::to_vec_pretty(&document).map_err(|error| format!("SBOM: {error}"))?;
