@@ -68,7 +68,7 @@ def values(log):
 
 
 # The real metadata log: without an edit, and its records one by one, as batches and as a snapshot.
-metadata = os.path.join(here, "../crates/broker/testdata/metadata/kafka-4.3.1/__cluster_metadata-0/00000000000000000000.log")
+metadata = os.path.join(here, "../crates/metadata/testdata/kafka-4.3.1/__cluster_metadata-0/00000000000000000000.log")
 records = [value for value in values(open(metadata, "rb").read()) if len(value) < 256]
 seeds += [("metadata", bytes([flags])) for flags in (1, 5)]
 for flags in (0, 2, 6, 0x0F):

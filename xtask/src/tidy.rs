@@ -17,6 +17,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+/// The folders of the crates of which a broker is made and that write events and files.
+const BROKER: [&str; 8] =
+    ["base", "broker", "config", "coordination", "log", "metadata", "process", "security"];
+
 /// A broken rule, at a place.
 #[derive(Debug, PartialEq)]
 struct Complaint {

@@ -1,17 +1,18 @@
 //! Access decisions of the running broker: the authorizer over the published image, the rate limit
-//! of the audit log, the keys that verify tokens, and delegation tokens. [`crate::security`] has
+//! of the audit log, the keys that verify tokens, and delegation tokens. [`levada_security`] has
 //! the state machines and values behind it.
 
 use std::fmt::Display;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use crate::config::LiveConfig;
-use crate::metadata::Metadata;
-use crate::metadata::image::Image;
-use crate::security::Session;
-use crate::security::acl::{Operation, ResourceType};
-use crate::security::authorizer::Rule;
+use levada_metadata::Metadata;
+use levada_metadata::image::Image;
+use levada_security::Session;
+use levada_security::acl::{Operation, ResourceType};
+use levada_security::authorizer::Rule;
+
+use crate::live_config::LiveConfig;
 
 mod audit_pace;
 mod signing_keys;

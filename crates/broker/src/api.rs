@@ -13,7 +13,11 @@ use std::time::Instant;
 
 use bytes::{Bytes, BytesMut};
 use levada_io::Piece;
+use levada_metadata::controller::TOPIC_NAME_BYTES_MAX;
+use levada_process::shutdown::Stop;
+use levada_security::Session;
 use levada_wire::api::Api;
+use levada_wire::error_code::ErrorCode;
 use levada_wire::messages::{KafkaRequest, KafkaResponse, StrBytes};
 use levada_wire::{ApiKey, DecodeError, EncodeError, RequestHeader, Uuid};
 use tokio::sync::mpsc;
@@ -23,13 +27,9 @@ use crate::api::errors::{AnswerFields, Sentences};
 use crate::api::large::{LargeRequest, LargeWork};
 use crate::api::meter::Meter;
 use crate::broker::Broker;
-use crate::error_code::ErrorCode;
-use crate::metadata::controller::TOPIC_NAME_BYTES_MAX;
 use crate::quota::{Client, MutationQuota};
 use crate::replica::Partition;
 use crate::request_memory::{Held, UNCOUNTED_BYTES};
-use crate::security::Session;
-use crate::shutdown::Stop;
 use crate::stats::Recorder;
 use crate::turns::Turn;
 

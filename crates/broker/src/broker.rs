@@ -6,16 +6,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use arc_swap::Guard;
+use levada_base::log_pace::LogPace;
+use levada_config::BrokerConfig;
+use levada_metadata::Metadata;
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::access::Access;
 use crate::cluster::ClusterMembership;
-use crate::config::{BrokerConfig, LiveConfig};
 use crate::controller::Controller;
 use crate::coordinator::Coordinators;
 use crate::fetch_session::Sessions;
-use crate::log_pace::LogPace;
-use crate::metadata::Metadata;
+use crate::live_config::LiveConfig;
 use crate::publishing::Publisher;
 use crate::quota::QuotaBook;
 use crate::replica::Replicas;

@@ -22,18 +22,18 @@ use levada_cluster::channel::RequestClass;
 use levada_cluster::directories::ReplicaKey;
 use levada_cluster::envelope::{self, ForwardedPrincipal, Unwrapped};
 use levada_cluster::lifecycle::{IdentityFault, LifecycleEvent};
+use levada_metadata::image::Image;
+use levada_process::tasks::guarded;
+use levada_security::keystore::TlsError;
 use levada_wire::Uuid;
 use levada_wire::api::ApiKey;
 use levada_wire::api::controller::{self, ControllerApi};
+use levada_wire::error_code::ErrorCode;
 use levada_wire::messages::RequestResponsePair;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-use crate::config::LiveConfig;
-use crate::error_code::ErrorCode;
-use crate::keystore::TlsError;
-use crate::metadata::image::Image;
-use crate::tasks::guarded;
+use crate::live_config::LiveConfig;
 
 pub(crate) mod connection;
 pub(crate) mod events;

@@ -12,15 +12,15 @@
 
 use std::sync::Arc;
 
+use levada_metadata::Metadata;
+use levada_metadata::controller::{Node, Refusal};
+use levada_metadata::image::Image;
+use levada_metadata::store::{Store, StoreError};
+use levada_process::blocking::off_shard;
 use levada_wire::Uuid;
+use levada_wire::error_code::{ErrorCode, Failure};
 
-use crate::blocking::off_shard;
-use crate::config::LiveConfig;
-use crate::error_code::{ErrorCode, Failure};
-use crate::metadata::Metadata;
-use crate::metadata::controller::{Node, Refusal};
-use crate::metadata::image::Image;
-use crate::metadata::store::{Store, StoreError};
+use crate::live_config::LiveConfig;
 use crate::publishing::Publisher;
 
 mod access;
@@ -37,6 +37,7 @@ pub(crate) use self::configs::ConfigChanges;
 use self::embedded::Embedded;
 use self::producer_ids::ProducerIds;
 pub(crate) use self::remote::{ActiveController, ClientRequest, Creator, Remote};
+pub(crate) use self::rules::ByConfig;
 
 /// The interface of the controller for the rest of the broker.
 pub(crate) struct Controller {

@@ -1,18 +1,20 @@
 //! The coordinators of groups and transactions: one for each partition of their topics, for as long
 //! as the partition exists.
 //!
-//! `host` drives a state machine: that of [`crate::group`], or that of [`crate::txn`]. `slots` is
-//! the table of the coordinators of one topic and their clock, `replay` reads the logs that they
-//! keep their state in, `announcements` sends metadata to group coordinators, `matches` compares
-//! their regular expressions with the names of topics.
+//! `host` drives a state machine: that of [`group`](levada_coordination::group), or that of
+//! [`txn`](levada_coordination::txn). `slots` is the table of the coordinators of one topic and
+//! their clock, `replay` reads the logs that they keep their state in, `announcements` sends
+//! metadata to group coordinators, `matches` compares their regular expressions with the names of
+//! topics.
 
 use std::sync::Arc;
 
-use crate::config::LiveConfig;
-use crate::group::{self, Event, GoneTopic, OwnSettings};
-use crate::metadata::image::Image;
+use levada_coordination::group::{self, Event, GoneTopic, OwnSettings};
+use levada_coordination::txn;
+use levada_metadata::image::Image;
+
+use crate::live_config::LiveConfig;
 use crate::replica::{OFFSETS_TOPIC, Partition, TRANSACTIONS_TOPIC, TopicPartition};
-use crate::txn;
 
 mod announcements;
 mod host;

@@ -11,8 +11,8 @@ use levada_wire::Uuid;
 use levada_wire::fetch::FetchPartition;
 use parking_lot::Mutex;
 
-use crate::error_code::ErrorCode;
-use crate::turns::Requester;
+use levada_base::Requester;
+use levada_wire::error_code::ErrorCode;
 
 /// The epoch of a request that opens a session.
 const INITIAL_EPOCH: i32 = 0;

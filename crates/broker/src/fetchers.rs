@@ -12,11 +12,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use levada_cluster::replication::fetcher::PartitionKey;
+use levada_metadata::Metadata;
 use parking_lot::Mutex;
 
 use crate::cluster::ClusterMembership;
-use crate::config::LiveConfig;
-use crate::metadata::Metadata;
+use crate::live_config::LiveConfig;
 use crate::replica::Replicas;
 
 mod worker;

@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 
 use parking_lot::Mutex;
 
-use crate::error_code::{ErrorCode, Failure};
+use levada_wire::error_code::{ErrorCode, Failure};
 
 /// The logger of everything that no other names.
 pub const ROOT: &str = "root";
@@ -22,29 +22,33 @@ const NAMES: &[&str] = &[
     "levada_broker.api",
     "levada_broker.broker",
     "levada_broker.cluster",
-    "levada_broker.config",
     "levada_broker.controller",
     "levada_broker.coordinator",
-    "levada_broker.descriptors",
     "levada_broker.error_map",
     "levada_broker.fetchers",
-    "levada_broker.group",
-    "levada_broker.metadata",
+    "levada_broker.peers",
     "levada_broker.publishing",
     "levada_broker.replica",
-    "levada_broker.peers",
     "levada_broker.server",
-    "levada_broker.tasks",
     "levada_broker.tls",
     "levada_broker.transaction",
-    "levada_broker.txn",
     "levada_broker.web",
+    "levada_config",
+    "levada_config.dynamic",
+    "levada_coordination",
+    "levada_coordination.group",
+    "levada_coordination.txn",
     "levada_log",
     "levada_log.compact",
     "levada_log.partition",
     "levada_log.recover",
     "levada_log.segment",
     "levada_log.writer",
+    "levada_metadata",
+    "levada_metadata.store",
+    "levada_process",
+    "levada_process.descriptors",
+    "levada_process.tasks",
 ];
 
 /// A level of Kafka's, and off.

@@ -6,15 +6,15 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use levada_config::BrokerConfig;
 use levada_log::LogError;
 use levada_log::checkpoint::MetaProperties;
 use levada_log::disk::{self, DirEntry, Disk, Kind, ReadFiles, ReadLock, RealDisk};
+use levada_metadata::controller::controller_endpoint;
+use levada_metadata::records::UserScramCredentialRecord;
+use levada_metadata::store::{Contents, Store, StoreError, StoreOptions, inspect};
 use levada_wire::Uuid;
 
-use crate::config::BrokerConfig;
-use crate::metadata::controller::controller_endpoint;
-use crate::metadata::records::UserScramCredentialRecord;
-use crate::metadata::store::{Contents, Store, StoreError, StoreOptions, inspect};
 use crate::replica::TopicPartition;
 use crate::replica::data_dir::{LOCK_FILE, lock, partition_of};
 

@@ -9,14 +9,14 @@ use std::thread;
 use std::time::Duration;
 
 use levada_cluster::Target;
+use levada_metadata::Metadata;
+use levada_process::tasks::guarded;
 use levada_wire::api::controller::ControllerApi;
 use levada_wire::messages::RequestResponsePair;
 use parking_lot::Mutex;
 
 use crate::cluster::connection::{Connection, Cutoff, Peers, broker_target};
-use crate::config::LiveConfig;
-use crate::metadata::Metadata;
-use crate::tasks::guarded;
+use crate::live_config::LiveConfig;
 
 /// Longest wait for an answer, as Kafka's `request.timeout.ms`.
 const TIMEOUT: Duration = Duration::from_secs(30);

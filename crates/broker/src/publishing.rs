@@ -9,11 +9,12 @@
 
 use std::sync::Arc;
 
-use crate::config::LiveConfig;
+use levada_base::log_pace::LogPace;
+use levada_metadata::Metadata;
+
 use crate::coordinator::Coordinators;
 use crate::fetchers::Fetchers;
-use crate::log_pace::LogPace;
-use crate::metadata::Metadata;
+use crate::live_config::LiveConfig;
 use crate::quota::QuotaBook;
 use crate::replica::Replicas;
 use crate::tls::Tls;

@@ -8,7 +8,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
 use std::time::Duration;
 
-use crate::metadata::image::{QuotaEntity, QuotaLimits, Quotas};
+use levada_metadata::image::{QuotaEntity, QuotaLimits, Quotas};
 
 mod book;
 mod mutations;

@@ -12,10 +12,10 @@ use std::time::{Duration, Instant};
 
 use levada_io::Extent;
 use levada_io::residency::Warm;
+use levada_process::blocking::off_shard;
 use parking_lot::Mutex;
 
-use crate::blocking::off_shard;
-use crate::config::ReplayCache;
+use levada_config::ReplayCache;
 
 mod admission;
 mod ghosts;

@@ -20,15 +20,15 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
 use levada_log::Shortfall;
+use levada_metadata::Metadata;
+use levada_metadata::controller::{TOPIC_NAME_BYTES_MAX, is_internal};
+use levada_metadata::image::Topic;
 use levada_wire::Uuid;
+use levada_wire::error_code::ErrorCode;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use crate::config::LiveConfig;
-use crate::error_code::ErrorCode;
-use crate::metadata::Metadata;
-use crate::metadata::controller::{TOPIC_NAME_BYTES_MAX, is_internal};
-use crate::metadata::image::Topic;
+use crate::live_config::LiveConfig;
 
 mod cleaner;
 mod compaction;

@@ -13,7 +13,6 @@ pub use self::signals::Signals;
 use crate::api::large;
 pub use crate::broker::OpenError;
 use crate::broker::{Broker, Following};
-use crate::config::{BrokerConfig, ConfigErrors, Differences, Listener};
 use crate::publishing::ReloadError;
 pub use crate::replica::{Recovery, RecoveryProgress};
 use crate::server::channel::handshakes::{self, Handshakes};
@@ -24,8 +23,9 @@ use crate::server::membership_events::MembershipThread;
 use crate::server::shard::ShardHandle;
 use crate::server::signals::Order;
 use crate::server::supervisor::Supervisor;
-use crate::shutdown::Stop;
 use crate::web::{WebError, WebServer, console};
+use levada_config::{BrokerConfig, ConfigErrors, Differences, Listener};
+use levada_process::shutdown::Stop;
 
 mod admin;
 mod auth_gate;

@@ -9,15 +9,15 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use arc_swap::ArcSwap;
+use levada_security::Session;
+use levada_security::keystore::{self, SslSettings, TlsError};
 use rustls::ServerConfig;
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{VerifierBuilderError, WebPkiClientVerifier};
 
-use crate::config::{BrokerConfig, Listener, Settings};
-use crate::keystore::{self, SslSettings, TlsError};
-use crate::security::Session;
+use levada_config::{BrokerConfig, Listener, Settings};
 
 pub mod names;
 #[cfg(test)]

@@ -6,25 +6,25 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use levada_coordination::group::request::EndTxnRequest;
+use levada_coordination::group::{GroupError, Producer};
+use levada_coordination::txn::event::{Event, MarkerResult, Markers};
+use levada_coordination::txn::request::{AddRequest, ProducerIdentity, Protocol, VerifyRequest};
+use levada_coordination::txn::{Coordinator, TopicPartition, TxnError, Work};
 use levada_log::{Append, Passing, Writer};
+use levada_metadata::Metadata;
+use levada_process::clock::now_ms;
+use levada_process::tasks::finished;
+use levada_wire::error_code::{ErrorCode, Failure};
 use tokio::sync::RwLockReadGuard;
 use tokio::time::Instant;
 
-use crate::clock::now_ms;
-use crate::config::LiveConfig;
 use crate::controller::Controller;
 use crate::coordinator::{Coordinators, Job};
-use crate::error_code::{ErrorCode, Failure};
-use crate::group::request::EndTxnRequest;
-use crate::group::{GroupError, Producer};
-use crate::metadata::Metadata;
+use crate::live_config::LiveConfig;
 use crate::peers::PeerRequests;
 use crate::replica::lane::Submitted;
 use crate::replica::{OFFSETS_TOPIC, Partition, Replicas, TRANSACTIONS_TOPIC};
-use crate::tasks::finished;
-use crate::txn::event::{Event, MarkerResult, Markers};
-use crate::txn::request::{AddRequest, ProducerIdentity, Protocol, VerifyRequest};
-use crate::txn::{Coordinator, TopicPartition, TxnError, Work};
 
 mod markers;
 mod verification;

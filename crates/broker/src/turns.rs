@@ -5,54 +5,19 @@
 //! A turn belongs to its work, not to the client that waits for the work: a client that disconnects
 //! makes no room for another request before its work has ended.
 
-use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-use crate::blocking::off_shard;
-use crate::security::Session;
+use levada_base::Requester;
+use levada_process::blocking::off_shard;
 
 mod line;
 #[cfg(test)]
 mod tests;
 
 use self::line::{Entry, Line};
-
-/// Bits of an IPv6 address that name a network: each client has a whole one.
-const NETWORK_BITS: u32 = 64;
-
-/// The party whose requests share turns: a principal, or the address of a client that has not shown
-/// who it is.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) enum Requester {
-    /// An address, or the network of an IPv6 address.
-    Address(IpAddr),
-    /// The name of a user.
-    User(Arc<str>),
-    /// The broker itself, for clients together.
-    Broker,
-}
-
-impl Requester {
-    /// The client of a session.
-    pub(crate) fn of(session: &Session) -> Self {
-        if session.is_anonymous() { Self::at(session.address()) } else { Self::User(session.user().into()) }
-    }
-
-    /// A client without a name.
-    pub(crate) fn at(address: IpAddr) -> Self {
-        Self::Address(match address.to_canonical() {
-            IpAddr::V6(address) => {
-                let network = address.to_bits() & (u128::MAX << NETWORK_BITS);
-                // The broker's own machine is no network.
-                if address.is_loopback() { address.into() } else { Ipv6Addr::from_bits(network).into() }
-            }
-            address @ IpAddr::V4(_) => address,
-        })
-    }
-}
 
 /// Expansions of batches off the shards at one time; each may take some hundred megabytes.
 const EXPANSIONS_AT_ONCE: usize = 2;

@@ -44,6 +44,9 @@ use hyper::server::conn::http1;
 use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use levada_config::{HostPort, Secret};
+use levada_process::descriptors;
+use levada_process::tasks::{caught, guarded, spawn_restarted};
 use tokio::sync::oneshot;
 use tokio::task::LocalSet;
 
@@ -51,9 +54,6 @@ use self::metrics::Form;
 use self::places::{Place, Places, Tracked};
 use self::scrape::{ScrapeError, Scrapes};
 use self::stall::StallGuard;
-use crate::config::{HostPort, Secret};
-use crate::descriptors;
-use crate::tasks::{caught, guarded, spawn_restarted};
 
 /// Connections at once, and the part of all descriptors that they may take.
 const CONNECTIONS_MAX: u64 = 64;

@@ -6,9 +6,9 @@ use std::alloc::System;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
-use levada_broker::config::{BrokerConfig, Sources};
+use levada_base::batch::Builder;
 use levada_broker::server::Server;
-use levada_log::batch::Builder;
+use levada_config::{BrokerConfig, Sources};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 
 #[global_allocator]

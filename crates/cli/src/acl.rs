@@ -5,7 +5,9 @@ mod entry;
 use std::io::Write;
 
 use clap::Subcommand;
-use levada_broker::security::acl::{Acl, CLUSTER_NAME, Operation, PatternType, Permission, ResourceType};
+use levada_security::acl::{Acl, CLUSTER_NAME, Operation, PatternType, Permission, ResourceType};
+use levada_terminal::failure::Failure;
+use levada_terminal::output::{self, Format, FormatArgs, counted};
 use levada_wire::StrBytes;
 use levada_wire::messages::create_acls_request::AclCreation;
 use levada_wire::messages::delete_acls_request::DeleteAclsFilter;
@@ -16,8 +18,6 @@ use self::entry::{Row, check_effect, operation, principal};
 use crate::cluster::{Cluster, ClusterCommand};
 use crate::outcomes::{Outcome, Outcomes};
 use crate::{kafka_error, question};
-use levada_terminal::failure::Failure;
-use levada_terminal::output::{self, Format, FormatArgs, counted};
 
 /// List, add and remove ACLs
 #[derive(Debug, Subcommand)]

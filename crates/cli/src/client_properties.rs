@@ -3,7 +3,7 @@
 //!
 //! Catalogue: the names of Kafka's client properties.
 
-use levada_broker::security::sasl::Mechanism;
+use levada_security::sasl::Mechanism;
 
 /// The client properties that the command line reads, and true for those that hold a secret.
 const PROPERTIES: [(&str, bool); 17] = [

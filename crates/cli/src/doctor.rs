@@ -5,16 +5,15 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::PathBuf;
 
-use levada_broker::config;
 use levada_io::probe::Support;
 use levada_io::thresholds::CalibrationError;
 use levada_io::{Caps, Path, Thresholds};
+use levada_terminal::failure::Failure;
+use levada_terminal::output::{self, Format, FormatArgs};
 use serde::Serialize;
 
 use crate::cluster::BrokerArgs;
 use crate::http::Address;
-use levada_terminal::failure::Failure;
-use levada_terminal::output::{self, Format, FormatArgs};
 
 mod cluster;
 mod live;
@@ -137,7 +136,7 @@ pub(crate) fn run(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
     }
     let caps = Caps::probe_in(&directory);
     let kernel = rustix::system::uname().release().to_string_lossy().into_owned();
-    let thresholds = InForce::of(config::thresholds(None));
+    let thresholds = InForce::of(levada_config::thresholds(None));
     print(out, &Report::new(&caps, (kernel, directory), thresholds), args.format.format)
 }
 
@@ -229,7 +228,7 @@ mod tests {
             let file = dir.path().join("thresholds");
             std::fs::write(&file, text).unwrap();
             let mut out = Vec::new();
-            InForce::of(config::thresholds(Some(&file))).print(&mut out).unwrap();
+            InForce::of(levada_config::thresholds(Some(&file))).print(&mut out).unwrap();
             let out = String::from_utf8(out).unwrap();
             assert!(expected.iter().all(|words| out.contains(words)), "{out}");
         }

@@ -4,10 +4,10 @@
 
 use std::sync::OnceLock;
 
-use levada_broker::config::TOPIC_KEYS;
+use levada_config::TOPIC_KEYS;
+use levada_terminal::failure::{Cause, Failure};
 
 use crate::hints;
-use levada_terminal::failure::{Cause, Failure};
 
 /// The code of a topic or partition that does not exist.
 pub(crate) const UNKNOWN_TOPIC: i16 = 3;

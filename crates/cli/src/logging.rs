@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::{fmt, io};
 
 use levada_broker::loggers::{self, LogLevel, LogLevels};
-use levada_broker::security::audit::TARGET as AUDIT;
+use levada_security::audit::TARGET as AUDIT;
 use tracing::Metadata;
 use tracing::field::Field;
 use tracing::level_filters::LevelFilter;

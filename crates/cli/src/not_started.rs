@@ -2,9 +2,9 @@
 
 use std::io;
 
-use levada_broker::config::ConfigErrors;
 use levada_broker::server::StartError;
 use levada_broker::web::WebError;
+use levada_config::ConfigErrors;
 use levada_terminal::failure::Failure;
 
 /// Next step where a port below 1024 may not be listened on.

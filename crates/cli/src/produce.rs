@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
 use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressStyle};
-use levada_log::compress::Compression;
+use levada_base::compress::Compression;
 
 pub(crate) use self::batches::{check, request};
 use crate::cluster::{BrokerArgs, Cluster, Led};

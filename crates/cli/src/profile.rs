@@ -9,7 +9,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use clap::Subcommand;
-use levada_broker::config::parse_properties;
+use levada_config::parse_properties;
 use serde_json::json;
 
 pub(crate) use self::store::{Profile, Profiles};

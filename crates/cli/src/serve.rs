@@ -4,13 +4,13 @@ use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
 use indicatif::{HumanBytes, ProgressBar, ProgressStyle};
-use levada_broker::descriptors;
 use levada_broker::server::{Recovery, RecoveryProgress, Server, Signals};
+use levada_process::descriptors;
+use levada_terminal::failure::Failure;
 
 use crate::config::SourceArgs;
 use crate::logging;
 use crate::not_started;
-use levada_terminal::failure::Failure;
 
 /// Serve Kafka clients until SIGTERM or SIGINT
 ///

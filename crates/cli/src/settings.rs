@@ -1,7 +1,8 @@
 //! Settings of topics, brokers and groups: fetched, changed, and shown with the origin of each
 //! value.
 
-use levada_broker::config::{without_effect, without_effect_on_broker};
+use levada_config::{without_effect, without_effect_on_broker};
+use levada_terminal::failure::Failure;
 use levada_wire::StrBytes;
 use levada_wire::messages::describe_configs_request::DescribeConfigsResource;
 use levada_wire::messages::describe_configs_response::DescribeConfigsResourceResult;
@@ -11,7 +12,6 @@ use serde::Serialize;
 
 use crate::cluster::Cluster;
 use crate::{kafka_error, output, time};
-use levada_terminal::failure::Failure;
 
 /// Kinds of resources with settings, numbered as in DescribeConfigs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,11 +9,11 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use clap::Subcommand;
-use levada_broker::metadata::store::StoreError;
 use levada_broker::offline::{self, DataDirError, StorageError};
+use levada_metadata::store::StoreError;
+use levada_terminal::failure::Failure;
 
 use crate::config::SourceArgs;
-use levada_terminal::failure::Failure;
 
 /// Format, inspect and check a data directory
 #[derive(Debug, clap::Args)]

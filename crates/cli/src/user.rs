@@ -6,8 +6,10 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use clap::Subcommand;
-use levada_broker::security::nonce;
-use levada_broker::security::scram::{self, ScramMechanism};
+use levada_security::nonce;
+use levada_security::scram::{self, ScramMechanism};
+use levada_terminal::failure::Failure;
+use levada_terminal::output::{self, Format, FormatArgs};
 use levada_wire::StrBytes;
 use levada_wire::messages::alter_user_scram_credentials_request::{
     ScramCredentialDeletion, ScramCredentialUpsertion,
@@ -18,8 +20,6 @@ use serde::Serialize;
 use crate::cluster::{BrokerArgs, Cluster, ClusterCommand};
 use crate::outcomes::Outcomes;
 use crate::{kafka_error, question};
-use levada_terminal::failure::Failure;
-use levada_terminal::output::{self, Format, FormatArgs};
 
 /// List users of SCRAM, set and delete their passwords
 #[derive(Debug, Subcommand)]

@@ -1,7 +1,7 @@
 //! Arbitrary bytes as a record batch, unchanged and with length and checksum corrected, so that the
 //! later checks are reached. A batch that passes has as many records as it claims.
 
-use levada_log::batch::{self, BatchView, HEADER_LEN};
+use levada_base::batch::{self, BatchView, HEADER_LEN};
 
 /// Checks one input.
 pub fn run(input: &[u8]) {

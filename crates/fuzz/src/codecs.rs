@@ -1,7 +1,7 @@
 //! Arbitrary bytes as the input of a codec: the output stays within the limit, and memory follows
 //! the produced output. Our own compressed data decompresses to the original.
 
-use levada_log::compress::{Compression, compress, decompress};
+use levada_base::compress::{Compression, compress, decompress};
 
 /// Checks one input.
 pub fn run(input: &[u8]) {

@@ -1,6 +1,6 @@
 //! Damage to real files: edits, and checksums that are right again afterwards.
 
-use levada_log::batch::BatchView;
+use levada_base::batch::BatchView;
 
 /// Makes edits of four bytes: file and kind, place, value.
 pub(crate) fn edit<N>(files: &mut [(N, Vec<u8>)], edits: &[u8]) {

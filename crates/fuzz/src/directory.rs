@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use bytes::BytesMut;
-use levada_log::batch::Builder;
+use levada_base::batch::Builder;
 use levada_log::check::{FINDINGS_MAX, RecordedState, partition};
 use levada_log::disk::RealDisk;
 use levada_log::{Append, LogConfig, OpenOptions, Writer};

@@ -7,12 +7,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use levada_broker::clock::Now;
-use levada_broker::group::coordinator::Replayed;
-use levada_broker::group::request::{
+use levada_base::Now;
+use levada_coordination::group::coordinator::Replayed;
+use levada_coordination::group::request::{
     ConsumerHeartbeatRequest, HeartbeatRequest, JoinOutcome, JoinRequest, Protocol, SyncOutcome, SyncRequest,
 };
-use levada_broker::group::{
+use levada_coordination::group::{
     Action, Coordinator, EncodedRecord, Event, GroupConfig, GroupError, Outcome, Payload, Request, Ticket,
     Topics, Visible,
 };

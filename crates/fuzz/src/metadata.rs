@@ -8,20 +8,20 @@ use std::fs;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use levada_broker::metadata::controller::{Decision, allocate_producer_ids};
-use levada_broker::metadata::image::{Image, Position, Replay};
-use levada_broker::metadata::records::control::{ControlRecord, VoterEndpoint};
-use levada_broker::metadata::records::{self, NoOpRecord, TopicRecord, control};
-use levada_broker::metadata::store::{METADATA_DIR, Store, StoreLimits, StoreOptions, inspect};
-use levada_log::batch::Builder;
+use levada_base::batch::Builder;
 use levada_log::disk::RealDisk;
+use levada_metadata::controller::{Decision, allocate_producer_ids};
+use levada_metadata::image::{Image, Position, Replay};
+use levada_metadata::records::control::{ControlRecord, VoterEndpoint};
+use levada_metadata::records::{self, NoOpRecord, TopicRecord, control};
+use levada_metadata::store::{METADATA_DIR, Store, StoreLimits, StoreOptions, inspect};
 use levada_wire::primitives::Uuid;
 
 use crate::{damage, scratch};
 
 macro_rules! golden {
     ($name:literal) => {
-        include_bytes!(concat!("../../broker/testdata/metadata/kafka-4.3.1/", $name))
+        include_bytes!(concat!("../../metadata/testdata/kafka-4.3.1/", $name))
     };
 }
 

@@ -8,7 +8,7 @@
 use std::fs;
 use std::path::Path;
 
-use levada_log::batch::{self, BatchView, Builder};
+use levada_base::batch::{self, BatchView, Builder};
 use levada_log::{Append, LogConfig, OpenOptions, Partition, ReadError, ReplicaSource, Writer};
 
 use crate::{damage, scratch};

@@ -1,6 +1,6 @@
 //! Any bytes as a configuration file: it is understood or refused with the line that is wrong.
 
-use levada_broker::config::parse_properties;
+use levada_config::parse_properties;
 
 /// Checks one input.
 pub fn run(input: &[u8]) {

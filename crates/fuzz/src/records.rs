@@ -3,9 +3,9 @@
 //! it was encoded again.
 
 use bytes::Bytes;
-use levada_broker::group::records as group;
-use levada_broker::metadata::records::{self, control};
-use levada_broker::txn::records as txn;
+use levada_coordination::group::records as group;
+use levada_coordination::txn::records as txn;
+use levada_metadata::records::{self, control};
 
 /// Checks one input.
 pub fn run(input: &[u8]) {

@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::{BufMut, BytesMut};
-use levada_broker::security::jaas::Jaas;
-use levada_broker::security::oauth::OauthConfig;
-use levada_broker::security::oauth::jwks::Jwks;
-use levada_broker::security::sasl::{Exchange, FrameContext, Mechanism, Offer, SaslConfig, SaslOutcome};
-use levada_broker::security::scram;
+use levada_security::jaas::Jaas;
+use levada_security::oauth::OauthConfig;
+use levada_security::oauth::jwks::Jwks;
+use levada_security::sasl::{Exchange, FrameContext, Mechanism, Offer, SaslConfig, SaslOutcome};
+use levada_security::scram;
 
 /// A P-256 key whose private half is unknown.
 const KEYS: &str = r#"{"keys":[{"kty":"EC","crv":"P-256","x":"f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU","y":"x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0"}]}"#;

@@ -10,10 +10,10 @@ use std::rc::Rc;
 use std::sync::{Arc, LazyLock};
 
 use bytes::BytesMut;
-use levada_broker::keystore::{ClientTls, SslSettings};
 use levada_broker::tls::TlsContext;
 use levada_broker::tls::names::{Names, Rules, subject};
 use levada_io::Seal;
+use levada_security::keystore::{ClientTls, SslSettings};
 use levada_tls::{Next, TlsSession};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::pki_types::PrivateKeyDer;

@@ -10,7 +10,7 @@ mod replace;
 
 pub use clean_shutdown::CleanShutdown;
 pub use epochs::{LEADER_EPOCHS, leader_epochs_text};
-pub use identity::{IdBytes, MetaProperties, PartitionMetadata, id_text, parse_id};
+pub use identity::{MetaProperties, PartitionMetadata};
 pub use lines::{read_content, read_text};
 pub use offsets::OffsetCheckpoint;
 pub use replace::{Replacement, Rights, Synced, replace, sync_together};

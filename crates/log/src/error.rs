@@ -4,9 +4,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use levada_base::batch::BatchError;
 use thiserror::Error;
 
-use crate::batch::BatchError;
 use crate::refused::Passing;
 
 /// The disk failed, or its contents are not a log. Has the path.

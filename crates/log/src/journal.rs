@@ -15,9 +15,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
+use levada_base::batch::{BatchView, HEADER_LEN, PREFIX_LEN, check_stored};
 use rustix::io::Errno;
 
-use crate::batch::{BatchView, HEADER_LEN, PREFIX_LEN, check_stored};
 use crate::disk::{Disk, is_full};
 use crate::segment::file_name;
 use crate::{LogError, OFFSET_MAX};

@@ -1,11 +1,9 @@
 //! A partition on disk, byte for byte as Apache Kafka lays it out, and the journal of a cluster's
 //! metadata; no sockets, no runtime, no clock.
 
-pub mod batch;
 pub mod check;
 pub mod checkpoint;
 pub mod compact;
-pub mod compress;
 pub mod disk;
 pub mod journal;
 
@@ -30,16 +28,15 @@ mod segment;
 mod watch;
 mod writer;
 
+pub use levada_base::{ANY_LEADER_EPOCH, Append, Source};
+
 pub use background::Background;
 pub use config::{AppendBy, LogConfig, OFFSET_MAX, TimestampType};
 pub use error::{AppendError, LogError, ReadError};
 pub use options::OpenOptions;
 pub use partition::{AbortedTransaction, Partition, Slice, TimestampOffset};
-pub use producers::{ProducerState, Source};
+pub use producers::ProducerState;
 pub use recover::{Evidence, OpenReport, Reindexed, Shortfall, TruncatedTail};
 pub use refused::Passing;
 pub use watch::{FailedWork, FailureWatch};
-pub use writer::{
-    ANY_LEADER_EPOCH, Append, Appended, Destination, Discarded, ReplicaAppended, ReplicaSource, Retired,
-    Writer,
-};
+pub use writer::{Appended, Destination, Discarded, ReplicaAppended, ReplicaSource, Retired, Writer};

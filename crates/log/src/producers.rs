@@ -4,8 +4,10 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use levada_base::Source;
+use levada_base::batch::{BatchView, EndMarker, Marker};
+
 use crate::AppendError;
-use crate::batch::{BatchView, EndMarker, Marker};
 use crate::index::Aborted;
 use crate::marks::Ended;
 
@@ -139,15 +141,6 @@ pub struct ProducerState {
     pub coordinator_epoch: i32,
     /// The first offset of its open transaction.
     pub transaction_start: Option<i64>,
-}
-
-/// The producer of a batch that is to be appended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Source {
-    /// A client: sequences are checked, control batches refused.
-    Client,
-    /// A coordinator of this broker: its markers end transactions, its records carry no sequence.
-    Coordinator,
 }
 
 /// All producers of one partition.

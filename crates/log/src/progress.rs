@@ -1,6 +1,7 @@
 //! Progress of the active segment: the time of the next index entries, and their timestamps.
 
-use crate::batch::{BatchView, NO_TIMESTAMP};
+use levada_base::batch::{BatchView, NO_TIMESTAMP};
+
 use crate::index::TimeEntry;
 
 /// State on which the index entries depend; a copy goes ahead with batches that are not written

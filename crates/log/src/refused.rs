@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use crate::batch::BatchView;
+use levada_base::batch::BatchView;
 
 #[cfg(test)]
 mod tests;

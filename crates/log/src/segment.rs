@@ -28,8 +28,9 @@ use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use levada_base::batch::{HEADER_LEN, NO_TIMESTAMP};
+
 use crate::LogError;
-use crate::batch::{HEADER_LEN, NO_TIMESTAMP};
 use crate::disk::{At, Disk, ReadFiles, remove_if_there};
 use crate::index::{Aborted, OffsetIndex, TimeEntry, TimeIndex, TxnIndex};
 

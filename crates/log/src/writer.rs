@@ -24,7 +24,7 @@ mod swap;
 #[cfg(test)]
 mod tests;
 
-pub use append::{ANY_LEADER_EPOCH, Append, Appended};
+pub use append::Appended;
 pub use cut::Discarded;
 pub use relocate::Destination;
 pub use replica::{ReplicaAppended, ReplicaSource};

@@ -7,8 +7,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use levada_log::batch::{self, BatchView};
-use levada_log::checkpoint::{CleanShutdown, MetaProperties, OffsetCheckpoint, PartitionMetadata, id_text};
+use levada_base::batch::{self, BatchView};
+use levada_base::id_text;
+use levada_log::checkpoint::{CleanShutdown, MetaProperties, OffsetCheckpoint, PartitionMetadata};
 use levada_log::disk::RealDisk;
 use levada_log::{LogConfig, OpenOptions, OpenReport, Writer};
 use tempfile::TempDir;

@@ -14,8 +14,8 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
+use levada_base::batch::{self, Builder};
 use levada_io::{Caps, Counters, Engine, Path, Piece, Transfer, TransferError, Turn};
-use levada_log::batch::{self, Builder};
 use levada_log::compact::{Cleaning, DirtySection, Job};
 use levada_log::{Append, LogConfig, OpenOptions, Partition, Writer};
 

@@ -2,8 +2,8 @@
 
 use std::alloc::System;
 
-use levada_log::batch::{self, Builder};
-use levada_log::compress::Compression;
+use levada_base::batch::{self, Builder};
+use levada_base::compress::Compression;
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 
 #[global_allocator]

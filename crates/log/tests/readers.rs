@@ -6,7 +6,7 @@
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use levada_log::batch::{self, Builder};
+use levada_base::batch::{self, Builder};
 use levada_log::{Append, LogConfig, OpenOptions, Partition, ReadError, Writer};
 
 const NOW_MS: i64 = 1_000;

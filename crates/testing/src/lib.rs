@@ -14,8 +14,12 @@
 use std::ops::Range;
 use std::time::Duration;
 
+mod cost;
+mod log_fields;
 mod setting;
 
+pub use cost::growth;
+pub use log_fields::LogFields;
 pub use setting::Count;
 use setting::SeedChoice;
 

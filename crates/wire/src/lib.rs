@@ -10,6 +10,7 @@ pub mod api;
 pub mod client;
 mod codec;
 mod cursor;
+pub mod error_code;
 pub mod fetch;
 pub mod frame;
 pub mod gather;
@@ -20,6 +21,7 @@ pub mod json;
 pub mod messages;
 pub mod primitives;
 pub mod produce;
+pub mod record_json;
 #[cfg(test)]
 mod samples;
 mod writer;
@@ -30,5 +32,6 @@ pub use codec::{
     DecodeError, EncodeError, decode, decode_all, decode_each, decode_response, encode_request,
     encode_response, response_bytes,
 };
+pub use error_code::ErrorCode;
 pub use header::RequestHeader;
 pub use messages::{StrBytes, Uuid};

@@ -15,7 +15,7 @@ use levada_tests::{Node, Tool};
 const OF_AUTHORIZER: [&str; 2] = ["allow.everyone.if.no.acl.found", "super.users"];
 
 fn table() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/broker/src/config/kafka-4.3.1.tsv")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/config/src/kafka-4.3.1.tsv")
 }
 
 fn read(path: &Path) -> String {

@@ -39,8 +39,7 @@ pub(super) fn check(sources: &[Source]) -> Vec<Complaint> {
 }
 
 fn is_product(source: &Source) -> bool {
-    let in_crate =
-        ["crates/log", "crates/broker"].iter().any(|folder| source.path.starts_with(Path::new(folder)));
+    let in_crate = super::BROKER.iter().any(|name| source.path.starts_with(Path::new("crates").join(name)));
     in_crate && source.has_extension("rs") && !source.is_test()
 }
 

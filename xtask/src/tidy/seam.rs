@@ -1,11 +1,12 @@
 //! The crates that keep data access files only through `levada_log::disk`. Tests can make an
 //! operation fail, record it, or lose its effect only there.
 
+use std::path::Path;
+
 use syn::visit::{self, Visit};
 
 use super::{Complaint, Source};
 
-const CRATES: [&str; 2] = ["crates/log/src", "crates/broker/src"];
 /// Files of the seam itself, and files that read something other than data: configuration, key
 /// stores, and the kernel's facts about the process and the machine.
 const ALLOWED: [&str; 10] = [
@@ -13,19 +14,20 @@ const ALLOWED: [&str; 10] = [
     "crates/log/src/disk/",
     "crates/broker/src/access/signing_keys.rs",
     "crates/broker/src/replay/kernel.rs",
-    "crates/broker/src/config/",
     "crates/broker/src/web/console/laboratory.rs",
     "crates/broker/src/web/process.rs",
     "crates/broker/src/server/",
-    "crates/broker/src/keystore/",
     "crates/broker/src/tls.rs",
+    "crates/config/src/",
+    "crates/security/src/keystore/",
 ];
 /// Methods of a path that access the file system.
 const QUESTIONS: [&str; 6] = ["canonicalize", "exists", "is_dir", "is_file", "read_dir", "try_exists"];
 
 pub(super) fn check(source: &Source, file: &syn::File) -> Vec<Complaint> {
     let path = source.path.to_string_lossy();
-    let covered = CRATES.iter().any(|folder| path.starts_with(folder));
+    let covered =
+        super::BROKER.iter().any(|name| source.path.starts_with(Path::new("crates").join(name).join("src")));
     // Support of tests is code of tests.
     let is_test = source.is_test() || path.contains("/tests/");
     if !covered || is_test || ALLOWED.iter().any(|allowed| path.starts_with(allowed)) {

@@ -9,9 +9,9 @@ use std::time::Instant;
 use levada_wire::ApiKey;
 use parking_lot::Mutex;
 
-use crate::security::Session;
-use crate::security::audit::{self, Attempt, AuditOrigin, Repeats, Weight};
-use crate::security::authorizer::Rule;
+use levada_security::Session;
+use levada_security::audit::{self, Attempt, AuditOrigin, Repeats, Weight};
+use levada_security::authorizer::Rule;
 
 /// Writes entries of the audit log, refusals at a pace.
 #[derive(Debug, Default)]

@@ -4,18 +4,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use levada_process::blocking::off_shard;
+use levada_process::clock::steady_ms;
+use levada_security::jaas::Jaas;
+use levada_security::keystore::{self, SslSettings, TlsError};
+use levada_security::oauth::KeySource;
+use levada_security::oauth::jwks::{Jwks, JwksError};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use ureq::Agent;
 use ureq::tls::{Certificate, RootCerts, TlsConfig};
 
-use crate::blocking::off_shard;
-use crate::clock::steady_ms;
-use crate::config::LiveConfig;
-use crate::keystore::{self, SslSettings, TlsError};
-use crate::security::jaas::Jaas;
-use crate::security::oauth::KeySource;
-use crate::security::oauth::jwks::{Jwks, JwksError};
+use crate::live_config::LiveConfig;
 
 /// A key set is a few kilobytes.
 const DOCUMENT_BYTES_MAX: u64 = 1 << 20;

@@ -3,14 +3,14 @@
 
 use std::collections::HashMap;
 
+use levada_metadata::image::Image;
+use levada_metadata::records::DelegationTokenRecord;
+use levada_security::delegation::{principal_parts, token_hmac, token_password};
+use levada_security::process_secret;
+use levada_security::scram::{Credential, ScramMechanism, TokenLogin};
 use parking_lot::Mutex;
 
 use crate::access::Access;
-use crate::metadata::image::Image;
-use crate::metadata::records::DelegationTokenRecord;
-use crate::security::delegation::{principal_parts, token_hmac, token_password};
-use crate::security::process_secret;
-use crate::security::scram::{Credential, ScramMechanism, TokenLogin};
 
 #[cfg(test)]
 mod tests;

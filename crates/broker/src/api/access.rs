@@ -3,17 +3,16 @@
 //!
 //! Catalogue: one entry per question.
 
+use levada_coordination::group::Visible;
+use levada_security::Session;
+use levada_security::acl::{CLUSTER_NAME, Operation, ResourceType};
+use levada_security::audit::{Attempt, Weight};
+use levada_security::authorizer::Rule;
+use levada_wire::error_code::{ErrorCode, Failure};
 use levada_wire::messages::StrBytes;
 use levada_wire::{ApiKey, Uuid};
 
 use crate::api::{Context, TOPIC_ID_VERSION_MIN};
-use crate::error_code::{ErrorCode, Failure};
-use crate::group::Visible;
-use crate::security::Session;
-use crate::security::acl::{CLUSTER_NAME, Operation, ResourceType};
-use crate::security::audit::{Attempt, Weight};
-use crate::security::authorizer::Rule;
-use crate::turns::Requester;
 
 /// An authorization check of an API.
 pub(crate) struct Question {
@@ -220,11 +219,11 @@ impl Context {
     /// The topics that the client may describe, in a form that later code can query.
     pub(crate) fn visible_topics(&self) -> Visible {
         if !self.broker().access().has_authorizer() {
-            return Visible::all(Requester::of(self.session()));
+            return Visible::all(self.session().requester());
         }
         self.debug_declared(Operation::Describe, ResourceType::Topic);
         let (broker, session, api) = (self.broker().clone(), Session::clone(&self.session), self.header.api);
-        Visible::by(Requester::of(&self.session), move |name| {
+        Visible::by(self.session.requester(), move |name| {
             let wanted = (Operation::Describe, ResourceType::Topic, name);
             let Some(rule) = broker.access().decide(&session, wanted) else { return true };
             let (operation, kind, name) = wanted;

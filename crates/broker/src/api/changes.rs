@@ -7,15 +7,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use levada_config::{HIDDEN, is_sensitive, topic_key};
+use levada_metadata::controller::{AlterConfig, AlterQuota, changed};
+use levada_metadata::image::{ConfigResource, Image, QuotaEntity, ResourceKind};
+use levada_process::clock::steady_ms;
+use levada_security::acl::Acl;
+use levada_security::audit::{self, Change};
+use levada_security::scram;
+
 use crate::api::Context;
-use crate::clock::steady_ms;
-use crate::config::{HIDDEN, is_sensitive, topic_key};
+use crate::controller::ByConfig;
 use crate::controller::ConfigChanges;
-use crate::metadata::controller::{AlterConfig, AlterQuota, changed};
-use crate::metadata::image::{ConfigResource, Image, QuotaEntity, ResourceKind};
-use crate::security::acl::Acl;
-use crate::security::audit::{self, Change};
-use crate::security::scram;
 
 /// Writes a line of the log about a change that the client of this request has made, unless there
 /// were too many lately. The line has the client's principal and host, these fields, and the number
@@ -166,7 +168,9 @@ fn limits_of(image: &Image, entity: &QuotaEntity) -> Values {
 fn alter(context: &Context, resource: &ConfigResource, change: &AlterConfig, values: &mut Values) {
     let AlterConfig { key, change } = change;
     // The controller has accepted the change. A list that this broker does not have stays as it is.
-    let Ok(value) = changed(resource, key, change, values, &**context.broker().config()) else { return };
+    let Ok(value) = changed(resource, key, change, values, &ByConfig(&context.broker().config())) else {
+        return;
+    };
     match value {
         Some(value) => values.insert(key.clone(), value),
         None => values.remove(key),

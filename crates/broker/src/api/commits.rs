@@ -1,8 +1,8 @@
 //! Committed offsets: the code that OffsetCommit and TxnOffsetCommit share.
 
-use crate::error_code::ErrorCode;
-use crate::group::GroupError;
-use crate::group::request::{CommitTopic, CommittedTopic};
+use levada_coordination::group::GroupError;
+use levada_coordination::group::request::{CommitTopic, CommittedTopic};
+use levada_wire::error_code::ErrorCode;
 
 /// A commit of more bytes is refused before its records are made, each of which repeats the names
 /// of its group and its topic. No log takes as much: `max.message.bytes` of `__consumer_offsets`

@@ -6,16 +6,16 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::ops::Range;
 
+use levada_metadata::image::{ConfigResource, ResourceKind};
+use levada_security::acl::{Operation, ResourceType};
 use levada_wire::StrBytes;
+use levada_wire::error_code::{ErrorCode, Failure};
 
 use crate::api::Context;
 use crate::api::access::forbidden;
 use crate::api::changes::Before;
 use crate::api::forwarding::configs;
 use crate::controller::ConfigChanges;
-use crate::error_code::{ErrorCode, Failure};
-use crate::metadata::image::{ConfigResource, ResourceKind};
-use crate::security::acl::{Operation, ResourceType};
 
 /// One resource of a request: its kind as Kafka numbers it, and its name.
 pub(crate) type Named<'a> = (i8, &'a str);

@@ -4,7 +4,8 @@
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 
-use crate::config::Listener;
+use levada_config::Listener;
+
 use crate::stats::NamedClient;
 use crate::tls::names::CertifiedName;
 

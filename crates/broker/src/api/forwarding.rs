@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use levada_io::Piece;
+use levada_wire::error_code::{ErrorCode, Failure};
 use levada_wire::messages::{self, KafkaRequest, KafkaResponse, StrBytes};
 use levada_wire::{ApiKey, DecodeError, EncodeError};
 
@@ -22,7 +23,6 @@ use crate::api::errors::AnswerFields;
 use crate::api::{Context, Reply, RequestError, encode};
 use crate::cluster::Forwarded;
 use crate::controller::{ClientRequest, Creator};
-use crate::error_code::{ErrorCode, Failure};
 
 mod audit;
 pub(super) mod configs;

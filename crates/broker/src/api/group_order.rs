@@ -6,10 +6,10 @@
 
 use std::collections::HashMap;
 
+use levada_coordination::group::partition_for;
 use levada_wire::messages::StrBytes;
 
 use crate::api::Context;
-use crate::group::partition_for;
 use crate::replica::OFFSETS_TOPIC;
 
 /// Slots of a new map; a map has twice as many as soon as more than three quarters of them would be

@@ -32,8 +32,8 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use levada_io::Piece;
-use levada_log::batch::{self, BatchError, BatchView, CheckedBatch, MAX_EXPANDED, TimestampRange};
-use levada_log::compress::{CompressError, Compression};
+use levada_base::batch::{self, BatchError, BatchView, CheckedBatch, MAX_EXPANDED, TimestampRange};
+use levada_base::compress::{CompressError, Compression};
 use levada_log::{Append, Appended, Passing};
 use levada_wire::Uuid;
 use levada_wire::messages::StrBytes;
@@ -41,23 +41,23 @@ use levada_wire::produce::{
     ProducePartition, ProduceRequest, ProduceResponse, ProduceTopic, ProducedPartition, ProducedTopic,
 };
 use tokio::time::Instant as TokioInstant;
+use levada_process::clock::now_ms;
+use levada_wire::error_code::{ErrorCode, Failure};
+use levada_security::acl::{Operation, ResourceType};
+use levada_coordination::txn::TxnError;
+use levada_coordination::txn::request::{ProducerIdentity, Protocol};
+use levada_config::{TimestampType, TopicConfig};
 
 use crate::api::k00_produce::rejected::Rejected;
 use crate::api::k00_produce::repeated::Seen;
 use crate::api::leaders::Leaders;
 use crate::api::{Context, Reply, RequestError, text};
-use crate::clock::now_ms;
-use crate::config::{TimestampType, TopicConfig};
-use crate::error_code::{ErrorCode, Failure};
 use crate::quota::Used;
 use crate::replica::Partition;
 use crate::replica::lane::Submitted;
 use crate::replica::led::CommitFailure;
-use crate::security::acl::{Operation, ResourceType};
 use crate::time_slice::TimeSlice;
 use crate::transaction::Membership;
-use crate::txn::TxnError;
-use crate::txn::request::{ProducerIdentity, Protocol};
 
 mod frame;
 mod rejected;

@@ -41,14 +41,15 @@ use levada_wire::gather::{self, HoleLen};
 use levada_wire::messages::StrBytes;
 use tokio::sync::Notify;
 use tokio::time::Instant;
+use levada_process::blocking::off_shard;
+use levada_wire::error_code::ErrorCode;
+use levada_security::acl::Operation;
 
+use crate::error_map::read_error;
 use crate::api::leaders::Leaders;
 use crate::api::{Context, Reply, RequestError};
-use crate::blocking::off_shard;
-use crate::error_code::ErrorCode;
 use crate::replica::Partition;
 use crate::request_memory::UNCOUNTED_BYTES;
-use crate::security::acl::Operation;
 use crate::time_slice::TimeSlice;
 
 mod counts;
@@ -350,7 +351,7 @@ impl From<ReadError> for Failed {
     fn from(error: ReadError) -> Self {
         match error {
             ReadError::Cold => Self::Cold,
-            error => Self::Error(error.into()),
+            error => Self::Error(read_error(error)),
         }
     }
 }

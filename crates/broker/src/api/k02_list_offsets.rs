@@ -16,16 +16,17 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use levada_log::batch::MAX_EXPANDED;
+use levada_base::batch::MAX_EXPANDED;
 use levada_log::{ReadError, TimestampOffset};
 use levada_wire::messages::list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic};
 use levada_wire::messages::list_offsets_response::{ListOffsetsPartitionResponse, ListOffsetsTopicResponse};
 use levada_wire::messages::{ListOffsetsRequest, ListOffsetsResponse, StrBytes};
+use levada_wire::error_code::ErrorCode;
+use levada_security::acl::{Operation, ResourceType};
 
+use crate::error_map::read_error;
 use crate::api::Context;
-use crate::error_code::ErrorCode;
 use crate::replica::Partition;
-use crate::security::acl::{Operation, ResourceType};
 
 const LATEST: i64 = -1;
 const EARLIEST: i64 = -2;
@@ -188,13 +189,13 @@ async fn look_up(
             return Ok((start, -1, log.epoch_at(start)));
         }
         LATEST_TIERED | EARLIEST_PENDING_UPLOAD => return Ok(NOTHING),
-        MAX_TIMESTAMP => search(context, &partition, levada_log::Partition::max_timestamp_offset_within).await?,
+        MAX_TIMESTAMP => search(context, &partition, levada_log::Partition::max_timestamp_offset_within).await.map_err(read_error)?,
         timestamp if timestamp < 0 => return Err(ErrorCode::UnsupportedVersion),
         timestamp => {
             let find = move |log: &levada_log::Partition, expanded_max| {
                 log.offset_for_timestamp_within(timestamp, expanded_max)
             };
-            search(context, &partition, find).await?
+            search(context, &partition, find).await.map_err(read_error)?
         }
     };
     if is_uncertain && found.is_none_or(|found| found.offset >= end) {

@@ -19,14 +19,14 @@ use levada_wire::messages::metadata_response::{
     MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic,
 };
 use levada_wire::messages::{MetadataRequest, MetadataResponse, StrBytes};
+use levada_wire::error_code::ErrorCode;
+use levada_metadata::controller::{check_topic_name, is_internal};
+use levada_metadata::image::{Image, Topic};
+use levada_security::acl::{Operation, ResourceType};
 
 use crate::api::changes::log_change;
 use crate::api::nodes::{NodeEndpoint, Nodes};
 use crate::api::{Context, text};
-use crate::error_code::ErrorCode;
-use crate::metadata::controller::{check_topic_name, is_internal};
-use crate::metadata::image::{Image, Topic};
-use crate::security::acl::{Operation, ResourceType};
 
 /// Names may be null and ids are honoured from this version on; 10 and 11 carry ids but may not use
 /// them.

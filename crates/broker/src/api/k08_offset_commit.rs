@@ -15,12 +15,12 @@ use levada_wire::messages::offset_commit_response::{
     OffsetCommitResponsePartition, OffsetCommitResponseTopic,
 };
 use levada_wire::messages::{OffsetCommitRequest, OffsetCommitResponse};
+use levada_wire::error_code::{ErrorCode, error_code};
+use levada_coordination::group::request::{CommitPartition, CommitRequest, CommitTopic};
+use levada_security::acl::{Operation, ResourceType};
 
 use crate::api::merged::merge;
 use crate::api::{Context, commits};
-use crate::error_code::{ErrorCode, error_code};
-use crate::group::request::{CommitPartition, CommitRequest, CommitTopic};
-use crate::security::acl::{Operation, ResourceType};
 
 const TOPIC_ID_VERSION_MIN: i16 = 10;
 

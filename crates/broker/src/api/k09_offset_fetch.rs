@@ -22,11 +22,11 @@ use levada_wire::messages::offset_fetch_response::{
     OffsetFetchResponseTopic, OffsetFetchResponseTopics,
 };
 use levada_wire::messages::{OffsetFetchRequest, OffsetFetchResponse, StrBytes};
+use levada_wire::error_code::{ErrorCode, error_code};
+use levada_coordination::group::request::{FetchRequest, FetchTopic, FetchedTopic};
+use levada_security::acl::{Operation, ResourceType};
 
 use crate::api::{Context, text};
-use crate::error_code::{ErrorCode, error_code};
-use crate::group::request::{FetchRequest, FetchTopic, FetchedTopic};
-use crate::security::acl::{Operation, ResourceType};
 
 /// Most bytes of memory for answers about groups that the request has named before.
 const REPEATED_BYTES_MAX: usize = 2 << 20;

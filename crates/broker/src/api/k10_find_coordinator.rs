@@ -11,15 +11,15 @@
 
 use levada_wire::messages::find_coordinator_response::Coordinator;
 use levada_wire::messages::{FindCoordinatorRequest, FindCoordinatorResponse, StrBytes};
+use levada_wire::error_code::{ErrorCode, Failure};
+use levada_coordination::machine::partition_for;
+use levada_metadata::image::Image;
+use levada_security::acl::{Operation, ResourceType};
 
 use crate::api::access::forbidden;
 use crate::api::nodes::{NodeEndpoint, Nodes};
 use crate::api::{Context, text};
-use crate::error_code::{ErrorCode, Failure};
-use crate::machine::partition_for;
-use crate::metadata::image::Image;
 use crate::replica::{OFFSETS_TOPIC, TRANSACTIONS_TOPIC};
-use crate::security::acl::{Operation, ResourceType};
 
 const GROUP: i8 = 0;
 const TRANSACTION: i8 = 1;

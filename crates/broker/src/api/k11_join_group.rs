@@ -12,12 +12,12 @@
 
 use levada_wire::messages::join_group_response::JoinGroupResponseMember;
 use levada_wire::messages::{JoinGroupRequest, JoinGroupResponse};
+use levada_wire::error_code::{ErrorCode, error_code};
+use levada_coordination::group::request::{JoinRequest, Protocol};
+use levada_security::acl::{Operation, ResourceType};
 
 use crate::api::{Context, own, text};
-use crate::error_code::{ErrorCode, error_code};
-use crate::group::request::{JoinRequest, Protocol};
 use crate::replica::OFFSETS_TOPIC;
-use crate::security::acl::{Operation, ResourceType};
 
 pub(crate) async fn answer(context: &Context, request: JoinGroupRequest) -> JoinGroupResponse {
     let version = context.version();

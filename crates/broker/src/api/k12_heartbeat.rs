@@ -3,11 +3,11 @@
 //! Extends the session of a member of a classic group, and reports a rebalance of the group.
 
 use levada_wire::messages::{HeartbeatRequest, HeartbeatResponse};
+use levada_wire::error_code::{ErrorCode, error_code};
+use levada_coordination::group::request;
+use levada_security::acl::{Operation, ResourceType};
 
 use crate::api::Context;
-use crate::error_code::{ErrorCode, error_code};
-use crate::group::request;
-use crate::security::acl::{Operation, ResourceType};
 
 pub(crate) async fn answer(context: &Context, request: HeartbeatRequest) -> HeartbeatResponse {
     if !context.may(Operation::Read, ResourceType::Group, request.group_id.as_str()) {

@@ -4,11 +4,11 @@
 
 use levada_wire::messages::leave_group_response::MemberResponse;
 use levada_wire::messages::{LeaveGroupRequest, LeaveGroupResponse};
+use levada_wire::error_code::{ErrorCode, error_code};
+use levada_coordination::group::request::{LeaveRequest, LeavingMember};
+use levada_security::acl::{Operation, ResourceType};
 
 use crate::api::{Context, text};
-use crate::error_code::{ErrorCode, error_code};
-use crate::group::request::{LeaveRequest, LeavingMember};
-use crate::security::acl::{Operation, ResourceType};
 
 const BATCHED_VERSION_MIN: i16 = 3;
 

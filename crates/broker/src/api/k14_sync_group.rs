@@ -4,11 +4,11 @@
 //! once the assignment is in `__consumer_offsets`.
 
 use levada_wire::messages::{SyncGroupRequest, SyncGroupResponse};
+use levada_wire::error_code::{ErrorCode, error_code};
+use levada_coordination::group::request::SyncRequest;
+use levada_security::acl::{Operation, ResourceType};
 
 use crate::api::{Context, own, text};
-use crate::error_code::{ErrorCode, error_code};
-use crate::group::request::SyncRequest;
-use crate::security::acl::{Operation, ResourceType};
 
 const PROTOCOL_VERSION_MIN: i16 = 5;
 

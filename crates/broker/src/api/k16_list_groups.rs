@@ -5,12 +5,12 @@
 
 use levada_wire::messages::list_groups_response::ListedGroup;
 use levada_wire::messages::{ListGroupsRequest, ListGroupsResponse};
+use levada_wire::error_code::error_code;
+use levada_coordination::group::coordinator::{ListFilter, ListedGroup as FoundGroup};
+use levada_security::acl::{Operation, ResourceType};
 
 use crate::api::group_order::list_in_kafkas_order;
 use crate::api::{Context, text};
-use crate::error_code::error_code;
-use crate::group::coordinator::{ListFilter, ListedGroup as FoundGroup};
-use crate::security::acl::{Operation, ResourceType};
 
 const STATE_VERSION_MIN: i16 = 4;
 const TYPE_VERSION_MIN: i16 = 5;

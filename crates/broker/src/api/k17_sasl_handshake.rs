@@ -5,9 +5,9 @@
 //! as Kafka does.
 
 use levada_wire::messages::{SaslHandshakeRequest, SaslHandshakeResponse};
+use levada_wire::error_code::ErrorCode;
 
 use crate::api::Context;
-use crate::error_code::ErrorCode;
 
 pub(crate) async fn answer(_: &Context, _: SaslHandshakeRequest) -> SaslHandshakeResponse {
     message!(SaslHandshakeResponse { error_code: ErrorCode::IllegalSaslState.code() })

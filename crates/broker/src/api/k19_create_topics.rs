@@ -12,13 +12,13 @@ use levada_wire::Uuid;
 use levada_wire::messages::create_topics_request::CreatableTopic;
 use levada_wire::messages::create_topics_response::{CreatableTopicConfigs, CreatableTopicResult};
 use levada_wire::messages::{CreateTopicsRequest, CreateTopicsResponse, StrBytes};
+use levada_wire::error_code::{ErrorCode, Failure};
+use levada_metadata::controller::{CreatedTopic, METADATA_TOPIC, NewTopic};
+use levada_security::acl::{Operation, ResourceType};
 
 use crate::api::changes::log_change;
 use crate::api::forwarding::Refusable;
 use crate::api::{Context, text};
-use crate::error_code::{ErrorCode, Failure};
-use crate::metadata::controller::{CreatedTopic, METADATA_TOPIC, NewTopic};
-use crate::security::acl::{Operation, ResourceType};
 
 const DETAILS_VERSION_MIN: i16 = 5;
 const ID_VERSION_MIN: i16 = 7;

@@ -12,13 +12,13 @@ use levada_wire::Uuid;
 use levada_wire::messages::delete_topics_request::DeleteTopicState;
 use levada_wire::messages::delete_topics_response::DeletableTopicResult;
 use levada_wire::messages::{DeleteTopicsRequest, DeleteTopicsResponse, StrBytes};
+use levada_wire::error_code::{ErrorCode, Failure};
+use levada_metadata::controller::{DeletedTopic, TopicKey};
+use levada_security::acl::{Operation, ResourceType};
 
 use crate::api::changes::log_change;
 use crate::api::forwarding::Refusable;
 use crate::api::{Context, text};
-use crate::error_code::{ErrorCode, Failure};
-use crate::metadata::controller::{DeletedTopic, TopicKey};
-use crate::security::acl::{Operation, ResourceType};
 
 const BY_ID_VERSION_MIN: i16 = 6;
 /// The first version whose clients know TOPIC_DELETION_DISABLED.

@@ -15,15 +15,15 @@ use levada_wire::messages::delete_records_response::{
 };
 use levada_wire::messages::{DeleteRecordsRequest, DeleteRecordsResponse};
 use tokio::time::Instant;
+use levada_wire::error_code::{ErrorCode, Failure};
+use levada_metadata::controller::is_internal;
+use levada_security::acl::{Operation, ResourceType};
 
 use crate::api::Context;
 use crate::api::changes::log_change;
-use crate::error_code::{ErrorCode, Failure};
-use crate::metadata::controller::is_internal;
 use crate::replica::lane::SubmitError;
 use crate::replica::led::Led;
 use crate::replica::Replicas;
-use crate::security::acl::{Operation, ResourceType};
 
 /// Value for "unknown" in an answer.
 const NONE: i64 = -1;

@@ -8,13 +8,13 @@
 //! Not done: two-phase commit (version 6, KIP-939), which Kafka 4.3 does not advertise either.
 
 use levada_wire::messages::{InitProducerIdRequest, InitProducerIdResponse, StrBytes};
+use levada_wire::error_code::ErrorCode;
+use levada_security::acl::{Operation, ResourceType};
+use levada_coordination::txn::request::{InitRequest, ProducerIdentity};
+use levada_coordination::txn::{TxnError, TxnState};
 
 use crate::api::Context;
 use crate::api::changes::log_change;
-use crate::error_code::ErrorCode;
-use crate::security::acl::{Operation, ResourceType};
-use crate::txn::request::{InitRequest, ProducerIdentity};
-use crate::txn::{TxnError, TxnState};
 
 /// From this version on, a fenced producer gets PRODUCER_FENCED.
 const FENCED_VERSION_MIN: i16 = 4;

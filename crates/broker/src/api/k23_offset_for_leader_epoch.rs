@@ -6,10 +6,10 @@
 use levada_wire::messages::offset_for_leader_epoch_request::OffsetForLeaderPartition;
 use levada_wire::messages::offset_for_leader_epoch_response::{EpochEndOffset, OffsetForLeaderTopicResult};
 use levada_wire::messages::{OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse};
+use levada_wire::error_code::ErrorCode;
+use levada_security::acl::{Operation, ResourceType};
 
 use crate::api::Context;
-use crate::error_code::ErrorCode;
-use crate::security::acl::{Operation, ResourceType};
 
 pub(crate) async fn answer(
     context: &Context,

@@ -14,14 +14,14 @@ use levada_wire::messages::add_partitions_to_txn_response::{
     AddPartitionsToTxnPartitionResult, AddPartitionsToTxnResult, AddPartitionsToTxnTopicResult,
 };
 use levada_wire::messages::{AddPartitionsToTxnRequest, AddPartitionsToTxnResponse};
+use levada_wire::error_code::ErrorCode;
+use levada_metadata::controller::is_internal;
+use levada_security::acl::{Operation, ResourceType};
+use levada_coordination::txn::TopicPartition;
+use levada_coordination::txn::request::{AddRequest, Protocol, VerifyRequest};
 
 use crate::api::Context;
-use crate::error_code::ErrorCode;
-use crate::metadata::controller::is_internal;
-use crate::security::acl::{Operation, ResourceType};
 use crate::time_slice::TimeSlice;
-use crate::txn::TopicPartition;
-use crate::txn::request::{AddRequest, Protocol, VerifyRequest};
 
 const BATCHED_VERSION_MIN: i16 = 4;
 const EPOCH_BUMP_VERSION_MIN: i16 = 5;

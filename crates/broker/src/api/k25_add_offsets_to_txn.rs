@@ -5,13 +5,13 @@
 //! TxnOffsetCommit.
 
 use levada_wire::messages::{AddOffsetsToTxnRequest, AddOffsetsToTxnResponse};
+use levada_wire::error_code::ErrorCode;
+use levada_security::acl::{Operation, ResourceType};
+use levada_coordination::txn::TopicPartition;
+use levada_coordination::txn::request::{AddRequest, Protocol};
 
 use crate::api::Context;
-use crate::error_code::ErrorCode;
 use crate::replica::OFFSETS_TOPIC;
-use crate::security::acl::{Operation, ResourceType};
-use crate::txn::TopicPartition;
-use crate::txn::request::{AddRequest, Protocol};
 
 /// From this version on, a fenced producer gets PRODUCER_FENCED.
 const FENCED_VERSION_MIN: i16 = 2;

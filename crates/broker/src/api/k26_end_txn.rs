@@ -5,11 +5,11 @@
 //! next id after the last epoch.
 
 use levada_wire::messages::{EndTxnRequest, EndTxnResponse};
+use levada_wire::error_code::ErrorCode;
+use levada_security::acl::{Operation, ResourceType};
+use levada_coordination::txn::request::{EndRequest, ProducerIdentity, Protocol};
 
 use crate::api::Context;
-use crate::error_code::ErrorCode;
-use crate::security::acl::{Operation, ResourceType};
-use crate::txn::request::{EndRequest, ProducerIdentity, Protocol};
 
 const EPOCH_BUMP_VERSION_MIN: i16 = 5;
 /// From this version on, a fenced producer gets PRODUCER_FENCED.

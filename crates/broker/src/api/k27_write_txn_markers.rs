@@ -12,13 +12,13 @@ use levada_wire::messages::write_txn_markers_response::{
 use levada_wire::messages::{StrBytes, WriteTxnMarkersRequest, WriteTxnMarkersResponse};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
+use levada_wire::error_code::ErrorCode;
+use levada_coordination::group::Producer;
+use levada_coordination::group::request::EndTxnRequest;
+use levada_security::acl::Operation;
 
 use crate::api::Context;
 use crate::api::changes::log_change;
-use crate::error_code::ErrorCode;
-use crate::group::Producer;
-use crate::group::request::EndTxnRequest;
-use crate::security::acl::Operation;
 use crate::transaction::MARKER_WAIT;
 
 /// Markers of one request that are being written at the same time; each one has a task.

@@ -21,17 +21,17 @@ use levada_wire::messages::txn_offset_commit_response::{
     TxnOffsetCommitResponsePartition, TxnOffsetCommitResponseTopic,
 };
 use levada_wire::messages::{TxnOffsetCommitRequest, TxnOffsetCommitResponse};
+use levada_wire::error_code::ErrorCode;
+use levada_coordination::group::request::{CommitPartition, CommitTopic, TxnCommitRequest};
+use levada_coordination::group::{GroupError, Producer};
+use levada_security::acl::{Operation, ResourceType};
+use levada_coordination::txn::TxnError;
+use levada_coordination::txn::request::{ProducerIdentity, Protocol};
 
 use crate::api::merged::merge;
 use crate::api::{Context, commits};
-use crate::error_code::ErrorCode;
-use crate::group::request::{CommitPartition, CommitTopic, TxnCommitRequest};
-use crate::group::{GroupError, Producer};
 use crate::replica::{OFFSETS_TOPIC, Partition};
-use crate::security::acl::{Operation, ResourceType};
 use crate::transaction::Membership;
-use crate::txn::TxnError;
-use crate::txn::request::{ProducerIdentity, Protocol};
 
 /// From this version on clients try again while the coordinator loads.
 const LOADING_VERSION_MIN: i16 = 2;

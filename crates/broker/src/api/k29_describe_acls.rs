@@ -9,11 +9,11 @@ use std::collections::BTreeMap;
 
 use levada_wire::messages::describe_acls_response::{AclDescription, DescribeAclsResource};
 use levada_wire::messages::{DescribeAclsRequest, DescribeAclsResponse, StrBytes};
+use levada_wire::error_code::ErrorCode;
+use levada_security::acl::{Acl, AclFilter, Operation};
 
 use crate::api::access::forbidden;
 use crate::api::{Context, text};
-use crate::error_code::ErrorCode;
-use crate::security::acl::{Acl, AclFilter, Operation};
 
 /// Error message of every ACL request without an authorizer; tools compare this text.
 pub(super) const NO_AUTHORIZER: &str = "No Authorizer is configured on the broker";

@@ -6,12 +6,12 @@
 use levada_wire::messages::create_acls_request::AclCreation;
 use levada_wire::messages::create_acls_response::AclCreationResult;
 use levada_wire::messages::{CreateAclsRequest, CreateAclsResponse, StrBytes};
+use levada_wire::error_code::{ErrorCode, Failure};
+use levada_security::acl::{Acl, CLUSTER_NAME, Operation, PatternType, Permission, ResourceType};
 
 use crate::api::access::forbidden;
 use crate::api::changes::Before;
 use crate::api::{Context, text};
-use crate::error_code::{ErrorCode, Failure};
-use crate::security::acl::{Acl, CLUSTER_NAME, Operation, PatternType, Permission, ResourceType};
 
 const NO_AUTHORIZER: &str = "No Authorizer is configured.";
 

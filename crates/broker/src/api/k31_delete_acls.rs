@@ -8,12 +8,12 @@
 use levada_wire::messages::delete_acls_request::DeleteAclsFilter;
 use levada_wire::messages::delete_acls_response::{DeleteAclsFilterResult, DeleteAclsMatchingAcl};
 use levada_wire::messages::{DeleteAclsRequest, DeleteAclsResponse, StrBytes};
+use levada_wire::error_code::{ErrorCode, Failure};
+use levada_security::acl::{Acl, AclFilter, Operation};
 
 use crate::api::access::forbidden;
 use crate::api::changes::Before;
 use crate::api::{Context, text};
-use crate::error_code::{ErrorCode, Failure};
-use crate::security::acl::{Acl, AclFilter, Operation};
 
 const NO_AUTHORIZER: &str = "No Authorizer is configured.";
 

@@ -17,15 +17,15 @@ use levada_wire::messages::describe_configs_response::{
     DescribeConfigsResourceResult, DescribeConfigsResult, DescribeConfigsSynonym,
 };
 use levada_wire::messages::{DescribeConfigsRequest, DescribeConfigsResponse};
+use levada_wire::error_code::{ErrorCode, Failure};
+use levada_metadata::controller::check_topic_name;
+use levada_metadata::image::{ConfigResource, ResourceKind};
+use levada_security::acl::Operation;
+use levada_config::{ConfigSource, ConfigType, Described, Origin, Values, describe_client_metrics};
 
 use crate::api::configurable::{invalid, permit};
 use crate::api::{Context, text};
-use crate::config::{ConfigSource, ConfigType, Described, Origin, Values, describe_client_metrics};
-use crate::error_code::{ErrorCode, Failure};
 use crate::loggers::{self, Loggers};
-use crate::metadata::controller::check_topic_name;
-use crate::metadata::image::{ConfigResource, ResourceKind};
-use crate::security::acl::Operation;
 
 const KIND_VERSION_MIN: i16 = 3;
 

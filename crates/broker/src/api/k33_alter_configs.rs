@@ -9,13 +9,13 @@ use levada_wire::DecodeError;
 use levada_wire::messages::alter_configs_request::AlterConfigsResource;
 use levada_wire::messages::alter_configs_response::AlterConfigsResourceResponse;
 use levada_wire::messages::{AlterConfigsRequest, AlterConfigsResponse, StrBytes};
+use levada_wire::error_code::Failure;
+use levada_metadata::controller::NewValue;
+use levada_metadata::image::{ConfigResource, ResourceKind};
 
 use crate::api::configurable::{self, ResourceAnswer, ResourceKeys};
 use crate::api::{Context, Decoded, text};
 use crate::controller::ConfigChanges;
-use crate::error_code::Failure;
-use crate::metadata::controller::NewValue;
-use crate::metadata::image::{ConfigResource, ResourceKind};
 
 /// Keys and their new values, by resource.
 pub(crate) struct AlterConfigs {

@@ -18,11 +18,11 @@ use levada_wire::messages::alter_replica_log_dirs_response::{
     AlterReplicaLogDirPartitionResult, AlterReplicaLogDirTopicResult,
 };
 use levada_wire::messages::{AlterReplicaLogDirsRequest, AlterReplicaLogDirsResponse, StrBytes};
+use levada_wire::error_code::ErrorCode;
+use levada_security::acl::Operation;
 
 use crate::api::{Context, Decoded};
-use crate::error_code::ErrorCode;
 use crate::replica::Replicas;
-use crate::security::acl::Operation;
 
 /// The longest name of a file or directory.
 const FILE_NAME_BYTES_MAX: usize = 255;

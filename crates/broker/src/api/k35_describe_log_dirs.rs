@@ -13,13 +13,13 @@ use levada_wire::messages::describe_log_dirs_response::{
     DescribeLogDirsPartition, DescribeLogDirsResult, DescribeLogDirsTopic,
 };
 use levada_wire::messages::{DescribeLogDirsRequest, DescribeLogDirsResponse};
+use levada_wire::error_code::ErrorCode;
+use levada_metadata::features::METADATA_VERSION;
+use levada_security::acl::Operation;
 
 use crate::api::{Context, text};
-use crate::error_code::ErrorCode;
-use crate::metadata::features::METADATA_VERSION;
 use crate::replica::data_dir::DataDir;
 use crate::replica::{MoveView, Partition};
-use crate::security::acl::Operation;
 
 const VOLUME_VERSION_MIN: i16 = 4;
 const CORDONED_VERSION_MIN: i16 = 5;

@@ -4,9 +4,9 @@
 //! that gets here came without a handshake, and is refused as Kafka refuses it.
 
 use levada_wire::messages::{SaslAuthenticateRequest, SaslAuthenticateResponse};
+use levada_wire::error_code::ErrorCode;
 
 use crate::api::Context;
-use crate::error_code::ErrorCode;
 
 pub(crate) async fn answer(_: &Context, _: SaslAuthenticateRequest) -> SaslAuthenticateResponse {
     message!(SaslAuthenticateResponse {

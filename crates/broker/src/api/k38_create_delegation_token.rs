@@ -5,13 +5,13 @@
 //! or with a token, and renewers that are not users; it forwards all other requests.
 
 use levada_wire::messages::{CreateDelegationTokenRequest, CreateDelegationTokenResponse};
+use levada_wire::error_code::ErrorCode;
+use levada_security::acl::{Operation, ResourceType};
+use levada_security::delegation::USER;
 
 use crate::api::Context;
 use crate::api::forwarding::{self, Refusable};
 use crate::api::tokens::{self, Principal};
-use crate::error_code::ErrorCode;
-use crate::security::acl::{Operation, ResourceType};
-use crate::security::delegation::USER;
 
 /// From this version on the answer names the requester.
 const REQUESTER_VERSION_MIN: i16 = 3;

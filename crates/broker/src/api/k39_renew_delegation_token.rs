@@ -4,10 +4,10 @@
 //! refuses clients without an identity or with a token; it forwards all other requests.
 
 use levada_wire::messages::{RenewDelegationTokenRequest, RenewDelegationTokenResponse};
+use levada_wire::error_code::ErrorCode;
 
 use crate::api::changes::Before;
 use crate::api::{Context, forwarding, tokens};
-use crate::error_code::ErrorCode;
 
 pub(crate) async fn answer(
     context: &Context,

@@ -5,10 +5,10 @@
 //! it forwards all other requests.
 
 use levada_wire::messages::{ExpireDelegationTokenRequest, ExpireDelegationTokenResponse};
+use levada_wire::error_code::ErrorCode;
 
 use crate::api::changes::Before;
 use crate::api::{Context, forwarding, tokens};
-use crate::error_code::ErrorCode;
 
 pub(crate) async fn answer(
     context: &Context,

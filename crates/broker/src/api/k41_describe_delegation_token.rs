@@ -10,12 +10,12 @@ use levada_wire::messages::describe_delegation_token_response::{
     DescribedDelegationToken, DescribedDelegationTokenRenewer,
 };
 use levada_wire::messages::{DescribeDelegationTokenRequest, DescribeDelegationTokenResponse};
+use levada_wire::error_code::ErrorCode;
+use levada_metadata::records::DelegationTokenRecord;
+use levada_security::acl::{Operation, ResourceType};
 
 use crate::api::tokens::Principal;
 use crate::api::{Context, text};
-use crate::error_code::ErrorCode;
-use crate::metadata::records::DelegationTokenRecord;
-use crate::security::acl::{Operation, ResourceType};
 
 #[cfg(test)]
 mod tests;

@@ -6,13 +6,13 @@ use std::collections::HashSet;
 
 use levada_wire::messages::delete_groups_response::DeletableGroupResult;
 use levada_wire::messages::{DeleteGroupsRequest, DeleteGroupsResponse, StrBytes};
+use levada_wire::error_code::{ErrorCode, error_code};
+use levada_coordination::group::request::DeleteRequest;
+use levada_security::acl::{Operation, ResourceType};
 
 use crate::api::changes::log_change;
 use crate::api::group_order::in_kafkas_order;
 use crate::api::{Context, text};
-use crate::error_code::{ErrorCode, error_code};
-use crate::group::request::DeleteRequest;
-use crate::security::acl::{Operation, ResourceType};
 
 pub(crate) async fn answer(context: &Context, request: DeleteGroupsRequest) -> DeleteGroupsResponse {
     let groups = context.broker().coordinators().groups();

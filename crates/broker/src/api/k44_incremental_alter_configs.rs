@@ -15,15 +15,15 @@ use levada_wire::DecodeError;
 use levada_wire::messages::incremental_alter_configs_request::{AlterConfigsResource, AlterableConfig};
 use levada_wire::messages::incremental_alter_configs_response::AlterConfigsResourceResponse;
 use levada_wire::messages::{IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse, StrBytes};
+use levada_wire::error_code::{ErrorCode, Failure};
+use levada_metadata::controller::{AlterConfig, ConfigChange};
+use levada_metadata::image::{ConfigResource, ResourceKind};
 
 use crate::api::changes::log_change;
 use crate::api::configurable::{self, ResourceAnswer, ResourceKeys};
 use crate::api::{Context, Decoded, text};
 use crate::controller::ConfigChanges;
-use crate::error_code::{ErrorCode, Failure};
 use crate::loggers::{self, LevelChange};
-use crate::metadata::controller::{AlterConfig, ConfigChange};
-use crate::metadata::image::{ConfigResource, ResourceKind};
 
 const SET: i8 = 0;
 const DELETE: i8 = 1;

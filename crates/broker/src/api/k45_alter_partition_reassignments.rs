@@ -10,14 +10,14 @@ use levada_wire::messages::alter_partition_reassignments_response::{
 use levada_wire::messages::{
     AlterPartitionReassignmentsRequest, AlterPartitionReassignmentsResponse, StrBytes,
 };
+use levada_wire::error_code::{ErrorCode, Failure};
+use levada_metadata::controller::check_replicas;
+use levada_metadata::image::{Image, Topic};
+use levada_security::acl::Operation;
 
 use crate::api::access::forbidden;
 use crate::api::forwarding::Refusable;
 use crate::api::{Context, Sentences, text};
-use crate::error_code::{ErrorCode, Failure};
-use crate::metadata::controller::check_replicas;
-use crate::metadata::image::{Image, Topic};
-use crate::security::acl::Operation;
 
 const FACTOR_VERSION_MIN: i16 = 1;
 

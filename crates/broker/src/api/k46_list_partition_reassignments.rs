@@ -3,11 +3,11 @@
 //! With one broker nothing is ever on its way to another: the list is empty.
 
 use levada_wire::messages::{ListPartitionReassignmentsRequest, ListPartitionReassignmentsResponse};
+use levada_wire::error_code::ErrorCode;
+use levada_security::acl::Operation;
 
 use crate::api::access::forbidden;
 use crate::api::{Context, text};
-use crate::error_code::ErrorCode;
-use crate::security::acl::Operation;
 
 pub(crate) async fn answer(
     context: &Context,

@@ -8,12 +8,12 @@ use levada_wire::messages::offset_delete_response::{
     OffsetDeleteResponsePartition, OffsetDeleteResponseTopic,
 };
 use levada_wire::messages::{OffsetDeleteRequest, OffsetDeleteResponse, StrBytes};
+use levada_wire::error_code::{ErrorCode, error_code};
+use levada_coordination::group::request;
+use levada_security::acl::{Operation, ResourceType};
 
 use crate::api::merged::merge;
 use crate::api::{Context, text};
-use crate::error_code::{ErrorCode, error_code};
-use crate::group::request;
-use crate::security::acl::{Operation, ResourceType};
 
 pub(crate) async fn answer(context: &Context, request: OffsetDeleteRequest) -> OffsetDeleteResponse {
     if !context.may(Operation::Delete, ResourceType::Group, request.group_id.as_str()) {

@@ -6,11 +6,11 @@
 use levada_wire::messages::describe_client_quotas_request::ComponentData;
 use levada_wire::messages::describe_client_quotas_response::{EntityData, EntryData, ValueData};
 use levada_wire::messages::{DescribeClientQuotasRequest, DescribeClientQuotasResponse, StrBytes};
+use levada_wire::error_code::{ErrorCode, Failure};
+use levada_metadata::image::QuotaEntity;
+use levada_security::acl::Operation;
 
 use crate::api::{Context, text};
-use crate::error_code::{ErrorCode, Failure};
-use crate::metadata::image::QuotaEntity;
-use crate::security::acl::Operation;
 
 const EXACT: i8 = 0;
 const DEFAULT: i8 = 1;

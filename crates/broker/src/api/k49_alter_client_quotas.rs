@@ -14,14 +14,14 @@ use levada_wire::DecodeError;
 use levada_wire::messages::alter_client_quotas_request;
 use levada_wire::messages::alter_client_quotas_response::{EntityData, EntryData};
 use levada_wire::messages::{AlterClientQuotasRequest, AlterClientQuotasResponse, StrBytes};
+use levada_wire::error_code::{ErrorCode, Failure};
+use levada_metadata::controller::AlterQuota;
+use levada_metadata::image::QuotaEntity;
+use levada_security::acl::Operation;
 
 use crate::api::access::forbidden;
 use crate::api::changes::Before;
 use crate::api::{Context, Decoded, text};
-use crate::error_code::{ErrorCode, Failure};
-use crate::metadata::controller::AlterQuota;
-use crate::metadata::image::QuotaEntity;
-use crate::security::acl::Operation;
 
 /// Changes of limits, by entity.
 pub(crate) struct AlterClientQuotas {

@@ -12,11 +12,11 @@ use levada_wire::messages::describe_user_scram_credentials_response::{
 use levada_wire::messages::{
     DescribeUserScramCredentialsRequest, DescribeUserScramCredentialsResponse, StrBytes,
 };
+use levada_wire::error_code::ErrorCode;
+use levada_metadata::image::Image;
+use levada_security::acl::Operation;
 
 use crate::api::{Context, text};
-use crate::error_code::ErrorCode;
-use crate::metadata::image::Image;
-use crate::security::acl::Operation;
 
 pub(crate) async fn answer(
     context: &Context,

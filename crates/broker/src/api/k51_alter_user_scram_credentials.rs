@@ -8,13 +8,13 @@ use std::collections::BTreeSet;
 
 use levada_wire::messages::alter_user_scram_credentials_response::AlterUserScramCredentialsResult;
 use levada_wire::messages::{AlterUserScramCredentialsRequest, AlterUserScramCredentialsResponse};
+use levada_wire::error_code::ErrorCode;
+use levada_metadata::controller::AlterCredential;
+use levada_security::acl::Operation;
 
 use crate::api::access::forbidden;
 use crate::api::changes::Before;
 use crate::api::{Context, text};
-use crate::error_code::ErrorCode;
-use crate::metadata::controller::AlterCredential;
-use crate::security::acl::Operation;
 
 pub(crate) async fn answer(
     context: &Context,

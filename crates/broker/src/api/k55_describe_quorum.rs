@@ -13,13 +13,13 @@ use levada_wire::messages::describe_quorum_response::{
 use levada_wire::messages::{
     DescribeQuorumRequest, DescribeQuorumResponse, StrBytes, describe_quorum_request,
 };
+use levada_process::clock::now_ms;
+use levada_wire::error_code::ErrorCode;
+use levada_metadata::controller::{METADATA_TOPIC, controller_endpoint};
+use levada_security::acl::Operation;
 
 use crate::api::access::forbidden;
 use crate::api::{Context, Decoded, Sentences, text};
-use crate::clock::now_ms;
-use crate::error_code::ErrorCode;
-use crate::metadata::controller::{METADATA_TOPIC, controller_endpoint};
-use crate::security::acl::Operation;
 
 const TIMES_VERSION_MIN: i16 = 1;
 const NODES_VERSION_MIN: i16 = 2;

@@ -9,13 +9,13 @@
 
 use levada_wire::messages::update_features_response::UpdatableFeatureResult;
 use levada_wire::messages::{UpdateFeaturesRequest, UpdateFeaturesResponse};
+use levada_wire::error_code::ErrorCode;
+use levada_metadata::controller::FeatureUpdate;
+use levada_security::acl::Operation;
 
 use crate::api::access::forbidden;
 use crate::api::changes::log_change;
 use crate::api::{Context, text};
-use crate::error_code::ErrorCode;
-use crate::metadata::controller::FeatureUpdate;
-use crate::security::acl::Operation;
 
 /// The last version with a result for each feature.
 const RESULTS_VERSION_MAX: i16 = 1;

@@ -7,10 +7,10 @@
 
 use levada_wire::messages::describe_cluster_response::DescribeClusterBroker;
 use levada_wire::messages::{DescribeClusterRequest, DescribeClusterResponse};
+use levada_wire::error_code::ErrorCode;
 
 use crate::api::nodes::{NodeEndpoint, Nodes};
 use crate::api::{Context, text};
-use crate::error_code::ErrorCode;
 
 const BROKERS: i8 = 1;
 const CONTROLLERS: i8 = 2;

@@ -9,13 +9,13 @@ use std::collections::{HashMap, HashSet};
 use levada_log::ProducerState as Known;
 use levada_wire::messages::describe_producers_response::{PartitionResponse, ProducerState, TopicResponse};
 use levada_wire::messages::{DescribeProducersRequest, DescribeProducersResponse, StrBytes};
+use levada_wire::error_code::{ErrorCode, Failure};
+use levada_metadata::controller::check_topic_name;
+use levada_metadata::image::Image;
+use levada_security::acl::{Operation, ResourceType};
 
 use crate::api::access::forbidden;
 use crate::api::{Context, Sentences, text};
-use crate::error_code::{ErrorCode, Failure};
-use crate::metadata::controller::check_topic_name;
-use crate::metadata::image::Image;
-use crate::security::acl::{Operation, ResourceType};
 
 pub(crate) async fn answer(
     context: &Context,

@@ -7,12 +7,12 @@ use std::collections::HashSet;
 
 use levada_wire::messages::describe_transactions_response::{TopicData, TransactionState};
 use levada_wire::messages::{DescribeTransactionsRequest, DescribeTransactionsResponse, StrBytes};
+use levada_wire::error_code::ErrorCode;
+use levada_security::acl::{Operation, ResourceType};
+use levada_coordination::txn::TxnError;
+use levada_coordination::txn::coordinator::Described;
 
 use crate::api::{Context, text};
-use crate::error_code::ErrorCode;
-use crate::security::acl::{Operation, ResourceType};
-use crate::txn::TxnError;
-use crate::txn::coordinator::Described;
 
 pub(crate) async fn answer(
     context: &Context,

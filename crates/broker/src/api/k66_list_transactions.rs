@@ -10,14 +10,14 @@ use std::sync::Arc;
 
 use levada_wire::messages::list_transactions_response::TransactionState;
 use levada_wire::messages::{ListTransactionsRequest, ListTransactionsResponse};
+use levada_process::clock::now_ms;
+use levada_wire::error_code::ErrorCode;
+use levada_coordination::pattern::{Comparison, whole};
+use levada_security::acl::{Operation, ResourceType};
+use levada_coordination::txn::TxnError;
+use levada_coordination::txn::coordinator::{ListFilter, Listed, Listing, is_state};
 
 use crate::api::{Context, text};
-use crate::clock::now_ms;
-use crate::error_code::ErrorCode;
-use crate::pattern::{Comparison, whole};
-use crate::security::acl::{Operation, ResourceType};
-use crate::txn::TxnError;
-use crate::txn::coordinator::{ListFilter, Listed, Listing, is_state};
 
 const DURATION_VERSION_MIN: i16 = 1;
 

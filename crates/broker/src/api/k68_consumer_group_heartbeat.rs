@@ -18,16 +18,16 @@
 
 use levada_wire::messages::consumer_group_heartbeat_response::{Assignment, TopicPartitions};
 use levada_wire::messages::{ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse, StrBytes};
+use levada_wire::error_code::{ErrorCode, error_code};
+use levada_coordination::group::records::Partitions;
+use levada_coordination::group::request::ConsumerHeartbeatRequest;
+use levada_coordination::group::{ASSIGNORS, GroupError};
+use levada_metadata::features::GROUP_VERSION;
+use levada_metadata::uuid;
+use levada_coordination::pattern;
+use levada_security::acl::{Operation, ResourceType};
 
 use crate::api::{Context, text};
-use crate::error_code::{ErrorCode, error_code};
-use crate::group::records::Partitions;
-use crate::group::request::ConsumerHeartbeatRequest;
-use crate::group::{ASSIGNORS, GroupError};
-use crate::metadata::features::GROUP_VERSION;
-use crate::metadata::uuid;
-use crate::pattern;
-use crate::security::acl::{Operation, ResourceType};
 
 /// From this version on members bring their own id.
 const OWN_ID_VERSION_MIN: i16 = 1;

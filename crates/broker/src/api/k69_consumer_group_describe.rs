@@ -12,15 +12,15 @@ use levada_wire::messages::consumer_group_describe_response::{
     Assignment, DescribedGroup, Member, TopicPartitions,
 };
 use levada_wire::messages::{ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse, StrBytes};
+use levada_wire::error_code::{ErrorCode, error_code, sentence};
+use levada_coordination::group::GroupError;
+use levada_coordination::group::coordinator::{DescribedConsumer, DescribedConsumerGroup};
+use levada_coordination::group::records::Partitions;
+use levada_security::acl::{Operation, ResourceType};
 
 use crate::api::group_order::{in_kafkas_order, members_in_kafkas_order};
 use crate::api::k68_consumer_group_heartbeat::are_served;
 use crate::api::{Context, text};
-use crate::error_code::{ErrorCode, error_code, sentence};
-use crate::group::GroupError;
-use crate::group::coordinator::{DescribedConsumer, DescribedConsumerGroup};
-use crate::group::records::Partitions;
-use crate::security::acl::{Operation, ResourceType};
 
 /// Kafka's text for a group with topics that the client may not describe.
 const UNSEEN_TOPICS: &str = "The group has described topic(s) that the client is not authorized to describe.";

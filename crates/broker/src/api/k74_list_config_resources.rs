@@ -6,12 +6,12 @@
 
 use levada_wire::messages::list_config_resources_response::ConfigResource;
 use levada_wire::messages::{ListConfigResourcesRequest, ListConfigResourcesResponse};
+use levada_wire::error_code::ErrorCode;
+use levada_metadata::image::ResourceKind;
+use levada_security::acl::Operation;
 
 use crate::api::nodes::Nodes;
 use crate::api::{Context, text};
-use crate::error_code::ErrorCode;
-use crate::metadata::image::ResourceKind;
-use crate::security::acl::Operation;
 
 /// In the order of Kafka's answer.
 const KINDS: [ResourceKind; 5] = [

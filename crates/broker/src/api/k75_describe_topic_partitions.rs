@@ -9,13 +9,13 @@ use levada_wire::messages::describe_topic_partitions_response::{
     Cursor, DescribeTopicPartitionsResponsePartition, DescribeTopicPartitionsResponseTopic,
 };
 use levada_wire::messages::{DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse};
+use levada_wire::error_code::ErrorCode;
+use levada_metadata::controller::{check_topic_name, is_internal};
+use levada_metadata::image::{Image, Topic};
+use levada_security::acl::{Operation, ResourceType};
 
 use crate::api::Context;
 use crate::api::nodes::Nodes;
-use crate::error_code::ErrorCode;
-use crate::metadata::controller::{check_topic_name, is_internal};
-use crate::metadata::image::{Image, Topic};
-use crate::security::acl::{Operation, ResourceType};
 
 /// Kafka's value for authorized operations that were not requested.
 const NO_OPERATIONS: i32 = i32::MIN;

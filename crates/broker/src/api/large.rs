@@ -15,6 +15,9 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use bytes::BytesMut;
+use levada_process::shutdown::Stop;
+use levada_process::tasks::guarded;
+use levada_security::Session;
 use levada_wire::RequestHeader;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::LocalSet;
@@ -26,10 +29,7 @@ use crate::api::meter::Meter;
 use crate::api::{self, Context, Reply, RequestError, Service};
 use crate::broker::Broker;
 use crate::request_memory::Held;
-use crate::security::Session;
-use crate::shutdown::Stop;
-use crate::tasks::guarded;
-use crate::turns::{LARGE_REQUESTS_AT_ONCE, Requester, Turn};
+use crate::turns::{LARGE_REQUESTS_AT_ONCE, Turn};
 
 /// Limit of large requests that the thread has not accepted: each has a turn already.
 const INBOX_REQUESTS: usize = LARGE_REQUESTS_AT_ONCE;
@@ -92,7 +92,7 @@ pub(super) async fn answer_elsewhere(
     work: LargeWork,
     large: &mpsc::Sender<LargeRequest>,
 ) -> Result<Reply, RequestError> {
-    let turn = context.broker().turns().large_requests.take(Requester::of(context.session())).await;
+    let turn = context.broker().turns().large_requests.take(context.session().requester()).await;
     let (asker, answered) = oneshot::channel();
     let request = LargeRequest {
         header: context.header.clone(),

@@ -1,12 +1,12 @@
 //! Leaders of partitions, for clients that send requests to another broker (KIP-951).
 
+use levada_metadata::image::{Image, Topic};
 use levada_wire::Uuid;
+use levada_wire::error_code::ErrorCode;
 use levada_wire::messages::StrBytes;
 use levada_wire::produce::{LeaderEpoch, NodeEndpoint};
 
 use crate::api::{Context, text};
-use crate::error_code::ErrorCode;
-use crate::metadata::image::{Image, Topic};
 
 #[cfg(test)]
 mod tests;

@@ -4,13 +4,13 @@
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
+use levada_process::blocking::off_shard;
 use levada_wire::ApiKey;
 
 use crate::api::Context;
-use crate::blocking::off_shard;
 use crate::quota::Used;
 use crate::stats::Answered;
-use crate::turns::{Requester, Turns};
+use crate::turns::Turns;
 
 /// The meter of one request. A request that does not wait costs one reading of the clock in
 /// addition to the first.
@@ -117,7 +117,7 @@ impl Context {
         turns: &Turns,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> T {
-        let (result, spent) = turns.run(Requester::of(self.session()), move || timed(work)).await;
+        let (result, spent) = turns.run(self.session().requester(), move || timed(work)).await;
         self.meter.add_elsewhere(spent);
         result
     }

@@ -3,12 +3,12 @@
 
 use std::collections::HashMap;
 
+use levada_metadata::image::{BrokerRegistration, Image, PartitionRegistration};
+use levada_metadata::records::NO_LEADER;
+use levada_metadata::uuid::LOST_DIRECTORY;
 use levada_wire::Uuid;
 
 use crate::api::Context;
-use crate::metadata::image::{BrokerRegistration, Image, PartitionRegistration};
-use crate::metadata::records::NO_LEADER;
-use crate::metadata::uuid::LOST_DIRECTORY;
 
 /// Directories that a replica may have before its broker has chosen one: assigned before there were
 /// directory ids (0), or not yet (1).

@@ -1,14 +1,14 @@
 //! Parts that the APIs of delegation tokens (KIP-48) share: the condition for clients, principals
 //! in messages, and entries about changes in the log and the audit log.
 
+use levada_config::Protocol;
+use levada_metadata::image::Image;
+use levada_security::audit::{self, Change};
+use levada_security::delegation::{USER, principal_parts};
 use levada_wire::messages::StrBytes;
 
 use crate::api::changes::log_change;
 use crate::api::{Context, text};
-use crate::config::Protocol;
-use crate::metadata::image::Image;
-use crate::security::audit::{self, Change};
-use crate::security::delegation::{USER, principal_parts};
 
 /// A principal as requests and answers have it.
 #[derive(Clone, Debug, PartialEq, Eq)]

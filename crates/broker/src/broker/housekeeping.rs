@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::blocking::off_shard;
+use levada_process::blocking::off_shard;
+use levada_process::clock::steady_ms;
+use levada_process::tasks::guarded;
+
 use crate::broker::Broker;
-use crate::clock::steady_ms;
-use crate::tasks::guarded;
 
 /// The work of a round in one room. Blocks.
 type Work = fn(&Broker);

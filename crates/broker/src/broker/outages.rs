@@ -9,14 +9,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use levada_process::blocking::off_shard;
+use levada_process::clock::uptime_ms;
+use levada_process::tasks::guarded;
 use levada_wire::Uuid;
 use parking_lot::Mutex;
 
-use crate::blocking::off_shard;
 use crate::broker::Broker;
-use crate::clock::uptime_ms;
 use crate::replica::data_dir::DataDir;
-use crate::tasks::guarded;
 
 /// Pause between two looks for storage that refuses records, or accepts them again.
 const LOOK: Duration = Duration::from_secs(1);

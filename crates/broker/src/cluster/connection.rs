@@ -11,6 +11,10 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use levada_cluster::lifecycle::FinalizedFeature;
 use levada_cluster::{Address, Target};
+use levada_config::{BrokerConfig, ClusterConfig, PeerListener};
+use levada_metadata::image::Image;
+use levada_security::keystore::TlsError;
+use levada_security::login::{LoginFault, SaslLogin};
 use levada_wire::api::controller::{self, ControllerApi};
 use levada_wire::client::OfferedVersions;
 use levada_wire::fetch::{FetchRequest, FetchResponse};
@@ -22,10 +26,7 @@ use levada_wire::{Client, ClientError, ClientOptions, DecodeError, EncodeError, 
 use parking_lot::Mutex;
 use socket2::SockRef;
 
-use crate::config::{BrokerConfig, ClusterConfig, LiveConfig, PeerListener};
-use crate::keystore::TlsError;
-use crate::metadata::image::Image;
-use crate::security::login::{LoginFault, SaslLogin};
+use crate::live_config::LiveConfig;
 
 #[cfg(test)]
 mod tests;

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SendError, Sender};
 use std::time::Duration;
 
+use levada_metadata::image::Image;
 use parking_lot::Mutex;
 
 use super::ClusterEvent;
-use crate::metadata::image::Image;
 
 #[cfg(test)]
 mod tests;

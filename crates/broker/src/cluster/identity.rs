@@ -4,11 +4,11 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use levada_cluster::lifecycle::{BrokerIdentity, BrokerListener, FeatureRange};
+use levada_metadata::features;
+use levada_metadata::uuid;
 use levada_wire::Uuid;
 
-use crate::config::BrokerConfig;
-use crate::metadata::features;
-use crate::metadata::uuid;
+use levada_config::BrokerConfig;
 
 /// Ids of a broker that are in its data directory.
 #[derive(Clone, Debug)]

@@ -4,6 +4,7 @@
 use levada_cluster::Target;
 use levada_cluster::errors;
 use levada_wire::api::controller::ControllerApi;
+use levada_wire::error_code::ErrorCode;
 use levada_wire::messages::{
     AllocateProducerIdsResponse, AlterPartitionResponse, AssignReplicasToDirsResponse, CreateTopicsResponse,
     EnvelopeResponse, RequestResponsePair,
@@ -11,7 +12,6 @@ use levada_wire::messages::{
 use parking_lot::Mutex;
 
 use super::connection::Connection;
-use crate::error_code::ErrorCode;
 
 /// A response that shows if another node is the active controller.
 pub(crate) trait ControllerAnswer {

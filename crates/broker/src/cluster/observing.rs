@@ -10,6 +10,9 @@ use levada_cluster::lifecycle::{BrokerIdentity, IdentityFault};
 use levada_cluster::observer::{
     Committed, LogPosition, MetadataRecord, Observer, ObserverAction, ObserverConfig, ObserverEvent,
 };
+use levada_metadata::image::{Image, Position, Replay};
+use levada_metadata::records::{self, Record};
+use levada_process::clock::steady_ms;
 use levada_wire::api::controller;
 
 use super::ClusterEvent;
@@ -18,9 +21,6 @@ use super::events::EventSender;
 use super::requests::RequestInput;
 use super::setbacks::Setbacks;
 use super::status::Shared;
-use crate::clock::steady_ms;
-use crate::metadata::image::{Image, Position, Replay};
-use crate::metadata::records::{self, Record};
 
 /// Follows the log until the end of the membership.
 pub(super) struct Observation {

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use levada_cluster::lifecycle::{Lifecycle, LifecycleAction, LifecycleEvent};
 use levada_cluster::{Target, errors};
+use levada_process::clock::steady_ms;
 use levada_wire::Uuid;
 use levada_wire::api::controller;
 
@@ -19,7 +20,6 @@ use super::events::{ConsumerGone, EventSender};
 use super::identity::OwnRegistration;
 use super::requests::RequestInput;
 use super::status::Shared;
-use crate::clock::steady_ms;
 
 /// Longest wait for a controller to become known before a request counts as failed.
 const CONTROLLER_WAIT: Duration = Duration::from_millis(500);

@@ -11,8 +11,10 @@ use levada_cluster::channel::{ChannelAction, ChannelEvent, ChannelLimits, Reques
 use levada_cluster::directories::ReplicaKey;
 use levada_cluster::lifecycle::LifecycleEvent;
 use levada_cluster::{Channel, Directories, ProducerIds, Target};
+use levada_process::clock::steady_ms;
 use levada_wire::Uuid;
 use levada_wire::api::controller;
+use levada_wire::error_code::ErrorCode;
 use levada_wire::messages::{AllocateProducerIdsResponse, AssignReplicasToDirsResponse};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
@@ -20,8 +22,6 @@ use tokio::sync::oneshot;
 use super::connection::Connection;
 use super::job::{Called, Job, TypedJob};
 use super::status::Shared;
-use crate::clock::steady_ms;
-use crate::error_code::ErrorCode;
 
 /// Longest time for which unacknowledged reports of directories delay the end of fencing, ms.
 const REPORTS_MS: i64 = 10_000;

@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use levada_cluster::Target;
 use levada_cluster::lifecycle::BrokerPhase;
+use levada_metadata::image::Image;
+use levada_process::clock::{now_ms, steady_ms};
 use levada_wire::client::OfferedVersions;
 use parking_lot::{Condvar, Mutex};
 
-use crate::clock::{now_ms, steady_ms};
-use crate::config::LiveConfig;
-use crate::metadata::image::Image;
+use crate::live_config::LiveConfig;
 use crate::stats::{Durations, SharedDurations};
 
 /// The membership as operators see it.

@@ -6,13 +6,13 @@ use std::sync::mpsc::RecvTimeoutError;
 use std::time::Instant;
 
 use levada_cluster::lifecycle::BrokerPhase;
+use levada_config::{BrokerConfig, Sources};
 use levada_wire::api::controller::{ASSIGN_REPLICAS_TO_DIRS, BROKER_HEARTBEAT, ENVELOPE, FETCH};
 
 use self::quorum::{Controller, TOPIC_OFFSET};
 use super::events::EventReceiver;
 use super::identity::{BrokerIds, OwnRegistration, identity};
 use super::*;
-use crate::config::{BrokerConfig, Sources};
 
 const LIMIT: Duration = Duration::from_secs(60);
 const DIRECTORY: Uuid = Uuid::from_bytes([5; 16]);

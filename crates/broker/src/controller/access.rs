@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use levada_metadata::controller::{AlterCredential, alter_credentials, create_acls, delete_acls};
+use levada_metadata::uuid;
+use levada_security::acl::{Acl, AclFilter};
+use levada_wire::error_code::Failure;
+
 use crate::controller::{Controller, flatten, flatten_keyed};
-use crate::error_code::Failure;
-use crate::metadata::controller::{AlterCredential, alter_credentials, create_acls, delete_acls};
-use crate::metadata::uuid;
-use crate::security::acl::{Acl, AclFilter};
 
 impl Controller {
     /// Adds entries of access control, all or none, and returns those that did not exist.

@@ -3,10 +3,12 @@
 
 use std::sync::Arc;
 
+use levada_metadata::controller::{AlterConfig, Decision, NewValue, Refusal, alter_configs, replace_configs};
+use levada_metadata::image::{ConfigResource, Image, ResourceKind};
+use levada_wire::error_code::Failure;
+
+use crate::controller::ByConfig;
 use crate::controller::{Controller, flatten};
-use crate::error_code::Failure;
-use crate::metadata::controller::{AlterConfig, Decision, NewValue, Refusal, alter_configs, replace_configs};
-use crate::metadata::image::{ConfigResource, Image, ResourceKind};
 
 /// Changes of the configuration of several resources.
 #[derive(Clone)]
@@ -82,8 +84,8 @@ impl Controller {
     fn decide_configs(&self, image: &Image, changes: &ConfigChanges) -> Decision<Vec<Result<(), Refusal>>> {
         let config = self.config.load();
         match changes {
-            ConfigChanges::Single(changes) => alter_configs(image, changes, &**config),
-            ConfigChanges::Whole(changes) => replace_configs(image, changes, &**config),
+            ConfigChanges::Single(changes) => alter_configs(image, changes, &ByConfig(&config)),
+            ConfigChanges::Whole(changes) => replace_configs(image, changes, &ByConfig(&config)),
         }
     }
 }

@@ -3,18 +3,18 @@
 
 use std::sync::Arc;
 
-use levada_wire::Uuid;
-use parking_lot::Mutex;
-
-use crate::clock::now_ms;
-use crate::controller::storage_failure;
-use crate::error_code::{ErrorCode, Failure};
-use crate::metadata::controller::{
+use levada_metadata::controller::{
     Decision, Node, Refusal, assign_directories, lose_directories, start_node, stop_node,
 };
-use crate::metadata::image::Image;
-use crate::metadata::records::Record;
-use crate::metadata::store::{Store, StoreError};
+use levada_metadata::image::Image;
+use levada_metadata::records::Record;
+use levada_metadata::store::{Store, StoreError};
+use levada_process::clock::now_ms;
+use levada_wire::Uuid;
+use levada_wire::error_code::{ErrorCode, Failure};
+use parking_lot::Mutex;
+
+use crate::controller::storage_failure;
 use crate::publishing::{Aftermath, Publisher};
 
 /// The metadata log, and the right to change the metadata.

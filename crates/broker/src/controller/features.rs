@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use levada_metadata::controller::{FeatureUpdate, update_features};
+use levada_wire::error_code::Failure;
+
 use crate::controller::Controller;
-use crate::error_code::Failure;
-use crate::metadata::controller::{FeatureUpdate, update_features};
 
 impl Controller {
     /// Sets the levels of features, all of them or none.

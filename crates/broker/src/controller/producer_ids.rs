@@ -4,11 +4,11 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use levada_metadata::controller::allocate_producer_ids;
+use levada_wire::error_code::Failure;
 use parking_lot::Mutex;
 
 use crate::controller::Controller;
-use crate::error_code::Failure;
-use crate::metadata::controller::allocate_producer_ids;
 
 /// The block in use.
 #[derive(Default)]

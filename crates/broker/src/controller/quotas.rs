@@ -5,10 +5,11 @@ use std::net::{IpAddr, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use levada_metadata::controller::{AlterQuota, alter_client_quotas};
+use levada_metadata::image::QuotaEntity;
+use levada_wire::error_code::{ErrorCode, Failure};
+
 use crate::controller::{Controller, flatten_keyed};
-use crate::error_code::{ErrorCode, Failure};
-use crate::metadata::controller::{AlterQuota, alter_client_quotas};
-use crate::metadata::image::QuotaEntity;
 
 impl Controller {
     /// Changes the limits of each entity or refuses to; results without repetitions.

@@ -10,19 +10,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use levada_base::Requester;
+use levada_base::log_pace::LogPace;
 use levada_cluster::channel::RequestClass;
 use levada_cluster::envelope::ForwardedPrincipal;
+use levada_process::clock::steady_ms;
+use levada_security::Session;
 use levada_wire::ApiKey;
 use levada_wire::api::controller;
+use levada_wire::error_code::ErrorCode;
 use levada_wire::messages::{CreateTopicsRequest, CreateTopicsResponse, create_topics_request};
 use parking_lot::Mutex;
 
-use crate::clock::steady_ms;
 use crate::cluster::{ClusterMembership, Forwarded};
-use crate::error_code::ErrorCode;
-use crate::log_pace::LogPace;
-use crate::security::Session;
-use crate::turns::{Requester, Turns};
+use crate::turns::Turns;
 
 #[cfg(test)]
 mod tests;
@@ -135,7 +136,7 @@ impl Remote {
     pub(crate) async fn forward(&self, request: ClientRequest, is_permitted: bool) -> Forwarded {
         let turns = if is_permitted { &self.permitted } else { &self.unpermitted };
         let forwarded = async {
-            let Ok(_turn) = turns.take_if_few(Requester::of(&request.session), WAITING_MAX).await else {
+            let Ok(_turn) = turns.take_if_few(request.session.requester(), WAITING_MAX).await else {
                 return Forwarded::Failed(ErrorCode::RequestTimedOut);
             };
             self.active.forward(request).await
@@ -172,7 +173,7 @@ impl Remote {
         request.topics = topics;
         request.timeout_ms = timeout_ms;
         let (active, turns) = (self.active.clone(), self.permitted.clone());
-        let requester = client.as_ref().map_or(Requester::Broker, |creator| Requester::of(&creator.session));
+        let requester = client.as_ref().map_or(Requester::Broker, |creator| creator.session.requester());
         tokio::spawn(async move {
             let _turn = turns.take(requester).await;
             let answer = match client {

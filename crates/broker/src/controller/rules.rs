@@ -1,23 +1,27 @@
 //! Validation of configuration for the metadata: the broker's tables of keys, with Kafka's error
 //! messages.
 
-use crate::config::{
+use levada_config::{
     BrokerConfig, ConfigError, ConfigType, TopicConfig, Values, Wrong, broker_default, broker_kind,
     check_client_metrics, check_group, is_client_metrics_key, is_group_key, topic_key,
 };
-use crate::metadata::controller::{ConfigRules, Reason, Refusal};
-use crate::metadata::image::{ConfigResource, ResourceKind};
+use levada_metadata::controller::{ConfigRules, Reason, Refusal};
+use levada_metadata::image::{ConfigResource, ResourceKind};
+
 use crate::tls::Tls;
 
-impl ConfigRules for BrokerConfig {
+/// The rules of a broker with this configuration.
+pub(crate) struct ByConfig<'a>(pub(crate) &'a BrokerConfig);
+
+impl ConfigRules for ByConfig<'_> {
     fn check(&self, resource: &ConfigResource, values: &Values) -> Result<(), Refusal> {
         match resource.kind {
-            ResourceKind::Topic => check_topic(self, values).map_err(invalid_config),
+            ResourceKind::Topic => check_topic(self.0, values).map_err(invalid_config),
             ResourceKind::Broker => {
-                self.check_dynamic(resource.name.is_empty(), values).map_err(invalid_request)?;
-                self.check_tls(resource.name.is_empty(), values).map_err(invalid_request)
+                self.0.check_dynamic(resource.name.is_empty(), values).map_err(invalid_request)?;
+                check_tls(self.0, resource.name.is_empty(), values).map_err(invalid_request)
             }
-            ResourceKind::Group => check_group(self, values).map_err(invalid_config),
+            ResourceKind::Group => check_group(self.0, values).map_err(invalid_config),
             ResourceKind::ClientMetrics => check_client_metrics(values).map_err(|wrong| match wrong {
                 Wrong::Request(message) => invalid_request(message),
                 Wrong::Config(message) => invalid_config(message),
@@ -57,20 +61,17 @@ impl ConfigRules for BrokerConfig {
     }
 }
 
-impl BrokerConfig {
-    /// True if the listeners could go by the keys and the trust that these values name; reads the
-    /// files.
-    fn check_tls(&self, whole_cluster: bool, values: &Values) -> Result<(), String> {
-        let concerns_tls =
-            |name: &String| ["listener.name.", "ssl."].iter().any(|start| name.starts_with(start));
-        if whole_cluster || !values.keys().any(concerns_tls) {
-            return Ok(());
-        }
-        let changed = self.with_own(values).map_err(|errors| errors.to_string())?;
-        Tls::load(&changed, Tls::load(self, None).ok().as_ref())
-            .map(drop)
-            .map_err(|error| format!("Validation of dynamic config update of SSLFactory failed: {error}"))
+/// True if the listeners could go by the keys and the trust that these values name; reads the
+/// files.
+fn check_tls(broker: &BrokerConfig, whole_cluster: bool, values: &Values) -> Result<(), String> {
+    let concerns_tls = |name: &String| ["listener.name.", "ssl."].iter().any(|start| name.starts_with(start));
+    if whole_cluster || !values.keys().any(concerns_tls) {
+        return Ok(());
     }
+    let changed = broker.with_own(values).map_err(|errors| errors.to_string())?;
+    Tls::load(&changed, Tls::load(broker, None).ok().as_ref())
+        .map(drop)
+        .map_err(|error| format!("Validation of dynamic config update of SSLFactory failed: {error}"))
 }
 
 fn check_topic(broker: &BrokerConfig, values: &Values) -> Result<(), String> {
@@ -80,7 +81,9 @@ fn check_topic(broker: &BrokerConfig, values: &Values) -> Result<(), String> {
     if let Some(refusal) = values.iter().find_map(|(name, value)| topic_key(name)?.key.refusal(value)) {
         return Err(refusal);
     }
-    TopicConfig::resolve(broker, values).map(drop).map_err(|error| in_kafkas_words(broker, values, &error))
+    TopicConfig::resolve(broker.settings(), values)
+        .map(drop)
+        .map_err(|error| in_kafkas_words(broker, values, &error))
 }
 
 /// The message for an error that only names and values together show.
@@ -115,7 +118,8 @@ mod tests {
 
     #[test]
     fn lists_are_extended_in_topics_and_brokers_only() {
-        let broker = BrokerConfig::default();
+        let config = BrokerConfig::default();
+        let broker = ByConfig(&config);
         assert_eq!(broker.is_list(ResourceKind::Topic, "cleanup.policy"), Some(true));
         assert_eq!(broker.is_list(ResourceKind::Broker, "log.cleanup.policy"), Some(true));
         for key in ["match", "metrics", "interval.ms"] {

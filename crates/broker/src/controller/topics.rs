@@ -2,18 +2,19 @@
 
 use std::sync::Arc;
 
-use levada_wire::messages::create_topics_request::CreatableTopicConfig;
-
-use crate::config::{BrokerConfig, Origin};
-use crate::controller::remote::{CreatableTopic, Creator};
-use crate::controller::{Controller, flatten, flatten_keyed};
-use crate::error_code::{ErrorCode, Failure};
-use crate::metadata::controller::{
+use levada_config::{BrokerConfig, Origin};
+use levada_metadata::controller::{
     CreatedTopic, DeletedTopic, MorePartitions, NewTopic, Refusal, TopicKey, TopicRules, create_partitions,
     create_topics, delete_topics,
 };
-use crate::metadata::image::Image;
-use crate::metadata::uuid;
+use levada_metadata::image::Image;
+use levada_metadata::uuid;
+use levada_wire::error_code::{ErrorCode, Failure};
+use levada_wire::messages::create_topics_request::CreatableTopicConfig;
+
+use crate::controller::ByConfig;
+use crate::controller::remote::{CreatableTopic, Creator};
+use crate::controller::{Controller, flatten, flatten_keyed};
 use crate::quota::MutationQuota;
 use crate::replica::{OFFSETS_TOPIC, TRANSACTIONS_TOPIC};
 
@@ -71,7 +72,7 @@ impl Controller {
             default_partitions: config.num_partitions,
             default_replication_factor: config.default_replication_factor,
             clamp_replication_factor: config.clamp_replication_factor,
-            configs: &**config,
+            configs: &ByConfig(&config),
             permit: &|partitions| quota.permits(partitions),
         };
         if validate_only {

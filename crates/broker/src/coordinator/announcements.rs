@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use levada_coordination::group::{Coordinator, Event, OwnSettings, Topics};
+use levada_metadata::image::{Image, Topic};
 use levada_wire::Uuid;
 use parking_lot::Mutex;
 
 use crate::coordinator::host::Host;
-use crate::group::{Coordinator, Event, OwnSettings, Topics};
-use crate::metadata::image::{Image, Topic};
 
 /// The latest announcements, for coordinators that are loaded later.
 pub(super) struct Announcements {
@@ -26,7 +26,7 @@ impl Announcements {
     pub(super) fn topics(&self, groups: &Host<Coordinator>, latest: impl FnOnce() -> Arc<Image>) {
         let mut topics = self.topics.lock();
         *topics = latest();
-        groups.step_all(|| Event::Topics(topics.clone()));
+        groups.step_all(|| Event::Topics(Arc::new(Known(topics.clone()))));
     }
 
     /// Passes the settings of single groups to every coordinator.
@@ -38,28 +38,32 @@ impl Announcements {
 
     /// Sends the latest announcements to the coordinator of partition `index`, before it is loaded.
     pub(super) fn repeat(&self, groups: &Host<Coordinator>, index: i32) {
-        groups.step_at(index, Event::Topics(self.topics.lock().clone()));
+        groups.step_at(index, Event::Topics(Arc::new(Known(self.topics.lock().clone()))));
         groups.step_at(index, Event::OwnSettings(self.own_settings.lock().clone()));
     }
 }
 
-impl Topics for Image {
+/// The topics of an image, as coordinators ask for them.
+#[derive(Debug)]
+struct Known(Arc<Image>);
+
+impl Topics for Known {
     fn by_name(&self, name: &str) -> Option<(Uuid, i32)> {
-        let topic = self.topic(name)?;
+        let topic = self.0.topic(name)?;
         Some((topic.id(), partition_count(topic)))
     }
 
     fn by_id(&self, id: Uuid) -> Option<(String, i32)> {
-        let topic = self.topic_by_id(id)?;
+        let topic = self.0.topic_by_id(id)?;
         Some((topic.name().to_string(), partition_count(topic)))
     }
 
     fn names(&self) -> Vec<Arc<str>> {
-        self.topics().iter().map(|topic| topic.name().clone()).collect()
+        self.0.topics().iter().map(|topic| topic.name().clone()).collect()
     }
 
     fn version(&self) -> i64 {
-        self.offset()
+        self.0.offset()
     }
 }
 

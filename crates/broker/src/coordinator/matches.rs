@@ -5,11 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
 
+use levada_coordination::group::coordinator::{MatchWork, Matched};
+use levada_coordination::group::{Coordinator, Event};
+use levada_coordination::pattern::Comparison;
+use levada_process::tasks::finished;
+
 use crate::coordinator::{Coordinators, Job};
-use crate::group::coordinator::{MatchWork, Matched};
-use crate::group::{Coordinator, Event};
-use crate::pattern::Comparison;
-use crate::tasks::finished;
 use crate::turns::Turns;
 
 impl Coordinators {

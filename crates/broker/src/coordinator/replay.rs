@@ -1,10 +1,10 @@
 //! Replay of the log that contains a coordinator's state, and the classification of failed appends
 //! to it.
 
-use levada_log::batch::{self, BatchError, BatchView};
+use levada_base::batch::{self, BatchError, BatchView};
+use levada_coordination::machine::{Machine, PersistFailure, ReplayFault};
 use levada_log::{AppendError, LogError, ReadError};
 
-use crate::machine::{Machine, PersistFailure, ReplayFault};
 use crate::replica::Partition;
 use crate::replica::lane::{SubmitError, SubmitResult};
 use crate::replica::led::CommitFailure;

@@ -1,8 +1,9 @@
 //! Settings of the state machines, taken from the broker's configuration.
 
-use crate::config::BrokerConfig;
-use crate::group::{ConsumerConfig, GroupConfig};
-use crate::txn::TxnConfig;
+use levada_coordination::group::{ConsumerConfig, GroupConfig};
+use levada_coordination::txn::TxnConfig;
+
+use levada_config::BrokerConfig;
 
 /// Settings of the group coordinators.
 pub(super) fn group_config(config: &BrokerConfig) -> GroupConfig {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use tokio::sync::Notify;
 
-use crate::clock::steady_ms;
+use levada_process::clock::steady_ms;
 
 /// Time of a coordinator's next alarm, by the steady clock; the clock reads it without the
 /// coordinator's lock.

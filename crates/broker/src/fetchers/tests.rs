@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use levada_base::Requester;
 use levada_cluster::replication::fetcher::session::{Session, SessionAnswer};
 use levada_wire::Uuid;
 use levada_wire::fetch::FetchPartition;
@@ -11,7 +12,6 @@ use super::*;
 use crate::fetch_session::{
     FetchSession, PartitionState, SessionPlan, SessionRequest, SessionTopic, Sessions,
 };
-use crate::turns::Requester;
 
 const TOPIC: Uuid = Uuid::from_bytes([3; 16]);
 const STATE: PartitionState =

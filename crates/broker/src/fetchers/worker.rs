@@ -13,8 +13,11 @@ use levada_cluster::Target;
 use levada_cluster::replication::Fetcher;
 use levada_cluster::replication::fetcher::{FetcherConfig, FetcherTask, Local, PartitionKey, Readiness};
 use levada_cluster::replication::follower::{Bound, Outcome, Task};
+use levada_process::clock::steady_ms;
+use levada_process::tasks::{RESTART_PAUSE, guarded};
 use levada_wire::StrBytes;
 use levada_wire::api::controller;
+use levada_wire::error_code::ErrorCode;
 use levada_wire::fetch::FetchResponse;
 use levada_wire::messages::ListOffsetsRequest;
 use levada_wire::messages::list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic};
@@ -22,11 +25,8 @@ use levada_wire::messages::list_offsets_response::ListOffsetsPartitionResponse;
 use parking_lot::{Condvar, Mutex};
 
 use super::{Rooms, Totals, WorkerId};
-use crate::clock::steady_ms;
 use crate::cluster::connection::{Connection, Cutoff, Peers, broker_target};
-use crate::error_code::ErrorCode;
 use crate::replica::Partition;
-use crate::tasks::{RESTART_PAUSE, guarded};
 
 /// Timestamps of ListOffsets that mean the ends of a log.
 const LATEST: i64 = -1;

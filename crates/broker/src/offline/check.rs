@@ -4,18 +4,19 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
+use levada_base::id_text;
 use levada_log::LogError;
 use levada_log::check::{Checked, Finding, RecordedState, Severity, partition};
-use levada_log::checkpoint::{CleanShutdown, MetaProperties, OffsetCheckpoint, PartitionMetadata, id_text};
+use levada_log::checkpoint::{CleanShutdown, MetaProperties, OffsetCheckpoint, PartitionMetadata};
 use levada_log::disk::{ReadFiles, RealDisk};
+use levada_metadata::controller::METADATA_TOPIC;
+use levada_metadata::image::{ConfigResource, Image};
+use levada_metadata::store::{BOOTSTRAP, METADATA_DIR, inspect, objections};
+use levada_metadata::uuid;
 use levada_wire::Uuid;
 use parking_lot::Mutex;
 
 use super::{StorageError, directories, elsewhere, lock_existing, other_ids, sizes};
-use crate::metadata::controller::METADATA_TOPIC;
-use crate::metadata::image::{ConfigResource, Image};
-use crate::metadata::store::{BOOTSTRAP, METADATA_DIR, inspect, objections};
-use crate::metadata::uuid;
 use crate::replica::data_dir::{DELETED, STRAY};
 use crate::replica::last_shutdown::Offsets;
 use crate::replica::{OFFSETS_TOPIC, TRANSACTIONS_TOPIC, TopicPartition};

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use levada_log::checkpoint::{CleanShutdown, MetaProperties};
 use levada_log::disk::{ReadFiles, RealDisk};
+use levada_metadata::store::{Contents, METADATA_DIR, inspect, objections};
 
 use super::{StorageError, directories, elsewhere, lock_existing, other_ids, sizes};
-use crate::metadata::store::{Contents, METADATA_DIR, inspect, objections};
 use crate::replica::data_dir::DataDirError;
 
 /// Contents of a data directory.

@@ -3,10 +3,10 @@
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use crate::group::records::{ConsumerRecord, Partitions, Record as GroupRecord};
-use crate::metadata::records as metadata;
-use crate::record_json;
-use crate::txn::records::Record as TxnRecord;
+use levada_coordination::group::records::{ConsumerRecord, Partitions, Record as GroupRecord};
+use levada_coordination::txn::records::Record as TxnRecord;
+use levada_metadata::records as metadata;
+use levada_wire::record_json;
 
 /// An internal topic whose records can be decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

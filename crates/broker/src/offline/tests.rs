@@ -5,15 +5,15 @@ mod member;
 use std::fs;
 use std::path::Path;
 
+use levada_config::Sources;
 use levada_log::check::Severity;
+use levada_metadata::controller::Decision;
+use levada_metadata::records::{ConfigRecord, FeatureLevelRecord, PartitionRecord, Record, TopicRecord};
+use levada_metadata::store::StoreLimits;
 use levada_wire::Uuid;
 use tempfile::tempdir;
 
 use super::*;
-use crate::config::Sources;
-use crate::metadata::controller::Decision;
-use crate::metadata::records::{ConfigRecord, FeatureLevelRecord, PartitionRecord, Record, TopicRecord};
-use crate::metadata::store::StoreLimits;
 
 fn config(dir: &Path) -> BrokerConfig {
     let flags = [format!("log.dirs={}", dir.display()), "node.id=1".to_owned()];

@@ -2,10 +2,10 @@
 
 use std::cell::Cell;
 
+use levada_config::{BrokerConfig, Sources};
 use levada_log::checkpoint::MetaProperties;
 
 use super::*;
-use crate::config::{BrokerConfig, Sources};
 
 #[test]
 fn a_call_that_panics_does_not_end_the_thread_and_the_next_has_another_connection() {

@@ -13,12 +13,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use levada_log::LogError;
+use levada_metadata::image::Image;
+use levada_process::clock::uptime_ms;
 use levada_wire::Uuid;
 use tokio::runtime::Handle;
 
-use crate::clock::uptime_ms;
 use crate::coordinator::Load;
-use crate::metadata::image::Image;
 use crate::publishing::Publisher;
 use crate::publishing::diff::{Change, DeletedTopic, diff};
 use crate::publishing::roles::Roles;

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::config::{BrokerConfig, ConfigErrors, Differences, Values};
-use crate::group::OwnSetting;
-use crate::keystore::TlsError;
-use crate::metadata::image::{ConfigResource, Image, ResourceKind, Topic};
+use levada_config::{BrokerConfig, ConfigErrors, Differences, Values};
+use levada_coordination::group::OwnSetting;
+use levada_metadata::image::{ConfigResource, Image, ResourceKind, Topic};
+use levada_security::keystore::TlsError;
+
 use crate::publishing::Publisher;
 use crate::replica::log_config::{log_config, topic_config};
 use crate::tls::Tls;

@@ -7,7 +7,7 @@
 
 use levada_wire::Uuid;
 
-use crate::metadata::image::{ConfigResource, Image, PartitionRegistration, ResourceKind};
+use levada_metadata::image::{ConfigResource, Image, PartitionRegistration, ResourceKind};
 
 /// One kind of change. A list has each kind at most once, in the order of the variants.
 #[derive(Clone, Debug, PartialEq)]

@@ -6,11 +6,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use levada_metadata::controller::is_internal;
+use levada_metadata::image::{ConfigResource, Image, Topic};
 use levada_wire::Uuid;
 use tokio::runtime::Handle;
 
-use crate::metadata::controller::is_internal;
-use crate::metadata::image::{ConfigResource, Image, Topic};
 use crate::publishing::Publisher;
 use crate::replica::last_shutdown::{LastShutdown, PartitionAtShutdown};
 use crate::replica::log_config::{log_config, topic_config};

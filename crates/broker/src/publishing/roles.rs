@@ -1,8 +1,9 @@
 //! The log event with the partitions that this broker has begun to lead or to follow: one line for
 //! all of a publication, and few lines for many publications.
 
-use crate::clock::steady_ms;
-use crate::log_pace::LogPace;
+use levada_base::log_pace::LogPace;
+use levada_process::clock::steady_ms;
+
 use crate::replica::{Leadership, Partition};
 
 /// Partitions that a line names.

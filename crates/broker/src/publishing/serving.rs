@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use levada_coordination::group::GoneTopic;
 use levada_log::LogError;
+use levada_metadata::image::Image;
 use levada_wire::Uuid;
 
 use crate::coordinator::Load;
-use crate::group::GoneTopic;
-use crate::metadata::image::Image;
 use crate::publishing::diff::{Change, DeletedTopic, diff};
 use crate::publishing::roles::Roles;
 use crate::publishing::{Aftermath, Publisher};

@@ -4,10 +4,10 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use levada_metadata::image::Quotas;
+use levada_process::clock::steady_ms;
 use parking_lot::Mutex;
 
-use crate::clock::steady_ms;
-use crate::metadata::image::Quotas;
 use crate::quota::{Accounts, Client, Taking, Used};
 
 /// Seconds of a limit that a single answer may consume: the window of the rate.

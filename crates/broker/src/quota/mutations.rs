@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use crate::clock::steady_ms;
+use levada_process::clock::steady_ms;
+
 use crate::quota::{Client, QuotaBook, SAMPLE_MS, SAMPLES};
 
 /// Partitions that a client may create and delete at once, refilled at the rate of its limit. A

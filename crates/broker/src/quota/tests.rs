@@ -1,9 +1,10 @@
 //! The limit that holds, and its effect.
 
+use levada_metadata::image::{Image, Position};
+use levada_metadata::records::{ClientQuotaRecord, Record};
+use levada_process::clock::skew;
+
 use super::*;
-use crate::clock::skew;
-use crate::metadata::image::{Image, Position};
-use crate::metadata::records::{ClientQuotaRecord, Record};
 
 type Named<'a> = (&'a str, Option<&'a str>);
 

@@ -10,13 +10,13 @@ use levada_log::LogError;
 use levada_log::checkpoint::OffsetCheckpoint;
 use levada_log::compact::{CleanError, Cleaning, Counts, DirtySection, Job};
 use levada_log::disk::is_short;
+use levada_process::blocking::off_shard;
+use levada_process::clock::now_ms;
+use levada_process::tasks::guarded;
 use tokio::task::JoinSet;
 
-use crate::blocking::off_shard;
-use crate::clock::now_ms;
 use crate::replica::log_config::log_config;
 use crate::replica::{Partition, Replicas, TopicPartition};
-use crate::tasks::guarded;
 
 /// A log that is to be compacted.
 pub(crate) struct Chosen {

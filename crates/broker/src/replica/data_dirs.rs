@@ -10,15 +10,15 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use levada_config::BrokerConfig;
 use levada_log::checkpoint::{MetaProperties, OffsetCheckpoint};
 use levada_log::disk::Disk;
 use levada_log::{Background, LogError};
+use levada_metadata::uuid::{LOST_DIRECTORY, is_reserved};
 use levada_wire::Uuid;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use crate::config::BrokerConfig;
-use crate::metadata::uuid::{LOST_DIRECTORY, is_reserved};
 use crate::replica::TopicPartition;
 use crate::replica::data_dir::{DataDir, DataDirError, Found, Troubles};
 use crate::replica::last_shutdown::{DirectoryAtShutdown, LastShutdown, Offsets};

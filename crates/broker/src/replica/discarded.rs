@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 
 use levada_log::{Discarded, LogError, Retired};
+use levada_process::clock::steady_ms;
 use parking_lot::Mutex;
 
-use crate::clock::steady_ms;
 use crate::replica::{Partition, Replicas};
 
 /// Files to remove, with their times.

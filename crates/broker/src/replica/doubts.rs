@@ -3,8 +3,8 @@
 use levada_cluster::directories::ReplicaKey;
 use levada_cluster::replication::recount::Verdict;
 use levada_log::{Evidence, OpenReport, Shortfall};
+use levada_process::clock::now_ms;
 
-use crate::clock::now_ms;
 use crate::replica::last_shutdown::PartitionAtShutdown;
 use crate::replica::partition::Doubt;
 use crate::replica::{PartitionIdentity, Replicas};

@@ -8,11 +8,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
+use levada_config::TopicConfig;
 use levada_log::LogError;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-use crate::config::TopicConfig;
 use crate::replica::tally::Upkeep;
 
 /// Result of a sync.

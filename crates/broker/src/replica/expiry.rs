@@ -5,8 +5,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::blocking::off_shard;
-use crate::clock::now_ms;
+use levada_process::blocking::off_shard;
+use levada_process::clock::now_ms;
+
 use crate::replica::Replicas;
 
 impl Replicas {

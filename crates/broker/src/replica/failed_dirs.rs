@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use levada_metadata::uuid::LOST_DIRECTORY;
+use levada_process::clock::uptime_ms;
 use levada_wire::Uuid;
 use tokio::sync::Notify;
 
-use crate::clock::uptime_ms;
-use crate::metadata::uuid::LOST_DIRECTORY;
 use crate::replica::data_dir::DataDir;
 use crate::replica::last_shutdown::{PartitionAtShutdown, UnservedReason};
 use crate::replica::{Partition, Replicas, TopicPartition};

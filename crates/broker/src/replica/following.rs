@@ -7,8 +7,8 @@ use levada_cluster::replication::apply::{Attempt, apply, log_end};
 use levada_cluster::replication::fetcher::PartitionKey;
 use levada_cluster::replication::follower::{FollowedLog, LogEnd, Outcome, Task};
 use levada_log::{AppendError, Discarded, LogError, Writer};
+use levada_process::clock::now_ms;
 
-use crate::clock::now_ms;
 use crate::replica::{Partition, Replicas};
 
 /// Position of a log that begins to follow a leader.

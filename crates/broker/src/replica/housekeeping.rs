@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use levada_log::LogError;
 use levada_log::checkpoint::OffsetCheckpoint;
+use levada_process::blocking::off_shard;
+use levada_process::clock::steady_ms;
 use levada_wire::Uuid;
 use parking_lot::Mutex;
 
-use crate::blocking::off_shard;
-use crate::clock::steady_ms;
 use crate::replica::data_dir::DataDir;
 use crate::replica::last_shutdown::{Offsets, PartitionAtShutdown};
 use crate::replica::{Partition, Replicas};

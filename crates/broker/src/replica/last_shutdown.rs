@@ -3,7 +3,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::clock::uptime_ms;
+use levada_process::clock::uptime_ms;
+
 use crate::replica::TopicPartition;
 
 /// Offsets by partition, as checkpoints have them.

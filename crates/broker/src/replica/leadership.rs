@@ -3,10 +3,10 @@
 
 use levada_cluster::replication::leader::LedRegistration;
 
-use crate::error_code::ErrorCode;
-use crate::metadata::image::PartitionRegistration;
-use crate::metadata::records::NO_LEADER;
-use crate::metadata::uuid::LOST_DIRECTORY;
+use levada_metadata::image::PartitionRegistration;
+use levada_metadata::records::NO_LEADER;
+use levada_metadata::uuid::LOST_DIRECTORY;
+use levada_wire::error_code::ErrorCode;
 
 /// The part of this node in one partition.
 #[derive(Clone, Debug, PartialEq)]

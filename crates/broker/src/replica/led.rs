@@ -14,12 +14,12 @@ use levada_cluster::replication::leader::{
     BrokerStanding, ChangeOutcome, Effects, FetchRefusal, FollowerFetch, LeaderLimits, LedLog,
 };
 use levada_cluster::replication::{Commits, Leader};
+use levada_process::clock::uptime_ms;
+use levada_wire::error_code::ErrorCode;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use crate::clock::uptime_ms;
-use crate::error_code::ErrorCode;
 use crate::replica::Leadership;
 use crate::replica::replication::Replication;
 use crate::replica::waiters::Waiters;

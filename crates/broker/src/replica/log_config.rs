@@ -2,13 +2,13 @@
 //! terms.
 
 use levada_log::{AppendBy, LogConfig};
+use levada_metadata::image::REMOTE_STORAGE;
 
-use crate::config::{BrokerConfig, ConfigError, TimestampType, TopicConfig, Values};
-use crate::metadata::image::REMOTE_STORAGE;
+use levada_config::{BrokerConfig, ConfigError, TimestampType, TopicConfig, Values};
 
 /// The configuration of a topic with these values.
 pub(crate) fn topic_config(broker: &BrokerConfig, topic: &str, own: Option<&Values>) -> TopicConfig {
-    TopicConfig::of_stored(broker, own.unwrap_or(&Values::new()), |error| {
+    TopicConfig::of_stored(broker.settings(), own.unwrap_or(&Values::new()), |error| {
         // Such topics are not served, and have a line of their own.
         if matches!(&error, ConfigError::Invalid { key, .. } if key == REMOTE_STORAGE) {
             return;

@@ -3,12 +3,12 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use levada_config::{CleanupPolicy, TopicConfig};
 use levada_log::{LogError, OpenOptions, Writer};
+use levada_metadata::image::{ConfigResource, Image};
+use levada_process::clock::now_ms;
 use levada_wire::Uuid;
 
-use crate::clock::now_ms;
-use crate::config::{CleanupPolicy, TopicConfig};
-use crate::metadata::image::{ConfigResource, Image};
 use crate::replica::data_dir::DataDir;
 use crate::replica::last_shutdown::PartitionAtShutdown;
 use crate::replica::log_config::{log_config, topic_config};

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::blocking::off_shard;
-use crate::clock::now_ms;
-use crate::error_code::ErrorCode;
+use levada_process::blocking::off_shard;
+use levada_process::clock::now_ms;
+use levada_wire::error_code::ErrorCode;
+
 use crate::replica::{Partition, Replicas};
 
 /// Value for the high watermark in a request to delete records.

@@ -8,10 +8,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use levada_cluster::replication::throttle::{RateMeter, Windows};
+use levada_config::{BrokerConfig, ThrottledReplicas, TopicConfig};
+use levada_process::clock::uptime_ms;
 use parking_lot::Mutex;
 
-use crate::clock::uptime_ms;
-use crate::config::{BrokerConfig, LiveConfig, ThrottledReplicas, TopicConfig};
+use crate::live_config::LiveConfig;
 use crate::replica::Partition;
 
 /// The side of this broker in a partition.

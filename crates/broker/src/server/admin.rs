@@ -7,21 +7,21 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use levada_config::Listener;
+use levada_process::clock::uptime_ms;
+use levada_process::shutdown::Stop;
+use levada_process::tasks::{guarded, spawn_restarted, spawn_vital};
 use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, watch};
 use tokio::task::LocalSet;
 
 use crate::broker::Broker;
-use crate::clock::uptime_ms;
-use crate::config::Listener;
 use crate::replica::Lease;
 use crate::server::StartError;
 use crate::server::listener::Acceptor;
 use crate::server::liveness::Liveness;
 use crate::server::open_streams::{OpenStreams, close_stuck};
 use crate::server::shard::{Accepted, Inbox};
-use crate::shutdown::Stop;
-use crate::tasks::{guarded, spawn_restarted, spawn_vital};
 
 /// Parameters of the admin thread.
 pub(crate) struct Duties {

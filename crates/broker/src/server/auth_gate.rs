@@ -8,14 +8,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
+use levada_process::clock::{now_ms, steady_ms};
+use levada_security::sasl::{AuthenticatedUser, Exchange, FrameContext, SaslConfig, SaslError, SaslOutcome};
+use levada_security::scram::CredentialSource;
+use levada_security::{Session, nonce, process_secret};
 use levada_wire::{ApiKey, RequestHeader};
 
 use crate::api::connection_info::ConnectionInfo;
 use crate::broker::Broker;
-use crate::clock::{Now, now_ms, steady_ms};
-use crate::security::sasl::{AuthenticatedUser, Exchange, FrameContext, SaslConfig, SaslError, SaslOutcome};
-use crate::security::scram::CredentialSource;
-use crate::security::{Session, nonce, process_secret};
 
 /// Shortest time between two re-authentications of a client.
 const AGAIN_AFTER_MS: i64 = 1000;
@@ -214,7 +214,7 @@ impl AuthGate {
 impl Authenticated {
     /// A session that ends at this date.
     fn new(identity: AuthenticatedUser, expires_ms: Option<i64>, is_again: bool) -> Self {
-        let now = Now::read();
+        let now = levada_process::clock::now();
         let expires_ms = expires_ms.map(|date_ms| now.steady_ms.saturating_add(date_ms - now.wall_ms));
         Self { identity, expires_ms, again_ms: is_again.then_some(now.steady_ms) }
     }

@@ -12,8 +12,10 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
+use levada_base::log_pace::Shortened;
 use levada_io::residency::{Trail, Warm};
 use levada_io::{Piece, SourceFault, TransferError, Turn};
+use levada_process::clock::steady_ms;
 use levada_wire::RequestHeader;
 use levada_wire::frame::{FrameBuffer, FrameError};
 use tokio::io::Interest;
@@ -22,8 +24,6 @@ use tokio::time::Sleep;
 
 use crate::api::connection_info::ConnectionInfo;
 use crate::api::{self, Context, Reply, RequestError};
-use crate::clock::steady_ms;
-use crate::log_pace::Shortened;
 use crate::replay;
 use crate::request_memory::{Held, NewcomerShare};
 use crate::server::auth_gate::{AuthError, AuthGate, AuthStep};

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use crate::config::{BrokerConfig, Listener};
+use levada_config::{BrokerConfig, Listener};
 
 #[cfg(test)]
 mod tests;

@@ -3,12 +3,13 @@
 
 use std::sync::atomic::Ordering;
 
+use levada_coordination::group::coordinator::ListFilter as GroupFilter;
+use levada_coordination::txn::coordinator::ListFilter as TxnFilter;
+use levada_process::clock::now_ms;
+
 use crate::broker::Broker;
-use crate::clock::now_ms;
-use crate::group::coordinator::ListFilter as GroupFilter;
 use crate::replica::Work;
 use crate::server::shard::ShardHandle;
-use crate::txn::coordinator::ListFilter as TxnFilter;
 use crate::web::{self, Source};
 
 /// Limit of lines for partitions, and for the entries of each kind of coordinator. A separate line

@@ -7,22 +7,22 @@ use std::rc::Rc;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use levada_base::log_pace::LogPace;
+use levada_config::{HostPort, Listener, address_of};
+use levada_process::blocking::off_shard;
+use levada_process::clock::steady_ms;
+use levada_process::descriptors::{self, Reserve};
+use levada_process::shutdown::Stop;
 use parking_lot::Mutex;
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use tokio::sync::{mpsc, watch};
 
 use crate::api::connection_info::ConnectionInfo;
-use crate::blocking::off_shard;
 use crate::broker::Broker;
-use crate::clock::steady_ms;
-use crate::config::{HostPort, Listener, address_of};
-use crate::descriptors::{self, Reserve};
-use crate::log_pace::LogPace;
 use crate::server::StartError;
 use crate::server::channel::Channel;
 use crate::server::connection_limits::{AcceptRate, ConnectionLimits, ConnectionPermit, Full};
 use crate::server::shard::{Accepted, Inbox};
-use crate::shutdown::Stop;
 
 /// Pending connections that the kernel keeps for us while every shard is busy.
 const BACKLOG: i32 = 1024;

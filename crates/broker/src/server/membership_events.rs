@@ -7,6 +7,7 @@ use std::sync::mpsc::{RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use levada_process::tasks::guarded;
 use parking_lot::{Condvar, Mutex};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
@@ -16,7 +17,6 @@ use crate::cluster::events::EventSender;
 use crate::cluster::{ClusterEvent, ClusterMembership};
 use crate::server::StartError;
 use crate::server::signals::Order;
-use crate::tasks::guarded;
 
 /// The longest pause between two looks at the state of this process. While a controller is active,
 /// an image comes twice a second, and with it a look.

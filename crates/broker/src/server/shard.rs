@@ -7,7 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 
+use levada_base::log_pace::LogPace;
 use levada_io::Engine;
+use levada_process::shutdown::Stop;
+use levada_process::tasks::finished;
 use tokio::sync::mpsc;
 use tokio::task::LocalSet;
 
@@ -15,7 +18,6 @@ use crate::api::Service;
 use crate::api::connection_info::ConnectionInfo;
 use crate::api::large::LargeRequest;
 use crate::broker::Broker;
-use crate::log_pace::LogPace;
 use crate::server::StartError;
 use crate::server::channel::Channel;
 use crate::server::cold_lane::ColdLane;
@@ -23,8 +25,6 @@ use crate::server::connection;
 use crate::server::connection_limits::ConnectionPermit;
 use crate::server::liveness::Liveness;
 use crate::server::open_streams::OpenStreams;
-use crate::shutdown::Stop;
-use crate::tasks::finished;
 
 /// State that the connections of one shard share; never leaves its thread.
 pub(crate) struct Shard {

@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 
 use levada_wire::ApiKey;
 use levada_wire::api::APIS;
+use levada_wire::error_code::ErrorCode;
 
-use crate::error_code::ErrorCode;
 use crate::stats::durations::{Durations, OwnDurations, add};
 
 /// Numbers of APIs fit below this; checked by a test.

@@ -4,23 +4,23 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
+use levada_base::log_pace::LogPace;
+use levada_coordination::group::request::EndTxnRequest;
+use levada_coordination::txn::TopicPartition;
+use levada_coordination::txn::destinations::{Destinations, MarkerAction, MarkerEvent, MarkerTicket, Place};
+use levada_coordination::txn::event::MarkerResult;
+use levada_metadata::Metadata;
+use levada_process::clock::steady_ms;
 use levada_wire::StrBytes;
 use levada_wire::api::controller;
+use levada_wire::error_code::ErrorCode;
 use levada_wire::messages::write_txn_markers_request::{WritableTxnMarker, WritableTxnMarkerTopic};
 use levada_wire::messages::{WriteTxnMarkersRequest, WriteTxnMarkersResponse};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, oneshot};
 
-use crate::clock::steady_ms;
-use crate::config::LiveConfig;
-use crate::error_code::ErrorCode;
-use crate::group::request::EndTxnRequest;
-use crate::log_pace::LogPace;
-use crate::metadata::Metadata;
+use crate::live_config::LiveConfig;
 use crate::peers::{Peer, PeerRequests, Subject};
-use crate::txn::TopicPartition;
-use crate::txn::destinations::{Destinations, MarkerAction, MarkerEvent, MarkerTicket, Place};
-use crate::txn::event::MarkerResult;
 
 /// The first version with the transaction version of a marker.
 const TRANSACTION_VERSION: i16 = 2;

@@ -5,8 +5,12 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use levada_coordination::txn::destinations::Queues;
+use levada_coordination::txn::request::ProducerIdentity;
+use levada_coordination::txn::{TopicPartition, TxnError};
 use levada_wire::StrBytes;
 use levada_wire::api::controller;
+use levada_wire::error_code::ErrorCode;
 use levada_wire::messages::add_partitions_to_txn_request::{
     AddPartitionsToTxnTopic, AddPartitionsToTxnTransaction,
 };
@@ -14,11 +18,7 @@ use levada_wire::messages::{AddPartitionsToTxnRequest, AddPartitionsToTxnRespons
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-use crate::error_code::ErrorCode;
 use crate::peers::{Peer, PeerRequests, Subject};
-use crate::txn::destinations::Queues;
-use crate::txn::request::ProducerIdentity;
-use crate::txn::{TopicPartition, TxnError};
 
 /// A claim of a producer that its transaction covers a partition.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use super::Requester;
+use levada_base::Requester;
 
 /// Places, and the requests that wait for one. `W` is the waker of a request.
 #[derive(Debug)]

@@ -6,6 +6,7 @@ use std::pin::pin;
 use std::sync::mpsc;
 use std::task::{Context, Poll, Waker};
 
+use levada_security::Session;
 use levada_testing::{scaled, seeds};
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng};
@@ -108,8 +109,8 @@ fn a_requester_is_a_name_or_the_network_of_an_address() {
     assert_ne!(at("2001:db8:1:2::1"), at("2001:db8:1:3::1"));
     assert_ne!(at("::1"), at("::"));
     let session = |user: &str| Session::new(user, [10, 0, 0, 1].into());
-    assert_eq!(Requester::of(&session(Session::ANONYMOUS)), at("10.0.0.1"));
-    assert_eq!(Requester::of(&session("eve")), user("eve"));
+    assert_eq!(session(Session::ANONYMOUS).requester(), at("10.0.0.1"));
+    assert_eq!(session("eve").requester(), user("eve"));
 }
 
 /// Random requests: no more places than there are, none beyond a share, none free that a request

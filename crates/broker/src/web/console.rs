@@ -42,6 +42,9 @@ use axum::http::{HeaderName, HeaderValue, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::{Router, routing};
+use levada_config::{BrokerConfig, HostPort, Listener, Protocol};
+use levada_process::shutdown::Stop;
+use levada_security::Session;
 use parking_lot::{Mutex, MutexGuard};
 
 use self::desk::{Caller, Desk};
@@ -49,9 +52,6 @@ use self::laboratory::Laboratory;
 use self::visitor::Sessions;
 use crate::api::connection_info::ConnectionInfo;
 use crate::broker::Broker;
-use crate::config::{BrokerConfig, HostPort, Listener, Protocol};
-use crate::security::Session;
-use crate::shutdown::Stop;
 use crate::tls::client_auth;
 use crate::turns::Turns;
 

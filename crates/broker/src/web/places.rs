@@ -11,10 +11,11 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use hyper::body::{Body, Frame, SizeHint};
+use levada_base::Requester;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, oneshot};
 
-use crate::turns::{Requester, Turn, Turns};
+use crate::turns::{Turn, Turns};
 
 #[cfg(test)]
 mod tests;

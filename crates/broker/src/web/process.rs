@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::descriptors;
+use levada_process::descriptors;
 
 /// The process at one moment; values that the kernel does not report are omitted.
 pub(super) struct Process {

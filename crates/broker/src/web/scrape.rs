@@ -6,11 +6,11 @@ use std::sync::{Arc, Weak};
 use std::time::Instant;
 
 use bytes::Bytes;
+use levada_process::blocking::off_shard;
 use tokio::sync::Mutex;
 
 use super::Source;
 use super::metrics::{Form, render};
-use crate::blocking::off_shard;
 
 /// Texts at the same time, those included that clients have not taken yet.
 const TEXTS_MAX: usize = 4;

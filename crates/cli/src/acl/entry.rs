@@ -1,6 +1,6 @@
 //! Text form of access control entries.
 
-use levada_broker::security::acl::{Operation, PatternType, Permission, ResourceType};
+use levada_security::acl::{Operation, PatternType, Permission, ResourceType};
 use levada_wire::messages::describe_acls_response::DescribeAclsResource;
 use serde::Serialize;
 

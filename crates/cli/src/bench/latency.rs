@@ -8,8 +8,9 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
-use levada_log::batch;
-use levada_log::compress::Compression;
+use levada_base::batch;
+use levada_base::compress::Compression;
+use levada_terminal::failure::Failure;
 use serde_json::json;
 
 use super::Extent;
@@ -20,7 +21,6 @@ use super::reader::{self, Fetched, Reader};
 use super::report::Report;
 use crate::cluster::{Cluster, Isolation, LATEST, Led, Topic};
 use crate::produce::Acks;
-use levada_terminal::failure::Failure;
 
 /// Longest wait of the broker for the next record.
 const WAIT_MS: i32 = 100;

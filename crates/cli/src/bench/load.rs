@@ -3,11 +3,11 @@
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use levada_log::batch::Builder;
-use levada_log::compress::Compression;
+use levada_base::batch::Builder;
+use levada_base::compress::Compression;
+use levada_terminal::failure::Failure;
 
 use crate::time;
-use levada_terminal::failure::Failure;
 
 /// Times at even distances, independent of the answers.
 #[derive(Clone, Copy, Debug)]

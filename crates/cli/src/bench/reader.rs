@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use levada_log::batch::{BatchError, BatchView};
+use levada_base::batch::{BatchError, BatchView};
+use levada_terminal::failure::Failure;
 use levada_wire::Client;
 use levada_wire::messages::FetchRequest;
 
 use crate::cluster::{Cluster, Topic};
 use crate::consume::{asked_partition, asked_topic, split_batch};
 use crate::kafka_error;
-use levada_terminal::failure::Failure;
 
 /// Epoch of a fetch outside a session.
 const NO_SESSION: i32 = -1;

@@ -45,14 +45,14 @@ fn a_late_answer_is_charged_from_the_due_time() {
 
 #[test]
 fn a_batch_holds_records_of_the_size_asked_for() {
-    let records = Records::new(100, levada_log::compress::Compression::None);
+    let records = Records::new(100, levada_base::compress::Compression::None);
     let batch = records.batch(3, 7).unwrap();
     let values: Vec<_> =
-        levada_log::batch::records(&batch).unwrap().map(|one| one.unwrap().value.unwrap()).collect();
+        levada_base::batch::records(&batch).unwrap().map(|one| one.unwrap().value.unwrap()).collect();
     assert_eq!(values.len(), 7);
     assert!(values.iter().all(|value| value.len() == 100));
     assert_ne!(values[0], values[1]);
     let batch = records.marked(0, [7; 16]).unwrap();
-    let value = levada_log::batch::records(&batch).unwrap().next().unwrap().unwrap().value.unwrap();
+    let value = levada_base::batch::records(&batch).unwrap().next().unwrap().unwrap().value.unwrap();
     assert_eq!((&value[..16], value.len()), (&[7; 16][..], 100));
 }

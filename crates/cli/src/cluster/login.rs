@@ -6,16 +6,16 @@ use std::path::Path;
 use std::sync::Once;
 use std::{env, fs};
 
-use levada_broker::config::{Property, parse_properties};
-use levada_broker::keystore::{ClientTls, SslSettings};
-use levada_broker::security::jaas::Jaas;
-use levada_broker::security::login::{LoginFault, SaslLogin};
-use levada_broker::security::sasl::Mechanism;
+use levada_config::{Property, parse_properties};
+use levada_security::jaas::Jaas;
+use levada_security::keystore::{ClientTls, SslSettings};
+use levada_security::login::{LoginFault, SaslLogin};
+use levada_security::sasl::Mechanism;
+use levada_terminal::failure::Failure;
 use levada_wire::messages::{SaslAuthenticateRequest, SaslHandshakeRequest};
 use levada_wire::{Client, ClientOptions, StrBytes};
 
 use crate::{client_properties, kafka_error};
-use levada_terminal::failure::Failure;
 
 /// Credentials of the command line, and its trusted authorities.
 #[derive(Clone, Debug, Default)]

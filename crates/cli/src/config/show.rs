@@ -4,12 +4,12 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use levada_broker::config::{BrokerConfig, ConfigErrors, Described, HIDDEN, Note, Origin, Sources};
+use levada_config::{BrokerConfig, ConfigErrors, Described, HIDDEN, Note, Origin, Sources};
+use levada_terminal::failure::Failure;
+use levada_terminal::output::{self, Format, FormatArgs};
 use serde_json::json;
 
 use crate::not_started;
-use levada_terminal::failure::Failure;
-use levada_terminal::output::{self, Format, FormatArgs};
 
 /// Print the configuration that `levada serve` would use with the same options, environment and
 /// file

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use levada_log::batch::{BatchView, EndMarker, Marker};
+use levada_base::batch::{BatchView, EndMarker, Marker};
 use levada_wire::messages::fetch_response::AbortedTransaction;
 
 /// The aborted transactions of one answer for one partition. Batches are shown to it in order.

@@ -5,7 +5,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use levada_log::batch::{self, BatchError, BatchView};
+use levada_base::batch::{self, BatchError, BatchView};
+use levada_terminal::failure::{Cause, Failure};
 use levada_wire::StrBytes;
 use levada_wire::messages::fetch_request::{FetchPartition, FetchTopic};
 use levada_wire::messages::fetch_response::{FetchableTopicResponse, PartitionData};
@@ -19,7 +20,6 @@ use crate::cluster::{
     self, Cluster, EARLIEST, Isolation, LATEST, NO_LEADER, OffsetQuery, Topic, TopicPartition,
 };
 use crate::kafka_error;
-use levada_terminal::failure::{Cause, Failure};
 
 /// Version from which Fetch names topics by id.
 const BY_ID: i16 = 13;

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use levada_log::batch::{Header, Record};
+use levada_base::batch::{Header, Record};
 use serde_json::{Map, Value, json};
 
 use levada_terminal::escapes::{escape, shown_on_terminal};

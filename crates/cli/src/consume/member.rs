@@ -4,7 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use levada_broker::security::nonce;
+use levada_security::nonce;
+use levada_terminal::failure::{Cause, Failure};
 use levada_wire::messages::consumer_group_heartbeat_request::TopicPartitions;
 use levada_wire::messages::consumer_group_heartbeat_response::Assignment;
 use levada_wire::messages::{
@@ -17,7 +18,6 @@ use super::topics::Wanted;
 use crate::cluster::{Cluster, Coordinated, TopicPartition};
 use crate::group::offsets::{self, Seat};
 use crate::kafka_error;
-use levada_terminal::failure::{Cause, Failure};
 
 /// Version from which a heartbeat can carry a regular expression.
 const WITH_EXPRESSION: i16 = 1;

@@ -2,12 +2,12 @@
 
 use std::io::{self, IsTerminal as _, Write};
 
-use levada_log::batch::Record;
+use levada_base::batch::Record;
+use levada_terminal::failure::Failure;
 
 use super::format::Shown;
 use super::{Args, Form};
 use crate::{interrupt, output};
-use levada_terminal::failure::Failure;
 
 /// The end of the way of a record.
 pub(super) struct Sink<'a> {

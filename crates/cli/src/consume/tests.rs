@@ -1,7 +1,7 @@
 //! Tests of offsets and formats.
 
 use bytes::Bytes;
-use levada_log::batch::{BatchView, Builder, EndMarker, Header, Marker, Record};
+use levada_base::batch::{BatchView, Builder, EndMarker, Header, Marker, Record};
 use levada_wire::messages::fetch_response::AbortedTransaction;
 use serde_json::json;
 

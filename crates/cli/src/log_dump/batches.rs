@@ -2,17 +2,17 @@
 
 use std::path::Path;
 
+use levada_base::batch::{self, BatchView, EndMarker, Record};
 use levada_broker::offline::InternalTopic;
-use levada_log::batch::{self, BatchView, EndMarker, Record};
 use levada_log::check::{Batches, Next};
 use levada_log::disk::RealDisk;
+use levada_terminal::escapes::printable;
+use levada_terminal::failure::Failure;
+use levada_terminal::output::counted;
 use serde_json::{Value, json};
 
 use super::report::{Report, Verdict};
 use super::{base_offset, unreadable};
-use levada_terminal::escapes::printable;
-use levada_terminal::failure::Failure;
-use levada_terminal::output::counted;
 
 /// Findings in a segment so far.
 #[derive(Default)]

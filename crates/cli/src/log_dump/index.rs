@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use levada_log::batch::BatchView;
+use levada_base::batch::BatchView;
 use levada_log::check::{Batches, Next};
 use levada_log::disk::RealDisk;
+use levada_terminal::failure::Failure;
+use levada_terminal::output::counted;
 use serde_json::{Value, json};
 
 use super::report::{Report, Verdict};
 use super::{base_offset, bytes, unreadable};
-use levada_terminal::failure::Failure;
-use levada_terminal::output::counted;
 
 const OFFSET_ENTRY: usize = 8;
 const TIME_ENTRY: usize = 12;

@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use levada_log::batch::{Builder, EndMarker, Marker};
-use levada_log::compress::Compression;
+use levada_base::batch::{Builder, EndMarker, Marker};
+use levada_base::compress::Compression;
 use serde_json::json;
 use tempfile::TempDir;
 

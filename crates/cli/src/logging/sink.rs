@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::{self, JoinHandle};
 
-use levada_broker::tasks::guarded;
+use levada_process::tasks::guarded;
 
 /// Lines that wait to be written.
 const WAITING_MAX: usize = 8192;

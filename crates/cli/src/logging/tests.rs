@@ -97,7 +97,7 @@ fn directives_that_are_none_are_refused_and_empty_ones_left_out() {
     let shown = |directives| targets(directives).map(|targets| targets.to_string());
     assert_eq!(shown("debug"), Ok("debug".to_owned()));
     assert_eq!(shown(" info, levada_log=off, ,"), Ok("levada_log=off,info".to_owned()));
-    assert_eq!(shown("levada_broker::group"), Ok("levada_broker::group=trace".to_owned()));
+    assert_eq!(shown("levada_coordination::group"), Ok("levada_coordination::group=trace".to_owned()));
     assert_eq!(shown(""), Ok(String::new()));
     assert_eq!(
         shown("dbug").unwrap_err(),

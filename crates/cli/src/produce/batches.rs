@@ -7,7 +7,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use levada_log::batch::Builder;
+use levada_base::batch::Builder;
+use levada_terminal::failure::{Cause, Failure};
+use levada_terminal::output::counted;
 use levada_wire::StrBytes;
 use levada_wire::messages::produce_request::{PartitionProduceData, TopicProduceData};
 use levada_wire::messages::{ProduceRequest, ProduceResponse};
@@ -19,8 +21,6 @@ use super::waiting::{Ready, Waiting};
 use super::{Acks, Args};
 use crate::cluster::{Cluster, NO_LEADER, Outage, Topic, passes};
 use crate::{interrupt, kafka_error, time};
-use levada_terminal::failure::{Cause, Failure};
-use levada_terminal::output::counted;
 
 /// Version from which Produce names topics by id.
 const BY_ID: i16 = 13;

@@ -3,12 +3,12 @@
 
 use std::collections::BTreeMap;
 
-use levada_log::batch::Builder;
+use levada_base::batch::Builder;
+use levada_terminal::failure::Failure;
 use levada_wire::messages::InitProducerIdRequest;
 
 use crate::cluster::Cluster;
 use crate::kafka_error;
-use levada_terminal::failure::Failure;
 
 /// The id of one who has none.
 const NONE: i64 = -1;

@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use clap::Parser;
 use indicatif::ProgressBar;
-use levada_log::batch::{BatchView, Builder};
+use levada_base::batch::{BatchView, Builder};
+use levada_terminal::failure::{Cause, Failure};
 use levada_wire::ApiKey;
 use levada_wire::messages::produce_response::{PartitionProduceResponse, TopicProduceResponse};
 use levada_wire::messages::{InitProducerIdResponse, ProduceRequest, ProduceResponse};
@@ -23,7 +24,6 @@ use super::{Args, Led, feed, json, separator};
 use crate::cluster::Cluster;
 use crate::fake_broker::{Asked, FakeBroker};
 use crate::kafka_error;
-use levada_terminal::failure::{Cause, Failure};
 
 /// The command alone.
 #[derive(Parser)]

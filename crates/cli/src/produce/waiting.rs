@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use levada_log::batch::Builder;
+use levada_base::batch::Builder;
+use levada_terminal::failure::Failure;
 
 use super::producer::Producer;
-use levada_terminal::failure::Failure;
 
 /// Pauses between two attempts: the first and the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);

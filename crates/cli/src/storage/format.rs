@@ -3,13 +3,13 @@
 use std::io::Write;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use levada_broker::metadata::records::UserScramCredentialRecord;
+use levada_base::id_text;
 use levada_broker::offline::{self, Formatted};
-use levada_log::checkpoint::id_text;
+use levada_metadata::records::UserScramCredentialRecord;
+use levada_terminal::failure::Failure;
 
 use super::scram;
 use crate::config::SourceArgs;
-use levada_terminal::failure::Failure;
 
 /// Format the data directories: their identities and the first records of a cluster
 ///

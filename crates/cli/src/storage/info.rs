@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 
+use levada_base::id_text;
 use levada_broker::offline::{self, StorageError, StoredPartition};
-use levada_log::checkpoint::{MetaProperties, id_text};
+use levada_log::checkpoint::MetaProperties;
+use levada_terminal::failure::Failure;
+use levada_terminal::output::{self, Format, FormatArgs, NOTHING};
 use serde_json::{Value, json};
 
 use super::{DirectoryArgs, failed};
-use levada_terminal::failure::Failure;
-use levada_terminal::output::{self, Format, FormatArgs, NOTHING};
 
 /// Show the contents of a data directory: identity, state, topics and their sizes
 ///

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use levada_broker::metadata::records::UserScramCredentialRecord;
-use levada_broker::security::nonce;
-use levada_broker::security::scram::{ITERATIONS_MAX, ITERATIONS_MIN, ScramMechanism};
+use levada_metadata::records::UserScramCredentialRecord;
+use levada_security::nonce;
+use levada_security::scram::{ITERATIONS_MAX, ITERATIONS_MIN, ScramMechanism};
 
 /// `SCRAM-SHA-512=[name=alice,password=…,iterations=8192]`; in the place of the password there may
 /// be `salt` and `saltedpassword`, both in base64. Messages do not repeat the text: it has a

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 
-use levada_broker::config::durability_label;
+use levada_config::durability_label;
+use levada_terminal::failure::Failure;
+use levada_terminal::output::{self, FormatArgs};
 use levada_wire::Uuid;
 use levada_wire::messages::metadata_response::{MetadataResponsePartition, MetadataResponseTopic};
 use serde_json::{Value, json};
@@ -11,8 +13,6 @@ use serde_json::{Value, json};
 use crate::cluster::{Cluster, EARLIEST, LATEST, Topic};
 use crate::kafka_error;
 use crate::settings::{self, Resource, Setting};
-use levada_terminal::failure::Failure;
-use levada_terminal::output::{self, FormatArgs};
 
 /// Describe topics: partitions, leaders, offsets, settings
 #[derive(Debug, clap::Args)]
@@ -144,5 +144,5 @@ fn comma_separated(nodes: &[i32]) -> String {
 
 /// An id as Kafka's tools print it: URL-safe base64 without padding.
 fn id_text(id: &Uuid) -> String {
-    levada_log::checkpoint::id_text(id.to_bytes())
+    levada_base::id_text(id.to_bytes())
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use bytes::{Buf, Bytes, BytesMut};
-use levada_log::batch::{self, BatchError, HEADER_LEN, PREFIX_LEN};
+use levada_base::batch::{self, BatchError, HEADER_LEN, PREFIX_LEN};
 use levada_wire::fetch::SnapshotId;
 use thiserror::Error;
 

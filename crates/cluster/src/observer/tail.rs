@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use bytes::Bytes;
-use levada_log::batch::{self, BatchError, BatchView};
+use levada_base::batch::{self, BatchError, BatchView};
 use levada_wire::fetch::EpochEnd;
 use thiserror::Error;
 

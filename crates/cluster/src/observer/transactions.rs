@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use levada_log::batch::{self, BatchError};
+use levada_base::batch::{self, BatchError};
 use levada_wire::primitives::{DecodeError, DecodeLimits, Decoder};
 use thiserror::Error;
 

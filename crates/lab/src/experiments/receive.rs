@@ -12,8 +12,8 @@ use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
 
 use bytes::Bytes;
+use levada_base::batch;
 use levada_io::probe::Support;
-use levada_log::batch;
 use rustix::net::sockopt;
 
 use crate::error::LabError;

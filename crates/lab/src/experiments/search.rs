@@ -14,7 +14,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::Instant;
 
-use levada_log::batch::{Builder, HEADER_LEN, PREFIX_LEN};
+use levada_base::batch::{Builder, HEADER_LEN, PREFIX_LEN};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 

@@ -4,7 +4,8 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::batch::{BatchView, HEADER_LEN, MAGIC, PREFIX_LEN, check_stored};
+use levada_base::batch::{BatchView, HEADER_LEN, MAGIC, PREFIX_LEN, check_stored};
+
 use crate::disk::Disk;
 use crate::segment::is_zero;
 

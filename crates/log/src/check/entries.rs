@@ -4,7 +4,8 @@ use std::collections::HashSet;
 use std::io;
 use std::path::Path;
 
-use crate::batch::{BatchView, NO_TIMESTAMP};
+use levada_base::batch::{BatchView, NO_TIMESTAMP};
+
 use crate::disk::Disk;
 use crate::index::{Aborted, TXN_WIDTH};
 

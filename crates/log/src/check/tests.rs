@@ -4,10 +4,10 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
+use levada_base::batch::{Builder, EndMarker, Marker};
 use tempfile::{TempDir, tempdir};
 
 use super::{Checked, FINDINGS_MAX, Finding, RecordedState, Severity, partition};
-use crate::batch::{Builder, EndMarker, Marker};
 use crate::checkpoint::PartitionMetadata;
 use crate::disk::RealDisk;
 use crate::disk::faulty::FaultyDisk;

@@ -3,9 +3,10 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use levada_base::batch::{BatchView, check_stored};
+
 use super::entries::{self, Fault, Offsets, Times};
 use super::{Batches, Check, Location, Next, RESTORE, Severity};
-use crate::batch::{BatchView, check_stored};
 use crate::disk::Disk;
 use crate::index::Aborted;
 use crate::segment::file_name;

@@ -8,12 +8,13 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
+use levada_base::batch::{self, BatchView};
+
 use super::filter::Filter;
 use super::key_map::KeyMap;
 use super::output::{self, Output};
 use super::transactions::Transactions;
 use super::{CleanError, Cleaned, DirtySection, LastRecords, Throttle, go_on, group};
-use crate::batch::{self, BatchView};
 use crate::partition::{Partition, aborted_among};
 use crate::producers::Producers;
 use crate::segment::{Head, SWEEP, Scan, Segment};

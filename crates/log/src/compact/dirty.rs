@@ -111,7 +111,7 @@ fn overdue_ms(segments: &[Arc<Segment>], disk: &dyn Disk, time_ms: i64) -> Resul
     let mut earliest = i64::MAX;
     // Without a limit, nothing needs to be read.
     for segment in segments.iter().filter(|_| time_ms > 0) {
-        let mut scan = segment.scan(disk, 0..segment.size(), crate::batch::HEADER_LEN)?;
+        let mut scan = segment.scan(disk, 0..segment.size(), levada_base::batch::HEADER_LEN)?;
         if let Some(head) = scan.next()? {
             let timestamp = scan.header(&head)?.max_timestamp();
             earliest = if timestamp > 0 { earliest.min(timestamp) } else { earliest };

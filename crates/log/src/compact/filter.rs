@@ -2,9 +2,10 @@
 
 use std::borrow::Cow;
 
+use levada_base::batch::{self, BatchView, RecompressError, Record, Records};
+
 use super::key_map::KeyMap;
 use super::transactions::Transactions;
-use crate::batch::{self, BatchView, RecompressError, Record, Records};
 use crate::producers::LastRecords;
 
 /// Decides on batches in the order of the log.

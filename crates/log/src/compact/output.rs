@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use levada_base::batch::BatchView;
+
 use crate::LogError;
-use crate::batch::BatchView;
 use crate::disk::{At, Disk, remove_if_there, suffixed};
 use crate::index::{Aborted, OffsetIndex, TimeIndex, TxnIndex};
 use crate::progress::Progress;

@@ -6,11 +6,11 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
+use levada_base::batch::{Builder, EndMarker, Marker};
 use tempfile::{TempDir, tempdir};
 
 use super::key_map::KeyMap;
 use super::{CleanError, Cleaned, Cleaning, DirtySection, Job, group};
-use crate::batch::{Builder, EndMarker, Marker};
 use crate::disk::faulty::FaultyDisk;
 use crate::disk::is_short;
 use crate::{Append, LogConfig, LogError, OpenOptions, Partition, Writer};
@@ -65,7 +65,7 @@ fn offsets(partition: &Partition) -> Vec<i64> {
         let mut scan = segment.scan(&*partition.disk, 0..segment.size(), 4096).unwrap();
         while let Some(head) = scan.next().unwrap() {
             let bytes = scan.batch(&head).unwrap();
-            let records = crate::batch::records(bytes).unwrap();
+            let records = levada_base::batch::records(bytes).unwrap();
             found.extend(records.map(|one| head.base_offset + i64::from(one.unwrap().offset_delta)));
         }
     }

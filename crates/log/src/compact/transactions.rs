@@ -3,7 +3,8 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use crate::batch::{BatchView, EndMarker, Marker};
+use levada_base::batch::{BatchView, EndMarker, Marker};
+
 use crate::index::Aborted;
 
 /// Transactions by producer; a producer has one at a time.

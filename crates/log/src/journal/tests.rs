@@ -2,10 +2,10 @@
 
 use std::fs;
 
+use levada_base::batch::Builder;
 use tempfile::TempDir;
 
 use super::*;
-use crate::batch::Builder;
 use crate::disk::RealDisk;
 
 const LIMITS: SegmentLimits = SegmentLimits { bytes: 1 << 20, ms: 1_000 };

@@ -2,9 +2,10 @@
 
 use std::sync::atomic::Ordering;
 
+use levada_base::batch::{self, BatchError, BatchView, HEADER_LEN, MAX_EXPANDED, NO_TIMESTAMP};
+use levada_base::compress::CompressError;
+
 use crate::ReadError;
-use crate::batch::{self, BatchError, BatchView, HEADER_LEN, MAX_EXPANDED, NO_TIMESTAMP};
-use crate::compress::CompressError;
 use crate::partition::Partition;
 use crate::segment::{SWEEP, Segment};
 

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::batch::HEADER_LEN;
+use levada_base::batch::HEADER_LEN;
+
 use crate::disk::{NonBlockingReads, ReadFiles};
 use crate::index::Aborted;
 use crate::partition::{Partition, Slice};

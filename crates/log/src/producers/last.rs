@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::batch::BatchView;
+use levada_base::batch::BatchView;
 
 /// The last record of each producer with state in the log: the batch that contains it stays, so
 /// that the producer can continue.

@@ -3,9 +3,10 @@
 
 use std::path::{Path, PathBuf};
 
+use levada_base::batch::crc32c;
+
 use super::{Producer, Producers, Written};
 use crate::LogError;
-use crate::batch::crc32c;
 use crate::disk::{At, Disk};
 use crate::segment::file_name;
 

@@ -2,9 +2,10 @@
 
 use std::path::Path;
 
+use levada_base::batch::{BatchView, Builder, EndMarker, Marker, assign};
+
 use super::{Producers, SequenceCheck, Source};
 use crate::AppendError;
-use crate::batch::{BatchView, Builder, EndMarker, Marker, assign};
 
 const NOW_MS: i64 = 77;
 

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use levada_base::batch::{self, BatchView};
+
 use super::{Recovery, TruncatedTail};
-use crate::batch::{self, BatchView};
 use crate::disk::{At, Disk};
 use crate::index::{Aborted, TimeIndex};
 use crate::producers::Producers;

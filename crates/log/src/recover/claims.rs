@@ -4,9 +4,10 @@
 use std::fmt;
 use std::path::Path;
 
+use levada_base::batch;
+
 use super::Recovery;
 use super::check::Walked;
-use crate::batch;
 use crate::index::{OffsetIndex, TimeIndex};
 use crate::producers::Producers;
 use crate::segment::{SWEEP, Segment, file_name};

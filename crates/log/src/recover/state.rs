@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use levada_base::batch::BatchView;
+
 use super::{Recovery, check};
-use crate::batch::BatchView;
 use crate::disk::remove_if_there;
 use crate::epochs::Epochs;
 use crate::producers::{Producers, snapshot};

@@ -5,10 +5,10 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
+use levada_base::batch::{Builder, EndMarker, Marker};
 use tempfile::{TempDir, tempdir};
 
 use super::{END_MAX, OpenReport};
-use crate::batch::{Builder, EndMarker, Marker};
 use crate::disk::faulty::FaultyDisk;
 use crate::{Append, LogConfig, LogError, OFFSET_MAX, OpenOptions, ReadError, Writer};
 

@@ -8,9 +8,10 @@
 //!    batch; a single last offset is read at the end.
 //! 4. `find_without_index`: only if the index is wrong.
 
+use levada_base::batch::HEADER_LEN;
+
 use super::{Head, Scan, Segment};
 use crate::ReadError;
-use crate::batch::HEADER_LEN;
 use crate::disk::ReadFiles;
 use crate::index::OffsetEntry;
 

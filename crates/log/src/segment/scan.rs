@@ -6,8 +6,9 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
+use levada_base::batch::{BatchView, HEADER_LEN, MAGIC, PREFIX_LEN};
+
 use super::{SWEEP, Segment};
-use crate::batch::{BatchView, HEADER_LEN, MAGIC, PREFIX_LEN};
 use crate::disk::{At, ReadFiles};
 use crate::{LogError, ReadError};
 

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
+use levada_base::batch::Builder;
 use tempfile::{TempDir, tempdir};
 
 use super::{SWEEP, is_zero};
-use crate::batch::Builder;
 use crate::disk::faulty::FaultyDisk;
 use crate::{Append, LogConfig, OpenOptions, ReadError, Writer};
 

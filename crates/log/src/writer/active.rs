@@ -69,7 +69,7 @@ impl Active {
         if let Some(last) = self.segment.times.last(disk)? {
             self.progress.latest = last;
         }
-        let mut scan = self.segment.scan(disk, 0..self.size, crate::batch::HEADER_LEN)?;
+        let mut scan = self.segment.scan(disk, 0..self.size, levada_base::batch::HEADER_LEN)?;
         let first =
             scan.next().and_then(|head| head.map(|head| Ok(scan.header(&head)?.max_timestamp())).transpose());
         self.progress.first_timestamp = match first {

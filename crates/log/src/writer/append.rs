@@ -5,48 +5,18 @@
 use std::io::{self, IoSlice};
 use std::time::Instant;
 
-use bytes::BytesMut;
+use levada_base::batch::{self, BatchView, NO_TIMESTAMP};
+use levada_base::{ANY_LEADER_EPOCH, Append, Source};
 
 use super::Writer;
 use super::mapped::{Target, Windows};
-use crate::batch::{self, BatchView, NO_TIMESTAMP};
 use crate::disk::{At, is_full, is_read_only, is_short};
 use crate::index::{Aborted, TimeEntry};
 use crate::marks::Ended;
-use crate::producers::{SequenceCheck, Source};
+use crate::producers::SequenceCheck;
 use crate::progress::Progress;
 use crate::refused::Passing;
 use crate::{AppendBy, AppendError, LogError, TimestampType};
-
-/// One batch to append.
-#[derive(Debug)]
-pub struct Append {
-    /// Exactly one batch that [`batch::check`] accepted. Base offset and leader epoch are patched
-    /// in place, and with `LogAppendTime` its timestamp; the caller keeps it.
-    pub records: BytesMut,
-    /// Its producer.
-    pub source: Source,
-    /// The version of its producer's transaction protocol: with 2, an unknown producer starts a
-    /// transaction at sequence 0 and every marker raises the epoch.
-    pub transaction_version: u8,
-    /// The leader epoch in which the batch was checked, or [`ANY_LEADER_EPOCH`].
-    pub leader_epoch: i32,
-}
-
-/// Of a batch that any epoch may take in which the log is led.
-pub const ANY_LEADER_EPOCH: i32 = -1;
-
-impl Append {
-    /// A batch from a client.
-    pub fn client(records: BytesMut) -> Self {
-        Self { records, source: Source::Client, transaction_version: 0, leader_epoch: ANY_LEADER_EPOCH }
-    }
-
-    /// A batch from a coordinator of this broker.
-    pub fn coordinator(records: BytesMut) -> Self {
-        Self { source: Source::Coordinator, ..Self::client(records) }
-    }
-}
 
 /// The offsets of an appended batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

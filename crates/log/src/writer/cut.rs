@@ -8,10 +8,11 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use levada_base::batch::NO_TIMESTAMP;
+
 use super::active::Active;
 use super::{Retired, Writer};
 
-use crate::batch::NO_TIMESTAMP;
 use crate::disk::{At, Disk, is_short, remove_if_there};
 use crate::epochs::Epochs;
 use crate::index::TimeEntry;

@@ -3,9 +3,10 @@
 
 use std::io::IoSlice;
 
+use levada_base::batch::{self, BatchError, BatchView, NO_TIMESTAMP};
+
 use super::Writer;
 use super::append::{Incoming, Pending};
-use crate::batch::{self, BatchError, BatchView, NO_TIMESTAMP};
 use crate::epochs::Epochs;
 use crate::{AppendError, LogError, OFFSET_MAX};
 

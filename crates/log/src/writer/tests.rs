@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use bytes::BytesMut;
+use levada_base::Append;
+use levada_base::batch::{BatchView, Builder, EndMarker, Marker};
 use tempfile::{TempDir, tempdir};
 
-use super::{Append, OpenOptions, ReplicaSource, Writer};
-use crate::batch::{BatchView, Builder, EndMarker, Marker};
+use super::{OpenOptions, ReplicaSource, Writer};
 use crate::disk::faulty::FaultyDisk;
 use crate::{AppendError, LogConfig, LogError, TimestampType};
 

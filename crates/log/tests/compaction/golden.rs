@@ -4,10 +4,10 @@
 use std::fs;
 use std::path::Path;
 
+use levada_base::batch::BatchView;
+use levada_base::compress::Compression;
 use levada_log::LogConfig;
-use levada_log::batch::BatchView;
 use levada_log::compact::DirtySection;
-use levada_log::compress::Compression;
 
 use crate::run::{Life, bases, items};
 use crate::steps::{Batch, Step, Writing};

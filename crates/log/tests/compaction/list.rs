@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use levada_log::batch::{self, BatchView, EndMarker, Marker};
+use levada_base::batch::{self, BatchView, EndMarker, Marker};
 
 /// A record as it must be read.
 #[derive(Clone, Debug, PartialEq, Eq)]

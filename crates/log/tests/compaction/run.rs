@@ -7,9 +7,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use levada_log::batch::{BatchView, Builder, EndMarker, Marker};
+use levada_base::batch::{BatchView, Builder, EndMarker, Marker};
+use levada_base::compress::Compression;
 use levada_log::compact::{CleanError, Cleaning, DirtySection, Job};
-use levada_log::compress::Compression;
 use levada_log::{Append, LogConfig, LogError, OpenOptions, Partition, Writer};
 
 use crate::list::{Item, List, Round};

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use levada_log::batch::{BatchView, HEADER_LEN};
+use levada_base::batch::{BatchView, HEADER_LEN};
 
 use crate::kit::Damage;
 

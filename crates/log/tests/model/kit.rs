@@ -1,6 +1,6 @@
 //! Events in the life of a log, as data that proptest can shrink.
 
-use levada_log::compress::Compression;
+use levada_base::compress::Compression;
 use levada_log::{AppendBy, LogConfig};
 use proptest::collection::vec;
 use proptest::prelude::*;

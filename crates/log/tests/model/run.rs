@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bytes::BytesMut;
-use levada_log::batch::{Builder, EndMarker, Marker};
+use levada_base::batch::{Builder, EndMarker, Marker};
 use levada_log::{Append, AppendError, Appended, LogConfig, OpenOptions, OpenReport, Writer};
 
 use crate::check::{bases, bytes, check};

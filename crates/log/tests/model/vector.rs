@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use levada_log::batch::{self, BatchView, EndMarker, Marker};
+use levada_base::batch::{self, BatchView, EndMarker, Marker};
 
 /// A batch as it must lie in the log.
 #[derive(Clone, Debug)]

@@ -3,13 +3,13 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
 
+use levada_config::{BrokerConfig, Sources};
+use levada_process::clock::skew;
 use rcgen::{CertificateParams, KeyPair};
 use rustls::pki_types::PrivateKeyDer;
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
 use super::*;
-use crate::clock::skew;
-use crate::config::{BrokerConfig, Sources};
 
 /// Answers each connection with the same bytes, by TLS if it has a certificate.
 fn serve(answer: &str, identity: Option<&(rcgen::Certificate, KeyPair)>) -> SocketAddr {

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
+use levada_config::{BrokerConfig, Sources};
 use levada_log::checkpoint::MetaProperties;
+use levada_metadata::Metadata;
+use levada_metadata::image::Position;
+use levada_metadata::records::{Record, RemoveDelegationTokenRecord};
 
 use super::*;
-use crate::config::{BrokerConfig, LiveConfig, Sources};
-use crate::metadata::Metadata;
-use crate::metadata::image::Position;
-use crate::metadata::records::{Record, RemoveDelegationTokenRecord};
+use crate::live_config::LiveConfig;
 
 const NOW_MS: i64 = 1_000_000;
 const SHA_256: ScramMechanism = ScramMechanism::Sha256;

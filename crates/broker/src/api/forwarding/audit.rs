@@ -7,7 +7,10 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use levada_metadata::image::QuotaEntity;
+use levada_security::acl::{Acl, CLUSTER_NAME, Operation, PatternType, Permission, ResourceType};
 use levada_wire::ApiKey;
+use levada_wire::error_code::ErrorCode;
 use levada_wire::messages::alter_client_quotas_response;
 use levada_wire::messages::delete_acls_response::DeleteAclsMatchingAcl;
 use levada_wire::messages::*;
@@ -16,9 +19,6 @@ use crate::api::Context;
 use crate::api::changes::{Before, log_change};
 use crate::api::forwarding::Refusable;
 use crate::api::{k30_create_acls, k49_alter_client_quotas};
-use crate::error_code::ErrorCode;
-use crate::metadata::image::QuotaEntity;
-use crate::security::acl::{Acl, CLUSTER_NAME, Operation, PatternType, Permission, ResourceType};
 
 /// A request whose decided entries are written.
 pub(super) trait Audited: Refusable {

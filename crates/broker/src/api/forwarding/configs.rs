@@ -5,6 +5,9 @@
 use std::collections::HashMap;
 
 use bytes::Bytes;
+use levada_metadata::controller::{AlterConfig, ConfigChange, NewValue};
+use levada_metadata::image::ConfigResource;
+use levada_wire::error_code::{ErrorCode, Failure};
 use levada_wire::messages::{
     AlterConfigsRequest, AlterConfigsResponse, IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse, StrBytes, alter_configs_request as whole,
@@ -17,9 +20,6 @@ use crate::api::forwarding::{failure, frame, mute, send};
 use crate::api::{Context, text};
 use crate::cluster::Forwarded;
 use crate::controller::ConfigChanges;
-use crate::error_code::{ErrorCode, Failure};
-use crate::metadata::controller::{AlterConfig, ConfigChange, NewValue};
-use crate::metadata::image::ConfigResource;
 
 /// Kind and name of a resource, as the protocol has them.
 type Key = (i8, String);

@@ -3,6 +3,8 @@
 //!
 //! Catalogue: one function for each forwarded API.
 
+use levada_security::Session;
+use levada_wire::error_code::Failure;
 use levada_wire::messages::alter_client_quotas_response::{EntityData, EntryData};
 use levada_wire::messages::alter_partition_reassignments_response::{
     ReassignablePartitionResponse, ReassignableTopicResponse,
@@ -19,8 +21,6 @@ use levada_wire::messages::*;
 use crate::api::forwarding::Refusable;
 use crate::api::tokens::Principal;
 use crate::api::{k38_create_delegation_token, text};
-use crate::error_code::Failure;
-use crate::security::Session;
 
 /// From this version on the answer to ElectLeaders has an error for all partitions.
 const ELECTION_ERROR_VERSION_MIN: i16 = 1;

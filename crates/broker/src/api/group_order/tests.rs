@@ -5,7 +5,7 @@ use super::{java_hash, list_in_kafkas_order, members_in_kafkas_order, ordered, t
 #[test]
 fn groups_come_by_the_slots_of_their_partitions() {
     // Kafka 4.3 answers requests for these groups in this order, with 50 partitions.
-    let partition = |id: &&str| crate::group::partition_for(id, 50);
+    let partition = |id: &&str| levada_coordination::group::partition_for(id, 50);
     assert_eq!(ordered(vec!["nope", "og", "", "cg"], partition), ["", "og", "cg", "nope"]);
     assert_eq!(ordered(vec!["og", "nope", "", "og"], partition), ["", "og", "og", "nope"]);
 }

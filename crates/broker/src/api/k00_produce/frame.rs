@@ -2,9 +2,9 @@
 //! no other whole batch are left out, and records that end within their first batch have none.
 
 use bytes::BytesMut;
-use levada_log::batch::{self, BatchError, BatchView, PREFIX_LEN};
+use levada_base::batch::{self, BatchError, BatchView, PREFIX_LEN};
 
-use crate::error_code::{ErrorCode, Failure};
+use levada_wire::error_code::{ErrorCode, Failure};
 
 const LENGTH_AT: usize = 8;
 const FORMAT_AT: usize = 16;
@@ -57,7 +57,7 @@ fn next_batch(bytes: &[u8]) -> Result<Option<usize>, Failure> {
 
 #[cfg(test)]
 mod tests {
-    use levada_log::batch::Builder;
+    use levada_base::batch::Builder;
 
     use super::*;
 

@@ -2,7 +2,7 @@
 
 use levada_wire::produce::RecordError;
 
-use crate::error_code::{ErrorCode, Failure};
+use levada_wire::error_code::{ErrorCode, Failure};
 
 /// The reason why a batch was not taken, and which of its records are at fault.
 pub(super) struct Rejected {

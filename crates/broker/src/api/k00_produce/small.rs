@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use bytes::BytesMut;
-use levada_log::Append;
-use levada_log::batch::{self, BatchError};
-use levada_log::compress::CompressError;
+use levada_base::Append;
+use levada_base::batch::{self, BatchError};
+use levada_base::compress::CompressError;
+use levada_wire::error_code::Failure;
 
 use super::examine;
 use super::rejected::Rejected;
 use crate::api::Context;
-use crate::error_code::Failure;
 use crate::replica::Partition;
 
 /// Records that expand to more bytes than this wait for other such records.

@@ -3,14 +3,14 @@
 //! that the check of the batch found in its records; the timestamps of the header are not used.
 
 use bytes::BytesMut;
-use levada_log::batch::{self, BatchError, BatchView, CheckedBatch, RecompressError, Record};
-use levada_log::compress::Compression;
+use levada_base::batch::{self, BatchError, BatchView, CheckedBatch, RecompressError, Record};
+use levada_base::compress::Compression;
 use levada_wire::messages::StrBytes;
 use levada_wire::produce::RecordError;
+use levada_wire::error_code::{ErrorCode, Failure};
+use levada_config::{CompressionType, TimestampType, TopicConfig};
 
 use super::Rejected;
-use crate::config::{CompressionType, TimestampType, TopicConfig};
-use crate::error_code::{ErrorCode, Failure};
 
 /// A record without a timestamp is never too old or too new.
 const NO_TIMESTAMP: i64 = -1;

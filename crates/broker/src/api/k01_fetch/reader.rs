@@ -7,9 +7,9 @@ use levada_cluster::replication::follower::LogEnd;
 use levada_cluster::replication::leader::FollowerFetch;
 use levada_cluster::replication::recount::ReplicaEnd;
 use levada_wire::fetch::{FetchPartition, FetchRequest};
+use levada_wire::error_code::ErrorCode;
 
 use crate::api::Context;
-use crate::error_code::ErrorCode;
 use crate::replica::Partition;
 
 const READ_COMMITTED: i8 = 1;

@@ -6,15 +6,14 @@ use std::sync::Arc;
 use levada_wire::fetch::{FetchPartition, FetchRequest, FetchResponse, FetchTopic, FetchedPartition};
 use levada_wire::gather::HoleLen;
 use levada_wire::messages::StrBytes;
+use levada_process::clock::steady_ms;
+use levada_wire::error_code::ErrorCode;
 
 use crate::api::{Context, TOPIC_ID_VERSION_MIN};
-use crate::clock::steady_ms;
-use crate::error_code::ErrorCode;
 use crate::fetch_session::{
     Continued, FetchSession, PartitionKey, PartitionState, REFUSED_MAX, SessionPlan, SessionRequest,
     SessionTopic,
 };
-use crate::turns::Requester;
 
 /// Treatment of the response.
 pub(super) enum After {
@@ -68,7 +67,7 @@ pub(super) fn finish<H: HoleLen>(
             let told = wanted.into_iter().zip(answered).map(|((key, wanted), seen)| (key, wanted, seen));
             let session = FetchSession::of(context.version() >= TOPIC_ID_VERSION_MIN, told.collect());
             let random_id = || rand::random_range(1..=i32::MAX);
-            let owner = Requester::of(context.session());
+            let owner = context.session().requester();
             let mut sessions = context.broker().fetch_sessions();
             response.session_id = sessions.open(&owner, session, random_id, steady_ms());
         }

@@ -1,8 +1,9 @@
 //! Leaders that clients are referred to.
 
+use levada_metadata::image::Position;
+use levada_metadata::records::{Endpoint, PartitionRecord, Record, RegisterBrokerRecord, TopicRecord};
+
 use super::*;
-use crate::metadata::image::Position;
-use crate::metadata::records::{Endpoint, PartitionRecord, Record, RegisterBrokerRecord, TopicRecord};
 
 const TOPIC: Uuid = Uuid::from_bytes([7; 16]);
 

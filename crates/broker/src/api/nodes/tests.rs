@@ -1,8 +1,9 @@
 //! Tests of `nodes`: three brokers of which one is fenced and one lacks the client's listener.
 
+use levada_metadata::image::Position;
+use levada_metadata::records::{Endpoint, Record, RegisterBrokerRecord};
+
 use super::*;
-use crate::metadata::image::Position;
-use crate::metadata::records::{Endpoint, Record, RegisterBrokerRecord};
 
 const CLIENT: &str = "CLIENT";
 

@@ -4,14 +4,14 @@
 use std::fs;
 use std::path::Path;
 
+use levada_metadata::features::FEATURES;
+use levada_security::acl::ResourceType;
 use levada_wire::ApiKey;
 use levada_wire::api::APIS;
 
 use crate::api::access::{QUESTIONS, Question};
 use crate::api::k18_api_versions::SHOWN_FEATURES;
 use crate::api::{IN_CLUSTER, SERVED};
-use crate::metadata::features::FEATURES;
-use crate::security::acl::ResourceType;
 
 const SHARE: &str = "share groups (KIP-932) are not served yet";
 const STREAMS: &str = "streams groups (KIP-1071) are not served yet; Streams uses classic groups";

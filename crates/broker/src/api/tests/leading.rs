@@ -7,19 +7,19 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use bytes::Bytes;
+use levada_base::Append;
+use levada_base::batch::Builder;
 use levada_cluster::replication::apply::log_end;
 use levada_cluster::replication::follower::{LeaderMarks, LogEnd, Outcome, Task};
-use levada_log::Append;
-use levada_log::batch::Builder;
+use levada_coordination::group::Producer;
+use levada_coordination::group::request::EndTxnRequest;
+use levada_metadata::records::{ConfigRecord, PartitionChangeRecord, Record, RegisterBrokerRecord};
+use levada_process::clock::uptime_ms;
 use levada_wire::Uuid;
+use levada_wire::error_code::{ErrorCode, Failure};
 use levada_wire::fetch::{FetchRequest, FetchedPartition};
 use tokio::time::Instant;
 
-use crate::clock::uptime_ms;
-use crate::error_code::{ErrorCode, Failure};
-use crate::group::Producer;
-use crate::group::request::EndTxnRequest;
-use crate::metadata::records::{ConfigRecord, PartitionChangeRecord, Record, RegisterBrokerRecord};
 use crate::replica::Partition;
 use crate::replica::lane::Submitted;
 
@@ -337,7 +337,7 @@ fn a_follower_serves_consumers_and_refuses_followers() {
         let seen = rig.consume(0).await;
         assert_eq!((seen.error_code, seen.high_watermark), (OK, 1));
         let records = seen.records.expect("the record below the high watermark");
-        assert_eq!(levada_log::batch::BatchView::parse(&records).unwrap().size_bytes(), records.len());
+        assert_eq!(levada_base::batch::BatchView::parse(&records).unwrap().size_bytes(), records.len());
         assert_eq!(rig.follow(0).await.error_code, ErrorCode::NotLeaderOrFollower.code());
         let refused = (ErrorCode::NotLeaderOrFollower.code(), -1);
         assert_eq!([rig.list(-1, LATEST).await, rig.list(OTHER, LATEST).await], [refused; 2]);

@@ -1,8 +1,9 @@
 //! Directories that the metadata names.
 
+use levada_metadata::image::Position;
+use levada_metadata::records::{PartitionRecord, Record, RegisterBrokerRecord, TopicRecord};
+
 use super::*;
-use crate::metadata::image::Position;
-use crate::metadata::records::{PartitionRecord, Record, RegisterBrokerRecord, TopicRecord};
 
 const TOPIC: Uuid = Uuid::from_bytes([7; 16]);
 

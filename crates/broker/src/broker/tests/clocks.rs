@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use levada_log::batch::Builder;
+use levada_base::Requester;
+use levada_base::batch::Builder;
 use levada_log::crash_disk::Recorder;
+use levada_process::clock::{now_ms, skew, steady_ms};
 
 use super::crash::directory;
 use super::crash::life::Ways;
 use super::upkeep::{append, begin_on};
-use crate::clock::{now_ms, skew, steady_ms};
 use crate::fetch_session::{FetchSession, SessionPlan, SessionRequest};
-use crate::turns::Requester;
 
 const DAY_MS: i64 = 86_400_000;
 

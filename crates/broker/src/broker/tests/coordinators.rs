@@ -4,24 +4,24 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use levada_log::Append;
-use levada_log::batch::Builder;
+use levada_base::Append;
+use levada_base::batch::Builder;
+use levada_coordination::group::request::{CommitPartition, CommitRequest, CommitTopic, FetchRequest};
+use levada_coordination::group::{GroupError, partition_for};
+use levada_coordination::txn::records::{Record, Value};
+use levada_coordination::txn::request::{AddRequest, EndRequest, InitRequest, ProducerIdentity, Protocol};
+use levada_coordination::txn::{TopicPartition, TxnError, TxnState};
 use levada_log::crash_disk::Recorder;
+use levada_metadata::controller::{MorePartitions, NewTopic, TopicKey};
+use levada_process::clock::now_ms;
 use levada_wire::Uuid;
+use levada_wire::error_code::ErrorCode;
 
 use super::crash::directory;
 use super::crash::life::{Incarnation, Ways};
-use crate::clock::now_ms;
-use crate::error_code::ErrorCode;
-use crate::group::request::{CommitPartition, CommitRequest, CommitTopic, FetchRequest};
-use crate::group::{GroupError, partition_for};
-use crate::metadata::controller::{MorePartitions, NewTopic, TopicKey};
 use crate::quota::MutationQuota;
 use crate::replica::{OFFSETS_TOPIC, TRANSACTIONS_TOPIC};
 use crate::transaction::Membership;
-use crate::txn::records::{Record, Value};
-use crate::txn::request::{AddRequest, EndRequest, InitRequest, ProducerIdentity, Protocol};
-use crate::txn::{TopicPartition, TxnError, TxnState};
 
 const LONG: Duration = Duration::from_secs(20);
 const ID: &str = "tx";

@@ -4,19 +4,19 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use levada_log::batch::Builder;
+use levada_base::batch::Builder;
+use levada_config::{BrokerConfig, Sources};
 use levada_log::disk::{Disk, RealDisk};
 use levada_log::{Append, Background, LogError};
+use levada_metadata::controller::NewTopic;
+use levada_process::clock::now_ms;
 use levada_wire::Uuid;
+use levada_wire::error_code::ErrorCode;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
 use super::upkeep::lines_with;
 use crate::broker::{Broker, OpenError};
-use crate::clock::now_ms;
-use crate::config::{BrokerConfig, Sources};
-use crate::error_code::ErrorCode;
-use crate::metadata::controller::NewTopic;
 use crate::quota::MutationQuota;
 use crate::replica::Partition;
 

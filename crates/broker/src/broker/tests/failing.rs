@@ -13,6 +13,8 @@ use std::time::SystemTime;
 use levada_io::map::WriteMap;
 use levada_log::checkpoint::PartitionMetadata;
 use levada_log::disk::{DirEntry, Disk, ReadFiles, RealDisk};
+use levada_metadata::controller::{METADATA_TOPIC, NewTopic, TopicKey};
+use levada_process::clock::uptime_ms;
 use levada_wire::Uuid;
 use parking_lot::Mutex;
 use rustix::io::Errno;
@@ -20,8 +22,6 @@ use tempfile::TempDir;
 
 use super::directories::Life;
 use super::moving::{moving_on, names};
-use crate::clock::uptime_ms;
-use crate::metadata::controller::{METADATA_TOPIC, NewTopic, TopicKey};
 use crate::quota::MutationQuota;
 
 /// The real disk, with operations that fail.

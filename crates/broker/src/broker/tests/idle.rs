@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use levada_log::Append;
-use levada_log::batch::Builder;
+use levada_base::Append;
+use levada_base::batch::Builder;
 use levada_log::crash_disk::Recorder;
 
 use super::crash::directory;

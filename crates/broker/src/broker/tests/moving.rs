@@ -5,20 +5,20 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use levada_config::{BrokerConfig, Sources};
 use levada_log::crash_disk::{Crash, Recorder, World, lay_out};
 use levada_log::disk::{Disk, RealDisk};
+use levada_metadata::controller::TopicKey;
+use levada_metadata::uuid::LOST_DIRECTORY;
+use levada_process::clock::uptime_ms;
 use levada_wire::Uuid;
+use levada_wire::error_code::ErrorCode;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use tempfile::TempDir;
 
 use super::crash::directory;
 use super::directories::Life;
-use crate::clock::uptime_ms;
-use crate::config::{BrokerConfig, Sources};
-use crate::error_code::ErrorCode;
-use crate::metadata::controller::TopicKey;
-use crate::metadata::uuid::LOST_DIRECTORY;
 use crate::quota::MutationQuota;
 
 impl Life {
@@ -190,7 +190,7 @@ fn count_records(life: &Life) -> i64 {
     let (mut at, end) = (log.log_start(), log.log_end());
     while at < end {
         let bytes = log.read_batches(at, 1).unwrap();
-        let batch = levada_log::batch::BatchView::parse(&bytes).unwrap();
+        let batch = levada_base::batch::BatchView::parse(&bytes).unwrap();
         assert_eq!(batch.base_offset(), at);
         at = batch.last_offset() + 1;
     }

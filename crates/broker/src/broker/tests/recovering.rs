@@ -5,17 +5,19 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use levada_log::Append;
-use levada_log::batch::Builder;
+use levada_base::Append;
+use levada_base::batch::Builder;
+use levada_coordination::group::GroupError;
+use levada_coordination::group::request::{
+    CommitPartition, CommitRequest, CommitTopic, FetchRequest, FetchedTopic,
+};
 use levada_log::crash_disk::Recorder;
+use levada_metadata::controller::{NewTopic, TopicKey};
 use levada_wire::Uuid;
+use levada_wire::error_code::ErrorCode;
 
 use super::crash::directory;
 use super::crash::life::{Incarnation, Ways};
-use crate::error_code::ErrorCode;
-use crate::group::GroupError;
-use crate::group::request::{CommitPartition, CommitRequest, CommitTopic, FetchRequest, FetchedTopic};
-use crate::metadata::controller::{NewTopic, TopicKey};
 use crate::quota::MutationQuota;
 use crate::replica::OFFSETS_TOPIC;
 use crate::replica::RecoveryProgress;
@@ -120,7 +122,7 @@ fn the_high_watermark_of_a_log_that_has_lost_its_end_is_in_the_checkpoint() {
 #[test]
 fn a_coordinator_whose_log_is_being_checked_is_loading() {
     let home = directory();
-    let partition = crate::group::partition_for("group", 2);
+    let partition = levada_coordination::group::partition_for("group", 2);
     let (disk, now) =
         reopened(home.path(), ["__consumer_offsets-0", "__consumer_offsets-1"][partition as usize]);
     assert_eq!(offsets_of(&now), Err(GroupError::CoordinatorLoadInProgress));

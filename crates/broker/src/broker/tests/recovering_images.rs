@@ -5,20 +5,20 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use levada_coordination::group::GroupError;
 use levada_log::crash_disk::Recorder;
+use levada_metadata::controller::NewTopic;
+use levada_metadata::records::{
+    PartitionChangeRecord, PartitionRecord, Record, RemoveTopicRecord, TopicRecord,
+};
 use levada_testing::scaled;
 use levada_wire::Uuid;
+use levada_wire::error_code::ErrorCode;
 use proptest::prelude::*;
 
 use super::crash::directory;
 use super::crash::life::{Incarnation, Ways};
 use super::shared_images::{Member, OTHER, reassignment};
-use crate::error_code::ErrorCode;
-use crate::group::GroupError;
-use crate::metadata::controller::NewTopic;
-use crate::metadata::records::{
-    PartitionChangeRecord, PartitionRecord, Record, RemoveTopicRecord, TopicRecord,
-};
 use crate::quota::MutationQuota;
 use crate::replica::{Leadership, OFFSETS_TOPIC};
 
@@ -138,7 +138,7 @@ fn a_replica_that_leaves_and_comes_back_while_its_log_is_checked_has_one_writer(
 
 #[test]
 fn a_coordinator_that_moves_while_its_log_is_checked_is_elsewhere_at_once() {
-    let partition = crate::group::partition_for("group", 2);
+    let partition = levada_coordination::group::partition_for("group", 2);
     let held = ["__consumer_offsets-0", "__consumer_offsets-1"][partition as usize];
     let (disk, mut member) = reopened(&[held]);
     let at = (member.id(OFFSETS_TOPIC), partition);

@@ -3,13 +3,13 @@
 use std::fs;
 use std::sync::Arc;
 
-use levada_log::Append;
-use levada_log::batch::Builder;
+use levada_base::Append;
+use levada_base::batch::Builder;
 use levada_log::crash_disk::Recorder;
+use levada_metadata::controller::NewTopic;
 
 use super::crash::directory;
 use super::crash::life::{Incarnation, Ways};
-use crate::metadata::controller::NewTopic;
 use crate::quota::MutationQuota;
 
 #[test]

@@ -3,27 +3,29 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 
-use levada_log::Append;
-use levada_log::batch::Builder;
+use levada_base::Append;
+use levada_base::batch::Builder;
+use levada_coordination::group::request::{
+    CommitPartition, CommitRequest, CommitTopic, EndTxnRequest, FetchRequest,
+};
+use levada_coordination::group::{GroupError, Producer};
 use levada_log::checkpoint::OffsetCheckpoint;
 use levada_log::crash_disk::Recorder;
 use levada_log::disk::RealDisk;
+use levada_metadata::image::{Image, Position};
+use levada_metadata::records::{
+    ConfigRecord, LEADER_UNCHANGED, PartitionChangeRecord, PartitionRecord, Record, RemoveTopicRecord,
+    TopicRecord,
+};
+use levada_metadata::uuid::LOST_DIRECTORY;
+use levada_process::clock::uptime_ms;
 use levada_wire::Uuid;
+use levada_wire::error_code::ErrorCode;
 use tempfile::TempDir;
 use tokio::time::Instant;
 
 use super::crash::directory;
 use super::crash::life::{Incarnation, Ways};
-use crate::clock::uptime_ms;
-use crate::error_code::ErrorCode;
-use crate::group::request::{CommitPartition, CommitRequest, CommitTopic, EndTxnRequest, FetchRequest};
-use crate::group::{GroupError, Producer};
-use crate::metadata::image::{Image, Position};
-use crate::metadata::records::{
-    ConfigRecord, LEADER_UNCHANGED, PartitionChangeRecord, PartitionRecord, Record, RemoveTopicRecord,
-    TopicRecord,
-};
-use crate::metadata::uuid::LOST_DIRECTORY;
 use crate::replica::last_shutdown::PartitionAtShutdown;
 use crate::replica::{Leadership, OFFSETS_TOPIC, Partition};
 use crate::transaction::MARKER_WAIT;

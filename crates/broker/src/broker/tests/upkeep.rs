@@ -6,23 +6,23 @@ use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use levada_log::batch::Builder;
+use levada_base::Requester;
+use levada_base::batch::Builder;
 use levada_log::crash_disk::Recorder;
 use levada_log::{Append, ProducerState};
+use levada_metadata::controller::{AlterConfig, ConfigChange, NewTopic};
+use levada_metadata::image::ConfigResource;
+use levada_process::clock::now_ms;
+use levada_testing::LogFields;
 use parking_lot::Mutex;
 use tracing::field::Field;
 use tracing::subscriber::DefaultGuard;
 
 use super::crash::directory;
 use super::crash::life::{Incarnation, Ways};
-use crate::clock::now_ms;
 use crate::controller::ConfigChanges;
-use crate::log_fields::LogFields;
-use crate::metadata::controller::{AlterConfig, ConfigChange, NewTopic};
-use crate::metadata::image::ConfigResource;
 use crate::quota::MutationQuota;
 use crate::replica::Partition;
-use crate::turns::Requester;
 
 const DAY_MS: i64 = 86_400_000;
 

@@ -7,6 +7,8 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::thread;
 
+use levada_config::{BrokerConfig, Sources};
+use levada_security::scram::ScramMechanism;
 use levada_wire::messages::alter_user_scram_credentials_request::ScramCredentialUpsertion;
 use levada_wire::messages::{
     AlterUserScramCredentialsRequest, DescribeClusterRequest, DescribeClusterResponse,
@@ -14,8 +16,6 @@ use levada_wire::messages::{
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 
 use super::*;
-use crate::config::{BrokerConfig, Sources};
-use crate::security::scram::ScramMechanism;
 use crate::server::Server;
 
 const USERS: &str = "org.apache.kafka.common.security.plain.PlainLoginModule required user_levada=\"pass\";";

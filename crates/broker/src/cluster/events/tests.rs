@@ -1,8 +1,9 @@
 //! Events as their consumer receives them.
 
+use levada_metadata::image::Position;
+use levada_metadata::records::{NoOpRecord, Record};
+
 use super::*;
-use crate::metadata::image::Position;
-use crate::metadata::records::{NoOpRecord, Record};
 
 fn image(offset: i64) -> ClusterEvent {
     let mut image = Image::empty();

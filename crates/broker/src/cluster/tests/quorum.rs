@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::thread;
 
 use bytes::Bytes;
+use levada_base::batch::Builder;
 use levada_cluster::observer::METADATA_TOPIC_ID;
-use levada_log::batch::Builder;
 use levada_wire::api::controller::{self, CONTROLLER_APIS, ControllerApi};
 use levada_wire::fetch::{FetchResponse, FetchedPartition, FetchedTopic};
 use levada_wire::gather::Piece;
@@ -22,7 +22,7 @@ use levada_wire::produce::{LeaderEpoch, NodeEndpoint};
 use levada_wire::{StrBytes, decode, encode_response};
 use parking_lot::{Condvar, Mutex};
 
-use crate::metadata::records::{self, Record, TopicRecord};
+use levada_metadata::records::{self, Record, TopicRecord};
 
 /// Offset of the only record, which makes a topic.
 pub(super) const TOPIC_OFFSET: i64 = 0;

@@ -1,7 +1,8 @@
 //! The shape of topics that a cluster creates on demand.
 
+use levada_config::{BrokerConfig, Sources};
+
 use super::own_shape;
-use crate::config::{BrokerConfig, Sources};
 
 #[test]
 fn the_controller_decides_what_the_file_of_the_broker_leaves_open() {

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use levada_coordination::machine::Machine;
+
 use super::Slot;
-use crate::machine::Machine;
 
 /// Work outside the coordinator, and the coordinator that gets its result.
 pub(crate) struct Job<M: Machine> {

@@ -4,17 +4,17 @@ use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::time::Duration;
 
-use levada_log::Append;
+use levada_base::Append;
+use levada_coordination::machine::{Machine, PersistFailure, PersistId, Signal, Ticket};
+use levada_process::clock::now_ms;
+use levada_process::tasks::caught;
 use parking_lot::MutexGuard;
 use tokio::sync::oneshot;
 
 use super::{Host, Slot, State};
-use crate::clock::now_ms;
 use crate::coordinator::replay::stored;
-use crate::machine::{Machine, PersistFailure, PersistId, Signal, Ticket};
 use crate::replica::Partition;
 use crate::replica::lane::{SubmitError, Submitted};
-use crate::tasks::caught;
 
 /// Longest wait of a request for its answer, and of the members of a group for its write, as
 /// Kafka's `offsets.commit.timeout.ms`. The coordinator waits for longer: a write that is committed

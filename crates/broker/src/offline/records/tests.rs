@@ -1,8 +1,9 @@
 //! Tests of records of internal topics as JSON, by records that a real Kafka has written.
 
-use super::*;
-use crate::metadata::records::{Record, TopicRecord, UserScramCredentialRecord, encode};
+use levada_metadata::records::{Record, TopicRecord, UserScramCredentialRecord, encode};
 use levada_wire::Uuid;
+
+use super::*;
 
 fn unhex(hex: &str) -> Option<Bytes> {
     let byte = |at: usize| u8::from_str_radix(&hex[at..at + 2], 16).unwrap();
@@ -26,7 +27,7 @@ fn of<'a>(decoded: &'a [Value], kind: &'a str) -> impl Iterator<Item = &'a Value
 
 #[test]
 fn the_records_of_groups_that_kafka_has_written_are_decoded() {
-    let text = include_str!("../../../testdata/group/consumer-offsets-4.3.1.txt");
+    let text = include_str!("../../../../coordination/testdata/group/consumer-offsets-4.3.1.txt");
     let decoded = decoded(InternalTopic::Offsets, text);
     let offset = of(&decoded, "offset").find(|one| !one["value"].is_null()).unwrap();
     assert!(offset["key"]["group_id"].is_string() && offset["key"]["partition"].is_i64(), "{offset}");
@@ -45,7 +46,7 @@ fn records_of_the_metadata_are_decoded_without_the_keys_of_users() {
         |record: Record| InternalTopic::Metadata.decode(None, Some(encode(&record).unwrap())).unwrap();
     let topic_id = Uuid::from_bytes([7; 16]);
     let topic = decode(TopicRecord { name: "clicks".to_owned(), topic_id }.into());
-    let id = crate::metadata::uuid::text(topic_id);
+    let id = levada_metadata::uuid::text(topic_id);
     assert_eq!(topic, json!({ "type": "Topic", "version": 0, "name": "clicks", "topic_id": id }));
     let credential = UserScramCredentialRecord {
         name: "alice".to_owned(),

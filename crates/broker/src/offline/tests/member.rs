@@ -1,7 +1,8 @@
 //! The directory of a broker in a cluster: its format, and who may have it.
 
+use levada_metadata::store::METADATA_DIR;
+
 use super::*;
-use crate::metadata::store::METADATA_DIR;
 
 const CLUSTER: &str = "MkU3OEVBNTcwNTJENDM2Qk";
 

@@ -3,15 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use levada_metadata::image::{Position, QuotaEntity, QuotaLimits, Topic};
+use levada_metadata::records::{
+    ClientQuotaRecord, ConfigRecord, PartitionChangeRecord, PartitionRecord, Record, RemoveTopicRecord,
+    TopicRecord,
+};
 use levada_testing::scaled;
 use proptest::prelude::*;
 
 use super::*;
-use crate::metadata::image::{Position, QuotaEntity, QuotaLimits, Topic};
-use crate::metadata::records::{
-    ClientQuotaRecord, ConfigRecord, PartitionChangeRecord, PartitionRecord, Record, RemoveTopicRecord,
-    TopicRecord,
-};
 use crate::replica::Leadership;
 
 const NODE: i32 = 1;

@@ -12,9 +12,9 @@ use std::sync::atomic::Ordering;
 
 use levada_log::disk::{is_read_only, is_short};
 use levada_log::{FailedWork, LogError};
+use levada_process::clock::uptime_ms;
 
 use super::{DataDir, State};
-use crate::clock::uptime_ms;
 
 /// Name of the reserve, which no partition has.
 const RESERVE: &str = ".levada-reserve";

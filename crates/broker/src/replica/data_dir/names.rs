@@ -3,7 +3,8 @@
 
 use std::path::PathBuf;
 
-use crate::metadata::controller::{METADATA_TOPIC, check_topic_name};
+use levada_metadata::controller::{METADATA_TOPIC, check_topic_name};
+
 use crate::replica::TopicPartition;
 
 /// Longest name that Linux's file systems take, bytes.

@@ -9,10 +9,10 @@ use std::path::Path;
 
 use levada_log::LogError;
 use levada_log::checkpoint::PartitionMetadata;
+use levada_metadata::uuid::is_reserved;
 use levada_wire::Uuid;
 
 use super::DataDirs;
-use crate::metadata::uuid::is_reserved;
 use crate::replica::TopicPartition;
 use crate::replica::data_dir::{DELETED, DataDir, DataDirError, FUTURE, Found};
 

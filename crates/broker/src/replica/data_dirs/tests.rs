@@ -1,12 +1,12 @@
 //! Placement by what the directories have; nothing is served here.
 
+use levada_config::Sources;
 use levada_log::checkpoint::PartitionMetadata;
 use levada_log::disk::RealDisk;
+use levada_metadata::uuid::random;
 use tempfile::TempDir;
 
 use super::*;
-use crate::config::Sources;
-use crate::metadata::uuid::random;
 
 fn config(home: &TempDir, names: &[&str]) -> BrokerConfig {
     let dirs: Vec<String> = names.iter().map(|name| home.path().join(name).display().to_string()).collect();

@@ -3,18 +3,18 @@
 use std::sync::{Arc, mpsc};
 use std::thread;
 
-use levada_log::batch::Builder;
+use levada_base::batch::Builder;
+use levada_config::{BrokerConfig, TopicConfig};
 use levada_log::{Append, OpenOptions, Writer};
+use levada_metadata::image::PartitionRegistration;
 
-use crate::config::{BrokerConfig, TopicConfig};
-use crate::metadata::image::PartitionRegistration;
 use crate::replica::Leadership;
 use crate::replica::partition::{Partition, PartitionIdentity};
 
 fn partition(dir: &tempfile::TempDir, own: &[(&str, &str)]) -> Arc<Partition> {
     let (writer, _) = Writer::open(OpenOptions::new(dir.path().join("topic-0")), 1_000).unwrap();
     let own = own.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-    let config = TopicConfig::resolve(&BrokerConfig::default(), &own).unwrap();
+    let config = TopicConfig::resolve(BrokerConfig::default().settings(), &own).unwrap();
     let registration = PartitionRegistration { leader: 1, isr: vec![1], ..PartitionRegistration::default() };
     let identity = PartitionIdentity {
         topic: "topic".into(),

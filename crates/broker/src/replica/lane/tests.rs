@@ -3,7 +3,7 @@
 use std::panic::AssertUnwindSafe;
 use std::sync::Mutex;
 
-use levada_log::batch::Builder;
+use levada_base::batch::Builder;
 use levada_log::{Append, OpenOptions, Writer};
 
 use super::{AppendLane, Backlog, Submitted};

@@ -1,7 +1,8 @@
 //! Stored settings of topics.
 
+use levada_config::{CleanupPolicy, Sources};
+
 use super::*;
-use crate::config::{CleanupPolicy, Sources};
 
 fn stored(pairs: &[(&str, &str)]) -> Values {
     pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()

@@ -4,15 +4,15 @@ use std::time::Duration;
 
 use levada_log::checkpoint::PartitionMetadata;
 use levada_log::{AppendError, LogError, OpenOptions, ReadError, ReplicaSource, Writer};
+use levada_process::clock::now_ms;
+use levada_process::tasks::{Panicked, guarded};
 
 use super::Move;
 use super::switch::Switched;
-use crate::clock::now_ms;
 use crate::replica::Replicas;
 use crate::replica::data_dir::DataDir;
 use crate::replica::log_config::log_config;
 use crate::replica::throttle::number;
-use crate::tasks::{Panicked, guarded};
 
 /// Most bytes that are copied at a time, but for a larger batch.
 const STEP_MAX: u32 = 1 << 20;

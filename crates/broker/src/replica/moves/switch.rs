@@ -1,10 +1,10 @@
 //! The last step of a move: the copy takes the place of the log.
 
 use levada_log::{Destination, LogError, Writer};
+use levada_process::clock::now_ms;
 
 use super::Move;
 use super::copy::{Ending, MoveError, Step, advance};
-use crate::clock::now_ms;
 use crate::replica::Replicas;
 use crate::replica::data_dir::DataDir;
 

@@ -1,15 +1,15 @@
 //! The copy of a log: step by step, and where the log is cut meanwhile.
 
-use levada_log::batch::Builder;
+use levada_base::batch::Builder;
+use levada_config::{BrokerConfig, TopicConfig};
 use levada_log::{LogConfig, OpenOptions, ReplicaSource, Writer};
+use levada_metadata::image::PartitionRegistration;
+use levada_process::clock::now_ms;
 use levada_wire::Uuid;
 use tempfile::TempDir;
 
 use super::copy::{Step, advance};
 use super::*;
-use crate::clock::now_ms;
-use crate::config::{BrokerConfig, TopicConfig};
-use crate::metadata::image::PartitionRegistration;
 use crate::replica::{Leadership, PartitionIdentity};
 
 fn open(home: &TempDir, name: &str) -> Writer {
@@ -43,7 +43,7 @@ fn contents(log: &Writer) -> (Vec<u8>, i64, i32) {
     let mut at = partition.log_start();
     while at < partition.log_end() {
         let read = partition.read_batches(at, 1).unwrap();
-        at = levada_log::batch::BatchView::parse(&read).unwrap().last_offset() + 1;
+        at = levada_base::batch::BatchView::parse(&read).unwrap().last_offset() + 1;
         bytes.extend_from_slice(&read);
     }
     (bytes, partition.log_end(), partition.latest_epoch())
@@ -113,7 +113,7 @@ fn served(home: &TempDir) -> Arc<Partition> {
     let leadership = Leadership::of(&PartitionRegistration::default(), 1);
     let identity =
         PartitionIdentity { topic: "t".into(), topic_id: Uuid::from_bytes([7; 16]), index: 0, leadership };
-    let config = TopicConfig::resolve(&BrokerConfig::default(), &Default::default()).unwrap();
+    let config = TopicConfig::resolve(BrokerConfig::default().settings(), &Default::default()).unwrap();
     Arc::new(Partition::new(identity, open(home, "a/t-0"), Arc::new(config), Arc::default()))
 }
 

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use levada_log::{Append, AppendError, Passing};
+use levada_process::clock;
 
 use super::Partition;
-use crate::clock;
 use crate::replica::lane::{Backlog, Submitted};
 
 impl Partition {

@@ -4,9 +4,9 @@
 use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 
 use levada_log::{LogError, Writer};
+use levada_process::clock::uptime_ms;
 
 use super::Partition;
-use crate::clock::uptime_ms;
 use crate::replica::leadership::Leadership;
 
 /// The pause after the first failure. Housekeeping makes the attempts, and is about as frequent.

@@ -1,14 +1,14 @@
 //! A partition whose leader changes.
 
+use levada_base::batch::Builder;
 use levada_cluster::replication::apply::{Applied, Attempt, apply, log_end};
 use levada_cluster::replication::follower::{LeaderMarks, Task};
-use levada_log::batch::Builder;
+use levada_config::BrokerConfig;
 use levada_log::{Append, AppendError, OpenOptions};
+use levada_metadata::image::PartitionRegistration;
 use tempfile::TempDir;
 
 use super::*;
-use crate::config::BrokerConfig;
-use crate::metadata::image::PartitionRegistration;
 use crate::replica::lane::Submitted;
 
 const NODE: i32 = 1;
@@ -29,7 +29,7 @@ fn leadership(leader: i32, epoch: i32, isr: &[i32]) -> Leadership {
 fn partition(dir: &TempDir, leadership: Leadership) -> Arc<Partition> {
     let options = OpenOptions { high_watermark: Some(0), ..OpenOptions::new(dir.path().join("topic-0")) };
     let (writer, _) = Writer::open(options, 1_000).unwrap();
-    let config = TopicConfig::resolve(&BrokerConfig::default(), &Default::default()).unwrap();
+    let config = TopicConfig::resolve(BrokerConfig::default().settings(), &Default::default()).unwrap();
     let topic_id = Uuid::from_bytes([7; 16]);
     let identity = PartitionIdentity { topic: "topic".into(), topic_id, index: 0, leadership };
     Arc::new(Partition::new(identity, writer, Arc::new(config), Arc::default()))

@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::path::Path;
 
+use levada_config::{BrokerConfig, Sources};
+use levada_process::clock::skew;
+use levada_security::oauth::OauthConfig;
+use levada_security::sasl::Mechanism;
 use levada_wire::messages::incremental_alter_configs_request::{AlterConfigsResource, AlterableConfig};
 use levada_wire::messages::{IncrementalAlterConfigsRequest, SaslAuthenticateRequest, SaslHandshakeRequest};
 use levada_wire::{Client, ClientOptions};
 
 use super::*;
-use crate::clock::skew;
-use crate::config::{BrokerConfig, Sources};
-use crate::security::oauth::OauthConfig;
-use crate::security::sasl::Mechanism;
 use crate::server::Server;
 
 const DAY_MS: i64 = 86_400_000;
@@ -70,7 +70,7 @@ fn a_client_authenticates_again_by_the_passwords_in_force() {
     let mut admin = Client::connect(&address(0), &ClientOptions::default()).unwrap();
     let answer = admin.request(&request).unwrap();
     assert_eq!((answer.responses[0].error_code, &answer.responses[0].error_message), (0, &None));
-    let refused = crate::error_code::ErrorCode::SaslAuthenticationFailed.code();
+    let refused = levada_wire::error_code::ErrorCode::SaslAuthenticationFailed.code();
     assert_eq!(authenticate(&mut clients[0], "old"), refused);
     assert_eq!(authenticate(&mut clients[1], "new"), 0);
     drop((admin, clients));
@@ -127,8 +127,10 @@ fn setting_the_wall_clock_ends_no_session_and_lengthens_none() {
     let hour_ms = 3_600_000;
     let session = Authenticated::new(identity(), Some(now_ms() + hour_ms), false);
     for skew_ms in [-DAY_MS, DAY_MS] {
-        skew::by(skew_ms, || assert!(!session.is_over(Now::read().steady_ms)));
-        skew::by(skew_ms, || assert!(session.is_over(Now::read().steady_ms + hour_ms + 1000)));
+        skew::by(skew_ms, || assert!(!session.is_over(levada_process::clock::now().steady_ms)));
+        skew::by(skew_ms, || {
+            assert!(session.is_over(levada_process::clock::now().steady_ms + hour_ms + 1000))
+        });
     }
     let of_token = skew::by(DAY_MS, || Authenticated::new(identity(), Some(now_ms() + hour_ms), false));
     assert!(!of_token.is_over(steady_ms()) && of_token.is_over(steady_ms() + hour_ms + 1000));

@@ -13,6 +13,11 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use bytes::BytesMut;
+use levada_base::log_pace::LogPace;
+use levada_process::clock::steady_ms;
+use levada_process::descriptors;
+use levada_process::shutdown::Stop;
+use levada_process::tasks::guarded;
 use levada_tls::{Next, Offload, TlsSession};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
@@ -20,14 +25,9 @@ use tokio::task::{AbortHandle, LocalSet};
 
 use super::Channel;
 use crate::broker::Broker;
-use crate::clock::steady_ms;
-use crate::descriptors;
-use crate::log_pace::LogPace;
 use crate::server::StartError;
 use crate::server::connection_limits::ConnectionPermit;
 use crate::server::shard::{Accepted, Inbox};
-use crate::shutdown::Stop;
-use crate::tasks::guarded;
 use crate::tls::names::CertifiedName;
 use crate::tls::{Tls, TlsContext};
 

@@ -10,9 +10,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use levada_base::batch::Builder;
+use levada_base::compress::Compression;
+use levada_config::{BrokerConfig, Sources};
 use levada_io::Path;
-use levada_log::batch::Builder;
-use levada_log::compress::Compression;
 use levada_testing::{scale, scaled};
 use levada_wire::messages::create_topics_request::CreatableTopic;
 use levada_wire::messages::fetch_request::{FetchPartition, FetchTopic};
@@ -27,7 +28,6 @@ use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair}
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{CipherSuite, ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
-use crate::config::{BrokerConfig, Sources};
 use crate::server::Server;
 use crate::tls::Tls;
 
@@ -147,7 +147,7 @@ impl Rig {
                 chunk.copy_from_slice(&seed.to_ne_bytes()[..chunk.len()]);
             }
             let mut builder = Builder::new().compression(Compression::None);
-            builder.push(crate::clock::now_ms(), None, Some(&value));
+            builder.push(levada_process::clock::now_ms(), None, Some(&value));
             let mut partition = PartitionProduceData::default();
             partition.records = Some(builder.build().unwrap().freeze());
             let mut topic_data = TopicProduceData::default();

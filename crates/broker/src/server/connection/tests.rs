@@ -4,6 +4,10 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 
 use bytes::Bytes;
+use levada_config::{BrokerConfig, Sources};
+use levada_metadata::image::{Image, Position};
+use levada_metadata::records::{ClientQuotaRecord, Record};
+use levada_security::Session;
 use levada_wire::Uuid;
 use levada_wire::fetch::{FetchPartition, FetchRequest, FetchTopic, LOWEST_ENCODED};
 use levada_wire::messages::create_topics_request::CreatableTopic;
@@ -12,11 +16,7 @@ use levada_wire::messages::{ApiVersionsRequest, CreateTopicsRequest, ProduceRequ
 use socket2::SockRef;
 
 use super::*;
-use crate::config::{BrokerConfig, Sources};
-use crate::metadata::image::{Image, Position};
-use crate::metadata::records::{ClientQuotaRecord, Record};
 use crate::quota::{self, Used};
-use crate::security::Session;
 use crate::server::Server;
 
 /// Time within which a topic is created on any machine.

@@ -4,8 +4,9 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use levada_config::{BrokerConfig, HostPort, Listener, Protocol, Sources};
+
 use super::{AcceptRate, ConnectionLimits, Full};
-use crate::config::{BrokerConfig, HostPort, Listener, Protocol, Sources};
 
 fn listener(name: &str) -> Arc<Listener> {
     let bind = HostPort { host: String::new(), port: 0 };

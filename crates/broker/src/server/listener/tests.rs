@@ -3,11 +3,11 @@
 use std::fmt::Debug;
 use std::net::Ipv4Addr;
 
+use levada_config::{BrokerConfig, Sources};
+use levada_testing::LogFields;
 use tracing::field::Field;
 
 use super::*;
-use crate::config::{BrokerConfig, Sources};
-use crate::log_fields::LogFields;
 
 /// A broker with these settings, and its acceptor.
 fn acceptor(home: &tempfile::TempDir, settings: &[&str]) -> (tokio::runtime::Runtime, Acceptor) {

@@ -1,10 +1,11 @@
 //! Groups with their lag, and transactions, for the HTTP address.
 
+use levada_coordination::group::coordinator::{MonitoredGroup, Room};
+use levada_coordination::txn::LATE_AFTER_MS;
+use levada_process::clock::now_ms;
+
 use crate::broker::Broker;
-use crate::clock::now_ms;
-use crate::group::coordinator::{MonitoredGroup, Room};
 use crate::stats::LagSample;
-use crate::txn::LATE_AFTER_MS;
 use crate::web::{GroupState, GroupStates, Lag, TransactionStates};
 
 /// Groups, and committed offsets of all groups, that a scrape shows.

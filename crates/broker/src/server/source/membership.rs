@@ -1,9 +1,9 @@
 //! The membership in a cluster, as the HTTP address shows it.
 
 use levada_cluster::lifecycle::BrokerPhase;
+use levada_wire::error_code::ErrorCode;
 
 use crate::cluster::MembershipStatus;
-use crate::error_code::ErrorCode;
 use crate::web::MembershipState;
 
 impl From<MembershipStatus> for MembershipState {

@@ -1,15 +1,15 @@
 //! Requests and answers, without a connection.
 
+use levada_coordination::group::Producer;
+use levada_coordination::group::request::EndTxnRequest;
+use levada_coordination::txn::TopicPartition;
+use levada_coordination::txn::destinations::MarkerTicket;
 use levada_wire::messages::WriteTxnMarkersResponse;
 use levada_wire::messages::write_txn_markers_response::{
     WritableTxnMarkerPartitionResult, WritableTxnMarkerResult, WritableTxnMarkerTopicResult,
 };
 
 use super::{codes, encode, grouped};
-use crate::group::Producer;
-use crate::group::request::EndTxnRequest;
-use crate::txn::TopicPartition;
-use crate::txn::destinations::MarkerTicket;
 
 fn end(id: i64, epoch: i16) -> EndTxnRequest {
     let producer = Producer { id, epoch };

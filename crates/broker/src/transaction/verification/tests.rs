@@ -1,5 +1,9 @@
 //! Requests and answers, without a connection.
 
+use levada_coordination::txn::request::ProducerIdentity;
+use levada_coordination::txn::{TopicPartition, TxnError};
+use levada_testing::growth;
+use levada_wire::error_code::ErrorCode;
 use levada_wire::messages::AddPartitionsToTxnResponse;
 use levada_wire::messages::add_partitions_to_txn_response::{
     AddPartitionsToTxnPartitionResult, AddPartitionsToTxnResult, AddPartitionsToTxnTopicResult,
@@ -7,10 +11,6 @@ use levada_wire::messages::add_partitions_to_txn_response::{
 use tokio::sync::oneshot;
 
 use super::{Question, answers, combined, meaning};
-use crate::clock::cost::growth;
-use crate::error_code::ErrorCode;
-use crate::txn::request::ProducerIdentity;
-use crate::txn::{TopicPartition, TxnError};
 
 fn question(id: &str, producer_epoch: i16, partition: i32) -> Question {
     Question {

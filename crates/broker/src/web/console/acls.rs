@@ -5,7 +5,9 @@ use std::sync::Arc;
 use axum::Extension;
 use axum::extract::State;
 use axum::response::Response;
+use levada_security::acl::{CLUSTER_NAME, Operation, PatternType, Permission, ResourceType};
 use levada_wire::StrBytes;
+use levada_wire::error_code::ErrorCode;
 use levada_wire::messages::create_acls_request::AclCreation;
 use levada_wire::messages::delete_acls_request::DeleteAclsFilter;
 use levada_wire::messages::{CreateAclsRequest, DeleteAclsRequest, DescribeAclsRequest};
@@ -16,8 +18,6 @@ use super::failure::{Failed, Needing as _, check};
 use super::fields::Fields;
 use super::layout::{self, Page, Section, choice, field, notice, proof, table};
 use super::visitor::{Visit, Visiting, Visitor};
-use crate::error_code::ErrorCode;
-use crate::security::acl::{CLUSTER_NAME, Operation, PatternType, Permission, ResourceType};
 
 /// Entries that the page shows.
 const ENTRIES_MAX: usize = 1000;

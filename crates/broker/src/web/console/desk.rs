@@ -21,6 +21,10 @@ use std::time::{Duration, Instant};
 use bytes::{Bytes, BytesMut};
 use levada_io::Piece;
 use levada_log::disk::{ReadFiles, RealDisk};
+use levada_process::blocking::off_shard;
+use levada_process::shutdown::Stop;
+use levada_process::tasks::{RESTART_PAUSE, caught, guarded};
+use levada_security::Session;
 use levada_wire::messages::RequestResponsePair;
 use levada_wire::{ApiKey, DecodeError, EncodeError, RequestHeader};
 use tokio::sync::{mpsc, oneshot};
@@ -28,12 +32,8 @@ use tokio::task::LocalSet;
 
 use crate::api::connection_info::ConnectionInfo;
 use crate::api::{self, Context, Reply, RequestError, Service};
-use crate::blocking::off_shard;
 use crate::broker::Broker;
-use crate::security::Session;
-use crate::shutdown::Stop;
-use crate::tasks::{RESTART_PAUSE, caught, guarded};
-use crate::turns::{Requester, Turn, Turns};
+use crate::turns::{Turn, Turns};
 
 /// Name of the console as a client, for quotas and logs.
 const CLIENT_ID: &str = "levada-console";
@@ -145,7 +145,7 @@ impl Desk {
         let frame = levada_wire::encode_request(1, Some(CLIENT_ID), version, request)?;
         let mut body = BytesMut::from(&frame[4..]);
         let header = RequestHeader::decode(&mut body)?;
-        let turn = self.turns.take(Requester::of(&caller.session)).await;
+        let turn = self.turns.take(caller.session.requester()).await;
         let (answer, answered) = oneshot::channel();
         let ask = Ask { header, body, caller: caller.clone(), turn, answer };
         self.inbox.send(ask).await.map_err(|_| AskError::Stopping)?;

@@ -1,11 +1,11 @@
 //! Reasons why a page cannot be shown or an action was not done, as the reader sees them.
 
 use axum::http::StatusCode;
+use levada_wire::error_code::ErrorCode;
 use maud::{Markup, html};
 
 use super::desk::AskError;
 use super::visitor::Visitor;
-use crate::error_code::ErrorCode;
 
 /// The permission that an action needs, in the words of `levada acl add`.
 #[derive(Clone, Debug)]

@@ -15,7 +15,6 @@ use super::fields::Fields;
 use super::layout::{self, Page, Section, field, table};
 use super::visitor::{Visit, Visiting, Visitor};
 use super::{Console, format};
-use crate::turns::Requester;
 use crate::web::{GroupState, Source};
 
 /// Groups on one page of the list.
@@ -42,7 +41,7 @@ impl Console {
 
     /// Lag of all groups as `/metrics` shows it, by group. It adds a sample to the history of each.
     pub(super) async fn lags(&self, visitor: &Visitor) -> BTreeMap<String, GroupState> {
-        let (broker, requester) = (self.broker.clone(), Requester::of(&visitor.caller.session));
+        let (broker, requester) = (self.broker.clone(), visitor.caller.session.requester());
         let states = self.reads.run(requester, move || Source::groups(&*broker)).await;
         states.groups.into_iter().map(|state| (state.group.clone(), state)).collect()
     }

@@ -10,7 +10,10 @@ use std::sync::Arc;
 use axum::Extension;
 use axum::extract::State;
 use axum::response::Response;
+use levada_coordination::txn::LATE_AFTER_MS;
+use levada_process::clock::now_ms;
 use levada_wire::StrBytes;
+use levada_wire::error_code::ErrorCode;
 use levada_wire::messages::describe_producers_request::TopicRequest;
 use levada_wire::messages::write_txn_markers_request::{WritableTxnMarker, WritableTxnMarkerTopic};
 use levada_wire::messages::{DescribeProducersRequest, WriteTxnMarkersRequest};
@@ -25,9 +28,6 @@ use super::transactions::abort_form;
 use super::visitor::{Visit, Visiting, Visitor};
 use super::{Console, format};
 use crate::broker::Broker;
-use crate::clock::now_ms;
-use crate::error_code::ErrorCode;
-use crate::txn::LATE_AFTER_MS;
 
 /// Maximum number of partitions with an open transaction that are checked.
 const PARTITIONS_MAX: usize = 1000;

@@ -16,6 +16,9 @@ use axum::Extension;
 use axum::extract::State;
 use axum::http::{HeaderValue, header};
 use axum::response::{Html, IntoResponse as _, Response};
+use levada_process::blocking::off_shard;
+use levada_security::acl::Operation;
+use levada_security::nonce;
 use maud::{Markup, html};
 use rustix::process::{Pid, setpriority_process};
 
@@ -24,9 +27,6 @@ use super::fields::Fields;
 use super::layout::{self, Page, Section, choice, field, notice, proof};
 use super::visitor::{Visit, Visiting, Visitor};
 use super::{Console, format};
-use crate::blocking::off_shard;
-use crate::security::acl::Operation;
-use crate::security::nonce;
 
 /// Experiments that need nothing but this machine.
 const EXPERIMENTS: [(&str, &str); 6] = [

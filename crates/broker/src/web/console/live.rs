@@ -10,13 +10,13 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use hyper::body::Frame;
+use levada_process::tasks::caught;
 use maud::{Markup, html};
 use tokio::sync::mpsc;
 
 use super::visitor::Visitor;
 use super::{Console, STREAMS_MAX};
-use crate::tasks::caught;
-use crate::turns::{Requester, Turn};
+use crate::turns::Turn;
 
 /// Events that a page has not read yet; the feed waits for room.
 const EVENTS_MAX: usize = 4;
@@ -73,7 +73,7 @@ pub(super) fn stream<F>(console: &Arc<Console>, visitor: &Visitor, feed: impl Fn
 where
     F: Future<Output = ()> + Send + 'static,
 {
-    let Some(place) = console.streams.try_take(Requester::of(&visitor.caller.session)) else {
+    let Some(place) = console.streams.try_take(visitor.caller.session.requester()) else {
         let text = format!(
             "{STREAMS_MAX} pages with a live connection are open, or half of them are yours, the maximum; close one of them\n"
         );

@@ -11,6 +11,13 @@ use axum::response::{IntoResponse, Response};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use bytes::{Bytes, BytesMut};
+use levada_base::Requester;
+use levada_process::blocking::off_shard;
+use levada_process::clock::now_ms;
+use levada_security::sasl::{
+    AuthenticatedUser, Exchange, FrameContext, Mechanism, SaslConfig, SaslError, SaslOutcome,
+};
+use levada_security::{Session, nonce, process_secret, scram};
 use levada_wire::StrBytes;
 use levada_wire::messages::{
     KafkaRequest, SaslAuthenticateRequest, SaslAuthenticateResponse, SaslHandshakeRequest,
@@ -21,14 +28,8 @@ use ring::hmac;
 use super::layout::{self, PROOF};
 use super::visitor::{cookie, cookie_name, fields, peer, proof_of, proves, unproved};
 use super::{Console, LISTENER};
-use crate::blocking::off_shard;
 use crate::broker::Broker;
-use crate::clock::now_ms;
-use crate::security::sasl::{
-    AuthenticatedUser, Exchange, FrameContext, Mechanism, SaslConfig, SaslError, SaslOutcome,
-};
-use crate::security::{Session, nonce, process_secret, scram};
-use crate::turns::{Requester, Turn};
+use crate::turns::Turn;
 
 /// Version of SaslAuthenticate and SaslHandshake in the console's exchange.
 const VERSION: i16 = 1;

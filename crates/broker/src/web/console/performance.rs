@@ -8,16 +8,16 @@ use axum::Extension;
 use axum::extract::State;
 use axum::response::Response;
 use levada_io::Path;
+use levada_process::blocking::off_shard;
+use levada_security::acl::Operation;
 use maud::{Markup, html};
 
 use super::failure::Failed;
 use super::layout::{self, Page, Section, table, tile};
 use super::visitor::{Visit, Visiting, Visitor};
 use super::{Console, format};
-use crate::blocking::off_shard;
 use crate::broker::Broker;
 use crate::replica::Work;
-use crate::security::acl::Operation;
 use crate::stats::{BOUNDS_US, Durations, Phase};
 use crate::web::Source;
 

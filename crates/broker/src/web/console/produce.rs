@@ -7,8 +7,9 @@ use axum::extract::{Path, State};
 use axum::response::Response;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use levada_log::batch::Builder;
-use levada_log::compress::Compression;
+use levada_base::batch::Builder;
+use levada_base::compress::Compression;
+use levada_process::clock::now_ms;
 use levada_wire::StrBytes;
 use levada_wire::messages::ProduceRequest;
 use levada_wire::messages::produce_request::{PartitionProduceData, TopicProduceData};
@@ -20,7 +21,6 @@ use super::layout::{self, Page, Section, choice, field, notice, proof};
 use super::topic::{Tab, tabs};
 use super::visitor::{Visit, Visiting, Visitor};
 use super::{Console, format};
-use crate::clock::now_ms;
 
 /// The newest version of Produce that names topics by name.
 const NEWEST_WITH_NAMES: i16 = 12;

@@ -3,7 +3,9 @@
 
 use std::collections::BTreeMap;
 
+use levada_security::acl::Operation;
 use levada_wire::StrBytes;
+use levada_wire::error_code::ErrorCode;
 use levada_wire::messages::describe_configs_request::DescribeConfigsResource;
 use levada_wire::messages::describe_configs_response::DescribeConfigsResult;
 use levada_wire::messages::describe_log_dirs_request::DescribableLogDirTopic;
@@ -19,8 +21,6 @@ use super::Console;
 use super::desk::Caller;
 use super::failure::{Failed, Needing as _, check};
 use super::visitor::Visitor;
-use crate::error_code::ErrorCode;
-use crate::security::acl::Operation;
 
 /// Requests the first offset of a log, its end, or the offset of the record with the latest
 /// timestamp.

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
-use levada_log::batch::{self, BatchError, BatchView, Headers, Record};
+use levada_base::batch::{self, BatchError, BatchView, Headers, Record};
 use levada_wire::StrBytes;
 use levada_wire::messages::FetchRequest;
 use levada_wire::messages::fetch_request::{FetchPartition, FetchTopic};
@@ -14,7 +14,6 @@ use super::Console;
 use super::desk::Caller;
 use super::failure::{Failed, Needing as _, check};
 use super::format::{self, Shown};
-use crate::turns::Requester;
 
 /// Most bytes of one answer, unless a single batch is larger.
 const ANSWER_BYTES: i32 = 1 << 20;
@@ -159,7 +158,7 @@ impl Console {
         }
         let mut reader = wanted.clone();
         let read = move || (reader.take_all(partitions, most), reader);
-        let (looked, reader) = self.reads.run(Requester::of(&caller.session), read).await;
+        let (looked, reader) = self.reads.run(caller.session.requester(), read).await;
         *wanted = reader;
         Ok(looked)
     }

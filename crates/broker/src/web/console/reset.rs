@@ -8,6 +8,7 @@ use axum::Extension;
 use axum::extract::State;
 use axum::response::Response;
 use levada_wire::StrBytes;
+use levada_wire::error_code::ErrorCode;
 use levada_wire::messages::offset_commit_request::{OffsetCommitRequestPartition, OffsetCommitRequestTopic};
 use levada_wire::messages::offset_fetch_request::OffsetFetchRequestGroup;
 use levada_wire::messages::{OffsetCommitRequest, OffsetFetchRequest};
@@ -20,7 +21,6 @@ use super::layout::{self, Page, Section, choice, field, notice, proof, table};
 use super::question::{EARLIEST, LATEST, Place, within};
 use super::visitor::{Visit, Visiting, Visitor};
 use super::{Console, format};
-use crate::error_code::ErrorCode;
 
 /// The newest versions of OffsetFetch and OffsetCommit that name topics by name.
 const NEWEST_WITH_NAMES: i16 = 9;

@@ -1,7 +1,8 @@
 //! Tests of the door of the console.
 
+use levada_config::Sources;
+
 use super::*;
-use crate::config::Sources;
 
 #[test]
 fn the_console_is_closed_where_every_client_shows_a_certificate() {

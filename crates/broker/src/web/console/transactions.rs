@@ -6,6 +6,7 @@ use std::sync::Arc;
 use axum::Extension;
 use axum::extract::State;
 use axum::response::Response;
+use levada_process::clock::now_ms;
 use levada_wire::StrBytes;
 use levada_wire::messages::describe_transactions_response::TransactionState;
 use levada_wire::messages::list_transactions_response::TransactionState as ListedTransaction;
@@ -18,7 +19,6 @@ use super::layout::{self, Page, Section, choice, field, notice, proof, table};
 use super::topics::confirmed;
 use super::visitor::{Visit, Visiting, Visitor};
 use super::{Console, format, hanging};
-use crate::clock::now_ms;
 
 /// Transactional ids that the page shows.
 const IDS_MAX: usize = 200;
@@ -164,7 +164,7 @@ async fn abort_id(console: &Console, visitor: &Visitor, fields: &Fields) -> Resu
     (request.producer_id, request.producer_epoch) = (-1, -1);
     let answer = console.desk.ask(&visitor.caller, &request).await?;
     // The coordinator is writing the end of the transaction: that is the abort.
-    if answer.error_code != crate::error_code::ErrorCode::ConcurrentTransactions.code() {
+    if answer.error_code != levada_wire::error_code::ErrorCode::ConcurrentTransactions.code() {
         check(answer.error_code, None, || format!("abort the transaction of {id}"))
             .needing("write", format!("--transactional-id {id}"))?;
     }

@@ -6,6 +6,8 @@ use axum::Extension;
 use axum::extract::State;
 use axum::response::Response;
 use bytes::Bytes;
+use levada_security::nonce;
+use levada_security::scram::{ITERATIONS_MIN, ScramMechanism};
 use levada_wire::StrBytes;
 use levada_wire::messages::alter_user_scram_credentials_request::{
     ScramCredentialDeletion, ScramCredentialUpsertion,
@@ -20,9 +22,6 @@ use super::fields::Fields;
 use super::layout::{self, Page, Section, choice, field, notice, proof, table};
 use super::topics::confirmed;
 use super::visitor::{Visit, Visiting, Visitor};
-use crate::security::nonce;
-use crate::security::scram::{ITERATIONS_MIN, ScramMechanism};
-use crate::turns::Requester;
 
 /// Users that the page shows.
 const USERS_MAX: usize = 500;
@@ -138,7 +137,7 @@ async fn set_password(console: &Console, visitor: &Visitor, fields: &Fields) -> 
     upsertion.salt = Bytes::from(salt.clone());
     // Hashing takes milliseconds; logins wait their turn in the same way.
     let hash = move || mechanism.salted_password(&password, salt.as_bytes(), ITERATIONS_MIN.unsigned_abs());
-    let salted = console.logins.run(Requester::of(&visitor.caller.session), hash).await;
+    let salted = console.logins.run(visitor.caller.session.requester(), hash).await;
     upsertion.salted_password = Bytes::from(salted);
     let mut request = AlterUserScramCredentialsRequest::default();
     request.upsertions = vec![upsertion];

@@ -18,6 +18,7 @@ use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Form};
+use levada_security::{Session, nonce, process_secret};
 use maud::html;
 use ring::hmac;
 
@@ -26,8 +27,6 @@ use super::fields::Fields;
 use super::layout::{self, PROOF};
 use super::login::CheckedPassword;
 use super::{Console, PAGES_OF_USER_MAX, format};
-use crate::security::{Session, nonce, process_secret};
-use crate::turns::Requester;
 use crate::web::Peer;
 
 /// Maximum number of open sessions, in all and of one user; a further login ends the session that
@@ -189,7 +188,7 @@ pub(super) async fn enter(State(console): State<Arc<Console>>, request: Request,
     if changes && !proves(&fields, &visitor.proof) {
         return unproved();
     }
-    let Some(_page) = console.pages.try_take(Requester::of(&visitor.caller.session)) else {
+    let Some(_page) = console.pages.try_take(visitor.caller.session.requester()) else {
         let text = format!(
             "{PAGES_OF_USER_MAX} of your pages wait for their data, the maximum; open this one later\n"
         );

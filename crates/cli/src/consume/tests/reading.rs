@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use clap::Parser;
-use levada_log::batch::Builder;
+use levada_base::batch::Builder;
+use levada_terminal::failure::Failure;
 use levada_wire::messages::consumer_group_heartbeat_response::{Assignment, TopicPartitions};
 use levada_wire::messages::fetch_response::{FetchableTopicResponse, PartitionData};
 use levada_wire::messages::list_offsets_response::{ListOffsetsPartitionResponse, ListOffsetsTopicResponse};
@@ -29,7 +30,6 @@ use super::super::{Args, Wanted, read};
 use crate::cluster::{Cluster, EARLIEST};
 use crate::fake_broker::{Asked, FakeBroker};
 use crate::interrupt::fake::FakeSignal;
-use levada_terminal::failure::Failure;
 
 const UNKNOWN_TOPIC_ID: i16 = 100;
 const NOT_LEADER: i16 = 6;

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use levada_broker::metadata::features::{FEATURES, LOWEST_OF_MEMBERS, METADATA_VERSION};
+use levada_metadata::features::{FEATURES, LOWEST_OF_MEMBERS, METADATA_VERSION};
+use levada_terminal::output;
 use levada_wire::messages::ApiVersionsResponse;
 use levada_wire::messages::metadata_response::{MetadataResponsePartition, MetadataResponseTopic};
 
 use super::Check;
 use super::facts::Facts;
-use levada_terminal::output;
 
 /// Names that a line has at most.
 const NAMES_MAX: usize = 5;

@@ -3,13 +3,13 @@
 
 use std::path::Path;
 
-use levada_broker::config::{BrokerConfig, ConfigError, Sources};
 use levada_broker::{offline, tls};
+use levada_config::{BrokerConfig, ConfigError, Sources};
+use levada_terminal::output;
 
 use super::Check;
 use super::checks::some;
 use super::facts::Facts;
-use levada_terminal::output;
 
 /// Checks of a file.
 pub(super) struct OfFile {

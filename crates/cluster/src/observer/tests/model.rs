@@ -2,7 +2,7 @@
 //! snapshots that cut the log. It answers an observer's requests as Kafka's controllers do.
 
 use bytes::{BufMut, Bytes, BytesMut};
-use levada_log::batch::Builder;
+use levada_base::batch::Builder;
 use levada_wire::fetch::{EpochEnd, FetchRequest, FetchResponse, FetchedPartition, FetchedTopic, SnapshotId};
 use levada_wire::messages::{FetchSnapshotRequest, FetchSnapshotResponse, fetch_snapshot_response};
 use levada_wire::produce::LeaderEpoch;

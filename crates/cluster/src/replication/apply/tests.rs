@@ -1,7 +1,7 @@
 //! Tasks of a follower on a real log.
 
 use bytes::Bytes;
-use levada_log::batch::Builder;
+use levada_base::batch::Builder;
 use levada_log::{Append, OpenOptions, Writer};
 
 use super::*;

@@ -3,7 +3,7 @@
 
 use std::net::SocketAddr;
 
-use levada_log::batch::Builder;
+use levada_base::batch::Builder;
 
 use crate::error::LabError;
 use crate::experiments::broker::Systems;

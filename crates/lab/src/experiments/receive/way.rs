@@ -6,8 +6,8 @@ use std::net::TcpStream;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 
+use levada_base::batch;
 use levada_io::map::WriteMap;
-use levada_log::batch;
 use rustix::fs::FallocateFlags;
 use rustix::pipe::SpliceFlags;
 

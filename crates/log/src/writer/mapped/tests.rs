@@ -5,11 +5,11 @@ use std::fs;
 use std::path::PathBuf;
 
 use bytes::BytesMut;
+use levada_base::batch::Builder;
 use tempfile::{TempDir, tempdir};
 
 use super::*;
 use crate::background::Work;
-use crate::batch::Builder;
 use crate::disk::faulty::FaultyDisk;
 use crate::recover::OpenReport;
 use crate::{Append, AppendBy, AppendError, LogConfig, OpenOptions, Writer};

@@ -1,9 +1,10 @@
 //! Timestamps: when they begin a segment, what is found by them where a header misstates them, and
 //! when a producer is forgotten by them.
 
+use levada_base::batch;
+use levada_base::compress::Compression;
+
 use super::*;
-use crate::batch;
-use crate::compress::Compression;
 use crate::{ReadError, TimestampOffset};
 
 /// A batch of records with these timestamps.

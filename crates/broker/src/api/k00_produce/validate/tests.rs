@@ -2,17 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use levada_log::batch::Builder;
+use levada_base::batch::Builder;
+use levada_config::BrokerConfig;
 
 use super::*;
-use crate::config::BrokerConfig;
 
 const NOW_MS: i64 = 1_700_000_000_000;
 const HOUR_MS: i64 = 3_600_000;
 
 fn config(own: &[(&str, &str)]) -> TopicConfig {
     let own: BTreeMap<_, _> = own.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
-    TopicConfig::resolve(&BrokerConfig::default(), &own).unwrap()
+    TopicConfig::resolve(BrokerConfig::default().settings(), &own).unwrap()
 }
 
 /// A batch of records with these timestamps, and a key or none.

@@ -2,7 +2,11 @@
 
 use std::net::Ipv4Addr;
 
-use levada_log::batch::Builder;
+use levada_base::batch::Builder;
+use levada_config::{BrokerConfig, Protocol, Sources};
+use levada_security::Session;
+use levada_security::acl::ResourceType;
+use levada_wire::error_code::ErrorCode;
 use levada_wire::fetch::FetchPartition;
 use levada_wire::messages::alter_partition_reassignments_request::{
     ReassignablePartition, ReassignableTopic,
@@ -29,11 +33,7 @@ use crate::api::{
     k31_delete_acls, k35_describe_log_dirs, k37_create_partitions, k43_elect_leaders,
     k45_alter_partition_reassignments,
 };
-use crate::config::{BrokerConfig, Protocol, Sources};
-use crate::error_code::ErrorCode;
 use crate::fetch_session::REFUSED_MAX;
-use crate::security::Session;
-use crate::security::acl::ResourceType;
 
 const ACKS: (i16, i32) = (1, 0);
 

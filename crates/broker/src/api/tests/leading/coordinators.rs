@@ -3,16 +3,16 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use levada_coordination::group::request::{
+    CommitPartition, CommitRequest, CommitTopic, FetchRequest, JoinOutcome, JoinRequest, Protocol,
+};
+use levada_coordination::group::{GoneTopic, GroupError, Visible};
+use levada_metadata::records::PartitionChangeRecord;
 use levada_wire::Uuid;
 
 use super::rig::{Rig, TOPIC, change};
 use super::{OK, begun};
 use crate::coordinator::Load;
-use crate::group::request::{
-    CommitPartition, CommitRequest, CommitTopic, FetchRequest, JoinOutcome, JoinRequest, Protocol,
-};
-use crate::group::{GoneTopic, GroupError, Visible};
-use crate::metadata::records::PartitionChangeRecord;
 use crate::replica::OFFSETS_TOPIC;
 
 const OFFSETS: Uuid = Uuid::from_bytes([8; 16]);

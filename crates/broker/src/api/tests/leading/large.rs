@@ -4,6 +4,8 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use bytes::BytesMut;
+use levada_config::Protocol;
+use levada_security::Session;
 use levada_wire::messages::DeleteRecordsRequest;
 use levada_wire::messages::delete_records_request::{DeleteRecordsPartition, DeleteRecordsTopic};
 use levada_wire::{ApiKey, RequestHeader};
@@ -11,8 +13,6 @@ use levada_wire::{ApiKey, RequestHeader};
 use super::rig::Rig;
 use super::{LONG_MS, OK};
 use crate::api::{self, RequestError};
-use crate::config::Protocol;
-use crate::security::Session;
 
 const VERSION: i16 = 2;
 /// More than the thread answers at once.

@@ -3,16 +3,16 @@
 use std::fs;
 
 use bytes::Bytes;
+use levada_base::batch::Builder;
 use levada_cluster::replication::apply::{apply, log_end};
 use levada_cluster::replication::follower::{LeaderMarks, Outcome, Task};
-use levada_log::batch::Builder;
+use levada_metadata::records::PartitionChangeRecord;
+use levada_metadata::uuid::LOST_DIRECTORY;
+use levada_process::clock::{now_ms, uptime_ms};
+use levada_wire::error_code::ErrorCode;
 
 use super::rig::{OTHER, OTHER_EPOCH, Rig, TOPIC, change};
 use super::{LONG_MS, OK, resigned};
-use crate::clock::{now_ms, uptime_ms};
-use crate::error_code::ErrorCode;
-use crate::metadata::records::PartitionChangeRecord;
-use crate::metadata::uuid::LOST_DIRECTORY;
 use crate::replica::last_shutdown::PartitionAtShutdown;
 
 const HIGH_WATERMARKS: &str = "replication-offset-checkpoint";

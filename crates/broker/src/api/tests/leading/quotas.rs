@@ -4,17 +4,17 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use bytes::{Buf, BufMut, BytesMut};
+use levada_base::batch::Builder;
+use levada_config::Protocol;
 use levada_io::Piece;
-use levada_log::batch::Builder;
+use levada_metadata::records::ClientQuotaRecord;
+use levada_security::Session;
 use levada_wire::messages::WriteTxnMarkersRequest;
 use levada_wire::{ApiKey, RequestHeader};
 
 use super::rig::{OTHER, Rig};
 use crate::api::{self, Context, Reply, k27_write_txn_markers};
-use crate::config::Protocol;
-use crate::metadata::records::ClientQuotaRecord;
 use crate::quota::Used;
-use crate::security::Session;
 
 const FETCH_VERSION: i16 = 17;
 /// More than any client may take.

@@ -3,18 +3,18 @@
 use std::net::Ipv4Addr;
 
 use bytes::{Bytes, BytesMut};
+use levada_base::batch::Builder;
+use levada_config::Protocol;
 use levada_io::Piece;
-use levada_log::batch::Builder;
+use levada_security::Session;
 use levada_wire::RequestHeader;
+use levada_wire::error_code::ErrorCode;
 use levada_wire::messages::produce_request::{PartitionProduceData, TopicProduceData};
 use levada_wire::messages::{ProduceRequest, ProduceResponse};
 
 use super::OK;
 use super::rig::Rig;
 use crate::api::{self, Reply};
-use crate::config::Protocol;
-use crate::error_code::ErrorCode;
-use crate::security::Session;
 
 const PRODUCE_VERSION: i16 = 12;
 

@@ -8,8 +8,15 @@ use std::rc::Rc;
 use std::sync::{Arc, OnceLock};
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
+use levada_base::batch::Builder;
+use levada_config::{BrokerConfig, Listener, Protocol, Sources};
 use levada_io::Piece;
-use levada_log::batch::Builder;
+use levada_metadata::image::{Image, Position};
+use levada_metadata::records::{
+    Endpoint, PartitionChangeRecord, PartitionRecord, Record, RegisterBrokerRecord, TopicRecord,
+};
+use levada_process::shutdown::Stop;
+use levada_security::Session;
 use levada_wire::fetch::{FetchPartition, FetchRequest, FetchResponse, FetchTopic, FetchedPartition};
 use levada_wire::messages::{
     AlterPartitionResponse, DeleteRecordsRequest, ListOffsetsRequest, ListOffsetsResponse, StrBytes,
@@ -22,14 +29,7 @@ use tokio::task::LocalSet;
 use crate::api::connection_info::ConnectionInfo;
 use crate::api::{self, Context, Reply, Service, k02_list_offsets, k21_delete_records};
 use crate::broker::Broker;
-use crate::config::{BrokerConfig, Listener, Protocol, Sources};
-use crate::metadata::image::{Image, Position};
-use crate::metadata::records::{
-    Endpoint, PartitionChangeRecord, PartitionRecord, Record, RegisterBrokerRecord, TopicRecord,
-};
 use crate::replica::Partition;
-use crate::security::Session;
-use crate::shutdown::Stop;
 
 pub(super) const TOPIC: Uuid = Uuid::from_bytes([7; 16]);
 /// Node id of the other broker, and its broker epoch.

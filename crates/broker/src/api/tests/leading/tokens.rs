@@ -3,7 +3,10 @@
 
 use std::net::Ipv4Addr;
 
+use levada_config::Protocol;
+use levada_security::Session;
 use levada_wire::ApiKey;
+use levada_wire::error_code::ErrorCode;
 use levada_wire::messages::create_delegation_token_request::CreatableRenewers;
 use levada_wire::messages::{
     CreateDelegationTokenRequest, CreateDelegationTokenResponse, DescribeDelegationTokenRequest,
@@ -15,9 +18,6 @@ use crate::api::{
     Context, k38_create_delegation_token, k39_renew_delegation_token, k40_expire_delegation_token,
     k41_describe_delegation_token,
 };
-use crate::config::Protocol;
-use crate::error_code::ErrorCode;
-use crate::security::Session;
 
 const FORWARDED: ErrorCode = ErrorCode::NotController;
 const NOT_ALLOWED: ErrorCode = ErrorCode::DelegationTokenRequestNotAllowed;

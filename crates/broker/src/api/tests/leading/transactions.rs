@@ -2,8 +2,17 @@
 
 use std::sync::Arc;
 
-use levada_log::Append;
-use levada_log::batch::Builder;
+use levada_base::Append;
+use levada_base::batch::Builder;
+use levada_config::Protocol;
+use levada_coordination::group::Producer;
+use levada_coordination::group::request::EndTxnRequest;
+use levada_coordination::txn::TxnState;
+use levada_coordination::txn::records::{Record, Value};
+use levada_metadata::records::{PartitionChangeRecord, PartitionRecord, TopicRecord};
+use levada_process::clock::now_ms;
+use levada_security::Session;
+use levada_wire::error_code::ErrorCode;
 use levada_wire::messages::add_partitions_to_txn_request::{
     AddPartitionsToTxnTopic, AddPartitionsToTxnTransaction,
 };
@@ -16,16 +25,7 @@ use super::coordinators::served;
 use super::rig::{OTHER, Rig, change};
 use super::{LONG, OK, begun};
 use crate::api::{Context, k24_add_partitions_to_txn, k27_write_txn_markers};
-use crate::clock::now_ms;
-use crate::config::Protocol;
-use crate::error_code::ErrorCode;
-use crate::group::Producer;
-use crate::group::request::EndTxnRequest;
-use crate::metadata::records::{PartitionChangeRecord, PartitionRecord, TopicRecord};
 use crate::replica::{OFFSETS_TOPIC, Partition, TRANSACTIONS_TOPIC};
-use crate::security::Session;
-use crate::txn::TxnState;
-use crate::txn::records::{Record, Value};
 
 const STATES: Uuid = Uuid::from_bytes([8; 16]);
 const OFFSETS: Uuid = Uuid::from_bytes([9; 16]);

@@ -4,16 +4,16 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use bytes::{BufMut, BytesMut};
-use levada_log::batch::Builder;
+use levada_base::batch::Builder;
+use levada_config::Protocol;
+use levada_security::Session;
 use levada_wire::ApiKey;
+use levada_wire::error_code::ErrorCode;
 use levada_wire::fetch::FetchRequest;
 
 use super::rig::Rig;
 use super::{LONG_MS, OK, begun};
 use crate::api;
-use crate::config::Protocol;
-use crate::error_code::ErrorCode;
-use crate::security::Session;
 
 /// Time within which a request that does not wait is answered on any machine.
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -3,19 +3,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use levada_log::batch::{self, BatchView, EndMarker, Marker};
+use levada_base::batch::{self, BatchView, EndMarker, Marker};
+use levada_coordination::group::Producer;
+use levada_coordination::group::request::{EndTxnRequest, FetchRequest};
+use levada_coordination::txn::TxnState;
+use levada_coordination::txn::coordinator::ListFilter;
+use levada_metadata::image::ConfigResource;
 use tokio::time::Instant;
 
 use super::facts::{BatchFact, Facts, TopicFact};
 use super::life::{Incarnation, copier, settle};
 use crate::broker::Broker;
-use crate::group::Producer;
-use crate::group::request::{EndTxnRequest, FetchRequest};
-use crate::metadata::image::ConfigResource;
 use crate::replica::{OFFSETS_TOPIC, Partition};
 use crate::transaction::MARKER_WAIT;
-use crate::txn::TxnState;
-use crate::txn::coordinator::ListFilter;
 
 /// A life that ended at a moment.
 #[derive(Clone, Copy)]
@@ -528,7 +528,7 @@ pub(super) fn go_on(now: &Incarnation, life: Ended<'_>) -> Check {
         ensure!(is_open || stable == end, "{}: nothing is open, and {stable} is not {end}", partition.name());
         let mut batch = batch::Builder::new();
         batch.push(0, Some(b"a"), Some(b"later"));
-        let append = levada_log::Append::coordinator(batch.build().map_err(|error| error.to_string())?);
+        let append = levada_base::Append::coordinator(batch.build().map_err(|error| error.to_string())?);
         if partition.is_internal() {
             continue;
         }

@@ -7,7 +7,7 @@ use levada_log::crash_disk::Op;
 use rand::RngExt;
 use rand::rngs::StdRng;
 
-use crate::metadata::store::METADATA_DIR;
+use levada_metadata::store::METADATA_DIR;
 
 /// An event of a life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

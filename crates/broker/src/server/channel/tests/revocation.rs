@@ -78,7 +78,7 @@ fn a_certificate_does_not_name_whoever_shows_none() {
 fn a_client_whose_certificate_has_expired_does_not_resume_its_session() {
     let rig = Rig::new(&["ssl.client.auth=required"]);
     rig.filled("t", 1);
-    let expires = crate::clock::now_ms() / 1000 + 5;
+    let expires = levada_process::clock::now_ms() / 1000 + 5;
     let mut params = CertificateParams::new(["localhost".to_owned()]).unwrap();
     params.not_after = date_time_ymd(1970, 1, 1) + Duration::from_secs(expires.unsigned_abs());
     let key = KeyPair::generate().unwrap();
@@ -99,7 +99,7 @@ fn a_client_whose_certificate_has_expired_does_not_resume_its_session() {
         fetched(&mut resumed, "t");
         assert_eq!(resumed.conn.handshake_kind(), Some(rustls::HandshakeKind::Resumed));
     }
-    while crate::clock::now_ms() / 1000 <= expires {
+    while levada_process::clock::now_ms() / 1000 <= expires {
         std::thread::sleep(Duration::from_millis(50));
     }
     for client in &clients {

@@ -4,11 +4,11 @@ use std::pin::pin;
 use std::sync::OnceLock;
 use std::task::{self, Waker};
 
+use levada_config::{BrokerConfig, Sources};
 use levada_wire::messages::CreateTopicsRequest;
 use levada_wire::messages::create_topics_request::CreatableTopic;
 
 use super::*;
-use crate::config::{BrokerConfig, Sources};
 
 /// Time within which a topic is created on any machine.
 const PATIENCE: Duration = Duration::from_secs(30);

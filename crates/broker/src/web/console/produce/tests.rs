@@ -1,6 +1,6 @@
 //! Tests of the record that a form describes.
 
-use levada_log::batch;
+use levada_base::batch;
 
 use super::*;
 

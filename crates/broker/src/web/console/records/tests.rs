@@ -1,7 +1,7 @@
 //! Tests of the records that are taken out of an answer.
 
-use levada_log::batch::{Builder, EndMarker, Marker};
-use levada_log::compress::Compression;
+use levada_base::batch::{Builder, EndMarker, Marker};
+use levada_base::compress::Compression;
 
 use super::*;
 

@@ -2,7 +2,7 @@
 //! and followers, by the machines and on a real log. It does what the broker does around them.
 
 use bytes::{Bytes, BytesMut};
-use levada_log::batch::{self, BatchView};
+use levada_base::batch::{self, BatchView};
 use levada_log::{ANY_LEADER_EPOCH, Append, AppendError, Partition, ReplicaSource};
 use levada_wire::Uuid;
 use levada_wire::fetch::{

@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, HashMap};
 
 use bytes::BytesMut;
+use levada_base::batch::{self, BatchView, Builder};
 use levada_log::Partition;
-use levada_log::batch::{self, BatchView, Builder};
 
 /// An acknowledged batch.
 #[derive(Clone, Debug)]

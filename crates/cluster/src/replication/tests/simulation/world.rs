@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
 
 use bytes::{Bytes, BytesMut};
+use levada_base::batch::Builder;
 use levada_log::Partition;
-use levada_log::batch::Builder;
 use levada_log::crash_disk::Crash;
 use levada_wire::fetch::{FetchRequest, FetchResponse};
 use levada_wire::messages::{

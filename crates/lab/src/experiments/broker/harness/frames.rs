@@ -4,7 +4,7 @@
 use std::io;
 
 use bytes::{Bytes, BytesMut};
-use levada_log::batch::Builder;
+use levada_base::batch::Builder;
 use levada_wire::encode_request;
 use levada_wire::messages::fetch_request::{FetchPartition, FetchTopic};
 use levada_wire::messages::produce_request::{PartitionProduceData, TopicProduceData};

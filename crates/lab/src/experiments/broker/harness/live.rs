@@ -7,7 +7,7 @@ use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use levada_log::batch::BatchView;
+use levada_base::batch::BatchView;
 
 use crate::error::LabError;
 use crate::experiments::broker::harness::connection::Connection;

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use levada_base::batch;
 use levada_io::Extent;
 use levada_io::residency;
-use levada_log::batch;
 use levada_wire::messages::create_topics_request::{CreatableTopic, CreatableTopicConfig};
 use levada_wire::messages::list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic};
 use levada_wire::messages::{CreateTopicsRequest, DeleteTopicsRequest, ListOffsetsRequest, StrBytes};

@@ -3,19 +3,19 @@
 use std::future::Future;
 use std::time::Duration;
 
+use levada_coordination::group::Producer;
+use levada_coordination::group::request::{CommitPartition, CommitRequest, CommitTopic, TxnCommitRequest};
+use levada_coordination::txn::TxnState;
+use levada_coordination::txn::coordinator::Described;
+use levada_coordination::txn::request::{AddRequest, EndRequest, InitRequest, ProducerIdentity, Protocol};
+use levada_coordination::txn::{Coordinator, Keyed, Request, TopicPartition, TxnError};
 use levada_wire::Uuid;
 use rand::RngExt;
 
 use super::{FIRST, Incarnation, Life};
 use crate::broker::tests::crash::facts::Span;
-use crate::group::Producer;
-use crate::group::request::{CommitPartition, CommitRequest, CommitTopic, TxnCommitRequest};
 use crate::replica::OFFSETS_TOPIC;
 use crate::transaction::Membership;
-use crate::txn::TxnState;
-use crate::txn::coordinator::Described;
-use crate::txn::request::{AddRequest, EndRequest, InitRequest, ProducerIdentity, Protocol};
-use crate::txn::{Coordinator, Keyed, Request, TopicPartition, TxnError};
 
 /// A transactional id that somebody has taken up.
 #[derive(Clone, Copy)]

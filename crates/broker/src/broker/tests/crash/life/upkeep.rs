@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use levada_process::blocking::off_shard;
 use rand::RngExt;
 
 use super::{Life, Span};
-use crate::blocking::off_shard;
 use crate::replica::Partition;
 
 /// A partition of a topic, by the topic's place among the facts.

@@ -1,6 +1,6 @@
 //! Frames and the places of their fields, against the codec.
 
-use levada_log::batch::{check, check_stored};
+use levada_base::batch::{check, check_stored};
 use levada_wire::fetch::{FetchResponse, FetchedPartition, FetchedTopic};
 use levada_wire::gather::{HoleLen, Piece};
 use levada_wire::produce::{ProduceResponse, ProducedPartition, ProducedTopic};

@@ -1,0 +1,33 @@
+//! The key by which the clients of a broker share what is scarce.
+
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::Arc;
+
+/// Bits of an IPv6 address that name a network: each client has a whole one.
+const NETWORK_BITS: u32 = 64;
+
+/// The party whose requests share turns: a principal, or the address of a client that has not shown
+/// who it is.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Requester {
+    /// An address, or the network of an IPv6 address.
+    Address(IpAddr),
+    /// The name of a user.
+    User(Arc<str>),
+    /// The broker itself, for clients together.
+    Broker,
+}
+
+impl Requester {
+    /// A client without a name.
+    pub fn at(address: IpAddr) -> Self {
+        Self::Address(match address.to_canonical() {
+            IpAddr::V6(address) => {
+                let network = address.to_bits() & (u128::MAX << NETWORK_BITS);
+                // The broker's own machine is no network.
+                if address.is_loopback() { address.into() } else { Ipv6Addr::from_bits(network).into() }
+            }
+            address @ IpAddr::V4(_) => address,
+        })
+    }
+}

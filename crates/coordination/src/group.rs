@@ -1,0 +1,34 @@
+//! Consumer groups: members, generations and committed offsets.
+//!
+//! Everything here is a state machine without clock, socket or disk: a
+//! [`Machine`](crate::machine::Machine) with one [`Coordinator`] for each partition of
+//! `__consumer_offsets`.
+//!
+//! [`Coordinator`]: coordinator::Coordinator
+
+mod classic;
+pub mod config;
+mod consumer;
+pub mod coordinator;
+mod embedded;
+pub mod error;
+pub mod event;
+mod hosted;
+mod offsets;
+pub mod records;
+pub mod request;
+mod timers;
+pub mod topics;
+mod turn;
+
+pub use consumer::ASSIGNORS;
+
+pub use crate::machine::{EncodedRecord, Keyed, PersistFailure, PersistId, Request, Ticket, partition_for};
+pub use config::{ConsumerConfig, GroupConfig, OwnSetting, OwnSettings};
+pub use coordinator::Coordinator;
+pub use error::GroupError;
+pub use event::{Action, Event, Outcome, Payload, Producer};
+pub use topics::{GoneTopic, Topics, Visible};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,23 @@
+//! Records that newer brokers have written.
+
+use levada_base::batch::{BatchView, Builder};
+
+use crate::group::coordinator::Coordinator;
+use crate::group::tests::rig::config;
+use crate::machine::{Machine, ReplayFault};
+
+#[test]
+fn a_record_of_a_newer_broker_stops_the_load_and_one_of_an_unknown_kind_does_not() {
+    let replay = |key: &[u8]| {
+        let mut batch = Builder::new();
+        batch.push(0, Some(key), Some(&[0, 99]));
+        let batch = batch.build().unwrap();
+        Machine::replay(&mut Coordinator::new(config()), &BatchView::parse(&batch).unwrap())
+    };
+    // The metadata of a classic group, of a consumer group, and of a share group.
+    for kind in [2, 3] {
+        let key = [0, kind, 0, 1, b'g'];
+        assert!(matches!(replay(&key), Err(ReplayFault::Newer { offset: 0, .. })), "kind {kind}");
+    }
+    assert!(replay(&[0, 11, 0, 1, b'g']).is_ok());
+}

@@ -1,0 +1,19 @@
+//! State machines of the coordinators: consumer groups and transactions.
+//!
+//! - [`machine`]: the contract between a machine and its host. Events and the time go in, actions
+//!   come out.
+//! - [`group`]: members, generations and committed offsets of groups, by the classic protocol and
+//!   by that of KIP-848; one [`group::Coordinator`] for each partition of `__consumer_offsets`.
+//!   `group/classic` and `group/consumer` are the two protocols, `group/timers` ends sessions.
+//! - [`txn`]: owners of transactional ids, and the ends of their transactions; one
+//!   [`txn::Coordinator`] for each partition of `__transaction_state`.
+//! - [`pattern`]: clients' regular expressions, bounded.
+//!
+//! Nothing here opens a file or a socket, starts a thread, or reads a clock, and none of this
+//! crate's dependencies is for that.
+
+mod error_map;
+pub mod group;
+pub mod machine;
+pub mod pattern;
+pub mod txn;

@@ -1,0 +1,121 @@
+//! Levels that may be asked for, and those that may not.
+
+use super::*;
+use crate::image::Position;
+
+/// An image with these levels.
+fn image(levels: &[(&str, i16)]) -> Image {
+    let mut image = Image::empty();
+    for (name, level) in levels {
+        let record = FeatureLevelRecord { name: (*name).to_owned(), feature_level: *level };
+        image.apply(&record.into(), Position::default()).unwrap();
+    }
+    image
+}
+
+fn update(name: &str, level: i16, upgrade_type: i8) -> FeatureUpdate {
+    FeatureUpdate { name: name.to_owned(), level, upgrade_type }
+}
+
+#[test]
+fn levels_go_up_and_down_with_the_words_of_kafka() {
+    let image = image(&[(METADATA_VERSION, 25), ("group.version", 1), ("transaction.version", 2)]);
+    let check = |one: FeatureUpdate, expected: Result<(), &str>| {
+        let decided = update_features(&image, (1, 1, 2), std::slice::from_ref(&one));
+        match (decided, expected) {
+            (Ok(decision), Ok(())) => {
+                let record = FeatureLevelRecord { name: one.name, feature_level: one.level };
+                assert_eq!(decision.records, [record.into()]);
+            }
+            (Err(refusal), Err(words)) => {
+                assert_eq!(refusal.reason, Reason::InvalidUpdateVersion);
+                let text = refusal.message.unwrap();
+                assert!(text.ends_with(words), "{text}");
+            }
+            (decided, expected) => panic!("{one:?}: {decided:?}, not {expected:?}"),
+        }
+    };
+    check(update("group.version", 0, SAFE_DOWNGRADE), Ok(()));
+    check(update("group.version", 1, UPGRADE), Ok(()));
+    check(update("transaction.version", 1, UNSAFE_DOWNGRADE), Ok(()));
+    check(update(METADATA_VERSION, 30, UPGRADE), Ok(()));
+    // Between 4.0-IV3 and 4.0-IV1 no record was added.
+    check(update(METADATA_VERSION, 23, SAFE_DOWNGRADE), Ok(()));
+    check(
+        update("group.version", 0, UPGRADE),
+        Err(
+            "Invalid update version 0 for feature group.version. Can't downgrade the version of this feature \
+             without setting the upgrade type to either safe or unsafe downgrade.",
+        ),
+    );
+    check(update("share.version", 1, SAFE_DOWNGRADE), Err("Can't downgrade to a newer version."));
+    check(update("group.version", 2, UPGRADE), Err("Local controller 1 only supports versions 0-1"));
+    check(update("nonsense", 1, UPGRADE), Err("Local controller 1 does not support this feature."));
+    check(update(KRAFT_VERSION, 0, SAFE_DOWNGRADE), Err("Can't downgrade the version of this feature."));
+    check(update("group.version", -1, UPGRADE), Err("A feature version cannot be less than 0."));
+    check(update("group.version", 1, 0), Err("The controller does not support the given upgrade type."));
+    check(update(METADATA_VERSION, 6, SAFE_DOWNGRADE), Err("only supports versions 7-30"));
+    check(
+        update(METADATA_VERSION, 22, SAFE_DOWNGRADE),
+        Err("Unsupported metadata.version downgrade from 25 to 22. Refusing to perform the requested \
+             downgrade because it might delete metadata information."),
+    );
+    check(
+        update(METADATA_VERSION, 7, UNSAFE_DOWNGRADE),
+        Err("from 25 to 7. Unsafe metadata downgrade is not supported in this version."),
+    );
+}
+
+#[test]
+fn a_feature_waits_for_the_metadata_version_that_it_depends_on() {
+    let image = image(&[(METADATA_VERSION, 22)]);
+    let name = "eligible.leader.replicas.version";
+    let refused = update_features(&image, (1, 1, 2), &[update(name, 1, UPGRADE)]).unwrap_err();
+    assert!(refused.message.unwrap().ends_with("because it depends on metadata.version level 23"));
+    let both = [update(METADATA_VERSION, 30, UPGRADE), update(name, 1, UPGRADE)];
+    assert_eq!(update_features(&image, (1, 1, 2), &both).unwrap().records.len(), 3);
+}
+
+#[test]
+fn eligible_leaders_come_with_one_value_of_min_insync_replicas_for_all_brokers() {
+    let set = |image: &mut Image, broker: &str, value: &str| {
+        let record = config(broker, Some(value));
+        image.apply(&record, Position::default()).unwrap();
+    };
+    let update = [update(ELIGIBLE_LEADERS_VERSION, 1, UPGRADE)];
+    let level = FeatureLevelRecord { name: ELIGIBLE_LEADERS_VERSION.to_owned(), feature_level: 1 };
+    let level = Record::from(level);
+    let mut image = image(&[(METADATA_VERSION, 30)]);
+    let decided = |image: &Image| update_features(image, (1, 1, 2), &update).unwrap().records;
+    assert_eq!(decided(&image), [config("", Some("2")), level.clone()]);
+    set(&mut image, "1", "3");
+    assert_eq!(decided(&image), [config("", Some("2")), config("1", None), level.clone()]);
+    set(&mut image, "", "1");
+    assert_eq!(decided(&image), [config("1", None), level]);
+}
+
+/// `min.insync.replicas` of a broker, or of all.
+fn config(broker: &str, value: Option<&str>) -> Record {
+    let record = ConfigRecord {
+        resource_type: ResourceKind::Broker.id(),
+        resource_name: broker.to_owned(),
+        name: "min.insync.replicas".to_owned(),
+        value: value.map(str::to_owned),
+    };
+    record.into()
+}
+
+#[test]
+fn one_invalid_update_rejects_the_request() {
+    let image = image(&[(METADATA_VERSION, 30)]);
+    let updates = [update("group.version", 1, UPGRADE), update("group.version", 9, UPGRADE)];
+    assert!(update_features(&image, (1, 1, 2), &updates).is_err());
+}
+
+#[test]
+fn the_level_of_the_quorum_may_be_asked_for_as_it_is() {
+    let image = image(&[(METADATA_VERSION, 30)]);
+    let same = update_features(&image, (1, 1, 2), &[update(KRAFT_VERSION, 1, UPGRADE)]).unwrap();
+    assert_eq!(same.records, []);
+    assert!(update_features(&image, (1, 0, 2), &[update(KRAFT_VERSION, 1, UPGRADE)]).is_err());
+}

@@ -1,0 +1,82 @@
+//! The features of Kafka 4.3 that Levada supports, their ranges, and the levels of a new cluster.
+
+use super::records::SupportedFeature;
+
+/// A feature that a cluster can finalise at some level.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Feature {
+    /// Its name.
+    pub name: &'static str,
+    /// Lowest level supported.
+    pub min_version: i16,
+    /// Highest level supported.
+    pub max_version: i16,
+    /// Level of a new cluster; 0 where it is not recorded at all.
+    pub initial_level: i16,
+    /// The `metadata.version` without which it has no level but 0.
+    pub needs_metadata: i16,
+}
+
+/// Name of the feature that decides which metadata records may be written.
+pub const METADATA_VERSION: &str = "metadata.version";
+
+/// The highest `metadata.version`, which a new cluster has.
+pub const LATEST: i16 = 30;
+
+/// The lowest `metadata.version` of a cluster that a broker can join: that of Kafka 4.0.
+pub const LOWEST_OF_MEMBERS: i16 = 25;
+
+/// Name of the feature that decides if eligible leaders are recorded.
+pub const ELIGIBLE_LEADERS_VERSION: &str = "eligible.leader.replicas.version";
+
+/// Name of the feature that permits consumer groups (KIP-848).
+pub const GROUP_VERSION: &str = "group.version";
+
+/// Name of the quorum's own feature.
+pub const KRAFT_VERSION: &str = "kraft.version";
+
+/// Every feature, in the order in which a new cluster records them.
+pub const FEATURES: [Feature; 7] = [
+    feature(METADATA_VERSION, 7, 30, LATEST),
+    Feature { needs_metadata: 23, ..feature(ELIGIBLE_LEADERS_VERSION, 0, 1, 1) },
+    feature(GROUP_VERSION, 0, 1, 1),
+    feature("share.version", 0, 1, 1),
+    feature("streams.version", 0, 1, 1),
+    feature("transaction.version", 0, 2, 2),
+    // Stored in separate control records, never as a feature level.
+    feature(KRAFT_VERSION, 0, 1, 0),
+];
+
+const fn feature(name: &'static str, min_version: i16, max_version: i16, initial_level: i16) -> Feature {
+    Feature { name, min_version, max_version, initial_level, needs_metadata: 0 }
+}
+
+/// The `metadata.version`s that brought records or fields which those before cannot keep.
+const CHANGED: [i16; 9] = [7, 8, 11, 13, 14, 15, 17, 23, 30];
+
+/// True if a change from one `metadata.version` to another could lose records that only later
+/// versions have.
+pub(super) fn loses_metadata(from: i16, to: i16) -> bool {
+    CHANGED.iter().any(|level| (to + 1..=from).contains(level))
+}
+
+/// The features as a broker of a cluster registers them. Features whose groups are not served are
+/// among them: a cluster that has finalized one refuses a broker that does not name it.
+pub fn of_members() -> impl Iterator<Item = Feature> {
+    FEATURES.into_iter().map(|feature| match feature.name {
+        METADATA_VERSION => Feature { min_version: LOWEST_OF_MEMBERS, ..feature },
+        _ => feature,
+    })
+}
+
+/// The features as a node registers them.
+pub(super) fn supported() -> Vec<SupportedFeature> {
+    FEATURES
+        .iter()
+        .map(|feature| SupportedFeature {
+            name: feature.name.to_owned(),
+            min_version: feature.min_version,
+            max_version: feature.max_version,
+        })
+        .collect()
+}

@@ -1,0 +1,21 @@
+//! Runs blocking work on threads other than the shards.
+
+use std::any::Any;
+
+/// Work and result without their types: the runtime's code for a task is compiled once, and not for
+/// each place that has work.
+type Work = Box<dyn FnOnce() -> Box<dyn Any + Send> + Send>;
+
+/// Runs `work` on a thread that may block, so that no shard does. A panic of `work` propagates to
+/// the caller.
+pub async fn off_shard<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    let result = execute(Box::new(move || Box::new(work()))).await;
+    *result.downcast().expect("the work returns its own type")
+}
+
+async fn execute(work: Work) -> Box<dyn Any + Send> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(result) => result,
+        Err(failed) => std::panic::resume_unwind(failed.into_panic()),
+    }
+}

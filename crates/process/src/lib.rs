@@ -1,0 +1,13 @@
+//! Parts of a server process, whatever it serves.
+//!
+//! - [`clock`]: the wall clock and the steady one.
+//! - [`tasks`]: background work, and the fate of work that panics.
+//! - [`shutdown`]: the signal to stop.
+//! - [`descriptors`]: the limit of file descriptors, and a reserve for files.
+//! - [`blocking`]: work that may wait for a disk, off the shards.
+
+pub mod blocking;
+pub mod clock;
+pub mod descriptors;
+pub mod shutdown;
+pub mod tasks;
