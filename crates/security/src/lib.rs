@@ -6,7 +6,7 @@
 //! - [`audit`]: lines about decisions and logins.
 //! - [`keystore`]: Kafka's `ssl.*` settings for rustls. It reads files, so its functions block.
 //!
-//! Everything else is a state machine or a value without clock, socket or disk; time is a parameter.
+//! Everything else is a state machine or a value without clock, socket or disk; the time is given.
 
 pub mod acl;
 pub mod audit;
