@@ -18,8 +18,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The folders of the crates of which a broker is made and that write events and files.
-const BROKER: [&str; 8] =
-    ["base", "broker", "config", "coordination", "log", "metadata", "process", "security"];
+const BROKER: [&str; 9] =
+    ["base", "broker", "config", "coordination", "log", "metadata", "process", "security", "web"];
 
 /// A broken rule, at a place.
 #[derive(Debug, PartialEq)]

@@ -31,3 +31,6 @@ impl Requester {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

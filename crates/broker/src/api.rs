@@ -15,6 +15,7 @@ use bytes::{Bytes, BytesMut};
 use levada_io::Piece;
 use levada_metadata::controller::TOPIC_NAME_BYTES_MAX;
 use levada_process::shutdown::Stop;
+use levada_process::turns::Turn;
 use levada_security::Session;
 use levada_wire::api::Api;
 use levada_wire::error_code::ErrorCode;
@@ -31,7 +32,6 @@ use crate::quota::{Client, MutationQuota};
 use crate::replica::Partition;
 use crate::request_memory::{Held, UNCOUNTED_BYTES};
 use crate::stats::Recorder;
-use crate::turns::Turn;
 
 mod access;
 mod changes;
@@ -356,7 +356,7 @@ impl Reply {
 
 /// A request that cannot be answered: the connection is closed, as Kafka does.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum RequestError {
+pub enum RequestError {
     #[error("malformed request: {0}")]
     Malformed(#[from] DecodeError),
     #[error("{api:?} is not supported")]

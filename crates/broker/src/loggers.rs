@@ -32,7 +32,6 @@ const NAMES: &[&str] = &[
     "levada_broker.server",
     "levada_broker.tls",
     "levada_broker.transaction",
-    "levada_broker.web",
     "levada_config",
     "levada_config.dynamic",
     "levada_coordination",
@@ -49,6 +48,8 @@ const NAMES: &[&str] = &[
     "levada_process",
     "levada_process.descriptors",
     "levada_process.tasks",
+    "levada_web",
+    "levada_web.console",
 ];
 
 /// A level of Kafka's, and off.

@@ -62,7 +62,7 @@ mod waiters;
 pub use self::cleaner::CleanerStats;
 pub use self::lane::Work;
 pub use self::recovery::{Recovery, RecoveryProgress};
-pub(crate) use self::tally::TrafficTotals;
+pub use self::tally::TrafficTotals;
 
 use self::cleaner::Cleaner;
 use self::data_dirs::DataDirs;

@@ -16,6 +16,7 @@ use crate::broker::{Broker, Following};
 use crate::publishing::ReloadError;
 pub use crate::replica::{Recovery, RecoveryProgress};
 use crate::server::channel::handshakes::{self, Handshakes};
+pub use crate::server::door::{Door, Unfinished};
 use crate::server::handed::Handed;
 pub use crate::server::handed::HandedError;
 use crate::server::liveness::Liveness;
@@ -23,8 +24,7 @@ use crate::server::membership_events::MembershipThread;
 use crate::server::shard::ShardHandle;
 use crate::server::signals::Order;
 use crate::server::supervisor::Supervisor;
-use crate::web::{WebError, WebServer, console};
-use levada_config::{BrokerConfig, ConfigErrors, Differences, Listener};
+use levada_config::{BrokerConfig, ConfigErrors, Differences, HostPort, Listener, Secret};
 use levada_process::shutdown::Stop;
 
 mod admin;
@@ -33,6 +33,7 @@ pub mod channel;
 mod cold_lane;
 mod connection;
 mod connection_limits;
+mod door;
 mod dump;
 mod handed;
 mod listener;
@@ -49,8 +50,7 @@ pub struct Server {
     broker: Arc<Broker>,
     stop: Stop,
     kafka_addresses: Vec<SocketAddr>,
-    web: Option<WebServer>,
-    console: Option<JoinHandle<()>>,
+    http: Option<Box<dyn HttpServer>>,
     shards: Vec<ShardHandle>,
     large: JoinHandle<()>,
     handshakes: Option<Handshakes>,
@@ -59,6 +59,30 @@ pub struct Server {
     membership: Option<MembershipThread>,
     supervisor: Supervisor,
 }
+
+/// An HTTP address to be served, as the configuration has it.
+pub struct HttpPlace {
+    /// The address.
+    pub listen: HostPort,
+    /// The socket, if the service manager has opened it.
+    pub socket: Option<TcpListener>,
+    /// The token that clients must show.
+    pub token: Option<Secret>,
+    /// The broker.
+    pub door: Door,
+}
+
+/// A served HTTP address.
+pub trait HttpServer: Send {
+    /// The address that was bound.
+    fn address(&self) -> SocketAddr;
+
+    /// Stops it and waits for its threads. The broker has told its [`Door`] to stop.
+    fn join(self: Box<Self>);
+}
+
+/// The reason why an HTTP address could not be served.
+pub type HttpError = Box<dyn std::error::Error + Send + Sync>;
 
 /// The reason why a broker did not start. No thread is left running.
 #[derive(Debug, thiserror::Error)]
@@ -86,7 +110,7 @@ pub enum StartError {
     },
     /// The HTTP address cannot be served.
     #[error(transparent)]
-    Web(#[from] WebError),
+    Http(HttpError),
     /// The data directory cannot be used.
     #[error(transparent)]
     Open(#[from] OpenError),
@@ -141,11 +165,15 @@ fn open_broker(
 
 impl Server {
     /// Starts a broker and returns once it accepts connections. A broker in a cluster accepts them
-    /// later, when the controllers have sent it the metadata.
+    /// later, when the controllers have sent it the metadata. If the configuration names an HTTP
+    /// address, `serve_http` serves it.
     ///
     /// # Errors
     /// If an address is taken, the data directory is damaged or in use, or threads cannot be made.
-    pub fn start(config: BrokerConfig) -> Result<Self, StartError> {
+    pub fn start(
+        config: BrokerConfig,
+        serve_http: impl FnOnce(HttpPlace) -> Result<Box<dyn HttpServer>, HttpError>,
+    ) -> Result<Self, StartError> {
         let (listeners, http_socket) = sockets(&config)?;
         let bound =
             |socket: &TcpListener| socket.local_addr().map_err(|source| StartError::Runtime { source });
@@ -163,18 +191,10 @@ impl Server {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let supervisor = Supervisor::of_environment(cores + 1);
         let liveness = Liveness::new(cores + 1, supervisor.pulse());
-        let (web, console) = match http_listen {
-            None => (None, None),
-            Some(address) => {
-                let console = console::start(broker.clone(), stop.clone(), kafka_addresses[0]);
-                let (pages, thread) = console.map_err(|source| StartError::Runtime { source })?;
-                let pages = pages.merge(liveness.page());
-                (
-                    Some(WebServer::start((&address, http_socket), http_token, broker.clone(), pages)?),
-                    Some(thread),
-                )
-            }
-        };
+        let door = Door::new(broker.clone(), stop.clone(), liveness.clone(), kafka_addresses[0]);
+        let place =
+            http_listen.map(|listen| HttpPlace { listen, socket: http_socket, token: http_token, door });
+        let http = place.map(serve_http).transpose().map_err(StartError::Http)?;
         let large = large::start(broker.clone(), stop.clone());
         let (handover, large) = large.map_err(|source| StartError::Runtime { source })?;
         let shards: Vec<_> = (0..cores)
@@ -205,8 +225,7 @@ impl Server {
             broker,
             stop,
             kafka_addresses,
-            web,
-            console,
+            http,
             shards,
             large,
             handshakes,
@@ -214,6 +233,12 @@ impl Server {
             membership,
             supervisor,
         })
+    }
+
+    /// Starts a broker whose configuration names no HTTP address.
+    #[cfg(test)]
+    pub(crate) fn start_without_http(config: BrokerConfig) -> Result<Self, StartError> {
+        Self::start(config, |_| Err("a test serves no HTTP address".into()))
     }
 
     /// True if the broker is in a cluster, and accepts connections once the controllers have sent
@@ -232,7 +257,7 @@ impl Server {
     /// Address of the console, `/healthz` and `/metrics`.
     #[must_use]
     pub fn http_address(&self) -> Option<SocketAddr> {
-        self.web.as_ref().map(WebServer::address)
+        self.http.as_ref().map(|http| http.address())
     }
 
     /// The recovery after an unclean stop, which continues while the broker serves.
@@ -337,8 +362,8 @@ impl Server {
         if self.large.join().is_err() {
             tracing::error!("the large-request thread panicked");
         }
-        if self.console.is_some_and(|thread| thread.join().is_err()) {
-            tracing::error!("the thread of the console ended with a panic");
+        if let Some(http) = self.http {
+            http.join();
         }
         if self.admin.join().is_err() {
             tracing::error!("the admin thread panicked");

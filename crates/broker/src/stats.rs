@@ -5,12 +5,16 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
+pub(crate) use self::clients::Authentication;
 use self::clients::Clients;
-pub(crate) use self::clients::{Authentication, ListenerCounts, NamedClient, OpenConnection};
-pub(crate) use self::durations::{BOUNDS_US, Durations, SharedDurations};
-pub(crate) use self::lags::{LagHistory, LagSample};
+pub use self::clients::{ListenerCounts, NamedClient, OpenConnection};
+pub(crate) use self::durations::SharedDurations;
+pub use self::durations::{BOUNDS_US, Durations};
+pub(crate) use self::lags::LagHistory;
+pub use self::lags::LagSample;
+pub(crate) use self::requests::Answered;
 use self::requests::RequestTables;
-pub(crate) use self::requests::{Answered, ApiTotals, Phase, Recorder};
+pub use self::requests::{ApiTotals, Phase, Recorder};
 
 mod clients;
 mod durations;
@@ -48,48 +52,48 @@ impl Stats {
     }
 
     /// A new table of requests, for one thread that answers requests.
-    pub(crate) fn recorder(&self) -> Recorder {
+    pub fn recorder(&self) -> Recorder {
         self.requests.recorder()
     }
 
     /// A connection to this listener was accepted; it is open until the returned value is dropped.
-    pub(crate) fn connection(&self, listener: &str) -> OpenConnection {
+    pub fn connection(&self, listener: &str) -> OpenConnection {
         self.clients.opened(listener)
     }
 
     /// A client has reported its software; it counts until the returned value is dropped.
-    pub(crate) fn software(&self, name: &str, version: &str) -> NamedClient {
+    pub fn software(&self, name: &str, version: &str) -> NamedClient {
         self.clients.software(name, version)
     }
 
     /// An HTTP connection was opened; it is one less when the returned value is dropped.
-    pub(crate) fn http_connection(&self) -> HttpConnection<'_> {
+    pub fn http_connection(&self) -> HttpConnection<'_> {
         self.http_connections.fetch_add(1, Ordering::Relaxed);
         HttpConnection { stats: self }
     }
 
     /// HTTP connections open now.
-    pub(crate) fn http_connections(&self) -> u64 {
+    pub fn http_connections(&self) -> u64 {
         self.http_connections.load(Ordering::Relaxed)
     }
 
     /// An authentication has ended: by listener, mechanism and result.
-    pub(crate) fn authentication(&self, listener: &str, mechanism: &'static str, result: &'static str) {
+    pub fn authentication(&self, listener: &str, mechanism: &'static str, result: &'static str) {
         self.clients.authentication((listener.to_owned(), mechanism, result));
     }
 
     /// Numbers of authentications.
-    pub(crate) fn authentications(&self) -> BTreeMap<Authentication, u64> {
+    pub fn authentications(&self) -> BTreeMap<Authentication, u64> {
         self.clients.authentications()
     }
 
     /// Connections by listener.
-    pub(crate) fn listeners(&self) -> BTreeMap<String, ListenerCounts> {
+    pub fn listeners(&self) -> BTreeMap<String, ListenerCounts> {
         self.clients.listeners()
     }
 
     /// Open connections by name and version of the client software.
-    pub(crate) fn softwares(&self) -> BTreeMap<(String, String), u64> {
+    pub fn softwares(&self) -> BTreeMap<(String, String), u64> {
         self.clients.softwares()
     }
 
@@ -118,39 +122,44 @@ impl Stats {
         &self.lags
     }
 
-    pub(crate) fn started(&self) -> SystemTime {
+    /// Time at which counting began.
+    pub fn started(&self) -> SystemTime {
         self.started
     }
 
     /// Each requested API, with the counters of all threads.
-    pub(crate) fn requests(&self) -> Vec<(&'static str, ApiTotals)> {
+    pub fn requests(&self) -> Vec<(&'static str, ApiTotals)> {
         self.requests.totals()
     }
 
     /// Connections that are open now.
-    pub(crate) fn connections_open(&self) -> u64 {
+    pub fn connections_open(&self) -> u64 {
         self.listeners().values().map(|counts| counts.open).sum()
     }
 
-    pub(crate) fn handshakes_failed(&self) -> u64 {
+    /// TLS handshakes that failed.
+    pub fn handshakes_failed(&self) -> u64 {
         self.handshakes_failed.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn produced_bytes(&self) -> u64 {
+    /// Bytes of records that producers have sent.
+    pub fn produced_bytes(&self) -> u64 {
         self.produced_bytes.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn fetched_bytes(&self) -> u64 {
+    /// Bytes of records that consumers have been sent.
+    pub fn fetched_bytes(&self) -> u64 {
         self.fetched_bytes.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn replicated_bytes(&self) -> u64 {
+    /// Bytes of records that followers have been sent.
+    pub fn replicated_bytes(&self) -> u64 {
         self.replicated_bytes.load(Ordering::Relaxed)
     }
 }
 
 /// An open HTTP connection.
-pub(crate) struct HttpConnection<'a> {
+pub struct HttpConnection<'a> {
     stats: &'a Stats,
 }
 

@@ -123,7 +123,7 @@ impl TlsContext {
         let view = SslSettings::new(owner, |key| settings.listener_text(&listener.name, key));
         let view = view
             .written_as(|key| settings.as_written(&settings.listener_key(&listener.name, key)).to_owned());
-        Self::of(&view, client_auth(settings, listener), before)
+        Self::of(&view, settings.client_auth(listener), before)
     }
 
     /// The context of these settings and of their files. `client_auth` decides about certificates
@@ -268,16 +268,4 @@ impl FileVersion {
             inode: file.ino(),
         })
     }
-}
-
-/// On a listener with SASL, which authenticates clients, certificates are requested only if the
-/// listener itself requires it (KIP-684).
-pub(crate) fn client_auth<'a>(settings: &'a Settings, listener: &Listener) -> &'a str {
-    const KEY: &str = "ssl.client.auth";
-    let found = if listener.protocol.has_sasl() {
-        settings.own_listener_text(&listener.name, KEY)
-    } else {
-        settings.listener_text(&listener.name, KEY)
-    };
-    found.unwrap_or("none")
 }

@@ -34,8 +34,10 @@ fn requests_stay_within_their_budget() {
         "listeners=PLAINTEXT://127.0.0.1:0".to_owned(),
         "levada.http.listen=".to_owned(),
     ];
-    let server = Server::start(BrokerConfig::load(&Sources::flags(flags)).expect("a configuration"))
-        .expect("a broker");
+    let server = Server::start(BrokerConfig::load(&Sources::flags(flags)).expect("a configuration"), |_| {
+        Err("no HTTP".into())
+    })
+    .expect("a broker");
     let mut client = Client::connect(&server);
     client.create_topic();
     let produced = Budget { allocations: 15.0, bytes: 1500.0 };

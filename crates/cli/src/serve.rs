@@ -43,7 +43,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     }
     descriptors::raise_limit();
     let signals = Signals::catch().map_err(|error| Failure::new(format!("cannot catch signals: {error}")))?;
-    let server = Server::start(config).map_err(|error| not_started::broker(&error))?;
+    let server = Server::start(config, levada_web::start).map_err(|error| not_started::broker(&error))?;
     let announce = |line: std::fmt::Arguments<'_>| if is_json { tracing::info!("{line}") } else { say(line) };
     for address in server.kafka_addresses() {
         announce(format_args!("listening on {address}"));

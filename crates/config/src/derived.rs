@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{BrokerConfig, Listener, ListenerLimits};
+use super::{BrokerConfig, Listener, ListenerLimits, Settings};
 
 impl BrokerConfig {
     /// The directory of the metadata log: `metadata.log.dir`, else the first of `log.dirs`.
@@ -35,5 +35,22 @@ impl BrokerConfig {
     /// True if a directory, as `log.dirs` names it, gets no new replicas.
     pub fn is_cordoned(&self, dir: &Path) -> bool {
         self.cluster.as_ref().is_some_and(|cluster| cluster.cordoned.has(dir))
+    }
+}
+
+impl Settings {
+    /// The certificates that a listener asks clients for: `required`, `requested` or `none`.
+    ///
+    /// On a listener with SASL, which authenticates clients, certificates are requested only if the
+    /// listener itself requires it (KIP-684).
+    #[must_use]
+    pub fn client_auth(&self, listener: &Listener) -> &str {
+        const KEY: &str = "ssl.client.auth";
+        let found = if listener.protocol.has_sasl() {
+            self.own_listener_text(&listener.name, KEY)
+        } else {
+            self.listener_text(&listener.name, KEY)
+        };
+        found.unwrap_or("none")
     }
 }

@@ -4,6 +4,8 @@
 //! - [`tasks`]: background work, and the fate of work that panics.
 //! - [`shutdown`]: the signal to stop.
 //! - [`descriptors`]: the limit of file descriptors, and a reserve for files.
+//! - [`turns`]: places that clients queue for, and their fair order.
+//! - [`usage`]: the memory, processor time and open files of this process.
 //! - [`blocking`]: work that may wait for a disk, off the shards.
 
 pub mod blocking;
@@ -11,3 +13,5 @@ pub mod clock;
 pub mod descriptors;
 pub mod shutdown;
 pub mod tasks;
+pub mod turns;
+pub mod usage;

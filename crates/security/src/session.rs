@@ -88,3 +88,6 @@ impl Session {
         address.is_some_and(|address| address.is_ok_and(|address| address.to_canonical() == self.address))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,7 +5,7 @@ use toml::{Table, Value};
 use super::{Complaint, Source};
 
 /// A crate may use these crates of the workspace and no others.
-const EDGES: [(&str, &[&str]); 20] = [
+const EDGES: [(&str, &[&str]); 21] = [
     (
         "levada",
         &[
@@ -20,6 +20,7 @@ const EDGES: [(&str, &[&str]); 20] = [
             "levada-process",
             "levada-security",
             "levada-terminal",
+            "levada-web",
             "levada-wire",
         ],
     ),
@@ -66,20 +67,33 @@ const EDGES: [(&str, &[&str]); 20] = [
     ("levada-lab", &["levada-base", "levada-io", "levada-terminal", "levada-wire"]),
     ("levada-log", &["levada-base", "levada-io", "levada-testing"]),
     ("levada-metadata", &["levada-base", "levada-log", "levada-security", "levada-wire"]),
-    ("levada-process", &["levada-base"]),
+    ("levada-process", &["levada-base", "levada-testing"]),
     ("levada-security", &["levada-base", "levada-testing", "levada-wire"]),
     ("levada-terminal", &["levada-wire"]),
     ("levada-testing", &[]),
     ("levada-tests", &["levada-cluster", "levada-testing", "levada-wire"]),
     ("levada-tls", &["levada-io"]),
+    (
+        "levada-web",
+        &[
+            "levada-base",
+            "levada-broker",
+            "levada-config",
+            "levada-coordination",
+            "levada-io",
+            "levada-process",
+            "levada-security",
+            "levada-wire",
+        ],
+    ),
     ("levada-wire", &["levada-base"]),
     ("xtask", &[]),
 ];
 
 /// Libraries that only these crates may use.
 const OWNED: [(&str, &[&str]); 5] = [
-    ("tokio", &["levada", "levada-broker", "levada-files", "levada-lab", "levada-process"]),
-    ("axum", &["levada-broker"]),
+    ("tokio", &["levada", "levada-broker", "levada-files", "levada-lab", "levada-process", "levada-web"]),
+    ("axum", &["levada-web"]),
     ("kafka-wire", &["levada-wire"]),
     ("kafka-wire-core", &["levada-wire"]),
     ("kafka-protocol", &["levada-wire"]),

@@ -17,6 +17,7 @@ use std::thread::JoinHandle;
 use bytes::BytesMut;
 use levada_process::shutdown::Stop;
 use levada_process::tasks::guarded;
+use levada_process::turns::Turn;
 use levada_security::Session;
 use levada_wire::RequestHeader;
 use tokio::sync::{mpsc, oneshot};
@@ -29,7 +30,7 @@ use crate::api::meter::Meter;
 use crate::api::{self, Context, Reply, RequestError, Service};
 use crate::broker::Broker;
 use crate::request_memory::Held;
-use crate::turns::{LARGE_REQUESTS_AT_ONCE, Turn};
+use crate::turns::LARGE_REQUESTS_AT_ONCE;
 
 /// Limit of large requests that the thread has not accepted: each has a turn already.
 const INBOX_REQUESTS: usize = LARGE_REQUESTS_AT_ONCE;

@@ -5,12 +5,12 @@ use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use levada_process::blocking::off_shard;
+use levada_process::turns::Turns;
 use levada_wire::ApiKey;
 
 use crate::api::Context;
 use crate::quota::Used;
 use crate::stats::Answered;
-use crate::turns::Turns;
 
 /// The meter of one request. A request that does not wait costs one reading of the clock in
 /// addition to the first.

@@ -15,6 +15,7 @@ use levada_base::log_pace::LogPace;
 use levada_cluster::channel::RequestClass;
 use levada_cluster::envelope::ForwardedPrincipal;
 use levada_process::clock::steady_ms;
+use levada_process::turns::Turns;
 use levada_security::Session;
 use levada_wire::ApiKey;
 use levada_wire::api::controller;
@@ -23,7 +24,6 @@ use levada_wire::messages::{CreateTopicsRequest, CreateTopicsResponse, create_to
 use parking_lot::Mutex;
 
 use crate::cluster::{ClusterMembership, Forwarded};
-use crate::turns::Turns;
 
 #[cfg(test)]
 mod tests;

@@ -9,9 +9,9 @@ use levada_coordination::group::coordinator::{MatchWork, Matched};
 use levada_coordination::group::{Coordinator, Event};
 use levada_coordination::pattern::Comparison;
 use levada_process::tasks::finished;
+use levada_process::turns::Turns;
 
 use crate::coordinator::{Coordinators, Job};
-use crate::turns::Turns;
 
 impl Coordinators {
     /// Does the comparisons of all group coordinators until the broker stops.

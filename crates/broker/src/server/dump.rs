@@ -10,7 +10,7 @@ use levada_process::clock::now_ms;
 use crate::broker::Broker;
 use crate::replica::Work;
 use crate::server::shard::ShardHandle;
-use crate::web::{self, Source};
+use crate::source::Source;
 
 /// Limit of lines for partitions, and for the entries of each kind of coordinator. A separate line
 /// has the totals.
@@ -27,7 +27,7 @@ pub(super) fn log_state(broker: &Broker, shards: &[ShardHandle]) {
     }
     tracing::info!(
         request_bytes = broker.request_memory().held_bytes(),
-        resident_bytes = web::resident_bytes(),
+        resident_bytes = levada_process::usage::resident_bytes(),
         "state: memory"
     );
     for ((_, name), longest) in Work::ALL.iter().zip(broker.longest_lane_turns()) {

@@ -4,10 +4,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::State;
-use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
-use axum::{Router, routing};
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
@@ -40,9 +36,16 @@ impl Liveness {
         tokio::task::spawn_local(self.clone().answer(thread));
     }
 
-    /// The page of the HTTP address.
-    pub(super) fn page(self: &Arc<Self>) -> Router {
-        Router::new().route("/livez", routing::get(livez)).with_state(self.clone())
+    /// Waits until each thread has taken a turn.
+    ///
+    /// # Errors
+    /// One has not: a sentence that names it.
+    pub(crate) async fn all_take_turns(&self) -> Result<(), String> {
+        let Some(thread) = self.silent(TURN_TIME).await else { return Ok(()) };
+        let (name, seconds) = (thread_name(thread, self.answered.len()), TURN_TIME.as_secs());
+        Err(format!(
+            "the thread {name} has not responded for {seconds} s; SIGQUIT logs the broker's state and stops it"
+        ))
     }
 
     /// Answers for one thread, for as long as the thread runs.
@@ -72,19 +75,6 @@ impl Liveness {
             }
         }
         None
-    }
-}
-
-async fn livez(State(liveness): State<Arc<Liveness>>) -> Response {
-    match liveness.silent(TURN_TIME).await {
-        None => "ok\n".into_response(),
-        Some(thread) => {
-            let (name, seconds) = (thread_name(thread, liveness.answered.len()), TURN_TIME.as_secs());
-            let text = format!(
-                "the thread {name} has not responded for {seconds} s; SIGQUIT logs the broker's state and stops it\n"
-            );
-            (StatusCode::SERVICE_UNAVAILABLE, text).into_response()
-        }
     }
 }
 

@@ -10,10 +10,10 @@ use levada_wire::Uuid;
 use crate::broker::Broker;
 use crate::replay::ReplayStats;
 use crate::replica::{CleanerStats, Partition, RecoveryProgress, ReplicationState, TrafficTotals, Work};
-use crate::stats::Stats;
-use crate::web::{
+use crate::source::{
     FollowingState, GroupStates, LogState, MembershipState, Readiness, Source, TransactionStates, UpkeepState,
 };
+use crate::stats::Stats;
 
 impl Source for Broker {
     fn transfers(&self) -> levada_io::Snapshot {

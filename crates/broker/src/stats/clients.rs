@@ -19,11 +19,11 @@ const OTHER: &str = "other";
 
 /// Connections of one listener.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct ListenerCounts {
+pub struct ListenerCounts {
     /// Connections accepted since the start.
-    pub(crate) opened: u64,
+    pub opened: u64,
     /// Connections that are open now.
-    pub(crate) open: u64,
+    pub open: u64,
 }
 
 /// Listener, mechanism and result of an authentication.
@@ -81,7 +81,7 @@ impl Clients {
 
 /// An open connection, for as long as this value lives.
 #[derive(Debug)]
-pub(crate) struct OpenConnection {
+pub struct OpenConnection {
     clients: Clients,
     listener: String,
 }
@@ -96,7 +96,7 @@ impl Drop for OpenConnection {
 
 /// A connection whose client has told its software, for as long as this value lives.
 #[derive(Debug)]
-pub(crate) struct NamedClient {
+pub struct NamedClient {
     clients: Clients,
     key: (String, String),
 }

@@ -4,18 +4,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Upper bounds of the buckets in microseconds; a last bucket has no bound.
-pub(crate) const BOUNDS_US: [u64; 16] = [
+pub const BOUNDS_US: [u64; 16] = [
     100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000,
     2_500_000, 5_000_000, 10_000_000,
 ];
 
 /// Number of durations in each bucket, and their sum.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Durations {
+pub struct Durations {
     /// Number of durations in each bucket of [`BOUNDS_US`], and above the last bound.
-    pub(crate) buckets: [u64; BOUNDS_US.len() + 1],
+    pub buckets: [u64; BOUNDS_US.len() + 1],
     /// Sum of the durations in nanoseconds.
-    pub(crate) sum_ns: u64,
+    pub sum_ns: u64,
 }
 
 /// Counters of durations to which any thread may add.

@@ -14,13 +14,13 @@ const GROUPS_MAX: usize = 1_000;
 
 /// Lag of a group at one time, summed over its partitions.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct LagSample {
+pub struct LagSample {
     /// The time in milliseconds since 1970.
-    pub(crate) at_ms: i64,
+    pub at_ms: i64,
     /// Records behind the committed offsets.
-    pub(crate) records: u64,
+    pub records: u64,
     /// Age of the oldest of these records in seconds, if it is known.
-    pub(crate) seconds: Option<f64>,
+    pub seconds: Option<f64>,
 }
 
 /// Samples of groups, at most 181 for each of at most 1 000 groups: 6 MiB.

@@ -24,7 +24,7 @@ const ERROR_SLOTS: usize = 160;
 
 /// A part of the time of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Phase {
+pub enum Phase {
     /// From the arrival of the whole request until the socket has taken the whole answer.
     Total,
     /// Time in which a thread was busy with the request.
@@ -45,17 +45,17 @@ impl Phase {
 
 /// Everything that was counted for one API.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct ApiTotals {
+pub struct ApiTotals {
     /// Requests received.
-    pub(crate) requests: u64,
+    pub requests: u64,
     /// Bytes of these requests, headers included.
-    pub(crate) request_bytes: u64,
+    pub request_bytes: u64,
     /// Bytes of answers that sockets have taken.
-    pub(crate) response_bytes: u64,
+    pub response_bytes: u64,
     /// Times, in the order of [`Phase::ALL`].
-    pub(crate) phases: [Durations; Phase::ALL.len()],
+    pub phases: [Durations; Phase::ALL.len()],
     /// Error codes in answers, `NONE` included, by name.
-    pub(crate) errors: Vec<(&'static str, u64)>,
+    pub errors: Vec<(&'static str, u64)>,
 }
 
 /// Tables of all threads.
@@ -151,7 +151,7 @@ impl Counts {
 
 /// The one writer of a table. It can move to a thread, but not be shared between threads.
 #[derive(Debug)]
-pub(crate) struct Recorder {
+pub struct Recorder {
     table: Arc<Table>,
     _single: PhantomData<Cell<()>>,
 }
@@ -173,7 +173,7 @@ pub(crate) struct Answered {
 
 impl Recorder {
     /// Counts a request that has arrived.
-    pub(crate) fn received(&self, api: ApiKey, bytes: usize) {
+    pub fn received(&self, api: ApiKey, bytes: usize) {
         if let Some(counts) = self.counts(api) {
             add(&counts.requests, 1);
             add(&counts.request_bytes, bytes as u64);
@@ -197,14 +197,14 @@ impl Recorder {
     }
 
     /// Counts the time for which a connection is muted after an answer, also if it is zero.
-    pub(crate) fn throttled(&self, api: ApiKey, mute: Duration) {
+    pub fn throttled(&self, api: ApiKey, mute: Duration) {
         if let Some(counts) = self.counts(api) {
             counts.phases[Phase::Throttled as usize].add(mute);
         }
     }
 
     /// Counts an error code in an answer, 0 included.
-    pub(crate) fn error(&self, api: ApiKey, code: i16) {
+    pub fn error(&self, api: ApiKey, code: i16) {
         if let Some(counts) = self.counts(api) {
             let slot = usize::try_from(code.saturating_add(1)).unwrap_or(0);
             add(counts.errors.get(slot).unwrap_or(&counts.errors[0]), 1);

@@ -15,7 +15,10 @@ fn the_documentation_lists_the_table() {
         fs::write(&path, expected).unwrap();
         return;
     }
-    assert!(page == expected, "run LEVADA_BLESS=1 cargo test -p levada-config documentation, and commit the page");
+    assert!(
+        page == expected,
+        "run LEVADA_BLESS=1 cargo test -p levada-config documentation, and commit the page"
+    );
 }
 
 /// The page with `table` between the line that begins with `marker` and the next `<!-- end -->`.

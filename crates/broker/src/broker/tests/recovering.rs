@@ -21,7 +21,7 @@ use super::crash::life::{Incarnation, Ways};
 use crate::quota::MutationQuota;
 use crate::replica::OFFSETS_TOPIC;
 use crate::replica::RecoveryProgress;
-use crate::web::Source;
+use crate::source::Source;
 
 const LONG: Duration = Duration::from_secs(60);
 

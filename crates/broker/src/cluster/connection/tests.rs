@@ -46,7 +46,7 @@ fn serve(directory: &Path) -> Server {
         "listener.name.sasl_plaintext.connections.max.reauth.ms=3600000".to_owned(),
         "levada.http.listen=".to_owned(),
     ];
-    let server = Server::start(BrokerConfig::load(&Sources::flags(flags)).unwrap()).unwrap();
+    let server = Server::start_without_http(BrokerConfig::load(&Sources::flags(flags)).unwrap()).unwrap();
     let address = server.kafka_addresses()[0].to_string();
     let mut client = Client::connect(&address, &ClientOptions::default()).unwrap();
     for mechanism in ScramMechanism::ALL {

@@ -44,7 +44,7 @@ fn start(directory: &Path, further: &[&str]) -> Server {
         "levada.http.listen=",
     ];
     let flags = flags.iter().chain(further);
-    Server::start(BrokerConfig::load(&Sources::flags(flags.copied())).unwrap()).unwrap()
+    Server::start_without_http(BrokerConfig::load(&Sources::flags(flags.copied())).unwrap()).unwrap()
 }
 
 #[test]

@@ -67,7 +67,7 @@ impl Rig {
         flags.push("auto.create.topics.enable=false".to_owned());
         flags.extend(settings);
         let config = BrokerConfig::load(&Sources::flags(flags)).unwrap();
-        rig.server = Some(Server::start(config).unwrap());
+        rig.server = Some(Server::start_without_http(config).unwrap());
         rig
     }
 

@@ -25,7 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 fn start(home: &tempfile::TempDir) -> Server {
     let directory = format!("log.dirs={}", home.path().display());
     let flags = [&*directory, "listeners=PLAINTEXT://127.0.0.1:0", "levada.http.listen="];
-    Server::start(BrokerConfig::load(&Sources::flags(flags)).unwrap()).unwrap()
+    Server::start_without_http(BrokerConfig::load(&Sources::flags(flags)).unwrap()).unwrap()
 }
 
 #[test]

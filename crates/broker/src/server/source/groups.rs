@@ -5,8 +5,8 @@ use levada_coordination::txn::LATE_AFTER_MS;
 use levada_process::clock::now_ms;
 
 use crate::broker::Broker;
+use crate::source::{GroupState, GroupStates, Lag, TransactionStates};
 use crate::stats::LagSample;
-use crate::web::{GroupState, GroupStates, Lag, TransactionStates};
 
 /// Groups, and committed offsets of all groups, that a scrape shows.
 const GROUPS_MAX: usize = 1_000;

@@ -4,7 +4,7 @@ use levada_cluster::lifecycle::BrokerPhase;
 use levada_wire::error_code::ErrorCode;
 
 use crate::cluster::MembershipStatus;
-use crate::web::MembershipState;
+use crate::source::MembershipState;
 
 impl From<MembershipStatus> for MembershipState {
     fn from(status: MembershipStatus) -> Self {

@@ -1,0 +1,144 @@
+//! The door of a running broker for what shares its process: the HTTP address, which another crate
+//! serves. Requests of Kafka's protocol go through the [`Desk`]; the rest is what no request can
+//! tell.
+
+use std::collections::BTreeSet;
+use std::fmt::Display;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use arc_swap::Guard;
+use levada_config::BrokerConfig;
+use levada_coordination::txn::TopicPartition;
+use levada_metadata::image::Image;
+use levada_process::shutdown::Stop;
+use levada_security::Session;
+use levada_security::oauth::KeySource;
+use levada_security::oauth::jwks::Jwks;
+
+use super::liveness::Liveness;
+use crate::broker::Broker;
+use crate::desk::Desk;
+use crate::source::{LagSample, Source, TrafficTotals};
+
+/// A handle on a running broker; clones share it.
+#[derive(Clone)]
+pub struct Door {
+    broker: Arc<Broker>,
+    stop: Stop,
+    liveness: Arc<Liveness>,
+    kafka: SocketAddr,
+}
+
+/// Transactions that coordinators have not finished yet: producers and partitions of each
+/// coordinator of this broker, none for one that is loading.
+pub type Unfinished = Vec<Option<Vec<(i64, TopicPartition)>>>;
+
+impl Door {
+    pub(super) fn new(broker: Arc<Broker>, stop: Stop, liveness: Arc<Liveness>, kafka: SocketAddr) -> Self {
+        Self { broker, stop, liveness, kafka }
+    }
+
+    /// The state of the broker.
+    #[must_use]
+    pub fn source(&self) -> &dyn Source {
+        &*self.broker
+    }
+
+    /// The same, to be kept.
+    #[must_use]
+    pub fn shared_source(&self) -> Arc<dyn Source> {
+        self.broker.clone()
+    }
+
+    /// The configuration in force.
+    #[must_use]
+    pub fn config(&self) -> Guard<Arc<BrokerConfig>> {
+        self.broker.config()
+    }
+
+    /// The metadata in force.
+    #[must_use]
+    pub fn image(&self) -> Arc<Image> {
+        self.broker.metadata().image()
+    }
+
+    /// The address for Kafka clients that responses name.
+    #[must_use]
+    pub fn kafka_address(&self) -> SocketAddr {
+        self.kafka
+    }
+
+    /// Starts the thread of the desk, which ends with the broker.
+    ///
+    /// # Errors
+    /// The thread or its runtime cannot be made.
+    pub fn open_desk(&self) -> io::Result<(Desk, JoinHandle<()>)> {
+        Desk::start(self.broker.clone(), self.stop.clone())
+    }
+
+    /// Waits until all threads that serve clients have taken a turn.
+    ///
+    /// # Errors
+    /// One has not, for seconds: a sentence that names it.
+    pub async fn wait_for_turns(&self) -> Result<(), String> {
+        self.liveness.all_take_turns().await
+    }
+
+    /// The partition of `__consumer_offsets` that has this group, if the topic exists.
+    #[must_use]
+    pub fn partition_of_group(&self, group: &str) -> Option<i32> {
+        self.broker.coordinators().groups().partition_of(group)
+    }
+
+    /// The latest lags of a group, the oldest first.
+    #[must_use]
+    pub fn lags_of_group(&self, group: &str) -> Vec<LagSample> {
+        self.broker.stats().lags().of(group)
+    }
+
+    /// Transactions of these producers that coordinators here will finish.
+    #[must_use]
+    pub fn unfinished(&self, producers: &BTreeSet<i64>) -> Unfinished {
+        let look =
+            |coordinator: &levada_coordination::txn::Coordinator| coordinator.unfinished(producers).ok();
+        self.broker.coordinators().txns().view_all(look)
+    }
+
+    /// Topics and numbers of the partitions here in which an open transaction holds readers up.
+    #[must_use]
+    pub fn partitions_held_open(&self) -> Vec<(String, i32)> {
+        let partitions = self.broker.replicas().partitions().all();
+        let held = partitions.iter().filter(|one| one.log().last_stable() < one.log().high_watermark());
+        held.map(|one| (one.topic().to_owned(), one.index())).collect()
+    }
+
+    /// The traffic of a partition that is here.
+    #[must_use]
+    pub fn traffic(&self, topic: &str, index: i32) -> Option<TrafficTotals> {
+        let partition = self.broker.replicas().partitions().by_name(topic, index)?;
+        let mut totals = TrafficTotals::default();
+        partition.traffic().add_to(&mut totals);
+        Some(totals)
+    }
+
+    /// The keys that sign the tokens of this source.
+    #[must_use]
+    pub fn signing_keys(&self, source: &KeySource) -> Arc<Jwks> {
+        self.broker.access().signing_keys().keys(source)
+    }
+
+    /// Counts a login and writes it to the audit log.
+    pub fn logged_in(&self, session: &Session, listener: &str, mechanism: &'static str) {
+        self.broker.stats().authentication(listener, mechanism, "success");
+        self.broker.access().audit().entered(session, listener, mechanism);
+    }
+
+    /// Counts a refused login with a password and writes it to the audit log.
+    pub fn refused_login(&self, user: &str, address: IpAddr, listener: &str, reason: &dyn Display) {
+        self.broker.stats().authentication(listener, "PASSWORD", "failure");
+        self.broker.access().audit_refusal(Some(user), address, listener, reason);
+    }
+}

@@ -1,0 +1,155 @@
+//! States of the parts of a broker.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::membership::MembershipState;
+use crate::replica::TrafficTotals;
+use crate::stats::Durations;
+
+/// State of the parts of the broker that clients need.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Readiness {
+    /// The broker has begun to stop.
+    pub stopping: bool,
+    /// Partitions whose logs are still to be checked after an unclean stop.
+    pub recovering_partitions: u64,
+    /// Coordinators of groups and transactions that wait for their partition.
+    pub loading_coordinators: u64,
+    /// Partitions that are offline after a failure of their storage.
+    pub offline_partitions: u64,
+    /// Data directories that are offline.
+    pub offline_directories: Vec<String>,
+    /// Data directories whose storage refuses records.
+    pub refusing_directories: Vec<String>,
+    /// Sentences about logs that lack records. They do not keep clients away.
+    pub warnings: Vec<String>,
+    /// Membership in a cluster; none for a broker that is its own controller.
+    pub membership: Option<MembershipState>,
+}
+
+impl Readiness {
+    /// One sentence for each reason not to send clients here; none if the broker is ready.
+    pub fn reasons(&self) -> Vec<String> {
+        let counted = |count: u64, what: &str| (count > 0).then(|| format!("{count} {what}"));
+        let stopping = self.stopping.then(|| "the broker is stopping".to_owned());
+        let recovering = "partitions are being recovered after an unclean stop";
+        let loading = "coordinators of groups or transactions are loading";
+        let offline = "partitions are offline after a failure of their storage; see the log";
+        let reasons = [
+            stopping,
+            self.membership.as_ref().and_then(MembershipState::reason),
+            counted(self.recovering_partitions, recovering),
+            counted(self.loading_coordinators, loading),
+            counted(self.offline_partitions, offline),
+            (!self.offline_directories.is_empty())
+                .then(|| format!("log directories are offline: {}", self.offline_directories.join(", "))),
+            (!self.refusing_directories.is_empty()).then(|| {
+                format!(
+                    "log directories refuse records, for example because they are full: {}",
+                    self.refusing_directories.join(", ")
+                )
+            }),
+        ];
+        reasons.into_iter().flatten().collect()
+    }
+}
+
+/// The groups for which `/metrics` has room.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct GroupStates {
+    /// The given groups.
+    pub groups: Vec<GroupState>,
+    /// Number of further groups.
+    pub groups_left_out: u64,
+}
+
+/// A group.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GroupState {
+    /// Name of the group.
+    pub group: String,
+    /// `classic` or `consumer`.
+    pub kind: &'static str,
+    /// State of the group, as Kafka's tools print it.
+    pub state: &'static str,
+    /// Number of members.
+    pub members: u64,
+    /// Number of rebalances.
+    pub rebalances: u64,
+    /// Lag in each partition for which the group has committed an offset.
+    pub lags: Vec<Lag>,
+}
+
+impl GroupState {
+    /// Age of the oldest record behind a committed offset, in seconds; none if a record's age is
+    /// unknown.
+    pub fn seconds(&self) -> Option<f64> {
+        self.lags.iter().map(|lag| lag.seconds).try_fold(0.0, |most: f64, one| Some(most.max(one?)))
+    }
+}
+
+/// Lag of a group in a partition.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Lag {
+    /// Topic of the partition.
+    pub topic: String,
+    /// Number of the partition.
+    pub partition: i32,
+    /// Records from the committed offset to the high watermark.
+    pub records: u64,
+    /// Age of the first of these records in seconds; 0 if there are none, and unknown if the record
+    /// cannot be read.
+    pub seconds: Option<f64>,
+}
+
+/// Transactional ids, and transactions that have ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TransactionStates {
+    /// Number of transactional ids by state.
+    pub ids: BTreeMap<&'static str, u64>,
+    /// Transactions committed by this process.
+    pub committed: u64,
+    /// Transactions aborted by this process.
+    pub aborted: u64,
+    /// Partitions with a transaction that should have been ended by its coordinator.
+    pub late_partitions: u64,
+}
+
+/// A partition and its log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogState {
+    /// Topic of the partition.
+    pub topic: Arc<str>,
+    /// Number of the partition.
+    pub partition: i32,
+    /// Bytes of all segments.
+    pub size_bytes: u64,
+    /// First offset.
+    pub start: i64,
+    /// Offset that the next record gets.
+    pub end: i64,
+    /// Traffic since the broker serves the partition.
+    pub traffic: TrafficTotals,
+    /// Durability label of the topic's acknowledgements.
+    pub durability: Cow<'static, str>,
+}
+
+/// The upkeep of all logs since the start, and the volumes that they are on.
+#[derive(Clone, Debug, Default)]
+pub struct UpkeepState {
+    /// Times of flushes.
+    pub flushes: Durations,
+    /// Segments that retention has deleted.
+    pub retention_segments: u64,
+    /// Bytes of these segments.
+    pub retention_bytes: u64,
+    /// Data directories in service, with the free and total bytes of their volumes if the kernel
+    /// reports them.
+    pub volumes: Vec<(String, u64, u64)>,
+    /// Data directories that are offline.
+    pub offline_directories: u64,
+    /// Data directories whose storage refuses records.
+    pub refusing_directories: u64,
+}

@@ -1,0 +1,124 @@
+//! Turns at something scarce that clients queue for: threads that expand batches, searches, live
+//! streams, connections. The waiting principals take turns, so that the number of requests of one
+//! does not decide how long the others wait.
+//!
+//! A turn belongs to its work, not to the client that waits for the work: a client that disconnects
+//! makes no room for another request before its work has ended.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
+
+use levada_base::Requester;
+
+mod line;
+#[cfg(test)]
+mod tests;
+
+use crate::blocking::off_shard;
+
+use self::line::{Entry, Line};
+
+/// Places at something scarce; clones share them.
+#[derive(Clone, Debug)]
+pub struct Turns(Arc<Mutex<Line<oneshot::Sender<Turn>>>>);
+
+/// A place that is taken until this value is dropped.
+#[derive(Debug)]
+pub struct Turn {
+    turns: Turns,
+    requester: Requester,
+}
+
+/// The number of requests of one requester that wait is at its limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("too many requests of this client wait already; repeat the request later")]
+pub struct TooMany;
+
+impl Turns {
+    /// This number of places for work that ends by itself. One requester may have all of them while
+    /// no other wants one, and gets no further place while another with fewer waits.
+    pub fn of(places: usize) -> Self {
+        Self::shared(places, places)
+    }
+
+    /// This number of places for clients that keep one for as long as they like: one requester has
+    /// half of them at most.
+    pub fn halved(places: usize) -> Self {
+        Self::shared(places, places.div_ceil(2))
+    }
+
+    /// Places of which one requester has `share` at most.
+    pub fn shared(places: usize, share: usize) -> Self {
+        Self(Arc::new(Mutex::new(Line::new(places, share))))
+    }
+
+    /// Waits for a place.
+    pub async fn take(&self, requester: Requester) -> Turn {
+        let taken = self.take_if_few(requester, usize::MAX).await;
+        taken.expect("no number of requests exceeds the limit")
+    }
+
+    /// Waits for a place, unless as many requests of the requester as `waiting_max` wait already.
+    pub async fn take_if_few(&self, requester: Requester, waiting_max: usize) -> Result<Turn, TooMany> {
+        let (sender, receiver) = oneshot::channel();
+        let entry = self.0.lock().enter(&requester, waiting_max, sender);
+        match entry {
+            Entry::Place => Ok(self.turn(requester)),
+            Entry::Full => Err(TooMany),
+            Entry::Waits(ticket) => {
+                let _waits = Waiting { turns: self, requester, ticket };
+                Ok(receiver.await.expect("a place comes before its line ends"))
+            }
+        }
+    }
+
+    /// A place, if there is one now.
+    pub fn try_take(&self, requester: Requester) -> Option<Turn> {
+        let is_in = self.0.lock().enter_now(&requester);
+        is_in.then(|| self.turn(requester))
+    }
+
+    /// Does work on a thread that may block, once it has a place. A request that is given up before
+    /// that leaves the line; the place of work that has begun is free when the work has ended.
+    pub async fn run<T: Send + 'static>(
+        &self,
+        requester: Requester,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> T {
+        let turn = self.take(requester).await;
+        off_shard(move || {
+            let _turn = turn;
+            work()
+        })
+        .await
+    }
+
+    fn turn(&self, requester: Requester) -> Turn {
+        Turn { turns: self.clone(), requester }
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        let next = self.turns.0.lock().leave(&self.requester);
+        if let Some((requester, waits)) = next {
+            // A request that has been given up meanwhile gives the place back at once.
+            drop(waits.send(self.turns.turn(requester)));
+        }
+    }
+}
+
+/// A request in a line.
+struct Waiting<'a> {
+    turns: &'a Turns,
+    requester: Requester,
+    ticket: u64,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.turns.0.lock().give_up(&self.requester, self.ticket);
+    }
+}

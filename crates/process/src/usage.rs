@@ -1,0 +1,54 @@
+//! Statistics of the kernel about this process: memory, CPU time, open files.
+
+use std::fs;
+
+use crate::descriptors;
+
+/// The process at one moment; values that the kernel does not report are omitted.
+pub struct Process {
+    /// Memory in physical pages, bytes.
+    pub resident_bytes: Option<u64>,
+    /// Processor time, seconds.
+    pub cpu_seconds: Option<f64>,
+    /// Open file descriptors.
+    pub open_fds: Option<u64>,
+    /// The most that it may have.
+    pub max_fds: u64,
+}
+
+impl Process {
+    /// This moment.
+    pub fn read() -> Self {
+        Self {
+            resident_bytes: resident_bytes(),
+            cpu_seconds: cpu_seconds(),
+            open_fds: open_fds(),
+            max_fds: descriptors::limit(),
+        }
+    }
+}
+
+/// Open file descriptors. From Linux 6.2 on their number is the size of the directory; an older
+/// kernel has to list them, which takes milliseconds for tens of thousands.
+fn open_fds() -> Option<u64> {
+    match fs::metadata("/proc/self/fd").ok()?.len() {
+        0 => Some(fs::read_dir("/proc/self/fd").ok()?.count() as u64),
+        count => Some(count),
+    }
+}
+
+/// Memory in use.
+pub fn resident_bytes() -> Option<u64> {
+    let statm = fs::read_to_string("/proc/self/statm").ok()?;
+    let pages: u64 = statm.split_whitespace().nth(1)?.parse().ok()?;
+    pages.checked_mul(rustix::param::page_size() as u64)
+}
+
+fn cpu_seconds() -> Option<f64> {
+    let stat = fs::read_to_string("/proc/self/stat").ok()?;
+    // The second field is the program's name in parentheses and may contain anything.
+    let (_, after_name) = stat.rsplit_once(')')?;
+    let mut times = after_name.split_whitespace().skip(11).map(str::parse::<u64>);
+    let (user, system) = (times.next()?.ok()?, times.next()?.ok()?);
+    Some((user + system) as f64 / rustix::param::clock_ticks_per_second() as f64)
+}

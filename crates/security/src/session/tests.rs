@@ -1,0 +1,11 @@
+//! Users and addresses.
+
+use super::*;
+
+#[test]
+fn a_session_shares_the_turns_of_its_user_or_address() {
+    let address: IpAddr = [10, 0, 0, 1].into();
+    let requester = |user: &str| Session::new(user, address).requester();
+    assert_eq!(requester(Session::ANONYMOUS), Requester::at(address));
+    assert_eq!(requester("eve"), Requester::User("eve".into()));
+}

@@ -1,0 +1,370 @@
+//! One group: its members and what each of them is assigned, committed offsets with their lag, and
+//! the lag of the last hour.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use axum::Extension;
+use axum::extract::State;
+use axum::response::Response;
+use levada_broker::source::GroupState;
+use levada_broker::source::LagSample;
+use levada_wire::StrBytes;
+use levada_wire::messages::{
+    ConsumerGroupDescribeRequest, DeleteGroupsRequest, DescribeGroupsRequest,
+    decode_consumer_protocol_assignment,
+};
+use levada_wire::messages::{DecodeLimits, consumer_group_describe_response, describe_groups_response};
+use maud::{Markup, html};
+
+use super::failure::{Failed, Needing as _, check, nothing};
+use super::fields::Fields;
+use super::groups::{COORDINATORS, age};
+use super::layout::{self, Page, Section, field, notice, proof, table, tile, topic_link};
+use super::question::Place;
+use super::reset::{Committed, reset_form};
+use super::topics::confirmed;
+use super::visitor::{Visit, Visiting, Visitor};
+use super::{Console, format};
+
+/// Partitions that the page shows, those with the largest lag first.
+const ROWS_MAX: usize = 500;
+/// Members that the page shows.
+const MEMBERS_MAX: usize = 200;
+/// Width and height of the chart.
+const CHART: (f64, f64) = (1200.0, 160.0);
+/// Time that the chart shows.
+const HOUR_MS: i64 = 3_600_000;
+
+/// A member of a group of either protocol.
+pub(super) struct GroupMember {
+    id: String,
+    instance: Option<String>,
+    client: String,
+    host: String,
+    assigned: Vec<Place>,
+}
+
+/// A group as its coordinator describes it.
+pub(super) struct Described {
+    pub(super) state: String,
+    pub(super) protocol: &'static str,
+    pub(super) assignor: String,
+    pub(super) members: Vec<GroupMember>,
+}
+
+impl From<consumer_group_describe_response::DescribedGroup> for Described {
+    fn from(group: consumer_group_describe_response::DescribedGroup) -> Self {
+        let members = group.members.iter().map(|member| GroupMember {
+            id: member.member_id.to_string(),
+            instance: member.instance_id.as_ref().map(ToString::to_string),
+            client: member.client_id.to_string(),
+            host: member.client_host.to_string(),
+            assigned: places(&member.assignment),
+        });
+        Self {
+            state: group.group_state.to_string(),
+            protocol: "consumer",
+            assignor: group.assignor_name.to_string(),
+            members: members.collect(),
+        }
+    }
+}
+
+fn places(assignment: &consumer_group_describe_response::Assignment) -> Vec<Place> {
+    let topics = assignment.topic_partitions.iter();
+    topics
+        .flat_map(|topic| {
+            topic.partitions.iter().map(|partition| (topic.topic_name.as_str().to_owned(), *partition))
+        })
+        .collect()
+}
+
+impl From<describe_groups_response::DescribedGroup> for Described {
+    fn from(group: describe_groups_response::DescribedGroup) -> Self {
+        let members = group.members.iter().map(|member| GroupMember {
+            id: member.member_id.to_string(),
+            instance: member.group_instance_id.as_ref().map(ToString::to_string),
+            client: member.client_id.to_string(),
+            host: member.client_host.to_string(),
+            assigned: assigned(member),
+        });
+        Self {
+            state: group.group_state.to_string(),
+            protocol: "classic",
+            assignor: group.protocol_data.to_string(),
+            members: members.collect(),
+        }
+    }
+}
+
+/// The partitions of a classic member; none if its assignment is not that of a consumer.
+fn assigned(member: &describe_groups_response::DescribedGroupMember) -> Vec<Place> {
+    let bytes = member.member_assignment.clone();
+    let decoded = decode_consumer_protocol_assignment(bytes, DecodeLimits::default());
+    let topics = decoded.map(|(_, assignment)| assignment.assigned_partitions).unwrap_or_default();
+    let places = topics.iter().flat_map(|topic| {
+        topic.partitions.iter().map(|partition| (topic.topic.as_str().to_owned(), *partition))
+    });
+    places.collect()
+}
+
+impl Console {
+    /// A group of either protocol.
+    pub(super) async fn group(&self, visitor: &Visitor, id: &str) -> Result<Described, Failed> {
+        let listed = self.groups(visitor).await?;
+        let found = listed.iter().find(|one| one.group_id.as_str() == id);
+        let found = found.ok_or_else(|| self.missing_group(id))?;
+        let missing = || Failed::Missing(format!("There is no group {id}."));
+        if found.group_type.as_str() == "consumer" {
+            let mut request = ConsumerGroupDescribeRequest::default();
+            request.group_ids = vec![StrBytes::from(id)];
+            let answer = self.desk.ask(&visitor.caller, &request).await?;
+            let group = answer.groups.into_iter().next().ok_or_else(missing)?;
+            check(group.error_code, group.error_message.as_deref(), || format!("describe group {id}"))
+                .needing("describe", format!("--group {id}"))?;
+            return Ok(group.into());
+        }
+        let mut request = DescribeGroupsRequest::default();
+        request.groups = vec![StrBytes::from(id)];
+        let answer = self.desk.ask(&visitor.caller, &request).await?;
+        let group = answer.groups.into_iter().next().ok_or_else(missing)?;
+        check(group.error_code, None, || format!("describe group {id}"))
+            .needing("describe", format!("--group {id}"))?;
+        Ok(group.into())
+    }
+
+    /// The reason why there is no page of a group: another broker may have its coordinator.
+    fn missing_group(&self, id: &str) -> Failed {
+        let index = self.door.partition_of_group(id);
+        let leader = index.and_then(|index| {
+            let image = self.door.image();
+            image.topic(COORDINATORS)?.partition(index).map(|one| one.leader)
+        });
+        Failed::Missing(match leader.filter(|leader| *leader != self.door.config().node_id) {
+            Some(leader) if leader >= 0 => {
+                format!(
+                    "The coordinator of group {id} is broker {leader}. Next: open the console of that broker."
+                )
+            }
+            _ => format!("There is no group {id} that you may see."),
+        })
+    }
+}
+
+/// The page.
+pub(super) async fn show(
+    State(console): State<Arc<Console>>,
+    Extension(Visit { visitor, fields }): Visiting,
+) -> Response {
+    let page = page(&console, &visitor, &fields).await;
+    layout::respond(&visitor, Section::Groups, page)
+}
+
+async fn page(console: &Console, visitor: &Visitor, fields: &Fields) -> Result<Page, Failed> {
+    let id = fields.raw("id");
+    let group = console.group(visitor, id).await?;
+    let mut committed = console.committed(visitor, id).await?;
+    let state = console.lags(visitor).await.remove(id);
+    let history = console.door.lags_of_group(id);
+    committed.sort_by_key(|one| (std::cmp::Reverse(one.lag()), one.place.clone()));
+    let records: u64 = committed.iter().filter_map(Committed::lag).sum();
+    let topics: std::collections::BTreeSet<&str> = committed.iter().map(|one| one.place.0.as_str()).collect();
+    let content = html! {
+        (layout::done(fields.text("done")))
+        div #group data-refresh="5" {
+            (diagnosis(&group, &committed))
+            div.tiles {
+                (tile("State", &group.state, None))
+                (tile("Protocol", group.protocol, None))
+                (tile("Assignor", &group.assignor, None))
+                (tile("Members", group.members.len(), None))
+                (tile("Lag in records", format::count(i128::from(records)), None))
+                (tile("Lag in time", age(state.as_ref().and_then(GroupState::seconds)), None))
+            }
+            h2 { "Lag of the last hour" }
+            (chart(&history))
+            h2 { "Partitions" }
+            (partitions(&group, &committed, state.as_ref()))
+            @if committed.is_empty() {
+                p.soft { (nothing("committed offset", visitor, console.hides(visitor, "--topic"))) }
+            }
+            h2 { "Members" }
+            (members(&group.members))
+        }
+        h2 { "Changes" }
+        (reset_form(id, topics))
+        details {
+            summary { "Delete the group" }
+            form.card method="post" action="/group/delete" {
+                (proof(visitor))
+                input type="hidden" name="id" value=(id);
+                p { "Deletes the group with its committed offsets. Its consumers then start at the position of their auto.offset.reset." }
+                (field(&format!("Type {id} to confirm"), html! { input name="confirm" autocomplete="off" required; }))
+                button.danger { "Delete the group" }
+            }
+        }
+    };
+    Ok(Page::new(Section::Groups, format!("Group {id}"), content))
+}
+
+/// The reason for the lag, as far as offsets and assignments show it.
+fn diagnosis(group: &Described, committed: &[Committed]) -> Markup {
+    let late: Vec<&Committed> = committed.iter().filter(|one| one.lag().is_some_and(|lag| lag > 0)).collect();
+    let lost = committed.iter().filter(|one| one.start.is_some_and(|start| one.offset < start)).count();
+    let owned = owners(&group.members);
+    let unowned = late.iter().filter(|one| !owned.contains_key(&one.place)).count();
+    let worst = late.iter().filter_map(|one| Some((*owned.get(&one.place)?, one.lag()?)));
+    let by_member = worst.fold(BTreeMap::<&str, u64>::new(), |mut sums, (member, lag)| {
+        *sums.entry(member).or_default() += lag;
+        sums
+    });
+    let unknown = committed.iter().filter(|one| one.lag().is_none()).count();
+    let slowest = by_member.into_iter().max_by_key(|(_, lag)| *lag);
+    html! {
+        @if unknown > 0 {
+            (notice("warn", format!("The lag in {unknown} partitions is not known here: other brokers lead them, or they are offline.")))
+        }
+        @if late.is_empty() && unknown > 0 {
+            (notice("good", "The group has read everything in the partitions that this broker leads."))
+        } @else if late.is_empty() && !committed.is_empty() {
+            (notice("good", "The group has read everything that it has committed offsets for."))
+        } @else if late.is_empty() {}
+        @else if group.members.is_empty() {
+            (notice("bad", "The group lags because it has no member. Next: start its consumers, or reset its offsets below."))
+        } @else if unowned > 0 {
+            (notice("warn", format!("{unowned} partitions with lag are assigned to no member: the group does not subscribe to them, or it rebalances.")))
+        } @else if let Some((member, lag)) = slowest {
+            (notice("warn", format!("Member {member} has the largest share of the lag: {} records. It reads slower than producers write, or it does not commit.", format::count(i128::from(lag)))))
+        }
+        @if lost > 0 {
+            (notice("bad", format!("{lost} committed offsets are before the start of the log: retention deleted records before the group read them.")))
+        }
+    }
+}
+
+/// The member to which each partition is assigned.
+fn owners(members: &[GroupMember]) -> BTreeMap<Place, &str> {
+    members
+        .iter()
+        .flat_map(|member| member.assigned.iter().map(|place| (place.clone(), member.id.as_str())))
+        .collect()
+}
+
+fn partitions(group: &Described, committed: &[Committed], state: Option<&GroupState>) -> Markup {
+    let owned = owners(&group.members);
+    let lags = state.map(|state| state.lags.as_slice()).unwrap_or_default();
+    let seconds: BTreeMap<(&str, i32), Option<f64>> =
+        lags.iter().map(|lag| ((lag.topic.as_str(), lag.partition), lag.seconds)).collect();
+    let number =
+        |value: Option<i64>| value.map_or("—".to_owned(), |value| format::count(i128::from(value)));
+    html! {
+        (table(&["Topic", "#Partition", "#Committed", "#Start", "#End", "#Lag in records", "#Lag in time", "Member"], html! {
+            @for one in committed.iter().take(ROWS_MAX) {
+                tr {
+                    th scope="row" { (topic_link(&one.place.0)) }
+                    td.n { (one.place.1) }
+                    td.n { (format::count(i128::from(one.offset))) }
+                    td.n { (number(one.start)) }
+                    td.n { (number(one.end)) }
+                    td.n { (number(one.lag().map(u64::cast_signed))) }
+                    td.n { (age(seconds.get(&(one.place.0.as_str(), one.place.1)).copied().flatten())) }
+                    td { (owned.get(&one.place).copied().unwrap_or("none")) }
+                }
+            }
+        }))
+        @if committed.len() > ROWS_MAX { p.soft { (committed.len() - ROWS_MAX) " further partitions have less lag." } }
+    }
+}
+
+fn members(members: &[GroupMember]) -> Markup {
+    html! {
+        (table(&["Member", "Client", "Host", "#Partitions", "Assignment"], html! {
+            @for member in members.iter().take(MEMBERS_MAX) {
+                tr {
+                    th.wide scope="row" {
+                        (member.id)
+                        @if let Some(instance) = &member.instance { span.hint { "instance " (instance) } }
+                    }
+                    td { (member.client) }
+                    td { (member.host) }
+                    td.n { (member.assigned.len()) }
+                    td.wide { (assignment(&member.assigned)) }
+                }
+            }
+            @if members.is_empty() { tr { td colspan="5" { "This group has no members." } } }
+        }))
+        @if members.len() > MEMBERS_MAX { p.soft { (members.len() - MEMBERS_MAX) " further members are not shown." } }
+    }
+}
+
+/// Partitions by topic, at most 100 of a topic.
+fn assignment(assigned: &[Place]) -> Markup {
+    let mut topics: BTreeMap<&str, Vec<i32>> = BTreeMap::new();
+    assigned.iter().for_each(|(topic, partition)| topics.entry(topic).or_default().push(*partition));
+    let shown = |partitions: &[i32]| {
+        let mut numbers: Vec<String> = partitions.iter().take(100).map(ToString::to_string).collect();
+        if partitions.len() > 100 {
+            numbers.push("…".to_owned());
+        }
+        numbers.join(", ")
+    };
+    html! { @for (topic, partitions) in &topics { div { (topic) ": " (shown(partitions)) } } }
+}
+
+/// The lag in records over time.
+fn chart(history: &[LagSample]) -> Markup {
+    let (Some(first), Some(last)) = (history.first(), history.last()) else { return html! {} };
+    if history.len() < 2 {
+        let text = "The first sample was taken now. Samples are taken while this page or the list of groups is open, and with each \
+                    scrape of /metrics.";
+        return html! { p.soft { (text) } };
+    }
+    let (width, height) = CHART;
+    let (left, bottom) = (110.0, height - 20.0);
+    let top = history.iter().map(|one| one.records).max().unwrap_or_default().max(1);
+    let x = |at_ms: i64| width - (last.at_ms - at_ms) as f64 / HOUR_MS as f64 * (width - left);
+    let y = |records: u64| bottom - records as f64 / top as f64 * (bottom - 10.0);
+    let mut points: Vec<String> =
+        history.iter().map(|one| format!("{:.1},{:.1}", x(one.at_ms), y(one.records))).collect();
+    points.push(format!("{:.1},{bottom}", x(last.at_ms)));
+    points.push(format!("{:.1},{bottom}", x(first.at_ms)));
+    let label = format!("Lag in records over the last hour, at most {}", format::count(i128::from(top)));
+    html! {
+        div.chart {
+            svg viewBox={ "0 0 " (width) " " (height) } role="img" aria-label=(label) {
+                @for records in [0, top] {
+                    line.grid x1=(left) x2=(width) y1=(y(records)) y2=(y(records)) {}
+                    text x=(left - 8.0) y=(y(records)) text-anchor="end" dominant-baseline="central" {
+                        (format::count(i128::from(records)))
+                    }
+                }
+                polygon.s0 points=(points.join(" ")) {}
+                text x=(left) y=(height - 4.0) { "an hour ago" }
+                text x=(width) y=(height - 4.0) text-anchor="end" { "now" }
+            }
+        }
+    }
+}
+
+/// Deletes a group whose name was typed for confirmation.
+pub(super) async fn delete(
+    State(console): State<Arc<Console>>,
+    Extension(Visit { visitor, fields }): Visiting,
+) -> Response {
+    let deleted = delete_group(&console, &visitor, &fields).await;
+    layout::respond(&visitor, Section::Groups, deleted)
+}
+
+async fn delete_group(console: &Console, visitor: &Visitor, fields: &Fields) -> Result<Page, Failed> {
+    let id = fields.raw("id");
+    confirmed(fields, id)?;
+    let mut request = DeleteGroupsRequest::default();
+    request.groups_names = vec![StrBytes::from(id)];
+    let answer = console.desk.ask(&visitor.caller, &request).await?;
+    for one in &answer.results {
+        check(one.error_code, None, || format!("delete group {id}"))
+            .needing("delete", format!("--group {id}"))?;
+    }
+    Err(Failed::Redirect("/groups?done=deleted".to_owned()))
+}

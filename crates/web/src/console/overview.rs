@@ -1,0 +1,260 @@
+//! The first page: rates, memory, problems, and the sent bytes by transfer path.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use axum::Extension;
+use axum::extract::State;
+use axum::response::Response;
+use levada_broker::server::Door;
+use levada_broker::source::MembershipState;
+use levada_io::Path;
+use levada_process::blocking::off_shard;
+use levada_process::usage::Process;
+use levada_wire::messages::{DescribeClusterRequest, MetadataRequest};
+use maud::{Markup, html};
+use serde_json::json;
+
+use super::failure::{Failed, Needing as _, check};
+use super::layout::{self, Page, Section, notice, tile};
+use super::live;
+use super::visitor::{Visit, Visiting, Visitor};
+use super::{Console, format};
+
+/// Time between two events of a page.
+const BEAT: Duration = Duration::from_secs(1);
+/// Free part of a file system below which the page warns, as the alert rule does.
+const FREE_PERCENT: u64 = 10;
+
+/// The page.
+pub(super) async fn show(
+    State(console): State<Arc<Console>>,
+    Extension(Visit { visitor, .. }): Visiting,
+) -> Response {
+    let page = page(&console, &visitor).await;
+    layout::respond(&visitor, Section::Overview, page)
+}
+
+/// The counters once a second, for as long as the page is open.
+pub(super) async fn live(
+    State(console): State<Arc<Console>>,
+    Extension(Visit { visitor, .. }): Visiting,
+) -> Response {
+    let broker = console.door.clone();
+    live::stream(&console, &visitor, |feed| async move {
+        let mut beat = tokio::time::interval(BEAT);
+        loop {
+            tokio::select! {
+                _ = beat.tick() => {}
+                () = feed.closed() => return,
+            }
+            if !feed.send(None, &counters(&broker)).await {
+                return;
+            }
+        }
+    })
+}
+
+fn counters(broker: &Door) -> serde_json::Value {
+    let transfers = broker.source().transfers();
+    let stats = broker.source().stats();
+    let process = Process::read();
+    let paths: serde_json::Map<String, serde_json::Value> =
+        Path::ALL.iter().map(|path| (path.label().to_owned(), json!(transfers.bytes(*path)))).collect();
+    let requests: u64 = stats.requests().iter().map(|(_, totals)| totals.requests).sum();
+    json!({
+        "produced": stats.produced_bytes(),
+        "fetched": stats.fetched_bytes(),
+        "requests": requests,
+        "connections": stats.connections_open(),
+        "partitions": broker.source().partitions(),
+        "held": broker.source().request_bytes_held(),
+        "resident": process.resident_bytes,
+        "cpu": process.cpu_seconds,
+        "files": process.open_fds,
+        "paths": paths,
+    })
+}
+
+async fn page(console: &Console, visitor: &Visitor) -> Result<Page, Failed> {
+    let cluster = console.desk.ask(&visitor.caller, &DescribeClusterRequest::default()).await?;
+    let sentence = cluster.error_message.as_deref().map(str::to_owned);
+    check(cluster.error_code, sentence.as_deref(), || "describe the cluster".to_owned())
+        .needing("describe", "--cluster")?;
+    let mut request = MetadataRequest::default();
+    request.topics = None;
+    let metadata = console.desk.ask(&visitor.caller, &request).await?;
+    let offline = metadata.topics.iter().flat_map(|topic| &topic.partitions);
+    let offline = offline.filter(|partition| partition.leader_id < 0).count();
+    let topics = metadata.topics.iter().filter(|topic| !topic.is_internal).count();
+    let more = console.warnings(visitor).await;
+    let content = html! {
+        (wrong(&console.door, (offline, more)))
+        (live::state())
+        div.tiles data-stream="/live" {
+            (tile("Produced", "—", Some("produced")))
+            (tile("Fetched", "—", Some("fetched")))
+            (tile("Requests", "—", Some("requests")))
+            (tile("Connections", "—", Some("connections")))
+            (tile("Memory", "—", Some("resident")))
+            (tile("Processor", "—", Some("cpu")))
+            (tile("Partitions", format::count(i128::from(console.door.source().partitions())), Some("partitions")))
+            (tile("Your topics", format::count(topics as i128), None))
+        }
+        h2 { "Bytes by transfer path" }
+        p.soft {
+            "Bytes that left the broker, counted where they left. " code { "splice" } " and " code { "sendfile" }
+            " send from the page cache without a copy; " code { "send" } " copies from memory once, "
+            code { "read_write" } " twice."
+        }
+        div.chart data-chart="paths" { (paths(&console.door)) }
+        @if let Some(state) = console.door.source().membership() { (membership(&console.door, &state)) }
+        h2 { "Broker" }
+        (facts(console, cluster.cluster_id.as_str()))
+    };
+    Ok(Page::new(Section::Overview, "Overview", content))
+}
+
+impl Console {
+    /// Warnings about disk space, late transactions, and groups that the visitor may describe.
+    async fn warnings(&self, visitor: &Visitor) -> Vec<String> {
+        let broker = self.door.clone();
+        let (volumes, late) = off_shard(move || {
+            (broker.source().upkeep().volumes, broker.source().transactions().late_partitions)
+        })
+        .await;
+        let mut found: Vec<String> = volumes.iter().filter_map(scarce).collect();
+        if late > 0 {
+            found.push(format!(
+                "{late} partitions have a transaction that its coordinator should have ended; the page of transactions lists hanging ones"
+            ));
+        }
+        let listed = self.groups(visitor).await.unwrap_or_default();
+        let states = self.lags(visitor).await;
+        let abandoned = |id: &str| {
+            states.get(id).is_some_and(|one| one.members == 0 && one.lags.iter().any(|lag| lag.records > 0))
+        };
+        let abandoned = listed.iter().filter(|one| abandoned(&one.group_id)).count();
+        if abandoned > 0 {
+            found.push(format!(
+                "Groups with lag and without a member: {abandoned}; the page of groups lists the largest lag first"
+            ));
+        }
+        found
+    }
+}
+
+/// The warning about a directory whose file system has little room left: free bytes, and all.
+fn scarce((directory, free, size): &(String, u64, u64)) -> Option<String> {
+    let percent = free.saturating_mul(100).checked_div(*size)?;
+    (percent < FREE_PERCENT).then(|| {
+        format!("The file system of {directory} has {} free, {percent} % of its size", format::bytes(*free))
+    })
+}
+
+/// All problems that need an operator's attention.
+fn wrong(broker: &Door, (offline, more): (usize, Vec<String>)) -> Markup {
+    let recovery = broker.source().recovery();
+    let cleaner = broker.source().cleaner();
+    let unhealthy = broker.source().unhealthy();
+    let refused = broker.source().membership().and_then(|state| state.reason());
+    let replication = broker.source().replication();
+    let fine = unhealthy.is_none()
+        && refused.is_none()
+        && offline == 0
+        && replication.under_replicated == 0
+        && recovery.left == 0
+        && cleaner.uncleanable == 0
+        && more.is_empty();
+    html! {
+        @if let Some(reason) = &unhealthy { (notice("bad", reason)) }
+        @if offline > 0 && unhealthy.is_none() {
+            (notice("bad", format!("{offline} partitions that you may see have no leader")))
+        }
+        @if let Some(reason) = &refused { (notice("bad", reason)) }
+        @if replication.under_min_insync > 0 {
+            (notice("bad", format!(
+                "{} partitions that this broker leads have fewer replicas in sync than min.insync.replicas: acks=all is refused",
+                replication.under_min_insync,
+            )))
+        }
+        @if replication.under_replicated > 0 {
+            (notice("warn", format!(
+                "{} partitions that this broker leads have a replica that is not in sync",
+                replication.under_replicated,
+            )))
+        }
+        @if recovery.left > 0 {
+            (notice("warn", format!("The logs of {} partitions are being checked after an unclean stop", recovery.left)))
+        }
+        @if cleaner.uncleanable > 0 {
+            (notice("warn", format!("{} partitions cannot be compacted; the broker's log names the reason", cleaner.uncleanable)))
+        }
+        @for text in &more { (notice("warn", text)) }
+        @if fine { (notice("good", "No problems: all partitions are served.")) }
+    }
+}
+
+/// The broker's place in a cluster of other controllers, and its replicas.
+fn membership(broker: &Door, state: &MembershipState) -> Markup {
+    let replication = broker.source().replication();
+    let following = broker.source().following();
+    let behind = following.lags.iter().map(|(_, _, lag)| *lag).max().unwrap_or(0).max(0);
+    let controller = state.controller.map_or("none known".to_owned(), |id| format!("node {id}"));
+    let heartbeat = state.since_heartbeat_ms.map_or("—".to_owned(), format::millis);
+    html! {
+        h2 { "Cluster" }
+        div.tiles {
+            (tile("Active controller", controller, None))
+            (tile("Phase", state.phase.replace('_', " "), None))
+            (tile("Fenced", if state.is_fenced { "yes" } else { "no" }, None))
+            (tile("Last heartbeat", heartbeat, None))
+            (tile("Metadata records behind", format::count(state.lag()), None))
+            (tile("Requests forwarded", format::count(i128::from(state.forwarded)), None))
+            (tile("Under-replicated", format::count(i128::from(replication.under_replicated)), None))
+            (tile("Followed partitions", format::count(following.lags.len() as i128), None))
+            (tile("Largest lag as a follower", format::count(behind), None))
+        }
+    }
+}
+
+/// The table behind the chart; the script keeps it current.
+fn paths(broker: &Door) -> Markup {
+    let transfers = broker.source().transfers();
+    let rows = html! {
+        // Bytes of reads count again where they leave.
+        @for path in Path::ALL.into_iter().filter(|path| *path != Path::UringRead) {
+            tr data-path=(path.label()) {
+                th scope="row" { (path.label()) }
+                td.n data-rate { "—" }
+                td.n data-total { (format::bytes(transfers.bytes(path))) }
+                td.bar { progress max="1" value="0" aria-label={ "share of " (path.label()) } {} }
+            }
+        }
+    };
+    layout::table(&["Path", "#Now", "#Since the start", "Share of the last minute"], rows)
+}
+
+fn facts(console: &Console, cluster_id: &str) -> Markup {
+    let broker = &console.door;
+    let config = broker.config();
+    let started = broker.source().stats().started();
+    let up = SystemTime::now().duration_since(started).unwrap_or_default();
+    html! {
+        dl.facts {
+            dt { "Version" } dd { (env!("CARGO_PKG_VERSION")) }
+            dt { "Cluster" } dd { (cluster_id) }
+            dt { "Node" } dd { (config.node_id) }
+            dt { "Running for" } dd { (format::duration(up)) }
+            dt { "Listeners" } dd {
+                @for listener in &config.listeners {
+                    div { (listener.name) " · " (listener.protocol) " · " (listener.bind) }
+                }
+            }
+            dt { "Data" } dd { @for directory in &config.log_dirs { div { (directory.display()) } } }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,188 @@
+//! Requests that several pages send to the broker: topics, offsets by time, sizes, settings, and
+//! the access check of pages that send no other request.
+
+use std::collections::BTreeMap;
+
+use levada_broker::desk::Caller;
+use levada_security::acl::Operation;
+use levada_wire::StrBytes;
+use levada_wire::error_code::ErrorCode;
+use levada_wire::messages::describe_configs_request::DescribeConfigsResource;
+use levada_wire::messages::describe_configs_response::DescribeConfigsResult;
+use levada_wire::messages::describe_log_dirs_request::DescribableLogDirTopic;
+use levada_wire::messages::list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic};
+use levada_wire::messages::metadata_request::MetadataRequestTopic;
+use levada_wire::messages::metadata_response::MetadataResponseTopic;
+use levada_wire::messages::{
+    DescribeClusterRequest, DescribeConfigsRequest, DescribeLogDirsRequest, DescribeLogDirsResponse,
+    ListOffsetsRequest, MetadataRequest,
+};
+
+use super::Console;
+use super::failure::{Failed, Needing as _, check};
+use super::visitor::Visitor;
+
+/// Requests the first offset of a log, its end, or the offset of the record with the latest
+/// timestamp.
+pub(super) const EARLIEST: i64 = -2;
+pub(super) const LATEST: i64 = -1;
+
+/// The nearest offset between the start and the end of a log. The ends come from two requests: the
+/// end is before the start if the topic was created again in between.
+pub(super) fn within(offset: i64, (start, end): (i64, i64)) -> i64 {
+    offset.min(end).max(start)
+}
+
+/// A topic's name and the number of a partition.
+pub(super) type Place = (String, i32);
+
+impl Console {
+    /// Checks that the visitor has this permission on the cluster, by a DescribeCluster request.
+    /// For pages whose content does not come from a Kafka request.
+    pub(super) async fn cluster_permission(
+        &self,
+        visitor: &Visitor,
+        operation: Operation,
+    ) -> Result<(), Failed> {
+        let mut request = DescribeClusterRequest::default();
+        request.include_cluster_authorized_operations = true;
+        let answer = self.desk.ask(&visitor.caller, &request).await?;
+        check(answer.error_code, answer.error_message.as_deref(), || "describe the cluster".to_owned())?;
+        let allowed = answer.cluster_authorized_operations & (1 << operation.code()) != 0;
+        let code = if allowed { ErrorCode::None } else { ErrorCode::ClusterAuthorizationFailed };
+        let sentence = format!("The page needs {operation} on the cluster.");
+        let name: &'static str = match operation {
+            Operation::Describe => "describe",
+            _ => "alter",
+        };
+        check(code.code(), Some(&sentence), || "show this page".to_owned()).needing(name, "--cluster")
+    }
+
+    /// The `option` if lists leave out what the visitor may not describe.
+    pub(super) fn hides<'a>(&self, visitor: &Visitor, option: &'a str) -> Option<&'a str> {
+        let config = self.door.config();
+        let authorizer = config.security.authorizer.as_ref()?;
+        (!authorizer.super_users.contains(visitor.caller.session().principal())).then_some(option)
+    }
+
+    /// The topics that the caller may see, by name.
+    pub(super) async fn topics(&self, caller: &Caller) -> Result<Vec<MetadataResponseTopic>, Failed> {
+        let mut request = MetadataRequest::default();
+        request.topics = None;
+        let mut topics = self.desk.ask(caller, &request).await?.topics;
+        topics.sort_by(|one, other| one.name.as_deref().cmp(&other.name.as_deref()));
+        Ok(topics)
+    }
+
+    /// One topic, with its partitions in order.
+    pub(super) async fn topic(&self, caller: &Caller, name: &str) -> Result<MetadataResponseTopic, Failed> {
+        let mut wanted = MetadataRequestTopic::default();
+        wanted.name = Some(StrBytes::from(name));
+        let mut request = MetadataRequest::default();
+        request.topics = Some(vec![wanted]);
+        request.allow_auto_topic_creation = false;
+        let answer = self.desk.ask(caller, &request).await?;
+        let topic = answer.topics.into_iter().next();
+        let mut topic = topic.ok_or_else(|| Failed::Missing(format!("There is no topic {name}.")))?;
+        check(topic.error_code, None, || format!("show topic {name}"))
+            .needing("describe", format!("--topic {name}"))?;
+        topic.partitions.sort_by_key(|partition| partition.partition_index);
+        Ok(topic)
+    }
+
+    /// The offset of each partition at a time, or at [`EARLIEST`] or [`LATEST`]: -1 if no record is
+    /// so late. Partitions that are refused are left out.
+    pub(super) async fn offsets(
+        &self,
+        caller: &Caller,
+        places: impl IntoIterator<Item = (Place, i64)>,
+    ) -> Result<BTreeMap<Place, i64>, Failed> {
+        let mut topics: BTreeMap<String, Vec<ListOffsetsPartition>> = BTreeMap::new();
+        for ((topic, index), time) in places {
+            let mut partition = ListOffsetsPartition::default();
+            partition.partition_index = index;
+            partition.current_leader_epoch = -1;
+            partition.timestamp = time;
+            topics.entry(topic).or_default().push(partition);
+        }
+        if topics.is_empty() {
+            return Ok(BTreeMap::new());
+        }
+        let mut request = ListOffsetsRequest::default();
+        request.replica_id = -1;
+        request.topics = topics
+            .into_iter()
+            .map(|(name, partitions)| {
+                let mut topic = ListOffsetsTopic::default();
+                topic.name = StrBytes::from(name);
+                topic.partitions = partitions;
+                topic
+            })
+            .collect();
+        let answer = self.desk.ask(caller, &request).await?;
+        let found = answer.topics.iter().flat_map(|topic| {
+            let known = topic.partitions.iter().filter(|partition| partition.error_code == 0);
+            known.map(|one| ((topic.name.as_str().to_owned(), one.partition_index), one.offset))
+        });
+        Ok(found.collect())
+    }
+
+    /// Bytes of the logs of these partitions, by topic; none if the caller may not describe the
+    /// cluster.
+    pub(super) async fn sizes(
+        &self,
+        caller: &Caller,
+        topics: &[MetadataResponseTopic],
+    ) -> Result<Option<BTreeMap<Place, u64>>, Failed> {
+        let mut request = DescribeLogDirsRequest::default();
+        let asked = topics.iter().map(|topic| {
+            let mut asked = DescribableLogDirTopic::default();
+            asked.topic = topic.name.clone().unwrap_or_default();
+            asked.partitions = topic.partitions.iter().map(|partition| partition.partition_index).collect();
+            asked
+        });
+        request.topics = Some(asked.collect());
+        let answer = self.desk.ask(caller, &request).await?;
+        if answer.error_code != 0 {
+            return Ok(None);
+        }
+        Ok(Some(sizes(&answer)))
+    }
+
+    /// The settings of resources of one kind; of all keys, or of these.
+    pub(super) async fn settings(
+        &self,
+        caller: &Caller,
+        (kind, names): (i8, &[&str]),
+        keys: Option<&[&str]>,
+    ) -> Result<Vec<DescribeConfigsResult>, Failed> {
+        let resource = |name: &&str| {
+            let mut resource = DescribeConfigsResource::default();
+            resource.resource_type = kind;
+            resource.resource_name = StrBytes::from(*name);
+            resource.configuration_keys =
+                keys.map(|keys| keys.iter().map(|key| StrBytes::from(*key)).collect());
+            resource
+        };
+        let mut request = DescribeConfigsRequest::default();
+        request.resources = names.iter().map(resource).collect();
+        request.include_synonyms = keys.is_none();
+        request.include_documentation = keys.is_none();
+        Ok(self.desk.ask(caller, &request).await?.results)
+    }
+}
+
+/// Bytes of each log; of one on its way to another directory, those in its present directory.
+fn sizes(answer: &DescribeLogDirsResponse) -> BTreeMap<Place, u64> {
+    let topics = answer.results.iter().flat_map(|directory| &directory.topics);
+    let sizes = topics.flat_map(|topic| {
+        topic.partitions.iter().filter(|one| !one.is_future_key).map(|one| {
+            let bytes = u64::try_from(one.partition_size).unwrap_or(0);
+            ((topic.name.as_str().to_owned(), one.partition_index), bytes)
+        })
+    });
+    sizes.collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,321 @@
+//! Records of a topic, read by Fetch within limits and taken out of their batches on a thread that
+//! may block.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+use levada_base::batch::{self, BatchError, BatchView, Headers, Record};
+use levada_broker::desk::Caller;
+use levada_wire::StrBytes;
+use levada_wire::messages::FetchRequest;
+use levada_wire::messages::fetch_request::{FetchPartition, FetchTopic};
+use levada_wire::messages::fetch_response::{AbortedTransaction, PartitionData};
+
+use super::Console;
+use super::failure::{Failed, Needing as _, check};
+use super::format::{self, Shown};
+
+/// Most bytes of one answer, unless a single batch is larger.
+const ANSWER_BYTES: i32 = 1 << 20;
+/// Most bytes that one batch may expand to.
+const EXPANDED_BYTES_MAX: usize = 16 << 20;
+/// Expanded bytes that cost as much as one byte of a batch.
+const EXPANDED_PER_BYTE: u64 = 32;
+/// Cost after which a read goes no further, although its answer has more batches.
+const COST_MAX: u64 = 4 << 20;
+/// Bytes of a key or value that are shown, and of the key and of the value of a header.
+const SHOWN_BYTES: usize = 4096;
+const SHOWN_HEADER_BYTES: usize = 256;
+/// Headers of a record that are shown.
+const SHOWN_HEADERS: usize = 50;
+/// The newest version of Fetch that names topics by name.
+const NEWEST_WITH_NAMES: i16 = 12;
+
+/// A text that a record must contain, and where.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Filter {
+    pub(super) key: Vec<u8>,
+    pub(super) value: Vec<u8>,
+    pub(super) header: Vec<u8>,
+}
+
+/// Positions in partitions, and the filter for the records after them.
+#[derive(Clone, Debug)]
+pub(super) struct Wanted {
+    pub(super) topic: String,
+    /// The next offset of each partition; advances with each read.
+    pub(super) positions: BTreeMap<i32, i64>,
+    pub(super) filter: Filter,
+    /// Leaves out records of transactions that are open or were aborted.
+    pub(super) committed_only: bool,
+    /// Time to wait for the first record, ms.
+    pub(super) wait_ms: i32,
+    /// The partition with which the next read begins. An answer has a batch of any size of the
+    /// first partition with records only: the partitions take turns.
+    pub(super) first: i32,
+}
+
+/// A record with its place, as a page shows it: it keeps nothing of its batch in memory, which may
+/// have expanded to megabytes.
+#[derive(Clone, Debug)]
+pub(super) struct Found {
+    pub(super) partition: i32,
+    pub(super) offset: i64,
+    pub(super) timestamp_ms: i64,
+    pub(super) key: Option<Part>,
+    pub(super) value: Option<Part>,
+    /// The first headers.
+    pub(super) headers: Vec<String>,
+    /// Number of further headers.
+    pub(super) headers_left_out: usize,
+    pub(super) batch: Batch,
+}
+
+/// A key or a value.
+#[derive(Clone, Debug)]
+pub(super) struct Part {
+    /// Its beginning.
+    pub(super) shown: Shown,
+    /// Length of the whole in bytes.
+    pub(super) len: usize,
+}
+
+impl Part {
+    fn of(bytes: &Bytes) -> Self {
+        Self { shown: format::shown(bytes, SHOWN_BYTES), len: bytes.len() }
+    }
+}
+
+/// The batch of a record.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Batch {
+    /// Bytes in the log.
+    pub(super) bytes: usize,
+    pub(super) records: i32,
+    pub(super) codec: &'static str,
+    pub(super) transactional: bool,
+}
+
+/// One read of the partitions.
+#[derive(Debug, Default)]
+pub(super) struct Looked {
+    pub(super) found: Vec<Found>,
+    /// Number of records that were read.
+    pub(super) records: u64,
+    /// Bytes of their batches.
+    pub(super) bytes: u64,
+    /// The same with what the batches expand to: the work of the read.
+    pub(super) cost: u64,
+    /// Batches that cannot be read, in words.
+    pub(super) damaged: Vec<String>,
+}
+
+impl Filter {
+    fn admits(&self, record: &Record) -> bool {
+        let within = |text: &[u8], bytes: Option<&Bytes>| {
+            text.is_empty() || bytes.is_some_and(|bytes| contains(bytes, text))
+        };
+        let in_headers = || {
+            record.headers.iter().any(|one| {
+                contains(one.key, &self.header)
+                    || one.value.is_some_and(|value| contains(value, &self.header))
+            })
+        };
+        within(&self.key, record.key.as_ref())
+            && within(&self.value, record.value.as_ref())
+            && (self.header.is_empty() || in_headers())
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.key.is_empty() && self.value.is_empty() && self.header.is_empty()
+    }
+}
+
+fn contains(bytes: &[u8], text: &[u8]) -> bool {
+    bytes.windows(text.len().max(1)).any(|window| window == text)
+}
+
+impl Console {
+    /// Reads once from the positions, up to the limit of one answer, and advances the positions. At
+    /// most `most` records are found; the positions are then after the last found record of each
+    /// partition.
+    pub(super) async fn look(
+        &self,
+        caller: &Caller,
+        wanted: &mut Wanted,
+        most: usize,
+    ) -> Result<Looked, Failed> {
+        let answer = self.desk.ask_at(caller, NEWEST_WITH_NAMES, &request(wanted)).await?;
+        check(answer.error_code, None, || format!("read topic {}", wanted.topic))?;
+        let partitions: Vec<PartitionData> =
+            answer.responses.into_iter().flat_map(|topic| topic.partitions).collect();
+        for one in &partitions {
+            check(one.error_code, None, || {
+                let at = wanted.positions.get(&one.partition_index).copied().unwrap_or_default();
+                format!("read {}/{} at offset {at}", wanted.topic, one.partition_index)
+            })
+            .needing("read", format!("--topic {}", wanted.topic))?;
+        }
+        let mut reader = wanted.clone();
+        let read = move || (reader.take_all(partitions, most), reader);
+        let (looked, reader) = self.reads.run(caller.session().requester(), read).await;
+        *wanted = reader;
+        Ok(looked)
+    }
+}
+
+fn request(wanted: &Wanted) -> FetchRequest {
+    let share = ANSWER_BYTES / i32::try_from(wanted.positions.len().max(1)).unwrap_or(i32::MAX);
+    let partition = |(index, offset): (&i32, &i64)| {
+        let mut partition = FetchPartition::default();
+        (partition.partition, partition.fetch_offset) = (*index, *offset);
+        partition.current_leader_epoch = -1;
+        partition.partition_max_bytes = share.max(1);
+        partition
+    };
+    let mut topic = FetchTopic::default();
+    topic.topic = StrBytes::from(wanted.topic.as_str());
+    let (before, from) = (wanted.positions.range(..wanted.first), wanted.positions.range(wanted.first..));
+    topic.partitions = from.chain(before).map(partition).collect();
+    let mut request = FetchRequest::default();
+    request.replica_id = -1;
+    request.max_wait_ms = wanted.wait_ms;
+    request.min_bytes = 1;
+    request.max_bytes = ANSWER_BYTES;
+    request.isolation_level = i8::from(wanted.committed_only);
+    // A fetch outside of any session.
+    request.session_epoch = -1;
+    request.topics = vec![topic];
+    request
+}
+
+impl Wanted {
+    /// Takes at most `most` records of an answer: of each partition with records an equal part of
+    /// those that the partitions before it have left.
+    fn take_all(&mut self, mut partitions: Vec<PartitionData>, most: usize) -> Looked {
+        let mut looked = Looked::default();
+        partitions.retain(|data| data.records.as_ref().is_some_and(|records| !records.is_empty()));
+        let (count, mut next) = (partitions.len(), None);
+        for (at, data) in partitions.into_iter().enumerate() {
+            let (index, before) = (data.partition_index, looked.bytes);
+            let share = (most - looked.found.len()).div_ceil(count - at);
+            self.take(data, (looked.found.len() + share, &mut looked));
+            if looked.bytes > before {
+                next.get_or_insert(index.saturating_add(1));
+            }
+        }
+        self.first = next.unwrap_or(self.first);
+        looked
+    }
+
+    /// Takes the records of one partition's answer.
+    fn take(&mut self, data: PartitionData, (most, looked): (usize, &mut Looked)) {
+        let partition = data.partition_index;
+        let mut aborted = Aborted::new(data.aborted_transactions);
+        let mut rest = data.records.unwrap_or_default();
+        while !rest.is_empty() && looked.found.len() < most && looked.cost < COST_MAX {
+            let batch = match batch::check_stored(&rest) {
+                Ok(view) => rest.split_to(view.bytes().len()),
+                // Cut off by the limit of the answer.
+                Err(BatchError::Truncated { .. }) => return,
+                Err(error) => {
+                    let at = self.positions.get(&partition).copied().unwrap_or_default();
+                    looked.damaged.push(format!("partition {partition}, offset {at}: {error}"));
+                    return;
+                }
+            };
+            let Ok(view) = BatchView::parse(&batch) else { return };
+            looked.bytes += batch.len() as u64;
+            looked.cost += batch.len() as u64;
+            if !aborted.hides(&view) && !view.is_control() {
+                self.take_batch(partition, &view, (most, looked));
+            }
+            if looked.found.len() < most {
+                let position = self.positions.entry(partition).or_default();
+                *position = (*position).max(view.last_offset() + 1);
+            }
+        }
+    }
+
+    fn take_batch(&mut self, partition: i32, view: &BatchView<'_>, (most, looked): (usize, &mut Looked)) {
+        let position = self.positions.entry(partition).or_default();
+        let batch = Batch {
+            bytes: view.size_bytes(),
+            records: view.record_count(),
+            codec: view.compression().map_or("unknown", |codec| codec.name()),
+            transactional: view.is_transactional(),
+        };
+        let records = match batch::records_within(view.bytes(), EXPANDED_BYTES_MAX) {
+            Ok(records) => records,
+            Err(error) => {
+                looked.damaged.push(format!("partition {partition}, offset {}: {error}", view.base_offset()));
+                return;
+            }
+        };
+        looked.cost += records.expanded_bytes() as u64 / EXPANDED_PER_BYTE;
+        for record in records.map_while(Result::ok) {
+            let offset = view.base_offset() + i64::from(record.offset_delta);
+            if offset < *position {
+                continue;
+            }
+            if looked.found.len() == most {
+                return;
+            }
+            *position = offset + 1;
+            looked.records += 1;
+            if self.filter.admits(&record) {
+                let (headers, headers_left_out) = shown_headers(&record.headers);
+                looked.found.push(Found {
+                    partition,
+                    offset,
+                    timestamp_ms: view.timestamp_of(&record),
+                    key: record.key.as_ref().map(Part::of),
+                    value: record.value.as_ref().map(Part::of),
+                    headers,
+                    headers_left_out,
+                    batch,
+                });
+            }
+        }
+    }
+}
+
+/// The first headers as text, and the number of further ones.
+fn shown_headers(headers: &Headers) -> (Vec<String>, usize) {
+    let text = |bytes: &[u8]| format::shown(bytes, SHOWN_HEADER_BYTES).text;
+    let shown = headers.iter().take(SHOWN_HEADERS).map(|header| match header.value {
+        Some(value) => format!("{}: {}", text(header.key), text(value)),
+        None => format!("{} (no value)", text(header.key)),
+    });
+    (shown.collect(), headers.len().saturating_sub(SHOWN_HEADERS))
+}
+
+/// The aborted transactions of an answer, as a consumer with read_committed follows them.
+struct Aborted {
+    /// Transactions that begin at later offsets, the next one last.
+    coming: Vec<AbortedTransaction>,
+    producers: BTreeSet<i64>,
+}
+
+impl Aborted {
+    fn new(listed: Option<Vec<AbortedTransaction>>) -> Self {
+        let mut coming = listed.unwrap_or_default();
+        coming.sort_by_key(|one| std::cmp::Reverse(one.first_offset));
+        Self { coming, producers: BTreeSet::new() }
+    }
+
+    /// True if the batch belongs to an aborted transaction.
+    fn hides(&mut self, view: &BatchView<'_>) -> bool {
+        while let Some(next) = self.coming.pop_if(|next| next.first_offset <= view.last_offset()) {
+            self.producers.insert(next.producer_id);
+        }
+        if view.is_control() {
+            self.producers.remove(&view.producer_id());
+            return false;
+        }
+        view.is_transactional() && self.producers.contains(&view.producer_id())
+    }
+}
+
+#[cfg(test)]
+mod tests;

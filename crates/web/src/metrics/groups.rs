@@ -1,0 +1,40 @@
+//! Groups with their lag, and transactions.
+
+use levada_broker::source::{GroupStates, TransactionStates};
+use std::fmt;
+
+use super::catalogue;
+use super::exposition::Families;
+
+impl Families<'_> {
+    pub(super) fn groups(&mut self, states: &GroupStates) -> fmt::Result {
+        let groups = &states.groups;
+        let mut series = self.family(catalogue::GROUP_MEMBERS)?;
+        groups.iter().try_for_each(|one| series.gauge(&[&one.group], one.members))?;
+        let mut series = self.family(catalogue::GROUP_STATE)?;
+        groups.iter().try_for_each(|one| series.gauge(&[&one.group, one.kind, one.state], 1_u64))?;
+        let mut series = self.family(catalogue::GROUP_REBALANCES)?;
+        groups.iter().try_for_each(|one| series.counter(&[&one.group], one.rebalances))?;
+        let lags = || groups.iter().flat_map(|one| one.lags.iter().map(|lag| (one.group.as_str(), lag)));
+        let mut series = self.family(catalogue::GROUP_LAG_RECORDS)?;
+        for (group, lag) in lags() {
+            series.gauge(&[group, &lag.topic, &lag.partition.to_string()], lag.records)?;
+        }
+        let mut series = self.family(catalogue::GROUP_LAG_SECONDS)?;
+        for (group, lag) in lags() {
+            if let Some(seconds) = lag.seconds {
+                series.gauge(&[group, &lag.topic, &lag.partition.to_string()], seconds)?;
+            }
+        }
+        self.gauge(catalogue::GROUPS_LEFT_OUT, states.groups_left_out)
+    }
+
+    pub(super) fn transactions(&mut self, states: &TransactionStates) -> fmt::Result {
+        let mut series = self.family(catalogue::TRANSACTIONAL_IDS)?;
+        states.ids.iter().try_for_each(|(state, count)| series.gauge(&[state], *count))?;
+        let mut series = self.family(catalogue::TRANSACTIONS)?;
+        series.counter(&["committed"], states.committed)?;
+        series.counter(&["aborted"], states.aborted)?;
+        self.gauge(catalogue::LATE_TRANSACTION_PARTITIONS, states.late_partitions)
+    }
+}

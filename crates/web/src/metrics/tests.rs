@@ -1,0 +1,95 @@
+//! The list of metrics in `docs/operating/monitoring.md` is made from the catalogue, and both forms
+//! of the text follow their rules.
+
+use std::fs;
+use std::path::Path;
+
+use prometheus_client::metrics::MetricType;
+
+use super::catalogue::{ALL, Family};
+use super::topics::TOPICS_MAX;
+use super::*;
+use crate::tests::Fake;
+
+#[test]
+fn the_documentation_lists_the_metrics() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/operating/monitoring.md");
+    let page = fs::read_to_string(&path).unwrap();
+    let start = page.find("<!-- metrics").unwrap();
+    let start = start + page[start..].find('\n').unwrap() + 1;
+    let end = start + page[start..].find("<!-- end -->").unwrap();
+    let rows: String = ALL.iter().map(|family| row(family)).collect();
+    let table =
+        format!("\n| Metric | Type | Labels | Meaning | Kafka's JMX name |\n|---|---|---|---|---|\n{rows}\n");
+    let expected = format!("{}{table}{}", &page[..start], &page[end..]);
+    if page != expected && std::env::var_os("LEVADA_BLESS").is_some() {
+        fs::write(&path, expected).unwrap();
+        return;
+    }
+    assert!(
+        page == expected,
+        "run LEVADA_BLESS=1 cargo test -p levada-web --lib metrics, and commit the page"
+    );
+}
+
+fn row(family: &Family) -> String {
+    let labels: Vec<String> = family.labels.iter().map(|label| format!("`{label}`")).collect();
+    let jmx = if family.jmx.is_empty() { String::new() } else { format!("`{}`", family.jmx) };
+    format!(
+        "| `{}{}` | {} | {} | {} | {jmx} |\n",
+        family.name,
+        suffix(family),
+        family.kind.as_str(),
+        labels.join(", "),
+        family.help
+    )
+}
+
+fn suffix(family: &Family) -> &'static str {
+    match family.kind {
+        MetricType::Counter => "_total",
+        MetricType::Info => "_info",
+        _ => "",
+    }
+}
+
+#[test]
+fn names_follow_the_conventions() {
+    let mut names: Vec<&str> = ALL.iter().map(|family| family.name).collect();
+    for family in ALL {
+        assert!(family.name.starts_with("levada_") || family.name.starts_with("process_"), "{}", family.name);
+        assert!(!family.name.ends_with("_total"), "{}: the form adds the suffix", family.name);
+        assert!(!family.help.is_empty() && !family.help.ends_with('.'), "{}", family.name);
+        assert!(!family.help.contains(['\n', '\\', '"', '|']), "{}: {}", family.name, family.help);
+        let units = ["milliseconds", "_ms", "percent", "kilobytes", "minutes"];
+        assert!(!units.iter().any(|unit| family.name.contains(unit)), "{}: base units only", family.name);
+    }
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), ALL.len(), "no name twice");
+}
+
+#[test]
+fn the_older_text_format_has_suffixes_in_its_names_of_families() {
+    let open = "# HELP a_b Bytes\n# TYPE a_b counter\na_b_total{x=\"# HELP\"} 1\n# HELP i Build\n# TYPE i info\ni_info{v=\"1\"} 1\n# HELP g Gauge\n# TYPE g gauge\ng 2\n# EOF\n";
+    let plain = "# HELP a_b_total Bytes\n# TYPE a_b_total counter\na_b_total{x=\"# HELP\"} 1\n# HELP i_info Build\n# TYPE i_info gauge\ni_info{v=\"1\"} 1\n# HELP g Gauge\n# TYPE g gauge\ng 2\n";
+    assert_eq!(exposition::to_plain(open), plain);
+}
+
+#[test]
+fn series_of_topics_are_capped_and_can_be_left_out() {
+    let beyond = TOPICS_MAX + 3;
+    let fake = || Arc::new(Fake::with_topics(beyond));
+    let text = render(fake(), Form::Plain, true).unwrap();
+    let count = |text: &str, start: &str| text.lines().filter(|line| line.starts_with(start)).count();
+    for family in ["levada_topic_produced_bytes_total", "levada_acks_durability_partitions"] {
+        assert_eq!(count(&text, &format!("{family}{{topic=")), TOPICS_MAX, "{family}");
+    }
+    assert_eq!(count(&text, "levada_log_size_bytes{"), beyond);
+    assert!(text.contains("levada_series_left_out{kind=\"topic\"} 3\n"));
+    let text = render(fake(), Form::Plain, false).unwrap();
+    assert_eq!(
+        count(&text, "levada_topic_") + count(&text, "levada_log_size") + count(&text, "levada_acks"),
+        0
+    );
+}
