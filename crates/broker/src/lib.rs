@@ -7,8 +7,8 @@
 //!   itself, such as those of the console's pages. [`source`]: the state for scrapes.
 //! - `api`: one file for each API; authorization checks, quotas, the audit log.
 //! - `broker`: the list of rooms; opens them, looks after them, closes them.
-//! - `transaction`: verification and markers. `controller`: changes of the metadata, decided here or
-//!   sent to the controllers of a cluster. `publishing`: a new image takes effect.
+//! - `transaction`: verification and markers. `controller`: changes of the metadata, decided here
+//!   or sent to the controllers of a cluster. `publishing`: a new image takes effect.
 //! - `coordinator`: the host of the machines of [`levada_coordination`]. `cluster`, `fetchers`,
 //!   `peers`: threads with connections to other nodes.
 //! - `replica`: logs and their leadership: the order of appends (`lane`), what an acknowledgement

@@ -1,7 +1,7 @@
 //! Kafka Connect, distributed, carries the lines of a file into a topic and on into another file,
 //! while its worker and the broker are killed.
 //!
-//! Suite: long; 23 s; needs java, kcat
+//! Suite: long; 30 s; needs java, kcat
 //! Soak: scale 5, repeated
 //! Soak: controllers 3
 
@@ -9,7 +9,7 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use levada_testing::{scaled, seed};
 use levada_tests::node::free_port;
@@ -78,8 +78,10 @@ impl Scene {
 
     /// Waits until the newest line has arrived, writes more, and does not wait for those.
     fn go_on(&mut self) {
-        let newest = token(self.written - 1);
+        let (newest, begun) = (token(self.written - 1), Instant::now());
         await_some("the newest line", LIMIT, || self.sunk().contains(newest.trim_end()).then_some(()));
+        // A worker that waits for a time limit of its own shows here.
+        println!("the newest line arrived after {:.1} s", begun.elapsed().as_secs_f64());
         self.write(200);
         std::thread::sleep(Duration::from_micros(self.random.random_range(0..300_000)));
     }
