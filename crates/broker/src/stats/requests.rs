@@ -52,7 +52,7 @@ pub struct ApiTotals {
     pub request_bytes: u64,
     /// Bytes of answers that sockets have taken.
     pub response_bytes: u64,
-    /// Times, in the order of [`Phase::ALL`].
+    /// Times, in the order of `Phase::ALL`.
     pub phases: [Durations; Phase::ALL.len()],
     /// Error codes in answers, `NONE` included, by name.
     pub errors: Vec<(&'static str, u64)>,

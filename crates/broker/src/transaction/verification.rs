@@ -69,7 +69,7 @@ impl RemoteVerification {
     }
 
     fn next(&self) -> Option<(i32, Vec<Asked>)> {
-        self.queues.lock().next()
+        self.queues.lock().take_next()
     }
 
     fn make(&self, node: i32, asked: Vec<Asked>, peer: Option<Peer<'_>>) {

@@ -44,7 +44,7 @@ impl<T> Queues<T> {
 
     /// The items of the next request, and its node; none while each node with items has a request
     /// in flight. The request is in flight until [`Queues::done`].
-    pub fn next(&mut self) -> Option<(i32, Vec<T>)> {
+    pub fn take_next(&mut self) -> Option<(i32, Vec<T>)> {
         let idle = |(_, queue): &(&i32, &mut Queue<T>)| !queue.is_in_flight && !queue.items.is_empty();
         let (node, queue) = self.nodes.iter_mut().find(idle)?;
         queue.is_in_flight = true;
@@ -144,7 +144,7 @@ impl Destinations {
             self.delayed.pop_first();
             self.direct(ticket, now_ms, &place);
         }
-        while let Some((node, tickets)) = self.queues.next() {
+        while let Some((node, tickets)) = self.queues.take_next() {
             let before = self.in_flight.insert(node, tickets.clone());
             assert!(before.is_none(), "a node has one request in flight");
             self.actions.push(MarkerAction::Send(node, tickets));
