@@ -55,7 +55,7 @@ impl Metadata {
     }
 
     /// Has `act` bring the broker from the published image to the next one, and then publishes
-    /// that. Only for [`crate::publishing`].
+    /// that. Only for the broker's `publishing`.
     ///
     /// # Panics
     /// If the next image is older than the published one.

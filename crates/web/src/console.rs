@@ -1,8 +1,8 @@
 //! The console: pages about the running broker, on the HTTP address.
 //!
-//! Each page and each action is a request of Kafka's protocol. The console's thread ([`desk`]) has
-//! the handlers of the APIs answer it for the user who has logged in. The console makes no access
-//! decisions, and nothing runs while no page is open.
+//! Each page and each action is a request of Kafka's protocol. The broker's
+//! [`Desk`](levada_broker::desk) has the handlers of the APIs answer it for the user who has logged
+//! in. The console makes no access decisions, and nothing runs while no page is open.
 
 mod acls;
 mod elsewhere;
