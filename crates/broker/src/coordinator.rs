@@ -1,8 +1,8 @@
 //! The coordinators of groups and transactions: one for each partition of their topics, for as long
 //! as the partition exists.
 //!
-//! `host` drives a state machine: that of [`group`](levada_coordination::group), or that of
-//! [`txn`](levada_coordination::txn). `slots` is the table of the coordinators of one topic and
+//! `host` drives a state machine: that of [`group`], or that of
+//! [`txn`]. `slots` is the table of the coordinators of one topic and
 //! their clock, `replay` reads the logs that they keep their state in, `announcements` sends
 //! metadata to group coordinators, `matches` compares their regular expressions with the names of
 //! topics.
