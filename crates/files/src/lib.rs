@@ -6,7 +6,8 @@
 //! its head by one call, a large one by reference in turns, and other threads wait for pages that
 //! are not in memory.
 //!
-//! The crate depends on `levada-io` and `levada-tls`, and on no other crate of this repository.
+//! The crate depends on `levada-io`, `levada-tls` and `levada-process`, and on no crate of the
+//! broker alone.
 
 pub mod condition;
 pub mod encoding;
@@ -36,7 +37,6 @@ mod shard;
 mod signals;
 mod socket;
 mod stats;
-mod stop;
 mod timer;
 mod tls;
 

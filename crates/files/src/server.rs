@@ -10,6 +10,7 @@ use std::time::{Duration, SystemTime};
 use arc_swap::ArcSwap;
 use levada_io::residency::{Warmer, WarmerLimits};
 use levada_io::{Caps, Counters};
+use levada_process::shutdown::Stop;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::access_log::{LogOptions, Writer};
@@ -22,7 +23,6 @@ use crate::shard::{Shared, Tls};
 use crate::signals::{Signal, Signals};
 use crate::site::{Site, SiteError, SiteOptions};
 use crate::stats::Stats;
-use crate::stop::Stop;
 use crate::tls::{TlsError, TlsOptions};
 
 /// The complete settings of a server.

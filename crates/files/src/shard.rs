@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 use arc_swap::ArcSwap;
 use levada_io::residency::Warmer;
 use levada_io::{Caps, Counters, Engine};
+use levada_process::shutdown::Stop;
 use levada_tls::TlsSession;
 use rustls::ServerConfig;
 use tokio::sync::Notify;
@@ -19,7 +20,6 @@ use crate::request::HEAD_BYTES_MAX;
 use crate::responder::{Prepared, Responder, Work};
 use crate::site::Site;
 use crate::stats::Stats;
-use crate::stop::Stop;
 use crate::tls::TlsOptions;
 
 /// Bytes that are read at a time: a head of the largest size fits.

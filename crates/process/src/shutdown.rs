@@ -9,7 +9,7 @@ use tokio::sync::watch;
 const GRACE: Duration = Duration::from_secs(5);
 
 /// A handle on the stop signal; clones share it.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Stop {
     raised: Arc<watch::Sender<bool>>,
 }

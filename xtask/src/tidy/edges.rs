@@ -46,7 +46,7 @@ const EDGES: [(&str, &[&str]); 21] = [
     ("levada-config", &["levada-cluster", "levada-io", "levada-metadata", "levada-security"]),
     // Neither a log nor a process: its state machines do no I/O.
     ("levada-coordination", &["levada-base", "levada-testing", "levada-wire"]),
-    ("levada-files", &["levada-io", "levada-tls"]),
+    ("levada-files", &["levada-io", "levada-process", "levada-tls"]),
     (
         "levada-fuzz",
         &[
