@@ -10,8 +10,8 @@ use std::time::{Duration, SystemTime};
 use arc_swap::ArcSwap;
 use levada_io::residency::{Warmer, WarmerLimits};
 use levada_io::{Caps, Counters};
+use levada_process::descriptors;
 use levada_process::shutdown::Stop;
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::access_log::{LogOptions, Writer};
 use crate::connection_limits::ConnectionLimits;
@@ -164,7 +164,7 @@ impl Server {
     /// # Errors
     /// If the directory cannot be opened, an address is taken, or threads cannot be made.
     pub fn start(config: Config) -> Result<Self, StartError> {
-        raise_descriptors();
+        descriptors::raise_limit();
         let site = Arc::new(ArcSwap::from_pointee(Site::open(config.site.clone())?));
         let tls = tls(config.tls.clone(), !config.listen_tls.is_empty())?;
         let Doors { addresses, metrics_address, listeners } = doors(&config)?;
@@ -176,7 +176,7 @@ impl Server {
         let log = log.transpose()?;
         let cores = || std::thread::available_parallelism().map_or(1, usize::from);
         let count = config.shards.unwrap_or_else(cores).max(1);
-        let places = Places::of(descriptors(), count, site.load().options().precompressed);
+        let places = Places::of(descriptors::limit(), count, site.load().options().precompressed);
         let possible = places.connections;
         let wanted = config.connections_max.unwrap_or(CONNECTIONS_MAX);
         match config.connections_max {
@@ -361,19 +361,6 @@ fn tls(options: Option<TlsOptions>, is_needed: bool) -> Result<Option<Tls>, Star
         None if is_needed => Err(StartError::NoCertificate),
         None => Ok(None),
     }
-}
-
-/// Raises the soft limit of descriptors to the hard one, where that is allowed.
-fn raise_descriptors() {
-    let limit = getrlimit(Resource::Nofile);
-    if limit.current != limit.maximum {
-        // Without the right to do so it stays as it is.
-        let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
-    }
-}
-
-fn descriptors() -> u64 {
-    getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
