@@ -4,6 +4,7 @@
 //! - [`tasks`]: background work, and the fate of work that panics.
 //! - [`shutdown`]: the signal to stop.
 //! - [`descriptors`]: the limit of file descriptors, and a reserve for files.
+//! - [`handed`]: the listening sockets of a service manager.
 //! - [`turns`]: places that clients queue for, and their fair order.
 //! - [`usage`]: the memory, processor time and open files of this process.
 //! - [`blocking`]: work that may wait for a disk, off the shards.
@@ -11,6 +12,7 @@
 pub mod blocking;
 pub mod clock;
 pub mod descriptors;
+pub mod handed;
 pub mod shutdown;
 pub mod tasks;
 pub mod turns;

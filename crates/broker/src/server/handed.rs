@@ -3,7 +3,7 @@
 
 use std::net::TcpListener;
 
-use listenfd::ListenFd;
+use levada_process::handed;
 
 /// Name of the socket for `/healthz` and `/metrics`.
 pub(super) const HTTP: &str = "http";
@@ -48,24 +48,14 @@ pub(super) struct Handed {
 impl Handed {
     /// Takes the sockets that the environment names, if it names any for this process.
     pub(super) fn take() -> Result<Self, HandedError> {
-        let names = std::env::var("LISTEN_FDNAMES").unwrap_or_default();
-        let mut names = names.split(':').map(str::to_owned);
-        let mut fds = ListenFd::from_env();
-        let mut sockets = Vec::new();
-        for index in 0..fds.len() {
-            // The name that systemd gives to a socket without one.
-            let name = names.next().filter(|name| !name.is_empty()).unwrap_or_else(|| "unknown".to_owned());
-            let socket = fds.take_tcp_listener(index).and_then(|socket| {
-                if let Some(socket) = &socket {
-                    socket.set_nonblocking(true)?;
-                }
-                Ok(socket)
-            });
-            match socket {
-                Ok(socket) => sockets.extend(socket.map(|socket| (name, socket))),
-                Err(source) => return Err(HandedError::Unusable { name, source }),
+        let sockets = handed::sockets(|descriptors, index| {
+            let socket = descriptors.take_tcp_listener(index)?;
+            if let Some(socket) = &socket {
+                socket.set_nonblocking(true)?;
             }
-        }
+            Ok(socket)
+        });
+        let sockets = sockets.map_err(|(name, source)| HandedError::Unusable { name, source })?;
         Ok(Self { sockets })
     }
 

@@ -1,14 +1,10 @@
-//! Sockets that a service manager passes to the process (socket activation: `LISTEN_FDS`), by their
-//! names (`LISTEN_FDNAMES`).
+//! Sockets that a service manager passes to the process, and the addresses that claim them.
 
 use std::io;
 
-use listenfd::ListenFd;
+use levada_process::handed;
 
 use super::{Address, Bound};
-
-/// Name that systemd gives to a socket without one.
-const NAMELESS: &str = "unknown";
 
 /// Unclaimed sockets, in the order of the service manager.
 #[derive(Debug, Default)]
@@ -25,18 +21,11 @@ impl Handed {
     /// # Errors
     /// A socket is of a kind that cannot be served.
     pub(crate) fn take<'a>(addresses: impl Iterator<Item = &'a Address>) -> io::Result<Self> {
-        let names = std::env::var("LISTEN_FDNAMES").unwrap_or_default();
-        let mut names = names.split(':');
-        let mut descriptors = ListenFd::from_env();
-        let mut sockets = Vec::new();
-        for index in 0..descriptors.len() {
-            let name = names.next().filter(|name| !name.is_empty()).unwrap_or(NAMELESS);
-            let socket = match descriptors.take_tcp_listener(index) {
-                Ok(tcp) => tcp.map(Bound::Tcp),
-                Err(_) => descriptors.take_unix_listener(index)?.map(Bound::Unix),
-            };
-            sockets.extend(socket.map(|socket| (name.to_owned(), socket)));
-        }
+        let sockets = handed::sockets(|descriptors, index| match descriptors.take_tcp_listener(index) {
+            Ok(tcp) => Ok(tcp.map(Bound::Tcp)),
+            Err(_) => Ok(descriptors.take_unix_listener(index)?.map(Bound::Unix)),
+        });
+        let sockets = sockets.map_err(|(_, error)| error)?;
         let reserved = addresses.filter_map(|address| match address {
             Address::Inherited(name) => name.clone(),
             Address::Tcp(..) | Address::Unix(_) => None,
