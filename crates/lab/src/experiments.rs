@@ -10,6 +10,7 @@ pub mod broker;
 pub mod calibrate;
 pub mod copy;
 pub mod files;
+mod idle_connections;
 pub(crate) mod offer;
 pub mod read;
 pub mod receive;

@@ -6,11 +6,11 @@ use crate::experiments::broker::harness::connection::Connection;
 use crate::experiments::broker::harness::frames::{self, TopicPartition, Wanted};
 use crate::experiments::broker::harness::node::{Node, System};
 use crate::experiments::broker::harness::topic;
+use crate::experiments::idle_connections;
 use crate::harness::bench::Bench;
-use crate::harness::process;
 use crate::harness::program::allow_descriptors;
-use crate::method::experiment::{Case, Experiment, Metrics, Outcome, Pass};
-use crate::record::{Metric, Verdict};
+use crate::method::experiment::{Case, Experiment, Outcome, Pass};
+use crate::record::Metric;
 
 const TOPIC: &str = "connections";
 
@@ -55,10 +55,7 @@ impl Experiment for Connections<'_> {
     }
 
     fn metrics(&self) -> Vec<Metric> {
-        vec![
-            Metric::less("kib_per_connection", "memory a connection", "KiB"),
-            Metric::less("resident_mb", "memory", "MB"),
-        ]
+        idle_connections::metrics()
     }
 
     fn cases(&self) -> Vec<Case> {
@@ -77,30 +74,11 @@ impl Experiment for Connections<'_> {
         let mut node = Node::new(self.bench, &self.systems, system)?;
         node.start(self.bench)?;
         topic::create(&node, TOPIC, 1, &[])?;
-        // Allocations of the first requests, which happen once, are not counted.
         let place = TopicPartition { topic: TOPIC.to_owned(), partition: 0 };
-        let first: Vec<Connection> = (0..10).map(|_| answered(&node, &place)).collect::<Result<_, _>>()?;
-        let before = process::resident_bytes(node.pid());
-        let mut open: Vec<Connection> =
-            (0..self.count).map(|_| answered(&node, &place)).collect::<Result<_, _>>()?;
-        let after = process::resident_bytes(node.pid());
-        if pass == Pass::Integrity {
-            // All of them still answer.
-            for connection in &mut open {
-                connection
-                    .send(&frames::fetch(&place, Wanted { offset: 0, max_bytes: 1, max_wait_ms: 0 })?)?;
-                frames::fetched(connection.receive(4)?, &place)?;
-            }
-            let what = format!("{} connections answered again", open.len());
-            return Ok(Outcome::Checked(Verdict { sound: open.len() == self.count, what }));
-        }
-        drop((first, open));
-        Ok(Outcome::Measured(Metrics::from([
-            (
-                "kib_per_connection".to_owned(),
-                after.saturating_sub(before) as f64 / 1024.0 / self.count as f64,
-            ),
-            ("resident_mb".to_owned(), after as f64 / 1e6),
-        ])))
+        let open = || answered(&node, &place);
+        idle_connections::run(node.pid(), (self.count, pass), open, |connection| {
+            connection.send(&frames::fetch(&place, Wanted { offset: 0, max_bytes: 1, max_wait_ms: 0 })?)?;
+            frames::fetched(connection.receive(4)?, &place).map(drop)
+        })
     }
 }

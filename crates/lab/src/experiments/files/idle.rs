@@ -1,21 +1,16 @@
 //! Server memory for idle connections after one response, without the kernel's own memory for
 //! sockets.
 
-use std::net::{SocketAddr, TcpStream};
-
 use super::client;
 use super::server::Server;
 use super::site::Site;
 use super::{FileServer, FileServers};
 use crate::error::LabError;
+use crate::experiments::idle_connections;
 use crate::harness::bench::Bench;
-use crate::harness::process;
 use crate::harness::program::allow_descriptors;
-use crate::method::experiment::{Case, Experiment, Metrics, Outcome, Pass};
-use crate::record::{Metric, Verdict};
-
-/// Connections before the first reading of memory.
-const WARM_UP: usize = 10;
+use crate::method::experiment::{Case, Experiment, Outcome, Pass};
+use crate::record::Metric;
 
 /// The experiment. Each run has a fresh server, because memory that was used once is not given
 /// back.
@@ -32,12 +27,6 @@ impl<'b> FilesIdle<'b> {
         let count = bench.scale().choose(50, 5_000, 5_000, 5_000);
         FilesIdle { bench, systems: systems.clone(), count }
     }
-
-    /// Opens connections, each with one answer.
-    fn answered(address: SocketAddr, site: &Site, count: usize) -> Result<Vec<TcpStream>, LabError> {
-        let file = site.file("1k")?;
-        (0..count).map(|_| client::keep(address, file)).collect()
-    }
 }
 
 impl Experiment for FilesIdle<'_> {
@@ -53,10 +42,7 @@ impl Experiment for FilesIdle<'_> {
     }
 
     fn metrics(&self) -> Vec<Metric> {
-        vec![
-            Metric::less("kib_per_connection", "memory a connection", "KiB"),
-            Metric::less("resident_mb", "memory", "MB"),
-        ]
+        idle_connections::metrics()
     }
 
     fn cases(&self) -> Vec<Case> {
@@ -71,24 +57,8 @@ impl Experiment for FilesIdle<'_> {
         allow_descriptors(self.count as u64 + 200)?;
         let site = Site::new(self.bench, &[("1k".to_owned(), 1 << 10)])?;
         let server = Server::start(self.bench, &self.systems, system, &site)?;
-        // Allocations of the first requests, which happen once, are not counted.
-        let first = Self::answered(server.plain(), &site, WARM_UP)?;
-        let before = process::resident_bytes(server.worker());
-        let mut open = Self::answered(server.plain(), &site, self.count)?;
-        let after = process::resident_bytes(server.worker());
-        if pass == Pass::Integrity {
-            let file = site.file("1k")?;
-            for stream in &mut open {
-                client::once(stream, file)?;
-            }
-            let what = format!("{} connections answered again", open.len());
-            return Ok(Outcome::Checked(Verdict { sound: open.len() == self.count, what }));
-        }
-        drop((first, open));
-        let kib = after.saturating_sub(before) as f64 / 1024.0 / self.count as f64;
-        Ok(Outcome::Measured(Metrics::from([
-            ("kib_per_connection".to_owned(), kib),
-            ("resident_mb".to_owned(), after as f64 / 1e6),
-        ])))
+        let file = site.file("1k")?;
+        let open = || client::keep(server.plain(), file);
+        idle_connections::run(server.worker(), (self.count, pass), open, |stream| client::once(stream, file))
     }
 }
